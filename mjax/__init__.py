@@ -1,0 +1,74 @@
+"""mjax: composable transformations of numerical Python functions, on jaxlib alone.
+
+Code written for `jax` runs when its imports are changed. Submodules (`mjax.numpy`,
+`mjax.lax`, `mjax.random`, ...) load when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from mjax._engine.base.config import (
+    checking_leaks,
+    config,
+    default_device,
+    default_matmul_precision,
+    default_prng_impl,
+    disable_jit,
+    enable_checks,
+    enable_x64,
+    log_compiles,
+    numpy_dtype_promotion,
+    numpy_rank_promotion,
+    threefry_partitionable,
+)
+from mjax._engine.ir.types import typeof
+from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.devices import (
+    Device,
+    default_backend,
+    device_count,
+    devices,
+    local_device_count,
+    local_devices,
+    process_count,
+    process_index,
+)
+from mjax._engine.runtime.jit import clear_caches, ensure_compile_time_eval, eval_shape, jit
+from mjax._engine.runtime.stages import ShapeDtypeStruct
+from mjax._engine.runtime.transfer import block_until_ready, device_get, device_put
+from mjax._engine.transforms.forward import jvp, linearize
+from mjax._engine.transforms.jacobian import hessian, jacfwd, jacrev
+from mjax._engine.transforms.reverse import grad, linear_transpose, value_and_grad, vjp
+from mjax._engine.transforms.staging import make_jaxpr
+from mjax._engine.transforms.vectorize import vmap
+
+__version__ = "0.1.0"
+__version_info__ = (0, 1, 0)
+jacobian = jacrev
+
+_SUBMODULES = ("dtypes", "errors", "lax", "numpy", "random", "stages", "tree", "tree_util",
+               "typing")
+
+__all__ = [
+    "Array", "Device", "ShapeDtypeStruct", "block_until_ready", "checking_leaks", "clear_caches",
+    "config", "default_backend", "default_device", "default_matmul_precision",
+    "default_prng_impl", "device_count", "device_get", "device_put", "devices", "disable_jit",
+    "enable_checks", "enable_x64", "ensure_compile_time_eval", "eval_shape", "grad", "hessian",
+    "jacfwd", "jacobian", "jacrev", "jit", "jvp", "linear_transpose", "linearize",
+    "local_device_count", "local_devices", "log_compiles", "make_jaxpr",
+    "numpy_dtype_promotion", "numpy_rank_promotion", "process_count", "process_index",
+    "threefry_partitionable", "typeof", "value_and_grad", "vjp", "vmap", *_SUBMODULES,
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"mjax.{name}")
+    msg = f"module 'mjax' has no attribute {name!r}"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_SUBMODULES])

@@ -1,0 +1,246 @@
+"""Settings and options: a table, an interned record per thread, context managers.
+
+`Settings` hold what may change the outcome of a trace; they are part of every cache key,
+by identity. `Options` hold the rest. Names are accepted bare and with JAX's prefix
+(`enable_x64`, `jax_enable_x64`); the environment variables `MJAX_<NAME>` and `JAX_<NAME>`
+give the initial values.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from mjax._engine.base.context import Context, ctx
+
+
+class Flag(NamedTuple):
+    """One row of the table: name, initial value, what is accepted, what it does."""
+
+    name: str
+    default: Any
+    accepts: tuple[Any, ...] | type | None
+    doc: str
+
+
+_PRECISIONS = (None, "default", "high", "highest", "bfloat16", "tensorfloat32", "float32",
+               "fastest", "bfloat16_3x")
+
+SETTINGS = (
+    Flag("enable_x64", False, bool, "Keep 64-bit types; otherwise they become 32-bit ones."),
+    Flag("numpy_dtype_promotion", "standard", ("standard", "strict"),
+         "Whether dtypes that differ are promoted or refused."),
+    Flag("numpy_rank_promotion", "allow", ("allow", "warn", "raise"),
+         "Whether operands of different rank are broadcast, warned about or refused."),
+    Flag("default_matmul_precision", None, _PRECISIONS, "Precision of dot and convolution."),
+    Flag("default_device", None, None, "Device for values that are committed to none."),
+    Flag("default_prng_impl", "threefry2x32", None, "Key type that `random.key` makes."),
+    Flag("threefry_partitionable", True, bool, "Generate each random bit from its own counter."),
+    Flag("disable_jit", False, bool, "Run jitted functions operation by operation."),
+)
+OPTIONS = (
+    Flag("traceback_filtering", "auto", ("auto", "off", "remove_frames", "tracebackhide",
+                                         "quiet_remove_frames"),
+         "Whether engine frames are folded out of the tracebacks users see."),
+    Flag("enable_checks", False, bool, "Type-check every jaxpr as it is built."),
+    Flag("check_tracer_leaks", False, bool, "Raise as soon as a finished trace leaked a tracer."),
+    Flag("log_compiles", False, bool, "Log each trace and compilation with its time."),
+)
+
+
+class Record:
+    """An immutable set of flag values; equal sets are one object, so identity is equality."""
+
+    __slots__ = ("__dict__", "values")
+    values: dict[str, Any]
+
+    def __init__(self, values: dict[str, Any]):
+        self.values = values
+        self.__dict__.update(values)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.values.items())})"
+
+
+class Settings(Record):
+    """Flags that are part of every cache key."""
+
+    __slots__ = ()
+    enable_x64: bool
+    numpy_dtype_promotion: str
+    numpy_rank_promotion: str
+    default_matmul_precision: str | None
+    default_device: Any
+    default_prng_impl: str
+    threefry_partitionable: bool
+    disable_jit: bool
+
+
+class Options(Record):
+    """Flags that change no trace."""
+
+    __slots__ = ()
+    traceback_filtering: str
+    enable_checks: bool
+    check_tracer_leaks: bool
+    log_compiles: bool
+
+
+_FLAGS: dict[str, tuple[Flag, type[Record], str]] = {
+    **{f.name: (f, Settings, "settings") for f in SETTINGS},
+    **{f.name: (f, Options, "options") for f in OPTIONS},
+}
+_interned: dict[tuple[Any, ...], Record] = {}
+
+
+def _intern(kind: type[Record], values: dict[str, Any]) -> Any:
+    key = (kind, *values.values())
+    return _interned.get(key) or _interned.setdefault(key, kind(dict(values)))
+
+
+def _lookup(name: str) -> tuple[Flag, type[Record], str]:
+    bare = name.removeprefix("mjax_").removeprefix("jax_")
+    try:
+        return _FLAGS[bare]
+    except KeyError:
+        known = ", ".join(sorted(_FLAGS))
+        msg = f"config has no flag named {name!r}. Flags: {known}."
+        raise AttributeError(msg) from None
+
+
+def _validated(flag: Flag, value: Any) -> Any:
+    if flag.accepts is bool:
+        if isinstance(value, (bool, int)) and value in (0, 1):
+            return bool(value)
+    elif flag.accepts is None or (isinstance(flag.accepts, tuple) and value in flag.accepts):
+        return value
+    accepted = "True or False" if flag.accepts is bool else f"one of {flag.accepts}"
+    msg = f"config flag {flag.name!r} takes {accepted}; got {value!r}."
+    raise ValueError(msg)
+
+
+def _from_environment(flag: Flag) -> Any:
+    for prefix in ("MJAX_", "JAX_"):
+        text = os.environ.get(prefix + flag.name.upper())
+        if text is not None and (flag.accepts is bool or isinstance(flag.accepts, tuple)):
+            value = text.lower() in ("1", "true", "yes", "on") if flag.accepts is bool else text
+            return _validated(flag, value)
+    return flag.default
+
+
+class _Overrides(threading.local):
+    """What context managers of this thread have set, by record field."""
+
+    def __init__(self) -> None:
+        self.settings_overrides: dict[str, Any] = {}
+        self.options_overrides: dict[str, Any] = {}
+
+
+_overrides = _Overrides()
+
+
+def _refresh(field: str, kind: type[Record]) -> None:
+    """Make this thread's record what the process-wide one says, overridden by its managers."""
+    local = getattr(_overrides, field + "_overrides")
+    if local:
+        setattr(ctx, field, _intern(kind, {**getattr(Context, field).values, **local}))
+    else:
+        ctx.__dict__.pop(field, None)
+
+
+class Config:
+    """The object behind `mjax.config`.
+
+    Reading `config.enable_x64` gives the value in force in this thread;
+    `config.update("enable_x64", True)` sets it for the process.
+    """
+
+    def update(self, name: str, value: Any) -> None:
+        """Sets a flag process-wide.
+
+        Args:
+          name: a flag's name, bare or with JAX's prefix (`"jax_enable_x64"`).
+          value: the new value.
+
+        Raises:
+          AttributeError: there is no such flag.
+          ValueError: the flag does not take this value.
+        """
+        flag, kind, field = _lookup(name)
+        value = _validated(flag, value)
+        setattr(Context, field, _intern(kind, {**getattr(Context, field).values, flag.name: value}))
+        _refresh(field, kind)
+
+    def read(self, name: str) -> Any:
+        """The value of a flag in this thread."""
+        flag, _, field = _lookup(name)
+        return getattr(ctx, field).values[flag.name]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.read(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.update(name, value)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *_FLAGS]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All flags in force in this thread."""
+        return {**ctx.settings.values, **ctx.options.values}
+
+
+config = Config()
+Context.settings = _intern(Settings, {f.name: _from_environment(f) for f in SETTINGS})
+Context.options = _intern(Options, {f.name: _from_environment(f) for f in OPTIONS})
+
+
+@contextmanager
+def override(**flags: Any) -> Iterator[None]:
+    """Sets flags in this thread for the body of a `with` statement."""
+    undo = []
+    try:
+        for name, value in flags.items():
+            flag, kind, field = _lookup(name)
+            local = getattr(_overrides, field + "_overrides")
+            undo.append((local, dict(local), field, kind))
+            local[flag.name] = _validated(flag, value)
+            _refresh(field, kind)
+        yield
+    finally:
+        for local, before, field, kind in reversed(undo):
+            local.clear()
+            local.update(before)
+            _refresh(field, kind)
+
+
+def flag_manager(name: str, *default: Any) -> Callable[..., Any]:
+    """The context manager of one flag, as a function of its value (`enable_x64(True)`)."""
+    flag = _lookup(name)[0]
+
+    def manager(*value: Any) -> Any:
+        return override(**{name: (value or default)[0]})
+
+    manager.__name__ = manager.__qualname__ = name
+    manager.__doc__ = f"Context manager: sets `{name}` in this thread. {flag.doc}"
+    return manager
+
+
+enable_x64 = flag_manager("enable_x64", True)
+disable_jit = flag_manager("disable_jit", True)
+numpy_dtype_promotion = flag_manager("numpy_dtype_promotion")
+numpy_rank_promotion = flag_manager("numpy_rank_promotion")
+default_matmul_precision = flag_manager("default_matmul_precision")
+default_device = flag_manager("default_device")
+default_prng_impl = flag_manager("default_prng_impl")
+threefry_partitionable = flag_manager("threefry_partitionable", True)
+enable_checks = flag_manager("enable_checks", True)
+checking_leaks = flag_manager("check_tracer_leaks", True)
+log_compiles = flag_manager("log_compiles", True)
+traceback_filtering = flag_manager("traceback_filtering")

@@ -1,0 +1,29 @@
+"""The state of a thread: which interpreter runs, under which settings.
+
+One `threading.local` holds all of it, because the hot paths read several of these
+fields per call. Class attributes are the process-wide defaults that a new thread sees.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+
+class Context(threading.local):
+    """Per-thread state. `interpreter` and `settings` are plugged in by their own modules."""
+
+    #: The interpreter that `Primitive.bind` hands its calls to.
+    interpreter: Any = None
+    #: Interned `base.config.Settings`: everything that may change what a trace yields.
+    settings: Any = None
+    #: Interned `base.config.Options`: switches that never change what a trace yields.
+    options: Any = None
+    #: Named axes in scope, innermost last: a tuple of `(name, size)`.
+    axis_env: tuple[tuple[Any, int], ...] = ()
+    #: Source info for equations staged while a transformation replays others' equations;
+    #: None means: take the traceback of the call.
+    source: Any = None
+
+
+ctx = Context()

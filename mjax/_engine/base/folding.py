@@ -1,0 +1,67 @@
+"""Folding engine frames out of the tracebacks users see.
+
+Public functions are wrapped in `boundary`. An exception that passes through one loses the
+frames of mjax's own files, so that the user's line is the last one shown. The option
+`traceback_filtering="off"` (or `MJAX_TRACEBACK_FILTERING=off`) shows all.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+from mjax._engine.base.context import ctx
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NOTE = ("mjax left its own frames out of this traceback; "
+         "MJAX_TRACEBACK_FILTERING=off shows them.")
+
+
+def _engine_file(file: str) -> bool:
+    return False
+
+
+#: Tells engine files from users'; `ir.source`, which knows, sets it.
+is_engine_file: list[Callable[[str], bool]] = [_engine_file]
+
+
+def fold(error: BaseException) -> None:
+    """Drops engine frames from the traceback of an exception, in place."""
+    if ctx.options.traceback_filtering == "off":
+        return
+    kept: list[TracebackType] = []
+    dropped = False
+    tb = error.__traceback__
+    while tb is not None:
+        if is_engine_file[0](tb.tb_frame.f_code.co_filename):
+            dropped = True
+        else:
+            kept.append(tb)
+        tb = tb.tb_next
+    if not dropped:
+        return
+    chain: TracebackType | None = None
+    for tb in reversed(kept):
+        chain = TracebackType(chain, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
+    error.__traceback__ = chain
+    if _NOTE not in getattr(error, "__notes__", ()):
+        error.add_note(_NOTE)
+
+
+def boundary(f: Callable[P, R]) -> Callable[P, R]:
+    """Decorator of public functions: exceptions leave them without engine frames."""
+
+    @functools.wraps(f)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return f(*args, **kwargs)
+        except Exception as error:
+            # A bare raise adds no entry for this frame, so what fold() set is what is shown.
+            fold(error)
+            raise
+
+    return wrapper

@@ -1,0 +1,101 @@
+"""Small helpers without an engine behind them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def safe_zip(*sequences: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """`zip` as a list, refusing sequences whose lengths differ."""
+    return list(zip(*sequences, strict=True))
+
+
+def safe_map(f: Callable[..., T], *sequences: Sequence[Any]) -> list[T]:
+    """`map` as a list, refusing sequences whose lengths differ."""
+    return [f(*row) for row in zip(*sequences, strict=True)]
+
+
+def unzip2(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Two tuples from an iterable of pairs."""
+    firsts, seconds = [], []
+    for first, second in pairs:
+        firsts.append(first)
+        seconds.append(second)
+    return tuple(firsts), tuple(seconds)
+
+
+def split_list(values: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
+    """Cuts `values` into pieces of the given sizes and one of the rest."""
+    pieces, start = [], 0
+    for size in sizes:
+        pieces.append(list(values[start : start + size]))
+        start += size
+    pieces.append(list(values[start:]))
+    return pieces
+
+
+def partition_list(which: Sequence[bool], values: Sequence[T]) -> tuple[list[T], list[T]]:
+    """The values whose flag is false, and those whose flag is true."""
+    falses, trues = [], []
+    for flag, value in zip(which, values, strict=True):
+        (trues if flag else falses).append(value)
+    return falses, trues
+
+
+def merge_lists(which: Sequence[bool], falses: Sequence[T], trues: Sequence[T]) -> list[T]:
+    """Inverse of `partition_list`."""
+    false_iter, true_iter = iter(falses), iter(trues)
+    return [next(true_iter) if flag else next(false_iter) for flag in which]
+
+
+def canonicalize_axis(axis: Any, ndim: int) -> int:
+    """`axis` as an int in `[0, ndim)`.
+
+    Raises:
+      ValueError: it is out of range.
+      TypeError: it is no integer.
+    """
+    index = operator.index(axis)
+    if not -ndim <= index < ndim:
+        msg = f"axis {index} is out of bounds for an array of dimension {ndim}."
+        raise ValueError(msg)
+    return index + ndim if index < 0 else index
+
+
+def canonicalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """`axis` (None, an int or a sequence) as distinct non-negative ints in the given order."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    result = tuple(canonicalize_axis(a, ndim) for a in axes)
+    if len(set(result)) != len(result):
+        msg = f"duplicate value in axis: {axis}."
+        raise ValueError(msg)
+    return result
+
+
+class BoundedCache(dict[Hashable, Any]):
+    """A dict that forgets its older half when it is full.
+
+    Lookups are those of `dict`, at C speed; entries must go in by `put`. Which half is
+    forgotten is decided by insertion order: a program that overflows a cache of thousands
+    of entries pays a rebuild of what it still uses, and nothing on the hot path.
+    """
+
+    __slots__ = ("maxsize",)
+
+    def __init__(self, maxsize: int = 4096):
+        super().__init__()
+        self.maxsize = maxsize
+
+    def put(self, key: Hashable, value: T) -> T:
+        """Stores and returns `value`."""
+        if len(self) >= self.maxsize:
+            for old in list(self)[: self.maxsize // 2]:
+                self.pop(old, None)
+        self[key] = value
+        return value

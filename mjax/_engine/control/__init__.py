@@ -1,0 +1,1 @@
+"""Higher-order primitives: those that hold jaxprs in their params."""

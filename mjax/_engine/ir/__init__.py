@@ -1,0 +1,1 @@
+"""The intermediate representation: types, jaxprs, effects, the type checker, the printer."""

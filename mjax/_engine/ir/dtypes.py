@@ -1,0 +1,182 @@
+"""Dtypes: which exist, the canonical ones, extended ones, and Python scalars'.
+
+Dtypes are canonicalized (64-bit types become 32-bit ones unless x64 is on) in exactly two
+places: `types.typeof` of foreign values, and `canonical_dtype` of dtype arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from mjax._engine.base.context import ctx
+
+#: The dtype of tangents of integers, booleans and keys: it has one value.
+float0: np.dtype[Any] = np.dtype([("float0", np.void, 0)])
+
+bfloat16 = np.dtype(ml_dtypes.bfloat16)
+#: Narrow types of `ml_dtypes`, by name, with their kind.
+NARROW_FLOATS = ("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
+                 "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+                 "float4_e2m1fn")
+NARROW_INTS = ("int2", "int4", "uint2", "uint4")
+
+_KINDS: dict[Any, str] = {bfloat16: "f"}
+_KINDS |= {np.dtype(getattr(ml_dtypes, n)): "f" for n in NARROW_FLOATS if hasattr(ml_dtypes, n)}
+_KINDS |= {np.dtype(getattr(ml_dtypes, n)): n[0] for n in NARROW_INTS if hasattr(ml_dtypes, n)}
+
+_TO_32 = {np.dtype(a): np.dtype(b) for a, b in (
+    ("int64", "int32"), ("uint64", "uint32"), ("float64", "float32"),
+    ("complex128", "complex64"))}
+
+#: Types of Python scalars: their default dtype with x64 on, weakly typed all.
+PYTHON_SCALARS = {bool: np.dtype("bool"), int: np.dtype("int64"), float: np.dtype("float64"),
+                  complex: np.dtype("complex128")}
+
+
+class extended(np.generic):
+    """Abstract class of extended dtypes, for `issubdtype`."""
+
+
+class prng_key(extended):
+    """Abstract class of the dtypes of PRNG keys, for `issubdtype`."""
+
+
+class ExtendedDType:
+    """A dtype whose elements are stored as small arrays of a physical dtype.
+
+    Subclasses are hashable and compare by value. One element of shape `()` is stored as an
+    array of shape `element_shape` and dtype `element_dtype`; `types.physical_aval` is the
+    one place that applies this.
+    """
+
+    name: str
+    type: type[extended] = extended
+    element_shape: tuple[int, ...]
+    element_dtype: np.dtype[Any]
+    kind = "X"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+DType = Any  # np.dtype or ExtendedDType; a union would make every arithmetic use a cast
+
+
+def kind(dtype: DType) -> str:
+    """One letter: b(ool), i(nt), u(int), f(loat), c(omplex), V (float0), X (extended)."""
+    return _KINDS.get(dtype) or dtype.kind
+
+
+def is_extended(dtype: DType) -> bool:
+    """Whether the elements are stored as arrays of another dtype."""
+    return isinstance(dtype, ExtendedDType)
+
+
+def is_inexact(dtype: DType) -> bool:
+    """Whether values of this dtype have tangents of the same dtype."""
+    return kind(dtype) in "fc"
+
+
+def is_float(dtype: DType) -> bool:
+    """Whether the dtype is a real floating-point one, narrow ones included."""
+    return kind(dtype) == "f"
+
+
+def is_complex(dtype: DType) -> bool:
+    """Whether the dtype is complex."""
+    return kind(dtype) == "c"
+
+
+def is_integer(dtype: DType) -> bool:
+    """Whether the dtype is a signed or unsigned integer (bool is not)."""
+    return kind(dtype) in "iu"
+
+
+def canonicalize(dtype: DType) -> DType:
+    """The 32-bit sibling of a 64-bit dtype unless x64 is on; other dtypes as they are."""
+    return dtype if ctx.settings.enable_x64 else _TO_32.get(dtype, dtype)
+
+
+def as_dtype(spec: Any) -> DType:
+    """A dtype from what users write: names, NumPy scalar types, Python types, dtypes.
+
+    Raises:
+      TypeError: the argument names no dtype an array can have.
+    """
+    if isinstance(spec, (np.dtype, ExtendedDType)):
+        return spec
+    if spec is None:
+        msg = "None is no dtype; leave the argument out for the default."
+        raise TypeError(msg)
+    inner = getattr(spec, "dtype", None)
+    if isinstance(inner, (np.dtype, ExtendedDType)) and not isinstance(spec, np.generic):
+        return inner
+    if isinstance(spec, str) and hasattr(ml_dtypes, spec):
+        return np.dtype(getattr(ml_dtypes, spec))
+    dtype = np.dtype(spec)
+    if dtype.kind in "OSUMmV" and dtype not in _KINDS and dtype != float0:
+        msg = f"dtype {dtype} ({spec!r}) is not supported: arrays hold numbers, booleans or keys."
+        raise TypeError(msg)
+    return dtype
+
+
+def canonical_dtype(spec: Any) -> DType:
+    """The canonical dtype that a dtype argument stands for."""
+    return canonicalize(as_dtype(spec))
+
+
+def dtype_of_python(python_type: type) -> DType:
+    """The canonical dtype of values of `bool`, `int`, `float` or `complex`."""
+    return canonicalize(PYTHON_SCALARS[python_type])
+
+
+_ABSTRACT = {np.generic: "biufc", np.number: "iufc", np.integer: "iu", np.signedinteger: "i",
+             np.unsignedinteger: "u", np.inexact: "fc", np.floating: "f",
+             np.complexfloating: "c"}
+
+
+def issubdtype(a: Any, b: Any) -> bool:
+    """`numpy.issubdtype` that also knows narrow and extended dtypes.
+
+    Args:
+      a: a dtype or what makes one, or an abstract class of dtypes.
+      b: the same.
+    """
+    if isinstance(b, type) and issubclass(b, extended):
+        a_type = a.type if isinstance(a, ExtendedDType) else a
+        return isinstance(a_type, type) and issubclass(a_type, b)
+    if isinstance(a, ExtendedDType) or isinstance(b, ExtendedDType):
+        return b is np.generic or a == b
+    if isinstance(a, type) and (a in _ABSTRACT or issubclass(a, extended)):
+        return not issubclass(a, extended) and bool(np.issubdtype(a, b)) if isinstance(b, type) else False
+    dtype = as_dtype(a)
+    if isinstance(b, type) and b in _ABSTRACT:
+        return kind(dtype) in _ABSTRACT[b]
+    return bool(dtype == as_dtype(b))
+
+
+def short_name(dtype: DType) -> str:
+    """The name in printed jaxprs: `f32`, `i8`, `bool`, `key<fry>`."""
+    if is_extended(dtype) or dtype == float0:
+        return "float0" if dtype == float0 else dtype.name
+    name: str = dtype.name
+    for long, short in (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i"),
+                        ("complex", "c")):
+        if name.startswith(long):
+            return short + name[len(long):]
+    return name
+
+
+def real_dtype(dtype: DType) -> DType:
+    """The dtype of the real part of a complex dtype; real dtypes as they are."""
+    return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
+
+
+def complex_dtype(dtype: DType) -> DType:
+    """The complex dtype whose parts have this float dtype (at least complex64)."""
+    if dtype.kind == "c":
+        return dtype
+    return np.dtype("complex128") if dtype == np.float64 else np.dtype("complex64")

@@ -1,0 +1,78 @@
+"""Effects and their policies.
+
+An effect class declares one `EffectPolicy`; every transformation asks that record and
+nothing else, so a new effect joins no list. Jaxprs and equations carry sets of effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True)
+class EffectPolicy:
+    """What transformations may do with an equation that has the effect.
+
+    Attributes:
+      ordered: executions keep the order of the program, through a token.
+      token: name of the token; effects that share it are ordered among each other.
+      lowerable: programs with it can be compiled.
+      control_flow: it may stand in the bodies of cond, while and scan.
+      batchable: vmap may repeat it per batch element.
+      differentiable: it may stand in a function that is differentiated.
+      custom_derivatives: it may stand in the body of a function with custom rules.
+      remat: it may stand in a rematerialized body (and run again).
+      shardable: programs over several devices may have it.
+      kept_by_dce: an equation that has it stays although its results are unused.
+    """
+
+    ordered: bool = False
+    token: str | None = None
+    lowerable: bool = True
+    control_flow: bool = True
+    batchable: bool = True
+    differentiable: bool = True
+    custom_derivatives: bool = True
+    remat: bool = True
+    shardable: bool = True
+    kept_by_dce: bool = True
+
+
+class Effect:
+    """Base class of effects; instances are compared by identity unless they define equality.
+
+    Example:
+      >>> class Logging(Effect):
+      ...     policy = EffectPolicy(ordered=True, token="log")
+    """
+
+    policy: ClassVar[EffectPolicy] = EffectPolicy()
+
+    def __repr__(self) -> str:
+        return type(self).__name__
+
+
+Effects = frozenset[Effect]
+no_effects: Effects = frozenset()
+
+
+def join_effects(sets: Iterable[Effects]) -> Effects:
+    """The union of sets of effects."""
+    return no_effects.union(*sets)
+
+
+def forbidden(effects: Effects, field: str) -> list[Effect]:
+    """The effects whose policy says no in `field`, in a stable order."""
+    return sorted((e for e in effects if not getattr(e.policy, field)), key=repr)
+
+
+def keeps_equation(effects: Effects) -> bool:
+    """Whether dead-code elimination must keep an equation with these effects."""
+    return any(e.policy.kept_by_dce for e in effects)
+
+
+def describe(effects: Iterable[Any]) -> str:
+    """Names of effects for error texts."""
+    return ", ".join(sorted(map(repr, effects)))

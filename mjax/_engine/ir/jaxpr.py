@@ -1,0 +1,228 @@
+"""Jaxprs: typed, functional, first-order programs in A-normal form.
+
+    jaxpr ::= { lambda consts ; invars . let eqns in (outs) }
+    eqn   ::= vars = primitive[params] atoms
+    atom  ::= var | literal
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from mjax._engine.ir.effects import Effects, no_effects
+from mjax._engine.ir.source import SourceInfo, source_info_of
+
+
+class Var:
+    """A variable: an identity with a type. The printer invents its name."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any):
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Var(id={id(self):x}):{self.aval}"
+
+
+class DropVar(Var):
+    """A result nobody uses; printed as `_`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "_"
+
+
+class Literal:
+    """A scalar constant in place: `val` is a Python or NumPy scalar, or a 0-d array."""
+
+    __slots__ = ("aval", "val")
+
+    def __init__(self, val: Any, aval: Any):
+        self.val = val
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"{self.val}:{self.aval}"
+
+
+Atom = Var | Literal
+
+
+class JaxprEqn(NamedTuple):
+    """One equation. `source` holds the bare traceback in most cases; read `source_info`.
+
+    A tuple, because building one is on the path of every traced operation.
+    """
+
+    primitive: Any
+    invars: list[Atom]
+    outvars: list[Var]
+    params: dict[str, Any]
+    effects: Effects
+    source: Any
+
+    @property
+    def source_info(self) -> SourceInfo:
+        """The traceback of the call that made this equation, and its name stack."""
+        return source_info_of(self.source)
+
+    def replace(self, **fields: Any) -> JaxprEqn:
+        """This equation with some fields replaced (`source_info` sets the source)."""
+        if "source_info" in fields:
+            fields["source"] = fields.pop("source_info")
+        return self._replace(**fields)
+
+    def __repr__(self) -> str:
+        return print_eqn(self)
+
+
+class DebugInfo(NamedTuple):
+    """Whose program a jaxpr is: for error texts and module names only."""
+
+    traced_for: str = ""
+    func_name: str = "<unknown>"
+    arg_names: tuple[str, ...] | None = None
+    result_paths: tuple[str, ...] | None = None
+
+    def arg_name(self, index: int) -> str:
+        """How the user calls argument `index` of the flattened function."""
+        if self.arg_names is not None and index < len(self.arg_names):
+            return self.arg_names[index]
+        return f"argument {index}"
+
+
+no_debug_info = DebugInfo()
+
+
+class Jaxpr:
+    """A program with the values of its constants.
+
+    Args:
+      constvars: variables of the constants, as many as `consts`.
+      invars: variables of the inputs.
+      outvars: atoms of the results.
+      eqns: the equations, in order.
+      effects: a superset of the equations' effects.
+      debug_info: names for messages.
+      consts: values of the constants.
+
+    `Jaxpr(jaxpr, consts)` gives the same program other constants, so that the class also
+    answers to JAX's name `ClosedJaxpr`. Instances are immutable by convention, compared by
+    identity, and keep the outcome of transformations applied to them (`cached`).
+    """
+
+    __slots__ = ("__weakref__", "_cache", "consts", "constvars", "debug_info", "effects", "eqns",
+                 "invars", "outvars")
+
+    def __init__(self, constvars: Any, invars: Sequence[Any], outvars: Sequence[Atom] | None = None,
+                 eqns: Sequence[JaxprEqn] | None = None, effects: Effects = no_effects,
+                 debug_info: DebugInfo | None = None, *, consts: Sequence[Any] = ()):
+        if isinstance(constvars, Jaxpr):
+            base, consts = constvars, invars
+            constvars, invars, outvars, eqns = (base.constvars, base.invars, base.outvars,
+                                                base.eqns)
+            effects, debug_info = base.effects, base.debug_info
+        assert outvars is not None and eqns is not None
+        self.constvars: list[Var] = list(constvars)
+        self.consts: list[Any] = list(consts)
+        self.invars: list[Var] = list(invars)
+        self.outvars: list[Atom] = list(outvars)
+        self.eqns: list[JaxprEqn] = list(eqns)
+        self.effects: Effects = frozenset(effects)
+        self.debug_info: DebugInfo = debug_info or no_debug_info
+        self._cache: dict[Any, Any] = {}
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """This jaxpr; JAX keeps constants in a class of their own, we do not."""
+        return self
+
+    @property
+    def literals(self) -> list[Any]:
+        """The values of the constants (an old name of `consts`)."""
+        return self.consts
+
+    @property
+    def in_avals(self) -> list[Any]:
+        """Types of the inputs."""
+        return [v.aval for v in self.invars]
+
+    @property
+    def out_avals(self) -> list[Any]:
+        """Types of the results."""
+        return [v.aval for v in self.outvars]
+
+    @property
+    def is_high(self) -> bool:
+        """Always false: mjax has no high-level types."""
+        return False
+
+    def replace(self, **fields: Any) -> Jaxpr:
+        """A copy with some fields replaced."""
+        values = {name: fields.pop(name, getattr(self, name))
+                  for name in ("constvars", "invars", "outvars", "eqns", "effects", "debug_info",
+                               "consts")}
+        if "jaxpr" in fields:
+            return fields.pop("jaxpr").replace(consts=values["consts"], **fields)
+        assert not fields, f"Jaxpr has no field {', '.join(fields)}"
+        return Jaxpr(**values)
+
+    def cached(self, key: Any, make: Callable[[], Any]) -> Any:
+        """The value kept under `key`, made and kept if there is none."""
+        try:
+            return self._cache[key]
+        except KeyError:
+            return self._cache.setdefault(key, make())
+
+    def pretty_print(self, *, source_info: bool = False, use_color: bool | None = None,
+                     **ignored: Any) -> str:
+        """The text of the program, with source lines or terminal colours if asked for."""
+        return print_jaxpr(self, source_info=source_info, use_color=use_color)
+
+    def __str__(self) -> str:
+        return print_jaxpr(self)
+
+    __repr__ = __str__
+
+    def __copy__(self) -> Jaxpr:
+        return self.replace()
+
+
+ClosedJaxpr = Jaxpr
+
+
+def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:
+    """The jaxprs that stand in an equation's params, in tuples and lists too."""
+    for value in params.values():
+        if isinstance(value, Jaxpr):
+            yield value
+        elif isinstance(value, (tuple, list)):
+            yield from (v for v in value if isinstance(v, Jaxpr))
+
+
+def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
+    """The jaxprs that stand in the equations of a jaxpr, one level down."""
+    for eqn in jaxpr.eqns:
+        yield from jaxprs_in_params(eqn.params)
+
+
+def used_variables(atoms: Iterable[Atom]) -> set[Var]:
+    """The variables among some atoms."""
+    return {a for a in atoms if type(a) is not Literal}  # type: ignore[misc]
+
+
+# The printer needs these classes and these classes print: `pprint` plugs itself in here.
+def print_jaxpr(jaxpr: Jaxpr, **options: Any) -> str:
+    """The text of a jaxpr; see `pprint`."""
+    return _printer[0](jaxpr, **options)
+
+
+def print_eqn(eqn: JaxprEqn) -> str:
+    """The text of one equation."""
+    return _printer[1](eqn)
+
+
+_printer: list[Callable[..., str]] = []

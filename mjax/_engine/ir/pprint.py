@@ -1,0 +1,121 @@
+"""The printer: what the grammar of `jaxpr` says, one equation a line.
+
+    { lambda a:f32[3] ; b:f32[3]. let
+        c:f32[3] = mul a b
+      in (c,) }
+
+Inner jaxprs are printed in their equation's params, indented. Colours appear on terminals
+only; `source_info=True` appends the user's line to each equation.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.ir import jaxpr as core
+from mjax._engine.ir.effects import describe
+from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal
+from mjax._engine.ir.source import summarize
+
+_BOLD, _BLUE, _DIM, _OFF = "\033[1m", "\033[34m", "\033[2m", "\033[0m"
+
+
+class _Names(dict[Any, str]):
+    """Invents names in order of appearance: a, b, ..., z, aa, ab, ..."""
+
+    def __missing__(self, var: Any) -> str:
+        n, name = len(self), ""
+        while True:
+            name = chr(97 + n % 26) + name
+            n = n // 26 - 1
+            if n < 0:
+                break
+        self[var] = name
+        return name
+
+
+class _Printer:
+    def __init__(self, source_info: bool, use_color: bool):
+        self.names = _Names()
+        self.source_info = source_info
+        self.color = use_color
+
+    def paint(self, text: str, code: str) -> str:
+        return f"{code}{text}{_OFF}" if self.color else text
+
+    def binder(self, var: Any) -> str:
+        name = "_" if type(var) is DropVar else self.names[var]
+        return f"{name}:{self.paint(str(var.aval), _DIM)}"
+
+    def atom(self, atom: Any) -> str:
+        if type(atom) is Literal:
+            return f"{_value_text(atom.val)}:{self.paint(str(atom.aval), _DIM)}"
+        return self.names[atom]
+
+    def param(self, value: Any, indent: str) -> str:
+        if isinstance(value, Jaxpr):
+            return self.jaxpr(value, indent + "  ").lstrip()
+        if isinstance(value, (tuple, list)) and any(isinstance(v, Jaxpr) for v in value):
+            return "(" + ", ".join(self.param(v, indent) for v in value) + ")"
+        if isinstance(value, np.dtype):
+            return value.name
+        if callable(value) and hasattr(value, "__name__"):
+            return str(value.__name__)
+        return str(value)
+
+    def eqn(self, eqn: JaxprEqn, indent: str) -> str:
+        left = " ".join(map(self.binder, eqn.outvars))
+        name = self.paint(eqn.primitive.name, _BOLD)
+        show = getattr(eqn.primitive, "pretty", None)
+        params = show(eqn.params) if show else eqn.params
+        if params:
+            inner = indent + "  "
+            items = [f"{k}={self.param(v, inner)}" for k, v in sorted(params.items())]
+            # One line unless a jaxpr is among them: then one param a line.
+            text = (f"\n{inner}".join(["", *items]) + f"\n{indent}" if any("\n" in i for i in items)
+                    else " ".join(items))
+            name += f"[{text}]"
+        right = " ".join(map(self.atom, eqn.invars))
+        line = f"{indent}{left} = {name} {right}" if left else f"{indent}{name} {right}"
+        if self.source_info:
+            line += self.paint(f"  # {summarize(eqn.source)}", _BLUE)
+        return line.rstrip()
+
+    def jaxpr(self, jaxpr: Jaxpr, indent: str = "") -> str:
+        consts = " ".join(map(self.binder, jaxpr.constvars))
+        ins = " ".join(map(self.binder, jaxpr.invars))
+        effects = f" : {{{describe(jaxpr.effects)}}}" if jaxpr.effects else ""
+        head = f"{indent}{{ {self.paint('lambda', _BOLD)} {consts} ; {ins}. "
+        body = [self.eqn(eqn, indent + "    ") for eqn in jaxpr.eqns]
+        outs = ", ".join(map(self.atom, jaxpr.outvars)) + ("," if len(jaxpr.outvars) == 1 else "")
+        let = self.paint("let", _BOLD)
+        tail = f"{self.paint('in', _BOLD)} ({outs}){effects} }}"
+        if not body:
+            return f"{head}{let} {tail}"
+        return "\n".join([f"{head}{let}", *body, f"{indent}  {tail}"])
+
+
+def _value_text(value: Any) -> str:
+    return str(np.asarray(value)[()]) if hasattr(value, "shape") else str(value)
+
+
+def print_jaxpr(jaxpr: Jaxpr, *, source_info: bool = False, use_color: bool | None = None) -> str:
+    """The text of a jaxpr."""
+    color = False if use_color is None else use_color
+    return _Printer(source_info, color).jaxpr(jaxpr)
+
+
+def print_eqn(eqn: JaxprEqn) -> str:
+    """The text of one equation."""
+    return _Printer(False, False).eqn(eqn, "")
+
+
+def show(jaxpr: Jaxpr) -> None:
+    """Prints a jaxpr, coloured where standard output is a terminal."""
+    print(print_jaxpr(jaxpr, use_color=sys.stdout.isatty()))
+
+
+core._printer[:] = [print_jaxpr, print_eqn]

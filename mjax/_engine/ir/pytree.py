@@ -1,0 +1,406 @@
+"""Pytrees: nested containers of leaves, on jaxlib's C++ registry (one of our own).
+
+`None` is an empty tree; tuples, lists, dicts, namedtuples, OrderedDict and defaultdict are
+known; everything else is a leaf until it is registered.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import operator
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, TypeVar
+
+from mjaxlib_shim import trees
+from mjaxlib_shim.trees import (
+    DictKey,
+    FlattenedIndexKey,
+    GetAttrKey,
+    PyTreeDef,
+    SequenceKey,
+)
+
+KeyPath = tuple[Any, ...]
+Class = TypeVar("Class", bound=type)
+
+registry = trees.registry
+_flatten = registry.flatten
+_key_functions: dict[type, Callable[[Any], tuple[Iterable[tuple[Any, Any]], Any]]] = {}
+
+
+def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None
+                 ) -> tuple[list[Any], PyTreeDef]:
+    """The leaves of a tree, and its structure.
+
+    Args:
+      tree: any pytree.
+      is_leaf: called on each subtree; where it returns true the subtree is a leaf.
+
+    Example:
+      >>> leaves, treedef = tree_flatten({"b": 2, "a": (1, None)})
+      >>> leaves
+      [1, 2]
+    """
+    return _flatten(tree, is_leaf)
+
+
+def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
+    """The tree of this structure with these leaves."""
+    return treedef.unflatten(leaves)
+
+
+def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
+    """The leaves of a tree, in order."""
+    return _flatten(tree, is_leaf)[0]
+
+
+def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> PyTreeDef:
+    """The structure of a tree."""
+    return _flatten(tree, is_leaf)[1]
+
+
+def tree_map(f: Callable[..., Any], tree: Any, *rest: Any,
+             is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """Applies `f` to the leaves of a tree, with those of further trees beside them.
+
+    Args:
+      f: takes one leaf of each tree.
+      tree: gives the structure of the result.
+      rest: trees with `tree` as a prefix of their structure.
+      is_leaf: as in `tree_flatten`.
+
+    Raises:
+      ValueError: a tree of `rest` has not the structure of `tree`.
+
+    Example:
+      >>> tree_map(lambda x, y: x + y, [1, (2,)], [10, (20,)])
+      [11, (22,)]
+    """
+    leaves, treedef = _flatten(tree, is_leaf)
+    if not rest:
+        return treedef.unflatten(map(f, leaves))
+    return treedef.unflatten(map(f, leaves, *[treedef.flatten_up_to(r) for r in rest]))
+
+
+def tree_all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Whether all leaves are true."""
+    return all(tree_leaves(tree, is_leaf))
+
+
+_no_initializer = object()
+
+
+def tree_reduce(f: Callable[[Any, Any], Any], tree: Any, initializer: Any = _no_initializer,
+                is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """`functools.reduce` over the leaves."""
+    leaves = tree_leaves(tree, is_leaf)
+    if initializer is _no_initializer:
+        return functools.reduce(f, leaves)
+    return functools.reduce(f, leaves, initializer)
+
+
+def tree_reduce_associative(f: Callable[[Any, Any], Any], tree: Any, *,
+                            identity: Any = _no_initializer,
+                            is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """Reduces the leaves pairwise, in a tree of depth log(n); `f` must be associative."""
+    leaves = tree_leaves(tree, is_leaf)
+    if not leaves:
+        if identity is _no_initializer:
+            msg = "tree_reduce_associative of a tree without leaves needs `identity`."
+            raise TypeError(msg)
+        return identity
+    while len(leaves) > 1:
+        pairs = [f(*leaves[i : i + 2]) for i in range(0, len(leaves) - 1, 2)]
+        leaves = pairs + leaves[len(pairs) * 2 :]
+    return leaves[0]
+
+
+def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, tree: Any) -> Any:
+    """Turns a tree of trees inside out.
+
+    Args:
+      outer_treedef: structure of the outer tree.
+      inner_treedef: structure of the inner trees; None: that of the first one.
+      tree: the tree of trees.
+    """
+    leaves, treedef = tree_flatten(tree)
+    if inner_treedef is None:
+        inner_treedef = tree_structure(outer_treedef.flatten_up_to(tree)[0])
+    if treedef.num_leaves != outer_treedef.num_leaves * inner_treedef.num_leaves:
+        msg = (f"tree_transpose: the tree has structure {treedef}, which is no composition of "
+               f"{outer_treedef} and {inner_treedef}.")
+        raise TypeError(msg)
+    n = inner_treedef.num_leaves
+    rows = [leaves[i * n : (i + 1) * n] for i in range(outer_treedef.num_leaves)]
+    return inner_treedef.unflatten([outer_treedef.unflatten(column) for column in zip(*rows)])
+
+
+def tree_broadcast(prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """The tree of the structure of `full` whose leaves are those of its prefix, repeated."""
+    return tree_structure(full, is_leaf).unflatten(broadcast_prefix(prefix, full, is_leaf))
+
+
+def broadcast_prefix(prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | None = None
+                     ) -> list[Any]:
+    """A leaf of `prefix` for each leaf of `full`, of which `prefix` is a tree prefix.
+
+    Raises:
+      ValueError: it is no prefix.
+    """
+    leaves: list[Any] = []
+    tree_map(lambda leaf, subtree: leaves.extend([leaf] * tree_structure(subtree).num_leaves),
+             prefix, full, is_leaf=is_leaf)
+    return leaves
+
+
+def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
+    """The structures of the children of the root."""
+    return treedef.children()
+
+
+def treedef_is_leaf(treedef: PyTreeDef) -> bool:
+    """Whether the structure is one leaf."""
+    return treedef.num_nodes == 1 and treedef.num_leaves == 1
+
+
+def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
+    """The structure of a tuple of trees."""
+    return trees.treedef_tuple(list(treedefs))
+
+
+def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Whether all values are leaves."""
+    if is_leaf is None:
+        return bool(registry.all_leaves(list(iterable)))
+    values = list(iterable)
+    leaves = tree_leaves(values, is_leaf)
+    return len(values) == len(leaves) and all(map(operator.is_, values, leaves))
+
+
+# ---- key paths -------------------------------------------------------------------------
+
+
+def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
+    """A key path as text: `['a'][0].b`, or `a/0/b` with `simple` and a separator.
+
+    Example:
+      >>> [keystr(path) for path, _ in tree_flatten_with_path({"a": [1, 2]})[0]]
+      ["['a'][0]", "['a'][1]"]
+    """
+    if not simple:
+        return separator.join(map(str, keys))
+    return separator.join(str(next((getattr(key, field) for field in ("key", "idx", "name")
+                                    if hasattr(key, field)), key)) for key in keys)
+
+
+def tree_flatten_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None,
+                           is_leaf_takes_path: bool = False
+                           ) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
+    """The leaves of a tree, each with its key path; and the structure."""
+    if is_leaf_takes_path and is_leaf is not None:
+        return _flatten_asking_with_path(tree, is_leaf)
+    pairs, treedef = registry.flatten_with_path(tree, is_leaf)
+    return [(tuple(path), leaf) for path, leaf in pairs], treedef
+
+
+def _flatten_asking_with_path(tree: Any, is_leaf: Callable[[KeyPath, Any], bool]
+                              ) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
+    pairs: list[tuple[KeyPath, Any]] = []
+
+    def walk(path: KeyPath, node: Any) -> Any:
+        """The node with a marker in place of each leaf, while leaves are collected."""
+        if not is_leaf(path, node):
+            children = _one_level(node)
+            if children is not None:
+                keys, values, treedef = children
+                return treedef.unflatten([walk((*path, key), value)
+                                          for key, value in zip(keys, values, strict=True)])
+        pairs.append((path, node))
+        return object()
+
+    return pairs, tree_structure(walk((), tree))
+
+
+def _one_level(node: Any) -> tuple[list[Any], list[Any], PyTreeDef] | None:
+    pairs, treedef = registry.flatten_with_path(node, lambda x: x is not node)
+    if len(pairs) == 1 and not pairs[0][0]:
+        return None
+    return [path[0] for path, _ in pairs], [value for _, value in pairs], treedef
+
+
+def tree_leaves_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None,
+                          is_leaf_takes_path: bool = False) -> list[tuple[KeyPath, Any]]:
+    """The leaves of a tree, each with its key path."""
+    return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
+
+
+def tree_map_with_path(f: Callable[..., Any], tree: Any, *rest: Any,
+                       is_leaf: Callable[..., bool] | None = None,
+                       is_leaf_takes_path: bool = False) -> Any:
+    """`tree_map` for an `f` whose first argument is the leaf's key path."""
+    pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
+    columns = [treedef.flatten_up_to(r) for r in rest]
+    return treedef.unflatten([f(path, leaf, *others)
+                              for (path, leaf), *others in zip(pairs, *columns, strict=True)])
+
+
+# ---- registration ----------------------------------------------------------------------
+
+
+def register_pytree_node(nodetype: type, flatten_func: Callable[[Any], tuple[Any, Any]],
+                         unflatten_func: Callable[[Any, Any], Any],
+                         flatten_with_keys_func: Callable[[Any], tuple[Any, Any]] | None = None
+                         ) -> None:
+    """Makes a class a container.
+
+    Args:
+      nodetype: the class.
+      flatten_func: gives the children and hashable auxiliary data.
+      unflatten_func: makes an instance from auxiliary data and children.
+      flatten_with_keys_func: as `flatten_func`, with `(key, child)` pairs.
+
+    Raises:
+      ValueError: the class is registered already.
+    """
+    trees.register_node(nodetype, flatten_func, unflatten_func, flatten_with_keys_func)
+
+
+def register_pytree_with_keys(nodetype: type,
+                              flatten_with_keys: Callable[[Any], tuple[Iterable[Any], Any]],
+                              unflatten_func: Callable[[Any, Any], Any],
+                              flatten_func: Callable[[Any], tuple[Any, Any]] | None = None
+                              ) -> None:
+    """`register_pytree_node` from a function that gives `(key, child)` pairs."""
+
+    def flatten(tree: Any) -> tuple[Any, Any]:
+        pairs, aux = flatten_with_keys(tree)
+        return [child for _, child in pairs], aux
+
+    register_pytree_node(nodetype, flatten_func or flatten, unflatten_func, flatten_with_keys)
+
+
+def register_pytree_node_class(cls: Class) -> Class:
+    """Class decorator: a container with methods `tree_flatten` and `tree_unflatten`."""
+    register_pytree_node(cls, operator.methodcaller("tree_flatten"), cls.tree_unflatten)
+    return cls
+
+
+def register_pytree_with_keys_class(cls: Class) -> Class:
+    """Class decorator: `register_pytree_node_class` with `tree_flatten_with_keys`."""
+    flatten = operator.methodcaller("tree_flatten") if hasattr(cls, "tree_flatten") else None
+    register_pytree_with_keys(cls, operator.methodcaller("tree_flatten_with_keys"),
+                              cls.tree_unflatten, flatten)
+    return cls
+
+
+def register_dataclass(nodetype: Any, data_fields: Iterable[str] | None = None,
+                       meta_fields: Iterable[str] | None = None,
+                       drop_fields: Iterable[str] = ()) -> Any:
+    """Makes a dataclass a container; usable as a decorator.
+
+    Args:
+      nodetype: the class.
+      data_fields: names of the fields that are children; by default all fields but those
+        with `metadata=dict(static=True)`.
+      meta_fields: names of the fields that are part of the structure (hashable values).
+      drop_fields: fields left to their defaults.
+
+    Raises:
+      ValueError: the two lists do not cover the fields of `__init__`.
+    """
+    if data_fields is None or meta_fields is None:
+        if (data_fields is None) != (meta_fields is None):
+            msg = "register_dataclass: give data_fields and meta_fields, or neither."
+            raise TypeError(msg)
+        if not dataclasses.is_dataclass(nodetype):
+            msg = (f"register_dataclass: {nodetype} is no dataclass; name its fields in "
+                   "data_fields and meta_fields.")
+            raise TypeError(msg)
+        fields = [f for f in dataclasses.fields(nodetype) if f.init]
+        static = {f.name for f in fields if f.metadata.get("static", False)}
+        data_fields = [f.name for f in fields if f.name not in static]
+        meta_fields = [f.name for f in fields if f.name in static]
+    data, meta = tuple(data_fields), tuple(meta_fields)
+    if dataclasses.is_dataclass(nodetype):
+        init = {f.name for f in dataclasses.fields(nodetype) if f.init}
+        given = {*data, *meta, *drop_fields}
+        if init != given:
+            msg = (f"register_dataclass: fields of {nodetype.__name__} and the fields given "
+                   f"differ; missing: {sorted(init - given)}, unexpected: {sorted(given - init)}.")
+            raise ValueError(msg)
+
+    def flatten_with_keys(node: Any) -> tuple[Any, Any]:
+        children = tuple((GetAttrKey(name), getattr(node, name)) for name in data)
+        return children, tuple(getattr(node, name) for name in meta)
+
+    def flatten(node: Any) -> tuple[Any, Any]:
+        return (tuple(getattr(node, name) for name in data),
+                tuple(getattr(node, name) for name in meta))
+
+    def unflatten(aux: Any, children: Any) -> Any:
+        return nodetype(**dict(zip(meta, aux, strict=True)), **dict(zip(data, children, strict=True)))
+
+    register_pytree_node(nodetype, flatten, unflatten, flatten_with_keys)
+    return nodetype
+
+
+def register_static(cls: Class) -> Class:
+    """Class decorator: instances are structure, without leaves; they must be hashable."""
+    register_pytree_node(cls, lambda node: ((), node), lambda aux, children: aux)
+    return cls
+
+
+class Partial(functools.partial):  # type: ignore[type-arg]
+    """`functools.partial` as a container: its arguments are children, its function structure.
+
+    Example:
+      >>> add_two = Partial(operator.add, 2)
+      >>> tree_leaves(add_two)
+      [2]
+    """
+
+    def __new__(cls, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if isinstance(func, functools.partial):
+            # functools.partial would take a partial's function apart and so lose its type.
+            original = func
+            func = functools.wraps(original)(lambda *a, **k: original(*a, **k))
+        return super().__new__(cls, func, *args, **kwargs)
+
+
+register_pytree_with_keys(
+    Partial,
+    lambda p: (((GetAttrKey("args"), p.args), (GetAttrKey("keywords"), p.keywords)), p.func),
+    lambda func, children: Partial(func, *children[0], **children[1]),
+    lambda p: ((p.args, p.keywords), p.func),
+)
+register_pytree_with_keys(
+    collections.OrderedDict,
+    lambda d: ([(DictKey(key), value) for key, value in d.items()], tuple(d)),
+    lambda keys, values: collections.OrderedDict(zip(keys, values)),
+    lambda d: (tuple(d.values()), tuple(d)),
+)
+
+
+def _unflatten_defaultdict(aux: tuple[Any, tuple[Hashable, ...]], values: Iterable[Any]) -> Any:
+    factory, keys = aux
+    return collections.defaultdict(factory, zip(keys, values))
+
+
+register_pytree_with_keys(
+    collections.defaultdict,
+    lambda d: ([(DictKey(k), d[k]) for k in sorted(d)], (d.default_factory, tuple(sorted(d)))),
+    _unflatten_defaultdict,
+)
+
+__all__ = [
+    "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyPath", "Partial", "PyTreeDef",
+    "SequenceKey", "all_leaves", "broadcast_prefix", "keystr", "register_dataclass",
+    "register_pytree_node", "register_pytree_node_class", "register_pytree_with_keys",
+    "register_pytree_with_keys_class", "register_static", "registry", "tree_all",
+    "tree_broadcast", "tree_flatten", "tree_flatten_with_path", "tree_leaves",
+    "tree_leaves_with_path", "tree_map", "tree_map_with_path", "tree_reduce",
+    "tree_reduce_associative", "tree_structure", "tree_transpose", "tree_unflatten",
+    "treedef_children", "treedef_is_leaf", "treedef_tuple",
+]

@@ -1,0 +1,267 @@
+"""Types of values: `ShapedArray`, `AbstractToken`, and `typeof`.
+
+    type ::= dtype[shape]{varying axes}
+
+A `ShapedArray` is immutable and interned: equal types are one object, so that comparing is
+an identity test, hashing is free, and caches keyed by types cost one dict lookup.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.dtypes import DType, ExtendedDType, float0
+
+_NOTHING: frozenset[Any] = frozenset()
+_table: dict[Any, weakref.ref[ShapedArray]] = {}
+_lock = threading.RLock()
+
+
+class AbstractValue:
+    """Base of all types."""
+
+    __slots__ = ()
+
+    def to_tangent(self) -> AbstractValue:
+        """The type of tangents of values of this type."""
+        raise NotImplementedError
+
+
+class ShapedArray(AbstractValue):
+    """The type of an array.
+
+    Args:
+      shape: sizes of the axes.
+      dtype: a dtype or what `dtypes.as_dtype` takes; not canonicalized here.
+      weak_type: whether promotion may pick the other operand's dtype (Python scalars).
+      varying: manual mesh axes along which devices may hold different values.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "ndim", "shape", "size", "varying", "weak_type")
+    shape: tuple[int, ...]
+    dtype: DType
+    weak_type: bool
+    varying: frozenset[Any]
+    ndim: int
+    size: int
+
+    def __new__(cls, shape: Any, dtype: Any, weak_type: bool = False,
+                varying: frozenset[Any] = _NOTHING) -> ShapedArray:
+        if type(dtype) is not np.dtype:
+            dtype = dtypes.as_dtype(dtype)
+        key = (shape if type(shape) is tuple else tuple(shape), dtype, weak_type, varying)
+        try:
+            known = _table.get(key)
+        except TypeError:
+            known = None
+        if known is not None:
+            self = known()
+            # True == 1 and np.int64(1) == 1, so a key built of those may find its int twin:
+            # what is stored below is always normalized.
+            if self is not None:
+                return self
+        shape = tuple(operator.index(size) for size in key[0])
+        key = (shape, dtype, bool(weak_type), frozenset(varying))
+        with _lock:
+            known = _table.get(key)
+            self = known() if known is not None else None
+            if self is None:
+                self = object.__new__(cls)
+                size = 1
+                for n in shape:
+                    size *= n
+                for name, value in zip(("shape", "dtype", "weak_type", "varying", "ndim", "size"),
+                                       (*key, len(shape), size), strict=True):
+                    object.__setattr__(self, name, value)
+                _table[key] = weakref.ref(self, lambda ref: _forget(key, ref))
+            return self
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        msg = f"ShapedArray is immutable; use .update({name}=...)."
+        raise AttributeError(msg)
+
+    def __reduce__(self) -> Any:
+        return ShapedArray, (self.shape, self.dtype, self.weak_type, self.varying)
+
+    def __copy__(self) -> ShapedArray:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> ShapedArray:
+        return self
+
+    def update(self, **fields: Any) -> ShapedArray:
+        """This type with some of `shape, dtype, weak_type, varying` replaced."""
+        return ShapedArray(fields.pop("shape", self.shape), fields.pop("dtype", self.dtype),
+                           fields.pop("weak_type", self.weak_type),
+                           fields.pop("varying", self.varying), **fields)
+
+    def strip_weak_type(self) -> ShapedArray:
+        """This type, strongly typed."""
+        return ShapedArray(self.shape, self.dtype, False, self.varying) if self.weak_type else self
+
+    def to_tangent(self) -> ShapedArray:
+        """The tangent type: the same for inexact dtypes, float0 for all others."""
+        if dtypes.is_inexact(self.dtype):
+            return self
+        return ShapedArray(self.shape, float0, False, self.varying)
+
+    # JAX's spelling, which downstream interpreters call.
+    to_tangent_aval = to_tangent
+    to_cotangent_aval = to_tangent
+
+    def str_short(self, short_dtypes: bool = True) -> str:
+        """`f32[2,3]{i}`, with a `~` in front where the type is weak."""
+        name = dtypes.short_name(self.dtype) if short_dtypes else str(self.dtype)
+        varying = "{" + ",".join(sorted(map(str, self.varying))) + "}" if self.varying else ""
+        return f"{'~' if self.weak_type else ''}{name}[{','.join(map(str, self.shape))}]{varying}"
+
+    def __str__(self) -> str:
+        return self.str_short()
+
+    def __repr__(self) -> str:
+        return f"ShapedArray({self.str_short()})"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            msg = "len() of unsized object"
+            raise TypeError(msg)
+        return self.shape[0]
+
+
+def _forget(key: Any, ref: Any) -> None:
+    with _lock:
+        if _table.get(key) is ref:
+            del _table[key]
+
+
+class AbstractToken(AbstractValue):
+    """The type of tokens, which order effects."""
+
+    __slots__ = ()
+
+    def to_tangent(self) -> AbstractToken:
+        return self
+
+    def str_short(self, short_dtypes: bool = True) -> str:
+        """How the printer shows it."""
+        return "Tok"
+
+    __str__ = __repr__ = str_short  # type: ignore[assignment]
+
+
+abstract_token = AbstractToken()
+
+
+def same_type_but_weak(a: AbstractValue, b: AbstractValue) -> bool:
+    """Whether two types agree when weak typing is not compared."""
+    return a is b or (isinstance(a, ShapedArray) and isinstance(b, ShapedArray)
+                      and a.strip_weak_type() is b.strip_weak_type())
+
+
+def physical_aval(aval: ShapedArray) -> ShapedArray:
+    """The type in which values of extended dtypes are stored: `key<fry>[3]` as `u32[3,2]`."""
+    if isinstance(aval.dtype, ExtendedDType):
+        return ShapedArray((*aval.shape, *aval.dtype.element_shape), aval.dtype.element_dtype,
+                           False, aval.varying)
+    return aval
+
+
+# ---- typeof: the types of values -------------------------------------------------------
+
+_INT_RANGE = {False: (-(2**31), 2**31), True: (-(2**63), 2**63)}
+
+
+def _typeof_int(value: int) -> ShapedArray:
+    x64 = ctx.settings.enable_x64
+    low, high = _INT_RANGE[x64]
+    if not low <= value < high:
+        msg = (f"Python int {value} too large to convert to {'int64' if x64 else 'int32'}; "
+               "give it a dtype with numpy, as in np.uint32(value)"
+               + ("." if x64 else ", or switch on 64-bit types with mjax.enable_x64(True)."))
+        raise OverflowError(msg)
+    return _PYTHON_AVALS[x64][int]
+
+
+def _python_avals(x64: bool) -> dict[type, ShapedArray]:
+    narrow = (lambda d: d) if x64 else (lambda d: dtypes._TO_32.get(d, d))
+    return {t: ShapedArray((), narrow(d), t is not bool)
+            for t, d in dtypes.PYTHON_SCALARS.items()}
+
+
+_PYTHON_AVALS = {x64: _python_avals(x64) for x64 in (False, True)}
+_numpy_avals: dict[Any, ShapedArray] = {}
+
+
+def _typeof_numpy(value: Any) -> ShapedArray:
+    # A strong cache in front of the interning table: NumPy arguments are on jit's fast path.
+    key = (value.shape, value.dtype, ctx.settings.enable_x64)
+    aval = _numpy_avals.get(key)
+    if aval is None:
+        if len(_numpy_avals) > 10_000:
+            _numpy_avals.clear()
+        try:
+            dtype = dtypes.canonical_dtype(value.dtype)
+        except TypeError:
+            msg = (f"a NumPy array of dtype {value.dtype} is no valid array: arrays hold "
+                   "numbers, booleans or keys, not objects, strings or dates.")
+            raise TypeError(msg) from None
+        aval = _numpy_avals[key] = ShapedArray(value.shape, dtype)
+    return aval
+
+
+#: Exact type of a value -> its abstract value. The runtime adds its array class.
+typeof_handlers: dict[type, Callable[[Any], Any]] = {
+    bool: lambda value: _PYTHON_AVALS[False][bool],
+    int: _typeof_int,
+    float: lambda value: _PYTHON_AVALS[ctx.settings.enable_x64][float],
+    complex: lambda value: _PYTHON_AVALS[ctx.settings.enable_x64][complex],
+    np.ndarray: _typeof_numpy,
+}
+
+
+def typeof(value: Any) -> Any:
+    """The type of a value: an array, a tracer, a NumPy array or scalar, a Python scalar.
+
+    Raises:
+      TypeError: the value is none of these.
+      OverflowError: a Python int that the default integer dtype cannot hold.
+
+    Example:
+      >>> typeof(2.0)
+      ShapedArray(~f32[])
+    """
+    handler = typeof_handlers.get(type(value))
+    if handler is not None:
+        return handler(value)
+    aval = getattr(value, "aval", None)
+    if isinstance(aval, AbstractValue):
+        return aval
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _typeof_numpy(value)
+    for base in type(value).__mro__:
+        # Subclasses of Python scalars (enum.IntEnum, np.float64 is handled above).
+        if base in (bool, int, float, complex):
+            return typeof_handlers[base](value)
+    raise LazyTypeError(lambda: (
+        f"{value!r} of type {type(value).__name__} is not a valid array: give an array, a NumPy "
+        "array or scalar, or a Python number"
+        + (" (convert lists with mjax.numpy.asarray)." if isinstance(value, (list, tuple)) else
+           ".")))
+
+
+def is_array_value(value: Any) -> bool:
+    """Whether `typeof` accepts the value."""
+    try:
+        typeof(value)
+    except (TypeError, OverflowError):
+        return False
+    return True

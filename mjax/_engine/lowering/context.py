@@ -1,0 +1,188 @@
+"""What lowering rules are given, and the state of a module under construction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.source import is_engine_file, source_info_of
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.emit import ir, ir_type
+from mjaxlib_shim import tracebacks
+from mjaxlib_shim.mlir import func
+
+
+class ModuleContext:
+    """One module under construction.
+
+    Attributes:
+      platform: what it is lowered for.
+      module: the `ir.Module`.
+      checking: whether each rule's results are compared with the declared types; on only
+        when a module turned out not to verify, to find the culprit.
+    """
+
+    def __init__(self, platform: str, module: Any, walk: Callable[..., list[Any]],
+                 checking: bool = False):
+        self.platform = platform
+        self.module = module
+        self.checking = checking
+        self.functions: dict[Any, Any] = {}
+        self.host_callbacks: list[Callable[..., Any]] = []
+        #: The walk, which is in `module`: `(mctx, jaxpr, constants, args) -> values`.
+        self.walk = walk
+        #: Objects whose ids are keys in `functions`.
+        self.kept: list[Any] = []
+        self._names: set[str] = {"main"}
+        self._types: dict[Any, Any] = {}
+        self._literals: dict[Any, Any] = {}
+        self._places: dict[Any, Any] = {}
+        self._locations: dict[Any, Any] = {}
+
+    def type_of(self, aval: Any) -> Any:
+        """The MLIR type of values of a type."""
+        known = self._types.get(aval)
+        if known is None:
+            known = self._types[aval] = ir_type(aval)
+        return known
+
+    def fresh_name(self, name: str) -> str:
+        """A function name not used in this module yet."""
+        base = "".join(c if c.isalnum() or c in "_.<>" else "_" for c in name) or "fn"
+        candidate, n = base, 0
+        while candidate in self._names:
+            n += 1
+            candidate = f"{base}_{n}"
+        self._names.add(candidate)
+        return candidate
+
+    def new_function(self, name: str, in_types: Iterable[Any], out_types: Iterable[Any],
+                     public: bool = False) -> Any:
+        """An empty function at module level."""
+        with ir.InsertionPoint(self.module.body):
+            function = func.FuncOp(name, ir.FunctionType.get(list(in_types), list(out_types)))
+        function.attributes["sym_visibility"] = ir.StringAttr.get(
+            "public" if public else "private")
+        return function
+
+    def new_private(self, jaxpr: Jaxpr, name: str, constants: Sequence[Any]) -> str:
+        """Makes the function of a jaxpr; its constants are leading arguments."""
+        name = self.fresh_name(name)
+        avals = [*map(typeof, constants), *jaxpr.in_avals]
+        self.fill(self.new_function(name, map(self.type_of, avals),
+                                    map(self.type_of, jaxpr.out_avals)), jaxpr, constants)
+        return name
+
+    def fill(self, function: Any, jaxpr: Jaxpr, constants: Sequence[Any]) -> None:
+        """Lowers a jaxpr into an empty function, whose leading arguments are constants."""
+        block = function.add_entry_block()
+        with ir.InsertionPoint(block):
+            arguments = list(block.arguments)
+            values = {id(c): v for c, v in zip(constants, arguments, strict=False)}
+            func.ReturnOp(self.walk(self, jaxpr, values, arguments[len(constants):]))
+
+    def location(self, name: str, source: Any) -> Any:
+        """The MLIR location of an equation: its primitive at the user's line.
+
+        Two caches: code position to file location, and that with a name to the result.
+        """
+        info = source_info_of(source)
+        key = _user_position(info.traceback)
+        place = self._places.get(key)
+        if place is None:
+            place = self._places[key] = (
+                ir.Location.unknown() if key is None else
+                ir.Location.file(key[0].co_filename, _line(key), 0))
+        label = "/".join((*info.name_stack, name)) if info.name_stack else name
+        known = self._locations.get((label, key))
+        if known is None:
+            known = self._locations[label, key] = ir.Location.name(label, childLoc=place)
+        return known
+
+
+def _user_position(traceback: Any) -> Any:
+    """The innermost (code, instruction) of the user's own files."""
+    if traceback is None:
+        return None
+    codes, instructions = tracebacks.raw_frames(traceback)
+    for code, instruction in zip(codes, instructions, strict=True):
+        if not is_engine_file(code.co_filename):
+            return code, instruction
+    return None
+
+
+def _line(position: tuple[Any, int]) -> int:
+    code, instruction = position
+    for start, end, line in code.co_lines():
+        if start <= instruction < end:
+            return line or code.co_firstlineno
+    return int(code.co_firstlineno)
+
+
+class LoweringContext:
+    """What a lowering rule gets as its first argument.
+
+    Attributes:
+      module_context: the module under construction.
+      primitive: what is being lowered.
+      avals_in: types of the operands.
+      avals_out: types of the results.
+      tokens_in, tokens_out: for primitives with ordered effects.
+    """
+
+    __slots__ = ("avals_in", "avals_out", "constants", "module_context", "out_types", "platform",
+                 "primitive", "tokens_in", "tokens_out")
+
+    def __init__(self, module_context: ModuleContext, primitive: Any, avals_in: Sequence[Any],
+                 avals_out: Sequence[Any], constants: dict[int, Any]):
+        self.module_context = module_context
+        self.platform = module_context.platform
+        self.primitive = primitive
+        self.avals_in = avals_in
+        self.avals_out = avals_out
+        self.out_types = [module_context.type_of(a) for a in avals_out]
+        #: id of a constant -> its value in the function being built.
+        self.constants = constants
+        self.tokens_in: Any = None
+        self.tokens_out: Any = None
+
+    def replace(self, **fields: Any) -> LoweringContext:
+        """A copy with other `primitive`, `avals_in` or `avals_out`."""
+        return LoweringContext(
+            self.module_context, fields.get("primitive", self.primitive),
+            fields.get("avals_in", self.avals_in), fields.get("avals_out", self.avals_out),
+            self.constants)
+
+    def inline(self, jaxpr: Jaxpr, *operands: Any) -> list[Any]:
+        """Lowers a jaxpr at the insertion point, as bodies of control flow are."""
+        mctx = self.module_context
+        return mctx.walk(mctx, jaxpr, self.constants, operands)
+
+    def call(self, jaxpr: Jaxpr, name: str, *operands: Any) -> list[Any]:
+        """Lowers to a call of a private function, made once per jaxpr and module."""
+        mctx = self.module_context
+        constants = [c for c in nested_constants(jaxpr) if id(c) in self.constants]
+        function = mctx.functions.get(id(jaxpr))
+        if function is None:
+            mctx.kept.append(jaxpr)
+            function = mctx.functions[id(jaxpr)] = mctx.new_private(jaxpr, name, constants)
+        results = func.CallOp(
+            [mctx.type_of(a) for a in jaxpr.out_avals], ir.FlatSymbolRefAttr.get(function),
+            [self.constants[id(c)] for c in constants] + list(operands)).results
+        return list(results)
+
+
+def nested_constants(jaxpr: Jaxpr) -> list[Any]:
+    """The constants of a jaxpr and of those in its params, each object once."""
+
+    def make() -> list[Any]:
+        found: dict[int, Any] = {id(c): c for c in jaxpr.consts}
+        for eqn in jaxpr.eqns:
+            for value in eqn.params.values():
+                for inner in value if isinstance(value, (tuple, list)) else (value,):
+                    if isinstance(inner, Jaxpr):
+                        found.update((id(c), c) for c in nested_constants(inner))
+        return list(found.values())
+
+    return jaxpr.cached("nested_constants", make)

@@ -1,0 +1,233 @@
+"""The lowering pass: one walk over the equations, a function per inner jitted jaxpr.
+
+Closed-over arrays are hoisted: constants of all nested jaxprs, each object once, become
+leading arguments of `main` and travel to inner functions as arguments too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.context import ctx as thread
+from mjax._engine.base.errors import LazyText, LazyTypeError
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.effects import describe, forbidden
+from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal
+from mjax._engine.ir.source import summarize
+from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.lowering.context import LoweringContext, ModuleContext, nested_constants
+from mjax._engine.primitives.emit import constant, ir
+from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.stage import stage_under_evaluation
+from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
+from mjaxlib_shim.mlir import new_context
+
+
+class LoweredModule:
+    """A StableHLO module with what has to be passed to it besides the inputs.
+
+    Attributes:
+      module: the `ir.Module`.
+      constants: arrays that `main` takes before the inputs.
+      host_callbacks: Python functions that it calls by position.
+    """
+
+    __slots__ = ("constants", "context", "host_callbacks", "module")
+
+    def __init__(self, module: Any, context: Any, constants: list[Any],
+                 host_callbacks: list[Callable[..., Any]]):
+        self.module = module
+        self.context = context
+        self.constants = constants
+        self.host_callbacks = host_callbacks
+
+    def text(self, debug_info: bool = False) -> str:
+        """The module as text."""
+        return str(self.module.operation.get_asm(enable_debug_info=debug_info))
+
+
+def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
+                    aliases: dict[int, int] | None = None,
+                    donated: Sequence[int] = ()) -> LoweredModule:
+    """Lowers a jaxpr to a module with a public function `main`.
+
+    Args:
+      jaxpr: the program.
+      name: the module's name.
+      platform: what to lower for.
+      aliases: input index -> index of the result that may take over its buffer.
+      donated: indices of inputs whose buffers XLA may reuse otherwise.
+
+    Raises:
+      MissingRuleError: a primitive has no lowering for the platform.
+      TypeError: a lowering's results have not the types of the abstract evaluation.
+    """
+    unlowerable = forbidden(jaxpr.effects, "lowerable")
+    if unlowerable:
+        raise LazyText(lambda: f"cannot compile a program with the effects "
+                       f"{describe(unlowerable)}: their policy says lowerable=False.")
+    try:
+        return _lower(jaxpr, name, platform, aliases or {}, donated, checking=False)
+    except ir.MLIRError as error:
+        # Some rule emitted what does not fit together: do it again, comparing each rule's
+        # results with the declared types, to name the rule.
+        _lower(jaxpr, name, platform, aliases or {}, donated, checking=True)
+        raise LazyTypeError(str(error)) from error
+
+
+def _lower(jaxpr: Jaxpr, name: str, platform: str, aliases: dict[int, int],
+           donated: Sequence[int], checking: bool) -> LoweredModule:
+    context = new_context()
+    with context, ir.Location.unknown(context):
+        module = ir.Module.create()
+        module.operation.attributes["sym_name"] = ir.StringAttr.get(f"jit_{name}")
+        mctx = ModuleContext(platform, module, lower_jaxpr, checking)
+        constants = nested_constants(jaxpr)
+        avals = [*map(typeof, constants), *jaxpr.in_avals]
+        main = mctx.new_function("main", map(mctx.type_of, avals),
+                                 map(mctx.type_of, jaxpr.out_avals), public=True)
+        main.arg_attrs = ir.ArrayAttr.get(
+            [ir.DictAttr.get({})] * len(constants)
+            + [_donation(i, aliases, donated) for i in range(len(jaxpr.invars))])
+        mctx.fill(main, jaxpr, constants)
+        module.operation.verify()
+    return LoweredModule(module, context, constants, mctx.host_callbacks)
+
+
+def _donation(index: int, aliases: dict[int, int], donated: Sequence[int]) -> Any:
+    if index in aliases:
+        number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), aliases[index])
+        return ir.DictAttr.get({"tf.aliasing_output": number})
+    if index in donated:
+        return ir.DictAttr.get({"jax.buffer_donor": ir.BoolAttr.get(True)})
+    return ir.DictAttr.get({})
+
+
+def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
+                args: Sequence[Any]) -> list[Any]:
+    """Lowers a jaxpr's equations at the current insertion point.
+
+    Args:
+      mctx: the module.
+      jaxpr: the program.
+      constants: id of a constant -> its value in the current function.
+      args: MLIR values of the inputs.
+
+    Returns:
+      MLIR values of the results.
+    """
+    env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
+    for var, const in zip(jaxpr.constvars, jaxpr.consts, strict=True):
+        value = constants.get(id(const))
+        env[var] = constant(np.asarray(const)) if value is None else value
+    literals: dict[Any, Any] = {}
+
+    def read(atom: Any) -> Any:
+        if type(atom) is Literal:
+            return _literal(literals, atom)
+        return env[atom]
+
+    for eqn in jaxpr.eqns:
+        ctx = LoweringContext(mctx, eqn.primitive, [v.aval for v in eqn.invars],
+                              [v.aval for v in eqn.outvars], constants)
+        operands = [read(v) for v in eqn.invars]
+        with mctx.location(eqn.primitive.name, eqn.source):
+            results = lower_application(ctx, operands, eqn.params)
+        if len(results) != len(eqn.outvars) or mctx.checking:
+            _check_results(eqn, ctx, results)
+        env.update(zip(eqn.outvars, results, strict=True))
+    return [read(v) for v in jaxpr.outvars]
+
+
+def _literal(known: dict[Any, Any], atom: Literal) -> Any:
+    # One constant operation per block and value; -0.0 == 0.0 and True == 1, hence the repr.
+    value = np.asarray(atom.val).astype(atom.aval.dtype)
+    key = (atom.aval.dtype, value.tobytes())
+    if key not in known:
+        known[key] = constant(value)
+    return known[key]
+
+
+def lower_application(ctx: LoweringContext, operands: Sequence[Any], params: dict[str, Any]
+                      ) -> Sequence[Any]:
+    """Applies a primitive's lowering rule."""
+    primitive = ctx.primitive
+    if primitive.structural and any(
+            isinstance(a, ShapedArray) and dtypes.is_extended(a.dtype)
+            for a in (*ctx.avals_in, *ctx.avals_out)):
+        return _call_traced(ctx, operands, ("physical", primitive), params,
+                            lambda: _on_physical(primitive, ctx.avals_in, params))
+    lowerings = primitive.lowerings
+    rule = lowerings.get(ctx.platform) or lowerings.get(None)
+    if rule is None:
+        primitive.missing("lowering", ctx.platform)
+    if type(rule) is traced:
+        def stage_it() -> Jaxpr:
+            def f(*args: Any) -> Any:
+                out = rule.function(*args, **params)
+                return out if rule.multiple_results else [out]
+            return stage_under_evaluation(f, ctx.avals_in)
+        return _call_traced(ctx, operands, ("traced", primitive), params, stage_it)
+    results = rule(ctx, *operands, **params)
+    if not isinstance(results, (list, tuple)):
+        try:
+            results = list(results)
+        except TypeError:
+            raise LazyTypeError(lambda: (
+                f"the lowering of primitive {primitive.name!r} gave {results!r}; it must give a "
+                "sequence of ir.Values (such as op.results).")) from None
+    return results
+
+
+def _call_traced(ctx: LoweringContext, operands: Sequence[Any], tag: Any, params: dict[str, Any],
+                 make: Callable[[], Jaxpr]) -> list[Any]:
+    """Lowers to a call of the function that `make` stages, one per types and params."""
+    primitive: Primitive = ctx.primitive
+    key = (*tag, thread.settings, tuple(ctx.avals_in), *params.items())
+    jaxpr = primitive.executables.get(key)
+    if jaxpr is None:
+        jaxpr = primitive.executables.put(key, make())
+    return ctx.call(jaxpr, primitive.name, *operands)
+
+
+def _on_physical(primitive: Primitive, avals_in: Sequence[Any], params: dict[str, Any]) -> Jaxpr:
+    """The same move on the arrays behind extended dtypes: mapped over their trailing axes."""
+    extended = [a for a in avals_in if dtypes.is_extended(a.dtype)]
+    element = extended[0].dtype
+    avals = [a.update(dtype=element.element_dtype) if dtypes.is_extended(a.dtype) else a
+             for a in avals_in]
+
+    def f(*args: Any) -> list[Any]:
+        return _mapped(primitive, params, args,
+                       [dtypes.is_extended(a.dtype) for a in avals_in], element.element_shape)
+
+    return stage_under_evaluation(f, [
+        ShapedArray((*a.shape, *element.element_shape), a.dtype)
+        if dtypes.is_extended(given.dtype) else a
+        for a, given in zip(avals, avals_in, strict=True)])
+
+
+def _mapped(primitive: Primitive, params: dict[str, Any], args: Sequence[Any],
+            mapped: Sequence[bool], sizes: Sequence[int]) -> list[Any]:
+    if not sizes:
+        out = primitive.bind(*args, **params)
+        return out if primitive.multiple_results else [out]
+    axis = AxisData(None, sizes[-1])
+    outs, dims = batch_flat(
+        lambda *inner: _mapped(primitive, params, inner, mapped, sizes[:-1]), axis, args,
+        [len(a.shape) - 1 if m else None for a, m in zip(args, mapped, strict=True)])
+    return [to_dim(o, d, len(o.shape) - (d is not None), axis.size)
+            for o, d in zip(outs, dims, strict=True)]
+
+
+def _check_results(eqn: JaxprEqn, ctx: LoweringContext, results: Sequence[Any]) -> None:
+    actual = [getattr(r, "type", r) for r in results]
+    if actual != ctx.out_types:
+        raise LazyTypeError(lambda: (
+            f"the lowering of primitive {eqn.primitive.name!r} gave results of types "
+            f"{', '.join(map(str, actual))}, but its abstract evaluation says "
+            f"{', '.join(map(str, ctx.out_types))}. It was applied at {summarize(eqn.source)}."))
+

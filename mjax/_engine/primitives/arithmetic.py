@@ -1,0 +1,547 @@
+"""Arithmetic, comparison, bits, rounding, exponentials, trigonometry, complex parts.
+
+A row each: `unary(...)` and `binary(...)` give a primitive and the function users call.
+Derivatives are `(tangent, result, *operands) -> tangent of the result`. Operations are named
+as in the StableHLO and CHLO specifications.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives.convert import convert, convert_ir
+from mjax._engine.primitives.elementwise import (
+    broadcast_types,
+    check_kinds,
+    constant_like,
+    define_elementwise,
+    define_elementwise_batching,
+    define_elementwise_lowering,
+    public_function,
+    stretch,
+    unbroadcast,
+)
+from mjax._engine.primitives.emit import full as full_ir
+from mjax._engine.primitives.emit import hlo, ir_type, op
+from mjax._engine.primitives.linear import define_linear
+from mjax._engine.primitives.select import select_n
+from mjax._engine.primitives.shapes import (
+    batch_size,
+    batch_to_front,
+    broadcast_in_dim_p,
+    zeros_of,
+)
+from mjax._engine.primitives.tangents import (
+    define_jvp_from_result,
+    define_zero_jvp,
+    zero_tangent,
+)
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+
+_c = constant_like
+_bool = np.dtype(bool)
+
+
+def unary(name: str, kinds: str, lowering: Any, derivative: Callable[..., Any] | None, doc: str,
+          result: Callable[[Any], Any] | None = None, public: str = "") -> tuple[Primitive, Any]:
+    """A row of the tables: an elementwise function of one operand."""
+    primitive = define_elementwise(name, kinds, lowering, result)
+    if derivative is None:
+        define_zero_jvp(primitive)
+    else:
+        define_jvp_from_result(primitive, derivative)
+    return primitive, public_function(primitive, public or name, doc)
+
+
+def binary(name: str, kinds: str, lowering: Any, left: Callable[..., Any] | None,
+           right: Callable[..., Any] | None, doc: str,
+           result: Callable[[Any], Any] | None = None, public: str = "") -> tuple[Primitive, Any]:
+    """A row of the tables: an elementwise function of two operands of one dtype."""
+    primitive = define_elementwise(name, (kinds, kinds), lowering, result)
+    if left is None:
+        define_zero_jvp(primitive)
+    else:
+        define_jvp_from_result(primitive, left, right)
+    return primitive, public_function(primitive, public or name, doc, "x, y")
+
+
+# ---- the four operations ---------------------------------------------------------------
+
+
+def _sum_jvp(primitive: Primitive, sign: Callable[[Any], Any]) -> Callable[..., Any]:
+    def jvp(primals: Any, tangents: Any) -> Any:
+        out = primitive.bind(*primals)
+        a, b = tangents
+        if type(a) is Zero and type(b) is Zero:
+            return out, zero_tangent(out)
+        if type(a) is Zero:
+            return out, stretch(sign(b), typeof(out).shape)
+        if type(b) is Zero:
+            return out, stretch(a, typeof(out).shape)
+        return out, primitive.bind(a, b)
+    return jvp
+
+
+def _sum_transpose(sign: Callable[[Any], Any]) -> Callable[..., Any]:
+    return lambda ct, x, y: [
+        unbroadcast(x.aval, ct) if type(x) is UndefinedPrimal else None,
+        unbroadcast(y.aval, sign(ct)) if type(y) is UndefinedPrimal else None]
+
+
+neg_p, neg = unary("neg", "iufc", "stablehlo.negate", None, "Elementwise negation: `-x`.")
+define_linear(neg_p, lambda ct, x: neg(ct))
+
+add_p, add = binary("add", "iufc", "stablehlo.add", None, None, "Elementwise sum: `x + y`.")
+add_p.jvp = _sum_jvp(add_p, lambda t: t)
+add_p.transpose = _sum_transpose(lambda ct: ct)
+
+sub_p, sub = binary("sub", "iufc", "stablehlo.subtract", None, None,
+                    "Elementwise difference: `x - y`.")
+sub_p.jvp = _sum_jvp(sub_p, neg)
+sub_p.transpose = _sum_transpose(neg)
+
+mul_p, mul = binary("mul", "iufc", "stablehlo.multiply",
+                    lambda t, out, x, y: stretch(mul_p.bind(t, y), typeof(out).shape),
+                    lambda t, out, x, y: stretch(mul_p.bind(x, t), typeof(out).shape),
+                    "Elementwise product: `x * y`.")
+mul_p.def_transpose(lambda ct, x, y: [
+    unbroadcast(x.aval, mul_p.bind(ct, y)) if type(x) is UndefinedPrimal else None,
+    unbroadcast(y.aval, mul_p.bind(x, ct)) if type(y) is UndefinedPrimal else None])
+
+div_p, div = binary("div", "iufc", "stablehlo.divide",
+                    lambda t, out, x, y: stretch(div_p.bind(t, y), typeof(out).shape),
+                    lambda t, out, x, y: mul(mul(neg(t), x), integer_pow(y, -2)),
+                    "Elementwise quotient: `x / y`, rounded towards zero for integers.")
+div_p.def_transpose(lambda ct, x, y: [unbroadcast(x.aval, div_p.bind(ct, y)), None])
+
+rem_p, rem = binary("rem", "iuf", "stablehlo.remainder",
+                    lambda t, out, x, y: stretch(t, typeof(out).shape),
+                    lambda t, out, x, y: mul(neg(t), _truncate(div(x, y))),
+                    "Elementwise remainder of `x / y`, with the sign of `x`.")
+
+
+def _truncate(x: Any) -> Any:
+    return mul(sign(x), floor(abs(x)))
+
+
+# ---- comparison, extrema ---------------------------------------------------------------
+
+
+def comparison(name: str, direction: str, kinds: str, doc: str) -> tuple[Primitive, Any]:
+    """A row of the tables: a comparison of two operands of one dtype."""
+
+    def lowering(ctx: Any, x: Any, y: Any) -> Any:
+        return [compare_ir(x, y, direction, ctx.avals_in[0].dtype)]
+
+    return binary(name, kinds, lowering, None, None, doc, lambda dtype: _bool)
+
+
+def compare_ir(x: Any, y: Any, direction: str, dtype: Any) -> Any:
+    """Emits a comparison of two values of one type."""
+    kind = {"i": "SIGNED", "u": "UNSIGNED", "b": "UNSIGNED"}.get(dtypes.kind(dtype), "FLOAT")
+    return hlo.compare(x, y, hlo.ComparisonDirectionAttr.get(direction),
+                       compare_type=hlo.ComparisonTypeAttr.get(kind))
+
+
+eq_p, eq = comparison("eq", "EQ", "biufc", "Elementwise `x == y`.")
+ne_p, ne = comparison("ne", "NE", "biufc", "Elementwise `x != y`.")
+ge_p, ge = comparison("ge", "GE", "biuf", "Elementwise `x >= y`.")
+gt_p, gt = comparison("gt", "GT", "biuf", "Elementwise `x > y`.")
+le_p, le = comparison("le", "LE", "biuf", "Elementwise `x <= y`.")
+lt_p, lt = comparison("lt", "LT", "biuf", "Elementwise `x < y`.")
+
+
+def _extremum_lowering(name: str, direction: str) -> Callable[..., Any]:
+    def lowering(ctx: Any, x: Any, y: Any) -> Any:
+        aval = ctx.avals_out[0]
+        if aval.dtype.kind != "c":
+            return op(name, ctx.out_types, [x, y])
+        return [complex_extremum_ir(x, y, aval, direction)]
+    return lowering
+
+
+def complex_extremum_ir(x: Any, y: Any, aval: ShapedArray, direction: str) -> Any:
+    """Emits the greater or smaller of two complex values: real parts first, then imaginary."""
+    part = aval.update(dtype=dtypes.real_dtype(aval.dtype))
+    (rx, ix), (ry, iy) = [[op(f"stablehlo.{p}", [ir_type(part)], [v])[0] for p in ("real", "imag")]
+                          for v in (x, y)]
+    wins = hlo.select(compare_ir(rx, ry, "EQ", part.dtype),
+                      compare_ir(ix, iy, direction, part.dtype),
+                      compare_ir(rx, ry, direction, part.dtype))
+    return hlo.select(wins, x, y)
+
+
+def _share_of_winner(x: Any, out: Any, y: Any) -> Any:
+    """1 where `x` alone is the result, 1/2 where both are, else 0."""
+    one, half, zero = _c(out, 1), _c(out, 0.5), zeros_of(typeof(out).strip_weak_type())
+    shape = typeof(out).shape
+    tie = select_n(eq(y, out), stretch(one, shape), stretch(half, shape))
+    return select_n(eq(x, out), zero, tie)
+
+
+max_p, max = binary("max", "biufc", _extremum_lowering("stablehlo.maximum", "GT"),
+                    lambda t, out, x, y: mul(t, _share_of_winner(x, out, y)),
+                    lambda t, out, x, y: mul(t, _share_of_winner(y, out, x)),
+                    "Elementwise greater one of `x` and `y`; NaN if either is.")
+min_p, min = binary("min", "biufc", _extremum_lowering("stablehlo.minimum", "LT"),
+                    lambda t, out, x, y: mul(t, _share_of_winner(x, out, y)),
+                    lambda t, out, x, y: mul(t, _share_of_winner(y, out, x)),
+                    "Elementwise smaller one of `x` and `y`; NaN if either is.")
+
+# ---- bits ------------------------------------------------------------------------------
+
+not_p, bitwise_not = unary("not", "biu", "stablehlo.not", None, "Elementwise `~x`.",
+                           public="bitwise_not")
+and_p, bitwise_and = binary("and", "biu", "stablehlo.and", None, None, "Elementwise `x & y`.",
+                            public="bitwise_and")
+or_p, bitwise_or = binary("or", "biu", "stablehlo.or", None, None, "Elementwise `x | y`.",
+                          public="bitwise_or")
+xor_p, bitwise_xor = binary("xor", "biu", "stablehlo.xor", None, None, "Elementwise `x ^ y`.",
+                            public="bitwise_xor")
+shift_left_p, shift_left = binary(
+    "shift_left", "iu", "stablehlo.shift_left", None, None, "Elementwise `x << y`.")
+shift_right_arithmetic_p, shift_right_arithmetic = binary(
+    "shift_right_arithmetic", "iu", "stablehlo.shift_right_arithmetic", None, None,
+    "Elementwise `x >> y` that repeats the sign bit.")
+shift_right_logical_p, shift_right_logical = binary(
+    "shift_right_logical", "iu", "stablehlo.shift_right_logical", None, None,
+    "Elementwise `x >> y` that fills with zeros.")
+population_count_p, population_count = unary(
+    "population_count", "iu", "stablehlo.popcnt", None, "Elementwise number of bits set.")
+clz_p, clz = unary("clz", "iu", "stablehlo.count_leading_zeros", None,
+                   "Elementwise number of leading zero bits.")
+
+# ---- sign, absolute value, rounding ----------------------------------------------------
+
+
+def _sign_lowering(ctx: Any, x: Any) -> Any:
+    aval = ctx.avals_in[0]
+    if dtypes.kind(aval.dtype) != "u":
+        return op("stablehlo.sign", ctx.out_types, [x])
+    zero, one = full_ir(0, aval), full_ir(1, aval)
+    return [hlo.select(compare_ir(x, zero, "EQ", aval.dtype), zero, one)]
+
+
+def _abs_lowering(ctx: Any, x: Any) -> Any:
+    if dtypes.kind(ctx.avals_in[0].dtype) == "u":
+        return [x]
+    return op("stablehlo.abs", ctx.out_types, [x])
+
+
+def _abs_derivative(t: Any, out: Any, x: Any) -> Any:
+    if not dtypes.is_complex(typeof(x).dtype):
+        return mul(t, sign(x))
+    # d|x| = Re(conj(x) dx) / |x|, and 0 at 0, where no direction is singled out.
+    at_zero = eq(out, _c(out, 0))
+    scale = select_n(at_zero, out, stretch(_c(out, 1), typeof(out).shape))
+    return div(real(mul(conj(x), t)), scale)
+
+
+sign_p, sign = unary("sign", "iufc", _sign_lowering, None,
+                     "Elementwise sign: -1, 0 or 1; `x / abs(x)` for complex numbers.")
+abs_p, abs = unary("abs", "iufc", _abs_lowering, _abs_derivative,
+                   "Elementwise absolute value; real for complex numbers.", dtypes.real_dtype)
+floor_p, floor = unary("floor", "f", "stablehlo.floor", None, "Elementwise floor.")
+ceil_p, ceil = unary("ceil", "f", "stablehlo.ceil", None, "Elementwise ceiling.")
+is_finite_p, is_finite = unary("is_finite", "f", "stablehlo.is_finite", None,
+                               "Elementwise: neither infinite nor NaN.", lambda dtype: _bool)
+
+
+class RoundingMethod(enum.IntEnum):
+    """What `round` does with halves."""
+
+    AWAY_FROM_ZERO = 0
+    TO_NEAREST_EVEN = 1
+
+
+def _round_lowering(ctx: Any, x: Any, *, rounding_method: RoundingMethod) -> Any:
+    even = rounding_method == RoundingMethod.TO_NEAREST_EVEN
+    return op(f"stablehlo.round_nearest_{'even' if even else 'afz'}", ctx.out_types, [x])
+
+
+round_p, _ = unary("round", "f", _round_lowering, None, "")
+
+
+@boundary
+def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Any:
+    """Elementwise rounding to the nearest integer.
+
+    Args:
+      x: floating-point array.
+      rounding_method: where halves go.
+    """
+    return round_p.bind(x, rounding_method=RoundingMethod(rounding_method))
+
+
+nextafter_p, nextafter = binary("nextafter", "f", "chlo.next_after", None, None,
+                                "Elementwise next float after `x` in the direction of `y`.")
+
+# ---- powers ----------------------------------------------------------------------------
+
+square_p, square = unary("square", "iufc", lambda ctx, x: [hlo.multiply(x, x)],
+                         lambda t, out, x: mul(t, mul(_c(x, 2), x)), "Elementwise `x * x`.")
+sqrt_p, sqrt = unary("sqrt", "fc", "stablehlo.sqrt",
+                     lambda t, out, x: mul(t, div(_c(x, 0.5), out)), "Elementwise square root.")
+rsqrt_p, rsqrt = unary("rsqrt", "fc", "stablehlo.rsqrt",
+                       lambda t, out, x: mul(t, mul(_c(x, -0.5), div(out, x))),
+                       "Elementwise `1 / sqrt(x)`.")
+cbrt_p, cbrt = unary("cbrt", "f", "stablehlo.cbrt",
+                     lambda t, out, x: mul(t, mul(_c(x, 1 / 3), integer_pow(out, -2))),
+                     "Elementwise cube root.")
+
+
+def _integer_pow_lowering(ctx: Any, x: Any, *, y: int) -> Any:
+    aval = ctx.avals_in[0]
+    one = full_ir(1, aval)
+    if y == 0:
+        return [one]
+    # Squares of squares: as many multiplications as y has bits, twice.
+    exponent, power, out = (y if y > 0 else -y), x, None
+    while exponent:
+        if exponent & 1:
+            out = power if out is None else hlo.multiply(out, power)
+        exponent >>= 1
+        if exponent:
+            power = hlo.multiply(power, power)
+    return [out if y > 0 else hlo.divide(one, out)]
+
+
+def _integer_pow_derivative(t: Any, out: Any, x: Any, *, y: int) -> Any:
+    if y == 0:
+        return zeros_of(typeof(out).strip_weak_type())
+    return mul(t, mul(_c(x, y), integer_pow(x, y - 1)))
+
+
+integer_pow_p, _ = unary("integer_pow", "iufc", _integer_pow_lowering, _integer_pow_derivative, "")
+
+
+@boundary
+def integer_pow(x: Any, y: int) -> Any:
+    """Elementwise power with a static integer exponent.
+
+    Args:
+      x: numeric array.
+      y: a Python int; negative only for inexact `x`.
+
+    Raises:
+      TypeError: a negative power of integers.
+    """
+    if y < 0 and not dtypes.is_inexact(typeof(x).dtype):
+        msg = f"integers cannot be raised to the negative power {y}; convert to floats first."
+        raise TypeError(msg)
+    if y == 1:
+        return x
+    return integer_pow_p.bind(x, y=int(y))
+
+
+pow_p = Primitive("pow")
+
+
+@pow_p.def_abstract_eval
+def _pow_type(x: Any, y: Any) -> ShapedArray:
+    check_kinds("pow", x, "fc")
+    if dtypes.kind(y.dtype) not in "iu" and y.dtype != x.dtype:
+        msg = (f"pow needs an exponent of dtype {x.dtype} or of integer dtype for a base of dtype "
+               f"{x.dtype}, got {y.dtype}.")
+        raise TypeError(msg)
+    return ShapedArray(broadcast_types("pow", (x, y)), x.dtype, x.weak_type and y.weak_type)
+
+
+def _pow_lowering(ctx: Any, x: Any, y: Any) -> Any:
+    x_aval, y_aval = ctx.avals_in
+    if y_aval.dtype != x_aval.dtype:
+        y = convert_ir(y, y_aval.update(shape=ctx.avals_out[0].shape), x_aval.dtype)
+    return op("stablehlo.power", ctx.out_types, [x, y])
+
+
+def _pow_left(t: Any, out: Any, x: Any, y: Any) -> Any:
+    from_y = convert(y, typeof(x).dtype)
+    # x ** -1 may be infinite where y is 0, but the derivative there is 0.
+    is_zero = eq(from_y, _c(from_y, 0))
+    one = stretch(_c(from_y, 1), typeof(from_y).shape)
+    lowered = pow(x, select_n(is_zero, sub(from_y, _c(from_y, 1)), one))
+    return mul(t, mul(from_y, lowered))
+
+
+def _pow_right(t: Any, out: Any, x: Any, y: Any) -> Any:
+    # log(0) is infinite, but 0 ** y is 0 around every y > 0: take log(1) there.
+    is_zero = eq(x, _c(x, 0))
+    safe = select_n(is_zero, x, stretch(_c(x, 1), typeof(x).shape))
+    return mul(t, mul(log(safe), out))
+
+
+define_elementwise_lowering(pow_p, _pow_lowering)
+define_elementwise_batching(pow_p)
+define_jvp_from_result(pow_p, _pow_left, _pow_right)
+pow = public_function(pow_p, "pow", "Elementwise `x ** y`, for inexact `x` and `y` of the same "
+                      "dtype or of an integer one.", "x, y")
+
+# ---- exponentials and logarithms -------------------------------------------------------
+
+exp_p, exp = unary("exp", "fc", "stablehlo.exponential", lambda t, out, x: mul(t, out),
+                   "Elementwise exponential.")
+
+
+def _exp2_lowering(ctx: Any, x: Any) -> Any:
+    return [hlo.exponential(hlo.multiply(x, full_ir(np.log(2.0), ctx.avals_in[0])))]
+
+
+exp2_p, exp2 = unary("exp2", "fc", _exp2_lowering,
+                     lambda t, out, x: mul(t, mul(_c(x, np.log(2.0)), out)),
+                     "Elementwise `2 ** x`.")
+expm1_p, expm1 = unary("expm1", "fc", "stablehlo.exponential_minus_one",
+                       lambda t, out, x: mul(t, add(out, _c(x, 1))),
+                       "Elementwise `exp(x) - 1`, exact for small `x`.")
+log_p, log = unary("log", "fc", "stablehlo.log", lambda t, out, x: div(t, x),
+                   "Elementwise natural logarithm.")
+log1p_p, log1p = unary("log1p", "fc", "stablehlo.log_plus_one",
+                       lambda t, out, x: div(t, add(x, _c(x, 1))),
+                       "Elementwise `log(1 + x)`, exact for small `x`.")
+logistic_p, logistic = unary("logistic", "fc", "stablehlo.logistic",
+                             lambda t, out, x: mul(t, mul(out, sub(_c(x, 1), out))),
+                             "Elementwise `1 / (1 + exp(-x))`.")
+
+# ---- trigonometric and hyperbolic functions --------------------------------------------
+
+sin_p, sin = unary("sin", "fc", "stablehlo.sine", lambda t, out, x: mul(t, cos(x)),
+                   "Elementwise sine.")
+cos_p, cos = unary("cos", "fc", "stablehlo.cosine", lambda t, out, x: neg(mul(t, sin(x))),
+                   "Elementwise cosine.")
+tan_p, tan = unary("tan", "fc", "chlo.tan",
+                   lambda t, out, x: mul(t, add(_c(x, 1), square(out))), "Elementwise tangent.")
+asin_p, asin = unary("asin", "fc", "chlo.asin",
+                     lambda t, out, x: mul(t, rsqrt(sub(_c(x, 1), square(x)))),
+                     "Elementwise inverse sine.")
+acos_p, acos = unary("acos", "fc", "chlo.acos",
+                     lambda t, out, x: mul(t, neg(rsqrt(sub(_c(x, 1), square(x))))),
+                     "Elementwise inverse cosine.")
+atan_p, atan = unary("atan", "fc", "chlo.atan",
+                     lambda t, out, x: div(t, add(_c(x, 1), square(x))),
+                     "Elementwise inverse tangent.")
+sinh_p, sinh = unary("sinh", "fc", "chlo.sinh", lambda t, out, x: mul(t, cosh(x)),
+                     "Elementwise hyperbolic sine.")
+cosh_p, cosh = unary("cosh", "fc", "chlo.cosh", lambda t, out, x: mul(t, sinh(x)),
+                     "Elementwise hyperbolic cosine.")
+# 1 - out**2 loses all digits where out is near 1; this form keeps them.
+tanh_p, tanh = unary("tanh", "fc", "stablehlo.tanh",
+                     lambda t, out, x: mul(add(t, mul(t, out)), sub(_c(x, 1), out)),
+                     "Elementwise hyperbolic tangent.")
+asinh_p, asinh = unary("asinh", "fc", "chlo.asinh",
+                       lambda t, out, x: mul(t, rsqrt(add(square(x), _c(x, 1)))),
+                       "Elementwise inverse hyperbolic sine.")
+acosh_p, acosh = unary("acosh", "fc", "chlo.acosh", lambda t, out, x: mul(
+    t, mul(rsqrt(sub(x, _c(x, 1))), rsqrt(add(x, _c(x, 1))))),
+    "Elementwise inverse hyperbolic cosine.")
+atanh_p, atanh = unary("atanh", "fc", "chlo.atanh", lambda t, out, x: div(
+    t, mul(sub(_c(x, 1), x), add(_c(x, 1), x))), "Elementwise inverse hyperbolic tangent.")
+atan2_p, atan2 = binary(
+    "atan2", "fc", "stablehlo.atan2",
+    lambda t, out, x, y: mul(t, div(y, add(square(x), square(y)))),
+    lambda t, out, x, y: mul(t, div(neg(x), add(square(x), square(y)))),
+    "Elementwise angle of the point with coordinates `y` and `x`, that is `atan(x / y)` in the "
+    "right quadrant.")
+
+# ---- complex parts ---------------------------------------------------------------------
+
+real_p, real = unary("real", "c", "stablehlo.real", None, "Elementwise real part.",
+                     dtypes.real_dtype)
+imag_p, imag = unary("imag", "c", "stablehlo.imag", None, "Elementwise imaginary part.",
+                     dtypes.real_dtype)
+complex_p, complex = binary("complex", "f", "stablehlo.complex", None, None,
+                            "Elementwise complex number with real part `x` and imaginary part "
+                            "`y`.", dtypes.complex_dtype)
+define_linear(real_p, lambda ct, x: complex(ct, _zeros_like(ct)))
+define_linear(imag_p, lambda ct, x: complex(_zeros_like(ct), neg(ct)))
+define_jvp_from_result(
+    complex_p, lambda t, out, x, y: stretch(complex(t, _c(t, 0)), typeof(out).shape),
+    lambda t, out, x, y: stretch(complex(_c(t, 0), t), typeof(out).shape))
+complex_p.def_transpose(lambda ct, x, y: [
+    unbroadcast(x.aval, real(ct)) if type(x) is UndefinedPrimal else None,
+    unbroadcast(y.aval, imag(neg(ct))) if type(y) is UndefinedPrimal else None])
+
+
+def _zeros_like(x: Any) -> Any:
+    return zeros_of(typeof(x).strip_weak_type())
+
+
+def _conj_lowering(ctx: Any, x: Any) -> Any:
+    part = ir_type(ctx.avals_in[0].update(dtype=dtypes.real_dtype(ctx.avals_in[0].dtype)))
+    re, im = op("stablehlo.real", [part], [x])[0], op("stablehlo.imag", [part], [x])[0]
+    return [hlo.complex(re, hlo.negate(im))]
+
+
+conj_p, conj = unary("conj", "c", _conj_lowering, None, "Elementwise complex conjugate.")
+define_linear(conj_p, lambda ct, x: conj(ct))
+
+# ---- clamp -----------------------------------------------------------------------------
+
+clamp_p = Primitive("clamp")
+
+
+@clamp_p.def_abstract_eval
+def _clamp_type(low: Any, x: Any, high: Any) -> ShapedArray:
+    if not low.dtype == x.dtype == high.dtype:
+        msg = (f"clamp requires arguments to have the same dtypes, got {low.dtype}, {x.dtype}, "
+               f"{high.dtype}.")
+        raise TypeError(msg)
+    check_kinds("clamp", x, "biuf")
+    for name, bound in (("min", low), ("max", high)):
+        if bound.shape and bound.shape != x.shape:
+            msg = (f"clamp: {name} must be a scalar or have the operand's shape {x.shape}, got "
+                   f"{bound.shape}.")
+            raise TypeError(msg)
+    return ShapedArray(x.shape, x.dtype, low.weak_type and x.weak_type and high.weak_type)
+
+
+def _clamp_share(of: int) -> Callable[..., Any]:
+    """The contribution of operand `of`: its tangent where it is the one let through."""
+
+    def rule(t: Any, out: Any, low: Any, x: Any, high: Any) -> Any:
+        passed = (gt(low, x), bitwise_and(gt(x, low), lt(x, high)), lt(high, x))[of]
+        t = stretch(t, typeof(x).shape)
+        return select_n(stretch(passed, typeof(x).shape), _zeros_like(t), t)
+    return rule
+
+
+define_elementwise_lowering(
+    clamp_p, lambda ctx, low, x, high: op("stablehlo.clamp", ctx.out_types, [low, x, high]))
+define_jvp_from_result(clamp_p, *map(_clamp_share, range(3)))
+
+
+@clamp_p.def_batch
+def _clamp_batch(args: Any, dims: Any) -> Any:
+    if dims[0] is None and dims[2] is None and not typeof(args[0]).shape and not typeof(
+            args[2]).shape:
+        return clamp_p.bind(*args), dims[1]
+    size = batch_size(args, dims)
+    low, x, high = [batch_to_front(a, d, size) for a, d in zip(args, dims, strict=True)]
+    shape = typeof(x).shape
+    low, high = [reshape_scalars(b, shape) for b in (low, high)]
+    return clamp_p.bind(low, x, high), 0
+
+
+def reshape_scalars(batch: Any, shape: tuple[int, ...]) -> Any:
+    """A batch of scalars stretched to a batch of arrays; a batch of arrays as it is."""
+    if typeof(batch).ndim == len(shape):
+        return batch
+    return broadcast_in_dim_p.bind(batch, shape=shape, broadcast_dimensions=(0,))
+
+
+clamp = public_function(clamp_p, "clamp", """
+    Elementwise `x` kept between bounds: `min` below, `max` above.
+
+    Args:
+      min: scalar or array of the shape of `x`, of its dtype.
+      x: array.
+      max: as `min`.
+
+    Source: StableHLO `clamp`.
+    """, "min, x, max")

@@ -1,0 +1,181 @@
+"""Between dtypes: convert_element_type, bitcast_convert_type, reduce_precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives.elementwise import (
+    check_kinds,
+    define_elementwise,
+    define_elementwise_batching,
+)
+from mjax._engine.primitives.emit import full, hlo, ir, ir_type, op
+from mjax._engine.primitives.linear import define_linear
+from mjax._engine.primitives.shapes import moveaxis
+from mjax._engine.primitives.tangents import define_zero_jvp, zero_tangent
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.symbolic import Zero
+
+# ---- convert_element_type --------------------------------------------------------------
+
+convert_element_type_p = Primitive("convert_element_type")
+
+
+@convert_element_type_p.def_abstract_eval
+def _convert_type(x: Any, *, new_dtype: Any, weak_type: bool) -> ShapedArray:
+    if dtypes.is_extended(x.dtype) != dtypes.is_extended(new_dtype) or (
+            dtypes.is_extended(new_dtype) and new_dtype != x.dtype):
+        msg = (f"cannot convert dtype {x.dtype} to {new_dtype}: keys are no numbers. "
+               "random.key_data gives the numbers behind a key, random.wrap_key_data a key.")
+        raise TypeError(msg)
+    return ShapedArray(x.shape, new_dtype, weak_type)
+
+
+@convert_element_type_p.def_lowering
+def _convert_lowering(ctx: Any, x: Any, *, new_dtype: Any, weak_type: bool) -> Any:
+    return [convert_ir(x, ctx.avals_in[0], new_dtype)]
+
+
+def convert_ir(x: Any, aval: ShapedArray, new_dtype: Any) -> Any:
+    """Emits the conversion of a value of type `aval`."""
+    old, new = dtypes.kind(aval.dtype), dtypes.kind(new_dtype)
+    if new == "b" and old != "b":
+        # Not a conversion but a test: every number but zero is true.
+        return _compare_ne(x, full(0, aval), {"i": "SIGNED", "u": "UNSIGNED"}.get(old, "FLOAT"))
+    if old == "c" and new != "c":
+        aval = aval.update(dtype=dtypes.real_dtype(aval.dtype))
+        x = op("stablehlo.real", [ir_type(aval)], [x])[0]
+    return op("stablehlo.convert", [ir_type(aval.update(dtype=new_dtype))], [x])[0]
+
+
+def _compare_ne(x: Any, y: Any, kind: str) -> Any:
+    return hlo.compare(x, y, hlo.ComparisonDirectionAttr.get("NE"),
+                       compare_type=hlo.ComparisonTypeAttr.get(kind))
+
+
+def _convert_jvp(primals: Any, tangents: Any, *, new_dtype: Any, weak_type: bool) -> Any:
+    out = convert_element_type_p.bind(*primals, new_dtype=new_dtype, weak_type=weak_type)
+    tangent = tangents[0]
+    if type(tangent) is Zero or not dtypes.is_inexact(new_dtype):
+        return out, zero_tangent(out)
+    return out, convert_element_type_p.bind(tangent, new_dtype=new_dtype, weak_type=weak_type)
+
+
+def _convert_transpose(ct: Any, x: Any, *, new_dtype: Any, weak_type: bool) -> Any:
+    return convert_element_type_p.bind(ct, new_dtype=x.aval.dtype, weak_type=x.aval.weak_type)
+
+
+define_linear(convert_element_type_p, _convert_transpose)
+convert_element_type_p.def_jvp(_convert_jvp)
+define_elementwise_batching(convert_element_type_p)
+
+
+@boundary
+def convert_element_type(operand: Any, new_dtype: Any) -> Any:
+    """Converts an array to another dtype, elementwise.
+
+    Args:
+      operand: array or scalar.
+      new_dtype: the dtype; a Python type (`float`) gives its default dtype, weakly typed.
+
+    Returns:
+      An array of the operand's shape; floats are rounded towards zero on the way to
+      integers, complex numbers lose their imaginary part on the way to reals.
+
+    Source: StableHLO `convert`.
+    """
+    weak = new_dtype in dtypes.PYTHON_SCALARS and new_dtype is not bool
+    return convert(operand, dtypes.canonical_dtype(new_dtype), weak)
+
+
+def convert(operand: Any, dtype: Any, weak_type: bool = False) -> Any:
+    """Converts to a canonical dtype, unless the operand is an array of that type already."""
+    aval = typeof(operand)
+    if (aval.dtype == dtype and aval.weak_type == weak_type
+            and hasattr(operand, "aval")):
+        return operand
+    if not hasattr(operand, "aval") and not dtypes.is_extended(dtype):
+        # Of foreign values the full precision is still at hand: round once, not twice.
+        operand = np.asarray(operand).astype(dtype)
+    return convert_element_type_p.bind(operand, new_dtype=dtype, weak_type=weak_type)
+
+
+# ---- bitcast_convert_type --------------------------------------------------------------
+
+bitcast_convert_type_p = Primitive("bitcast_convert_type")
+
+
+def _bits(dtype: Any) -> int:
+    name = np.dtype(dtype).name
+    return 1 if name == "bool" else int(name[-1]) if name in (
+        "int2", "int4", "uint2", "uint4") else 8 * np.dtype(dtype).itemsize
+
+
+@bitcast_convert_type_p.def_abstract_eval
+def _bitcast_type(x: Any, *, new_dtype: Any) -> ShapedArray:
+    old, new = _bits(x.dtype), _bits(new_dtype)
+    if (x.dtype == np.bool_) != (new_dtype == np.bool_) or "c" in (
+            dtypes.kind(x.dtype), dtypes.kind(new_dtype)) and x.dtype != new_dtype:
+        msg = f"bitcast_convert_type does not go from {x.dtype} to {new_dtype}."
+        raise TypeError(msg)
+    if old == new:
+        return ShapedArray(x.shape, new_dtype)
+    if old > new:
+        return ShapedArray((*x.shape, old // new), new_dtype)
+    if not x.shape or x.shape[-1] != new // old:
+        msg = (f"bitcast_convert_type from {x.dtype} to the wider {new_dtype} needs a last axis "
+               f"of size {new // old}, got shape {x.shape}.")
+        raise ValueError(msg)
+    return ShapedArray(x.shape[:-1], new_dtype)
+
+
+bitcast_convert_type_p.def_lowering(
+    lambda ctx, x, *, new_dtype: op("stablehlo.bitcast_convert", ctx.out_types, [x]))
+define_zero_jvp(bitcast_convert_type_p)
+
+
+@bitcast_convert_type_p.def_batch
+def _bitcast_batch(args: Any, dims: Any, *, new_dtype: Any) -> Any:
+    return bitcast_convert_type_p.bind(moveaxis(args[0], dims[0], 0), new_dtype=new_dtype), 0
+
+
+@boundary
+def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+    """Reads the bits of an array as another dtype.
+
+    A narrower dtype adds a last axis for the pieces of each element; a wider one needs and
+    removes one.
+
+    Source: StableHLO `bitcast_convert`.
+    """
+    return bitcast_convert_type_p.bind(operand, new_dtype=dtypes.canonical_dtype(new_dtype))
+
+
+# ---- reduce_precision ------------------------------------------------------------------
+
+
+def _reduce_precision_lowering(ctx: Any, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
+    i32 = ir.IntegerType.get_signless(32)
+    return op("stablehlo.reduce_precision", ctx.out_types, [x], {
+        "exponent_bits": ir.IntegerAttr.get(i32, exponent_bits),
+        "mantissa_bits": ir.IntegerAttr.get(i32, mantissa_bits)})
+
+
+reduce_precision_p = define_elementwise("reduce_precision", "f", _reduce_precision_lowering)
+define_linear(reduce_precision_p, lambda ct, x, **params: reduce_precision_p.bind(ct, **params))
+
+
+@boundary
+def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+    """Rounds floats as if stored with fewer exponent and mantissa bits.
+
+    Source: StableHLO `reduce_precision`.
+    """
+    check_kinds("reduce_precision", typeof(operand), "f")
+    return reduce_precision_p.bind(operand, exponent_bits=int(exponent_bits),
+                                   mantissa_bits=int(mantissa_bits))

@@ -1,0 +1,221 @@
+"""What all elementwise primitives share: types, broadcasting, lowering, batching.
+
+Operands have one dtype and equal shapes, except that scalars (shape `()`) and axes of
+size 1 stretch to the others' sizes. The tables of operations are in `unary`, `binary`,
+`special`; `convert` and `select` hold those that need rules of their own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.folding import fold
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives.emit import dense_i64, ir_type, op
+from mjax._engine.primitives.shapes import (
+    broadcast_in_dim_p,
+    moveaxis,
+    reduce_sum,
+    reshape,
+)
+from mjax._engine.tracing.primitive import Primitive
+
+#: Names of sets of dtype kinds, for messages.
+KIND_NAMES = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating",
+              "c": "complex"}
+
+
+def broadcast_types(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
+    """The common shape of operands: equal ranks, where scalars and sizes of 1 stretch.
+
+    Raises:
+      TypeError: the shapes do not fit.
+    """
+    shapes = [a.shape for a in avals if a.shape]
+    if not shapes:
+        return ()
+    first = shapes[0]
+    if all(s == first for s in shapes):
+        return first
+
+    def refuse() -> str:
+        listed = ", ".join(str(a.shape) for a in avals)
+        return (f"{name} got operands of shapes {listed}: they must be equal, or scalars, or of "
+                f"equal rank with sizes of 1 where they differ. (mjax.numpy functions broadcast "
+                "as NumPy does.)")
+
+    if any(len(s) != len(first) for s in shapes):
+        raise LazyTypeError(refuse)
+    out = []
+    for sizes in zip(*shapes, strict=True):
+        distinct = {n for n in sizes if n != 1}
+        if len(distinct) > 1:
+            raise LazyTypeError(refuse)
+        out.append(distinct.pop() if distinct else 1)
+    return tuple(out)
+
+
+def check_kinds(name: str, aval: ShapedArray, kinds: str, position: int = 0) -> None:
+    """Refuses an operand whose dtype is not of the given kinds."""
+    if dtypes.kind(aval.dtype) not in kinds:
+        where = f" as operand {position}" if position else ""
+        accepted = ", ".join(KIND_NAMES[k] for k in kinds)
+        msg = f"{name} does not accept dtype {aval.dtype}{where}. Accepted dtypes: {accepted}."
+        raise TypeError(msg)
+
+
+def define_elementwise(name: str, kinds: str | Sequence[str], lowering: Any,
+                       result: Callable[[Any], Any] | None = None) -> Primitive:
+    """A primitive that works element by element, with type, lowering and batching rules.
+
+    Args:
+      name: its name.
+      kinds: accepted dtype kinds, one string per operand; one string for a unary one.
+      lowering: the name of a StableHLO or CHLO operation, or `(ctx, *operands, **params) ->
+        values` on operands already broadcast to the result's shape.
+      result: result dtype from that of the first operand; the same by default.
+    """
+    primitive = Primitive(name)
+    operands = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+
+    @primitive.def_abstract_eval
+    def type_rule(*avals: ShapedArray, **params: Any) -> ShapedArray:
+        for position, (aval, accepted) in enumerate(zip(avals, operands, strict=True)):
+            check_kinds(name, aval, accepted, position if len(operands) > 1 else 0)
+        dtype = avals[0].dtype
+        if any(a.dtype != dtype for a in avals):
+            msg = (f"{name} requires arguments to have the same dtypes, got "
+                   f"{', '.join(str(a.dtype) for a in avals)}. (The function of mjax.numpy "
+                   "promotes its arguments.)")
+            raise TypeError(msg)
+        out = result(dtype) if result else dtype
+        weak = all(a.weak_type for a in avals) and out != np.bool_
+        return ShapedArray(broadcast_types(name, avals), out, weak)
+
+    define_elementwise_lowering(primitive, lowering)
+    define_elementwise_batching(primitive)
+    return primitive
+
+
+def define_elementwise_lowering(primitive: Primitive, lowering: Any) -> None:
+    """Sets a lowering that is given its operands broadcast to the result's shape."""
+    if isinstance(lowering, str):
+        def rule(ctx: Any, *operands: Any, **params: Any) -> Any:
+            return op(lowering, ctx.out_types, broadcast_operands(ctx, operands))
+    else:
+        def rule(ctx: Any, *operands: Any, **params: Any) -> Any:
+            return lowering(ctx, *broadcast_operands(ctx, operands), **params)
+
+        rule.__wrapped__ = lowering  # type: ignore[attr-defined]
+    primitive.def_lowering(rule)
+
+
+def broadcast_operands(ctx: Any, operands: Sequence[Any]) -> list[Any]:
+    """Operands stretched to the shape of the first result, inside a lowering rule."""
+    shape = ctx.avals_out[0].shape
+    out = []
+    for value, aval in zip(operands, ctx.avals_in, strict=True):
+        if aval.shape != shape:
+            dims = range(len(shape)) if aval.shape else ()
+            value = op("stablehlo.broadcast_in_dim", [ir_type(aval.update(shape=shape))], [value],
+                       {"broadcast_dimensions": dense_i64(dims)})[0]
+        out.append(value)
+    return out
+
+
+def define_elementwise_batching(primitive: Primitive) -> None:
+    """Sets the batching rule that all elementwise primitives share."""
+
+    def batch(args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+        args, dim = align_batches(args, dims)
+        return primitive.bind(*args, **params), dim
+
+    primitive.batch = batch
+    primitive.derived.add("batch")
+
+
+def align_batches(args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Sequence[Any], int]:
+    """Operands of an elementwise operation with their batch axes at one place, and that place.
+
+    Nothing is moved where all batched operands agree and the others are scalars.
+    """
+    if len(args) == 1:
+        return args, dims[0]  # type: ignore[return-value]
+    ndims = [typeof(a).ndim for a in args]
+    batched = {(d, n) for d, n in zip(dims, ndims, strict=True) if d is not None}
+    if len(batched) == 1:
+        (dim, ndim), = batched
+        rest = [n for d, n in zip(dims, ndims, strict=True) if d is None]
+        if all(n == 0 for n in rest) and (ndim > 1 or not rest or dim == 0):
+            return args, dim
+    rank = max(n - (d is not None) for d, n in zip(dims, ndims, strict=True))
+    return [_align(a, d, n, rank) for a, d, n in zip(args, dims, ndims, strict=True)], 0
+
+
+def _align(x: Any, dim: int | None, ndim: int, rank: int) -> Any:
+    if dim is None:
+        return reshape(x, (1, *typeof(x).shape)) if ndim else x
+    x = moveaxis(x, dim, 0)
+    if ndim - 1 < rank:
+        x = reshape(x, (typeof(x).shape[0],) + (1,) * rank)
+    return x
+
+
+def unbroadcast(aval: ShapedArray, ct: Any) -> Any:
+    """A cotangent summed down to the shape of an operand that was stretched."""
+    shape = typeof(ct).shape
+    if shape == aval.shape:
+        return ct
+    if not aval.shape:
+        return reduce_sum(ct, tuple(range(len(shape))))
+    axes = tuple(i for i, (m, n) in enumerate(zip(aval.shape, shape, strict=True)) if m != n)
+    return reshape(reduce_sum(ct, axes), aval.shape)
+
+
+def stretch(x: Any, shape: tuple[int, ...]) -> Any:
+    """A tangent stretched to the shape of the result."""
+    own = typeof(x).shape
+    if own == shape:
+        return x
+    dims = tuple(range(len(shape))) if own else ()
+    return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=dims)
+
+
+def constant_like(x: Any, value: Any) -> Any:
+    """A NumPy scalar of the dtype of `x`, for use beside it: scalars stretch."""
+    return np.asarray(value, typeof(x).dtype)[()]
+
+
+_TEMPLATE = """
+def {name}({args}):
+    try:
+        return bind({args})
+    except Exception as error:
+        fold(error)
+        raise
+"""
+
+
+def public_function(primitive: Primitive, name: str, doc: str, args: str = "x") -> Any:
+    """The function users call: `bind` behind an error boundary.
+
+    Generated from a template, so that the call costs no more than `bind` does.
+
+    Args:
+      primitive: the primitive.
+      name: name of the function.
+      doc: its docstring.
+      args: names of its arguments, as in a signature.
+    """
+    namespace: dict[str, Any] = {"bind": primitive.bind, "fold": fold}
+    exec(_TEMPLATE.format(name=name, args=args), namespace)
+    function = namespace[name]
+    function.__doc__ = inspect.cleandoc(doc)
+    function.__module__ = "mjax.lax"
+    return function

@@ -1,0 +1,328 @@
+"""Typed PRNG keys: their dtype, the record of a generator, and the primitives on keys.
+
+A key array is an array of dtype `key<tag>`; each element is stored as an array of uint32 of
+the generator's `key_shape`. A generator is a `PRNGImpl`: four functions on that storage. The
+primitives work for every generator, and their lowerings are those functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.context import ctx
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.dtypes import ExtendedDType, prng_key
+from mjax._engine.ir.types import ShapedArray
+from mjax._engine.primitives.elementwise import broadcast_types, define_elementwise_batching
+from mjax._engine.primitives.shapes import moveaxis
+from mjax._engine.primitives.tangents import define_zero_jvp
+from mjax._engine.tracing.primitive import Primitive, traced
+
+_uint32 = np.dtype("uint32")
+
+
+class PRNGImpl:
+    """A pseudo-random number generator, as functions on the storage of its keys.
+
+    All functions work on batches: the storage of a batch of keys has shape
+    `(*batch, *key_shape)`, where `batch` may be `()`.
+
+    Args:
+      name: what `random.key(..., impl=name)` calls it.
+      tag: a few letters, for `key<tag>`.
+      key_shape: shape of the uint32 storage of one key.
+      seed: `(integers[*batch]) -> keys[*batch, *key_shape]`.
+      split: `(keys, shape) -> keys[*batch, *shape, *key_shape]`.
+      random_bits: `(keys, bit_width, shape) -> unsigned integers[*batch, *shape]` of 8, 16, 32
+        or 64 bits.
+      fold_in: `(keys, uint32[*batch]) -> keys[*batch, *key_shape]`.
+
+    Two generators are equal if they are one object.
+    """
+
+    __slots__ = ("fold_in", "key_shape", "name", "random_bits", "seed", "split", "tag")
+
+    def __init__(self, name: str, tag: str, key_shape: tuple[int, ...],
+                 seed: Callable[[Any], Any], split: Callable[[Any, tuple[int, ...]], Any],
+                 random_bits: Callable[[Any, int, tuple[int, ...]], Any],
+                 fold_in: Callable[[Any, Any], Any]):
+        self.name = name
+        self.tag = tag
+        self.key_shape = tuple(key_shape)
+        self.seed = seed
+        self.split = split
+        self.random_bits = random_bits
+        self.fold_in = fold_in
+
+    def __str__(self) -> str:
+        return self.tag
+
+    def __repr__(self) -> str:
+        return f"PRNGImpl({self.name!r}, key_shape={self.key_shape})"
+
+    def __reduce__(self) -> Any:
+        if registry.get(self.name) is not self:
+            msg = f"{self!r} cannot be pickled: only registered generators can be found by name."
+            raise TypeError(msg)
+        return resolve_impl, (self.name,)
+
+
+class PRNGSpec:
+    """Names a generator that is not registered, where a name is expected."""
+
+    __slots__ = ("_impl",)
+
+    def __init__(self, impl: PRNGImpl):
+        self._impl = impl
+
+    def __eq__(self, other: Any) -> bool:
+        return type(other) is PRNGSpec and self._impl is other._impl
+
+    def __hash__(self) -> int:
+        return hash(self._impl)
+
+    def __repr__(self) -> str:
+        return f"PRNGSpec({self._impl.name!r})"
+
+
+class KeyType(ExtendedDType):
+    """The dtype of keys of one generator, printed `key<tag>`. One object per generator.
+
+    Args:
+      impl: the generator.
+    """
+
+    __slots__ = ("_impl", "element_shape", "name")
+    type = prng_key
+    element_dtype = _uint32
+
+    def __new__(cls, impl: PRNGImpl) -> KeyType:
+        known = _key_types.get(impl)
+        if known is None:
+            self = object.__new__(cls)
+            self._impl = impl
+            self.element_shape = impl.key_shape
+            self.name = f"key<{impl.tag}>"
+            known = _key_types.setdefault(impl, self)
+        return known
+
+    @property
+    def itemsize(self) -> int:
+        """The number of bytes of one key."""
+        return math.prod(self.element_shape) * 4
+
+    def __reduce__(self) -> Any:
+        return KeyType, (self._impl,)
+
+
+_key_types: dict[PRNGImpl, KeyType] = {}
+
+# ---- the registry ----------------------------------------------------------------------
+
+#: Generators by name.
+registry: dict[str, PRNGImpl] = {}
+
+
+def register_prng(impl: PRNGImpl) -> PRNGImpl:
+    """Makes a generator known by its name.
+
+    Raises:
+      ValueError: the name is taken.
+    """
+    if registry.setdefault(impl.name, impl) is not impl:
+        msg = f"a PRNG implementation named {impl.name!r} is already registered."
+        raise ValueError(msg)
+    return impl
+
+
+def resolve_impl(spec: Any = None) -> PRNGImpl:
+    """The generator that an `impl` argument stands for.
+
+    Args:
+      spec: None (what the setting `default_prng_impl` says), a name, a `PRNGSpec`, a key
+        dtype or a `PRNGImpl`.
+
+    Raises:
+      ValueError: no generator has this name.
+      TypeError: it is none of these.
+    """
+    if spec is None:
+        spec = ctx.settings.default_prng_impl
+    if isinstance(spec, str):
+        try:
+            return registry[spec]
+        except KeyError:
+            msg = (f"unrecognized PRNG implementation {spec!r}. Known ones: "
+                   f"{', '.join(map(repr, sorted(registry)))}.")
+            raise ValueError(msg) from None
+    if isinstance(spec, (PRNGSpec, KeyType)):
+        return spec._impl
+    if isinstance(spec, PRNGImpl):
+        return spec
+    msg = f"impl must be the name of a PRNG implementation or a key dtype, not {spec!r}."
+    raise TypeError(msg)
+
+
+def spec_of(impl: PRNGImpl) -> str | PRNGSpec:
+    """The name of a registered generator, else a `PRNGSpec`."""
+    return impl.name if registry.get(impl.name) is impl else PRNGSpec(impl)
+
+
+def is_key_dtype(dtype: Any) -> bool:
+    """Whether a dtype is one of keys."""
+    return type(dtype) is KeyType
+
+
+# ---- the primitives --------------------------------------------------------------------
+
+
+def _check_keys(name: str, aval: Any) -> PRNGImpl:
+    if not is_key_dtype(aval.dtype):
+        msg = (f"{name} needs an array of PRNG keys, got {aval}: make keys with random.key, or of "
+               "raw uint32 data with random.wrap_key_data.")
+        raise TypeError(msg)
+    return aval.dtype._impl
+
+
+random_seed_p = Primitive("random_seed")
+
+
+@random_seed_p.def_abstract_eval
+def _random_seed_type(seeds: Any, *, impl: PRNGImpl) -> ShapedArray:
+    if not dtypes.is_integer(seeds.dtype):
+        msg = f"PRNG key seed must be an integer, got {seeds}."
+        raise TypeError(msg)
+    return ShapedArray(seeds.shape, KeyType(impl))
+
+
+random_seed_p.def_lowering(traced(lambda seeds, *, impl: wrap(impl.seed(seeds), impl)))
+
+random_split_p = Primitive("random_split")
+
+
+@random_split_p.def_abstract_eval
+def _random_split_type(keys: Any, *, shape: tuple[int, ...]) -> ShapedArray:
+    _check_keys("random_split", keys)
+    return ShapedArray((*keys.shape, *shape), keys.dtype)
+
+
+@random_split_p.def_lowering
+@traced
+def _random_split_lowering(keys: Any, *, shape: tuple[int, ...]) -> Any:
+    impl = keys.dtype._impl
+    return wrap(impl.split(unwrap(keys), shape), impl)
+
+
+random_fold_in_p = Primitive("random_fold_in")
+
+
+@random_fold_in_p.def_abstract_eval
+def _random_fold_in_type(keys: Any, data: Any) -> ShapedArray:
+    _check_keys("random_fold_in", keys)
+    if data.dtype != _uint32:
+        msg = f"random_fold_in takes data of dtype uint32, not {data.dtype}."
+        raise TypeError(msg)
+    return ShapedArray(broadcast_types("random_fold_in", (keys, data)), keys.dtype)
+
+
+@random_fold_in_p.def_lowering
+@traced
+def _random_fold_in_lowering(keys: Any, data: Any) -> Any:
+    impl = keys.dtype._impl
+    return wrap(impl.fold_in(unwrap(keys), data), impl)
+
+
+random_bits_p = Primitive("random_bits")
+
+
+@random_bits_p.def_abstract_eval
+def _random_bits_type(keys: Any, *, bit_width: int, shape: tuple[int, ...]) -> ShapedArray:
+    _check_keys("random_bits", keys)
+    if bit_width not in (8, 16, 32, 64):
+        msg = f"random_bits: bit_width must be 8, 16, 32 or 64, not {bit_width}."
+        raise TypeError(msg)
+    return ShapedArray((*keys.shape, *shape), f"uint{bit_width}")
+
+
+@random_bits_p.def_lowering
+@traced
+def _random_bits_lowering(keys: Any, *, bit_width: int, shape: tuple[int, ...]) -> Any:
+    return keys.dtype._impl.random_bits(unwrap(keys), bit_width, shape)
+
+
+random_wrap_p = Primitive("random_wrap")
+
+
+@random_wrap_p.def_abstract_eval
+def _random_wrap_type(data: Any, *, impl: PRNGImpl) -> ShapedArray:
+    rank = len(impl.key_shape)
+    start = data.ndim - rank
+    if data.dtype != _uint32 or start < 0 or data.shape[start:] != impl.key_shape:
+        msg = (f"data of PRNG keys of implementation {impl.name!r} must have dtype uint32 and a "
+               f"shape that ends with {impl.key_shape}, got {data}.")
+        raise TypeError(msg)
+    return ShapedArray(data.shape[:start], KeyType(impl))
+
+
+# Keys are stored as this very array.
+random_wrap_p.def_lowering(lambda ctx, data, *, impl: [data])
+
+random_unwrap_p = Primitive("random_unwrap")
+
+
+@random_unwrap_p.def_abstract_eval
+def _random_unwrap_type(keys: Any) -> ShapedArray:
+    impl = _check_keys("random_unwrap", keys)
+    return ShapedArray((*keys.shape, *impl.key_shape), _uint32)
+
+
+random_unwrap_p.def_lowering(lambda ctx, keys: [keys])
+
+random_clone_p = Primitive("random_clone")
+
+
+@random_clone_p.def_abstract_eval
+def _random_clone_type(keys: Any) -> ShapedArray:
+    _check_keys("random_clone", keys)
+    return keys
+
+
+random_clone_p.def_lowering(lambda ctx, keys: [keys])
+
+
+def wrap(data: Any, impl: PRNGImpl) -> Any:
+    """Keys of a generator from their storage."""
+    return random_wrap_p.bind(data, impl=impl)
+
+
+def unwrap(keys: Any) -> Any:
+    """The storage of keys."""
+    return random_unwrap_p.bind(keys)
+
+
+# ---- batching and derivatives ----------------------------------------------------------
+
+
+def _define_batching(primitive: Primitive) -> None:
+    # The axes of the keys lead in the result, where new ones are appended.
+    primitive.def_batch(lambda args, dims, **params: (primitive.bind(*args, **params), dims[0]))
+
+
+for _primitive in (random_seed_p, random_split_p, random_bits_p, random_unwrap_p, random_clone_p):
+    _define_batching(_primitive)
+random_wrap_p.def_batch(lambda args, dims, *, impl: (
+    wrap(moveaxis(args[0], dims[0], 0), impl), 0))
+define_elementwise_batching(random_fold_in_p)
+for _primitive in (random_seed_p, random_split_p, random_fold_in_p, random_bits_p, random_wrap_p,
+                   random_unwrap_p, random_clone_p):
+    define_zero_jvp(_primitive)
+
+__all__ = [
+    "KeyType", "PRNGImpl", "PRNGSpec", "is_key_dtype", "random_bits_p", "random_clone_p",
+    "random_fold_in_p", "random_seed_p", "random_split_p", "random_unwrap_p", "random_wrap_p",
+    "register_prng", "registry", "resolve_impl", "spec_of", "unwrap", "wrap",
+]

@@ -1,0 +1,34 @@
+"""Derivative rules of operations that are linear in their one array operand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.symbolic import Zero
+
+
+def define_linear(primitive: Primitive, transpose: Callable[..., Any]) -> None:
+    """Gives a unary linear primitive its jvp and transpose rules.
+
+    Args:
+      primitive: takes one operand in which it is linear, and perhaps more operands in which
+        it is not (indices), which come after it.
+      transpose: `(cotangent, operand, *others, **params) -> cotangent of the operand`; the
+        operand is an `UndefinedPrimal`, the others are values.
+    """
+
+    def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+        out = primitive.bind(*primals, **params)
+        if type(tangents[0]) is Zero:
+            return out, Zero.from_primal_value(out)
+        return out, primitive.bind(tangents[0], *primals[1:], **params)
+
+    def transpose_rule(ct: Any, operand: Any, *others: Any, **params: Any) -> Any:
+        return [transpose(ct, operand, *others, **params)] + [None] * len(others)
+
+    transpose_rule.__wrapped__ = transpose  # type: ignore[attr-defined]
+    primitive.jvp = jvp
+    primitive.transpose = transpose_rule
+    primitive.derived.add("jvp")

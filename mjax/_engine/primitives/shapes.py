@@ -1,0 +1,520 @@
+"""Moving elements: broadcast_in_dim, reshape, transpose, squeeze, rev, iota, copy; reduce_sum.
+
+All are linear. `reduce_sum` stands here because it and `broadcast_in_dim` are each other's
+transposes; the other reductions are in `reductions`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import canonicalize_axes, canonicalize_axis
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
+from mjax._engine.primitives.emit import (
+    constant,
+    dense_i64,
+    hlo,
+    ir,
+    op,
+    reducer_region,
+)
+from mjax._engine.primitives.linear import define_linear
+from mjax._engine.tracing.primitive import Primitive
+
+# ---- broadcast_in_dim ------------------------------------------------------------------
+
+broadcast_in_dim_p = Primitive("broadcast_in_dim", structural=True)
+
+
+@broadcast_in_dim_p.def_abstract_eval
+def _broadcast_in_dim_type(x: Any, *, shape: Any, broadcast_dimensions: Any) -> ShapedArray:
+    dims = broadcast_dimensions
+    if len(dims) != x.ndim:
+        msg = (f"broadcast_in_dim: broadcast_dimensions {dims} must name one axis of the result "
+               f"for each axis of the operand, of shape {x.shape}.")
+        raise TypeError(msg)
+    if list(dims) != sorted(set(dims)) or any(not 0 <= d < len(shape) for d in dims):
+        msg = (f"broadcast_in_dim: broadcast_dimensions {dims} must be strictly increasing and "
+               f"below {len(shape)}, the rank of the result.")
+        raise TypeError(msg)
+    if any(n not in (1, shape[d]) for n, d in zip(x.shape, dims, strict=True)):
+        msg = (f"broadcast_in_dim: operand of shape {x.shape} does not broadcast to {shape} "
+               f"along {dims}: each axis must have size 1 or that of the result.")
+        raise TypeError(msg)
+    return ShapedArray(shape, x.dtype, x.weak_type)
+
+
+@broadcast_in_dim_p.def_lowering
+def _broadcast_in_dim_lowering(ctx: Any, x: Any, *, shape: Any, broadcast_dimensions: Any) -> Any:
+    return op("stablehlo.broadcast_in_dim", ctx.out_types, [x],
+              {"broadcast_dimensions": dense_i64(broadcast_dimensions)})
+
+
+def _broadcast_in_dim_transpose(ct: Any, x: Any, *, shape: Any, broadcast_dimensions: Any) -> Any:
+    stretched = [d for n, d in zip(x.aval.shape, broadcast_dimensions, strict=True)
+                 if n == 1 and shape[d] != 1]
+    new = [d for d in range(len(shape)) if d not in broadcast_dimensions]
+    return reshape(reduce_sum(ct, tuple(stretched + new)), x.aval.shape)
+
+
+define_linear(broadcast_in_dim_p, _broadcast_in_dim_transpose)
+
+
+@broadcast_in_dim_p.def_batch
+def _broadcast_in_dim_batch(args: Any, dims: Any, *, shape: Any, broadcast_dimensions: Any) -> Any:
+    x = moveaxis(args[0], dims[0], 0)
+    return broadcast_in_dim_p.bind(
+        x, shape=(x.shape[0], *shape),
+        broadcast_dimensions=(0, *(d + 1 for d in broadcast_dimensions))), 0
+
+
+@boundary
+def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]
+                     ) -> Any:
+    """Places an array's axes among those of a larger shape and repeats it along the others.
+
+    Args:
+      operand: array of shape `(n_0, ..., n_k)`.
+      shape: shape of the result.
+      broadcast_dimensions: for each axis of the operand, its place in the result, increasing;
+        each `n_i` is 1 or equal to that size.
+
+    Returns:
+      An array of the given shape, of the operand's dtype.
+
+    Raises:
+      TypeError: the shapes do not fit.
+
+    Source: StableHLO `broadcast_in_dim`.
+
+    Example:
+      >>> lax.broadcast_in_dim(jnp.array([1, 2]), (2, 3), (0,))
+      Array([[1, 1, 1],
+             [2, 2, 2]], dtype=int32)
+    """
+    shape, dims = canonical_shape(shape), tuple(map(operator.index, broadcast_dimensions))
+    if shape == np.shape(operand) and dims == tuple(range(len(shape))) and hasattr(
+            operand, "aval"):
+        return operand
+    return broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=dims)
+
+
+# ---- reduce_sum ------------------------------------------------------------------------
+
+reduce_sum_p = Primitive("reduce_sum")
+
+
+def reduced_shape(x: ShapedArray, axes: tuple[int, ...], name: str) -> tuple[int, ...]:
+    """The shape without the given axes, which must be distinct and in range."""
+    if len(set(axes)) != len(axes) or any(not 0 <= a < x.ndim for a in axes):
+        msg = f"{name}: axes {axes} must be distinct axes of an operand of shape {x.shape}."
+        raise ValueError(msg)
+    return tuple(n for i, n in enumerate(x.shape) if i not in axes)
+
+
+@reduce_sum_p.def_abstract_eval
+def _reduce_sum_type(x: Any, *, axes: tuple[int, ...]) -> ShapedArray:
+    if dtypes.kind(x.dtype) not in "iufc":
+        msg = f"reduce_sum needs a numeric operand, not {x.dtype}; convert it first."
+        raise TypeError(msg)
+    return ShapedArray(reduced_shape(x, axes, "reduce_sum"), x.dtype, x.weak_type)
+
+
+@reduce_sum_p.def_lowering
+def _reduce_sum_lowering(ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
+    dtype = ctx.avals_in[0].dtype
+    reduce = hlo.ReduceOp(ctx.out_types, [x], [constant(np.zeros((), dtype))], dense_i64(axes))
+    reducer_region(reduce.regions[0], [dtype], lambda a, b: [hlo.add(a, b)])
+    return reduce.results
+
+
+def _reduce_sum_transpose(ct: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
+    kept = tuple(i for i in range(x.aval.ndim) if i not in axes)
+    return broadcast_in_dim_p.bind(ct, shape=x.aval.shape, broadcast_dimensions=kept)
+
+
+define_linear(reduce_sum_p, _reduce_sum_transpose)
+
+
+@reduce_sum_p.def_batch
+def _reduce_sum_batch(args: Any, dims: Any, *, axes: tuple[int, ...]) -> Any:
+    out_axes, out_dim = batch_axes(dims[0], axes)
+    return reduce_sum_p.bind(args[0], axes=out_axes), out_dim
+
+
+def batch_axes(dim: int, axes: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+    """Reduction axes and batch dim of a result, for an operand with a batch axis at `dim`."""
+    shifted = tuple(a + (a >= dim) for a in axes)
+    return shifted, dim - sum(a < dim for a in shifted)
+
+
+@boundary
+def reduce_sum(operand: Any, axes: Sequence[int]) -> Any:
+    """Sums over axes.
+
+    Args:
+      operand: numeric array.
+      axes: distinct axes; none of them leaves the operand as it is.
+
+    Returns:
+      An array without these axes.
+    """
+    axes = tuple(map(operator.index, axes))
+    return reduce_sum_p.bind(operand, axes=axes) if axes else operand
+
+
+# ---- reshape ---------------------------------------------------------------------------
+
+reshape_p = Primitive("reshape", structural=True)
+
+
+@reshape_p.def_abstract_eval
+def _reshape_type(x: Any, *, new_sizes: tuple[int, ...], dimensions: None) -> ShapedArray:
+    if any(n < 0 for n in new_sizes) or int(np.prod(new_sizes, dtype=object)) != x.size:
+        msg = (f"cannot reshape an array of shape {x.shape} (size {x.size}) to {new_sizes}: the "
+               "number of elements must stay the same.")
+        raise TypeError(msg)
+    return ShapedArray(new_sizes, x.dtype, x.weak_type)
+
+
+@reshape_p.def_lowering
+def _reshape_lowering(ctx: Any, x: Any, *, new_sizes: Any, dimensions: None) -> Any:
+    return op("stablehlo.reshape", ctx.out_types, [x])
+
+
+define_linear(reshape_p, lambda ct, x, *, new_sizes, dimensions: reshape(ct, x.aval.shape))
+
+
+@reshape_p.def_batch
+def _reshape_batch(args: Any, dims: Any, *, new_sizes: Any, dimensions: None) -> Any:
+    x = moveaxis(args[0], dims[0], 0)
+    return reshape_p.bind(x, new_sizes=(x.shape[0], *new_sizes), dimensions=None), 0
+
+
+@boundary
+def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None
+            ) -> Any:
+    """Gives an array another shape, with its elements in row-major order.
+
+    Args:
+      operand: array.
+      new_sizes: the new shape, of the same number of elements.
+      dimensions: the order in which the operand's axes are read; by default 0, 1, ...
+
+    Returns:
+      An array of shape `new_sizes`; the operand itself if that is its shape.
+
+    Raises:
+      TypeError: the numbers of elements differ.
+
+    Source: StableHLO `reshape`.
+    """
+    if dimensions is not None:
+        operand = transpose(operand, dimensions)
+    new_sizes = canonical_shape(new_sizes)
+    if np.shape(operand) == new_sizes and hasattr(operand, "aval"):
+        return operand
+    return reshape_p.bind(operand, new_sizes=new_sizes, dimensions=None)
+
+
+# ---- transpose -------------------------------------------------------------------------
+
+transpose_p = Primitive("transpose", structural=True)
+
+
+@transpose_p.def_abstract_eval
+def _transpose_type(x: Any, *, permutation: tuple[int, ...]) -> ShapedArray:
+    if sorted(permutation) != list(range(x.ndim)):
+        msg = (f"transpose: permutation {permutation} is no permutation of the axes of an array "
+               f"of shape {x.shape}.")
+        raise TypeError(msg)
+    return ShapedArray(tuple(x.shape[i] for i in permutation), x.dtype, x.weak_type)
+
+
+@transpose_p.def_lowering
+def _transpose_lowering(ctx: Any, x: Any, *, permutation: tuple[int, ...]) -> Any:
+    return op("stablehlo.transpose", ctx.out_types, [x], {"permutation": dense_i64(permutation)})
+
+
+define_linear(transpose_p, lambda ct, x, *, permutation: transpose_p.bind(
+    ct, permutation=tuple(np.argsort(permutation).tolist())))
+
+
+@transpose_p.def_batch
+def _transpose_batch(args: Any, dims: Any, *, permutation: tuple[int, ...]) -> Any:
+    dim = dims[0]
+    perm = (dim, *(p + (p >= dim) for p in permutation))
+    return transpose_p.bind(args[0], permutation=perm), 0
+
+
+@boundary
+def transpose(operand: Any, permutation: Sequence[int]) -> Any:
+    """Permutes axes: axis `i` of the result is axis `permutation[i]` of the operand.
+
+    Raises:
+      TypeError: `permutation` does not name each axis once.
+
+    Source: StableHLO `transpose`.
+    """
+    permutation = tuple(map(operator.index, permutation))
+    if permutation == tuple(range(np.ndim(operand))) and hasattr(operand, "aval"):
+        return operand
+    return transpose_p.bind(operand, permutation=permutation)
+
+
+def moveaxis(x: Any, source: int, destination: int) -> Any:
+    """Moves one axis to another place; the others keep their order."""
+    ndim = typeof(x).ndim
+    source, destination = canonicalize_axis(source, ndim), canonicalize_axis(destination, ndim)
+    if source == destination:
+        return x
+    perm = [i for i in range(ndim) if i != source]
+    perm.insert(destination, source)
+    return transpose_p.bind(x, permutation=tuple(perm))
+
+
+# ---- squeeze, expand_dims --------------------------------------------------------------
+
+squeeze_p = Primitive("squeeze", structural=True)
+
+
+@squeeze_p.def_abstract_eval
+def _squeeze_type(x: Any, *, dimensions: tuple[int, ...]) -> ShapedArray:
+    if any(x.shape[d] != 1 for d in dimensions):
+        msg = (f"cannot squeeze axes {dimensions} of an array of shape {x.shape}: their size "
+               "must be 1.")
+        raise ValueError(msg)
+    return ShapedArray(reduced_shape(x, dimensions, "squeeze"), x.dtype, x.weak_type)
+
+
+@squeeze_p.def_lowering
+def _squeeze_lowering(ctx: Any, x: Any, *, dimensions: tuple[int, ...]) -> Any:
+    return op("stablehlo.reshape", ctx.out_types, [x])
+
+
+define_linear(squeeze_p, lambda ct, x, *, dimensions: reshape(ct, x.aval.shape))
+
+
+@squeeze_p.def_batch
+def _squeeze_batch(args: Any, dims: Any, *, dimensions: tuple[int, ...]) -> Any:
+    axes, out_dim = batch_axes(dims[0], dimensions)
+    return squeeze_p.bind(args[0], dimensions=axes), out_dim
+
+
+@boundary
+def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
+    """Removes axes of size 1.
+
+    Raises:
+      ValueError: an axis is out of range, named twice or not of size 1.
+    """
+    axes = tuple(sorted(canonicalize_axes(tuple(dimensions), np.ndim(array))))
+    return squeeze_p.bind(array, dimensions=axes) if axes else array
+
+
+@boundary
+def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
+    """Inserts axes of size 1 at the given places of the result.
+
+    Raises:
+      ValueError: a place is out of range or named twice.
+    """
+    shape = np.shape(array)
+    ndim = len(shape) + len(tuple(dimensions))
+    places = canonicalize_axes(tuple(dimensions), ndim)
+    kept = tuple(i for i in range(ndim) if i not in places)
+    sizes = iter(shape)
+    out = tuple(1 if i in places else next(sizes) for i in range(ndim))
+    return broadcast_in_dim(array, out, kept)
+
+
+@boundary
+def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
+    """Repeats an array along new leading axes of the given sizes."""
+    shape = np.shape(operand)
+    dims = tuple(range(len(sizes), len(sizes) + len(shape)))
+    return broadcast_in_dim(operand, (*sizes, *shape), dims)
+
+
+@boundary
+def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
+    """Merges the axes from `start_dimension` up to, but not with, `stop_dimension`."""
+    shape = np.shape(operand)
+    low, high, _ = slice(start_dimension, stop_dimension).indices(len(shape))
+    if high < low:
+        msg = f"collapse: axes {start_dimension} to {stop_dimension} of shape {shape} are none."
+        raise ValueError(msg)
+    return reshape(operand, (*shape[:low], int(np.prod(shape[low:high])), *shape[high:]))
+
+
+# ---- rev -------------------------------------------------------------------------------
+
+rev_p = Primitive("rev", structural=True)
+
+
+@rev_p.def_abstract_eval
+def _rev_type(x: Any, *, dimensions: tuple[int, ...]) -> ShapedArray:
+    reduced_shape(x, dimensions, "rev")
+    return x
+
+
+@rev_p.def_lowering
+def _rev_lowering(ctx: Any, x: Any, *, dimensions: tuple[int, ...]) -> Any:
+    return op("stablehlo.reverse", ctx.out_types, [x], {"dimensions": dense_i64(dimensions)})
+
+
+define_linear(rev_p, lambda ct, x, *, dimensions: rev_p.bind(ct, dimensions=dimensions))
+
+
+@rev_p.def_batch
+def _rev_batch(args: Any, dims: Any, *, dimensions: tuple[int, ...]) -> Any:
+    axes, _ = batch_axes(dims[0], dimensions)
+    return rev_p.bind(args[0], dimensions=axes), dims[0]
+
+
+@boundary
+def rev(operand: Any, dimensions: Sequence[int]) -> Any:
+    """Reverses the order of the elements along axes."""
+    return rev_p.bind(operand, dimensions=canonicalize_axes(tuple(dimensions), np.ndim(operand)))
+
+
+# ---- iota ------------------------------------------------------------------------------
+
+iota_p = Primitive("iota")
+
+
+@iota_p.def_abstract_eval
+def _iota_type(*, dtype: Any, shape: tuple[int, ...], dimension: int) -> ShapedArray:
+    if dtypes.kind(dtype) not in "iufc":
+        msg = f"iota needs a numeric dtype, not {dtype}."
+        raise TypeError(msg)
+    if not 0 <= dimension < len(shape):
+        msg = f"iota: dimension {dimension} is no axis of shape {shape}."
+        raise ValueError(msg)
+    return ShapedArray(shape, dtype)
+
+
+@iota_p.def_lowering
+def _iota_lowering(ctx: Any, *, dtype: Any, shape: Any, dimension: int) -> Any:
+    attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dimension)
+    return op("stablehlo.iota", ctx.out_types, [], {"iota_dimension": attribute})
+
+
+@boundary
+def iota(dtype: Any, size: int) -> Any:
+    """The integers from 0 to `size - 1`, of shape `(size,)`."""
+    return broadcasted_iota(dtype, (size,), 0)
+
+
+@boundary
+def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
+    """An array whose elements are their own index along one axis.
+
+    Args:
+      dtype: a numeric dtype.
+      shape: shape of the result.
+      dimension: the axis that is counted.
+    """
+    shape = canonical_shape(shape)
+    return iota_p.bind(dtype=dtypes.canonical_dtype(dtype), shape=shape,
+                       dimension=canonicalize_axis(dimension, len(shape)))
+
+
+# ---- copy ------------------------------------------------------------------------------
+
+copy_p = Primitive("copy", structural=True)
+copy_p.def_abstract_eval(lambda x: x)
+copy_p.def_lowering(lambda ctx, x: [x])
+define_linear(copy_p, lambda ct, x: ct)
+copy_p.def_batch(lambda args, dims: (copy_p.bind(args[0]), dims[0]))
+
+
+# ---- helpers of rules ------------------------------------------------------------------
+
+
+def canonical_shape(shape: Any) -> tuple[int, ...]:
+    """A shape as a tuple of non-negative ints.
+
+    Raises:
+      TypeError: it holds something else (a tracer, a float, a negative size).
+    """
+    try:
+        sizes = (operator.index(shape),) if np.ndim(shape) == 0 else tuple(
+            map(operator.index, shape))
+    except TypeError as error:
+        if "integer" in str(error) and not hasattr(shape, "aval"):
+            msg = f"shapes must be sequences of integers, got {shape!r}."
+            raise TypeError(msg) from None
+        raise
+    if any(n < 0 for n in sizes):
+        msg = f"shapes must not hold negative sizes, got {sizes}."
+        raise TypeError(msg)
+    return sizes
+
+
+def batch_to_front(x: Any, dim: int | None, size: int) -> Any:
+    """`x` with its batch axis first, repeated `size` times where it has none."""
+    if dim is not None:
+        return moveaxis(x, dim, 0)
+    aval = typeof(x)
+    return broadcast_in_dim_p.bind(x, shape=(size, *aval.shape),
+                                   broadcast_dimensions=tuple(range(1, aval.ndim + 1)))
+
+
+def batch_size(args: Sequence[Any], dims: Sequence[int | None]) -> int:
+    """The size of the batch axis of the operands that have one."""
+    return next(typeof(x).shape[d] for x, d in zip(args, dims, strict=True) if d is not None)
+
+
+def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
+    """An array of one value.
+
+    Args:
+      shape: its shape.
+      fill_value: a scalar.
+      dtype: its dtype; by default that of the value.
+    """
+    shape = canonical_shape(shape)
+    aval = typeof(fill_value)
+    if aval.shape:
+        msg = f"full needs a scalar fill_value, got one of shape {aval.shape}."
+        raise TypeError(msg)
+    if dtype is not None:
+        dtype = dtypes.canonical_dtype(dtype)
+        if dtypes.is_extended(dtype) or hasattr(fill_value, "aval"):
+            if aval.dtype != dtype:
+                msg = f"full: fill_value has dtype {aval.dtype}, not {dtype}; convert it first."
+                raise TypeError(msg)
+        else:
+            fill_value = np.asarray(fill_value).astype(dtype)[()]
+    elif aval.weak_type:
+        dtype = aval.dtype
+    if not shape and not hasattr(fill_value, "aval"):
+        # A scalar that nobody traces still has to become an array of the current interpreter.
+        return broadcast_in_dim_p.bind(fill_value, shape=(), broadcast_dimensions=())
+    return broadcast_in_dim_p.bind(fill_value, shape=shape, broadcast_dimensions=())
+
+
+def zeros_of(aval: Any) -> Any:
+    """A zero of this type, made by the current interpreter; bool for float0."""
+    dtype = aval.dtype
+    if dtype == dtypes.float0:
+        return np.zeros(aval.shape, dtypes.float0)
+    assert not dtypes.is_extended(dtype), physical_aval(aval)
+    zero = np.zeros((), dtype)[()]
+    return broadcast_in_dim_p.bind(zero, shape=aval.shape, broadcast_dimensions=())
+
+
+__all__ = [
+    "batch_axes", "batch_size", "batch_to_front", "broadcast", "broadcast_in_dim",
+    "broadcast_in_dim_p", "broadcasted_iota", "canonical_shape", "collapse", "copy_p",
+    "expand_dims", "full", "iota", "iota_p", "moveaxis", "reduce_sum", "reduce_sum_p",
+    "reduced_shape", "reshape", "reshape_p", "rev", "rev_p", "squeeze", "squeeze_p", "transpose",
+    "transpose_p", "zeros_of",
+]

@@ -1,0 +1,640 @@
+"""Cutting out and putting in boxes: slice, pad, dynamic_slice, dynamic_update_slice.
+
+slice and pad are each other's transposes, and so are the two dynamic ones. Under vmap with
+places that differ within the batch the dynamic ones become gather and scatter.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives.arithmetic import add, lt, rem
+from mjax._engine.primitives.convert import convert
+from mjax._engine.primitives.emit import dense_i64, op
+from mjax._engine.primitives.gather import (
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    batch_at,
+    gather,
+    gather_p,
+    insert,
+)
+from mjax._engine.primitives.joining import stack_p
+from mjax._engine.primitives.linear import define_linear
+from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter_p
+from mjax._engine.primitives.select import select_n
+from mjax._engine.primitives.shapes import (
+    batch_size,
+    broadcast_in_dim_p,
+    canonical_shape,
+    expand_dims,
+    full,
+    reduce_sum,
+    squeeze,
+    zeros_of,
+)
+from mjax._engine.primitives.tangents import instantiate, zero_tangent
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+
+# ---- slice -----------------------------------------------------------------------------
+
+slice_p = Primitive("slice", structural=True)
+
+
+@slice_p.def_abstract_eval
+def _slice_type(x: Any, *, start_indices: tuple[int, ...], limit_indices: tuple[int, ...],
+                strides: tuple[int, ...] | None) -> ShapedArray:
+    steps = (1,) * x.ndim if strides is None else strides
+    for name, values in (("start_indices", start_indices), ("limit_indices", limit_indices),
+                         ("strides", steps)):
+        if len(values) != x.ndim:
+            msg = (f"slice: {name} {values} must hold one number for each axis of the operand, "
+                   f"of shape {x.shape}.")
+            raise TypeError(msg)
+    if not all(0 <= i <= j <= n for i, j, n in zip(start_indices, limit_indices, x.shape,
+                                                   strict=True)):
+        msg = (f"slice: it must hold that 0 <= start <= limit <= size, got start_indices "
+               f"{start_indices} and limit_indices {limit_indices} for an operand of shape "
+               f"{x.shape}.")
+        raise TypeError(msg)
+    if any(s <= 0 for s in steps):
+        msg = f"slice: strides {steps} must be positive."
+        raise TypeError(msg)
+    shape = tuple(-((i - j) // s) for i, j, s in zip(start_indices, limit_indices, steps,
+                                                     strict=True))
+    return ShapedArray(shape, x.dtype, x.weak_type)
+
+
+@slice_p.def_lowering
+def _slice_lowering(ctx: Any, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any
+                    ) -> Any:
+    return op("stablehlo.slice", ctx.out_types, [x], {
+        "start_indices": dense_i64(start_indices), "limit_indices": dense_i64(limit_indices),
+        "strides": dense_i64(strides or [1] * len(start_indices))})
+
+
+def _slice_transpose(ct: Any, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any
+                     ) -> Any:
+    strides = strides or (1,) * len(start_indices)
+    config = []
+    for start, stride, n, size in zip(start_indices, strides, typeof(ct).shape, x.aval.shape,
+                                      strict=True):
+        covered = (n - 1) * stride + 1 if n else 0
+        config.append((start, size - start - covered, stride - 1))
+    return pad_p.bind(ct, _zero(ct), padding_config=tuple(config))
+
+
+def _zero(x: Any) -> Any:
+    return np.zeros((), typeof(x).dtype)[()]
+
+
+define_linear(slice_p, _slice_transpose)
+
+
+@slice_p.def_batch
+def _slice_batch(args: Any, dims: Any, *, start_indices: Any, limit_indices: Any, strides: Any
+                 ) -> Any:
+    (x,), (dim,) = args, dims
+    return slice_p.bind(
+        x, start_indices=insert(start_indices, dim, 0),
+        limit_indices=insert(limit_indices, dim, typeof(x).shape[dim]),
+        strides=strides and insert(strides, dim, 1)), dim
+
+
+@boundary
+def slice(operand: Any, start_indices: Sequence[int], limit_indices: Sequence[int],
+          strides: Sequence[int] | None = None) -> Any:
+    """Cuts a box out of an array, or a grid with steps along each axis.
+
+    Args:
+      operand: array.
+      start_indices: for each axis the first index, not negative.
+      limit_indices: for each axis the index behind the last, at most the axis' size.
+      strides: for each axis the positive step; all 1 by default.
+
+    Returns:
+      An array of the operand's dtype.
+
+    Raises:
+      TypeError: the indices are out of range.
+
+    Source: StableHLO `slice`.
+
+    Example:
+      >>> lax.slice(jnp.array([0, 1, 2, 3, 4]), (1,), (5,), (2,))
+      Array([1, 3], dtype=int32)
+    """
+    index = operator.index
+    return slice_p.bind(operand, start_indices=tuple(map(index, start_indices)),
+                        limit_indices=tuple(map(index, limit_indices)),
+                        strides=None if strides is None else tuple(map(index, strides)))
+
+
+@boundary
+def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None,
+                 stride: int = 1, axis: int = 0) -> Any:
+    """Cuts along one axis, as `operand[start_index:limit_index:stride]` does.
+
+    Args:
+      operand: array.
+      start_index: the first index; negative ones count from the end, None is 0.
+      limit_index: the index behind the last; negative ones count from the end, None is the end.
+      stride: the positive step.
+      axis: the axis.
+
+    Raises:
+      TypeError: the indices are out of range. Unlike Python's slices they are not clipped.
+    """
+    shape = np.shape(operand)
+    axis = canonicalize_axis(axis, len(shape))
+    start = 0 if start_index is None else operator.index(start_index)
+    limit = shape[axis] if limit_index is None else operator.index(limit_index)
+    starts, limits, strides = [0] * len(shape), list(shape), [1] * len(shape)
+    starts[axis] = start + shape[axis] if start < 0 else start
+    limits[axis] = limit + shape[axis] if limit < 0 else limit
+    strides[axis] = operator.index(stride)
+    return slice_p.bind(operand, start_indices=tuple(starts), limit_indices=tuple(limits),
+                        strides=tuple(strides))
+
+
+@boundary
+def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
+    """Cuts out what is at one static index of an axis.
+
+    Args:
+      operand: array.
+      index: the index; negative ones count from the end.
+      axis: the axis.
+      keepdims: whether the axis stays, with size 1.
+
+    Raises:
+      IndexError: the index is out of range.
+    """
+    size, index = np.shape(operand)[axis], operator.index(index)
+    if not -size <= index < size:
+        msg = f"index {index} is out of bounds for axis {axis} with size {size}."
+        raise IndexError(msg)
+    index = index + size if index < 0 else index
+    out = slice_in_dim(operand, index, index + 1, 1, axis)
+    return out if keepdims else squeeze(out, (axis,))
+
+
+# ---- pad -------------------------------------------------------------------------------
+
+pad_p = Primitive("pad", structural=True)
+
+
+@pad_p.def_abstract_eval
+def _pad_type(x: Any, value: Any, *, padding_config: tuple[tuple[int, int, int], ...]
+              ) -> ShapedArray:
+    if x.dtype != value.dtype:
+        msg = f"pad: operand and padding_value must have one dtype, got {x.dtype}, {value.dtype}."
+        raise TypeError(msg)
+    if value.shape:
+        msg = f"pad: padding_value must be a scalar, got shape {value.shape}."
+        raise ValueError(msg)
+    if len(padding_config) != x.ndim or any(i < 0 for _, _, i in padding_config):
+        msg = (f"pad: padding_config {padding_config} must hold (low, high, interior) for each "
+               f"axis of the operand, of shape {x.shape}, with interior not negative.")
+        raise ValueError(msg)
+    shape = tuple(low + n + max(n - 1, 0) * interior + high
+                  for n, (low, high, interior) in zip(x.shape, padding_config, strict=True))
+    if any(n < 0 for n in shape):
+        msg = (f"pad: padding_config {padding_config} takes more away from an operand of shape "
+               f"{x.shape} than there is: the result would have shape {shape}.")
+        raise ValueError(msg)
+    return ShapedArray(shape, x.dtype, x.weak_type and value.weak_type)
+
+
+@pad_p.def_lowering
+def _pad_lowering(ctx: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
+    low, high, interior = zip(*padding_config, strict=True) if padding_config else ((), (), ())
+    return op("stablehlo.pad", ctx.out_types, [x, value], {
+        "edge_padding_low": dense_i64(low), "edge_padding_high": dense_i64(high),
+        "interior_padding": dense_i64(interior)})
+
+
+@pad_p.def_jvp
+def _pad_jvp(primals: Any, tangents: Any, *, padding_config: Any) -> Any:
+    out = pad_p.bind(*primals, padding_config=padding_config)
+    if all(type(t) is Zero for t in tangents):
+        return out, zero_tangent(out)
+    return out, pad_p.bind(*map(instantiate, tangents), padding_config=padding_config)
+
+
+@pad_p.def_transpose
+def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
+    x_ct = value_ct = None
+    if type(x) is UndefinedPrimal:
+        x_ct = ct
+        if any(low < 0 or high < 0 for low, high, _ in padding_config):
+            # What was cut off has no influence: its cotangent is zero.
+            restored = tuple((max(-low, 0), max(-high, 0), 0) for low, high, _ in padding_config)
+            x_ct = pad_p.bind(ct, _zero(ct), padding_config=restored)
+        rows = list(zip(typeof(x_ct).shape, padding_config, strict=True))
+        x_ct = slice_p.bind(
+            x_ct, start_indices=tuple(max(low, 0) for _, (low, _, _) in rows),
+            limit_indices=tuple(n - max(high, 0) for n, (_, high, _) in rows),
+            strides=tuple(interior + 1 for _, (_, _, interior) in rows))
+    if type(value) is UndefinedPrimal:
+        shape = x.aval.shape if type(x) is UndefinedPrimal else typeof(x).shape
+        inside = _inside(shape, padding_config)
+        padding = select_n(inside, ct, zeros_of(typeof(ct).strip_weak_type()))
+        value_ct = reduce_sum(padding, tuple(range(len(padding_config))))
+    return [x_ct, value_ct]
+
+
+def _inside(shape: tuple[int, ...], padding_config: Any) -> Any:
+    """Where a padded array has elements of the original."""
+    return pad_p.bind(full(shape, True), np.False_, padding_config=padding_config)
+
+
+@pad_p.def_batch
+def _pad_batch(args: Any, dims: Any, *, padding_config: Any) -> Any:
+    (x, value), (dim, value_dim) = args, dims
+    if dim is None:
+        x, dim = batch_at(x, None, 0, batch_size(args, dims)), 0
+    config = (*padding_config[:dim], (0, 0, 0), *padding_config[dim:])
+    if value_dim is None:
+        return pad_p.bind(x, value, padding_config=config), dim
+    # One padding per element: pad with anything, then put the right one there.
+    anything = squeeze(slice_in_dim(value, 0, 1), (0,)) if dtypes.is_extended(
+        typeof(x).dtype) else _zero(x)
+    padded = pad_p.bind(x, anything, padding_config=config)
+    padding = broadcast_in_dim_p.bind(value, shape=typeof(padded).shape,
+                                      broadcast_dimensions=(dim,))
+    return select_n(_inside(typeof(x).shape, config), padding, padded), dim
+
+
+@boundary
+def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
+    """Adds elements of one value at the edges of an array and between its elements.
+
+    Args:
+      operand: array of shape `(n, ...)`.
+      padding_value: a scalar of its dtype.
+      padding_config: for each axis `(low, high, interior)`: how many elements before, behind
+        and between any two. Negative `low` and `high` take elements away, after the interior
+        ones were put in.
+
+    Returns:
+      An array of shape `(low + n + (n - 1) * interior + high, ...)`.
+
+    Raises:
+      TypeError: the dtypes differ.
+      ValueError: `padding_value` is no scalar, or the configuration does not fit.
+
+    Source: StableHLO `pad`.
+
+    Example:
+      >>> lax.pad(jnp.array([1, 2]), 0, [(1, 0, 2)])
+      Array([0, 1, 0, 0, 2], dtype=int32)
+    """
+    config = tuple(tuple(map(operator.index, row)) for row in padding_config)
+    return pad_p.bind(operand, padding_value, padding_config=config)
+
+
+# ---- dynamic_slice ---------------------------------------------------------------------
+
+dynamic_slice_p = Primitive("dynamic_slice", structural=True)
+dynamic_update_slice_p = Primitive("dynamic_update_slice", structural=True)
+
+
+def _check_starts(name: str, x: ShapedArray, starts: Sequence[ShapedArray]) -> None:
+    if len(starts) != x.ndim or any(i.shape for i in starts):
+        msg = (f"{name}: start_indices must be one scalar for each axis of the operand, of shape "
+               f"{x.shape}, got {', '.join(map(str, starts)) or 'none'}.")
+        raise TypeError(msg)
+    if any(i.dtype != starts[0].dtype or not dtypes.is_integer(i.dtype) for i in starts):
+        msg = (f"{name}: start_indices must be integers of one dtype, got "
+               f"{', '.join(str(i.dtype) for i in starts)}.")
+        raise TypeError(msg)
+
+
+@dynamic_slice_p.def_abstract_eval
+def _dynamic_slice_type(x: Any, *starts: Any, slice_sizes: tuple[int, ...]) -> ShapedArray:
+    _check_starts("dynamic_slice", x, starts)
+    if len(slice_sizes) != x.ndim or not all(0 <= n <= size for n, size in
+                                             zip(slice_sizes, x.shape, strict=True)):
+        msg = (f"dynamic_slice: slice_sizes {slice_sizes} must hold one number for each axis of "
+               f"the operand, from 0 to its size; its shape is {x.shape}.")
+        raise TypeError(msg)
+    return ShapedArray(slice_sizes, x.dtype, x.weak_type)
+
+
+@dynamic_slice_p.def_lowering
+def _dynamic_slice_lowering(ctx: Any, x: Any, *starts: Any, slice_sizes: Any) -> Any:
+    return op("stablehlo.dynamic_slice", ctx.out_types, [x, *starts],
+              {"slice_sizes": dense_i64(slice_sizes)})
+
+
+def _dynamic_slice_transpose(ct: Any, x: Any, *starts: Any, slice_sizes: Any) -> Any:
+    return dynamic_update_slice_p.bind(zeros_of(x.aval.strip_weak_type()), ct, *starts)
+
+
+define_linear(dynamic_slice_p, _dynamic_slice_transpose)
+
+
+def _index_vectors(starts: Sequence[Any], dims: Sequence[int | None]) -> Any:
+    """Start indices, of which some are batched, as a batch of index vectors."""
+    size = batch_size(starts, dims)
+    return stack_p.bind(*[batch_at(i, d, 0, size) for i, d in zip(starts, dims, strict=True)],
+                        axis=1)
+
+
+def _start_zero(starts: Sequence[Any]) -> Any:
+    return _zero(starts[0]) if starts else np.int32(0)
+
+
+@dynamic_slice_p.def_batch
+def _dynamic_slice_batch(args: Any, dims: Any, *, slice_sizes: tuple[int, ...]) -> Any:
+    x, *starts = args
+    dim, *start_dims = dims
+    if all(d is None for d in start_dims):
+        starts.insert(dim, _start_zero(starts))
+        sizes = insert(slice_sizes, dim, typeof(x).shape[dim])
+        return dynamic_slice_p.bind(x, *starts, slice_sizes=sizes), dim
+    axes = tuple(range(len(slice_sizes)))
+    return gather_p.batch(
+        [x, _index_vectors(starts, start_dims)], [dim, 0],
+        dimension_numbers=GatherDimensionNumbers(axes, (), axes), slice_sizes=slice_sizes,
+        indices_are_sorted=True, unique_indices=True, mode=GatherScatterMode.CLIP,
+        fill_value=None)
+
+
+def _start_indices(name: str, operand: Any, starts: Any, allow_negative: bool | Sequence[bool]
+                   ) -> list[Any]:
+    """Start indices as operands: of one dtype, negative ones counted from the end."""
+    shape = np.shape(operand)
+    if (np.shape(starts) if hasattr(starts, "shape") else (len(starts),)) != (len(shape),):
+        msg = (f"{name}: start_indices {starts!r} must hold one index for each axis of the "
+               f"operand, of shape {shape}.")
+        raise ValueError(msg)
+    if hasattr(starts, "aval"):
+        starts = [index_in_dim(starts, i, keepdims=False) for i in range(len(shape))]
+    allowed = [allow_negative] * len(shape) if isinstance(allow_negative, bool) else allow_negative
+    # Python's and NumPy's integers are static: they are checked here, and adapt their dtype
+    # to that of the others.
+    static = [isinstance(i, (int, np.integer)) for i in starts]
+    dtype = next((typeof(i).dtype for i, s in zip(starts, static, strict=True) if not s),
+                 dtypes.dtype_of_python(int))
+    out = []
+    for start, size, negative, known in zip(starts, shape, allowed, static, strict=True):
+        if not known:
+            out.append(_from_end(start, size) if negative else start)
+        elif start < 0 and not negative:
+            msg = (f"{name}: start index {start} is out of bounds for an axis of size {size} "
+                   "with allow_negative_indices=False.")
+            raise ValueError(msg)
+        else:
+            out.append(np.asarray(start + size if start < 0 else start, dtype)[()])
+    return out
+
+
+def _from_end(index: Any, size: int) -> Any:
+    """A traced or computed index, plus the axis' size where it is negative."""
+    dtype = typeof(index).dtype
+    if dtypes.kind(dtype) == "u":
+        return index
+    negative = lt(index, np.zeros((), dtype)[()])
+    return select_n(negative, index, add(convert(index, dtype), np.asarray(size, dtype)[()]))
+
+
+@boundary
+def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Sequence[int], *,
+                  allow_negative_indices: bool | Sequence[bool] = True) -> Any:
+    """Cuts a box of static size out of an array, at a place that may be computed.
+
+    Args:
+      operand: array.
+      start_indices: one integer scalar for each axis, or a vector of them. The box is moved
+        to the nearest place inside the operand.
+      slice_sizes: size of the box, static.
+      allow_negative_indices: whether negative start indices count from the end, for each axis
+        or for all.
+
+    Returns:
+      An array of shape `slice_sizes` and the operand's dtype.
+
+    Raises:
+      TypeError: the box is greater than the operand, or the indices are no integers of one
+        dtype.
+      ValueError: there is not one index for each axis.
+
+    Source: StableHLO `dynamic_slice`.
+
+    Example:
+      >>> lax.dynamic_slice(jnp.array([0, 1, 2, 3, 4]), (3,), (3,))
+      Array([2, 3, 4], dtype=int32)
+    """
+    starts = _start_indices("dynamic_slice", operand, start_indices, allow_negative_indices)
+    return dynamic_slice_p.bind(operand, *starts, slice_sizes=canonical_shape(slice_sizes))
+
+
+def _along(ndim: int, axis: int, start: Any, negative: bool) -> tuple[list[Any], list[bool]]:
+    """Start indices and whether they may be negative, for a box along one axis."""
+    starts, allowed = [0] * ndim, [False] * ndim
+    starts[axis], allowed[axis] = start, negative
+    return starts, allowed
+
+
+@boundary
+def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: int = 0, *,
+                         allow_negative_indices: bool = True) -> Any:
+    """`dynamic_slice` along one axis, whole along the others.
+
+    Args:
+      operand: array.
+      start_index: integer scalar.
+      slice_size: how much of the axis; static.
+      axis: the axis.
+      allow_negative_indices: whether a negative index counts from the end.
+    """
+    sizes = list(np.shape(operand))
+    axis = canonicalize_axis(axis, len(sizes))
+    sizes[axis] = operator.index(slice_size)
+    starts, allowed = _along(len(sizes), axis, start_index, allow_negative_indices)
+    return dynamic_slice(operand, starts, sizes, allow_negative_indices=allowed)
+
+
+@boundary
+def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool = True, *,
+                         allow_negative_indices: bool = True) -> Any:
+    """What is at one computed index of an axis.
+
+    Args:
+      operand: array.
+      index: integer scalar; the nearest index inside counts.
+      axis: the axis.
+      keepdims: whether the axis stays, with size 1.
+      allow_negative_indices: whether a negative index counts from the end.
+    """
+    out = dynamic_slice_in_dim(operand, index, 1, axis,
+                               allow_negative_indices=allow_negative_indices)
+    return out if keepdims else squeeze(out, (axis,))
+
+
+# ---- dynamic_update_slice --------------------------------------------------------------
+
+
+@dynamic_update_slice_p.def_abstract_eval
+def _dynamic_update_slice_type(x: Any, update: Any, *starts: Any) -> ShapedArray:
+    if x.dtype != update.dtype:
+        msg = (f"dynamic_update_slice requires arguments to have the same dtypes, got {x.dtype} "
+               f"and {update.dtype}.")
+        raise TypeError(msg)
+    if x.ndim != update.ndim or any(n > size for n, size in
+                                    zip(update.shape, x.shape, strict=True)):
+        msg = (f"dynamic_update_slice: an update of shape {update.shape} does not fit into an "
+               f"operand of shape {x.shape}: it must have as many axes, of at most their sizes.")
+        raise TypeError(msg)
+    _check_starts("dynamic_update_slice", x, starts)
+    return x.update(weak_type=all(a.weak_type for a in (x, update, *starts)))
+
+
+@dynamic_update_slice_p.def_lowering
+def _dynamic_update_slice_lowering(ctx: Any, x: Any, update: Any, *starts: Any) -> Any:
+    return op("stablehlo.dynamic_update_slice", ctx.out_types, [x, update, *starts])
+
+
+@dynamic_update_slice_p.def_jvp
+def _dynamic_update_slice_jvp(primals: Any, tangents: Any) -> Any:
+    out = dynamic_update_slice_p.bind(*primals)
+    if type(tangents[0]) is Zero and type(tangents[1]) is Zero:
+        return out, zero_tangent(out)
+    return out, dynamic_update_slice_p.bind(*map(instantiate, tangents[:2]), *primals[2:])
+
+
+@dynamic_update_slice_p.def_transpose
+def _dynamic_update_slice_transpose(ct: Any, x: Any, update: Any, *starts: Any) -> Any:
+    x_ct = update_ct = None
+    aval = update.aval if type(update) is UndefinedPrimal else typeof(update)
+    if type(x) is UndefinedPrimal:
+        zeros = zeros_of(aval.to_tangent().strip_weak_type())
+        x_ct = dynamic_update_slice_p.bind(ct, zeros, *starts)
+    if type(update) is UndefinedPrimal:
+        update_ct = dynamic_slice_p.bind(ct, *starts, slice_sizes=aval.shape)
+    return [x_ct, update_ct] + [None] * len(starts)
+
+
+@dynamic_update_slice_p.def_batch
+def _dynamic_update_slice_batch(args: Any, dims: Any) -> Any:
+    x, update, *starts = args
+    dim, update_dim, *start_dims = dims
+    if any(d is not None for d in start_dims):
+        axes = tuple(range(len(starts)))
+        return scatter_p.batch(
+            [x, _index_vectors(starts, start_dims), update], [dim, 0, update_dim],
+            dimension_numbers=ScatterDimensionNumbers(axes, (), axes), indices_are_sorted=True,
+            unique_indices=True, mode=GatherScatterMode.CLIP)
+    size = batch_size(args, dims)
+    place = update_dim if dim is None else dim
+    starts.insert(place, _start_zero(starts))
+    return dynamic_update_slice_p.bind(
+        batch_at(x, dim, place, size), batch_at(update, update_dim, place, size), *starts), place
+
+
+@boundary
+def dynamic_update_slice(operand: Any, update: Any, start_indices: Any, *,
+                         allow_negative_indices: bool | Sequence[bool] = True) -> Any:
+    """Puts a box into an array, at a place that may be computed.
+
+    Args:
+      operand: array.
+      update: array of as many axes, of at most the operand's sizes, of its dtype.
+      start_indices: one integer scalar for each axis, or a vector of them. The box is moved
+        to the nearest place inside the operand.
+      allow_negative_indices: whether negative start indices count from the end, for each axis
+        or for all.
+
+    Returns:
+      An array of the operand's shape and dtype.
+
+    Raises:
+      TypeError: the update does not fit, or the indices are no integers of one dtype.
+      ValueError: there is not one index for each axis.
+
+    Source: StableHLO `dynamic_update_slice`.
+
+    Example:
+      >>> lax.dynamic_update_slice(jnp.zeros(5), jnp.ones(2), (-2,))
+      Array([0., 0., 0., 1., 1.], dtype=float32)
+    """
+    starts = _start_indices("dynamic_update_slice", operand, start_indices,
+                            allow_negative_indices)
+    return dynamic_update_slice_p.bind(operand, update, *starts)
+
+
+@boundary
+def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axis: int, *,
+                                allow_negative_indices: bool = True) -> Any:
+    """`dynamic_update_slice` that starts at 0 along all axes but one.
+
+    Args:
+      operand: array.
+      update: array of as many axes and of its dtype.
+      start_index: integer scalar.
+      axis: the axis.
+      allow_negative_indices: whether a negative index counts from the end.
+    """
+    ndim = np.ndim(operand)
+    starts, allowed = _along(ndim, canonicalize_axis(axis, ndim), start_index,
+                             allow_negative_indices)
+    return dynamic_update_slice(operand, update, starts, allow_negative_indices=allowed)
+
+
+@boundary
+def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int, *,
+                                allow_negative_indices: bool = True) -> Any:
+    """Replaces what is at one computed index of an axis.
+
+    Args:
+      operand: array.
+      update: array of its dtype, without the axis or with it in size 1.
+      index: integer scalar; the nearest index inside counts.
+      axis: the axis.
+      allow_negative_indices: whether a negative index counts from the end.
+    """
+    if np.ndim(update) + 1 == np.ndim(operand):
+        update = expand_dims(update, (axis,))
+    return dynamic_update_slice_in_dim(operand, update, index, axis,
+                                       allow_negative_indices=allow_negative_indices)
+
+
+# ---- index_take ------------------------------------------------------------------------
+
+
+@boundary
+def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
+    """Takes elements along several axes at once, with indices modulo the axes' sizes.
+
+    Args:
+      src: array.
+      idxs: for each of `axes` a vector of integers, all of one length `n`.
+      axes: increasing axes.
+
+    Returns:
+      An array with a first axis of size `n`, then those of `src` that are not in `axes`.
+
+    Example:
+      >>> lax.index_take(jnp.array([[0, 1], [2, 3]]), [jnp.array([0, -1])], (1,))
+      Array([[0, 2],
+             [1, 3]], dtype=int32)
+    """
+    shape, axes = np.shape(src), tuple(axes)
+    columns = []
+    for index, axis in zip(idxs, axes, strict=True):
+        size = np.asarray(shape[axis], typeof(index).dtype)[()]
+        columns.append(_from_end(rem(index, size), shape[axis]))
+    sizes = tuple(1 if i in axes else n for i, n in enumerate(shape))
+    dims = GatherDimensionNumbers(tuple(range(1, len(shape) - len(axes) + 1)), axes, axes)
+    return gather(src, stack_p.bind(*columns, axis=1), dims, sizes)

@@ -1,0 +1,131 @@
+"""Adding and instantiating tangents, and rule makers for several operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
+from mjax._engine.primitives.emit import op
+from mjax._engine.primitives.shapes import batch_size, batch_to_front, zeros_of
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+
+# ---- add_any ---------------------------------------------------------------------------
+
+add_any_p = Primitive("add_any")
+
+
+@add_any_p.def_abstract_eval
+def _add_any_type(x: Any, y: Any) -> ShapedArray:
+    if not same_type_but_weak(x, y):
+        msg = f"add_any adds tangents of one type, got {x} and {y}."
+        raise TypeError(msg)
+    return x if not x.weak_type else y
+
+
+add_any_p.def_lowering(lambda ctx, x, y: op("stablehlo.add", ctx.out_types, [x, y]))
+add_any_p.def_jvp(lambda primals, tangents: (add_any_p.bind(*primals), add_tangents(*tangents)))
+add_any_p.def_transpose(lambda ct, x, y: [ct if type(a) is UndefinedPrimal else None
+                                          for a in (x, y)])
+
+
+@add_any_p.def_batch
+def _add_any_batch(args: Any, dims: Any) -> Any:
+    if dims[0] == dims[1]:
+        return add_any_p.bind(*args), dims[0]
+    size = batch_size(args, dims)
+    return add_any_p.bind(*[batch_to_front(x, d, size) for x, d in zip(args, dims, strict=True)]
+                          ), 0
+
+
+def add_tangents(a: Any, b: Any) -> Any:
+    """The sum of two tangents or cotangents, either of which may be a `Zero`."""
+    if type(a) is Zero:
+        return b
+    if type(b) is Zero:
+        return a
+    return add_any_p.bind(a, b)
+
+
+def instantiate(tangent: Any) -> Any:
+    """An array of zeros for a `Zero`; other values as they are."""
+    return zeros_of(tangent.aval) if type(tangent) is Zero else tangent
+
+
+def zero_tangent(primal: Any) -> Zero:
+    """The zero tangent of a value."""
+    return Zero(typeof(primal).to_tangent())
+
+
+# ---- rule makers -----------------------------------------------------------------------
+
+
+def define_jvp(primitive: Primitive, *rules: Callable[..., Any] | None) -> None:
+    """Gives a primitive with one result the jvp rule that sums contributions of its operands.
+
+    Args:
+      primitive: the primitive.
+      rules: per operand `(tangent, *primals, **params) -> tangent of the result`, or None
+        where the result does not depend on the operand smoothly.
+    """
+    define_jvp_from_result(primitive, *[rule and _without_result(rule) for rule in rules])
+
+
+def _without_result(rule: Callable[..., Any]) -> Callable[..., Any]:
+    def adapted(tangent: Any, out: Any, *primals: Any, **params: Any) -> Any:
+        return rule(tangent, *primals, **params)
+
+    adapted.__wrapped__ = rule  # type: ignore[attr-defined]
+    return adapted
+
+
+def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | None) -> None:
+    """`define_jvp` for rules `(tangent, result, *primals, **params)`."""
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        out = primitive.bind(*primals, **params)
+        total: Any = None
+        for rule, tangent in zip(rules, tangents, strict=True):
+            if rule is not None and type(tangent) is not Zero:
+                term = rule(tangent, out, *primals, **params)
+                total = term if total is None else add_tangents(total, term)
+        return out, zero_tangent(out) if total is None else total
+
+    jvp.__wrapped__ = next((r for r in rules if r is not None), jvp)  # type: ignore[attr-defined]
+    primitive.jvp = jvp
+
+
+def define_zero_jvp(primitive: Primitive) -> None:
+    """Gives a primitive whose result is locally constant (comparisons, floor) its jvp rule."""
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        out = primitive.bind(*primals, **params)
+        if primitive.multiple_results:
+            return out, [zero_tangent(o) for o in out]
+        return out, zero_tangent(out)
+
+    primitive.jvp = jvp
+    primitive.derived.add("jvp")
+
+
+def define_bilinear(primitive: Primitive, left: Callable[..., Any], right: Callable[..., Any]
+                    ) -> None:
+    """Gives a primitive that is linear in each of two operands its jvp and transpose rules.
+
+    Args:
+      primitive: the primitive, with operands `x` and `y`.
+      left: `(ct, x, y, **params) -> cotangent of x`, where `x` is undefined.
+      right: `(ct, x, y, **params) -> cotangent of y`, where `y` is undefined.
+    """
+    define_jvp(primitive, lambda t, x, y, **params: primitive.bind(t, y, **params),
+               lambda t, x, y, **params: primitive.bind(x, t, **params))
+    primitive.derived.add("jvp")
+
+    def transpose(ct: Any, x: Any, y: Any, **params: Any) -> Any:
+        if type(x) is UndefinedPrimal:
+            return [left(ct, x, y, **params), None]
+        return [None, right(ct, x, y, **params)]
+
+    transpose.__wrapped__ = left  # type: ignore[attr-defined]
+    primitive.transpose = transpose

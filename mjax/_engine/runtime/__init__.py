@@ -1,0 +1,1 @@
+"""Devices, arrays, dispatch: everything that happens when a program runs."""

@@ -1,0 +1,350 @@
+"""Arrays: a buffer on devices, and an interned record of its type and placement.
+
+Everything a cache has to know of an array is in one object, its `Placement`; equal ones
+are identical. Dispatch is then one dictionary lookup by identity per argument, and each
+array costs one object of two fields.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.util import BoundedCache
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import ShapedArray, physical_aval, typeof_handlers
+from mjax._engine.tracing.interpreter import Tracer
+from mjaxlib_shim import arrays as shim
+
+
+class Sharding:
+    """Where an array's elements are. Base of `SingleDeviceSharding` and mesh shardings."""
+
+    __slots__ = ()
+
+
+class SingleDeviceSharding(Sharding):
+    """A whole array on one device.
+
+    Args:
+      device: the device.
+
+    Instances for one device are one object.
+    """
+
+    __slots__ = ("device", "native")
+    device: Any
+    native: Any
+
+    def __new__(cls, device: Any) -> SingleDeviceSharding:
+        known = _single_device.get(device)
+        if known is None:
+            self = object.__new__(cls)
+            self.device = device
+            self.native = shim.single_device_sharding(device)
+            known = _single_device.setdefault(device, self)
+        return known
+
+    @property
+    def device_set(self) -> set[Any]:
+        """The devices that hold a part of the array."""
+        return {self.device}
+
+    @property
+    def memory_kind(self) -> str:
+        """The memory the array is in."""
+        return str(self.device.default_memory().kind)
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each device holds the whole array."""
+        return True
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether all parts are in this process."""
+        return True
+
+    def __reduce__(self) -> Any:
+        msg = "shardings refer to this process's devices and cannot be pickled."
+        raise TypeError(msg)
+
+    def __repr__(self) -> str:
+        return f"SingleDeviceSharding(device={self.device!r})"
+
+
+_single_device: dict[Any, SingleDeviceSharding] = {}
+
+
+class Placement:
+    """What caches know of an array: type, sharding, and whether the user chose the latter.
+
+    A *committed* array stays where it is and pulls computations there; an uncommitted one
+    goes where its company is.
+    """
+
+    __slots__ = ("aval", "committed", "handler", "sharding")
+
+    def __init__(self, aval: ShapedArray, sharding: Any, committed: bool):
+        self.aval = aval
+        self.sharding = sharding
+        self.committed = committed
+        #: Makes buffers of this placement from results of an execution.
+        self.handler = shim.result_handler(physical_aval(aval), sharding.native, committed)
+
+    def __repr__(self) -> str:
+        return f"Placement({self.aval}, {self.sharding}, committed={self.committed})"
+
+
+_placements = BoundedCache(100_000)
+
+
+def placement_of(aval: ShapedArray, sharding: Any, committed: bool) -> Placement:
+    """The interned placement."""
+    key = (aval, sharding, committed)
+    known = _placements.get(key)
+    return known if known is not None else _placements.setdefault(
+        key, Placement(aval, sharding, committed))
+
+
+class _ArrayMeta(type):
+    """Tracers are arrays to `isinstance`, though no array is among their bases."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return type(instance) is Array or isinstance(instance, Tracer)
+
+
+class Array(metaclass=_ArrayMeta):
+    """An n-dimensional array on one or several devices.
+
+    Made by `mjax.numpy`, `mjax.device_put` and the results of computations; operators and
+    NumPy's methods are those of `mjax.numpy`. Immutable: `x.at[i].set(v)` gives a new array.
+    Computations run asynchronously; reading a value waits for it.
+    """
+
+    __slots__ = ("__weakref__", "_buffer", "_placement")
+    _buffer: Any
+    _placement: Placement
+    __hash__ = None  # type: ignore[assignment]
+    __array_priority__ = 100
+
+    def __init__(self, buffer: Any, placement: Placement):
+        self._buffer = buffer
+        self._placement = placement
+
+    # -- facts --
+
+    @property
+    def aval(self) -> ShapedArray:
+        """The type."""
+        return self._placement.aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return self._placement.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype."""
+        return self._placement.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self._placement.aval.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self._placement.aval.size
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether promotion may pick the other operand's dtype."""
+        return self._placement.aval.weak_type
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of the elements."""
+        physical = physical_aval(self._placement.aval)
+        return physical.size * int(physical.dtype.itemsize)
+
+    @property
+    def itemsize(self) -> int:
+        """The number of bytes of one element."""
+        return int(self.dtype.itemsize)
+
+    @property
+    def sharding(self) -> Any:
+        """Where the elements are."""
+        return self._placement.sharding
+
+    @property
+    def committed(self) -> bool:
+        """Whether the user chose the placement; computations then run there."""
+        return self._placement.committed
+
+    _committed = committed
+
+    @property
+    def device(self) -> Any:
+        """The device of a one-device array, else its sharding."""
+        sharding = self._placement.sharding
+        return sharding.device if type(sharding) is SingleDeviceSharding else sharding
+
+    def devices(self) -> set[Any]:
+        """The devices that hold a part of the array."""
+        return set(self._placement.sharding.device_set)
+
+    def __len__(self) -> int:
+        return len(self._placement.aval)
+
+    # -- state --
+
+    def block_until_ready(self) -> Array:
+        """Waits until the value is computed; raises what its computation raised."""
+        self._buffer.block_until_ready()
+        return self
+
+    def is_ready(self) -> bool:
+        """Whether the value is computed."""
+        return bool(self._buffer.is_ready())
+
+    def delete(self) -> None:
+        """Frees the memory now; the array cannot be used any more."""
+        self._buffer.delete()
+
+    def is_deleted(self) -> bool:
+        """Whether the array was deleted, or its buffer donated."""
+        return bool(self._buffer.is_deleted())
+
+    def copy_to_host_async(self) -> None:
+        """Starts copying to the host, so that reading the value later does not wait."""
+        shim.copy_to_host_async(self._buffer)
+
+    def unsafe_buffer_pointer(self) -> int:
+        """The address of the memory; valid while the array lives."""
+        return shim.unsafe_pointer(self._buffer)
+
+    # -- conversions --
+
+    def _numpy(self) -> np.ndarray[Any, Any]:
+        """The value as a read-only NumPy array, sharing memory where the device does."""
+        if self._buffer.is_deleted():
+            msg = (f"Array of type {self.aval} has been deleted: it was donated to a computation "
+                   "(donate_argnums) or .delete() was called. Use the computation's result, or "
+                   "do not donate what is used again.")
+            raise RuntimeError(msg)
+        if dtypes.is_extended(self.dtype):
+            msg = f"an array of dtype {self.dtype} holds keys, not numbers: use random.key_data."
+            raise TypeError(msg)
+        return shim.to_numpy(self._buffer)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        value = self._numpy()
+        if dtype is not None and value.dtype != dtype:
+            return value.astype(dtype)
+        return value.copy() if copy else value
+
+    def _scalar(self, kind: str) -> Any:
+        if self.size != 1 or self.ndim > 0 and kind == "index":
+            msg = f"only arrays of one element become a Python {kind}; this one is {self.aval}."
+            raise TypeError(msg)
+        return self._numpy().reshape(())[()]
+
+    def __bool__(self) -> bool:
+        if self.size > 1:
+            msg = ("the truth value of an array with more than one element is ambiguous; use "
+                   ".any() or .all().")
+            raise ValueError(msg)
+        if self.size == 0:
+            msg = "the truth value of an empty array is ambiguous; test array.size > 0."
+            raise ValueError(msg)
+        return bool(self._scalar("bool"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int"))
+
+    def __float__(self) -> float:
+        return float(self._scalar("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
+    def __index__(self) -> int:
+        if not dtypes.is_integer(self.dtype):
+            msg = f"only integer arrays can be used as an index; this one is {self.aval}."
+            raise TypeError(msg)
+        return operator.index(self._scalar("index"))
+
+    def item(self, *args: int) -> Any:
+        """One element as a Python scalar."""
+        return self._numpy().item(*args)
+
+    def tolist(self) -> Any:
+        """Nested lists of Python scalars."""
+        return self._numpy().tolist()
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.ndim == 0:
+            msg = "iteration over a 0-d array"
+            raise TypeError(msg)
+        return (self[i] for i in range(self.shape[0]))  # type: ignore[index]
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return memoryview(self._numpy())
+
+    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
+        return shim.to_dlpack(self._buffer, stream)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _DLPACK_KINDS[self.device.platform], self.device.id
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (np.array(self._numpy()), self.weak_type)
+
+    def __copy__(self) -> Array:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Array:
+        return rebuild[0](np.array(self._numpy()), self.weak_type)
+
+    def __repr__(self) -> str:
+        if self.is_deleted():
+            return f"Array(shape={self.shape}, dtype={self.dtype}, deleted)"
+        if dtypes.is_extended(self.dtype):
+            return f"Array({self.shape}, dtype={self.dtype}) holding keys"
+        weak = ", weak_type=True" if self.weak_type else ""
+        value = self._numpy()
+        if value.size == 0:
+            return f"Array([], shape={self.shape}, dtype={self.dtype}{weak})"
+        text = np.array2string(value, prefix="Array(", separator=", ", suffix=",")
+        last_line = len(text.rsplit("\n", 1)[-1]) + 7
+        tail = f"dtype={self.dtype}{weak})"
+        return f"Array({text}, {tail}" if last_line + len(tail) < 100 else (
+            f"Array({text},\n      {tail}")
+
+    def __str__(self) -> str:
+        return repr(self) if dtypes.is_extended(self.dtype) else str(self._numpy())
+
+    def __format__(self, spec: str) -> str:
+        if self.ndim == 0 and not dtypes.is_extended(self.dtype):
+            return format(self._numpy()[()], spec)
+        return format(str(self), spec)
+
+
+_DLPACK_KINDS = {"cpu": 1, "cuda": 2, "gpu": 2, "rocm": 10}
+
+#: `(value, weak_type) -> Array`; `transfer`, which can put values on devices, fills it.
+rebuild: list[Any] = []
+
+
+def _rebuild(value: np.ndarray[Any, Any], weak_type: bool) -> Array:
+    return rebuild[0](value, weak_type)
+
+
+typeof_handlers[Array] = operator.attrgetter("_placement.aval")

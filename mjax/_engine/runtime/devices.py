@@ -1,0 +1,89 @@
+"""Platforms and their devices."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from mjax._engine.base.context import ctx
+from mjaxlib_shim import client as shim
+from mjaxlib_shim.client import Device
+
+_clients: dict[str, Any] = {}
+_lock = threading.Lock()
+
+
+def client(platform: str | None = None) -> Any:
+    """The client of a platform, made when it is first asked for.
+
+    Raises:
+      RuntimeError: the platform is unknown or has no devices.
+    """
+    platform = (platform or os.environ.get("MJAX_PLATFORMS", "cpu").split(",")[0]).lower()
+    known = _clients.get(platform)
+    if known is None:
+        with _lock:
+            known = _clients.get(platform)
+            if known is None:
+                try:
+                    known = _clients[platform] = shim.client_for(platform)
+                except ValueError as error:
+                    msg = f"platform {platform!r} is not available: {error}"
+                    raise RuntimeError(msg) from None
+    return known
+
+
+def devices(backend: str | None = None) -> list[Device]:
+    """The devices of a platform, those of other processes included.
+
+    Args:
+      backend: a platform's name; by default that of the default device.
+    """
+    return list(client(backend).devices())
+
+
+def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Device]:
+    """The devices of this process, or of another."""
+    if process_index is None:
+        return list(client(backend).local_devices())
+    return [d for d in client(backend).devices() if d.process_index == process_index]
+
+
+def device_count(backend: str | None = None) -> int:
+    """The number of devices, over all processes."""
+    return len(devices(backend))
+
+
+def local_device_count(backend: str | None = None) -> int:
+    """The number of devices of this process."""
+    return len(local_devices(backend=backend))
+
+
+def process_index(backend: str | None = None) -> int:
+    """The number of this process."""
+    return int(client(backend).process_index())
+
+
+def process_count(backend: str | None = None) -> int:
+    """The number of processes."""
+    return len({d.process_index for d in devices(backend)})
+
+
+def default_backend() -> str:
+    """The name of the default platform: cpu."""
+    return str(client().platform)
+
+
+_first: Device | None = None
+
+
+def default_device() -> Device:
+    """The device that uncommitted values go to: the configured one, else the first."""
+    global _first
+    chosen = ctx.settings.default_device
+    if chosen is None:
+        if _first is None:
+            _first = client().local_devices()[0]
+        return _first
+    return devices(chosen)[0] if isinstance(chosen, str) else chosen

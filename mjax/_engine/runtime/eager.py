@@ -1,0 +1,64 @@
+"""Eager execution: single primitives, compiled once per types, params and placements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mjax._engine.base.context import ctx
+from mjax._engine.control.jit import jit_p
+from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.executable import Program, single_runner
+from mjax._engine.runtime.transfer import to_array
+from mjax._engine.tracing.evaluate import evaluation
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
+
+
+def execute(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """Runs one application of a primitive; the evaluating interpreter's executor."""
+    args = tuple([a if type(a) is Array else to_array(a) for a in args])
+    placements = tuple([a._placement for a in args])
+    key = (ctx.settings, placements, *params.items()) if params else (ctx.settings, placements)
+    try:
+        run = primitive.executables[key]
+    except KeyError:
+        run = primitive.executables.put(key, _compile(primitive, placements, params))
+    except TypeError:
+        primitive._refuse_unhashable(params)
+    return run(*args)
+
+
+def _compile(primitive: Primitive, placements: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    if primitive.abstract_eval is None:
+        primitive.missing("impl")
+
+    def f(*args: Any) -> Any:
+        out = primitive.bind(*args, **params)
+        return out if primitive.multiple_results else [out]
+
+    jaxpr = stage_under_evaluation(f, [p.aval for p in placements])
+    program = Program(jaxpr, primitive.name, placements)
+    if not primitive.multiple_results:
+        run = single_runner(program, len(placements))
+        if run is not None:
+            return run
+        several = program.runner()
+        return lambda *args: several(*args)[0]
+    return program.runner()
+
+
+evaluation.executor = execute
+
+
+@jit_p.def_impl
+def _jit_impl(*args: Any, jaxpr: Jaxpr, name: str, donated_invars: tuple[bool, ...],
+              keep_unused: bool, **params: Any) -> list[Any]:
+    """Runs `jit` equations that are evaluated outside of `jit`'s own dispatch."""
+    if ctx.settings.disable_jit:
+        return eval_jaxpr(jaxpr, jaxpr.consts, *args)
+    arrays = [a if type(a) is Array else to_array(a) for a in args]
+    placements = tuple([a._placement for a in arrays])
+    run = jaxpr.cached(("runner", ctx.settings, placements, donated_invars), lambda: Program(
+        jaxpr, name, placements, donated_invars, keep_unused).runner())
+    return run(*arrays)

@@ -1,0 +1,144 @@
+"""Moving values to devices and back: `device_put`, `device_get`, arguments of executions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import BoundedCache
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.pytree import broadcast_prefix, tree_flatten, tree_map
+from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
+from mjax._engine.primitives.linear import define_linear
+from mjax._engine.runtime.array import Array, SingleDeviceSharding, placement_of, rebuild
+from mjax._engine.runtime.devices import Device, default_device
+from mjax._engine.tracing.interpreter import Tracer, refuse_dead
+from mjax._engine.tracing.primitive import Primitive
+from mjaxlib_shim import arrays as shim
+
+#: (type, value, x64, device) of Python scalars -> Array: `x * 2.0` transfers 2.0 once.
+_scalars = BoundedCache(1024)
+
+
+def to_array(value: Any) -> Array:
+    """A value as an array on the default device, uncommitted.
+
+    NumPy arrays are read before this returns, so that the caller may change them.
+    """
+    if type(value) is Array:
+        return value
+    if type(value) in dtypes.PYTHON_SCALARS:
+        # The sign of a zero is not part of equality, so it is part of the key.
+        key = (type(value), value, str(value) if value == 0 else "", ctx.settings)
+        known = _scalars.get(key)
+        if known is None:
+            aval = typeof(value)
+            known = put(np.asarray(value, aval.dtype), aval)
+            if value == value:  # NaN never finds its own entry
+                _scalars.put(key, known)
+        return known
+    if isinstance(value, Tracer):
+        refuse_dead(value)
+    aval = typeof(value)
+    if aval.dtype == dtypes.float0:
+        return put(np.zeros(aval.shape, np.bool_), aval)
+    return put(np.asarray(value, aval.dtype), aval)
+
+
+def put(value: np.ndarray[Any, Any], aval: ShapedArray, device: Device | None = None) -> Array:
+    """A NumPy array on a device; committed if the device is given."""
+    sharding = SingleDeviceSharding(device or default_device())
+    placement = placement_of(aval, sharding, device is not None)
+    buffer = shim.put(value, _buffer_aval(aval), sharding.native, sharding.device,
+                      copy="during_call")
+    return Array(buffer, placement)
+
+
+def _buffer_aval(aval: ShapedArray) -> ShapedArray:
+    if aval.dtype == dtypes.float0:
+        return ShapedArray(aval.shape, np.bool_)
+    return physical_aval(aval)
+
+
+def move(array: Array, sharding: Any, committed: bool) -> Array:
+    """An array on another device; the same buffer if it is there already."""
+    placement = placement_of(array.aval, sharding, committed)
+    if placement is array._placement:
+        return array
+    if sharding is array._placement.sharding:
+        return Array(array._buffer, placement)
+    return Array(shim.copy_to_device(array._buffer, sharding.device, sharding.native), placement)
+
+
+def _rebuild(value: np.ndarray[Any, Any], weak_type: bool) -> Array:
+    return put(value, ShapedArray(value.shape, value.dtype, weak_type))
+
+
+rebuild.append(_rebuild)
+
+# ---- device_put ------------------------------------------------------------------------
+
+device_put_p = Primitive("device_put")
+device_put_p.def_abstract_eval(lambda x, *, device: x)
+device_put_p.def_lowering(lambda ctx, x, *, device: [x])
+define_linear(device_put_p, lambda ct, x, *, device: ct)
+device_put_p.def_batch(lambda args, dims, *, device: (
+    device_put_p.bind(args[0], device=device), dims[0]))
+
+
+@device_put_p.def_impl
+def _device_put_impl(x: Any, *, device: Any) -> Array:
+    if device is None:
+        return to_array(x)
+    sharding = device if isinstance(device, SingleDeviceSharding) else SingleDeviceSharding(device)
+    if type(x) is Array:
+        return move(x, sharding, True)
+    aval = typeof(x)
+    return put(np.asarray(x, aval.dtype), aval, sharding.device)
+
+
+@boundary
+def device_put(x: Any, device: Any = None, *, donate: bool = False, may_alias: bool | None = None
+               ) -> Any:
+    """Puts the leaves of a tree on a device.
+
+    Args:
+      x: pytree of arrays, NumPy arrays and scalars.
+      device: a device or sharding, or a prefix tree of them; None: the default device,
+        uncommitted.
+      donate: the source may be freed; it is a hint.
+      may_alias: whether the result may share the source's memory; it is a hint.
+
+    Returns:
+      The tree of arrays, committed if a device is given.
+    """
+    leaves, treedef = tree_flatten(x)
+    if device is None or not isinstance(device, (tuple, list, dict)):
+        targets = [device] * len(leaves)
+    else:
+        targets = broadcast_prefix(device, x, is_leaf=lambda d: d is None)
+    return treedef.unflatten([device_put_p.bind(leaf, device=target)
+                              for leaf, target in zip(leaves, targets, strict=True)])
+
+
+@boundary
+def device_get(x: Any) -> Any:
+    """The leaves of a tree as NumPy arrays; copies of all are started before any is read."""
+    for leaf in tree_flatten(x)[0]:
+        if type(leaf) is Array and not dtypes.is_extended(leaf.dtype):
+            leaf.copy_to_host_async()
+    return tree_map(lambda leaf: np.asarray(leaf) if hasattr(leaf, "aval") else leaf, x)
+
+
+@boundary
+def block_until_ready(x: Any) -> Any:
+    """Waits until all arrays of a tree are computed; returns the tree.
+
+    Raises what the computation of any of them raised.
+    """
+    buffers = [leaf._buffer for leaf in tree_flatten(x)[0] if type(leaf) is Array]
+    shim.block_until_ready(buffers)
+    return x

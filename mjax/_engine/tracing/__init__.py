@@ -1,0 +1,1 @@
+"""The current interpreter, the Primitive record, evaluation, staging to a jaxpr."""

@@ -1,0 +1,62 @@
+"""The evaluating interpreter, at the bottom of every stack of interpreters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mjax._engine.base.context import Context
+from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.tracing.interpreter import Interpreter, check_alive
+from mjax._engine.tracing.primitive import Primitive
+
+Executor = Callable[[Primitive, tuple[Any, ...], dict[str, Any]], Any]
+
+
+def _no_executor(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    msg = f"no runtime is plugged in to execute {primitive}; import mjax."
+    raise RuntimeError(msg)
+
+
+class Evaluation(Interpreter):
+    """Runs primitives on values: by their impl, else compiled by the executor.
+
+    `executor` is a socket: the runtime, which is above this layer, plugs itself in.
+    """
+
+    __slots__ = ("executor",)
+    name = "evaluation"
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.executor: Executor = _no_executor
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        impl = primitive.impl
+        if impl is None:
+            return self.executor(primitive, args, params)
+        for arg in args:
+            check_alive(arg)
+        out = impl(*args, **params)
+        # Where jaxprs among the params decide the types, the impl runs these jaxprs.
+        if primitive.abstract_eval is not None and primitive.types_cacheable:
+            _check_impl(primitive, args, params, out)
+        return out
+
+
+def _check_impl(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any], out: Any
+                ) -> None:
+    """Compares an impl's results with the abstract evaluation; the results go on as they are."""
+    declared, _ = primitive.type_of(tuple(map(typeof, args)), params)
+    outs, avals = (out, declared) if primitive.multiple_results else ([out], [declared])
+    actual = [typeof(o) for o in outs]
+    if len(actual) != len(avals) or not all(map(same_type_but_weak, actual, avals)):
+        raise LazyTypeError(lambda: (
+            f"the impl of primitive {primitive.name!r} gave {', '.join(map(str, actual))}, but "
+            f"its abstract evaluation says {', '.join(map(str, avals))}. Make them agree: under "
+            "jit the abstract evaluation decides."))
+
+
+evaluation = Evaluation()
+Context.interpreter = evaluation

@@ -1,0 +1,105 @@
+"""Between functions of pytrees, which users write, and functions of flat values, which
+interpreters run."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.ir.jaxpr import DebugInfo
+from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path
+from mjax._engine.ir.types import is_array_value, typeof
+
+
+class FlatFunction:
+    """A function of pytrees as one of leaves.
+
+    Args:
+      f: the user's function.
+      in_tree: structure of `(args, kwargs)`.
+
+    Attributes:
+      out_tree: structure of what `f` returned, once it was called.
+      aux: the leaves of its second result, with `has_aux`, and their structure.
+    """
+
+    __slots__ = ("aux", "f", "has_aux", "in_tree", "out_tree")
+
+    def __init__(self, f: Callable[..., Any], in_tree: Any, has_aux: bool = False):
+        self.f = f
+        self.in_tree = in_tree
+        self.has_aux = has_aux
+        self.out_tree: Any = None
+        self.aux: Any = None
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        args, kwargs = self.in_tree.unflatten(leaves)
+        out = self.f(*args, **kwargs)
+        if self.has_aux:
+            if not (isinstance(out, tuple) and len(out) == 2):
+                raise LazyTypeError(lambda: (
+                    f"with has_aux=True the function must return a pair (output, aux), but "
+                    f"{function_name(self.f)} returned {type(out).__name__}"
+                    + (f" of length {len(out)}." if isinstance(out, tuple) else ".")))
+            out, self.aux = out
+        leaves_out, self.out_tree = tree_flatten(out)
+        return leaves_out
+
+
+def function_name(f: Callable[..., Any]) -> str:
+    """How messages and modules call a function."""
+    while isinstance(f, functools.partial):
+        f = f.func
+    return getattr(f, "__name__", None) or type(f).__name__
+
+
+def debug_info_of(traced_for: str, f: Callable[..., Any], args: Sequence[Any],
+                  kwargs: dict[str, Any], static_argnums: Sequence[int] = (),
+                  static_argnames: Sequence[str] = ()) -> DebugInfo:
+    """Names of the function and of the leaves of its arguments, for messages."""
+    try:
+        names = [p.name for p in
+                 inspect.signature(f).parameters.values()
+                 if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        rest = next((p.name for p in inspect.signature(f).parameters.values()
+                     if p.kind is p.VAR_POSITIONAL), "args")
+    except (TypeError, ValueError):
+        names, rest = [], "args"
+    leaves: list[str] = []
+    for i, arg in enumerate(args):
+        if i not in static_argnums:
+            name = names[i] if i < len(names) else f"{rest}[{i - len(names)}]"
+            leaves.extend(name + keystr(path) for path, _ in tree_flatten_with_path(arg)[0])
+    for key in sorted(kwargs):
+        if key not in static_argnames:
+            leaves.extend(key + keystr(path) for path, _ in tree_flatten_with_path(kwargs[key])[0])
+    return DebugInfo(traced_for, describe_function(f), tuple(leaves))
+
+
+def describe_function(f: Callable[..., Any]) -> str:
+    """`name at file:line`."""
+    inner = inspect.unwrap(f) if callable(f) else f
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    code = getattr(inner, "__code__", None)
+    where = f" at {code.co_filename}:{code.co_firstlineno}" if code else ""
+    return f"{function_name(f)}{where}"
+
+
+def check_arguments(who: str, tree: Any, what: str = "argument") -> None:
+    """Refuses leaves that are no arrays, naming them by key path.
+
+    Raises:
+      TypeError: a leaf is neither an array nor a number.
+    """
+    for path, leaf in tree_flatten_with_path(tree)[0]:
+        if not is_array_value(leaf):
+            try:
+                typeof(leaf)
+            except (TypeError, OverflowError) as error:
+                name = keystr(path)
+                msg = f"{who}: {what}{name} is not a valid array: {error}"
+                raise type(error)(msg) from None

@@ -1,0 +1,230 @@
+"""Interpreters and tracers: what every transformation is made of.
+
+One interpreter per thread is current; `Primitive.bind` hands it the call. A transformation
+installs an interpreter of its own that remembers the one before it as `parent`, and runs
+its rules with the parent current. A tracer carries a value through Python code on behalf of
+one interpreter; every other value is a constant to that interpreter, so that derivatives
+taken at different levels cannot be confused.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import (
+    ConcretizationTypeError,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    UnexpectedTracerError,
+)
+from mjax._engine.ir.types import typeof_handlers
+
+
+class Interpreter:
+    """Base of interpreters. Subclasses say what a primitive means to them in `process`."""
+
+    __slots__ = ("alive", "parent")
+    #: What the transformation is called in messages.
+    name = "interpreter"
+
+    def __init__(self, parent: Interpreter | None):
+        self.parent = parent
+        self.alive = True
+
+    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Interprets one application of a primitive.
+
+        Returns what `bind` returns: one value, or a list where the primitive has multiple
+        results. Runs with `self` current; must leave it current.
+        """
+        raise NotImplementedError
+
+
+@contextmanager
+def running(interpreter: Interpreter) -> Iterator[None]:
+    """Makes an interpreter current for the body of a `with` statement, and ends it there.
+
+    Tracers it made are refused afterwards.
+    """
+    previous = ctx.interpreter
+    ctx.interpreter = interpreter
+    try:
+        yield
+    finally:
+        ctx.interpreter = previous
+        interpreter.alive = False
+
+
+@contextmanager
+def axes_in_scope(axes: Iterable[tuple[Hashable, int]]) -> Iterator[None]:
+    """Lets collectives refer to named axes, `(name, size)`, in the body of a `with`."""
+    outer = ctx.axis_env
+    ctx.axis_env = (*outer, *axes)
+    try:
+        yield
+    finally:
+        ctx.axis_env = outer
+
+
+class Tracer:
+    """A value in the hands of an interpreter. It quacks like an array of type `aval`.
+
+    Operators and array methods are added by the NumPy front end.
+    """
+
+    __slots__ = ("aval", "interp")
+    interp: Interpreter
+    aval: Any
+    __hash__ = None  # type: ignore[assignment]
+
+    # -- facts about the type --
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype."""
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.aval.size
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether promotion may pick the other operand's dtype."""
+        return self.aval.weak_type
+
+    def __len__(self) -> int:
+        return len(self.aval)
+
+    # -- conversions to Python values --
+
+    def concrete(self) -> Any:
+        """The array behind this tracer where there is one (eager jvp), else None."""
+        return None
+
+    def provenance(self) -> str:
+        """Which arguments the value depends on; part of error texts."""
+        return ""
+
+    def _concretize(self, error: type[ConcretizationTypeError], what: str, remedy: str) -> Any:
+        if not self.interp.alive:
+            refuse_dead(self)
+        value = self.concrete()
+        if value is None:
+            raise error(lambda: (
+                f"{what} needs a concrete value, but this one is only known by its type "
+                f"{self.aval} while {self.interp.name} traces the function."
+                f"{self.provenance()}\n{remedy}"))
+        return value
+
+    def __bool__(self) -> bool:
+        return bool(self._concretize(
+            TracerBoolConversionError, "The truth of a value (if, while, and, or, not, assert)",
+            "Use mjax.numpy.where or mjax.lax.select to choose between values, or mark the "
+            "argument static (static_argnums, static_argnames)."))
+
+    def __int__(self) -> int:
+        return int(self._as_scalar("int"))
+
+    def __float__(self) -> float:
+        return float(self._as_scalar("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._as_scalar("complex"))
+
+    def _as_scalar(self, kind: str) -> Any:
+        return self._concretize(
+            ConcretizationTypeError, f"{kind}()",
+            f"Use .astype({kind}) to convert the dtype of a traced value; mark the argument "
+            "static if the Python value itself is needed.")
+
+    def __index__(self) -> int:
+        return operator.index(self._concretize(
+            TracerIntegerConversionError, "Using a value as a Python integer (range, index, size)",
+            "Shapes, sizes and loop bounds must be known when the function is traced: mark the "
+            "argument static, or index with mjax.lax.dynamic_slice or array indexing."))
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._concretize(
+            TracerArrayConversionError, "A NumPy function (or numpy.asarray)",
+            "Use the function of the same name in mjax.numpy, or move the NumPy call out of the "
+            "transformed function.").__array__(*args, **kwargs)
+
+    def tolist(self) -> Any:
+        """Nested lists of Python scalars; refused for values known by type only."""
+        return self._as_scalar("tolist").tolist()
+
+    def item(self, *args: int) -> Any:
+        """One element as a Python scalar; refused for values known by type only."""
+        return self._as_scalar("item").item(*args)
+
+    def __repr__(self) -> str:
+        return f"Traced<{self.aval}>with<{type(self.interp).__name__}>"
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            return format(self._as_scalar("format"), spec)
+        return repr(self)
+
+    def __copy__(self) -> Tracer:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Tracer:
+        return self
+
+    def block_until_ready(self) -> Tracer:
+        """Returns at once: there is nothing to wait for while tracing."""
+        return self
+
+
+def refuse_dead(tracer: Tracer) -> NoReturn:
+    """Raises the error for a tracer that outlived its trace."""
+
+    def text() -> str:
+        made = getattr(tracer.interp, "describe_origin", None)
+        return (
+            f"A value of type {tracer.aval} was used after the {tracer.interp.name} trace that "
+            f"made it had ended.{made(tracer) if made else ''}\n"
+            "It escaped through a side effect: a global, an attribute, a closure or a cache was "
+            "set inside the transformed function. Return the value from the function instead. "
+            "mjax.checking_leaks() raises where the leak happens.")
+
+    raise UnexpectedTracerError(text)
+
+
+def check_alive(value: Any) -> None:
+    """Refuses a tracer whose trace has ended; other values pass."""
+    if isinstance(value, Tracer) and not value.interp.alive:
+        refuse_dead(value)
+
+
+def register_tracer(cls: type[Tracer]) -> type[Tracer]:
+    """Class decorator: makes `typeof` find the tracer's aval without a search."""
+    typeof_handlers[cls] = operator.attrgetter("aval")
+    return cls
+
+
+def call_with(interpreter: Any, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Calls `f` with an interpreter current, without ending it."""
+    previous = ctx.interpreter
+    ctx.interpreter = interpreter
+    try:
+        return f(*args, **kwargs)
+    finally:
+        ctx.interpreter = previous

@@ -1,0 +1,49 @@
+"""Values that rules see in place of arrays: symbolic zeros, undefined primals, not_mapped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mjax._engine.ir.types import AbstractValue, typeof
+
+
+class Zero:
+    """A tangent or cotangent known to be zero, which nobody has to compute.
+
+    Args:
+      aval: the *tangent* type (float0 for integers).
+    """
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any):
+        self.aval = aval
+
+    @staticmethod
+    def from_primal_value(value: Any) -> Zero:
+        """The zero tangent of a value."""
+        return Zero(typeof(value).to_tangent())
+
+    def __repr__(self) -> str:
+        return f"Zero({self.aval})"
+
+
+class UndefinedPrimal:
+    """Stands in a transpose rule for an operand in which the equation is linear."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: AbstractValue):
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"UndefinedPrimal({self.aval})"
+
+
+def is_undefined_primal(value: Any) -> bool:
+    """Whether a transpose rule has to give a cotangent for this operand."""
+    return type(value) is UndefinedPrimal
+
+
+#: The batch dimension of an operand that is the same for all batch elements.
+not_mapped = None

@@ -1,0 +1,211 @@
+"""Vectorization: does for a whole batch at once what a function does for one element.
+
+A tracer carries a batched value and the axis along which it is batched. Rules run with the
+parent current, on bare values and their batch dims (None: the same for all elements).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.util import BoundedCache
+from mjax._engine.ir.jaxpr import Jaxpr, jaxprs_in_params
+from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives.shapes import batch_to_front, moveaxis
+from mjax._engine.tracing.interpreter import (
+    Interpreter,
+    Tracer,
+    axes_in_scope,
+    register_tracer,
+    running,
+)
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
+
+
+class AxisData(NamedTuple):
+    """The axis that is mapped over.
+
+    Attributes:
+      name: what collectives call it; None: they cannot.
+      size: its size.
+      spmd_name: mesh axes over which it is spread.
+    """
+
+    name: Hashable | None
+    size: int
+    spmd_name: Any = None
+
+
+_element_types = BoundedCache()
+
+
+def element_type(aval: ShapedArray, dim: int) -> ShapedArray:
+    """The type of one batch element, for a batch along axis `dim`."""
+    known = _element_types.get((aval, dim))
+    if known is None:
+        shape = aval.shape[:dim] + aval.shape[dim + 1 :]
+        known = _element_types.put((aval, dim), aval.update(shape=shape))
+    return known
+
+
+def batched_type(aval: ShapedArray, dim: int | None, size: int) -> ShapedArray:
+    """The type of a batch along a new axis `dim`."""
+    if dim is None:
+        return aval
+    return aval.update(shape=(*aval.shape[:dim], size, *aval.shape[dim:]))
+
+
+@register_tracer
+class BatchTracer(Tracer):
+    """A batch of values, seen as one of them."""
+
+    __slots__ = ("dim", "value")
+
+    def __init__(self, interp: Interpreter, value: Any, dim: int):
+        self.interp = interp
+        self.value = value
+        self.dim = dim
+        self.aval = element_type(typeof(value), dim)
+
+    def provenance(self) -> str:
+        return "\nUnder vmap a value has no one truth: each batch element has its own."
+
+
+class BatchInterpreter(Interpreter):
+    """Applies batching rules."""
+
+    __slots__ = ("axis",)
+    name = "vmap"
+
+    def __init__(self, parent: Interpreter, axis: AxisData):
+        super().__init__(parent)
+        self.axis = axis
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        values, dims, batched = [], [], False
+        for arg in args:
+            if type(arg) is BatchTracer and arg.interp is self:
+                values.append(arg.value)
+                dims.append(arg.dim)
+                batched = True
+            else:
+                values.append(arg)
+                dims.append(None)
+        ctx.interpreter = self.parent
+        try:
+            if not batched and not self.names_axis(primitive, params):
+                return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
+            if primitive.axis_batch is not None:
+                out, out_dims = primitive.axis_batch(self.axis, values, dims, **params)
+            elif primitive.batch is not None:
+                out, out_dims = primitive.batch(values, dims, **params)
+            else:
+                primitive.missing("batch")
+        finally:
+            ctx.interpreter = self
+        if primitive.multiple_results:
+            if out_dims is None or isinstance(out_dims, int):
+                out_dims = [out_dims] * len(out)
+            return [self.result(primitive, o, d) for o, d in zip(out, out_dims, strict=True)]
+        return self.result(primitive, out, out_dims)
+
+    def names_axis(self, primitive: Primitive, params: dict[str, Any]) -> bool:
+        """Whether a collective refers to this interpreter's axis."""
+        name = self.axis.name
+        if primitive.axis_batch is None or name is None:
+            return False
+        return name in named_axes(params)
+
+    def result(self, primitive: Primitive, value: Any, dim: int | None) -> Any:
+        """A tracer, or the bare value where it is the same for all elements."""
+        if dim is None:
+            return value
+        shape = typeof(value).shape
+        if not (isinstance(dim, int) and 0 <= dim < len(shape)
+                and shape[dim] == self.axis.size):
+            raise LazyValueError(lambda: (
+                f"the batching rule of primitive {primitive.name!r} gave a result of shape "
+                f"{shape} with batch dimension {dim!r}; that axis must exist and have size "
+                f"{self.axis.size}."))
+        return BatchTracer(self, value, dim)
+
+
+def named_axes(params: dict[str, Any]) -> set[Any]:
+    """The names of the axes that an equation's params refer to, in inner jaxprs too."""
+    names = params.get("axes", params.get("axis_name", ()))
+    found = set(names) if isinstance(names, (tuple, list)) else {names}
+    for jaxpr in jaxprs_in_params(params):
+        found |= jaxpr.cached("named_axes", lambda j=jaxpr: set[Any]().union(
+            *(named_axes(eqn.params) for eqn in j.eqns)))
+    return found
+
+
+def batch_flat(f: Callable[..., Sequence[Any]], axis: AxisData, args: Sequence[Any],
+               dims: Sequence[int | None]) -> tuple[list[Any], list[int | None]]:
+    """Evaluates a function of flat values for a batch; gives values with their batch dims."""
+    interp = BatchInterpreter(ctx.interpreter, axis)
+    names = () if axis.name is None else ((axis.name, axis.size),)
+    with axes_in_scope(names), running(interp):
+        outs = f(*[arg if dim is None else BatchTracer(interp, arg, dim)
+                   for arg, dim in zip(args, dims, strict=True)])
+        return split_results(interp, outs)
+
+
+def split_results(interp: Interpreter, outs: Sequence[Any]) -> tuple[list[Any], list[int | None]]:
+    """Values and batch dims of what a function gave under a batching interpreter."""
+    values, dims = [], []
+    for out in outs:
+        mine = type(out) is BatchTracer and out.interp is interp
+        values.append(out.value if mine else out)
+        dims.append(out.dim if mine else None)
+    return values, dims
+
+
+def to_dim(value: Any, dim: int | None, wanted: int | None, size: int) -> Any:
+    """A value with its batch axis at the wanted place, repeated along it if it has none."""
+    if wanted is None or dim == wanted:
+        return value
+    if dim is None:
+        return moveaxis(batch_to_front(value, None, size), 0, wanted)
+    return moveaxis(value, dim, wanted)
+
+
+def batch_jaxpr(jaxpr: Jaxpr, axis: AxisData, in_dims: Sequence[int | None],
+                out_batched: bool | Sequence[bool] = False
+                ) -> tuple[Jaxpr, list[int | None]]:
+    """The jaxpr of a jaxpr for a batch, cached on it.
+
+    Args:
+      jaxpr: the program for one element.
+      axis: the axis.
+      in_dims: batch dim of each input.
+      out_batched: which results must be batched; those are repeated along axis 0 if they
+        are not.
+
+    Returns:
+      The batched program, with every batch dim of its results 0 or None, and those dims.
+    """
+    wanted = ((out_batched,) * len(jaxpr.outvars) if isinstance(out_batched, bool)
+              else tuple(out_batched))
+    in_dims = tuple(in_dims)
+
+    def make() -> tuple[Jaxpr, list[int | None]]:
+        out_dims: list[int | None] = []
+
+        def f(*args: Any) -> list[Any]:
+            outs, dims = batch_flat(lambda *a: eval_jaxpr(jaxpr, jaxpr.consts, *a), axis, args,
+                                    in_dims)
+            out_dims.extend(0 if w or d is not None else None
+                            for d, w in zip(dims, wanted, strict=True))
+            return [to_dim(o, d, w, axis.size)
+                    for o, d, w in zip(outs, dims, out_dims, strict=True)]
+
+        avals = [batched_type(a, d, axis.size)
+                 for a, d in zip(jaxpr.in_avals, in_dims, strict=True)]
+        return stage_under_evaluation(f, avals, jaxpr.debug_info), out_dims
+
+    return jaxpr.cached(("batch", axis, in_dims, wanted, ctx.settings), make)

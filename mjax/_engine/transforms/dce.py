@@ -1,0 +1,59 @@
+"""Dead-code elimination: drops equations whose results nobody uses.
+
+Equations with an effect whose policy says `kept_by_dce` stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mjax._engine.ir.effects import join_effects, keeps_equation
+from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal
+
+
+def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool],
+              keep_inputs: bool | Sequence[bool] = False) -> tuple[Jaxpr, list[bool]]:
+    """The part of a jaxpr that determines some of its results; cached on it.
+
+    Args:
+      jaxpr: the program.
+      used_outputs: which results are wanted.
+      keep_inputs: which inputs stay although nothing uses them.
+
+    Returns:
+      The smaller program, with the wanted results and the inputs it uses, and which those
+      inputs are.
+    """
+    kept = ((keep_inputs,) * len(jaxpr.invars) if isinstance(keep_inputs, bool)
+            else tuple(keep_inputs))
+    used_outputs = tuple(used_outputs)
+    return jaxpr.cached(("dce", used_outputs, kept), lambda: _dce(jaxpr, used_outputs, kept))
+
+
+def _dce(jaxpr: Jaxpr, used_outputs: Sequence[bool], kept: Sequence[bool]
+         ) -> tuple[Jaxpr, list[bool]]:
+    outvars = [v for v, used in zip(jaxpr.outvars, used_outputs, strict=True) if used]
+    live: set[Any] = {v for v in outvars if type(v) is not Literal}
+    eqns: list[JaxprEqn] = []
+    for eqn in reversed(jaxpr.eqns):
+        used = [v in live for v in eqn.outvars]
+        if eqn.primitive.dce is not None:
+            used_ins, new = eqn.primitive.dce(used, eqn)
+            if new is None:
+                continue
+            live.update(v for v, u in zip(eqn.invars, used_ins, strict=True)
+                        if u and type(v) is not Literal)
+        elif any(used) or keeps_equation(eqn.effects):
+            new = eqn
+            live.update(v for v in eqn.invars if type(v) is not Literal)
+        else:
+            continue
+        eqns.append(new)
+    eqns.reverse()
+    used_inputs = [k or v in live for v, k in zip(jaxpr.invars, kept, strict=True)]
+    consts = [(v, c) for v, c in zip(jaxpr.constvars, jaxpr.consts, strict=True) if v in live]
+    return Jaxpr([v for v, _ in consts],
+                 [v for v, u in zip(jaxpr.invars, used_inputs, strict=True) if u], outvars, eqns,
+                 join_effects(eqn.effects for eqn in eqns), jaxpr.debug_info,
+                 consts=[c for _, c in consts]), used_inputs

@@ -1,0 +1,159 @@
+"""Functions users call for forward-mode derivatives: `jvp`, `linearize`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr
+from mjax._engine.ir.pytree import (
+    Partial,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    treedef_tuple,
+)
+from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.primitives.tangents import instantiate
+from mjax._engine.tracing.flat import FlatFunction, check_arguments, function_name
+from mjax._engine.tracing.stage import eval_jaxpr
+from mjax._engine.tracing.symbolic import Zero
+from mjax._engine.transforms.dce import dce_jaxpr
+from mjax._engine.transforms.jvp import jvp_flat
+from mjax._engine.transforms.linearize import linearize_flat
+
+
+def check_tangents(who: str, primals: Any, tangents: Any, what: str = "tangent") -> None:
+    """Refuses tangents whose types are not those of their primals.
+
+    Raises:
+      TypeError: names the leaf, its type and the expected one.
+    """
+    pairs = tree_flatten_with_path(primals)[0]
+    for (path, primal), tangent in zip(pairs, tree_flatten(tangents)[0], strict=True):
+        expected, actual = typeof(primal).to_tangent(), typeof(tangent)
+        if not same_type_but_weak(expected, actual):
+            name = keystr(path)
+            msg = (f"{who}: {what}{name} has type {actual}, but its primal has type "
+                   f"{typeof(primal)}, whose {what}s have type {expected}.")
+            if expected.dtype == dtypes.float0:
+                msg += " (float0: numpy.zeros(shape, mjax.dtypes.float0).)"
+            raise TypeError(msg)
+
+
+def same_structure(who: str, first: Any, second: Any, names: tuple[str, str]) -> None:
+    """Refuses trees whose structures differ."""
+    if first != second:
+        msg = (f"{who}: {names[0]} and {names[1]} must have the same structure; got {first} and "
+               f"{second}.")
+        raise TypeError(msg)
+
+
+@boundary
+def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any],
+        has_aux: bool = False) -> Any:
+    """Evaluates a function and its directional derivative.
+
+    Args:
+      fun: a function of pytrees of arrays.
+      primals: tuple of its arguments.
+      tangents: tuple of the directions: trees of the same structure, shapes and dtypes
+        (float0 for integers and booleans).
+      has_aux: whether `fun` returns a pair whose second part is not differentiated.
+
+    Returns:
+      `(outputs, output tangents)`, or with `has_aux` `(outputs, output tangents, aux)`.
+
+    Raises:
+      TypeError: primals and tangents do not fit.
+
+    Example:
+      >>> y, dy = mjax.jvp(lax.sin, (0.0,), (1.0,))
+      >>> float(dy)
+      1.0
+    """
+    if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
+        msg = (f"jvp: primals and tangents must be tuples, one entry per argument of "
+               f"{function_name(fun)}; got {type(primals).__name__} and "
+               f"{type(tangents).__name__}.")
+        raise TypeError(msg)
+    leaves, tree = tree_flatten(tuple(primals))
+    tangent_leaves, tangent_tree = tree_flatten(tuple(tangents))
+    same_structure("jvp", tree, tangent_tree, ("primals", "tangents"))
+    check_arguments("jvp", primals, "primals")
+    check_arguments("jvp", tangents, "tangents")
+    check_tangents("jvp", tuple(primals), tuple(tangents))
+    flat = FlatFunction(fun, treedef_tuple((tree, tree_flatten({})[1])), has_aux)
+    given = [Zero(typeof(t)) if typeof(t).dtype == dtypes.float0 else t for t in tangent_leaves]
+    outs, out_tangents = jvp_flat(flat, leaves, given)
+    results = (flat.out_tree.unflatten(outs),
+               flat.out_tree.unflatten(map(instantiate, out_tangents)))
+    return (*results, flat.aux) if has_aux else results
+
+
+def apply_linear(jaxpr: Jaxpr, types: Any, consts: Sequence[Any], *tangents: Any) -> Any:
+    """Evaluates a linear program on trees of tangents; what `linearize` returns, bound.
+
+    Raises:
+      TypeError: the tangents are not of the types it was linearized at.
+    """
+    in_tree, out_tree, in_avals, used, out_zeros = types
+    leaves, tree = tree_flatten(tangents)
+    same_structure("linearized function", in_tree, tree, ("its arguments", "the tangents given"))
+    for expected, leaf in zip(in_avals, leaves, strict=True):
+        if not same_type_but_weak(typeof(leaf), expected):
+            raise LazyTypeError(
+                lambda leaf=leaf, expected=expected:  # type: ignore[misc]
+                f"linearized function: a tangent has type {typeof(leaf)}, expected {expected}.")
+    outs = iter(eval_jaxpr(jaxpr, consts, *[t for t, u in zip(leaves, used, strict=True) if u]))
+    return out_tree.unflatten([next(outs) if zero is None else instantiate(zero)
+                               for zero in out_zeros])
+
+
+class LinearProgram:
+    """A linear jaxpr with the trees of its arguments and results; structure of a `Partial`."""
+
+    __slots__ = ("jaxpr", "types")
+
+    def __init__(self, jaxpr: Jaxpr, types: Any):
+        self.jaxpr = jaxpr
+        self.types = types
+
+    def __call__(self, consts: Sequence[Any], *tangents: Any) -> Any:
+        return apply_linear(self.jaxpr, self.types, consts, *tangents)
+
+
+@boundary
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Evaluates a function at a point and gives its derivative there as a linear function.
+
+    Args:
+      fun: a function of pytrees of arrays.
+      primals: the point.
+      has_aux: whether `fun` returns a pair whose second part is not differentiated.
+
+    Returns:
+      `(outputs, f_jvp)`, or with `has_aux` `(outputs, f_jvp, aux)`. `f_jvp` maps tangents of
+      the arguments to those of the outputs, without evaluating `fun` again; it is a pytree
+      whose leaves are the values it keeps.
+
+    Source: Radul et al. 2022, arXiv:2204.10923.
+    """
+    check_arguments("linearize", primals)
+    leaves, tree = tree_flatten(primals)
+    flat = FlatFunction(fun, treedef_tuple((tree, tree_flatten({})[1])), has_aux)
+    avals = [typeof(leaf).to_tangent() for leaf in leaves]
+    nonzeros = [a.dtype != dtypes.float0 for a in avals]
+    outs, jaxpr, nonzero_outs = linearize_flat(
+        flat, leaves, nonzeros, debug_info=DebugInfo("linearize", function_name(fun)))
+    jaxpr, _ = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), True)
+    consts = jaxpr.consts
+    zeros = [None if nz else Zero(typeof(o).to_tangent())
+             for o, nz in zip(outs, nonzero_outs, strict=True)]
+    types = (tree, flat.out_tree, avals, nonzeros, zeros)
+    results = (flat.out_tree.unflatten(outs),
+               Partial(LinearProgram(jaxpr.replace(consts=[None] * len(consts)), types), consts))
+    return (*results, flat.aux) if has_aux else results

@@ -1,0 +1,180 @@
+"""Jacobians and Hessians: `jacfwd`, `jacrev`, `hessian`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.arithmetic import add, eq
+from mjax._engine.primitives.convert import convert
+from mjax._engine.primitives.shapes import broadcasted_iota, reshape
+from mjax._engine.primitives.slicing import slice_in_dim
+from mjax._engine.tracing.flat import function_name
+from mjax._engine.transforms.forward import linearize
+from mjax._engine.transforms.reverse import vjp
+from mjax._engine.transforms.vectorize import vmap
+
+
+def _basis(tree: Any) -> Any:
+    """The standard basis of a tree: trees with one more leading axis, along which one
+    element after the other is 1."""
+    leaves, treedef = tree_flatten(tree)
+    avals = [typeof(leaf) for leaf in leaves]
+    total, start, rows = sum(a.size for a in avals), 0, []
+    for aval in avals:
+        row = broadcasted_iota("int32", (total, aval.size), 0)
+        column = broadcasted_iota("int32", (total, aval.size), 1)
+        ones = eq(row, add(column, start))
+        rows.append(reshape(convert(ones, aval.dtype), (total, *aval.shape)))
+        start += aval.size
+    return treedef.unflatten(rows)
+
+
+def _cut(tree: Any, axis: int, rows: Any) -> Any:
+    """Cuts an axis that counts the elements of a tree into a tree of arrays.
+
+    Args:
+      tree: the tree whose elements the axis counts.
+      axis: 0, for axes in front, or -1.
+      rows: the array.
+    """
+    leaves, treedef = tree_flatten(tree)
+    pieces, start = [], 0
+    for leaf in leaves:
+        aval = typeof(leaf)
+        piece = slice_in_dim(rows, start, start + aval.size, axis=axis)
+        shape = typeof(piece).shape
+        pieces.append(reshape(piece, (*aval.shape, *shape[1:]) if axis == 0
+                              else (*shape[:-1], *aval.shape)))
+        start += aval.size
+    return treedef.unflatten(pieces)
+
+
+def _chosen(fun: Callable[..., Any], argnums: int | Sequence[int], args: tuple[Any, ...],
+            kwargs: dict[str, Any]) -> tuple[Callable[..., Any], tuple[Any, ...], bool]:
+    """`fun` of the chosen arguments alone, those arguments, and whether there is just one."""
+    single = isinstance(argnums, int)
+    numbers = [argnums] if single else list(argnums)  # type: ignore[arg-type, list-item]
+    for n in numbers:
+        if not -len(args) <= n < len(args):
+            msg = (f"argnums={argnums} names an argument that {function_name(fun)} was not "
+                   f"given: it was called with {len(args)} positional arguments.")
+            raise ValueError(msg)
+    places = [n % len(args) for n in numbers]
+
+    def partial_function(*chosen: Any) -> Any:
+        complete = list(args)
+        for i, value in zip(places, chosen, strict=True):
+            complete[i] = value
+        return fun(*complete, **kwargs)
+
+    return partial_function, tuple(args[i] for i in places), single
+
+
+def _check_inputs(who: str, trees: Any, holomorphic: bool, allow_int: bool = False) -> None:
+    for path, leaf in tree_flatten_with_path(trees)[0]:
+        dtype = typeof(leaf).dtype
+        if holomorphic and not dtypes.is_complex(dtype):
+            msg = (f"{who} with holomorphic=True requires complex inputs; argument"
+                   f"{keystr(path)} has dtype {dtype}.")
+            raise TypeError(msg)
+        if not holomorphic and not (dtypes.is_float(dtype) or allow_int or (
+                who == "jacrev" and dtypes.is_inexact(dtype))):
+            msg = (f"{who} requires real-valued inputs (floating dtype); argument{keystr(path)} "
+                   f"has dtype {dtype}.")
+            raise TypeError(msg)
+
+
+@boundary
+def jacfwd(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False,
+           holomorphic: bool = False) -> Callable[..., Any]:
+    """A function that gives the Jacobian of `fun`, column by column in forward mode.
+
+    Args:
+      fun: a function of pytrees of arrays.
+      argnums: positions of the arguments to differentiate in.
+      has_aux: whether `fun` returns a pair `(outputs, aux)`.
+      holomorphic: whether `fun` is a holomorphic function of complex arguments.
+
+    Returns:
+      A function of the same arguments. For an output of shape `s` and an argument of shape
+      `t` the Jacobian has shape `(*s, *t)`; trees of outputs hold trees of arguments.
+
+    Raises:
+      TypeError: an argument is no float, or no complex number with `holomorphic`.
+    """
+
+    @functools.wraps(fun)
+    @boundary
+    def jacobian_of(*args: Any, **kwargs: Any) -> Any:
+        f, primals, single = _chosen(fun, argnums, args, kwargs)
+        _check_inputs("jacfwd", primals, holomorphic)
+        linearized = linearize(f, *primals, has_aux=has_aux)
+        columns = vmap(linearized[1], out_axes=-1)(*_basis(primals))
+        leaves, out_tree = tree_flatten(columns)
+        jacobians = [_cut(primals, -1, rows) for rows in leaves]
+        jacobian = out_tree.unflatten([j[0] if single else j for j in jacobians])
+        return (jacobian, linearized[2]) if has_aux else jacobian
+
+    return jacobian_of
+
+
+@boundary
+def jacrev(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False,
+           holomorphic: bool = False, allow_int: bool = False) -> Callable[..., Any]:
+    """A function that gives the Jacobian of `fun`, row by row in reverse mode.
+
+    Args:
+      fun: a function of pytrees of arrays.
+      argnums: positions of the arguments to differentiate in.
+      has_aux: whether `fun` returns a pair `(outputs, aux)`.
+      holomorphic: whether `fun` is a holomorphic function of complex arguments.
+      allow_int: whether integer arguments are accepted; their Jacobians are float0.
+
+    Returns:
+      A function of the same arguments; the Jacobian is nested as that of `jacfwd`.
+
+    Raises:
+      TypeError: an argument or result has no suitable dtype.
+    """
+
+    @functools.wraps(fun)
+    @boundary
+    def jacobian_of(*args: Any, **kwargs: Any) -> Any:
+        f, primals, single = _chosen(fun, argnums, args, kwargs)
+        _check_inputs("jacrev", primals, holomorphic, allow_int)
+        out, pullback, *aux = vjp(f, *primals, has_aux=has_aux)
+        for leaf in tree_flatten(out)[0]:
+            dtype = typeof(leaf).dtype
+            if not (dtypes.is_complex(dtype) if holomorphic else dtypes.is_float(dtype)):
+                kind = "complex" if holomorphic else "real-valued (floating)"
+                raise LazyTypeError(
+                    f"jacrev requires {kind} outputs; {function_name(fun)} returned {dtype}.")
+        rows = vmap(pullback)(_basis(out))
+        leaves, in_tree = tree_flatten(rows)
+        # Leaf by leaf of the arguments a tree over the outputs; wanted is the other way round.
+        cut = [_cut(out, 0, leaf) for leaf in leaves]
+        out_tree = tree_flatten(out)[1]
+        by_output = zip(*[out_tree.flatten_up_to(c) for c in cut], strict=True)
+        jacobians = [in_tree.unflatten(row) for row in by_output]
+        jacobian = out_tree.unflatten([j[0] if single else j for j in jacobians])
+        return (jacobian, *aux) if has_aux else jacobian
+
+    return jacobian_of
+
+
+@boundary
+def hessian(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False,
+            holomorphic: bool = False) -> Callable[..., Any]:
+    """A function that gives the Hessian of `fun`: `jacfwd` of `jacrev`.
+
+    Args and errors are those of `jacfwd`. For an output of shape `s` and arguments of shapes
+    `t` and `u` the block of second derivatives has shape `(*s, *t, *u)`.
+    """
+    return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)

@@ -1,0 +1,158 @@
+"""Forward-mode differentiation.
+
+A tracer carries a primal and its tangent. Rules run with the parent interpreter current, on
+bare primals and tangents; a tangent known to be zero is a `Zero` and costs nothing, and a
+result whose tangent is zero needs no tracer: it is a constant to this interpreter.
+
+Source: Wengert 1964; the rules' form is that of Siskind and Pearlmutter 2008.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.primitives.tangents import instantiate, zero_tangent
+from mjax._engine.tracing.interpreter import Interpreter, Tracer, register_tracer, running
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
+from mjax._engine.tracing.symbolic import Zero
+
+
+@register_tracer
+class JVPTracer(Tracer):
+    """A primal with its tangent."""
+
+    __slots__ = ("primal", "tangent")
+
+    def __init__(self, interp: Interpreter, primal: Any, tangent: Any):
+        self.interp = interp
+        self.aval = typeof(primal)
+        self.primal = primal
+        self.tangent = tangent
+
+    def concrete(self) -> Any:
+        primal = self.primal
+        return primal.concrete() if isinstance(primal, Tracer) else primal
+
+    def provenance(self) -> str:
+        return self.primal.provenance() if isinstance(self.primal, Tracer) else ""
+
+
+class JVPInterpreter(Interpreter):
+    """Pushes tangents forward."""
+
+    __slots__ = ()
+    name = "jvp"
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        active = False
+        for arg in args:
+            if type(arg) is JVPTracer and arg.interp is self:
+                active = True
+                break
+        ctx.interpreter = self.parent
+        try:
+            if not active:
+                return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
+            primals, tangents = [], []
+            for arg in args:
+                if type(arg) is JVPTracer and arg.interp is self:
+                    primals.append(arg.primal)
+                    tangents.append(arg.tangent)
+                else:
+                    primals.append(arg)
+                    tangents.append(Zero(typeof(arg).to_tangent()))
+            out, tangent = self.differentiate(primitive, primals, tangents, params)
+        finally:
+            ctx.interpreter = self
+        if primitive.multiple_results:
+            return [self.result(primitive, p, t) for p, t in zip(out, tangent, strict=True)]
+        return self.result(primitive, out, tangent)
+
+    def differentiate(self, primitive: Primitive, primals: list[Any], tangents: list[Any],
+                      params: dict[str, Any]) -> tuple[Any, Any]:
+        """Primal and tangent results; runs with the parent current."""
+        if primitive.jvp is None:
+            primitive.missing("jvp")
+        return primitive.jvp(primals, tangents, **params)
+
+    def result(self, primitive: Primitive, primal: Any, tangent: Any) -> Any:
+        """A tracer, or the bare primal where the tangent is zero; checks the tangent's type."""
+        if type(tangent) is Zero:
+            return primal
+        out = JVPTracer(self, primal, tangent)
+        expected = out.aval.to_tangent()
+        actual = typeof(tangent)
+        if actual is not expected and not same_type_but_weak(actual, expected):
+            raise LazyTypeError(lambda: (
+                f"the jvp rule of primitive {primitive.name!r} gave a tangent of type {actual} "
+                f"for a result of type {out.aval}; it must have type {expected}."))
+        return out
+
+
+def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any],
+             interpreter: type[JVPInterpreter] = JVPInterpreter
+             ) -> tuple[list[Any], list[Any]]:
+    """Evaluates a function of flat values with tangents; those may be and become `Zero`s."""
+    interp = interpreter(ctx.interpreter)
+    with running(interp):
+        outs = f(*[p if type(t) is Zero else JVPTracer(interp, p, t)
+                   for p, t in zip(primals, tangents, strict=True)])
+        return split_results(interp, outs)
+
+
+def split_results(interp: Interpreter, outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Primals and tangents of what a function gave under a jvp interpreter."""
+    primals, tangents = [], []
+    for out in outs:
+        if type(out) is JVPTracer and out.interp is interp:
+            primals.append(out.primal)
+            tangents.append(out.tangent)
+        else:
+            primals.append(out)
+            tangents.append(zero_tangent(out))
+    return primals, tangents
+
+
+def jvp_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], instantiate_outs: bool | Sequence[bool]
+              ) -> tuple[Jaxpr, list[bool]]:
+    """The jaxpr of a jaxpr's jvp, cached on it.
+
+    Args:
+      jaxpr: inputs `(primals...)`, results `(outs...)`.
+      nonzeros: which inputs have a tangent.
+      instantiate_outs: for which results a zero tangent is made an array.
+
+    Returns:
+      A jaxpr from `(primals..., nonzero tangents...)` to `(outs..., nonzero tangents...)`,
+      and which results have a tangent.
+    """
+    wanted = ((instantiate_outs,) * len(jaxpr.outvars) if isinstance(instantiate_outs, bool)
+              else tuple(instantiate_outs))
+    nonzeros = tuple(nonzeros)
+
+    def make() -> tuple[Jaxpr, list[bool]]:
+        nonzero_outs: list[bool] = []
+        n = len(jaxpr.invars)
+
+        def f(*args: Any) -> list[Any]:
+            given = iter(args[n:])
+            tangents = [next(given) if nz else zero_tangent(p)
+                        for p, nz in zip(args[:n], nonzeros, strict=True)]
+            outs, out_tangents = jvp_flat(lambda *a: eval_jaxpr(jaxpr, jaxpr.consts, *a),
+                                          args[:n], tangents)
+            out_tangents = [instantiate(t) if w else t
+                            for t, w in zip(out_tangents, wanted, strict=True)]
+            nonzero_outs.extend(type(t) is not Zero for t in out_tangents)
+            return [*outs, *[t for t in out_tangents if type(t) is not Zero]]
+
+        avals = jaxpr.in_avals + [a.to_tangent() for a, nz in
+                                  zip(jaxpr.in_avals, nonzeros, strict=True) if nz]
+        return stage_under_evaluation(f, avals, jaxpr.debug_info), nonzero_outs
+
+    return jaxpr.cached(("jvp", nonzeros, wanted, ctx.settings), make)

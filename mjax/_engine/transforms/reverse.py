@@ -1,0 +1,339 @@
+"""Functions users call for reverse-mode derivatives: `vjp`, `grad`, `value_and_grad`,
+`linear_transpose`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, no_debug_info
+from mjax._engine.ir.pytree import (
+    Partial,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_structure,
+    treedef_tuple,
+)
+from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.primitives.tangents import instantiate
+from mjax._engine.tracing.flat import FlatFunction, check_arguments, function_name
+from mjax._engine.tracing.stage import stage
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.transforms.forward import check_tangents, same_structure
+from mjax._engine.transforms.linearize import linearize_flat
+from mjax._engine.transforms.transpose import backward_pass
+
+
+class Pullback:
+    """A linear program walked backwards; the structure of the `Partial` that `vjp` gives.
+
+    Args:
+      jaxpr: the linear program, without the values of its constants.
+      nonzeros: which leaves of the arguments it has a tangent of.
+      in_avals: types of the arguments' cotangents.
+      in_tree: structure of the arguments.
+      out_avals: types of the results' cotangents.
+      nonzero_outs: which results it gives a tangent of.
+      out_tree: structure of the results.
+    """
+
+    __slots__ = ("in_avals", "in_tree", "jaxpr", "nonzero_outs", "nonzeros", "out_avals",
+                 "out_tree")
+
+    def __init__(self, jaxpr: Jaxpr, nonzeros: Sequence[bool], in_avals: Sequence[Any],
+                 in_tree: Any, out_avals: Sequence[Any], nonzero_outs: Sequence[bool],
+                 out_tree: Any):
+        self.jaxpr = jaxpr
+        self.nonzeros = nonzeros
+        self.in_avals = in_avals
+        self.in_tree = in_tree
+        self.out_avals = out_avals
+        self.nonzero_outs = nonzero_outs
+        self.out_tree = out_tree
+
+    def __call__(self, consts: Sequence[Any], ct: Any) -> Any:
+        leaves, tree = tree_flatten(ct)
+        same_structure("vjp function", self.out_tree, tree, ("the function's output",
+                                                             "the cotangent given"))
+        for (path, leaf), expected in zip(tree_flatten_with_path(ct)[0], self.out_avals,
+                                          strict=True):
+            if not same_type_but_weak(typeof(leaf), expected):
+                msg = (f"vjp function: cotangent{keystr(path)} has type {typeof(leaf)}, but the "
+                       f"output's cotangents have type {expected}.")
+                raise ValueError(msg)
+        cts = self.pull(consts, [c for c, nz in zip(leaves, self.nonzero_outs, strict=True)
+                                 if nz])
+        return self.in_tree.unflatten([instantiate(c) for c in cts])
+
+    def pull(self, consts: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        """Cotangents of the arguments' leaves, `Zero`s among them."""
+        undefined = [UndefinedPrimal(v.aval) for v in self.jaxpr.invars]
+        found = iter(backward_pass(self.jaxpr, consts, undefined, cts))
+        return [next(found) if nz else Zero(a)
+                for a, nz in zip(self.in_avals, self.nonzeros, strict=True)]
+
+
+def vjp_flat(f: FlatFunction, leaves: Sequence[Any], nonzeros: Sequence[bool],
+             debug_info: DebugInfo = no_debug_info) -> tuple[list[Any], Pullback, list[Any]]:
+    """Results, pullback and residuals of a function of flat values."""
+    outs, linear, nonzero_outs = linearize_flat(f, leaves, nonzeros, debug_info=debug_info)
+    pullback = Pullback(linear, nonzeros, [typeof(leaf).to_tangent() for leaf in leaves],
+                        f.in_tree, [typeof(o).to_tangent() for o in outs], nonzero_outs,
+                        f.out_tree)
+    return outs, pullback, linear.consts
+
+
+@boundary
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Evaluates a function and gives the function that pulls cotangents back through it.
+
+    Args:
+      fun: a function of pytrees of arrays.
+      primals: its arguments.
+      has_aux: whether `fun` returns a pair whose second part is not differentiated.
+
+    Returns:
+      `(outputs, f_vjp)`, or with `has_aux` `(outputs, f_vjp, aux)`. `f_vjp` takes a cotangent
+      of the structure, shapes and dtypes of the outputs, and gives the tuple of the
+      arguments' cotangents (float0 for integers). It is a pytree whose leaves are the values
+      it keeps, so that jitted functions can return it.
+
+    Raises:
+      TypeError: an argument is no array; the cotangent has another structure.
+      ValueError: the cotangent has another shape or dtype.
+
+    Example:
+      >>> y, f_vjp = mjax.vjp(lax.mul, 3.0, 4.0)
+      >>> [float(ct) for ct in f_vjp(1.0)]
+      [4.0, 3.0]
+    """
+    check_arguments("vjp", primals)
+    leaves, tree = tree_flatten(primals)
+    flat = FlatFunction(fun, treedef_tuple((tree, tree_structure({}))), has_aux)
+    nonzeros = [dtypes.is_inexact(typeof(leaf).dtype) for leaf in leaves]
+    outs, pullback, consts = vjp_flat(flat, leaves, nonzeros,
+                                      DebugInfo("vjp", function_name(fun)))
+    pullback.in_tree = tree
+    pullback.jaxpr = pullback.jaxpr.replace(consts=[None] * len(consts))
+    results = (flat.out_tree.unflatten(outs), Partial(pullback, consts))
+    return (*results, flat.aux) if has_aux else results
+
+
+@boundary
+def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
+                   has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False
+                   ) -> Callable[..., Any]:
+    """A function that gives the value of a scalar function and its gradient.
+
+    Args:
+      fun: a function whose result is a scalar (shape `()`) of real dtype.
+      argnums: positions of the arguments to differentiate in.
+      has_aux: whether `fun` returns a pair `(scalar, aux)`.
+      holomorphic: whether `fun` is a holomorphic function of complex arguments.
+      allow_int: whether integer arguments are accepted; their gradients are float0.
+
+    Returns:
+      A function of the same arguments that gives `(value, gradient)`; the value is
+      `(scalar, aux)` with `has_aux`, the gradient has the structure of the argument, and is
+      a tuple if `argnums` is a sequence.
+
+    Raises:
+      TypeError: at calls: the result is no real scalar; an argument is an integer.
+
+    Example:
+      >>> mjax.value_and_grad(lax.sin)(0.0)
+      (Array(0., dtype=float32, weak_type=True), Array(1., dtype=float32, weak_type=True))
+    """
+    if not callable(fun):
+        msg = f"grad expects a function, got {fun!r} of type {type(fun).__name__}."
+        raise TypeError(msg)
+    single = isinstance(argnums, int) or hasattr(argnums, "__index__")
+    numbers: tuple[int, ...] = (argnums,) if single else tuple(argnums)  # type: ignore
+
+    @functools.wraps(fun)
+    @boundary
+    def value_and_grad_of(*args: Any, **kwargs: Any) -> Any:
+        places = _argument_places(fun, numbers, len(args))
+        leaves, tree = tree_flatten([args[i] for i in places])
+        _check_grad_inputs(fun, args, places, holomorphic, allow_int)
+
+        def partial_function(*chosen: Any) -> Any:
+            complete = list(args)
+            for i, value in zip(places, chosen, strict=True):
+                complete[i] = value
+            return fun(*complete, **kwargs)
+
+        flat = FlatFunction(partial_function, treedef_tuple((_tuple_of(tree), _empty)), has_aux)
+        nonzeros = [dtypes.is_inexact(typeof(leaf).dtype) for leaf in leaves]
+        outs, pullback, consts = vjp_flat(flat, leaves, nonzeros, DebugInfo(
+            "grad", function_name(fun)))
+        _check_grad_output(fun, outs, flat.out_tree, holomorphic)
+        one = _one(outs[0])
+        cts = pullback.pull(consts, [one] if pullback.nonzero_outs[0] else [])
+        grads = tree.unflatten([instantiate(c) for c in cts])
+        value = flat.out_tree.unflatten(outs)
+        return (value, flat.aux) if has_aux else value, grads[0] if single else tuple(grads)
+
+    doc = getattr(fun, "__doc__", None)
+    value_and_grad_of.__doc__ = f"Value and gradient of:\n\n{doc}" if doc else None
+    return value_and_grad_of
+
+
+_empty = tree_structure({})
+
+
+def _tuple_of(list_tree: Any) -> Any:
+    return treedef_tuple(list_tree.children())
+
+
+def _one(out: Any) -> Any:
+    return typeof(out).dtype.type(1)
+
+
+def _argument_places(fun: Callable[..., Any], numbers: Sequence[int], count: int) -> list[int]:
+    try:
+        return [canonicalize_axis(n, count) for n in numbers]
+    except ValueError:
+        msg = (f"grad: argnums={tuple(numbers)} names an argument that {function_name(fun)} was "
+               f"not given: it was called with {count} positional arguments (arguments given "
+               "by keyword are not differentiated).")
+        raise ValueError(msg) from None
+
+
+def _check_grad_inputs(fun: Callable[..., Any], args: Sequence[Any], places: Sequence[int],
+                       holomorphic: bool, allow_int: bool) -> None:
+    for i in places:
+        for path, leaf in tree_flatten_with_path(args[i])[0]:
+            where = f"argument {i}{keystr(path)} of {function_name(fun)}"
+            try:
+                dtype = typeof(leaf).dtype
+            except TypeError as error:
+                msg = f"grad: {where} is not a valid array: {error}"
+                raise TypeError(msg) from None
+            if holomorphic and not dtypes.is_complex(dtype):
+                msg = (f"grad with holomorphic=True requires complex inputs, but {where} has dtype "
+                       f"{dtype}.")
+                raise TypeError(msg)
+            if not dtypes.is_inexact(dtype) and not allow_int:
+                msg = (f"grad requires real- or complex-valued inputs, but {where} has dtype "
+                       f"{dtype}. Convert it to a float, choose other arguments with argnums, "
+                       "or pass allow_int=True to get float0 gradients.")
+                raise TypeError(msg)
+
+
+def _check_grad_output(fun: Callable[..., Any], outs: Sequence[Any], tree: Any,
+                       holomorphic: bool) -> None:
+    name = function_name(fun)
+    if len(outs) != 1 or tree.num_nodes != 1:
+        msg = (f"gradient only defined for scalar-output functions; {name} returned a value of "
+               f"structure {tree}. Return one array, or (value, aux) with has_aux=True.")
+        raise TypeError(msg)
+    aval = typeof(outs[0])
+    if aval.shape:
+        msg = (f"gradient only defined for scalar-output functions; {name} returned an array of "
+               f"shape {aval.shape}. Reduce it to a scalar (sum, mean), or use vjp, jacrev or "
+               "jacfwd.")
+        raise TypeError(msg)
+    accepted = dtypes.is_complex(aval.dtype) if holomorphic else dtypes.is_float(aval.dtype)
+    if not accepted:
+        wanted = "complex outputs" if holomorphic else "real-valued outputs (floating dtype)"
+        msg = (f"grad requires {wanted}; {name} returned dtype {aval.dtype}."
+               + (" For a holomorphic function pass holomorphic=True."
+                  if dtypes.is_complex(aval.dtype) else ""))
+        raise TypeError(msg)
+
+
+@boundary
+def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False,
+         holomorphic: bool = False, allow_int: bool = False) -> Callable[..., Any]:
+    """A function that gives the gradient of a scalar function.
+
+    Args:
+      fun: a function whose result is a scalar (shape `()`) of real dtype.
+      argnums: positions of the arguments to differentiate in.
+      has_aux: whether `fun` returns a pair `(scalar, aux)`.
+      holomorphic: whether `fun` is a holomorphic function of complex arguments.
+      allow_int: whether integer arguments are accepted; their gradients are float0.
+
+    Returns:
+      A function of the same arguments that gives the gradient, of the structure of the
+      argument (a tuple if `argnums` is a sequence); `(gradient, aux)` with `has_aux`.
+
+    Raises:
+      TypeError: at calls: the result is no real scalar; an argument is an integer.
+
+    Example:
+      >>> mjax.grad(lax.sin)(0.0)
+      Array(1., dtype=float32, weak_type=True)
+    """
+    both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
+
+    @functools.wraps(fun)
+    @boundary
+    def grad_of(*args: Any, **kwargs: Any) -> Any:
+        value, gradient = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return grad_of
+
+
+@boundary
+def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = ()
+                     ) -> Callable[..., Any]:
+    """The transpose of a function that is linear in all its arguments.
+
+    Args:
+      fun: a linear function of pytrees of arrays.
+      primals: arguments, or `ShapeDtypeStruct`s in their place; only their types are used.
+
+    Returns:
+      A function from a cotangent of the output to the tuple of the arguments' cotangents.
+
+    Raises:
+      TypeError: an argument is not of inexact dtype.
+      NotImplementedError: at calls: `fun` is not linear.
+
+    Example:
+      >>> t = mjax.linear_transpose(lambda x: 2.0 * x, 1.0)
+      >>> float(t(3.0)[0])
+      6.0
+    """
+    leaves, tree = tree_flatten(primals)
+    avals = [typeof(leaf) for leaf in leaves]
+    flat = FlatFunction(fun, treedef_tuple((tree, _empty)))
+    jaxpr = stage(flat, avals, DebugInfo("linear_transpose", function_name(fun)))
+    out_avals = [a.to_tangent() for a in jaxpr.out_avals]
+    if not all(dtypes.is_inexact(a.dtype) for a in (*avals, *jaxpr.out_avals)):
+        msg = ("linear_transpose needs arguments and results of inexact dtype; got arguments "
+               f"{', '.join(map(str, avals))} and results "
+               f"{', '.join(map(str, jaxpr.out_avals))}.")
+        raise TypeError(msg)
+
+    @boundary
+    def transposed(ct: Any) -> Any:
+        cts, ct_tree = tree_flatten(ct)
+        same_structure("linear_transpose", flat.out_tree, ct_tree,
+                       ("the function's output", "the cotangent given"))
+        expected = flat.out_tree.unflatten(out_avals)
+        check_tangents("linear_transpose", _types_as_values(expected), ct, "cotangent")
+        found = backward_pass(jaxpr, jaxpr.consts, [UndefinedPrimal(a) for a in avals], cts)
+        return tree.unflatten([instantiate(c) for c in found])
+
+    return transposed
+
+
+class _TypeOnly:
+    """A value that has nothing but a type."""
+
+    def __init__(self, aval: Any):
+        self.aval = aval
+
+
+def _types_as_values(tree: Any) -> Any:
+    leaves, treedef = tree_flatten(tree)
+    return treedef.unflatten(map(_TypeOnly, leaves))

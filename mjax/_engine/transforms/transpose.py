@@ -1,0 +1,150 @@
+"""Transposition: walks a linear program backwards, from cotangents of its results to those
+of its inputs.
+
+Equations that do not depend on a linear input are run forwards first. A variable's
+cotangent is complete when the equation that binds it is reached; uses are summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, Var
+from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.primitives.tangents import add_tangents, instantiate
+from mjax._engine.tracing.stage import stage_under_evaluation
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+
+
+def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts: Sequence[Any]
+                  ) -> list[Any]:
+    """Cotangents of the linear inputs of a program.
+
+    Args:
+      jaxpr: linear in the inputs that are undefined.
+      consts: values of its constants.
+      args: an `UndefinedPrimal` for each linear input, values for the others.
+      cts: a cotangent or a `Zero` for each result.
+
+    Returns:
+      For each input its cotangent or a `Zero` if it is undefined, else None.
+    """
+    values: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    for var, arg in zip(jaxpr.invars, args, strict=True):
+        if type(arg) is not UndefinedPrimal:
+            values[var] = arg
+    outer = ctx.source
+    try:
+        linear = _run_nonlinear(jaxpr, values)
+        cotangents: dict[Var, Any] = {}
+        for atom, ct in zip(jaxpr.outvars, cts, strict=True):
+            if type(ct) is not Zero and type(atom) is not Literal and atom not in values:
+                _accumulate(cotangents, atom, ct)
+        for eqn in reversed(linear):
+            _transpose_equation(eqn, values, cotangents)
+    finally:
+        ctx.source = outer
+    return [cotangents.get(var, Zero(var.aval.to_tangent()))
+            if type(arg) is UndefinedPrimal else None
+            for var, arg in zip(jaxpr.invars, args, strict=True)]
+
+
+def _run_nonlinear(jaxpr: Jaxpr, values: dict[Any, Any]) -> list[JaxprEqn]:
+    """Runs the equations all of whose operands have values; gives the others."""
+    linear = []
+    for eqn in jaxpr.eqns:
+        for atom in eqn.invars:
+            if type(atom) is not Literal and atom not in values:
+                linear.append(eqn)
+                break
+        else:
+            ctx.source = eqn.source
+            out = eqn.primitive.bind(
+                *[a.val if type(a) is Literal else values[a] for a in eqn.invars], **eqn.params)
+            values.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out],
+                              strict=True))
+    return linear
+
+
+def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[Var, Any]) -> None:
+    primitive, invars, outvars, params, _, source = eqn
+    if primitive.multiple_results:
+        ct: Any = [cotangents.pop(v, None) for v in outvars]
+        if all(c is None for c in ct):
+            return
+        ct = [Zero(v.aval.to_tangent()) if c is None else c
+              for v, c in zip(outvars, ct, strict=True)]
+    else:
+        ct = cotangents.pop(outvars[0], None)
+        if ct is None:
+            return
+    if primitive.transpose is None:
+        primitive.missing("transpose")
+    ctx.source = source
+    operands = [a.val if type(a) is Literal else values[a] if a in values
+                else UndefinedPrimal(a.aval) for a in invars]
+    results = primitive.transpose(ct, *operands, **params)
+    if results is None or len(results) != len(operands):
+        raise LazyTypeError(lambda: (
+            f"the transpose rule of primitive {primitive.name!r} gave {results!r}; it must give "
+            f"a sequence of {len(operands)}, one cotangent or None per operand."))
+    for atom, operand, result in zip(invars, operands, results, strict=True):
+        if type(operand) is UndefinedPrimal and result is not None and type(result) is not Zero:
+            _check_cotangent(primitive, atom, result)
+            _accumulate(cotangents, atom, result)
+
+
+def _accumulate(cotangents: dict[Var, Any], var: Any, ct: Any) -> None:
+    known = cotangents.get(var)
+    cotangents[var] = ct if known is None else add_tangents(known, ct)
+
+
+def _check_cotangent(primitive: Any, var: Any, ct: Any) -> None:
+    expected, actual = var.aval.to_tangent(), typeof(ct)
+    if actual is not expected and not same_type_but_weak(actual, expected):
+        raise LazyTypeError(lambda: (
+            f"the transpose rule of primitive {primitive.name!r} gave a cotangent of type "
+            f"{actual} for an operand of type {var.aval}; it must have type {expected}."))
+
+
+def transpose_jaxpr(jaxpr: Jaxpr, undefined: Sequence[bool], nonzero_cts: Sequence[bool],
+                    instantiate_cts: bool = False) -> tuple[Jaxpr, list[bool]]:
+    """The jaxpr of a linear jaxpr's transpose, cached on it.
+
+    Args:
+      jaxpr: linear in the inputs marked `undefined`.
+      undefined: which inputs are linear.
+      nonzero_cts: which results have a cotangent.
+      instantiate_cts: whether each linear input gets one, zeros if need be.
+
+    Returns:
+      A jaxpr from the defined inputs and the nonzero cotangents to the cotangents of the
+      linear inputs that have one, and which those are.
+    """
+    undefined, nonzero_cts = tuple(undefined), tuple(nonzero_cts)
+
+    def make() -> tuple[Jaxpr, list[bool]]:
+        nonzero_ins: list[bool] = []
+
+        def f(*args: Any) -> list[Any]:
+            given = iter(args)
+            ins = [UndefinedPrimal(a) if u else next(given)
+                   for a, u in zip(jaxpr.in_avals, undefined, strict=True)]
+            cts = [next(given) if nz else Zero(a.to_tangent())
+                   for a, nz in zip(jaxpr.out_avals, nonzero_cts, strict=True)]
+            results = [r for r, u in zip(backward_pass(jaxpr, jaxpr.consts, ins, cts), undefined,
+                                         strict=True) if u]
+            if instantiate_cts:
+                results = [instantiate(r) for r in results]
+            nonzero_ins.extend(type(r) is not Zero for r in results)
+            return [r for r in results if type(r) is not Zero]
+
+        avals = [a for a, u in zip(jaxpr.in_avals, undefined, strict=True) if not u]
+        avals += [a.to_tangent() for a, nz in zip(jaxpr.out_avals, nonzero_cts, strict=True)
+                  if nz]
+        return stage_under_evaluation(f, avals, jaxpr.debug_info), nonzero_ins
+
+    return jaxpr.cached(("transpose", undefined, nonzero_cts, instantiate_cts, ctx.settings), make)

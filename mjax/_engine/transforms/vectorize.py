@@ -1,0 +1,163 @@
+"""The function users call for vectorization: `vmap`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir.pytree import (
+    broadcast_prefix,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_leaves,
+)
+from mjax._engine.ir.types import typeof
+from mjax._engine.tracing.flat import FlatFunction, check_arguments, function_name
+from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
+
+
+@boundary
+def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
+         axis_name: Hashable | None = None, axis_size: int | None = None,
+         spmd_axis_name: Any = None) -> Callable[..., Any]:
+    """A function that maps `fun` over axes of its arguments, as one vectorized computation.
+
+    Args:
+      fun: a function of pytrees of arrays.
+      in_axes: which axis of each argument is mapped: an int, None for arguments that are the
+        same for all elements, or a tuple with a tree prefix of ints and None per argument.
+        Arguments given by keyword are mapped along axis 0.
+      out_axes: where the mapped axis appears in the results; a tree prefix of ints and None
+        (None: the result must not depend on the mapped arguments).
+      axis_name: what collectives in `fun` call the axis.
+      axis_size: its size, where no argument is mapped.
+      spmd_axis_name: mesh axes over which it is spread.
+
+    Returns:
+      A function of arguments with one more axis, whose results have one more axis.
+
+    Raises:
+      ValueError: sizes of mapped axes differ, an axis is out of range, or the trees of
+        axes do not fit; at calls.
+      TypeError: `in_axes` holds something else than ints and None.
+
+    Example:
+      >>> mjax.vmap(lax.add, in_axes=(0, None))(jnp.arange(3), 10)
+      Array([10, 11, 12], dtype=int32)
+    """
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)  # a list would be taken for one argument's tree
+    for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
+        for leaf in tree_leaves(axes, is_leaf=_is_none):
+            if leaf is not None and type(leaf) is not int:
+                msg = (f"vmap: {what} must be an int, None or a tree of them, got {leaf!r} of type "
+                       f"{type(leaf).__name__} in {axes!r}.")
+                raise TypeError(msg)
+
+    @functools.wraps(fun)
+    @boundary
+    def batched(*args: Any, **kwargs: Any) -> Any:
+        check_arguments(f"vmap of {function_name(fun)}", (args, kwargs))
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            msg = (f"vmap: in_axes has {len(in_axes)} entries, but {function_name(fun)} was called "
+                   f"with {len(args)} positional arguments: give one entry per argument.")
+            raise ValueError(msg)
+        leaves, in_tree = tree_flatten((args, kwargs))
+        axes = _flat_axes(in_axes, args, fun) + [0] * len(tree_leaves(kwargs))
+        dims, size = _dims_and_size(fun, args, kwargs, leaves, axes, axis_size)
+        flat = FlatFunction(fun, in_tree)
+        axis = AxisData(axis_name, size, spmd_axis_name)
+        outs, out_dims = batch_flat(flat, axis, leaves, dims)
+        wanted = _out_axes(out_axes, flat.out_tree)
+        return flat.out_tree.unflatten([
+            _place(o, d, w, size, fun) for o, d, w in zip(outs, out_dims, wanted, strict=True)])
+
+    return batched
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+def _flat_axes(in_axes: Any, args: tuple[Any, ...], fun: Callable[..., Any]) -> list[int | None]:
+    try:
+        return broadcast_prefix(in_axes, args, is_leaf=_is_none)
+    except ValueError as error:
+        msg = (f"vmap: in_axes must be a tree prefix of the arguments of {function_name(fun)}: an "
+               f"int, or a tuple with one entry per argument. in_axes is {in_axes!r}: {error}")
+        raise ValueError(msg) from None
+
+
+def _dims_and_size(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list[Any],
+                   axes: list[int | None], axis_size: int | None
+                   ) -> tuple[list[int | None], int]:
+    dims: list[int | None] = []
+    sizes: list[int] = [] if axis_size is None else [axis_size]
+    for i, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
+        if axis is None:
+            dims.append(None)
+            continue
+        shape = typeof(leaf).shape
+        if not -len(shape) <= axis < len(shape):
+            msg = (f"vmap of {function_name(fun)}: {_leaf_name(args, kwargs, i)} has shape "
+                   f"{shape}, which has no axis {axis} to map over.")
+            raise ValueError(msg)
+        dims.append(axis % len(shape))
+        sizes.append(shape[axis])
+    if not sizes:
+        msg = (f"vmap of {function_name(fun)} must have at least one mapped argument, or be given "
+               "axis_size.")
+        raise ValueError(msg)
+    if any(n != sizes[0] for n in sizes):
+        raise LazyValueError(lambda: _sizes_text(fun, args, kwargs, leaves, dims, axis_size))
+    return dims, sizes[0]
+
+
+def _leaf_name(args: Any, kwargs: Any, index: int) -> str:
+    path, _ = tree_flatten_with_path((args, kwargs))[0][index]
+    head, rest = path[1], path[2:]
+    return f"argument {keystr((head,)).strip('[]')}{keystr(rest)}"
+
+
+def _sizes_text(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list[Any],
+                dims: list[int | None], axis_size: int | None) -> str:
+    lines = [f"vmap of {function_name(fun)} got inconsistent sizes for the axis to be mapped:"]
+    if axis_size is not None:
+        lines.append(f"  axis_size is {axis_size}")
+    for i, (leaf, dim) in enumerate(zip(leaves, dims, strict=True)):
+        if dim is not None:
+            shape = typeof(leaf).shape
+            lines.append(f"  {_leaf_name(args, kwargs, i)} of shape {shape} has size {shape[dim]} "
+                         f"along axis {dim}")
+    return "\n".join([*lines, "Map over axes of one size, or give None in in_axes for arguments "
+                      "that are not mapped."])
+
+
+def _out_axes(out_axes: Any, out_tree: Any) -> list[int | None]:
+    try:
+        return broadcast_prefix(out_axes, out_tree.unflatten([0] * out_tree.num_leaves),
+                                is_leaf=_is_none)
+    except ValueError as error:
+        msg = f"vmap: out_axes {out_axes!r} is no tree prefix of the output {out_tree}: {error}"
+        raise ValueError(msg) from None
+
+
+def _place(value: Any, dim: int | None, wanted: int | None, size: int,
+           fun: Callable[..., Any]) -> Any:
+    if wanted is None:
+        if dim is not None:
+            msg = (f"vmap has mapped output but out_axes is None: a result of type "
+                   f"{typeof(value)} of {function_name(fun)} depends on a mapped argument. Give "
+                   "an axis in out_axes, or reduce over the mapped axis inside.")
+            raise ValueError(msg)
+        return value
+    ndim = typeof(value).ndim + (dim is None)
+    if not -ndim <= wanted < ndim:
+        msg = (f"vmap: out_axes {wanted} is out of range for a result of {function_name(fun)} with "
+               f"{ndim} axes.")
+        raise ValueError(msg)
+    return to_dim(value, dim, wanted % ndim, size)

@@ -1,0 +1,19 @@
+"""The errors that mjax raises beyond Python's own."""
+
+from mjax._engine.base.errors import (
+    ConcretizationTypeError,
+    JaxprTypeError,
+    MissingRuleError,
+    NonConcreteBooleanIndexError,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    TypePromotionError,
+    UnexpectedTracerError,
+)
+
+__all__ = [
+    "ConcretizationTypeError", "JaxprTypeError", "MissingRuleError",
+    "NonConcreteBooleanIndexError", "TracerArrayConversionError", "TracerBoolConversionError",
+    "TracerIntegerConversionError", "TypePromotionError", "UnexpectedTracerError",
+]

@@ -1,0 +1,87 @@
+"""`python -m mjaxlib_shim [--json]`: what runs here, for bug reports."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+from . import FLOOR, GATES, NEWEST, SUPPORT, extension_version, jaxlib_version
+
+__all__ = ["main", "report"]
+
+#: Distributions that matter to a bug report beside jaxlib. `jax` is not used; whether it is
+#: installed says which hidden imports could have happened.
+_OTHERS = ("mjax", "numpy", "ml_dtypes", "scipy", "jax")
+
+
+def report() -> dict[str, Any]:
+    """Everything the command prints, as JSON-able data."""
+    known = [r.version for r in SUPPORT if r.extension_version == extension_version]
+    return {
+        "jaxlib": jaxlib_version,
+        "extension_version": extension_version,
+        "releases_with_this_extension_version": known,
+        "window": [FLOOR, NEWEST],
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: _version(name) for name in _OTHERS},
+        "gates": [
+            {
+                "name": gate.name,
+                "since_release": gate.since_release,
+                "since_extension_version": gate.since_extension_version,
+                "declared": gate.open,
+                "probed": gate.probe(),
+                "changed": gate.changed,
+                "why": gate.why,
+            }
+            for gate in GATES
+        ],
+        "support": [release._asdict() for release in SUPPORT],
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints the report; the exit status is 1 if a gate's declaration is wrong here."""
+    parser = argparse.ArgumentParser(prog="python -m mjaxlib_shim", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    options = parser.parse_args(arguments)
+    data = report()
+    print(json.dumps(data, indent=2) if options.json else _table(data))
+    return int(any(gate["declared"] != gate["probed"] for gate in data["gates"]))
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _table(data: dict[str, Any]) -> str:
+    packages = ", ".join(f"{name} {version or '-'}" for name, version in data["packages"].items())
+    lines = [
+        f"jaxlib    {data['jaxlib']} (extension version {data['extension_version']})",
+        f"window    {' to '.join(data['window'])}",
+        f"python    {data['python']} on {data['platform']}",
+        f"packages  {packages}",
+        "",
+        f"{'gate':<22}{'since':<9}{'ext':<5}{'declared':<10}{'probed':<8}",
+    ]
+    for gate in data["gates"]:
+        declared, probed = ("open" if gate[key] else "closed" for key in ("declared", "probed"))
+        mark = "" if declared == probed else "  <-- MISMATCH"
+        lines.append(
+            f"{gate['name']:<22}{gate['since_release']:<9}"
+            f"{gate['since_extension_version']:<5}{declared:<10}{probed:<8}{mark}"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,292 @@
+"""Buffers: arrays on devices, and the ways in and out.
+
+A `Buffer` is jaxlib's C++ array. mjax wraps it and never adds to the class, which
+is shared with jax. Where a function takes an `aval`, any object with `shape`, `dtype`
+and `weak_type` will do; it is stored by reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+
+from . import gates
+from ._hidden import without_jax
+from .client import device_list
+from .native import ext, xc
+from .shardings import (
+    SingleDeviceSharding,
+    hlo_sharding_of,
+    shard_slices,
+    single_device_sharding,
+)
+
+__all__ = [
+    "Buffer",
+    "CopyMode",
+    "PlainAval",
+    "SingleDeviceSharding",
+    "XlaRuntimeError",
+    "assemble",
+    "block_until_ready",
+    "copy_to_device",
+    "copy_to_host_async",
+    "from_dlpack",
+    "is_deleted",
+    "put",
+    "put_shards",
+    "result_handler",
+    "shards",
+    "single_device_sharding",
+    "to_dlpack",
+    "to_numpy",
+    "unsafe_pointer",
+]
+
+Buffer: Any = ext.ArrayImpl
+XlaRuntimeError: type[Exception] = xc.XlaRuntimeError
+
+CopyMode = Literal["always", "during_call", "alias"]
+
+_device_put = xc.batched_device_put
+_SEMANTICS = xc.HostBufferSemantics
+#: copy mode -> (force_copy, host_buffer_semantics)
+_COPY: Final = {
+    "always": (True, _SEMANTICS.IMMUTABLE_ONLY_DURING_CALL),
+    "during_call": (False, _SEMANTICS.IMMUTABLE_ONLY_DURING_CALL),
+    "alias": (False, _SEMANTICS.ZERO_COPY),
+}
+
+
+class PlainAval(NamedTuple):
+    """The least that C++ asks of an abstract value."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    weak_type: bool = False
+
+
+# ------------------------------------------------------------------ host to device
+
+if gates.ENABLE_X64.open:
+
+    def put(
+        value: np.ndarray[Any, Any],
+        aval: Any,
+        sharding: Any,
+        device: Any,
+        *,
+        copy: CopyMode = "during_call",
+    ) -> Any:
+        """One NumPy array to one device; asynchronous. 64-bit dtypes stay 64-bit.
+
+        Args:
+          value: C-contiguous or strided; its shape and dtype must be those of `aval`.
+          copy: "always": the device never sees the caller's memory. "during_call": the
+            caller may change `value` as soon as this returns. "alias": the device may
+            read `value`'s own memory for as long as the Buffer lives.
+
+        Raises:
+          XlaRuntimeError: the device is out of memory.
+        """
+        force, semantics = _COPY[copy]
+        return _device_put(aval, sharding, [value], [device], True, force, semantics, True)
+
+    def put_shards(
+        values: Sequence[np.ndarray[Any, Any]],
+        aval: Any,
+        sharding: Any,
+        devices: Sequence[Any],
+        *,
+        copy: CopyMode = "during_call",
+    ) -> Any:
+        """One NumPy array per local device, to one Buffer of the global type `aval`."""
+        force, semantics = _COPY[copy]
+        return _device_put(aval, sharding, values, devices, True, force, semantics, True)
+
+else:
+
+    def put(
+        value: np.ndarray[Any, Any],
+        aval: Any,
+        sharding: Any,
+        device: Any,
+        *,
+        copy: CopyMode = "during_call",
+    ) -> Any:
+        """See the newer form above."""
+        force, semantics = _COPY[copy]
+        if value.dtype.itemsize < 8:
+            return _device_put(aval, sharding, [value], [device], True, force, semantics)
+        return put_shards([value], aval, sharding, [device], copy=copy)
+
+    def put_shards(
+        values: Sequence[np.ndarray[Any, Any]],
+        aval: Any,
+        sharding: Any,
+        devices: Sequence[Any],
+        *,
+        copy: CopyMode = "during_call",
+    ) -> Any:
+        """See the newer form above."""
+        force, semantics = _COPY[copy]
+        # The flag may be jax's, and jax's default squeezes 64 bits into 32.
+        state = ext.jax_jit.thread_local_state()
+        before = state.enable_x64
+        state.enable_x64 = True
+        try:
+            return _device_put(aval, sharding, values, devices, True, force, semantics)
+        finally:
+            state.enable_x64 = before
+
+
+def assemble(aval: Any, sharding: Any, buffers: Sequence[Any], committed: bool = True) -> Any:
+    """One Buffer of the global type `aval` from single-device ones; copies nothing.
+
+    `buffers` are in the order of the sharding's (local) devices; their shapes are not
+    checked.
+    """
+    return Buffer(aval, sharding, buffers, committed=committed, _skip_checks=True)
+
+
+def copy_to_device(buffer: Any, device: Any, sharding: Any) -> Any:
+    """A single-device Buffer on another device of the same client; keeps its aval.
+
+    On the device it is already on, the result shares the memory.
+    """
+    semantics = ext.ArrayCopySemantics.REUSE_INPUT
+    return ext.batched_copy_array_to_devices_with_sharding(
+        [buffer], [device_list([device])], [sharding], [semantics]
+    )[0]
+
+
+# ------------------------------------------------------------------ device to host
+
+
+def to_numpy(buffer: Any) -> np.ndarray[Any, Any]:
+    """The value as a read-only NumPy array of the same dtype; blocks.
+
+    Without a copy where the device's memory is the host's; the memory then lives as long
+    as the result, even if the Buffer is deleted or donated. A sharded Buffer is put
+    together, if all its shards are in this process.
+
+    Raises:
+      XlaRuntimeError: the Buffer was deleted, or the computation that makes it failed.
+      ValueError: some shards are in other processes.
+    """
+    try:
+        # The fastest route, and on many releases the only one free of hidden imports.
+        return np.asarray(memoryview(buffer))
+    except BufferError:
+        # A dtype that the buffer protocol has no name for, or several devices.
+        return _slow_to_numpy(buffer)
+
+
+if gates.TO_NUMPY_WHOLE.open:
+
+    def _slow_to_numpy(buffer: Any) -> np.ndarray[Any, Any]:
+        value: np.ndarray[Any, Any] = buffer._to_np_array_did_copy()[0]
+        return value
+
+else:
+
+    def _slow_to_numpy(buffer: Any) -> np.ndarray[Any, Any]:
+        sharding = buffer._sharding
+        if type(sharding) is SingleDeviceSharding:
+            return _shard_to_numpy(buffer)
+        shape = buffer.aval.shape
+        pieces = shards(buffer)
+        count = len(sharding._devices)
+        if len(pieces) != count:
+            raise ValueError(
+                f"only {len(pieces)} of the {count} shards of this array are in this process"
+            )
+        parts = shard_slices(hlo_sharding_of(sharding, len(shape)), shape, count)
+        if all(part == parts[0] for part in parts):
+            return _shard_to_numpy(pieces[0])
+        result: np.ndarray[Any, Any] = np.empty(shape, buffer.aval.dtype)
+        for piece, part in zip(pieces, parts, strict=True):
+            result[part] = _shard_to_numpy(piece)
+        result.flags.writeable = False
+        return result
+
+    def _shard_to_numpy(buffer: Any) -> np.ndarray[Any, Any]:
+        with without_jax:
+            if gates.TO_NUMPY_COPY_FLAG.open:
+                value: np.ndarray[Any, Any] = buffer._single_device_array_to_np_array_did_copy()[0]
+            else:
+                value = buffer._single_device_array_to_np_array()
+        return value
+
+
+def copy_to_host_async(buffer: Any) -> None:
+    """Starts the copy that a later `to_numpy` waits for."""
+    buffer._copy_single_device_array_to_host_async()
+
+
+def shards(buffer: Any) -> list[Any]:
+    """The Buffers on the local devices, in device order; their `aval` may be None."""
+    with without_jax:
+        pieces: list[Any] = buffer._arrays
+    return pieces
+
+
+# ------------------------------------------------------------------ results and state
+
+if gates.HANDLER_UNCHECKED.open:
+
+    def result_handler(aval: Any, sharding: Any, committed: bool) -> Any:
+        """What `ExecuteResults.consume_with_handlers` takes per output; make it once.
+
+        Neither `aval` nor `sharding` is compared with what the program really gives.
+        """
+        return ext.array_result_handler(aval, sharding, committed)
+
+else:
+
+    def result_handler(aval: Any, sharding: Any, committed: bool) -> Any:
+        """See the newer form above."""
+        return ext.array_result_handler(aval, sharding, committed, _skip_checks=True)
+
+
+#: `block_until_ready(buffers)`: waits for a sequence; raises the first failure.
+block_until_ready: Any = xc.batched_block_until_ready
+#: `is_deleted(buffer)`: whether it was deleted or donated.
+is_deleted: Any = Buffer.is_deleted
+
+
+def unsafe_pointer(buffer: Any) -> int:
+    """The address of a single-device Buffer's memory; blocks until it is allocated."""
+    with without_jax:
+        address: int = buffer.unsafe_buffer_pointer()
+    return address
+
+
+# ------------------------------------------------------------------ DLPack
+
+
+def to_dlpack(buffer: Any, stream: int | None = None) -> Any:
+    """A DLPack capsule (one-shot) that shares the memory of a single-device Buffer.
+
+    Raises:
+      XlaRuntimeError: DLPack has no name for the dtype.
+    """
+    return ext.buffer_to_dlpack_managed_tensor(buffer, stream=stream)
+
+
+def from_dlpack(capsule: Any, device: Any, aval: Any = None, sharding: Any = None) -> Any:
+    """A Buffer over the memory of a DLPack capsule, which it consumes.
+
+    Without an `aval` the result gets a `PlainAval` read from the data.
+    """
+    with without_jax:
+        buffer = ext.dlpack_managed_tensor_to_buffer(capsule, device, None)
+    if sharding is None:
+        sharding = single_device_sharding(device)
+    if aval is None:
+        value = to_numpy(buffer)
+        aval = PlainAval(value.shape, value.dtype)
+    # C++ leaves the aval None (its class is jax's), so the array is made once more.
+    return assemble(aval, sharding, [buffer])

@@ -1,0 +1,139 @@
+"""Clients and devices.
+
+Making the first client also registers the process-wide states without which old
+jaxlibs abort (jaxlib's C++ expects jax to have done that).
+
+mjax and jax can share a process, whichever is imported first. One thing no shim can mend:
+jaxlib 0.7.2 to 0.9.1 fix at the first transfer which types they take, so there a program
+that uses both must import jax before mjax's first transfer, or jax's jit refuses jax's own
+literals.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from . import gates
+from .native import ext, xc
+
+__all__ = [
+    "Client",
+    "Device",
+    "DeviceList",
+    "client_for",
+    "cpu_client",
+    "device_list",
+    "prepare_process",
+]
+
+Client: Any = ext.Client
+Device: Any = ext.Device
+DeviceList: Any = ext.DeviceList
+
+_prepared = False
+_lock = threading.Lock()
+
+
+def cpu_client(num_devices: int | None = None, **options: Any) -> Any:
+    """A new CPU client with `num_devices` devices (default: XLA_FLAGS, else 1).
+
+    Two clients in one process are fine; their devices are different objects. `options`
+    go to jaxlib's `make_cpu_client` (`distributed_client=`, `collectives=`, ...).
+
+    Raises:
+      ValueError: `num_devices` is below 1.
+    """
+    if num_devices is not None and num_devices < 1:
+        raise ValueError(f"num_devices must be at least 1, not {num_devices}")
+    prepare_process()
+    if num_devices is None:
+        return xc.make_cpu_client(**options)
+    if gates.NUM_DEVICES.open:
+        return xc.make_cpu_client(num_devices=num_devices, **options)
+    with _lock:
+        return _with_device_count_flag(num_devices, options)
+
+
+def _with_device_count_flag(num_devices: int, options: dict[str, Any]) -> Any:
+    """XLA reads XLA_FLAGS at the first client of the process only."""
+    before = os.environ.get("XLA_FLAGS")
+    flag = f"--xla_force_host_platform_device_count={num_devices}"
+    os.environ["XLA_FLAGS"] = f"{before} {flag}" if before else flag
+    try:
+        client = xc.make_cpu_client(**options)
+    finally:
+        if before is None:
+            del os.environ["XLA_FLAGS"]
+        else:
+            os.environ["XLA_FLAGS"] = before
+    if client.local_device_count() != num_devices:
+        raise RuntimeError(
+            f"this jaxlib fixed the number of CPU devices at its first client "
+            f"({client.local_device_count()}); ask for {num_devices} before that, or use "
+            f"jaxlib {gates.NUM_DEVICES.since_release} or newer"
+        )
+    return client
+
+
+_FACTORIES: dict[str, Callable[..., Any]] = {"cpu": cpu_client}
+
+
+def client_for(platform: str, **options: Any) -> Any:
+    """A new client for a platform; `options` go to its factory.
+
+    Raises:
+      ValueError: nothing is known about the platform.
+    """
+    try:
+        factory = _FACTORIES[platform]
+    except KeyError:
+        known = ", ".join(sorted(_FACTORIES))
+        raise ValueError(f"no client for platform {platform!r}; known: {known}") from None
+    return factory(**options)
+
+
+def device_list(devices: Iterable[Any]) -> Any:
+    """jaxlib's own list type, which compiling and copying take."""
+    return DeviceList(tuple(devices))
+
+
+def prepare_process() -> None:
+    """Registers what C++ needs once per process; later calls do nothing.
+
+    Only what is unset is set: jax, when it was imported first, keeps its states, and
+    when it is imported later it replaces ours, which harms neither.
+    """
+    global _prepared
+    with _lock:
+        if _prepared:
+            return
+        if not gates.ENABLE_X64.open:
+            _register_jit_state()
+        # The runtime drops Python references from threads that hold no GIL; they
+        # wait in a queue until somebody empties it.
+        gc.callbacks.append(_collect)
+        _prepared = True
+
+
+def _register_jit_state() -> None:
+    """Unset, each of these is a failed CHECK (abort) in the first transfer."""
+    jit = ext.jax_jit
+    if "jax._src.config" not in sys.modules:
+        jit.set_thread_local_state_initialization_callback(lambda: None)
+    state = jit.global_state()
+    values = {"enable_x64": True, "disable_jit": False}
+    if not gates.MEMORIES_STATE.open:
+        values["enable_memories"] = False
+    for name, value in values.items():
+        if getattr(state, name) is None:
+            setattr(state, name, value)
+
+
+def _collect(phase: str, info: dict[str, int]) -> None:
+    if phase == "stop":
+        ext.collect_garbage()

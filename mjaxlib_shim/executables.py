@@ -1,0 +1,159 @@
+"""Compiling, and what can be asked of a compiled program.
+
+Run one with `exe.execute_sharded(buffers).consume_with_handlers(handlers)`, both C++;
+`arrays.result_handler` makes the handlers. With `with_tokens=True` the result also has
+`consume_token().block_until_ready()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import gates
+from .client import device_list
+from .mlir import bytecode
+from .native import ext, xc
+
+__all__ = [
+    "LoadedExecutable",
+    "compile_module",
+    "compile_options",
+    "cost_analysis",
+    "deserialize",
+    "hlo_text",
+    "memory_analysis",
+    "output_shardings",
+    "parameter_shardings",
+    "serialize",
+]
+
+LoadedExecutable: Any = ext.LoadedExecutable
+
+
+def compile_module(
+    client: Any,
+    module: Any,
+    devices: Sequence[Any],
+    *,
+    num_partitions: int = 1,
+    num_replicas: int = 1,
+    options: Mapping[str, object] | None = None,
+    host_callbacks: Sequence[Any] = (),
+) -> Any:
+    """Compiles an `ir.Module` for `devices` and loads it.
+
+    Args:
+      devices: num_replicas * num_partitions devices, replica-major.
+      options: see `compile_options`.
+      host_callbacks: what the module's Python callbacks refer to by position.
+
+    Raises:
+      XlaRuntimeError: XLA cannot compile the module.
+      ValueError: the number of devices is wrong, or an option is unknown.
+    """
+    settings = compile_options(
+        devices, num_partitions=num_partitions, num_replicas=num_replicas, options=options
+    )
+    keywords = {"host_callbacks": list(host_callbacks)} if host_callbacks else {}
+    if gates.COMPILE_MODULE.open:
+        return client.compile_and_load(module, device_list(devices), settings, **keywords)
+    if gates.COMPILE_AND_LOAD.open:
+        return client.compile_and_load(bytecode(module), device_list(devices), settings, **keywords)
+    return client.compile(bytecode(module), settings, **keywords)
+
+
+def compile_options(
+    devices: Sequence[Any],
+    *,
+    num_partitions: int = 1,
+    num_replicas: int = 1,
+    options: Mapping[str, object] | None = None,
+) -> Any:
+    """jaxlib's CompileOptions. With several partitions XLA partitions by Shardy.
+
+    `options` by name: `xla_...` are XLA flags (bool, int, float or str), any other name
+    is a field of ExecutableBuildOptions or CompileOptions, e.g.
+    `allow_spmd_sharding_propagation_to_output=[True]`.
+    """
+    if len(devices) != num_replicas * num_partitions:
+        raise ValueError(
+            f"{num_replicas} replicas of {num_partitions} partitions need "
+            f"{num_replicas * num_partitions} devices, not {len(devices)}"
+        )
+    settings = xc.CompileOptions()
+    build = settings.executable_build_options
+    ids = np.array([device.id for device in devices], np.int32)
+    assignment = xc.DeviceAssignment.create(ids.reshape(num_replicas, num_partitions))
+    # XLA reads some of these from one object and some from the other.
+    for target in (settings, build):
+        target.num_replicas = num_replicas
+        target.num_partitions = num_partitions
+        target.device_assignment = assignment
+    if num_partitions > 1:
+        build.use_spmd_partitioning = True
+        build.use_shardy_partitioner = True
+    flags: list[tuple[str, object]] = []
+    for name, value in (options or {}).items():
+        if name.startswith("xla_"):
+            flags.append((name, value))
+        elif hasattr(type(build), name):
+            setattr(build, name, value)
+        elif hasattr(type(settings), name):
+            setattr(settings, name, value)
+        else:
+            raise ValueError(f"unknown compile option {name!r}")
+    if flags:
+        settings.env_option_overrides = flags
+    return settings
+
+
+def cost_analysis(executable: Any) -> dict[str, float]:
+    """XLA's estimates by name ("flops", "bytes accessed", ...)."""
+    return dict(executable.cost_analysis())
+
+
+def memory_analysis(executable: Any) -> Any:
+    """jaxlib's CompiledMemoryStats (argument_size_in_bytes, temp_size_in_bytes, ...)."""
+    return executable.get_compiled_memory_stats()
+
+
+def hlo_text(executable: Any) -> str:
+    """The optimized HLO, all modules of it."""
+    return "\n\n".join(module.to_string() for module in executable.hlo_modules())
+
+
+def output_shardings(executable: Any) -> list[Any] | None:
+    """What the partitioner chose per output (HloSharding); None if it was not run."""
+    return _shardings(executable.get_output_shardings())
+
+
+def parameter_shardings(executable: Any) -> list[Any] | None:
+    """What the partitioner chose per parameter (HloSharding); None if it was not run."""
+    return _shardings(executable.get_parameter_shardings())
+
+
+def _shardings(protos: Sequence[Any] | None) -> list[Any] | None:
+    return None if protos is None else [xc.HloSharding.from_proto(proto) for proto in protos]
+
+
+def serialize(client: Any, executable: Any) -> bytes:
+    """The compiled program, for the same jaxlib on the same kind of machine."""
+    return bytes(client.serialize_executable(executable))
+
+
+def deserialize(
+    client: Any,
+    data: bytes,
+    devices: Sequence[Any],
+    *,
+    num_partitions: int = 1,
+    num_replicas: int = 1,
+) -> Any:
+    """Loads what `serialize` made."""
+    settings = compile_options(devices, num_partitions=num_partitions, num_replicas=num_replicas)
+    if gates.COMPILE_AND_LOAD.open:
+        return client.deserialize_executable(data, device_list(devices), settings)
+    return client.deserialize_executable(data, settings)

@@ -1,0 +1,195 @@
+"""Every branch on jaxlib, in one table.
+
+A gate has a name, a declared opening (the extension version of the first release
+that has the new form) and a probe that looks at the real library. Modules branch on
+`GATE.open`, which follows the declaration; the tests hold declaration and probe
+against each other on every jaxlib of the matrix. A gate that is open on the whole
+window is dead: a test fails until its old branch is deleted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .native import ext, extension_version, nb_signatures, xc
+
+__all__ = ["GATES", "Gate", "open_gates"]
+
+
+class Gate(NamedTuple):
+    """One place where two jaxlib releases differ.
+
+    `probe()` returns True where the library has the new form; it loads nothing heavy.
+    """
+
+    name: str
+    changed: str
+    since_extension_version: int
+    since_release: str
+    why: str
+    probe: Callable[[], bool]
+
+    @property
+    def open(self) -> bool:
+        """Whether the running jaxlib has the new form."""
+        return self.open_on(extension_version)
+
+    def open_on(self, version: int) -> bool:
+        """Whether a jaxlib with this extension version has the new form."""
+        return version >= self.since_extension_version
+
+
+def _jaxlib_file(*path: str) -> bool:
+    """Whether the installed jaxlib has a module of this path; imports nothing."""
+    import jaxlib
+
+    *folders, name = path
+    folder = os.path.join(jaxlib.__path__[0], *folders)
+    return any(entry.split(".")[0] == name for entry in os.listdir(folder))
+
+
+def _keyword(function: object, name: str) -> bool:
+    signatures = nb_signatures(function)
+    if not signatures:
+        import inspect
+
+        return name in inspect.signature(function).parameters  # type: ignore[arg-type]
+    return any(f"{name}:" in text for text in signatures)
+
+
+NUM_DEVICES = Gate(
+    "num_devices",
+    "make_cpu_client(num_devices=N)",
+    303, "0.5.0",
+    "before, only XLA_FLAGS=--xla_force_host_platform_device_count=N decides",
+    lambda: _keyword(xc.make_cpu_client, "num_devices"),
+)  # fmt: skip
+MEMORIES_STATE = Gate(
+    "memories_state",
+    "JitState without enable_memories",
+    303, "0.5.0",
+    "before, it must be set, or the first transfer aborts the process",
+    lambda: not hasattr(getattr(ext.jax_jit, "JitState", None), "enable_memories"),
+)  # fmt: skip
+ENABLE_X64 = Gate(
+    "enable_x64",
+    "batched_device_put(..., enable_x64=True)",
+    373, "0.7.2",
+    "before, a process-wide state must be registered, or the process aborts, and the "
+    "thread's flag decides whether 64-bit values silently become 32-bit ones",
+    lambda: _keyword(xc.batched_device_put, "enable_x64"),
+)  # fmt: skip
+HANDLER_UNCHECKED = Gate(
+    "handler_unchecked",
+    "array_result_handler(aval, sharding, committed) without _skip_checks",
+    495, "0.11.2",
+    "before, without _skip_checks=True C++ calls a method that only jax defines",
+    lambda: not _keyword(ext.array_result_handler, "_skip_checks"),
+)  # fmt: skip
+TO_NUMPY_COPY_FLAG = Gate(
+    "to_numpy_copy_flag",
+    "_single_device_array_to_np_array_did_copy",
+    317, "0.5.1",
+    "before, _single_device_array_to_np_array, which returns the array alone",
+    lambda: not hasattr(ext.ArrayImpl, "_single_device_array_to_np_array"),
+)  # fmt: skip
+TO_NUMPY_WHOLE = Gate(
+    "to_numpy_whole",
+    "ArrayImpl._to_np_array_did_copy",
+    495, "0.11.2",
+    "one call for any dtype and any sharding; before, one call per shard, which from "
+    "0.10.0 on tries to import jax",
+    lambda: hasattr(ext.ArrayImpl, "_to_np_array_did_copy"),
+)  # fmt: skip
+COMPILE_AND_LOAD = Gate(
+    "compile_and_load",
+    "Client.compile_and_load(code, DeviceList, options); deserialize_executable too",
+    342, "0.6.1",
+    "before, Client.compile(code, options) loads, and deserializing takes no devices",
+    lambda: hasattr(ext.Client, "compile_and_load"),
+)  # fmt: skip
+COMPILE_MODULE = Gate(
+    "compile_module",
+    "compile_and_load(ir.Module, ...)",
+    380, "0.8.0",
+    "before, bytecode; from there on bytecode is refused together with host_callbacks",
+    lambda: any(
+        "computation: object" in text
+        for text in nb_signatures(getattr(ext.Client, "compile_and_load", None))
+    ),
+)  # fmt: skip
+MLIR_EXT = Gate(
+    "mlir_ext",
+    "jaxlib.mlir._mlir_libs._jax_mlir_ext",
+    364, "0.7.0",
+    "before, jaxlib.mlir._mlir_libs.register_jax_dialects has register_dialects",
+    lambda: _jaxlib_file("mlir", "_mlir_libs", "_jax_mlir_ext"),
+)  # fmt: skip
+TRACEBACK_SWITCH = Gate(
+    "traceback_switch",
+    "set_tracebacks_enabled(True)",
+    355, "0.6.2",
+    "before, Traceback.enabled = True",
+    lambda: hasattr(ext, "set_tracebacks_enabled"),
+)  # fmt: skip
+TREEDEF_TUPLE = Gate(
+    "treedef_tuple",
+    "pytree.treedef_tuple",
+    380, "0.8.0",
+    "before, pytree.tuple",
+    lambda: hasattr(ext.pytree, "treedef_tuple"),
+)  # fmt: skip
+TREEDEF_FROM_CHILDREN = Gate(
+    "treedef_from_children",
+    "PyTreeDef.from_node_data_and_children",
+    380, "0.8.0",
+    "before, under another name up to 0.6.1 and nowhere from 0.6.2 to 0.7.2",
+    lambda: hasattr(ext.pytree.PyTreeDef, "from_node_data_and_children"),
+)  # fmt: skip
+PROFILER_MODULE = Gate(
+    "profiler_module",
+    "jaxlib._profiler",
+    342, "0.6.1",
+    "before, a submodule of the extension module",
+    lambda: not hasattr(ext, "profiler") and _jaxlib_file("_profiler"),
+)  # fmt: skip
+LAPACK_REGISTRATIONS = Gate(
+    "lapack_registrations",
+    "jaxlib.lapack.registrations()",
+    320, "0.5.3",
+    "before, importing jaxlib.lapack registers its kernels",
+    lambda: _file_mentions("def registrations", "lapack.py"),
+)  # fmt: skip
+
+
+def _file_mentions(text: str, *path: str) -> bool:
+    """Whether a Python file of jaxlib holds this text (its import may be heavy)."""
+    import jaxlib
+
+    with open(os.path.join(jaxlib.__path__[0], *path), encoding="utf-8") as file:
+        return text in file.read()
+
+
+GATES: tuple[Gate, ...] = (
+    MEMORIES_STATE,
+    NUM_DEVICES,
+    TO_NUMPY_COPY_FLAG,
+    LAPACK_REGISTRATIONS,
+    COMPILE_AND_LOAD,
+    PROFILER_MODULE,
+    TRACEBACK_SWITCH,
+    MLIR_EXT,
+    ENABLE_X64,
+    COMPILE_MODULE,
+    TREEDEF_TUPLE,
+    TREEDEF_FROM_CHILDREN,
+    HANDLER_UNCHECKED,
+    TO_NUMPY_WHOLE,
+)
+
+
+def open_gates() -> tuple[str, ...]:
+    """Names of the gates that are open on the running jaxlib."""
+    return tuple(gate.name for gate in GATES if gate.open)

@@ -1,0 +1,124 @@
+"""MLIR, loaded at the first touch.
+
+`from mjaxlib_shim.mlir import hlo, ir` costs nothing: each name is an empty module
+object that fills itself with the contents of the real one when its first attribute
+is looked up (10 to 40 ms, once). From then on it is an ordinary module: no Python code
+runs between `hlo.AddOp` and the class.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import threading
+from types import ModuleType
+from typing import Any
+
+from . import gates
+
+__all__ = [
+    "bytecode",
+    "chlo",
+    "context",
+    "func",
+    "hlo",
+    "ir",
+    "new_context",
+    "passmanager",
+    "register_passes",
+    "sdy",
+]
+
+
+def _lazy(path: str) -> Any:
+    """An empty stand-in for the module `path`."""
+    proxy = ModuleType(path, f"Lazy stand-in for {path}.")
+    namespace = vars(proxy)
+
+    def load(name: str) -> Any:
+        # inspect, doctest and friends ask any module for these; nobody asks MLIR's.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        namespace.update(vars(importlib.import_module(path)))
+        # Without a __getattr__ in its namespace, CPython's adaptive interpreter
+        # turns proxy.name into one dictionary slot read.
+        namespace.pop("__getattr__", None)
+        return getattr(proxy, name)
+
+    namespace["__getattr__"] = load
+    return proxy
+
+
+ir: Any = _lazy("jaxlib.mlir.ir")
+func: Any = _lazy("jaxlib.mlir.dialects.func")
+hlo: Any = _lazy("jaxlib.mlir.dialects.stablehlo")
+chlo: Any = _lazy("jaxlib.mlir.dialects.chlo")
+sdy: Any = _lazy("jaxlib.mlir.dialects.sdy")
+passmanager: Any = _lazy("jaxlib.mlir.passmanager")
+
+_lock = threading.Lock()
+_threads = threading.local()
+_dialects: Any = None
+_passes_registered = False
+
+
+def context() -> Any:
+    """This thread's `ir.Context`, made at the first call and kept.
+
+    Everything built in a context lives as long as the context does, constants included:
+    code that lowers large constants takes a `new_context()` instead.
+    """
+    try:
+        return _threads.context
+    except AttributeError:
+        _threads.context = new_context()
+        return _threads.context
+
+
+def new_context() -> Any:
+    """A fresh `ir.Context` that knows func, stablehlo, chlo and sdy (1 to 2 ms)."""
+    registry = _dialect_registry()
+    base = ir.Context
+
+    class Context(base):  # type: ignore[misc, valid-type]
+        def __init__(self) -> None:
+            # ir.Context.__init__ would load every dialect there is.
+            super(base, self).__init__()
+
+    result = Context()
+    result.append_dialect_registry(registry)
+    # One module is built by one thread; the pool would start a thread per core.
+    result.enable_multithreading(False)
+    result.load_all_available_dialects()
+    for dialect in (sdy, chlo, hlo):
+        dialect.register_dialect(result)
+    return result
+
+
+def _dialect_registry() -> Any:
+    """The registry that has `func`; a plain ir.Context() has not."""
+    global _dialects
+    with _lock:
+        if _dialects is None:
+            name = "_jax_mlir_ext" if gates.MLIR_EXT.open else "register_jax_dialects"
+            extension = importlib.import_module(f"jaxlib.mlir._mlir_libs.{name}")
+            registry = ir.DialectRegistry()
+            extension.register_dialects(registry)
+            _dialects = registry
+        return _dialects
+
+
+def bytecode(module: Any) -> bytes:
+    """The MLIR bytecode of an `ir.Module`."""
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(file=buffer)
+    return buffer.getvalue()
+
+
+def register_passes() -> None:
+    """Makes StableHLO's and CHLO's passes known to `passmanager.PassManager`; idempotent."""
+    global _passes_registered
+    with _lock:
+        if not _passes_registered:
+            hlo.register_stablehlo_passes()
+            _passes_registered = True

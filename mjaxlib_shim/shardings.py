@@ -1,0 +1,144 @@
+"""Shardings as jaxlib knows them.
+
+`HloSharding` says how an array is cut, `GSPMDSharding` adds the devices.
+Every multi-device sharding of mjax derives from `GSPMDSharding`: jaxlib's
+`NamedSharding` imports jax, and deriving from the bare `Sharding` leaves members of the
+C++ object uninitialised.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from .native import ext, xc
+
+__all__ = [
+    "GSPMDSharding",
+    "HloSharding",
+    "OpSharding",
+    "Sharding",
+    "SingleDeviceSharding",
+    "gspmd_sharding",
+    "hlo_sharding_of",
+    "manual",
+    "replicated",
+    "shard_slices",
+    "single_device_sharding",
+    "tiled",
+]
+
+HloSharding: Any = xc.HloSharding
+OpSharding: Any = xc.OpSharding
+Sharding: Any = ext.Sharding
+GSPMDSharding: Any = ext.GSPMDSharding
+
+_REPLICATED: Any = HloSharding.replicate()
+
+
+def replicated() -> Any:
+    """The HloSharding that puts the whole array on every device."""
+    return _REPLICATED
+
+
+def manual() -> Any:
+    """The HloSharding of a value inside a manual computation."""
+    return HloSharding.manual()
+
+
+def tiled(
+    dims: Sequence[int],
+    *,
+    devices: Sequence[int] | None = None,
+    replicate_last: bool = False,
+) -> Any:
+    """The HloSharding that cuts dimension i into `dims[i]` pieces.
+
+    Args:
+      dims: pieces per dimension; with `replicate_last` one more number, over which the
+        pieces are repeated. Their product is the number of devices.
+      devices: which device (an index into the sharding's devices) holds each
+        piece, in row-major order of the pieces; default 0, 1, 2, ...
+    """
+    count = math.prod(dims)
+    order = list(range(count)) if devices is None else [int(d) for d in devices]
+    if sorted(order) != list(range(count)):
+        raise ValueError(f"devices must be a permutation of range({count}), not {order}")
+    proto = OpSharding()
+    proto.type = OpSharding.Type.OTHER
+    proto.tile_assignment_dimensions = list(dims)
+    proto.tile_assignment_devices = order
+    if replicate_last:
+        proto.last_tile_dims = [OpSharding.Type.REPLICATED]
+    return HloSharding.from_proto(proto)
+
+
+SingleDeviceSharding: Any = ext.SingleDeviceSharding
+# jaxlib 0.5.3 to 0.11.1 call this method on it in every transfer, and leave it to jax to
+# define it. jax's own definition, when jax is imported, says the same and stays or wins.
+# (A Python subclass would do for transfers, but not for the buffer protocol up to 0.9.)
+if not hasattr(SingleDeviceSharding, "_to_xla_hlo_sharding"):
+    SingleDeviceSharding._to_xla_hlo_sharding = lambda self, ndim: _REPLICATED
+    SingleDeviceSharding.memory_kind = property(lambda self: self._memory_kind)
+
+
+_single: dict[Any, Any] = {}
+
+
+def single_device_sharding(device: Any) -> Any:
+    """The sharding of arrays on `device`; the same object each time."""
+    try:
+        return _single[device]
+    except KeyError:
+        return _single.setdefault(device, SingleDeviceSharding(device))
+
+
+def gspmd_sharding(
+    devices: Sequence[Any], hlo_sharding: Any, memory_kind: str | None = None
+) -> Any:
+    """A plain multi-device sharding."""
+    return GSPMDSharding(tuple(devices), hlo_sharding, memory_kind)
+
+
+def hlo_sharding_of(sharding: Any, ndim: int) -> Any:
+    """The HloSharding that a sharding means for arrays of this rank."""
+    convert = getattr(sharding, "_to_xla_hlo_sharding", None)
+    return sharding._hlo_sharding if convert is None else convert(ndim)
+
+
+def shard_slices(
+    hlo_sharding: Any, shape: Sequence[int], num_devices: int
+) -> list[tuple[slice, ...]]:
+    """Which part of an array of `shape` each device holds, in the sharding's device order.
+
+    The last part of a dimension is shorter (or empty) where the pieces do not divide it.
+
+    Raises:
+      ValueError: a sharding that has no such parts (manual, maximal, for another rank).
+    """
+    whole = tuple(slice(0, dim) for dim in shape)
+    if hlo_sharding.is_replicated():
+        return [whole] * num_devices
+    dims = hlo_sharding.tile_assignment_dimensions()
+    order = hlo_sharding.tile_assignment_devices()
+    kinds = hlo_sharding.subgroup_types()
+    repeated = len(kinds) or int(hlo_sharding.replicate_on_last_tile_dim())
+    pieces = dims[: len(dims) - repeated]
+    replicated_only = all(kind == OpSharding.Type.REPLICATED for kind in kinds)
+    if len(pieces) != len(shape) or len(order) != num_devices or not replicated_only:
+        raise ValueError(
+            f"{hlo_sharding} does not cut an array of shape {tuple(shape)} into parts for "
+            f"{num_devices} devices"
+        )
+    cuts = [(dim, count, -(-dim // count)) for dim, count in zip(shape, pieces, strict=True)]
+    copies = len(order) // math.prod(pieces)
+    result: list[tuple[slice, ...]] = [whole] * num_devices
+    for position, device in enumerate(order):
+        rest = position // copies
+        index = []
+        for dim, count, size in reversed(cuts):
+            rest, place = divmod(rest, count)
+            index.append(slice(min(place * size, dim), min((place + 1) * size, dim)))
+        result[device] = tuple(reversed(index))
+    return result

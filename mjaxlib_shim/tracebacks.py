@@ -1,0 +1,59 @@
+"""Tracebacks as C++ objects: 0.1 to 0.5 us each, and they pin no frame.
+
+A traceback holds code objects and instruction offsets only, so the locals of the
+user's frames stay collectable. Importing this module turns tracebacks on for the
+whole process, as jax does (each Buffer then records where it was made).
+"""
+
+from __future__ import annotations
+
+from types import CodeType
+from typing import Any, NamedTuple
+
+from . import gates
+from .native import ext, xc
+
+__all__ = ["Frame", "Traceback", "current_traceback", "frames", "raw_frames"]
+
+if gates.TRACEBACK_SWITCH.open:
+    ext.set_tracebacks_enabled(True)
+else:
+    xc.Traceback.enabled = True
+
+Traceback: Any = xc.Traceback
+
+#: `current_traceback()`: the Python stack, innermost frame (the caller) first. The bare
+#: C++ function, because this runs once per equation.
+current_traceback: Any = xc.Traceback.get_traceback
+
+_location = xc.Traceback.code_addr2location
+
+
+class Frame(NamedTuple):
+    """A line of a traceback; `column` counts from 0 and is None where Python has none."""
+
+    file: str
+    function: str
+    line: int
+    column: int | None
+
+
+def frames(traceback: Any) -> list[Frame]:
+    """The frames of a traceback, innermost first; `[]` for None."""
+    if traceback is None:
+        return []
+    result = []
+    for code, offset in zip(*traceback.raw_frames(), strict=True):
+        line, column, _, _ = _location(code, offset)
+        name = code.co_qualname
+        result.append(Frame(code.co_filename, name, line, column if column >= 0 else None))
+    return result
+
+
+def raw_frames(traceback: Any) -> tuple[list[CodeType], list[int]]:
+    """(code objects, instruction offsets), innermost first.
+
+    For filters that look at file names only: nothing is decoded. `frames` decodes.
+    """
+    codes, offsets = traceback.raw_frames()
+    return codes, offsets

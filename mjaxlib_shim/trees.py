@@ -1,0 +1,132 @@
+"""Pytrees: jaxlib's C++ registry, one of our own.
+
+`registry` is private to mjax: jaxlib's default registry is shared with jax, and
+what a program registers with one library must not appear in the other. None is an
+empty node, as in jax.
+
+Do not pickle a `PyTreeDef`: jaxlib 0.4.36 to 0.7.2 abort the whole process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from . import gates
+from .native import ext
+
+__all__ = [
+    "DictKey",
+    "FlattenedIndexKey",
+    "GetAttrKey",
+    "PyTreeDef",
+    "PyTreeRegistry",
+    "SequenceKey",
+    "make_from_node_data_and_children",
+    "make_registry",
+    "register_node",
+    "registry",
+    "treedef_tuple",
+]
+
+T = TypeVar("T")
+
+PyTreeRegistry: Any = ext.pytree.PyTreeRegistry
+PyTreeDef: Any = ext.pytree.PyTreeDef
+SequenceKey: Any = ext.pytree.SequenceKey
+DictKey: Any = ext.pytree.DictKey
+GetAttrKey: Any = ext.pytree.GetAttrKey
+FlattenedIndexKey: Any = ext.pytree.FlattenedIndexKey
+
+_tuple = ext.pytree.treedef_tuple if gates.TREEDEF_TUPLE.open else ext.pytree.tuple
+
+
+def make_registry(*, none_is_node: bool = True) -> Any:
+    """A new registry that knows tuple, namedtuple, list and dict.
+
+    `none_is_node=False` makes None a leaf.
+    """
+    return PyTreeRegistry(
+        enable_none=none_is_node,
+        enable_tuple=True,
+        enable_namedtuple=True,
+        enable_list=True,
+        enable_dict=True,
+    )
+
+
+#: mjax's registry.
+registry: Any = make_registry()
+
+#: (registry, node type) -> unflatten.
+_unflatteners: dict[tuple[Any, type], Callable[[Any, tuple[Any, ...]], Any]] = {}
+
+
+def treedef_tuple(treedefs: Iterable[Any], registry: Any = registry) -> Any:
+    """The treedef of a tuple whose elements have the given treedefs."""
+    return _tuple(registry, list(treedefs))
+
+
+def register_node(
+    node_type: type[T],
+    flatten: Callable[[T], tuple[Iterable[Any], Any]],
+    unflatten: Callable[[Any, tuple[Any, ...]], T],
+    flatten_with_keys: Callable[[T], tuple[Iterable[tuple[Any, Any]], Any]] | None = None,
+    registry: Any = registry,
+) -> None:
+    """Makes instances of `node_type` (exactly, no subclasses) inner nodes.
+
+    Args:
+      flatten: node -> (children, auxiliary data); the data are compared with == and hashed.
+      unflatten: (auxiliary data, children) -> node.
+      flatten_with_keys: node -> ((key, child) pairs, auxiliary data).
+
+    Raises:
+      ValueError: the type is registered already.
+    """
+    registry.register_node(node_type, flatten, unflatten, flatten_with_keys)
+    _unflatteners[registry, node_type] = unflatten
+
+
+if gates.TREEDEF_FROM_CHILDREN.open:
+
+    def make_from_node_data_and_children(
+        node_data: Any, children: Iterable[Any], registry: Any = registry
+    ) -> Any:
+        """Inverse of `(treedef.node_data(), treedef.children())`.
+
+        `node_data` is None for a leaf, else the pair (node type, auxiliary data).
+        """
+        return PyTreeDef.from_node_data_and_children(registry, node_data, children)
+
+else:
+
+    def make_from_node_data_and_children(
+        node_data: Any, children: Iterable[Any], registry: Any = registry
+    ) -> Any:
+        """See the newer form above; this one makes the node and flattens it.
+
+        Raises:
+          TypeError: a node type that was not registered by this module's `register_node`.
+        """
+        leaf = object()
+        nodes = [child.unflatten([leaf] * child.num_leaves) for child in children]
+        return registry.flatten(leaf if node_data is None else _node(node_data, nodes, registry))[1]
+
+    def _node(node_data: tuple[type, Any], nodes: list[Any], registry: Any) -> Any:
+        kind, data = node_data
+        if kind is type(None):
+            return None
+        if kind is dict:
+            return dict(zip(data, nodes, strict=True))
+        if kind in (tuple, list):
+            return kind(nodes)
+        unflatten = _unflatteners.get((registry, kind))
+        if unflatten is not None:
+            return unflatten(data, tuple(nodes))
+        if issubclass(kind, tuple):
+            return kind(*nodes)
+        raise TypeError(
+            f"{kind.__name__} was not registered by mjaxlib_shim.trees.register_node, without "
+            "which this jaxlib cannot make its treedef from the parts"
+        )

@@ -1,0 +1,235 @@
+"""The sessions of mjax: `nox -l` lists them.
+
+Before each commit `nox -s quick`, before a push `nox -s tests`. Nothing is listed twice: jaxlib
+releases come from `mjaxlib_shim/versions.py`, Python versions and requirements from
+`pyproject.toml`. Environments are reused, and installed into only when what they should hold has
+changed; `nox --reuse-venv=no` makes them anew. What follows `--` goes to pytest.
+"""
+
+import json
+import os
+import re
+import runpy
+import shutil
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import nox
+from packaging.requirements import Requirement
+
+nox.needs_version = ">=2025.10.14"
+nox.options.default_venv_backend = "virtualenv"
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["quick"]
+nox.options.error_on_missing_interpreters = False
+nox.options.download_python = "never"
+
+ROOT = Path(__file__).parent
+PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
+REQUIREMENTS = [Requirement(line) for line in PYPROJECT["project"]["dependencies"]]
+PYTHONS = nox.project.python_versions(PYPROJECT)
+HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+# ------------------------------------------------------------------ which jaxlib on which Python
+
+
+def _home(python):
+    """The folder of a Python version: the one running nox, pyenv's, or one on PATH; else None."""
+    if python == HERE:
+        return Path(sys.executable).parent
+    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+    if homes := sorted(pyenv.glob(f"{python}.*/bin")):
+        return homes[-1]
+    on_path = shutil.which(f"python{python}")
+    return Path(on_path).parent if on_path else None
+
+
+def _pair(python):
+    return tuple(int(part) for part in python.split("."))
+
+
+def _python_for(release):
+    """This Python if the release has wheels for it, else the oldest of ours that is installed."""
+    pythons = [
+        python
+        for python in PYTHONS
+        if release.min_python <= _pair(python) <= (release.max_python or (4,))
+    ]
+    installed = [python for python in pythons if python in HOMES]
+    return HERE if HERE in pythons else (installed or pythons)[0]
+
+
+# The shim's support table is plain data in a file that imports nothing but the standard library.
+TABLE = SimpleNamespace(**runpy.run_path(str(ROOT / "mjaxlib_shim" / "versions.py")))
+HOMES = {python: home for python in PYTHONS if (home := _home(python))}
+NEWEST_HERE = TABLE.installable(_pair(HERE)).version if HERE in PYTHONS else None
+MATRIX = {
+    release.version: _python_for(release)
+    for release in TABLE.SUPPORT
+    if release.matrix or release.version in (TABLE.FLOOR, NEWEST_HERE)
+}
+# Where nox looks for interpreters; pyenv's shims answer only for the versions it has switched on.
+os.environ["PATH"] = os.pathsep.join(
+    [str(home) for python, home in HOMES.items() if python != HERE] + [os.environ["PATH"]]
+)
+
+# --------------------------------------------------------------------------------------- helpers
+
+
+def _install(session, *groups, jaxlib=None, requirements=()):
+    """Install dependency groups and, with a jaxlib, the project; unless that is what is there."""
+    wanted = [*requirements, *nox.project.dependency_groups(PYPROJECT, *groups)]
+    if jaxlib:
+        wanted = ["--editable", ".", f"jaxlib=={jaxlib}", *wanted]
+    stamp = Path(session.virtualenv.location) / "installed.json"
+    recipe = json.dumps([wanted, PYPROJECT["build-system"], PYPROJECT["project"]], indent=1)
+    if stamp.exists() and stamp.read_text() == recipe:
+        return
+    session.install(*wanted)
+    stamp.write_text(recipe)
+
+
+def _newest_here(session):
+    if NEWEST_HERE is None:
+        session.error(f"Python {HERE} runs nox; mjax needs one of {', '.join(PYTHONS)}")
+    return NEWEST_HERE
+
+
+def _pytest(session, *args):
+    session.run("python", "-m", "pytest", *args, *session.posargs)
+
+
+def _lint(session):
+    session.run("ruff", "check")
+    session.run("lint-imports", "--no-cache")
+    _check_hidden_imports(session)
+    _check_floor(session)
+
+
+def _check_hidden_imports(session):
+    """What the import graph cannot see: imports by string, and examples that reach inside."""
+    by_string = r"""(?:import_module|__import__|find_spec)\(\s*["'](%s)\b"""
+    rules = [
+        ("mjax", by_string % "jax|jaxlib"),
+        ("mjax_ext", by_string % "jax|jaxlib"),
+        ("mjaxlib_shim", by_string % "jax"),
+        ("examples", r"(?:from|import)\s+(mjax\._\w+)"),
+    ]
+    found = [
+        f"{path.relative_to(ROOT)}: imports {match[1]}"
+        for folder, pattern in rules
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for match in re.finditer(pattern, path.read_text())
+    ]
+    if found:
+        session.error("\n".join(["hidden imports:", *found]))
+
+
+def _check_floor(session):
+    """The plain dependency of pyproject.toml is the floor of the support table."""
+    (jaxlib,) = (req for req in REQUIREMENTS if req.name == "jaxlib")
+    if str(jaxlib.specifier) != f">={TABLE.FLOOR}":
+        session.error(f"pyproject.toml asks for {jaxlib}; mjaxlib_shim's floor is {TABLE.FLOOR}")
+
+
+def _check_links(session):
+    """Local links of the documentation lead somewhere."""
+    code = re.compile(r"^```.*?^```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+    link = re.compile(r"\]\((?!\w+:)([^)#\s]+)(?:#[^)\s]*)?\)")
+    dead = [
+        f"{path.relative_to(ROOT)}: {match[1]}"
+        for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+        for match in link.finditer(code.sub("", path.read_text()))
+        if not (path.parent / match[1]).exists()
+    ]
+    if dead:
+        session.error("\n".join(["dead links:", *dead]))
+
+
+# -------------------------------------------------------------------------------------- sessions
+
+
+@nox.session
+def quick(session):
+    """Before each commit, under 90 s: lint, and every test that is not slow."""
+    _install(session, "test", "lint", jaxlib=_newest_here(session))
+    _lint(session)
+    _pytest(session, "-q", "-m", "not slow")
+
+
+@nox.session
+def demo(session):
+    """The main job: train on real digits, then a custom primitive from no rule to all of them."""
+    _install(session, "demo", jaxlib=_newest_here(session))
+    session.run("python", "examples/digits.py", *session.posargs)
+    session.run("python", "examples/multiply_add.py")
+
+
+@nox.session(venv_backend="none")
+def tests(session):
+    """What CI runs: lint, types, docs, all tests on the newest jaxlib, the core on the floor."""
+    session.notify("lint")
+    session.notify("types")
+    session.notify("docs", [])
+    session.notify(f"tests_jaxlib({_newest_here(session)})")
+    session.notify(f"tests_jaxlib({TABLE.FLOOR})", ["-m", "not slow", *session.posargs])
+
+
+@nox.session(venv_backend="none")
+def matrix(session):
+    """All tests on every jaxlib of the matrix, each on a Python that has wheels for it."""
+    for version, python in MATRIX.items():
+        if python in HOMES:
+            session.notify(f"tests_jaxlib({version})")
+        else:
+            session.warn(f"jaxlib {version} left out: no Python {python} on this machine")
+
+
+@nox.session
+@nox.parametrize(
+    "python,version",
+    [nox.param(python, version, id=version) for version, python in MATRIX.items()],
+)
+def tests_jaxlib(session, version):
+    """All tests on one jaxlib."""
+    _install(session, "test", jaxlib=version)
+    _pytest(session)
+
+
+@nox.session
+def lint(session):
+    """ruff, import-linter, imports by string, the floor."""
+    _install(session, "lint")
+    _lint(session)
+
+
+@nox.session
+def types(session):
+    """mypy: strict on the public packages, ordinary on the engine; no jaxlib needed."""
+    runtime = [str(req) for req in REQUIREMENTS if req.name != "jaxlib"]
+    _install(session, "types", requirements=runtime)
+    session.run("mypy")
+
+
+@nox.session
+def differential(session):
+    """The same programs on mjax and on jax, in one process."""
+    _install(session, "differential", jaxlib=_newest_here(session))
+    _pytest(session, "tests/differential")
+
+
+@nox.session
+def bench(session):
+    """The table of numbers, side by side with jax."""
+    _install(session, "bench", jaxlib=_newest_here(session))
+    session.run("python", "-m", "benchmarks", *session.posargs)
+
+
+@nox.session
+def docs(session):
+    """Run what the documentation and the docstrings show; follow the local links."""
+    _check_links(session)
+    _install(session, "docs", jaxlib=_newest_here(session))
+    pages = sorted(path.name for path in ROOT.glob("*.md"))
+    _pytest(session, "-p", "docs.doctests", *pages, "docs", "mjax", "mjax_ext", "mjaxlib_shim")

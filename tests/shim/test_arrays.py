@@ -1,0 +1,352 @@
+"""Transfers both ways, every dtype, ownership of memory, and no hidden import of jax."""
+
+from __future__ import annotations
+
+import gc
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from mjaxlib_shim import arrays, executables, gates
+from mjaxlib_shim.arrays import PlainAval, is_deleted, single_device_sharding, to_numpy
+
+NATIVE = [
+    np.dtype(code)
+    for code in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16")
+]
+EXTENDED = [
+    np.dtype(scalar)
+    for scalar in (
+        ml_dtypes.bfloat16,
+        ml_dtypes.float8_e4m3fn,
+        ml_dtypes.float8_e5m2,
+        ml_dtypes.float8_e4m3fnuz,
+        ml_dtypes.float8_e5m2fnuz,
+        ml_dtypes.float8_e4m3b11fnuz,
+        ml_dtypes.int4,
+        ml_dtypes.uint4,
+    )
+]
+DTYPES = NATIVE + EXTENDED
+every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
+
+
+def aligned(count, dtype=np.float32):
+    """An array that the CPU client can use in place (64-byte aligned)."""
+    dtype = np.dtype(dtype)
+    memory = np.zeros(count * dtype.itemsize + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + count * dtype.itemsize].view(dtype)
+
+
+def _values(dtype, shape):
+    return (np.arange(np.prod(shape, dtype=int)) % 5).reshape(shape).astype(dtype)
+
+
+# ---------------------------------------------------------------- round trips
+
+
+@every_dtype
+@pytest.mark.parametrize("shape", [(), (0,), (7,), (2, 3), (2, 0, 3)], ids=str)
+@pytest.mark.parametrize("copy", ["always", "during_call", "alias"])
+def test_round_trip(put, dtype, shape, copy):
+    value = _values(dtype, shape)
+    result = to_numpy(put(value, copy=copy))
+    assert result.dtype == dtype and result.shape == shape
+    np.testing.assert_array_equal(result, value)
+
+
+@every_dtype
+def test_result_is_read_only(put, dtype):
+    assert not to_numpy(put(_values(dtype, (3,)))).flags.writeable
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        np.arange(12.0).reshape(3, 4)[:, ::2],
+        np.arange(5)[::-1],
+        np.broadcast_to(np.float32(3), (2, 2)),
+    ],
+    ids=["fortran", "strided", "negative", "broadcast"],
+)
+@pytest.mark.parametrize("copy", ["always", "during_call", "alias"])
+def test_strides(put, value, copy):
+    np.testing.assert_array_equal(to_numpy(put(value, copy=copy)), value)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "float64", "complex128"])
+def test_64_bits_stay(put, dtype):
+    big = np.array([2**53 - 1, 3], dtype)
+    result = to_numpy(put(big))
+    assert result.dtype == dtype
+    np.testing.assert_array_equal(result, big)
+
+
+@pytest.mark.skipif(gates.ENABLE_X64.open, reason="x64 is passed per call")
+def test_64_bits_stay_whatever_the_thread_says(put):
+    from mjaxlib_shim.native import ext
+
+    state = ext.jax_jit.thread_local_state()
+    before = state.enable_x64
+    state.enable_x64 = False
+    try:
+        assert to_numpy(put(np.arange(3.0))).dtype == np.float64
+        assert state.enable_x64 is False
+    finally:
+        state.enable_x64 = before
+
+
+def test_aval_and_sharding_are_kept(device):
+    aval = PlainAval((2,), np.dtype(np.int32))
+    sharding = single_device_sharding(device)
+    assert single_device_sharding(device) is sharding
+    buffer = arrays.put(np.array([1, 2], np.int32), aval, sharding, device, copy="alias")
+    assert buffer.aval is aval and buffer._sharding is sharding
+    assert isinstance(buffer, arrays.Buffer)
+    assert sharding.memory_kind == sharding._memory_kind
+
+
+# ---------------------------------------------------------------- whose memory
+
+
+@pytest.mark.parametrize(("copy", "shared"), [("always", 0), ("during_call", 0), ("alias", 1)])
+def test_copy_modes(put, copy, shared):
+    source = aligned(64)
+    buffer = put(source, copy=copy)
+    arrays.block_until_ready([buffer])
+    assert (arrays.unsafe_pointer(buffer) == source.ctypes.data) == bool(shared)
+    source[0] = 7
+    assert to_numpy(buffer)[0] == (7 if shared else 0)
+
+
+def test_alias_keeps_the_source_alive(put):
+    buffer = put(aligned(1024), copy="alias")
+    gc.collect()
+    noise = [aligned(1024) + 1 for _ in range(50)]
+    assert to_numpy(buffer).sum() == 0
+    del noise
+
+
+def test_unknown_copy_mode(put):
+    with pytest.raises(KeyError):
+        put(np.zeros(2), copy="never")
+
+
+def test_to_numpy_shares_memory(put):
+    buffer = put(np.arange(64, dtype=np.float32))
+    assert to_numpy(buffer).ctypes.data == arrays.unsafe_pointer(buffer)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_numpy_view_outlives_the_buffer(put, dtype):
+    buffer = put(np.ones(1 << 14, dtype))
+    view = to_numpy(buffer)
+    buffer.delete()
+    del buffer
+    gc.collect()
+    noise = [put(np.zeros(1 << 14, dtype)) for _ in range(20)]
+    assert (view == 1).all()
+    del noise
+
+
+def test_numpy_view_survives_donation(client, device, parse, put, call):
+    module = parse(
+        "func.func public @main(%a: tensor<256xf32> {tf.aliasing_output = 0 : i32})"
+        " -> tensor<256xf32> {"
+        "  %0 = stablehlo.add %a, %a : tensor<256xf32>"
+        "  return %0 : tensor<256xf32> }"
+    )
+    program = executables.compile_module(client, module, [device])
+    buffer = put(np.ones(256, np.float32))
+    view = to_numpy(buffer)
+    (result,) = call(program, [buffer], [buffer.aval])
+    assert (to_numpy(result) == 2).all()
+    assert (view == 1).all()
+
+
+# ---------------------------------------------------------------- state
+
+
+def test_deleted(put):
+    buffer = put(np.zeros(3))
+    assert not is_deleted(buffer)
+    buffer.delete()
+    assert is_deleted(buffer)
+    with pytest.raises(RuntimeError, match="deleted"):
+        to_numpy(buffer)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_reading_a_deleted_buffer_is_a_runtime_error(put, dtype):
+    buffer = put(np.zeros(3, dtype))
+    buffer.delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        to_numpy(buffer)
+    assert issubclass(arrays.XlaRuntimeError, RuntimeError)
+
+
+def test_block_and_async_copy(put):
+    buffers = [put(np.zeros(3)), put(np.ones(2))]
+    for buffer in buffers:
+        arrays.copy_to_host_async(buffer)
+    arrays.block_until_ready(buffers)
+    assert all(buffer.is_ready() for buffer in buffers)
+
+
+def test_shards_of_one_device(put):
+    (piece,) = arrays.shards(put(np.arange(3.0)))
+    np.testing.assert_array_equal(to_numpy(piece), np.arange(3.0))
+
+
+# ---------------------------------------------------------------- DLPack
+
+
+class _Exporter:
+    def __init__(self, buffer):
+        self.buffer = buffer
+
+    def __dlpack__(self, **_):
+        return arrays.to_dlpack(self.buffer)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+@pytest.mark.parametrize("dtype", NATIVE[1:], ids=str)
+def test_dlpack_to_numpy(put, dtype):
+    buffer = put(_values(dtype, (2, 3)))
+    result = np.from_dlpack(_Exporter(buffer))
+    np.testing.assert_array_equal(result, to_numpy(buffer))
+    assert result.ctypes.data == arrays.unsafe_pointer(buffer)
+
+
+@every_dtype
+def test_dlpack_round_trip(put, device, dtype):
+    """What leaves comes back as it was, in the same memory, or is refused."""
+    buffer = put(_values(dtype, (2, 3)))
+    try:
+        capsule = arrays.to_dlpack(buffer)
+        result = arrays.from_dlpack(capsule, device)
+    except (arrays.XlaRuntimeError, ValueError):
+        assert dtype in EXTENDED
+        return
+    assert result.aval.shape == (2, 3) and result.aval.dtype == dtype
+    assert result._sharding is single_device_sharding(device)
+    np.testing.assert_array_equal(to_numpy(result), to_numpy(buffer))
+    assert arrays.unsafe_pointer(result) == arrays.unsafe_pointer(buffer)
+
+
+def test_dlpack_from_numpy(device):
+    source = aligned(16)
+    source[:] = np.arange(16)
+    aval = PlainAval((16,), source.dtype)
+    result = arrays.from_dlpack(source.__dlpack__(), device, aval)
+    assert result.aval is aval
+    np.testing.assert_array_equal(to_numpy(result), source)
+
+
+def test_dlpack_capsule_is_one_shot(put, device):
+    capsule = arrays.to_dlpack(put(np.zeros(3)))
+    arrays.from_dlpack(capsule, device)
+    with pytest.raises((arrays.XlaRuntimeError, ValueError)):
+        arrays.from_dlpack(capsule, device)
+
+
+# ---------------------------------------------------------------- several devices
+
+
+def test_two_devices(run_python):
+    def body():
+        import ml_dtypes
+        import numpy as np
+
+        from mjaxlib_shim import arrays, client, shardings
+
+        devices = client.cpu_client().local_devices()
+        one, two = (arrays.single_device_sharding(device) for device in devices)
+        assert one is not two
+        for dtype in (np.float32, np.float64, np.bool_, ml_dtypes.bfloat16):
+            whole = (np.arange(12) % 3).reshape(4, 3).astype(dtype)
+            aval = arrays.PlainAval((4, 3), np.dtype(dtype))
+            half = arrays.PlainAval((2, 3), np.dtype(dtype))
+
+            cut = shardings.gspmd_sharding(devices, shardings.tiled([2, 1]))
+            buffer = arrays.put_shards([whole[:2], whole[2:]], aval, cut, devices)
+            assert (arrays.to_numpy(buffer) == whole).all()
+            assert arrays.to_numpy(buffer).dtype == dtype
+            assert not arrays.to_numpy(buffer).flags.writeable
+            pieces = arrays.shards(buffer)
+            assert [arrays.to_numpy(p).tolist() for p in pieces] == [
+                whole[:2].tolist(),
+                whole[2:].tolist(),
+            ]
+
+            swapped = shardings.gspmd_sharding(devices, shardings.tiled([2, 1], devices=[1, 0]))
+            buffer = arrays.put_shards([whole[2:], whole[:2]], aval, swapped, devices)
+            assert (arrays.to_numpy(buffer) == whole).all()
+
+            same = shardings.gspmd_sharding(devices, shardings.replicated())
+            buffer = arrays.put_shards([whole, whole], aval, same, devices, copy="always")
+            assert (arrays.to_numpy(buffer) == whole).all()
+
+            x = arrays.put(whole[:2], half, one, devices[0])
+            y = arrays.copy_to_device(x, devices[1], two)
+            assert y.aval is half and y._sharding is two
+            assert (arrays.to_numpy(y) == whole[:2]).all()
+            z = arrays.put(whole[2:], half, two, devices[1])
+            both = arrays.assemble(aval, cut, [x, z])
+            assert both._committed and (arrays.to_numpy(both) == whole).all()
+            arrays.block_until_ready([both, y])
+
+    run_python(body, devices=2)
+
+
+# ---------------------------------------------------------------- hidden imports
+
+
+@pytest.fixture
+def trap(tmp_path):
+    """A package named jax that tells on whoever imports it."""
+    package = tmp_path / "jax"
+    (package / "_src").mkdir(parents=True)
+    for file in ("__init__.py", "_src/__init__.py", "_src/sharding_impls.py", "core.py"):
+        (package / file).write_text("LOADED = True\n")
+    return tmp_path
+
+
+def test_no_hidden_import_of_jax(run_python, trap):
+    def body():
+        import sys
+
+        import ml_dtypes
+        import numpy as np
+
+        from mjaxlib_shim import arrays, client, shardings
+
+        devices = client.cpu_client().local_devices()
+        single = arrays.single_device_sharding(devices[0])
+        cut = shardings.gspmd_sharding(devices, shardings.tiled([2]))
+        for dtype in (np.float32, ml_dtypes.bfloat16):
+            value = np.arange(4).astype(dtype)
+            aval = arrays.PlainAval((4,), value.dtype)
+            x = arrays.put(value, aval, single, devices[0])
+            arrays.to_numpy(x)
+            arrays.unsafe_pointer(x)
+            arrays.shards(x)
+            arrays.from_dlpack(arrays.to_dlpack(x), devices[0])
+            arrays.copy_to_device(x, devices[1], arrays.single_device_sharding(devices[1]))
+            y = arrays.put_shards([value[:2], value[2:]], aval, cut, devices)
+            arrays.to_numpy(y)
+            for piece in arrays.shards(y):
+                arrays.to_numpy(piece)
+                arrays.unsafe_pointer(piece)
+        assert not [name for name in sys.modules if name.partition(".")[0] == "jax"]
+
+        import jax  # the user's own import is none of our business
+
+        assert jax.LOADED
+
+    run_python(body, devices=2, path=[trap])

@@ -1,0 +1,66 @@
+"""The gate table: true on the running jaxlib, alive on the window, complete."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import re
+
+import pytest
+
+import mjaxlib_shim
+from mjaxlib_shim import GATES, SUPPORT, Gate, gates, open_gates
+
+PACKAGE = pathlib.Path(mjaxlib_shim.__path__[0])
+every_gate = pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
+
+
+@every_gate
+def test_declaration_agrees_with_the_library(gate):
+    assert gate.probe() is gate.open
+
+
+@every_gate
+def test_gate_is_alive(gate):
+    """When the floor rises: delete the old branch of the gates named here, then the gate."""
+    floor, newest = SUPPORT[0], SUPPORT[-1]
+    assert not gate.open_on(floor.extension_version), "open on the whole window: dead"
+    assert gate.open_on(newest.extension_version), "closed on the whole window"
+
+
+@every_gate
+def test_release_and_extension_version_agree(gate):
+    first = next(row for row in SUPPORT if gate.open_on(row.extension_version))
+    assert first.version == gate.since_release
+    assert first.extension_version == gate.since_extension_version
+
+
+def test_table_holds_every_gate_once_in_order():
+    defined = [value for value in vars(gates).values() if isinstance(value, Gate)]
+    assert len({gate.name for gate in GATES}) == len(GATES)
+    assert {gate.name for gate in defined} == {gate.name for gate in GATES}
+    openings = [gate.since_extension_version for gate in GATES]
+    assert openings == sorted(openings)
+    for name, gate in vars(gates).items():
+        if isinstance(gate, Gate):
+            assert name == gate.name.upper()
+
+
+@every_gate
+def test_gate_is_used(gate):
+    sources = "".join(file.read_text() for file in PACKAGE.glob("*.py"))
+    assert re.search(rf"gates\.{gate.name.upper()}\.open\b", sources)
+
+
+def test_only_the_table_compares_versions():
+    """A branch on jaxlib's version anywhere else is a gate nobody declared."""
+    for file in PACKAGE.glob("*.py"):
+        if file.name in ("gates.py", "versions.py"):
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Compare) and file.name != "__main__.py":
+                assert "version" not in ast.unparse(node), file.name
+
+
+def test_open_gates():
+    assert set(open_gates()) == {gate.name for gate in GATES if gate.probe()}
