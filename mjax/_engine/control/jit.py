@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.types import same_type_but_weak
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import StageInterpreter
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
@@ -21,12 +22,23 @@ from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.partial_eval import PartialEvalInterpreter, partial_eval_jaxpr
 from mjax._engine.transforms.transpose import transpose_jaxpr
 
-jit_p = Primitive("jit", multiple_results=True, types_cacheable=False)
+jit_p = Primitive("jit", multiple_results=True, types_cacheable=False, own_varying=True)
 
 
 @jit_p.def_effectful_abstract_eval
 def _jit_type(*avals: Any, jaxpr: Jaxpr, **params: Any) -> Any:
     return jaxpr.out_avals, jaxpr.effects
+
+
+def _jit_typecheck(*avals: Any, jaxpr: Jaxpr, **params: Any) -> None:
+    if len(avals) != len(jaxpr.invars) or not all(
+            map(same_type_but_weak, avals, jaxpr.in_avals)):
+        msg = (f"jit of a program that takes {', '.join(map(str, jaxpr.in_avals))} applied to "
+               f"{', '.join(map(str, avals))}")
+        raise TypeError(msg)
+
+
+jit_p.typecheck = _jit_typecheck
 
 
 @jit_p.def_lowering
@@ -55,12 +67,14 @@ def _jit_linearize(nonzeros: Any, *primals: Any, jaxpr: Jaxpr, name: str, **para
     parts = linearize_jaxpr(jaxpr, nonzeros)
     outs = call(parts.primal, name, primals)
     n = len(jaxpr.outvars)
-    residuals = parts.residuals(primals, outs[n:])
 
     def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
-        return call(parts.linear, name, [*residuals, *tangents])
+        given = iter(call(parts.linear, name, [
+            *residuals, *[t for t in tangents if type(t) is not Zero]]))
+        return [next(given) if nz else Zero(a.to_tangent())
+                for a, nz in zip(jaxpr.out_avals, parts.nonzero_outs, strict=True)]
 
-    return outs[:n], parts.nonzero_outs, residuals, linear
+    return outs[:n], parts.nonzero_outs, parts.residuals(primals, outs), linear
 
 
 jit_p.linearize = _jit_linearize
@@ -77,7 +91,7 @@ def _jit_partial_eval(interp: PartialEvalInterpreter, *args: Any, jaxpr: Jaxpr, 
     known_ins = [a for a, u in zip(args, unknown, strict=True) if not u]
     known = interp.call_known(call, parts.known, name, known_ins)
     n = len(jaxpr.outvars) - sum(parts.unknown_outs)
-    residuals = parts.residuals(known_ins, known[n:])
+    residuals = parts.residuals(known_ins, known)
     unknown_ins = [a for a, u in zip(args, unknown, strict=True) if u]
     staged = StageInterpreter.process(interp, jit_p, (*residuals, *unknown_ins), {
         "jaxpr": parts.unknown, "name": name, "inline": False, "keep_unused": False,
@@ -124,6 +138,17 @@ def _jit_dce(used: Sequence[bool], eqn: Any) -> Any:
 
 
 jit_p.dce = _jit_dce
+
+
+def _jit_recompute(saveable: Any, used: Sequence[bool], eqn: Any) -> Any:
+    parts = recompute_jaxpr(eqn.params["jaxpr"], [True] * len(used), used, saveable)
+    outvars = [Var(a) if type(v) is DropVar else v for v, a in
+               zip_longest(eqn.outvars, parts.known.out_avals)]
+    invars = parts.residuals(eqn.invars, [v or Var(a) for v, a in outvars])
+    return outvars, invars
+
+
+jit_p.recompute = _jit_recompute
 
 
 def _jit_pretty(params: dict[str, Any]) -> dict[str, Any]:

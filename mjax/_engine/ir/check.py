@@ -2,13 +2,15 @@
 
 A jaxpr is well typed if no variable is used before it is bound, none is bound twice, each
 equation's results have the types that the primitive's abstract evaluation gives, and its
-effects are a superset of its equations' effects.
+effects are a superset of its equations' effects. Where a primitive's params hold jaxprs, its
+`typecheck` compares their types with the operands'.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import JaxprTypeError
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var, jaxprs_in_params
 from mjax._engine.ir.pprint import print_eqn
@@ -55,7 +57,12 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
     for eqn in jaxpr.eqns:
         in_avals = [read(atom, eqn) for atom in eqn.invars]
         for inner in jaxprs_in_params(eqn.params):
-            check_jaxpr(inner)
+            inner.cached(("checked", ctx.settings), lambda: check_jaxpr(inner))  # noqa: B023
+        if eqn.primitive.typecheck is not None:
+            try:
+                eqn.primitive.typecheck(*in_avals, **eqn.params)
+            except TypeError as error:
+                fail(str(error), eqn)
         out_avals, effects = eqn.primitive.infer(in_avals, eqn.params)
         if len(out_avals) != len(eqn.outvars):
             fail(f"{len(eqn.outvars)} results bound where {len(out_avals)} are made", eqn)

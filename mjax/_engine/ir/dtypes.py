@@ -100,14 +100,21 @@ def canonicalize(dtype: DType) -> DType:
     return dtype if ctx.settings.enable_x64 else _TO_32.get(dtype, dtype)
 
 
+def is_wide(dtype: DType) -> bool:
+    """Whether the dtype exists only with x64 on."""
+    return dtype in _TO_32
+
+
 def as_dtype(spec: Any) -> DType:
     """A dtype from what users write: names, NumPy scalar types, Python types, dtypes.
 
     Raises:
       TypeError: the argument names no dtype an array can have.
     """
-    if isinstance(spec, (np.dtype, ExtendedDType)):
+    if isinstance(spec, ExtendedDType):
         return spec
+    if isinstance(spec, np.dtype):
+        return _supported(spec, spec)
     if spec is None:
         msg = "None is no dtype; leave the argument out for the default."
         raise TypeError(msg)
@@ -116,7 +123,10 @@ def as_dtype(spec: Any) -> DType:
         return inner
     if isinstance(spec, str) and hasattr(ml_dtypes, spec):
         return np.dtype(getattr(ml_dtypes, spec))
-    dtype = np.dtype(spec)
+    return _supported(np.dtype(spec), spec)
+
+
+def _supported(dtype: np.dtype[Any], spec: Any) -> np.dtype[Any]:
     if dtype.kind in "OSUMmV" and dtype not in _KINDS and dtype != float0:
         msg = f"dtype {dtype} ({spec!r}) is not supported: arrays hold numbers, booleans or keys."
         raise TypeError(msg)
@@ -146,15 +156,16 @@ def issubdtype(a: Any, b: Any) -> bool:
       b: the same.
     """
     if isinstance(b, type) and issubclass(b, extended):
-        a_type = a.type if isinstance(a, ExtendedDType) else a
-        return isinstance(a_type, type) and issubclass(a_type, b)
+        own = a.type if isinstance(a, ExtendedDType) else a
+        return isinstance(own, type) and issubclass(own, b)
     if isinstance(a, ExtendedDType) or isinstance(b, ExtendedDType):
         return b is np.generic or a == b
-    if isinstance(a, type) and (a in _ABSTRACT or issubclass(a, extended)):
-        return not issubclass(a, extended) and bool(np.issubdtype(a, b)) if isinstance(b, type) else False
+    if isinstance(a, type) and issubclass(a, np.generic) and (
+            a in _ABSTRACT or issubclass(a, extended)):
+        return isinstance(b, type) and issubclass(a, b)
     dtype = as_dtype(a)
     if isinstance(b, type) and b in _ABSTRACT:
-        return kind(dtype) in _ABSTRACT[b]
+        return b is np.generic or kind(dtype) in _ABSTRACT[b]
     return bool(dtype == as_dtype(b))
 
 

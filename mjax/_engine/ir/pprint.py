@@ -40,6 +40,7 @@ class _Names(dict[Any, str]):
 class _Printer:
     def __init__(self, source_info: bool, use_color: bool):
         self.names = _Names()
+        self.used: set[Any] = set()
         self.source_info = source_info
         self.color = use_color
 
@@ -47,7 +48,10 @@ class _Printer:
         return f"{code}{text}{_OFF}" if self.color else text
 
     def binder(self, var: Any) -> str:
-        name = "_" if type(var) is DropVar else self.names[var]
+        return f"{self.names[var]}:{self.paint(str(var.aval), _DIM)}"
+
+    def result(self, var: Any) -> str:
+        name = self.names[var] if var in self.used and type(var) is not DropVar else "_"
         return f"{name}:{self.paint(str(var.aval), _DIM)}"
 
     def atom(self, atom: Any) -> str:
@@ -67,7 +71,7 @@ class _Printer:
         return str(value)
 
     def eqn(self, eqn: JaxprEqn, indent: str) -> str:
-        left = " ".join(map(self.binder, eqn.outvars))
+        left = " ".join(map(self.result, eqn.outvars))
         name = self.paint(eqn.primitive.name, _BOLD)
         show = getattr(eqn.primitive, "pretty", None)
         params = show(eqn.params) if show else eqn.params
@@ -85,6 +89,8 @@ class _Printer:
         return line.rstrip()
 
     def jaxpr(self, jaxpr: Jaxpr, indent: str = "") -> str:
+        self.used.update(v for eqn in jaxpr.eqns for v in eqn.invars if type(v) is not Literal)
+        self.used.update(v for v in jaxpr.outvars if type(v) is not Literal)
         consts = " ".join(map(self.binder, jaxpr.constvars))
         ins = " ".join(map(self.binder, jaxpr.invars))
         effects = f" : {{{describe(jaxpr.effects)}}}" if jaxpr.effects else ""
@@ -110,7 +116,9 @@ def print_jaxpr(jaxpr: Jaxpr, *, source_info: bool = False, use_color: bool | No
 
 def print_eqn(eqn: JaxprEqn) -> str:
     """The text of one equation."""
-    return _Printer(False, False).eqn(eqn, "")
+    printer = _Printer(False, False)
+    printer.used.update(eqn.outvars)
+    return printer.eqn(eqn, "")
 
 
 def show(jaxpr: Jaxpr) -> None:

@@ -340,7 +340,8 @@ def register_dataclass(nodetype: Any, data_fields: Iterable[str] | None = None,
                 tuple(getattr(node, name) for name in meta))
 
     def unflatten(aux: Any, children: Any) -> Any:
-        return nodetype(**dict(zip(meta, aux, strict=True)), **dict(zip(data, children, strict=True)))
+        return nodetype(**dict(zip(meta, aux, strict=True)),
+                        **dict(zip(data, children, strict=True)))
 
     register_pytree_node(nodetype, flatten, unflatten, flatten_with_keys)
     return nodetype

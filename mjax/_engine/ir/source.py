@@ -50,7 +50,7 @@ def is_engine_file(file: str) -> bool:
     """Whether frames of this file are folded out of what users see."""
     known = _is_engine.get(file)
     if known is None:
-        known = _is_engine[file] = file.startswith(tuple(_EXCLUDED)) or file.startswith("<frozen")
+        known = _is_engine[file] = file.startswith((*_EXCLUDED, "<frozen"))
     return known
 
 

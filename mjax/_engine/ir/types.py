@@ -130,7 +130,8 @@ class ShapedArray(AbstractValue):
     def __repr__(self) -> str:
         return f"ShapedArray({self.str_short()})"
 
-    def __len__(self) -> int:
+    def length(self) -> int:
+        """What `len` of a value gives. Not `__len__`: a type is never falsy."""
         if not self.shape:
             msg = "len() of unsized object"
             raise TypeError(msg)
@@ -165,6 +166,12 @@ def same_type_but_weak(a: AbstractValue, b: AbstractValue) -> bool:
     """Whether two types agree when weak typing is not compared."""
     return a is b or (isinstance(a, ShapedArray) and isinstance(b, ShapedArray)
                       and a.strip_weak_type() is b.strip_weak_type())
+
+
+def same_array_type(a: AbstractValue, b: AbstractValue) -> bool:
+    """Whether two types agree in shape and dtype."""
+    return a is b or (isinstance(a, ShapedArray) and isinstance(b, ShapedArray)
+                      and a.shape == b.shape and a.dtype == b.dtype)
 
 
 def physical_aval(aval: ShapedArray) -> ShapedArray:

@@ -9,6 +9,9 @@ from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.source import is_engine_file, source_info_of
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.emit import ir, ir_type
+from mjax._engine.tracing.authoring import describe_value, misfit
+from mjax._engine.tracing.primitive import traced
+from mjax._engine.tracing.stage import stage_under_evaluation
 from mjaxlib_shim import tracebacks
 from mjaxlib_shim.mlir import func
 
@@ -49,7 +52,7 @@ class ModuleContext:
 
     def fresh_name(self, name: str) -> str:
         """A function name not used in this module yet."""
-        base = "".join(c if c.isalnum() or c in "_.<>" else "_" for c in name) or "fn"
+        base = identifier(name)
         candidate, n = base, 0
         while candidate in self._names:
             n += 1
@@ -101,6 +104,11 @@ class ModuleContext:
         return known
 
 
+def identifier(name: str) -> str:
+    """A name as MLIR prints it without quotes."""
+    return "".join(c if c.isalnum() or c in "_." else "_" for c in name) or "fn"
+
+
 def _user_position(traceback: Any) -> Any:
     """The innermost (code, instruction) of the user's own files."""
     if traceback is None:
@@ -128,14 +136,15 @@ class LoweringContext:
       primitive: what is being lowered.
       avals_in: types of the operands.
       avals_out: types of the results.
+      source: where the primitive was applied, as `ir.source` has it.
       tokens_in, tokens_out: for primitives with ordered effects.
     """
 
     __slots__ = ("avals_in", "avals_out", "constants", "module_context", "out_types", "platform",
-                 "primitive", "tokens_in", "tokens_out")
+                 "primitive", "source", "tokens_in", "tokens_out")
 
     def __init__(self, module_context: ModuleContext, primitive: Any, avals_in: Sequence[Any],
-                 avals_out: Sequence[Any], constants: dict[int, Any]):
+                 avals_out: Sequence[Any], constants: dict[int, Any], source: Any = None):
         self.module_context = module_context
         self.platform = module_context.platform
         self.primitive = primitive
@@ -144,6 +153,7 @@ class LoweringContext:
         self.out_types = [module_context.type_of(a) for a in avals_out]
         #: id of a constant -> its value in the function being built.
         self.constants = constants
+        self.source = source
         self.tokens_in: Any = None
         self.tokens_out: Any = None
 
@@ -152,7 +162,7 @@ class LoweringContext:
         return LoweringContext(
             self.module_context, fields.get("primitive", self.primitive),
             fields.get("avals_in", self.avals_in), fields.get("avals_out", self.avals_out),
-            self.constants)
+            self.constants, self.source)
 
     def inline(self, jaxpr: Jaxpr, *operands: Any) -> list[Any]:
         """Lowers a jaxpr at the insertion point, as bodies of control flow are."""
@@ -171,6 +181,27 @@ class LoweringContext:
             [mctx.type_of(a) for a in jaxpr.out_avals], ir.FlatSymbolRefAttr.get(function),
             [self.constants[id(c)] for c in constants] + list(operands)).results
         return list(results)
+
+
+    def lower_traced(self, rule: traced, operands: Sequence[Any], params: dict[str, Any]
+                     ) -> list[Any]:
+        """Lowers the function of a marker at the insertion point, for the types `avals_in`."""
+        return self.inline(self.stage_traced(rule, params), *operands)
+
+    def stage_traced(self, rule: traced, params: dict[str, Any]) -> Jaxpr:
+        """The jaxpr of a marker's function, for the types `avals_in`."""
+
+        def f(*args: Any) -> Any:
+            out = rule.function(*args, **params)
+            if not rule.multiple_results:
+                return [out]
+            if not isinstance(out, (list, tuple)):
+                misfit(self.primitive, "lowering", lambda: (
+                    f"is a function that gave {describe_value(out)}; it must give a list, or be "
+                    "marked with multiple_results=False."), self.source)
+            return out
+
+        return stage_under_evaluation(f, self.avals_in)
 
 
 def nested_constants(jaxpr: Jaxpr) -> list[Any]:

@@ -535,13 +535,18 @@ def reshape_scalars(batch: Any, shape: tuple[int, ...]) -> Any:
     return broadcast_in_dim_p.bind(batch, shape=shape, broadcast_dimensions=(0,))
 
 
-clamp = public_function(clamp_p, "clamp", """
-    Elementwise `x` kept between bounds: `min` below, `max` above.
+@boundary
+def clamp(min: Any, x: Any, max: Any) -> Any:
+    """Elementwise `x` kept between bounds: `min` below, `max` above.
 
     Args:
       min: scalar or array of the shape of `x`, of its dtype.
-      x: array.
+      x: array of real dtype.
       max: as `min`.
 
+    Raises:
+      TypeError: shapes or dtypes do not fit.
+
     Source: StableHLO `clamp`.
-    """, "min, x, max")
+    """
+    return clamp_p.bind(min, x, max)

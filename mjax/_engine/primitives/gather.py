@@ -7,6 +7,7 @@ in `scatter`, which needs gather for its own rules.
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -30,7 +31,6 @@ from mjax._engine.primitives.emit import (
 )
 from mjax._engine.primitives.shapes import (
     broadcast_in_dim_p,
-    canonical_shape,
     moveaxis,
     reshape,
 )
@@ -234,6 +234,8 @@ def _gather_lowering(ctx: Any, operand: Any, indices: Any, *,
         indices, indices_aval = signed_indices(indices, indices_aval, aval)
         limits = [aval.shape[d] - slice_sizes[d] for d in dimension_numbers.start_index_map]
         mask = _inside(indices, indices_aval, limits)
+    else:
+        indices, indices_aval = widen_indices(indices, indices_aval)
     offset, collapsed, index_map, batching, index_batching = map(list, dimension_numbers)
     dims = hlo.GatherDimensionNumbers.get(
         offset_dims=offset, collapsed_slice_dims=collapsed, start_index_map=index_map,
@@ -249,6 +251,14 @@ def _gather_lowering(ctx: Any, operand: Any, indices: Any, *,
     mask = hlo.broadcast_in_dim(ir_type(out_aval.update(dtype=np.dtype(bool))), mask,
                                 dense_i64(batch))
     return [hlo.select(mask, out[0], full(fill_value, out_aval))]
+
+
+def widen_indices(indices: Any, aval: ShapedArray) -> tuple[Any, ShapedArray]:
+    """Emits indices in at least 32 bits, and their type: in fewer XLA's bounds wrap around."""
+    if aval.dtype.itemsize >= 4:
+        return indices, aval
+    aval = aval.update(dtype=np.dtype(np.int32))
+    return op("stablehlo.convert", [ir_type(aval)], [indices])[0], aval
 
 
 def signed_indices(indices: Any, aval: ShapedArray, operand: ShapedArray) -> Any:
@@ -308,7 +318,7 @@ def insert(values: Sequence[int], place: int, value: int) -> tuple[int, ...]:
 
 
 @gather_p.def_batch
-def _gather_batch(args: Any, dims: Any, *, dimension_numbers: GatherDimensionNumbers,
+def batch_gather(args: Any, dims: Any, *, dimension_numbers: GatherDimensionNumbers,
                   slice_sizes: tuple[int, ...], indices_are_sorted: bool, unique_indices: bool,
                   **params: Any) -> Any:
     """No array is moved: the batch axis stays where it is in the operand and the indices."""
@@ -398,8 +408,9 @@ def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionN
         fill_value = None
     return gather_p.bind(
         operand, start_indices, dimension_numbers=dimension_numbers,
-        slice_sizes=canonical_shape(slice_sizes), indices_are_sorted=bool(indices_are_sorted),
-        unique_indices=bool(unique_indices), mode=mode, fill_value=fill_value)
+        slice_sizes=tuple(map(operator.index, slice_sizes)),
+        indices_are_sorted=bool(indices_are_sorted), unique_indices=bool(unique_indices),
+        mode=mode, fill_value=fill_value)
 
 
 def _fill_value(dtype: Any, value: Any) -> Any:
@@ -454,7 +465,8 @@ def take_along_axis(operand: Any, indices: Any, axis: int, **options: Any) -> An
     """
     shape, index_shape = np.shape(operand), np.shape(indices)
     axis = canonicalize_axis(axis, len(shape))
-    offset, collapsed, batching, index_batching, kept = [], [axis], [], [], []
+    collapsed, batching = [axis], list[int]()
+    offset, index_batching, kept = list[int](), list[int](), list[int]()
     for i, (n, m) in enumerate(zip(shape, index_shape, strict=True)):
         if i != axis and m == 1 and n != 1:
             offset.append(i)

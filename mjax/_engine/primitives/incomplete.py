@@ -42,9 +42,9 @@ def _log1p_curvature(u: Number) -> Number:
     return 2.0 * w * (1.0 - 2.0 * u * w * w * tail)
 
 
-def _log1p_rest(u: Number) -> Number:
-    """`u - log1p(u)` for u > -1; infinite at -1."""
-    return (abs(u) <= 0.3).where(u * u * 0.5 * _log1p_curvature(u), u - u.log1p())
+def _log1p_rest(u: Number, ratio: Number) -> Number:
+    """`u - log(ratio)`, where `ratio` is 1 + u, computed so that it is exact far from 1."""
+    return (abs(u) <= 0.3).where(u * u * 0.5 * _log1p_curvature(u), u - ratio.log())
 
 
 #: (-1)**k (zeta(k) - 1) / k for k = 2, 3, ...
@@ -59,9 +59,11 @@ _LGAMMA1P = (
 
 
 def _lgamma1p(a: Number) -> Number:
-    """`lgamma(1 + a)` for a >= 0, with all digits near 0."""
-    small = a * (1 - 0.5772156649015329) - a.log1p() + a * a * a.polynomial(_LGAMMA1P)
-    return (a <= 0.5).where(small, (a + 1.0).lgamma())
+    """`lgamma(1 + a)` for 0 <= a <= 1.5, with all digits near 0: a series around 2."""
+    low = a <= 0.5
+    z = low.where(a, a - 1.0)
+    at_two_plus_z = z * (1 - 0.5772156649015329) + z * z * z.polynomial(_LGAMMA1P)
+    return low.where(at_two_plus_z - a.log1p(), at_two_plus_z)
 
 
 # ---- incomplete gamma ------------------------------------------------------------------
@@ -122,8 +124,9 @@ class IncompleteGamma:
     def density(self) -> Number:
         """`x**a exp(-x) / Gamma(a + 1)`, the factor that all methods share."""
         a, x = self.a, self.x
-        small = (a * x.log() - x - (a + 1.0).lgamma()).exp()
-        spread = (a * _log1p_rest((x - a) / a) + _stirling_error(a)) * -1.0
+        log_gamma = (a <= 1.5).where(_lgamma1p(a), (a + 1.0).lgamma())
+        small = (a * x.log() - x - log_gamma).exp()
+        spread = (a * _log1p_rest((x - a) / a, x / a) + _stirling_error(a)) * -1.0
         large = spread.exp() / (a * (2 * math.pi)).sqrt()
         return (a < _LARGE).where(small, large)
 
@@ -319,13 +322,15 @@ def beta_density(a: Number, b: Number, x: Number) -> Number:
     excess = of_big * small - of_small * big
     total = big + small
     u, v = excess / big, excess / small * -1.0
+    u_ratio, v_ratio = of_big * (total / big), of_small * (total / small)
     corrections = _stirling_error(total) - _stirling_error(big)
     both_small = big * of_big.log() + small * of_small.log() + (
         total.lgamma() - big.lgamma() - small.lgamma())
-    one_large = (big * u.log1p() + small * (of_small * total).log() - small
+    u_log = (abs(u) <= 0.3).where(u.log1p(), u_ratio.log())
+    one_large = (big * u_log + small * (of_small * total).log() - small
                  - (small / big).log1p() * 0.5 + corrections - small.lgamma())
     both_large = corrections - _stirling_error(small) - (
-        big * _log1p_rest(u) + small * _log1p_rest(v))
+        big * _log1p_rest(u, u_ratio) + small * _log1p_rest(v, v_ratio))
     scale = (big * small / (total * (2 * math.pi))).sqrt()
     return (small >= _LARGE).where(
         both_large.exp() * scale, (big >= _LARGE).where(one_large, both_small).exp())
@@ -334,27 +339,30 @@ def beta_density(a: Number, b: Number, x: Number) -> Number:
 def betainc(a: Number, b: Number, x: Number) -> Number:
     """I_x(a, b), the regularized incomplete beta function.
 
-    Source: DLMF 8.17.22; the modified Lentz method.
+    Source: DiDonato, Morris 1992, "Algorithm 708", the continued fraction (9); evaluated by
+    the modified Lentz method.
     """
     inside = (a > 0.0) & (b > 0.0) & (x > 0.0) & (x < 1.0)
-    # The fraction converges fast below the mean; above it the other tail is computed.
-    swap = x > (a + 1.0) / (a + b + 2.0)
+    # The fraction converges below the mean; above it the other tail is computed.
+    y = 1.0 - x
+    swap = a * y < b * x
     p, q = swap.where(b, a), swap.where(a, b)
-    z = swap.where(1.0 - x, x)
+    z, w = swap.where(y, x), swap.where(x, y)
+    below = p * w - q * z
 
     def step(n: Number, state: list[Number], fixed: list[Number]) -> tuple[Truth, list[Number]]:
         c, d, f = state
-        p, q, z = fixed
+        p, q, z, w, below = fixed
         twice = p + n * 2.0
-        for numerator in (n * (q - n) * z / ((twice - 1.0) * twice),
-                          (p + n) * (p + q + n) * z / (twice * (twice + 1.0)) * -1.0):
-            c, d = _nonzero(numerator / c + 1.0), 1.0 / _nonzero(numerator * d + 1.0)
-            f = f * c * d
-        return abs(c * d - 1.0) > f.eps, [c, d, f]
+        scaled = n * (q - n) * z / (twice - 1.0)
+        numerator = scaled * z * (p + n - 1.0) * (p + q + n - 1.0) / (twice - 1.0)
+        part = n + scaled + (p + n) / (twice + 1.0) * (below + 1.0 + n * (w + 1.0))
+        c, d = part + numerator / c, 1.0 / (part + numerator * d)
+        return abs(c * d - 1.0) > f.eps, [c, d, f * c * d]
 
-    first = 1.0 / _nonzero(1.0 - (p + q) * z / (p + 1.0))
-    _, _, f = loop(step, inside, [1.0, first, first], [p, q, z], _BETA_STEPS)
-    tail = beta_density(a, b, x) * f / p
+    first = (p + 1.0) / (p * (below + 1.0))
+    f = loop(step, inside, [1e30, first, first], [p, q, z, w, below], _BETA_STEPS)[2]
+    tail = beta_density(a, b, x) * f
     out = swap.where(1.0 - tail, tail)
     # A parameter that vanishes puts all mass on its side, one that is infinite on the other.
     right = b.is_(0.0) | a.is_(math.inf)
@@ -363,7 +371,3 @@ def betainc(a: Number, b: Number, x: Number) -> Number:
     out = (x.is_(1.0) | (left & (x > 0.0))).where(1.0, out)
     valid = (a >= 0.0) & (b >= 0.0) & (x >= 0.0) & (x <= 1.0) & ~(left & right)
     return valid.where(out, math.nan)
-
-
-def _nonzero(x: Number) -> Number:
-    return (abs(x) < 1e-30).where(1e-30, x)

@@ -41,6 +41,7 @@ from mjax._engine.primitives.gather import (
     gather_p,
     insert,
     shift_axes,
+    widen_indices,
 )
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
@@ -135,6 +136,7 @@ def _emit(ctx: Any, operand: Any, indices: Any, updates: Any, combine: Callable[
           dimension_numbers: ScatterDimensionNumbers, indices_are_sorted: bool,
           unique_indices: bool, mode: GatherScatterMode) -> Any:
     aval, indices_aval, updates_aval = ctx.avals_in
+    indices, indices_aval = widen_indices(indices, indices_aval)
     if mode is GatherScatterMode.CLIP:
         indices = _clip(indices, aval, indices_aval, updates_aval, dimension_numbers)
     window, inserted, index_map, batching, index_batching = map(list, dimension_numbers)
@@ -165,8 +167,8 @@ def _clip(indices: Any, aval: ShapedArray, indices_aval: ShapedArray, updates: S
               [full(0, indices_aval), indices, bound])[0]
 
 
-def _batch(primitive: Primitive, args: Any, dims: Any, dimension_numbers: ScatterDimensionNumbers,
-           params: dict[str, Any]) -> Any:
+def batch_scatter(primitive: Primitive, args: Any, dims: Any,
+                  dimension_numbers: ScatterDimensionNumbers, params: dict[str, Any]) -> Any:
     """Batch axes stay where they are, as far as the order of axes allows it."""
     (operand, indices, updates), (dim, index_dim, update_dim) = args, dims
     window, inserted, index_map, batching, index_batching = dimension_numbers
@@ -233,9 +235,9 @@ def define_scatter(name: str, kinds: str, combine: Callable[..., Any]) -> Primit
 
     @primitive.def_batch
     def batch(args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> Any:
-        return _batch(primitive, args, dims, dimension_numbers, params)
+        return batch_scatter(primitive, args, dims, dimension_numbers, params)
 
-    lowering.__wrapped__ = combine  # type: ignore[attr-defined]
+    lowering.__wrapped__ = combine
     primitive.derived |= {"abstract_eval", "lowering", "batch"}
     return primitive
 
@@ -258,7 +260,7 @@ def _reading(aval: ShapedArray, updates: ShapedArray, params: dict[str, Any], fi
             "unique_indices": params["unique_indices"], "mode": mode, "fill_value": filled}
 
 
-def _aval(x: Any) -> ShapedArray:
+def _aval(x: Any) -> Any:
     return x.aval if type(x) is UndefinedPrimal else typeof(x)
 
 
@@ -298,7 +300,7 @@ def _define_additive(name: str, operation: str, sign: Callable[[Any], Any]) -> P
     def transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> Any:
         updates_ct = None
         if type(updates) is UndefinedPrimal:
-            reading = _reading(typeof(ct), updates.aval, params)
+            reading = _reading(typeof(ct), _aval(updates), params)
             updates_ct = sign(gather_p.bind(ct, indices, **reading))
         return [ct if type(operand) is UndefinedPrimal else None, None, updates_ct]
 
@@ -463,7 +465,7 @@ scatter_apply_p = define_scatter("scatter-apply", "biufc", lambda ctx, old, new:
 def _scatter_apply_lowering(ctx: Any, operand: Any, indices: Any, updates: Any, *,
                             update_jaxpr: Any, **params: Any) -> Any:
     return _emit(ctx, operand, indices, updates,
-                 lambda old, new: ctx.lower_jaxpr(ctx, update_jaxpr, old), **params)
+                 lambda old, new: ctx.inline(update_jaxpr, old), **params)
 
 
 _traced_functions: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()

@@ -445,8 +445,8 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
       TypeError: it holds something else (a tracer, a float, a negative size).
     """
     try:
-        sizes = (operator.index(shape),) if np.ndim(shape) == 0 else tuple(
-            map(operator.index, shape))
+        is_size = not isinstance(shape, (tuple, list)) and np.ndim(shape) == 0
+        sizes = (operator.index(shape),) if is_size else tuple(map(operator.index, shape))
     except TypeError as error:
         if "integer" in str(error) and not hasattr(shape, "aval"):
             msg = f"shapes must be sequences of integers, got {shape!r}."

@@ -23,18 +23,18 @@ from mjax._engine.primitives.gather import (
     GatherDimensionNumbers,
     GatherScatterMode,
     batch_at,
+    batch_gather,
     gather,
-    gather_p,
     insert,
+    widen_indices,
 )
 from mjax._engine.primitives.joining import stack_p
 from mjax._engine.primitives.linear import define_linear
-from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter_p
+from mjax._engine.primitives.scatter import ScatterDimensionNumbers, batch_scatter, scatter_p
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
     batch_size,
     broadcast_in_dim_p,
-    canonical_shape,
     expand_dims,
     full,
     reduce_sum,
@@ -93,8 +93,12 @@ def _slice_transpose(ct: Any, x: Any, *, start_indices: Any, limit_indices: Any,
     return pad_p.bind(ct, _zero(ct), padding_config=tuple(config))
 
 
+def _aval(x: Any) -> Any:
+    return x.aval if type(x) is UndefinedPrimal else typeof(x)
+
+
 def _zero(x: Any) -> Any:
-    return np.zeros((), typeof(x).dtype)[()]
+    return typeof(x).dtype.type(0)
 
 
 define_linear(slice_p, _slice_transpose)
@@ -246,8 +250,7 @@ def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
             limit_indices=tuple(n - max(high, 0) for n, (_, high, _) in rows),
             strides=tuple(interior + 1 for _, (_, _, interior) in rows))
     if type(value) is UndefinedPrimal:
-        shape = x.aval.shape if type(x) is UndefinedPrimal else typeof(x).shape
-        inside = _inside(shape, padding_config)
+        inside = _inside(_aval(x).shape, padding_config)
         padding = select_n(inside, ct, zeros_of(typeof(ct).strip_weak_type()))
         value_ct = reduce_sum(padding, tuple(range(len(padding_config))))
     return [x_ct, value_ct]
@@ -299,7 +302,9 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
       >>> lax.pad(jnp.array([1, 2]), 0, [(1, 0, 2)])
       Array([0, 1, 0, 0, 2], dtype=int32)
     """
-    config = tuple(tuple(map(operator.index, row)) for row in padding_config)
+    index = operator.index
+    config = tuple([(index(low), index(high), index(interior))
+                    for low, high, interior in padding_config])
     return pad_p.bind(operand, padding_value, padding_config=config)
 
 
@@ -331,9 +336,14 @@ def _dynamic_slice_type(x: Any, *starts: Any, slice_sizes: tuple[int, ...]) -> S
     return ShapedArray(slice_sizes, x.dtype, x.weak_type)
 
 
+def _starts_ir(ctx: Any, starts: Sequence[Any]) -> list[Any]:
+    avals = ctx.avals_in[len(ctx.avals_in) - len(starts):]
+    return [widen_indices(i, a)[0] for i, a in zip(starts, avals, strict=True)]
+
+
 @dynamic_slice_p.def_lowering
 def _dynamic_slice_lowering(ctx: Any, x: Any, *starts: Any, slice_sizes: Any) -> Any:
-    return op("stablehlo.dynamic_slice", ctx.out_types, [x, *starts],
+    return op("stablehlo.dynamic_slice", ctx.out_types, [x, *_starts_ir(ctx, starts)],
               {"slice_sizes": dense_i64(slice_sizes)})
 
 
@@ -364,7 +374,7 @@ def _dynamic_slice_batch(args: Any, dims: Any, *, slice_sizes: tuple[int, ...]) 
         sizes = insert(slice_sizes, dim, typeof(x).shape[dim])
         return dynamic_slice_p.bind(x, *starts, slice_sizes=sizes), dim
     axes = tuple(range(len(slice_sizes)))
-    return gather_p.batch(
+    return batch_gather(
         [x, _index_vectors(starts, start_dims)], [dim, 0],
         dimension_numbers=GatherDimensionNumbers(axes, (), axes), slice_sizes=slice_sizes,
         indices_are_sorted=True, unique_indices=True, mode=GatherScatterMode.CLIP,
@@ -387,7 +397,11 @@ def _start_indices(name: str, operand: Any, starts: Any, allow_negative: bool | 
     static = [isinstance(i, (int, np.integer)) for i in starts]
     dtype = next((typeof(i).dtype for i, s in zip(starts, static, strict=True) if not s),
                  dtypes.dtype_of_python(int))
-    out = []
+    if dtypes.is_integer(dtype) and dtype.itemsize < 4:
+        # The axis' size may be more than it can hold.
+        dtype = np.dtype(np.int32)
+        starts = [i if s else convert(i, dtype) for i, s in zip(starts, static, strict=True)]
+    scalar, out = dtype.type, []
     for start, size, negative, known in zip(starts, shape, allowed, static, strict=True):
         if not known:
             out.append(_from_end(start, size) if negative else start)
@@ -396,7 +410,7 @@ def _start_indices(name: str, operand: Any, starts: Any, allow_negative: bool | 
                    "with allow_negative_indices=False.")
             raise ValueError(msg)
         else:
-            out.append(np.asarray(start + size if start < 0 else start, dtype)[()])
+            out.append(scalar(start + size if start < 0 else start))
     return out
 
 
@@ -405,8 +419,8 @@ def _from_end(index: Any, size: int) -> Any:
     dtype = typeof(index).dtype
     if dtypes.kind(dtype) == "u":
         return index
-    negative = lt(index, np.zeros((), dtype)[()])
-    return select_n(negative, index, add(convert(index, dtype), np.asarray(size, dtype)[()]))
+    scalar = dtype.type
+    return select_n(lt(index, scalar(0)), index, add(convert(index, dtype), scalar(size)))
 
 
 @boundary
@@ -437,7 +451,8 @@ def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Sequence[int], 
       Array([2, 3, 4], dtype=int32)
     """
     starts = _start_indices("dynamic_slice", operand, start_indices, allow_negative_indices)
-    return dynamic_slice_p.bind(operand, *starts, slice_sizes=canonical_shape(slice_sizes))
+    sizes = tuple(map(operator.index, slice_sizes))
+    return dynamic_slice_p.bind(operand, *starts, slice_sizes=sizes)
 
 
 def _along(ndim: int, axis: int, start: Any, negative: bool) -> tuple[list[Any], list[bool]]:
@@ -503,7 +518,8 @@ def _dynamic_update_slice_type(x: Any, update: Any, *starts: Any) -> ShapedArray
 
 @dynamic_update_slice_p.def_lowering
 def _dynamic_update_slice_lowering(ctx: Any, x: Any, update: Any, *starts: Any) -> Any:
-    return op("stablehlo.dynamic_update_slice", ctx.out_types, [x, update, *starts])
+    return op("stablehlo.dynamic_update_slice", ctx.out_types,
+              [x, update, *_starts_ir(ctx, starts)])
 
 
 @dynamic_update_slice_p.def_jvp
@@ -517,7 +533,7 @@ def _dynamic_update_slice_jvp(primals: Any, tangents: Any) -> Any:
 @dynamic_update_slice_p.def_transpose
 def _dynamic_update_slice_transpose(ct: Any, x: Any, update: Any, *starts: Any) -> Any:
     x_ct = update_ct = None
-    aval = update.aval if type(update) is UndefinedPrimal else typeof(update)
+    aval = _aval(update)
     if type(x) is UndefinedPrimal:
         zeros = zeros_of(aval.to_tangent().strip_weak_type())
         x_ct = dynamic_update_slice_p.bind(ct, zeros, *starts)
@@ -532,10 +548,11 @@ def _dynamic_update_slice_batch(args: Any, dims: Any) -> Any:
     dim, update_dim, *start_dims = dims
     if any(d is not None for d in start_dims):
         axes = tuple(range(len(starts)))
-        return scatter_p.batch(
-            [x, _index_vectors(starts, start_dims), update], [dim, 0, update_dim],
-            dimension_numbers=ScatterDimensionNumbers(axes, (), axes), indices_are_sorted=True,
-            unique_indices=True, mode=GatherScatterMode.CLIP)
+        return batch_scatter(
+            scatter_p, [x, _index_vectors(starts, start_dims), update], [dim, 0, update_dim],
+            ScatterDimensionNumbers(axes, (), axes), {
+                "indices_are_sorted": True, "unique_indices": True,
+                "mode": GatherScatterMode.CLIP})
     size = batch_size(args, dims)
     place = update_dim if dim is None else dim
     starts.insert(place, _start_zero(starts))
@@ -633,7 +650,7 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
     shape, axes = np.shape(src), tuple(axes)
     columns = []
     for index, axis in zip(idxs, axes, strict=True):
-        size = np.asarray(shape[axis], typeof(index).dtype)[()]
+        size = typeof(index).dtype.type(shape[axis])
         columns.append(_from_end(rem(index, size), shape[axis]))
     sizes = tuple(1 if i in axes else n for i, n in enumerate(shape))
     dims = GatherDimensionNumbers(tuple(range(1, len(shape) - len(axes) + 1)), axes, axes)

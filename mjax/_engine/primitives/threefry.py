@@ -28,6 +28,7 @@ from mjax._engine.primitives.arithmetic import (
     shift_left,
     shift_right_logical,
 )
+from mjax._engine.primitives.barrier import barrier
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import align_batches, broadcast_types, constant_like
 from mjax._engine.primitives.emit import dense_i64, full, hlo, ir, ir_type, op
@@ -200,6 +201,9 @@ def threefry_2x32(keypair: Any, count: Any) -> Any:
 
 # ---- the generator ---------------------------------------------------------------------
 
+# Results stand behind a barrier: XLA would fuse a hash into each of its consumers and compute
+# it there once more, so that code and compile time doubled with every split of a split.
+
 
 def threefry_seed(seeds: Any) -> Any:
     """Keys `[high, low]` of the two's complement of seeds; `high` is 0 for narrow seeds."""
@@ -213,15 +217,15 @@ def threefry_seed(seeds: Any) -> Any:
 def threefry_split(keys: Any, shape: tuple[int, ...]) -> Any:
     """Keys that are the hashes of positions."""
     if thread.settings.threefry_partitionable:
-        return stack(_hash_positions(keys, shape), axis=-1)
+        return barrier(stack(_hash_positions(keys, shape), axis=-1))
     words = _hash_counters(keys, 2 * math.prod(shape))
-    return reshape(words, (*typeof(keys).shape[:-1], *shape, 2))
+    return reshape(barrier(words), (*typeof(keys).shape[:-1], *shape, 2))
 
 
 def threefry_fold_in(keys: Any, data: Any) -> Any:
     """Keys that are the hashes of `(0, data)`."""
     k1, k2 = unstack(keys, axis=-1)
-    return stack(threefry2x32_p.bind(k1, k2, np.uint32(0), data), axis=-1)
+    return barrier(stack(threefry2x32_p.bind(k1, k2, np.uint32(0), data), axis=-1))
 
 
 def threefry_random_bits(keys: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
@@ -231,13 +235,13 @@ def threefry_random_bits(keys: Any, bit_width: int, shape: tuple[int, ...]) -> A
         return _old_random_bits(keys, dtype, bit_width, shape)
     high, low = _hash_positions(keys, shape)
     if bit_width == 64:
-        return _join_words(high, low)
-    return convert(bitwise_xor(high, low), dtype)
+        return barrier(_join_words(high, low))
+    return barrier(convert(bitwise_xor(high, low), dtype))
 
 
 def _old_random_bits(keys: Any, dtype: Any, bit_width: int, shape: Sequence[int]) -> Any:
     size, batch = math.prod(shape), typeof(keys).shape[:-1]
-    words = _hash_counters(keys, -(-bit_width * size // 32))
+    words = barrier(_hash_counters(keys, -(-bit_width * size // 32)))
     if bit_width == 64:
         words = _join_words(*split(words, (size, size), axis=-1))
     elif bit_width < 32:

@@ -201,7 +201,7 @@ class Array(metaclass=_ArrayMeta):
         return set(self._placement.sharding.device_set)
 
     def __len__(self) -> int:
-        return len(self._placement.aval)
+        return self._placement.aval.length()
 
     # -- state --
 
@@ -251,7 +251,7 @@ class Array(metaclass=_ArrayMeta):
         return value.copy() if copy else value
 
     def _scalar(self, kind: str) -> Any:
-        if self.size != 1 or self.ndim > 0 and kind == "index":
+        if self.size != 1 or (self.ndim > 0 and kind == "index"):
             msg = f"only arrays of one element become a Python {kind}; this one is {self.aval}."
             raise TypeError(msg)
         return self._numpy().reshape(())[()]

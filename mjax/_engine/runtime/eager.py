@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from mjax._engine.base.context import ctx
@@ -9,16 +10,21 @@ from mjax._engine.control.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.executable import Program, single_runner
-from mjax._engine.runtime.transfer import to_array
+from mjax._engine.runtime.transfer import refuse_deleted, to_array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
 
+_placement_of = operator.attrgetter("_placement")
+
 
 def execute(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Runs one application of a primitive; the evaluating interpreter's executor."""
-    args = tuple([a if type(a) is Array else to_array(a) for a in args])
-    placements = tuple([a._placement for a in args])
+    try:
+        placements = tuple(map(_placement_of, args))
+    except AttributeError:
+        args = tuple([a if type(a) is Array else to_array(a) for a in args])
+        placements = tuple(map(_placement_of, args))
     key = (ctx.settings, placements, *params.items()) if params else (ctx.settings, placements)
     try:
         run = primitive.executables[key]
@@ -26,12 +32,16 @@ def execute(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any])
         run = primitive.executables.put(key, _compile(primitive, placements, params))
     except TypeError:
         primitive._refuse_unhashable(params)
-    return run(*args)
+    try:
+        return run(*args)
+    except Exception as error:
+        refuse_deleted(error, args)
+        raise
 
 
 def _compile(primitive: Primitive, placements: tuple[Any, ...], params: dict[str, Any]) -> Any:
     if primitive.abstract_eval is None:
-        primitive.missing("impl")
+        primitive.missing("impl", operands=len(placements), params=params)
 
     def f(*args: Any) -> Any:
         out = primitive.bind(*args, **params)

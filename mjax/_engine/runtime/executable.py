@@ -8,6 +8,7 @@ is settled when the runner is made, so that a call does nothing but execute.
 from __future__ import annotations
 
 import logging
+import operator
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import LazyValueError
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.lowering.module import LoweredModule, lower_to_module
@@ -27,6 +27,7 @@ from mjaxlib_shim import executables as shim
 
 Runner = Callable[..., list[Array]]
 logger = logging.getLogger("mjax")
+_buffer_of = operator.attrgetter("_buffer")
 
 
 def execution_device(placements: Sequence[Placement], describe: Callable[[int], str]
@@ -42,10 +43,10 @@ def execution_device(placements: Sequence[Placement], describe: Callable[[int], 
     first, chosen = committed[0]
     for i, placement in committed[1:]:
         if placement.sharding is not chosen.sharding:
-            raise LazyValueError(lambda: (
-                f"arguments are committed to different devices: {describe(first)} is on "
-                f"{chosen.sharding.device}, {describe(i)} on {placement.sharding.device}. Move "
-                "one with mjax.device_put."))
+            msg = (f"arguments are committed to different devices: {describe(first)} is on "
+                   f"{chosen.sharding.device}, {describe(i)} on {placement.sharding.device}. Move "
+                   "one with mjax.device_put.")
+            raise ValueError(msg)
     return chosen.sharding, True
 
 
@@ -173,13 +174,13 @@ def _plain_runner(execute: Any, handlers: list[Any], placements: list[Placement]
         placement = placements[0]
 
         def run_one(*args: Any) -> list[Any]:
-            return [Array(execute([a._buffer for a in args]).consume_with_handlers(handlers)[0],
+            return [Array(execute(list(map(_buffer_of, args))).consume_with_handlers(handlers)[0],
                           placement)]
 
         return run_one
 
     def run(*args: Any) -> list[Any]:
-        buffers = execute([a._buffer for a in args]).consume_with_handlers(handlers)
+        buffers = execute(list(map(_buffer_of, args))).consume_with_handlers(handlers)
         return list(map(Array, buffers, placements))
 
     return run

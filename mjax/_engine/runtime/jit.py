@@ -25,10 +25,10 @@ from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import registry, tree_structure, treedef_is_leaf
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.array import Array
-from mjax._engine.runtime.executable import Program, single_runner
 from mjax._engine.runtime.devices import devices
+from mjax._engine.runtime.executable import Program, single_runner
 from mjax._engine.runtime.stages import Lowered, Traced, out_info
-from mjax._engine.runtime.transfer import device_put, to_array
+from mjax._engine.runtime.transfer import device_put, refuse_deleted, to_array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import (
     FlatFunction,
@@ -40,6 +40,7 @@ from mjax._engine.tracing.interpreter import Tracer, refuse_dead
 from mjax._engine.tracing.stage import eval_jaxpr, stage
 
 _flatten = registry.flatten
+_placement_of = operator.attrgetter("_placement")
 
 
 class Options(NamedTuple):
@@ -338,19 +339,30 @@ def _make(fun: Callable[..., Any], options: Options) -> Any:
     caches = caches_of(fun, options)
     arrays, calls = caches.arrays, caches.calls
     only_arrays = not (options.static_argnums or options.static_argnames)
+    donates = bool(options.donate_argnums or options.donate_argnames)
 
     @functools.wraps(fun)
     def jitted(*args: Any, **kwargs: Any) -> Any:
         try:
             if ctx.interpreter is evaluation:
                 if only_arrays and not kwargs:
-                    if len(args) == 1 and type(args[0]) is Array:
-                        run = arrays.get((ctx.settings, args[0]._placement))
-                        if run is not None:
-                            return run(args[0])
+                    # The commonest calls, spelled out: no pytree is flattened.
+                    if len(args) == 1:
+                        (x,) = args
+                        if type(x) is Array:
+                            run = arrays.get((ctx.settings, x._placement))
+                            if run is not None:
+                                return run(x)
+                    elif len(args) == 2:
+                        x, y = args
+                        if type(x) is Array and type(y) is Array:
+                            run = arrays.get((ctx.settings, x._placement, y._placement))
+                            if run is not None:
+                                return run(x, y)
                 return evaluated(args, kwargs)
             return staged(args, kwargs)
         except Exception as error:
+            refuse_deleted(error, args)
             fold(error)
             raise
 
@@ -361,12 +373,11 @@ def _make(fun: Callable[..., Any], options: Options) -> Any:
         else:
             leaves, tree, static = take_apart(fun, options, args, kwargs)
         try:
-            values = [a if type(a) is Array else to_array(a) for a in leaves]
-        except TypeError:
-            check_arguments(f"jit of {function_name(fun)}", args)
-            check_arguments(f"jit of {function_name(fun)}", kwargs, "keyword argument ")
-            raise
-        key = (ctx.settings, tree, static, *[a._placement for a in values])
+            key = (ctx.settings, tree, static, *map(_placement_of, leaves))
+            values = leaves
+        except AttributeError:
+            values = as_arrays(leaves, args, kwargs)
+            key = (ctx.settings, tree, static, *map(_placement_of, values))
         known = calls.get(key)
         if known is None:
             if ctx.settings.disable_jit:
@@ -374,6 +385,14 @@ def _make(fun: Callable[..., Any], options: Options) -> Any:
             known = calls.put(key, compiled(Call(values, tree, static), args))
         run, out_tree = known
         return out_tree.unflatten(run(*values))
+
+    def as_arrays(leaves: list[Any], args: Any, kwargs: Any) -> list[Array]:
+        try:
+            return [a if type(a) is Array else to_array(a, not donates) for a in leaves]
+        except TypeError:
+            check_arguments(f"jit of {function_name(fun)}", args)
+            check_arguments(f"jit of {function_name(fun)}", kwargs, "keyword argument ")
+            raise
 
     def compiled(call: Call, args: tuple[Any, ...]) -> Any:
         trace = trace_call(fun, call, [a.aval for a in call.leaves], caches)
@@ -385,11 +404,12 @@ def _make(fun: Callable[..., Any], options: Options) -> Any:
         program = Program(trace.jaxpr, function_name(fun), [a._placement for a in values],
                           donated_leaves(options, call), options.keep_unused)
         run = program.runner(dict(options.compiler_options))
-        if len(args) == 1 and args[0] is values[0] and only_arrays and treedef_is_leaf(
-                trace.out_tree):
-            one = single_runner(program, 1)
+        flat = len(args) in (1, 2) and len(args) == len(values) and all(
+            map(operator.is_, args, values))
+        if flat and only_arrays and treedef_is_leaf(trace.out_tree):
+            one = single_runner(program, len(args))
             if one is not None:
-                arrays.put((ctx.settings, values[0]._placement), one)
+                arrays.put((ctx.settings, *map(_placement_of, values)), one)
         return run, trace.out_tree
 
     def staged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

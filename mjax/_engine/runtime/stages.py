@@ -66,7 +66,7 @@ class ShapeDtypeStruct:
         return ShapeDtypeStruct(values.pop("shape"), values.pop("dtype"), **values)
 
     def __len__(self) -> int:
-        return len(self.aval)
+        return self.aval.length()
 
     def __eq__(self, other: object) -> bool:
         return (isinstance(other, ShapeDtypeStruct) and self.aval is other.aval

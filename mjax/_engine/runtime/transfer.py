@@ -10,7 +10,13 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.pytree import broadcast_prefix, tree_flatten, tree_map
+from mjax._engine.ir.pytree import (
+    broadcast_prefix,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_map,
+)
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.runtime.array import Array, SingleDeviceSharding, placement_of, rebuild
@@ -23,26 +29,32 @@ from mjaxlib_shim import arrays as shim
 _scalars = BoundedCache(1024)
 
 
-def to_array(value: Any) -> Array:
+def to_array(value: Any, shared: bool = True) -> Array:
     """A value as an array on the default device, uncommitted.
 
     NumPy arrays are read before this returns, so that the caller may change them.
+
+    Args:
+      value: what `typeof` accepts.
+      shared: whether equal scalars may be one array; not for arrays that are donated.
     """
-    if type(value) is Array:
+    kind = type(value)
+    if kind is Array:
         return value
-    if type(value) in dtypes.PYTHON_SCALARS:
+    if shared and (kind in dtypes.PYTHON_SCALARS or isinstance(value, np.generic)):
         # The sign of a zero is not part of equality, so it is part of the key.
-        key = (type(value), value, str(value) if value == 0 else "", ctx.settings)
+        key = (kind, value, str(value) if value == 0 else "", ctx.settings)
         known = _scalars.get(key)
-        if known is None:
-            aval = typeof(value)
-            known = put(np.asarray(value, aval.dtype), aval)
+        if known is None or known._buffer.is_deleted():
+            known = to_array(value, False)
             if value == value:  # NaN never finds its own entry
                 _scalars.put(key, known)
         return known
     if isinstance(value, Tracer):
         refuse_dead(value)
     aval = typeof(value)
+    if kind is np.ndarray and value.dtype is aval.dtype:
+        return put(value, aval)
     if aval.dtype == dtypes.float0:
         return put(np.zeros(aval.shape, np.bool_), aval)
     return put(np.asarray(value, aval.dtype), aval)
@@ -50,11 +62,18 @@ def to_array(value: Any) -> Array:
 
 def put(value: np.ndarray[Any, Any], aval: ShapedArray, device: Device | None = None) -> Array:
     """A NumPy array on a device; committed if the device is given."""
-    sharding = SingleDeviceSharding(device or default_device())
-    placement = placement_of(aval, sharding, device is not None)
-    buffer = shim.put(value, _buffer_aval(aval), sharding.native, sharding.device,
-                      copy="during_call")
-    return Array(buffer, placement)
+    key = (aval, device or ctx.settings, device is not None)
+    target = _targets.get(key)
+    if target is None:
+        sharding = SingleDeviceSharding(device or default_device())
+        target = _targets.put(key, (placement_of(aval, sharding, device is not None),
+                                    _buffer_aval(aval), sharding.native, sharding.device))
+    placement, buffer_aval, native, device = target
+    return Array(_put(value, buffer_aval, native, device), placement)
+
+
+_put = shim.put
+_targets = BoundedCache()
 
 
 def _buffer_aval(aval: ShapedArray) -> ShapedArray:
@@ -92,7 +111,7 @@ device_put_p.def_batch(lambda args, dims, *, device: (
 @device_put_p.def_impl
 def _device_put_impl(x: Any, *, device: Any) -> Array:
     if device is None:
-        return to_array(x)
+        return to_array(x, False)
     sharding = device if isinstance(device, SingleDeviceSharding) else SingleDeviceSharding(device)
     if type(x) is Array:
         return move(x, sharding, True)
@@ -142,3 +161,15 @@ def block_until_ready(x: Any) -> Any:
     buffers = [leaf._buffer for leaf in tree_flatten(x)[0] if type(leaf) is Array]
     shim.block_until_ready(buffers)
     return x
+
+
+def refuse_deleted(error: Exception, args: Any) -> None:
+    """Raises an error that names the argument, if what jaxlib raised is due to a deleted one."""
+    if not isinstance(error, (RuntimeError, ValueError)):
+        return
+    for path, leaf in tree_flatten_with_path(args)[0]:
+        if type(leaf) is Array and leaf.is_deleted():
+            msg = (f"argument{keystr(path)} of type {leaf.aval} has been deleted: it was donated "
+                   "to an earlier computation (donate_argnums) or .delete() was called. Use that "
+                   "computation's result, or do not donate what is used again.")
+            raise RuntimeError(msg) from None

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mjax._engine.base.context import Context
-from mjax._engine.base.errors import LazyTypeError
-from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.ir.types import is_array_value, same_type_but_weak, typeof
+from mjax._engine.tracing.authoring import check_lists, describe_value, misfit
 from mjax._engine.tracing.interpreter import Interpreter, check_alive
 from mjax._engine.tracing.primitive import Primitive
 
@@ -49,13 +49,24 @@ def _check_impl(primitive: Primitive, args: tuple[Any, ...], params: dict[str, A
                 ) -> None:
     """Compares an impl's results with the abstract evaluation; the results go on as they are."""
     declared, _ = primitive.type_of(tuple(map(typeof, args)), params)
-    outs, avals = (out, declared) if primitive.multiple_results else ([out], [declared])
-    actual = [typeof(o) for o in outs]
-    if len(actual) != len(avals) or not all(map(same_type_but_weak, actual, avals)):
-        raise LazyTypeError(lambda: (
-            f"the impl of primitive {primitive.name!r} gave {', '.join(map(str, actual))}, but "
-            f"its abstract evaluation says {', '.join(map(str, avals))}. Make them agree: under "
-            "jit the abstract evaluation decides."))
+    if primitive.multiple_results:
+        check_lists(primitive, "impl", [out], len(declared), "a list of values")
+        outs, avals = out, declared
+    else:
+        outs, avals = [out], [declared]
+    try:
+        fits = all(map(same_type_but_weak, map(typeof, outs), avals))
+    except TypeError:
+        fits = False
+    if not fits:
+        misfit(primitive, "impl", lambda: (
+            f"gave {', '.join(map(_type_text, outs))}, but its abstract evaluation says "
+            f"{', '.join(map(str, avals))}. Make them agree: under jit the abstract evaluation "
+            "decides."))
+
+
+def _type_text(value: Any) -> str:
+    return str(typeof(value)) if is_array_value(value) else describe_value(value)
 
 
 evaluation = Evaluation()

@@ -110,7 +110,7 @@ class Tracer:
         return self.aval.weak_type
 
     def __len__(self) -> int:
-        return len(self.aval)
+        return self.aval.length()
 
     # -- conversions to Python values --
 

@@ -6,51 +6,38 @@ Rules follow JAX's signatures, for the engine's own primitives as for users':
     abstract_eval(*avals, **params)          -> aval
     lowering(ctx, *operands, **params)       -> sequence of ir.Value
     jvp(primals, tangents, **params)         -> primal, tangent
-    linearize(nonzeros, *primals, **params)  -> primal, nonzero, residuals, linear function
-    partial_eval(unknown, *args, **params)   -> see `transforms.partial_eval`
+    linearize(nonzeros, *primals, **params)  -> primal, nonzero, residuals, linear
+        and linear(residuals, *tangents)     -> tangent; tangents may be `Zero`s
+    partial_eval(interp, *args, **params)    -> value; `interp.is_unknown(arg)`, `.call_known`
     transpose(cotangent, *args, **params)    -> a cotangent or None per operand
     batch(args, dims, **params)              -> value, dim
     axis_batch(axis, args, dims, **params)   -> value, dim; for rules that need axis data
     dce(used_outputs, eqn)                   -> used inputs, new equation or None
+    recompute(saveable, used_outputs, eqn)   -> equation that also gives what it saves, equation
+                                                that gives the used outputs again
+    typecheck(*avals, **params)              -> None; raises where jaxprs in params do not fit
     pretty(params)                           -> params to print
 
-Transpose rules are called only where some cotangent is not zero. With `multiple_results` values, avals, tangents and dims in results are lists.
+Transpose rules are called only where some cotangent is not zero. With `multiple_results`
+values, avals, tangents and dims in results are lists.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from mjax._engine.base.context import Context, ctx
-from mjax._engine.base.errors import LazyTypeError, MissingRuleError
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.types import AbstractToken, ShapedArray
+from mjax._engine.tracing.authoring import describe_value, misfit, missing_rule, where
 
 Rule = Callable[..., Any]
 
-#: Rule name -> (what fails without it, what to write). The texts of `MissingRuleError`.
-RULES = {
-    "impl": ("evaluation", "@{p}.def_impl\ndef impl(*args, **params): ...  # NumPy or mjax "
-             "values\nor give it an abstract evaluation and a lowering."),
-    "abstract_eval": ("staging (jit, make_jaxpr, grad)", "@{p}.def_abstract_eval\n"
-                      "def abstract_eval(*avals, **params):\n"
-                      "  return mjax_ext.core.ShapedArray(shape, dtype)"),
-    "lowering": ("compilation for platform {detail}", "def lowering(ctx, *operands, **params):"
-                 "\n  return [hlo.add(*operands)]\nmlir.register_lowering({p}, lowering)  # or "
-                 "mlir.lower_fun(f, multiple_results=False)"),
-    "jvp": ("differentiation (jvp, linearize, grad)", "def jvp(primals, tangents, **params):\n"
-            "  ...  # a tangent may be an ad.Zero\n  return primal_out, tangent_out\n"
-            "ad.primitive_jvps[{p}] = jvp"),
-    "transpose": ("transposition (reverse-mode differentiation, linear_transpose)",
-                  "def transpose(cotangent, *args, **params):\n"
-                  "  # ad.is_undefined_primal(arg) marks the operands it is linear in\n"
-                  "  return [ct_or_None for arg in args]\n"
-                  "ad.primitive_transposes[{p}] = transpose"),
-    "batch": ("vectorization (vmap)", "def batch(args, dims, **params):  # a dim may be None\n"
-              "  return value, out_dim\nbatching.primitive_batchers[{p}] = batch"),
-}
+#: Every primitive there is: what the rule tables of `mjax_ext.interpreters` look through.
+registry: weakref.WeakSet[Primitive] = weakref.WeakSet()
 
 
 class Primitive:
@@ -74,17 +61,19 @@ class Primitive:
       6
     """
 
-    __slots__ = ("__dict__", "__weakref__", "abstract_eval", "axis_batch", "batch", "dce", "derived",
-                 "executables", "impl", "jvp", "linearize", "lowerings", "multiple_results",
-                 "name", "partial_eval", "pretty", "structural", "transpose", "typecheck",
-                 "types", "types_cacheable")
+    __slots__ = ("__dict__", "__weakref__", "abstract_eval", "axis_batch", "batch", "dce",
+                 "derived", "executables", "impl", "jvp", "linearize", "lowerings",
+                 "multiple_results", "name", "own_varying", "partial_eval", "pretty", "recompute",
+                 "structural", "transpose", "typecheck", "types", "types_cacheable")
 
     def __init__(self, name: str, *, multiple_results: bool = False,
-                 types_cacheable: bool = True, structural: bool = False):
+                 types_cacheable: bool = True, structural: bool = False,
+                 own_varying: bool = False):
         self.name = name
         self.multiple_results = multiple_results
         self.types_cacheable = types_cacheable
         self.structural = structural
+        self.own_varying = own_varying
         self.impl: Rule | None = None
         #: Gives (avals, effects); `def_abstract_eval` adapts rules that give avals only.
         self.abstract_eval: Rule | None = None
@@ -98,6 +87,7 @@ class Primitive:
         self.batch: Rule | None = None
         self.axis_batch: Rule | None = None
         self.dce: Rule | None = None
+        self.recompute: Rule | None = None
         self.pretty: Rule | None = None
         #: Names of rules that a helper derived rather than an author wrote.
         self.derived: set[str] = set()
@@ -105,6 +95,7 @@ class Primitive:
         self.types: BoundedCache = BoundedCache()
         #: The executor's compiled forms of single applications.
         self.executables: BoundedCache = BoundedCache()
+        registry.add(self)
 
     def __repr__(self) -> str:
         return self.name
@@ -127,22 +118,18 @@ class Primitive:
 
     def def_impl(self, impl: Rule) -> Rule:
         """Sets how the primitive is evaluated outside of any transformation."""
-        self.impl = impl
-        self.executables.clear()
-        return impl
+        return self._define("impl", impl)
 
     def def_abstract_eval(self, rule: Rule) -> Rule:
         """Sets the rule from operand types to result types."""
-        self.abstract_eval = lambda *avals, **params: (rule(*avals, **params), no_effects)
-        self.abstract_eval.__wrapped__ = rule  # type: ignore[attr-defined]
-        self.types.clear()
+        adapted = lambda *avals, **params: (rule(*avals, **params), no_effects)
+        adapted.__wrapped__ = rule  # type: ignore[attr-defined]
+        self._define("abstract_eval", adapted)
         return rule
 
     def def_effectful_abstract_eval(self, rule: Rule) -> Rule:
         """Sets the rule from operand types to result types and a set of effects."""
-        self.abstract_eval = rule
-        self.types.clear()
-        return rule
+        return self._define("abstract_eval", rule)
 
     def def_lowering(self, rule: Any, platform: str | None = None) -> Any:
         """Sets how the primitive becomes StableHLO, for one platform or all."""
@@ -152,29 +139,41 @@ class Primitive:
 
     def def_jvp(self, rule: Rule) -> Rule:
         """Sets the forward derivative."""
-        self.jvp = rule
-        return rule
+        return self._define("jvp", rule)
 
     def def_transpose(self, rule: Rule) -> Rule:
         """Sets the transpose of the operation in its undefined operands."""
-        self.transpose = rule
-        return rule
+        return self._define("transpose", rule)
 
     def def_batch(self, rule: Rule) -> Rule:
         """Sets how the operation is done for a batch at once."""
-        self.batch = rule
+        return self._define("batch", rule)
+
+    def _define(self, field: str, rule: Rule | None) -> Any:
+        """Sets a rule that somebody wrote; what was derived from the old one is forgotten."""
+        setattr(self, field, rule)
+        self.derived.discard(field)
+        if field in ("impl", "abstract_eval"):
+            self.types.clear()
+            self.executables.clear()
         return rule
 
-    def rules(self) -> dict[str, str]:
-        """Which rules exist: name to `file:line`, `derived`, or `missing`."""
-        table = {name: getattr(self, name) for name in
-                 ("impl", "abstract_eval", "jvp", "linearize", "partial_eval", "transpose", "dce",
-                  "pretty")}
-        table["batch"] = self.batch or self.axis_batch
-        table |= {f"lowering[{platform or 'any'}]": rule
-                  for platform, rule in (self.lowerings or {None: None}).items()}
-        return {name: _where(rule) + (" (derived)" if name in self.derived and rule else "")
-                for name, rule in table.items()}
+    def rules(self) -> Rules:
+        """Which rules exist: name to `file:line`, `derived ...`, `default` or `missing`.
+
+        Shown as a table; see `Rules`.
+        """
+        table = Rules()
+        for field, without in _WITHOUT.items():
+            rule = getattr(self, field) or (self.axis_batch if field == "batch" else None)
+            table[field] = without(self) if rule is None else where(rule)
+            if rule is not None and field in self.derived:
+                table[field] = f"derived at {table[field]}"
+        for platform, rule in (self.lowerings or {None: None}).items():
+            table[f"lowering[{platform or 'any'}]"] = (
+                "missing" if rule is None else
+                f"derived from {where(rule)}" if type(rule) is traced else where(rule))
+        return table
 
     # -- typing --
 
@@ -182,13 +181,26 @@ class Primitive:
         """Cached result types (one, or a list with `multiple_results`) and effects."""
         if not self.types_cacheable:
             return self._type_of(avals, params)
-        key = (ctx.settings, avals, *params.items()) if params else (ctx.settings, avals)
+        # The staging interpreter, which is on the hot path, builds the same key itself.
+        key = (ctx.settings, *avals, *params.items())
         try:
             return self.types[key]
         except KeyError:
             return self.types.put(key, self._type_of(avals, params))
         except TypeError:
             self._refuse_unhashable(params)
+
+    def declared(self, avals: Sequence[Any], params: dict[str, Any]) -> Any:
+        """What `type_of` says the results are, to compare what other rules give with.
+
+        None where it is not known, or settled by the jaxprs in the params.
+        """
+        if self.abstract_eval is None or not self.types_cacheable:
+            return None
+        try:
+            return self.types[ctx.settings, *avals, *params.items()][0]
+        except (KeyError, TypeError):
+            return self.type_of(tuple(avals), params)[0]
 
     def infer(self, avals: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], Effects]:
         """Result types as a list, and effects."""
@@ -197,31 +209,36 @@ class Primitive:
 
     def _type_of(self, avals: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, Effects]:
         if self.abstract_eval is None:
-            self.missing("abstract_eval")
+            self.missing("abstract_eval", operands=len(avals), params=params)
         # Helpers that the rule calls must not be staged into the program under construction.
         previous, ctx.interpreter = ctx.interpreter, Context.interpreter
         try:
-            out, effects = self.abstract_eval(*avals, **params)
+            result = self.abstract_eval(*avals, **params)
         finally:
             ctx.interpreter = previous
-        outs = list(out) if self.multiple_results else [out]
-        for aval in outs:
-            if not isinstance(aval, (ShapedArray, AbstractToken)):
-                raise LazyTypeError(lambda: (
-                    f"the abstract evaluation of primitive {self.name!r} gave {out!r}; it must "
-                    f"give {'a list of types' if self.multiple_results else 'one type'} "
-                    "(mjax_ext.core.ShapedArray)."))
+        if not (isinstance(result, tuple) and len(result) == 2
+                and isinstance(result[1], (frozenset, set))):
+            misfit(self, "abstract_eval", lambda: (
+                f"gave {describe_value(result)}; an effectful one must give a pair of types and "
+                "a set of effects."))
+        out, effects = result
+        outs: Any = out if self.multiple_results else [out]
+        if not isinstance(outs, (list, tuple)) or not all(
+                isinstance(aval, (ShapedArray, AbstractToken)) for aval in outs):
+            misfit(self, "abstract_eval", lambda: (
+                f"gave {describe_value(out)}; " + (
+                    "since multiple_results=True it must give a list of types"
+                    if self.multiple_results else
+                    "it must give one type, or the primitive be made with multiple_results=True")
+                + " (mjax_ext.core.ShapedArray)."))
         outs = [_join_varying(aval, avals) for aval in outs]
-        return (outs if self.multiple_results else outs[0]), effects
+        return (outs if self.multiple_results else outs[0]), frozenset(effects)
 
     # -- errors --
 
-    def missing(self, rule: str, detail: str = "") -> NoReturn:
-        """Raises the error for a rule that is not there."""
-        transformation, spelling = RULES[rule]
-        raise MissingRuleError(lambda: (
-            f"Primitive {self.name!r} has no rule for {transformation.format(detail=detail)}. "
-            f"Write one, as in:\n\n{spelling.format(p=self.name + '_p')}\n"))
+    def missing(self, rule: str, **facts: Any) -> NoReturn:
+        """Raises the error for a rule that is not there; see `authoring.missing_rule`."""
+        missing_rule(self, rule, **facts)
 
     def _refuse_unhashable(self, params: dict[str, Any]) -> NoReturn:
         for name, value in params.items():
@@ -243,12 +260,26 @@ def _join_varying(aval: Any, avals: tuple[Any, ...]) -> Any:
     return aval
 
 
-def _where(rule: Any) -> str:
-    if rule is None:
-        return "missing"
-    rule = getattr(rule, "__wrapped__", getattr(rule, "function", rule))
-    code = getattr(rule, "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(rule)
+#: Rule -> what `Primitive.rules` says where it is not written.
+_WITHOUT: dict[str, Callable[[Primitive], str]] = {
+    "impl": lambda p: "derived from the lowering" if p.lowerings else "missing",
+    "abstract_eval": lambda p: "missing",
+    "jvp": lambda p: "missing",
+    "linearize": lambda p: "derived from jvp" if p.jvp else "missing",
+    "partial_eval": lambda p: "default: all unknown if an operand is",
+    "transpose": lambda p: "missing",
+    "batch": lambda p: "missing",
+    "dce": lambda p: "default: dropped if unused and without effects",
+    "pretty": lambda p: "default",
+}
+
+
+class Rules(dict[str, str]):
+    """A dict that shows itself as a table, one rule a line."""
+
+    def __repr__(self) -> str:
+        width = max(map(len, self))
+        return "\n".join(f"{name:{width}}  {what}" for name, what in self.items())
 
 
 class traced:
@@ -264,3 +295,7 @@ class traced:
     def __init__(self, function: Rule, multiple_results: bool = False):
         self.function = function
         self.multiple_results = multiple_results
+
+    def __call__(self, ctx: Any, *operands: Any, **params: Any) -> Any:
+        """Lowers the function for the types `ctx.avals_in`, from inside of another rule."""
+        return ctx.lower_traced(self, operands, params)

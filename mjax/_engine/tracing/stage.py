@@ -112,9 +112,18 @@ class StageInterpreter(Interpreter):
         return var
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        invars = [a.var if type(a) is StageTracer and a.interp is self else self._lift(a)
-                  for a in args]
-        out, effects = primitive.type_of(tuple([v.aval for v in invars]), params)
+        invars: list[Any] = []
+        key: list[Any] = [ctx.settings]
+        for arg in args:
+            atom = arg.var if type(arg) is StageTracer and arg.interp is self else self._lift(arg)
+            invars.append(atom)
+            key.append(atom.aval)
+        if params:
+            key += params.items()
+        try:
+            out, effects = primitive.types[tuple(key)]
+        except (KeyError, TypeError):
+            out, effects = primitive.type_of(tuple([v.aval for v in invars]), params)
         if effects:
             self.effects |= effects
         source = ctx.source or current_traceback()
@@ -218,6 +227,25 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     finally:
         ctx.source = outer
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
+
+
+def lift_tracers(jaxpr: Jaxpr) -> tuple[Jaxpr, list[Any]]:
+    """Makes leading inputs of the constants that are tracers; gives the program and these.
+
+    Jaxprs that outlive a trace (those in params, those in caches) hold no tracer of it.
+    Arrays stay constants.
+    """
+    moved = [isinstance(c, Tracer) for c in jaxpr.consts]
+    if not any(moved):
+        return jaxpr, []
+    kept = [i for i, m in enumerate(moved) if not m]
+    values = [c for c, m in zip(jaxpr.consts, moved, strict=True) if m]
+    lifted = jaxpr.replace(
+        constvars=[jaxpr.constvars[i] for i in kept], consts=[jaxpr.consts[i] for i in kept],
+        invars=[v for v, m in zip(jaxpr.constvars, moved, strict=True) if m] + jaxpr.invars,
+        debug_info=jaxpr.debug_info._replace(arg_names=(
+            *("a closed-over value" for _ in values), *(jaxpr.debug_info.arg_names or ()))))
+    return lifted, values
 
 
 # ---- the collector ---------------------------------------------------------------------

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
-from mjax._engine.ir.types import AbstractValue, typeof
+from mjax._engine.ir.types import AbstractValue, typeof, typeof_handlers
+from mjax._engine.tracing.authoring import SymbolicValueError
 
 
 class Zero:
@@ -44,6 +45,19 @@ def is_undefined_primal(value: Any) -> bool:
     """Whether a transpose rule has to give a cotangent for this operand."""
     return type(value) is UndefinedPrimal
 
+
+def _refuse(value: Zero | UndefinedPrimal) -> NoReturn:
+    what, remedy = (
+        ("a tangent known to be zero (ad.Zero)", "Leave its term out, or make it an array with "
+         "ad.instantiate_zeros(tangent).") if isinstance(value, Zero) else
+        ("an operand without a value (ad.UndefinedPrimal)", "A transpose rule may read its .aval "
+         "and nothing else; operands of which ad.is_undefined_primal is false are arrays."))
+    raise SymbolicValueError(lambda: (
+        f"{what}, of type {value.aval}, was used as if it were an array. {remedy}"))
+
+
+typeof_handlers[Zero] = _refuse
+typeof_handlers[UndefinedPrimal] = _refuse
 
 #: The batch dimension of an operand that is the same for all batch elements.
 not_mapped = None

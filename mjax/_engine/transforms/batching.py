@@ -7,14 +7,15 @@ parent current, on bare values and their batch dims (None: the same for all elem
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir.jaxpr import Jaxpr, jaxprs_in_params
-from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.ir.types import ShapedArray, same_array_type, typeof
 from mjax._engine.primitives.shapes import batch_to_front, moveaxis
+from mjax._engine.tracing.authoring import as_pair, check_lists, describe_value, misfit
 from mjax._engine.tracing.interpreter import (
     Interpreter,
     Tracer,
@@ -100,18 +101,24 @@ class BatchInterpreter(Interpreter):
             if not batched and not self.names_axis(primitive, params):
                 return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
             if primitive.axis_batch is not None:
-                out, out_dims = primitive.axis_batch(self.axis, values, dims, **params)
+                result = primitive.axis_batch(self.axis, values, dims, **params)
             elif primitive.batch is not None:
-                out, out_dims = primitive.batch(values, dims, **params)
+                result = primitive.batch(values, dims, **params)
             else:
-                primitive.missing("batch")
+                primitive.missing("batch", operands=len(values), params=params)
         finally:
             ctx.interpreter = self
-        if primitive.multiple_results:
-            if out_dims is None or isinstance(out_dims, int):
-                out_dims = [out_dims] * len(out)
-            return [self.result(primitive, o, d) for o, d in zip(out, out_dims, strict=True)]
-        return self.result(primitive, out, out_dims)
+        out, out_dims = as_pair(primitive, "batch", result, "the result and its batch dimension")
+        declared = primitive.declared([typeof(arg) for arg in args], params)
+        if not primitive.multiple_results:
+            return self.result(primitive, out, out_dims, declared)
+        count = len(out) if declared is None else len(declared)
+        if out_dims is None or isinstance(out_dims, int):
+            out_dims = [out_dims] * count
+        check_lists(primitive, "batch", (out, out_dims), count,
+                    "a list of results and one of batch dimensions")
+        return list(map(self.result, repeat(primitive), out, out_dims,
+                        repeat(None) if declared is None else declared))
 
     def names_axis(self, primitive: Primitive, params: dict[str, Any]) -> bool:
         """Whether a collective refers to this interpreter's axis."""
@@ -120,18 +127,25 @@ class BatchInterpreter(Interpreter):
             return False
         return name in named_axes(params)
 
-    def result(self, primitive: Primitive, value: Any, dim: int | None) -> Any:
-        """A tracer, or the bare value where it is the same for all elements."""
-        if dim is None:
-            return value
-        shape = typeof(value).shape
-        if not (isinstance(dim, int) and 0 <= dim < len(shape)
-                and shape[dim] == self.axis.size):
-            raise LazyValueError(lambda: (
-                f"the batching rule of primitive {primitive.name!r} gave a result of shape "
-                f"{shape} with batch dimension {dim!r}; that axis must exist and have size "
-                f"{self.axis.size}."))
-        return BatchTracer(self, value, dim)
+    def result(self, primitive: Primitive, value: Any, dim: int | None, declared: Any) -> Any:
+        """A tracer, or the bare value where it is the same for all elements; checks its type."""
+        try:
+            aval = typeof(value)
+        except TypeError:
+            misfit(primitive, "batch", lambda: f"gave {describe_value(value)} for an array.")
+        if dim is not None:
+            shape = aval.shape
+            if not (isinstance(dim, int) and 0 <= dim < len(shape)
+                    and shape[dim] == self.axis.size):
+                misfit(primitive, "batch", lambda: (
+                    f"gave a result of shape {shape} with batch dimension {dim!r}; that axis must "
+                    f"exist and have size {self.axis.size}."))
+            aval = element_type(aval, dim)
+        if declared is not None and aval is not declared and not same_array_type(aval, declared):
+            misfit(primitive, "batch", lambda: (
+                f"gave {typeof(value)} with batch dimension {dim}, that is {aval} for each batch "
+                f"element, but the abstract evaluation says {declared}."))
+        return value if dim is None else BatchTracer(self, value, dim)
 
 
 def named_axes(params: dict[str, Any]) -> set[Any]:

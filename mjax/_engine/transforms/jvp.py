@@ -10,13 +10,20 @@ Source: Wengert 1964; the rules' form is that of Siskind and Pearlmutter 2008.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Any
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.ir.jaxpr import Jaxpr
-from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.ir.types import same_array_type, same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import instantiate, zero_tangent
+from mjax._engine.tracing.authoring import (
+    SymbolicValueError,
+    as_pair,
+    check_lists,
+    describe_value,
+    misfit,
+)
 from mjax._engine.tracing.interpreter import Interpreter, Tracer, register_tracer, running
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
@@ -70,29 +77,50 @@ class JVPInterpreter(Interpreter):
             out, tangent = self.differentiate(primitive, primals, tangents, params)
         finally:
             ctx.interpreter = self
+        declared = primitive.declared(list(map(typeof, primals)), params)
         if primitive.multiple_results:
-            return [self.result(primitive, p, t) for p, t in zip(out, tangent, strict=True)]
-        return self.result(primitive, out, tangent)
+            count = len(out) if declared is None else len(declared)
+            check_lists(primitive, self.rule_name(primitive), (out, tangent), count,
+                        "a list of primals and one of tangents")
+            return list(map(self.result, repeat(primitive), out, tangent,
+                            repeat(None) if declared is None else declared))
+        return self.result(primitive, out, tangent, declared)
+
+    def rule_name(self, primitive: Primitive) -> str:
+        """The field of the record that holds the rule in use."""
+        return "jvp"
 
     def differentiate(self, primitive: Primitive, primals: list[Any], tangents: list[Any],
                       params: dict[str, Any]) -> tuple[Any, Any]:
         """Primal and tangent results; runs with the parent current."""
         if primitive.jvp is None:
-            primitive.missing("jvp")
-        return primitive.jvp(primals, tangents, **params)
+            primitive.missing("jvp", operands=len(primals), params=params)
+        try:
+            result = primitive.jvp(primals, tangents, **params)
+        except SymbolicValueError as error:
+            error.blame(primitive, "jvp")
+            raise
+        return as_pair(primitive, "jvp", result, "a primal and a tangent")
 
-    def result(self, primitive: Primitive, primal: Any, tangent: Any) -> Any:
-        """A tracer, or the bare primal where the tangent is zero; checks the tangent's type."""
-        if type(tangent) is Zero:
+    def result(self, primitive: Primitive, primal: Any, tangent: Any, declared: Any) -> Any:
+        """A tracer, or the bare primal where the tangent is zero; checks the types of both."""
+        try:
+            aval, actual = typeof(primal), None if type(tangent) is Zero else typeof(tangent)
+        except TypeError:
+            misfit(primitive, self.rule_name(primitive), lambda: (
+                f"gave {describe_value(primal)} with the tangent {describe_value(tangent)}; both "
+                "must be arrays (a tangent may be an ad.Zero)."))
+        if declared is not None and aval is not declared and not same_array_type(aval, declared):
+            misfit(primitive, self.rule_name(primitive), lambda: (
+                f"gave a primal of type {aval}, but the abstract evaluation says {declared}."))
+        if actual is None:
             return primal
-        out = JVPTracer(self, primal, tangent)
-        expected = out.aval.to_tangent()
-        actual = typeof(tangent)
+        expected = aval.to_tangent()
         if actual is not expected and not same_type_but_weak(actual, expected):
-            raise LazyTypeError(lambda: (
-                f"the jvp rule of primitive {primitive.name!r} gave a tangent of type {actual} "
-                f"for a result of type {out.aval}; it must have type {expected}."))
-        return out
+            misfit(primitive, self.rule_name(primitive), lambda: (
+                f"gave a tangent of type {actual} for a result of type {aval}; it must have type "
+                f"{expected}."))
+        return JVPTracer(self, primal, tangent)
 
 
 def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any],

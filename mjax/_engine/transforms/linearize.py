@@ -13,16 +13,23 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from mjax._engine.base.context import ctx
-from mjax._engine.ir.check import check_jaxpr
+from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, no_debug_info
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.tangents import instantiate, zero_tangent
-from mjax._engine.tracing.interpreter import Interpreter, running
+from mjax._engine.tracing.authoring import describe_value, misfit
+from mjax._engine.tracing.interpreter import running
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.stage import _patient_collector, eval_jaxpr, stage_under_evaluation
+from mjax._engine.tracing.stage import (
+    _patient_collector,
+    eval_jaxpr,
+    lift_tracers,
+    stage_under_evaluation,
+)
 from mjax._engine.tracing.symbolic import Zero
+from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.jvp import JVPInterpreter, JVPTracer, split_results
-from mjax._engine.transforms.partial_eval import PartialEvalInterpreter
+from mjax._engine.transforms.partial_eval import PartialEvalInterpreter, find_residuals
 
 
 class LinearizeInterpreter(JVPInterpreter):
@@ -32,19 +39,26 @@ class LinearizeInterpreter(JVPInterpreter):
     name = "linearize"
     parent: PartialEvalInterpreter
 
+    def rule_name(self, primitive: Primitive) -> str:
+        return "jvp" if primitive.linearize is None else "linearize"
+
     def differentiate(self, primitive: Primitive, primals: list[Any], tangents: list[Any],
                       params: dict[str, Any]) -> tuple[Any, Any]:
         rule = primitive.linearize
         if rule is None:
             return super().differentiate(primitive, primals, tangents, params)
         nonzeros = [type(t) is not Zero for t in tangents]
-        outs, nonzero_outs, residuals, linear = self.parent.call_known(
-            rule, nonzeros, *primals, **params)
-        given = iter(linear(residuals, *[t for t in tangents if type(t) is not Zero]))
+        result = self.parent.call_known(rule, nonzeros, *primals, **params)
+        if not (isinstance(result, tuple) and len(result) == 4):
+            misfit(primitive, "linearize", lambda: (
+                f"gave {describe_value(result)}; it must give results, which of them have a "
+                "tangent, residuals, and a function (residuals, *tangents) -> tangents."))
+        out, nonzero_out, residuals, linear = result
+        tangent = self.parent.call_staged(linear, residuals, *tangents)
         if not primitive.multiple_results:
-            return outs, next(given) if nonzero_outs else zero_tangent(outs)
-        return outs, [next(given) if nz else zero_tangent(o)
-                      for o, nz in zip(outs, nonzero_outs, strict=True)]
+            return out, tangent if nonzero_out else zero_tangent(out)
+        return out, [t if nz else zero_tangent(o)
+                     for o, nz, t in zip(out, nonzero_out, tangent, strict=True)]
 
 
 class Linearized(NamedTuple):
@@ -60,7 +74,7 @@ class Linearized(NamedTuple):
 
 
 def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
-                   nonzeros: Sequence[bool], instantiate_outs: bool = False,
+                   nonzeros: Sequence[bool], instantiate_outs: Sequence[bool] = (),
                    debug_info: DebugInfo = no_debug_info) -> Linearized:
     """Linearizes a function of flat values at a point.
 
@@ -68,7 +82,7 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
       f: the function.
       primals: the point.
       nonzeros: the inputs to differentiate in.
-      instantiate_outs: whether every result gets a tangent, zeros if need be.
+      instantiate_outs: for which results a zero tangent is made an array; empty: for none.
       debug_info: names for messages.
     """
     tangent_interp = PartialEvalInterpreter(ctx.interpreter, debug_info)
@@ -78,77 +92,74 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
                for p, nz in zip(primals, nonzeros, strict=True)]
         outs, tangents = split_results(interp, f(*ins))
         if instantiate_outs:
-            with _under(tangent_interp):
-                tangents = [instantiate(t) for t in tangents]
+            # Zeros are made where they are used; computed here they would be residuals.
+            tangents = [tangent_interp.call_staged(instantiate, t) if w else t
+                        for t, w in zip(tangents, instantiate_outs, strict=True)]
+    for out in outs:
+        if tangent_interp.is_unknown(out):
+            raise LazyTypeError(lambda out=out: (  # type: ignore[misc]
+                f"a derivative rule gave a result of type {out.aval} that is computed from "
+                "tangents. Results must depend on primals only: check the order in which the "
+                "jvp rule returns its two values."))
     nonzero_outs = [type(t) is not Zero for t in tangents]
     atoms = [tangent_interp.atom(t) for t in tangents if type(t) is not Zero]
     tangent_interp.alive = False
     return Linearized(outs, tangent_interp.build(atoms), nonzero_outs)
 
 
-class _under:
-    """Makes an interpreter current without ending it."""
-
-    def __init__(self, interp: Interpreter):
-        self.interp = interp
-
-    def __enter__(self) -> None:
-        self.previous, ctx.interpreter = ctx.interpreter, self.interp
-
-    def __exit__(self, *exc: Any) -> None:
-        ctx.interpreter = self.previous
-
-
 class LinearizedJaxpr(NamedTuple):
     """A jaxpr cut into its evaluation and its derivative.
 
-    `primal` goes from the inputs to the results and the residuals that are not inputs;
-    `linear` goes from all residuals and the nonzero tangents to the tangents of the results
-    that have one. `residual_inputs[i]` is the input that residual `i` is, or None.
+    `primal` goes from the inputs to the results and the residuals that are neither inputs nor
+    results; `linear` goes from all residuals and the nonzero tangents to the tangents of the
+    results that have one. `sources[i]` is the index of residual `i` among the inputs and
+    results of `primal`.
     """
 
     primal: Jaxpr
     linear: Jaxpr
     nonzero_outs: list[bool]
-    residual_inputs: list[int | None]
+    sources: list[int]
 
-    def residuals(self, ins: Sequence[Any], extra_outs: Sequence[Any]) -> list[Any]:
-        """The residuals in order, from the inputs and the extra results of `primal`."""
-        extra = iter(extra_outs)
-        return [next(extra) if i is None else ins[i] for i in self.residual_inputs]
+    def residuals(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
+        """The residuals in order, from the inputs and results of `primal`."""
+        both = [*ins, *outs]
+        return [both[i] for i in self.sources]
 
 
-def linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], instantiate_outs: bool = False
-                    ) -> LinearizedJaxpr:
-    """Linearizes a jaxpr in the inputs marked `nonzeros`; cached on it."""
+def linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool],
+                    instantiate_outs: bool | Sequence[bool] = False) -> LinearizedJaxpr:
+    """Linearizes a jaxpr; cached on it.
+
+    Args:
+      jaxpr: the program.
+      nonzeros: the inputs to differentiate in.
+      instantiate_outs: for which results a zero tangent is made an array.
+    """
     nonzeros = tuple(nonzeros)
-    return jaxpr.cached(("linearize", nonzeros, instantiate_outs, ctx.settings),
-                        lambda: _linearize_jaxpr(jaxpr, nonzeros, instantiate_outs))
+    wanted = ((instantiate_outs,) * len(jaxpr.outvars) if isinstance(instantiate_outs, bool)
+              else tuple(instantiate_outs))
+    return jaxpr.cached(("linearize", nonzeros, wanted, ctx.settings),
+                        lambda: _linearize_jaxpr(jaxpr, nonzeros, wanted))
 
 
-def _linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], instantiate_outs: bool
+def _linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], wanted: Sequence[bool]
                      ) -> LinearizedJaxpr:
     made: list[Any] = []
 
     def run(*ins: Any) -> list[Any]:
         outs, linear, nonzero_outs = linearize_flat(
-            lambda *args: eval_jaxpr(jaxpr, jaxpr.consts, *args), ins, nonzeros,
-            instantiate_outs, jaxpr.debug_info)
-        input_index = {id(v): i for i, v in enumerate(ins)}
-        fixed = {id(c) for c in jaxpr.consts}
-        moved = [i for i, c in enumerate(linear.consts) if id(c) not in fixed]
-        kept = [i for i, c in enumerate(linear.consts) if id(c) in fixed]
-        residuals = [linear.consts[i] for i in moved]
-        residual_inputs = [input_index.get(id(r)) for r in residuals]
-        made.append((linear.replace(
-            constvars=[linear.constvars[i] for i in kept], consts=[linear.consts[i] for i in kept],
-            invars=[linear.constvars[i] for i in moved] + linear.invars),
-            nonzero_outs, residual_inputs))
-        return [*outs, *[r for r, i in zip(residuals, residual_inputs, strict=True)
-                         if i is None]]
+            lambda *args: eval_jaxpr(jaxpr, jaxpr.consts, *args), ins, nonzeros, wanted,
+            jaxpr.debug_info)
+        linear, residuals = lift_tracers(linear)
+        # Tangents that nobody wants would keep residuals alive.
+        n = len(residuals)
+        linear, used = dce_jaxpr(linear, [True] * len(linear.outvars),
+                                 [False] * n + [True] * sum(nonzeros))
+        residuals = [r for r, u in zip(residuals, used[:n], strict=True) if u]
+        sources, extra = find_residuals(residuals, ins, outs)
+        made.append((linear, nonzero_outs, sources))
+        return [*outs, *extra]
 
     primal = stage_under_evaluation(run, jaxpr.in_avals, jaxpr.debug_info)
-    linear, nonzero_outs, residual_inputs = made[0]
-    if ctx.options.enable_checks:
-        check_jaxpr(linear)
-    return LinearizedJaxpr(primal, linear, nonzero_outs, residual_inputs)
+    return LinearizedJaxpr(primal, *made[0])

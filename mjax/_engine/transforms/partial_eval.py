@@ -2,8 +2,8 @@
 
 A value is known unless it carries a variable of the program under construction. An equation
 all of whose operands are known is handed to the parent; any other is staged, and the known
-values it reads become the program's constants, its *residuals*. Three customers: linearize
-(tangents are unknown), scan (loop-invariant values are known), remat (policies).
+values it reads become the program's constants, its *residuals*. Two customers: linearize
+(tangents are unknown) and scan (what does not change from one iteration to the next is known).
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from mjax._engine.base.context import ctx
-from mjax._engine.ir.jaxpr import Atom, Jaxpr, Literal
+from mjax._engine.ir.jaxpr import Atom, DebugInfo, Jaxpr, Literal, no_debug_info
 from mjax._engine.ir.types import typeof
-from mjax._engine.tracing.interpreter import running
+from mjax._engine.tracing.interpreter import Interpreter, call_with, check_alive, running
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import (
     StageInterpreter,
     StageTracer,
     eval_jaxpr,
+    lift_tracers,
     stage_under_evaluation,
 )
 
@@ -27,10 +28,22 @@ _SCALARS = (bool, int, float, complex)
 
 
 class PartialEvalInterpreter(StageInterpreter):
-    """Stages the equations that depend on its own variables; its parent runs the others."""
+    """Stages the equations that depend on its own variables; its parent runs the others.
 
-    __slots__ = ()
+    Args:
+      parent: the interpreter that runs what is known.
+      debug_info: names for messages.
+      effects_known: whether an equation with an effect and known operands is known. If not it
+        is staged: the known part of a loop's body runs once, and its effects must not.
+    """
+
+    __slots__ = ("effects_known",)
     name = "partial evaluation"
+
+    def __init__(self, parent: Interpreter, debug_info: DebugInfo = no_debug_info,
+                 effects_known: bool = True):
+        super().__init__(parent, debug_info)
+        self.effects_known = effects_known
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         for arg in args:
@@ -39,6 +52,8 @@ class PartialEvalInterpreter(StageInterpreter):
                 if rule is None:
                     return StageInterpreter.process(self, primitive, args, params)
                 return rule(self, *args, **params)
+        if not self.effects_known and primitive.type_of(tuple(map(typeof, args)), params)[1]:
+            return StageInterpreter.process(self, primitive, args, params)
         ctx.interpreter = self.parent
         try:
             return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
@@ -50,8 +65,10 @@ class PartialEvalInterpreter(StageInterpreter):
         # would hide them from whoever takes the residuals for a pytree.
         if type(value) in _SCALARS:
             return Literal(value, typeof(value))
-        return self.constant(value, typeof(value)) if hasattr(value, "aval") else super(
-        )._lift(value)
+        if not hasattr(value, "aval"):
+            return super()._lift(value)
+        check_alive(value)
+        return self.constant(value, typeof(value))
 
     def is_unknown(self, value: Any) -> bool:
         """Whether a value is a variable of the program under construction."""
@@ -59,80 +76,103 @@ class PartialEvalInterpreter(StageInterpreter):
 
     def call_known(self, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Calls a function with the parent current; for rules, which run with `self` current."""
-        ctx.interpreter = self.parent
-        try:
-            return f(*args, **kwargs)
-        finally:
-            ctx.interpreter = self
+        return call_with(self.parent, f, *args, **kwargs)
+
+    def call_staged(self, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Calls a function all of whose equations are staged, those of known values too."""
+        return call_with(_StageAll(self), f, *args, **kwargs)
+
+
+class _StageAll(Interpreter):
+    """Stages into a partial evaluation what that would run."""
+
+    __slots__ = ()
+    parent: PartialEvalInterpreter
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        return StageInterpreter.process(self.parent, primitive, args, params)
+
+
+def find_residuals(residuals: Sequence[Any], ins: Sequence[Any], outs: Sequence[Any]
+                   ) -> tuple[list[int], list[Any]]:
+    """Where a program under construction has its residuals: nothing is given out twice.
+
+    Args:
+      residuals: the values wanted.
+      ins: its inputs.
+      outs: its results.
+
+    Returns:
+      For each residual its index in `[*ins, *outs, *extra]`, and `extra`, the residuals that
+      are neither inputs nor results: these become results too.
+    """
+    places: dict[int, int] = {}
+    for i, value in enumerate([*ins, *outs]):
+        places.setdefault(id(value), i)
+    extra: list[Any] = []
+    for value in residuals:
+        if id(value) not in places:
+            places[id(value)] = len(ins) + len(outs) + len(extra)
+            extra.append(value)
+    return [places[id(r)] for r in residuals], extra
 
 
 class PartialEvaluated(NamedTuple):
     """A jaxpr cut in two.
 
-    `known` goes from the known inputs to the known results and the residuals that are not
-    inputs; `unknown` goes from all residuals and the unknown inputs to the unknown results.
-    `residual_inputs[i]` is the index among the known inputs that residual `i` is, or None
-    where it is the next of the extra results of `known`.
+    `known` goes from the known inputs to the known results and the residuals that are neither
+    inputs nor results; `unknown` goes from all residuals and the unknown inputs to the unknown
+    results. `sources[i]` is the index of residual `i` among the inputs and results of `known`.
     """
 
     known: Jaxpr
     unknown: Jaxpr
     unknown_outs: list[bool]
-    residual_inputs: list[int | None]
+    sources: list[int]
 
-    def residuals(self, known_ins: Sequence[Any], known_extra_outs: Sequence[Any]) -> list[Any]:
-        """The residuals in order, from the known part's inputs and extra results."""
-        extra = iter(known_extra_outs)
-        return [next(extra) if i is None else known_ins[i] for i in self.residual_inputs]
+    def residuals(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
+        """The residuals in order, from the inputs and results of `known`."""
+        both = [*ins, *outs]
+        return [both[i] for i in self.sources]
 
 
 def partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool],
-                       instantiate: bool | Sequence[bool] = False) -> PartialEvaluated:
+                       instantiate: bool | Sequence[bool] = False,
+                       effects_known: bool = True) -> PartialEvaluated:
     """Cuts a jaxpr into what its known inputs determine and the rest; cached on it.
 
     Args:
       jaxpr: the program.
       unknown: which inputs are unknown.
       instantiate: which results have to be results of the unknown part.
+      effects_known: whether equations with effects are known when their operands are.
     """
     unknown = tuple(unknown)
     wanted = ((instantiate,) * len(jaxpr.outvars) if isinstance(instantiate, bool)
               else tuple(instantiate))
-    return jaxpr.cached(("partial_eval", unknown, wanted, ctx.settings),
-                        lambda: _partial_eval_jaxpr(jaxpr, unknown, wanted))
+    return jaxpr.cached(("partial_eval", unknown, wanted, effects_known, ctx.settings),
+                        lambda: _partial_eval_jaxpr(jaxpr, unknown, wanted, effects_known))
 
 
-def _partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool], wanted: Sequence[bool]
-                        ) -> PartialEvaluated:
-    unknown_jaxpr: list[Jaxpr] = []
-    unknown_outs: list[bool] = []
-    residual_inputs: list[int | None] = []
+def _partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool], wanted: Sequence[bool],
+                        effects_known: bool) -> PartialEvaluated:
+    made: list[Any] = []
 
     def run_known(*known_ins: Any) -> list[Any]:
-        interp = PartialEvalInterpreter(ctx.interpreter, jaxpr.debug_info)
+        interp = PartialEvalInterpreter(ctx.interpreter, jaxpr.debug_info, effects_known)
         with running(interp):
             given = iter(known_ins)
             ins = [interp.new_arg(aval) if u else next(given)
                    for aval, u in zip(jaxpr.in_avals, unknown, strict=True)]
             outs = eval_jaxpr(jaxpr, jaxpr.consts, *ins)
-            unknown_outs.extend(w or interp.is_unknown(o)
-                                for o, w in zip(outs, wanted, strict=True))
+            unknown_outs = [w or interp.is_unknown(o) for o, w in zip(outs, wanted, strict=True)]
             atoms = [interp.atom(o) for o, u in zip(outs, unknown_outs, strict=True) if u]
-        input_index = {id(v): i for i, v in enumerate(known_ins)}
-        # What is constant to the whole program stays a constant of the unknown part.
-        fixed = {id(c) for c in jaxpr.consts}
-        moved = [i for i, c in enumerate(interp.consts) if id(c) not in fixed]
-        kept = [i for i in range(len(interp.consts)) if i not in set(moved)]
-        residuals = [interp.consts[i] for i in moved]
-        residual_inputs.extend(input_index.get(id(r)) for r in residuals)
-        unknown_jaxpr.append(Jaxpr(
-            [interp.constvars[i] for i in kept],
-            [interp.constvars[i] for i in moved] + interp.invars, atoms, interp.eqns,
-            interp.effects, jaxpr.debug_info, consts=[interp.consts[i] for i in kept]))
         known_outs = [o for o, u in zip(outs, unknown_outs, strict=True) if not u]
-        return known_outs + [r for r, i in zip(residuals, residual_inputs, strict=True)
-                             if i is None]
+        rest, residuals = lift_tracers(interp.build(atoms))
+        sources, extra = find_residuals(residuals, known_ins, known_outs)
+        made.append((rest, unknown_outs, sources))
+        return known_outs + extra
 
     known_avals = [a for a, u in zip(jaxpr.in_avals, unknown, strict=True) if not u]
-    known_jaxpr = stage_under_evaluation(run_known, known_avals, jaxpr.debug_info)
-    return PartialEvaluated(known_jaxpr, unknown_jaxpr[0], unknown_outs, residual_inputs)
+    known = stage_under_evaluation(run_known, known_avals, jaxpr.debug_info)
+    return PartialEvaluated(known, *made[0])

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, Var
 from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import add_tangents, instantiate
+from mjax._engine.tracing.authoring import SymbolicValueError, describe_value, misfit
 from mjax._engine.tracing.stage import stage_under_evaluation
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
@@ -81,16 +81,20 @@ def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[
         ct = cotangents.pop(outvars[0], None)
         if ct is None:
             return
-    if primitive.transpose is None:
-        primitive.missing("transpose")
     ctx.source = source
+    if primitive.transpose is None:
+        primitive.missing("transpose", operands=len(invars), params=params)
     operands = [a.val if type(a) is Literal else values[a] if a in values
                 else UndefinedPrimal(a.aval) for a in invars]
-    results = primitive.transpose(ct, *operands, **params)
-    if results is None or len(results) != len(operands):
-        raise LazyTypeError(lambda: (
-            f"the transpose rule of primitive {primitive.name!r} gave {results!r}; it must give "
-            f"a sequence of {len(operands)}, one cotangent or None per operand."))
+    try:
+        results = primitive.transpose(ct, *operands, **params)
+    except SymbolicValueError as error:
+        error.blame(primitive, "transpose")
+        raise
+    if not isinstance(results, (list, tuple)) or len(results) != len(operands):
+        misfit(primitive, "transpose", lambda: (
+            f"gave {describe_value(results)}; it must give a list of {len(operands)}, one "
+            "cotangent or None per operand."))
     for atom, operand, result in zip(invars, operands, results, strict=True):
         if type(operand) is UndefinedPrimal and result is not None and type(result) is not Zero:
             _check_cotangent(primitive, atom, result)
@@ -103,11 +107,15 @@ def _accumulate(cotangents: dict[Var, Any], var: Any, ct: Any) -> None:
 
 
 def _check_cotangent(primitive: Any, var: Any, ct: Any) -> None:
-    expected, actual = var.aval.to_tangent(), typeof(ct)
-    if actual is not expected and not same_type_but_weak(actual, expected):
-        raise LazyTypeError(lambda: (
-            f"the transpose rule of primitive {primitive.name!r} gave a cotangent of type "
-            f"{actual} for an operand of type {var.aval}; it must have type {expected}."))
+    expected = var.aval.to_tangent()
+    try:
+        actual = typeof(ct)
+    except TypeError:
+        actual = None
+    if actual is not expected and not (actual is not None and same_type_but_weak(actual, expected)):
+        misfit(primitive, "transpose", lambda: (
+            f"gave {'a cotangent of type ' + str(actual) if actual else describe_value(ct)} for "
+            f"an operand of type {var.aval}; it must have type {expected}."))
 
 
 def transpose_jaxpr(jaxpr: Jaxpr, undefined: Sequence[bool], nonzero_cts: Sequence[bool],

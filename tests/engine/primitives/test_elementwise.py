@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import ml_dtypes
 import numpy as np
 import pytest
-import scipy.special
 
 import mjax
 from mjax import lax
@@ -111,15 +111,11 @@ def away_from_zero(x):
     return np.trunc(x + np.copysign(0.5, x))
 
 
-def sign(x):
-    return x / np.abs(x) if kind(x.dtype) == "c" else np.sign(x)
-
-
 FC = f"{FLOATS} {COMPLEX}"
 # Name, NumPy function, dtypes, where it is smooth.
 UNARY = [
     ("neg", np.negative, f"{FC} {INTS} {UINTS}", normal),
-    ("sign", sign, f"{FC} {INTS} {UINTS}", nonzero),
+    ("sign", np.sign, f"{FLOATS} {INTS} {UINTS}", nonzero),
     ("abs", np.abs, f"{FC} {INTS} {UINTS}", nonzero),
     ("square", np.square, f"{FC} {INTS} {UINTS}", normal),
     ("floor", np.floor, FLOATS, between_integers),
@@ -134,7 +130,7 @@ UNARY = [
     ("expm1", np.expm1, FC, normal),
     ("log", np.log, FC, positive),
     ("log1p", np.log1p, FC, positive),
-    ("logistic", scipy.special.expit, FC, normal),
+    ("logistic", lambda x: 1 / (1 + np.exp(-x)), FC, normal),
     ("sin", np.sin, FC, normal),
     ("cos", np.cos, FC, normal),
     ("tan", np.tan, FC, within_one),
@@ -161,6 +157,9 @@ CASES = [
          label="special")
     for name, reference, T, _ in UNARY if T.startswith("f32")
 ] + [
+    # Its derivative is 0 by convention, for complex numbers too.
+    Case("sign", lax.sign, lambda x: x / np.abs(x), "T[3]", COMPLEX, nonzero, order=0,
+         label="complex"),
     Case("not", lax.bitwise_not, np.invert, SHAPES, f"bool {INTS} {UINTS}"),
     Case("population_count", lax.population_count, popcount, SHAPES, f"{INTS} {UINTS}", all_bits),
     Case("clz", lax.clz, leading_zeros, SHAPES, f"{INTS} {UINTS}", all_bits),
@@ -250,7 +249,18 @@ def converted(x):
 
 
 def to(name):
-    return lambda x: lax.convert_element_type(x, DTYPES[name])
+    return quiet(lambda x: lax.convert_element_type(x, DTYPES[name]))
+
+
+def quiet(f):
+    """Without the warning that imaginary parts are dropped."""
+
+    def g(x):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+            return f(x)
+
+    return g
 
 
 def bits_as(name):
@@ -259,7 +269,7 @@ def bits_as(name):
 
 CASES += [
     Case("convert_element_type",
-         lambda x: [lax.convert_element_type(x, dtype) for dtype in DTYPES.values()], converted,
+         quiet(lambda x: [lax.convert_element_type(x, dtype) for dtype in DTYPES.values()]), converted,
          "T[3]; T[0,2]; T[]", " ".join(DTYPES), positive, " ".join(DTYPES), order=0),
     *[Case("convert_element_type", to(new), lambda x: x, "T[3]; T[]", old, result=new,
            linear=[(0,)], label=new) for old, new in [("f64", "f32"), ("f32", "f64"),
@@ -271,7 +281,7 @@ CASES += [
       for T, types, new in [
           ("f32 i32", "T[3]; T[]; T[0,2]", "u32"), ("u32", "T[3]", "f32"), ("f64", "T[2]", "i64"),
           ("bf16 f16", "T[2]", "i16"), ("i8", "T[2]", "u8")]],
-    Case("bitcast_convert_type", bits_as("u8"), lambda x: x.view(np.uint8).reshape(*x.shape, 4),
+    Case("bitcast_convert_type", bits_as("u8"), lambda x: np.frombuffer(x.tobytes(), np.uint8).reshape(*x.shape, 4),
          "T[3]; T[]; T[2,1]", "f32 i32", result="u8", native=True, label="narrower"),
     Case("bitcast_convert_type", bits_as("f32"), lambda x: x.view(np.float32)[..., 0],
          "u16[3,2]; u16[2]; u16[2,1,2]", result="f32", native=True, label="wider",
@@ -294,7 +304,7 @@ CASES += [
     Case("select_n", lax.select_n, lambda which, *cases: np.choose(which, cases),
          "i32[3] T[3] T[3] T[3]; i32[] T[] T[] T[]", "f32 c64 i8 bool",
          [lambda rng, shape, dtype: rng.integers(0, 3, shape, dtype), *3 * [normal]],
-         linear=[(1, 2, 3)], label="three"),
+         result="T", linear=[(1, 2, 3)], label="three"),
     Case("select_n", lax.select_n, lambda which, *cases: cases[which], "i32[] " + 5 * "T[2] ",
          "f32", [lambda rng, shape, dtype: rng.integers(0, 5, shape, dtype), *5 * [normal]],
          order=1, linear=[(1, 2, 3, 4, 5)], label="five"),
@@ -381,21 +391,19 @@ def test_python_scalars_are_weak_operands():
 @pytest.mark.parametrize("function", [lax.max, lax.min])
 def test_a_tie_shares_the_derivative(function):
     x = np.float32(2)
-    assert mjax.grad(function, argnums=(0, 1))(x, x) == (0.5, 0.5)
+    assert list(map(float, mjax.grad(function, argnums=(0, 1))(x, x))) == [0.5, 0.5]
 
 
 def test_derivative_of_abs_at_zero():
-    assert mjax.grad(lax.abs)(np.float32(0)) == 0
-    assert mjax.grad(lambda x: lax.abs(lax.complex(x, x)))(np.float32(0)) == 0
+    assert float(mjax.grad(lax.abs)(np.float32(0))) == 0
+    assert float(mjax.grad(lambda x: lax.abs(lax.complex(x, x)))(np.float32(0))) == 0
 
 
-@pytest.mark.parametrize(("x", "y", "expected"), [(0.0, 2.0, (0, 0)), (0.0, 0.0, (0, -np.inf)),
-                                                  (2.0, 0.0, (0, np.log(2)))])
+@pytest.mark.parametrize(("x", "y", "expected"), [(0.0, 2.0, (0, 0)), (2.0, 0.0, (0, np.log(2))),
+                                                  (0.0, 0.0, (0, 0))])
 def test_derivative_of_pow_at_zero(x, y, expected):
     grads = mjax.grad(lax.pow, argnums=(0, 1))(np.float32(x), np.float32(y))
-    if (x, y) != (0.0, 0.0):
-        np.testing.assert_allclose(grads, expected, rtol=1e-6)
-    assert np.isfinite(grads[0])
+    np.testing.assert_allclose(list(map(float, grads)), expected, rtol=1e-6)
 
 
 # ---- refusals --------------------------------------------------------------------------
@@ -427,7 +435,8 @@ f32, i32, b1 = np.zeros(3, np.float32), np.zeros(3, np.int32), np.zeros(3, bool)
     (lambda x: lax.transpose(x, (0, 0)), (f32,), "is no permutation of the axes"),
     (lambda x: lax.broadcast_in_dim(x, (4,), (0,)), (f32,), "does not broadcast to (4,)"),
     (lambda x: lax.broadcast_in_dim(x, (2, 3), (1, 0)), (f32,), "must name one axis"),
-    (lambda x: lax.broadcast_in_dim(x[None], (3, 1), (1, 0)), (f32,), "strictly increasing"),
+    (lambda x: lax.broadcast_in_dim(x, (3, 1), (1, 0)), (np.zeros((1, 3), np.float32),),
+     "strictly increasing"),
     (lambda x: lax.convert_element_type(x, "S3"), (f32,), "is not supported"),
     (lambda x: lax.reduce_sum(x, (0,)), (b1,), "reduce_sum needs a numeric operand, not bool"),
     (lambda x: lax.bitcast_convert_type(x, np.bool_), (f32,), "does not go from float32 to bool"),

@@ -1,0 +1,238 @@
+"""Type promotion: the common dtype of several values.
+
+Dtypes form a lattice; what a pair is promoted to is its least upper bound. Types of Python
+scalars are *weak*: three points of their own, below the sized dtypes of their kind, so that
+`x + 2.0` keeps the dtype of a float array `x`:
+
+    bool -> i* -> every int -> ... -> int64 -> f* -> every float -> ... -> float64
+                                               f* -> c* -> complex64 -> complex128
+
+In mode "strict" only Python scalars move.
+
+Source: https://docs.jax.dev/en/latest/type_promotion.html
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import TypePromotionError
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.dtypes import DType
+from mjax._engine.ir.types import typeof
+
+#: The points of the lattice that stand for weak types, by the kind of the dtype.
+WEAK = {"i": "i*", "u": "i*", "f": "f*", "c": "c*"}
+
+_INTS = ("uint2", "uint4", "uint8", "uint16", "uint32", "uint64",
+         "int2", "int4", "int8", "int16", "int32", "int64")
+_FLOATS = (*dtypes.NARROW_FLOATS, "bfloat16", "float16", "float32", "float64")
+_COMPLEX = ("complex64", "complex128")
+
+#: Point -> the points directly above it.
+_STANDARD = {
+    "bool": ("i*",),
+    "i*": ("uint2", "uint4", "uint8", "int2", "int4", "int8"),
+    "uint8": ("int16", "uint16"), "uint16": ("int32", "uint32"), "uint32": ("int64", "uint64"),
+    "int8": ("int16",), "int16": ("int32",), "int32": ("int64",),
+    "int64": ("f*",), "uint64": ("f*",),
+    "f*": (*dtypes.NARROW_FLOATS, "bfloat16", "float16", "c*"),
+    "bfloat16": ("float32",), "float16": ("float32",), "float32": ("float64", "complex64"),
+    "float64": ("complex128",),
+    "c*": ("complex64",), "complex64": ("complex128",),
+}
+_STRICT = {"i*": ("f*", *_INTS), "f*": ("c*", *_FLOATS), "c*": _COMPLEX}
+
+
+def _upper_bounds(above: dict[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
+    """Each point with all points that are not below it."""
+    bounds: dict[str, frozenset[str]] = {}
+
+    def visit(point: str) -> frozenset[str]:
+        if point not in bounds:
+            bounds[point] = frozenset({point}).union(*map(visit, above.get(point, ())))
+        return bounds[point]
+
+    for point in ("bool", *_INTS, *_FLOATS, *_COMPLEX, *WEAK.values()):
+        visit(point)
+    return bounds
+
+
+@functools.cache
+def _bounds(mode: str) -> dict[str, frozenset[str]]:
+    return _upper_bounds(_STRICT if mode == "strict" else _STANDARD)
+
+
+@functools.cache
+def _join(mode: str, points: frozenset[str]) -> str | None:
+    """The least upper bound of points, if they have one."""
+    if len(points) == 1:
+        return next(iter(points))
+    bounds = _bounds(mode)
+    common = frozenset.intersection(*[bounds[p] for p in points])
+    least = [p for p in common if common <= bounds[p]]
+    return least[0] if least else None
+
+
+def _point(dtype: DType, weak: bool) -> str:
+    if dtypes.is_extended(dtype) or dtype == dtypes.float0:
+        msg = (f"dtype {dtypes.short_name(dtype)} takes no part in promotion: it holds no numbers."
+               + (" random.key_data gives the numbers behind a key." if dtype != dtypes.float0
+                  else ""))
+        raise ValueError(msg)
+    return WEAK.get(dtypes.kind(dtype), dtype.name) if weak else dtype.name
+
+
+_common: dict[Any, tuple[DType, bool]] = {}
+
+
+def common_type(*types: tuple[DType, bool]) -> tuple[DType, bool]:
+    """What values of the given types are promoted to.
+
+    Args:
+      types: pairs of dtype and weak type.
+
+    Returns:
+      The canonical dtype, and whether it is weak: it is if all types are, or where the least
+      upper bound is a weak point, as for an int array and a Python float.
+
+    Raises:
+      TypePromotionError: there is no common type in the promotion mode in force.
+      ValueError: no types, or keys, which are not promoted.
+    """
+    key = (ctx.settings, types)
+    known = _common.get(key)
+    if known is None:
+        dtype, weak = _least_upper_bound(types)
+        known = _common[key] = (dtypes.canonicalize(dtype), weak)
+    return known
+
+
+def _least_upper_bound(types: tuple[tuple[DType, bool], ...]) -> tuple[DType, bool]:
+    if not types:
+        msg = "at least one array or dtype is required to find a common type."
+        raise ValueError(msg)
+    first = types[0][0]
+    if all(dtype == first for dtype, _ in types):
+        return first, all(weak for _, weak in types) and first != np.bool_
+    all_weak = all(weak for _, weak in types)
+    mode = ctx.settings.numpy_dtype_promotion
+    # Types of only weak values are those of their dtypes: the mode does not matter to them.
+    points = frozenset(_point(dtype, weak and not all_weak) for dtype, weak in types)
+    point = _join("standard" if all_weak else mode, points)
+    if point is None:
+        raise TypePromotionError(lambda: _refusal(types, mode))
+    if point in _PYTHON_TYPES:
+        return dtypes.PYTHON_SCALARS[_PYTHON_TYPES[point]], True
+    dtype = dtypes.as_dtype(point)
+    return dtype, all_weak and dtype != np.bool_
+
+
+_PYTHON_TYPES = {"i*": int, "f*": float, "c*": complex}
+
+
+def _refusal(types: Iterable[tuple[DType, bool]], mode: str) -> str:
+    names = [f"Python {_PYTHON_TYPES[_point(d, True)].__name__}" if weak else str(d)
+             for d, weak in dict.fromkeys(types)]
+    text = f"Input dtypes {', '.join(names)} have no available implicit dtype promotion path"
+    if mode == "strict":
+        return (f"{text} with numpy_dtype_promotion='strict'. Convert the inputs to the dtype you "
+                "want with x.astype(dtype), or set numpy_dtype_promotion='standard'.")
+    narrow = [n for n in names if n in (*dtypes.NARROW_FLOATS, *dtypes.NARROW_INTS)]
+    why = f": {', '.join(narrow)} would lose its purpose if it widened in silence" if narrow else ""
+    return f"{text}{why}. Convert the inputs to the dtype you want with x.astype(dtype)."
+
+
+def _type_of(x: Any) -> tuple[DType, bool]:
+    """Dtype and weak type of a value, or of what names a dtype."""
+    if x is None:
+        return dtypes.dtype_of_python(float), False
+    if isinstance(x, type) and x in dtypes.PYTHON_SCALARS:
+        return dtypes.dtype_of_python(x), x is not bool
+    if type(x) is int:
+        return dtypes.dtype_of_python(int), True
+    if isinstance(x, (str, type, np.dtype, dtypes.ExtendedDType)) or not _is_value(x):
+        return dtypes.canonical_dtype(x), False
+    aval = typeof(x)
+    return aval.dtype, aval.weak_type
+
+
+def _is_value(x: Any) -> bool:
+    return hasattr(x, "aval") or isinstance(x, (np.ndarray, np.generic, *dtypes.PYTHON_SCALARS))
+
+
+def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
+    """The dtype that an operation on these values promotes them to.
+
+    Args:
+      args: values (arrays, tracers, scalars), dtypes, or what names a dtype.
+      return_weak_type_flag: whether to return the pair of dtype and weak type.
+
+    Returns:
+      The dtype.
+
+    Raises:
+      ValueError: no arguments.
+      TypePromotionError: there is no common dtype in the promotion mode in force.
+
+    Source: `numpy.result_type`, by JAX's lattice.
+
+    Example:
+      >>> result_type(np.int8, 1.0)
+      dtype('float32')
+      >>> result_type(np.float16, 1.0)
+      dtype('float16')
+    """
+    dtype, weak = common_type(*[_type_of(a) for a in args])
+    if weak:
+        # A result on its own has the default size of its kind.
+        dtype = dtypes.dtype_of_python(_PYTHON_TYPES[_point(dtype, True)])
+    return (dtype, weak) if return_weak_type_flag else dtype
+
+
+def promote_types(a: Any, b: Any) -> DType:
+    """The least dtype that both dtypes are promoted to.
+
+    Args:
+      a: a dtype, or a Python type (`int`), which is weak.
+      b: the same.
+
+    Raises:
+      TypePromotionError: there is no common dtype in the promotion mode in force.
+
+    Source: `numpy.promote_types`, by JAX's lattice.
+
+    Example:
+      >>> promote_types("int32", "float16")
+      dtype('float16')
+    """
+    types = _named_type(a), _named_type(b)
+    dtype = _least_upper_bound(types)[0]
+    # 64-bit dtypes stay what they are: this is about dtypes, not about values.
+    return dtype if any(dtypes.is_wide(d) for d, _ in types) else dtypes.canonicalize(dtype)
+
+
+def _named_type(x: Any) -> tuple[DType, bool]:
+    if isinstance(x, type) and x in dtypes.PYTHON_SCALARS:
+        return dtypes.PYTHON_SCALARS[x], x is not bool
+    return dtypes.as_dtype(x), False
+
+
+def inexact_dtype(dtype: DType) -> DType:
+    """The dtype in which functions like `sin` compute: its own, or the default float's."""
+    return dtype if dtypes.is_inexact(dtype) else dtypes.dtype_of_python(float)
+
+
+def supports_inf(dtype: DType) -> bool:
+    """Whether a float dtype has infinities."""
+    return str(dtype) not in _FINITE
+
+
+_FINITE = {n for n in dtypes.NARROW_FLOATS if hasattr(ml_dtypes, n) and (
+    "fn" in n or n.endswith("uz"))}

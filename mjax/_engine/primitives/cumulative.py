@@ -1,0 +1,443 @@
+"""Running totals along an axis: cumsum, cumprod, cummax, cummin, cumlogsumexp.
+
+The derivatives of all but cumsum are linear recurrences `y[i] = a[i] * y[i-1] + b[i]`, which
+is a primitive too: one equation where a scan over dual numbers takes hundreds.
+
+On CPU they run as a loop along the axis. It compiles an order of magnitude faster than a
+program of logarithmic depth and runs as fast (for 100,000 floats 0.05 to 0.3 s against 1.1 s,
+then 0.2 ms each). Elsewhere they run as `associative_scan`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives.convert import convert
+from mjax._engine.primitives.elementwise import check_kinds, constant_like, stretch
+from mjax._engine.primitives.emit import constant, dense_i64, hlo, ir, ir_type, op
+from mjax._engine.primitives.joining import concatenate
+from mjax._engine.primitives.linear import define_linear
+from mjax._engine.primitives.select import select_n
+from mjax._engine.primitives.shapes import (
+    batch_size,
+    batch_to_front,
+    broadcast_in_dim_p,
+    moveaxis,
+    reshape,
+    rev,
+)
+from mjax._engine.primitives.slicing import index_in_dim, pad, slice_in_dim
+from mjax._engine.primitives.tangents import add_tangents, zero_tangent
+from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.stage import stage_under_evaluation
+from mjax._engine.tracing.symbolic import Zero
+
+#: Totals of a stretch and of the one after it -> totals of both; one array per total.
+Combine = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
+
+# ---- scans of logarithmic depth --------------------------------------------------------
+
+
+def associative_scan(combine: Combine, arrays: Sequence[Any], axis: int) -> list[Any]:
+    """Running totals under an associative operation, with about 2 log2(n) combinations.
+
+    Args:
+      combine: elementwise; takes two lists of arrays, gives one.
+      arrays: of equal size along the axis.
+      axis: not negative.
+
+    Source: Blelloch 1990, "Prefix sums and their applications".
+    """
+    n = typeof(arrays[0]).shape[axis]
+    if n < 2:
+        return list(arrays)
+
+    def cut(xs: Sequence[Any], start: int, limit: int, stride: int = 1) -> list[Any]:
+        return [slice_in_dim(x, start, limit, stride, axis) for x in xs]
+
+    pairs = combine(cut(arrays, 0, n - 1, 2), cut(arrays, 1, n, 2))
+    odd = associative_scan(combine, pairs, axis)
+    even = cut(arrays, 0, 1)
+    if n > 2:
+        later = combine(cut(odd, 0, (n - 1) // 2), cut(arrays, 2, n, 2))
+        even = [concatenate([a, b], axis) for a, b in zip(even, later, strict=True)]
+    return [_interleave(a, b, axis) for a, b in zip(even, odd, strict=True)]
+
+
+def _interleave(even: Any, odd: Any, axis: int) -> Any:
+    """The elements of two arrays in turn; the first may have one more."""
+    more = typeof(even).shape[axis] - typeof(odd).shape[axis]
+
+    def spread(x: Any, low: int, high: int) -> Any:
+        config = [(0, 0, 0)] * typeof(x).ndim
+        config[axis] = (low, high, 1)
+        return pad(x, constant_like(x, 0), config)
+
+    return lax.add(spread(even, 0, 1 - more), spread(odd, 1, more))
+
+
+# ---- scans in a loop -------------------------------------------------------------------
+
+#: Lengths up to which rounding errors of sums are not worth a second level.
+_FLAT = 256
+
+#: One loop along the leading axis; only lowering rules make it, so it has no others.
+#: `combine` goes from the totals so far and the next elements to the new totals.
+cumulative_loop_p = Primitive("cumulative_loop", multiple_results=True)
+cumulative_loop_p.def_abstract_eval(lambda *xs, combine, reverse: list(xs))
+
+
+@cumulative_loop_p.def_lowering
+def _cumulative_loop_lowering(ctx: Any, *xs: Any, combine: Jaxpr, reverse: bool) -> Any:
+    """Walks along each array and replaces its elements by totals, in place."""
+    n, count = ctx.avals_in[0].shape[0], len(xs)
+    rows = [ctx.module_context.type_of(a) for a in combine.out_avals]
+    dtype = np.dtype(np.int32 if n < 2**31 else np.int64)
+
+    def scalar(value: int) -> Any:
+        return constant(np.asarray(value, dtype))
+
+    def place(i: Any, aval: ShapedArray) -> list[Any]:
+        return [i, *[scalar(0)] * (aval.ndim - 1)]
+
+    def row(x: Any, i: Any, k: int) -> Any:
+        aval = ctx.avals_in[k]
+        box = aval.update(shape=(1, *aval.shape[1:]))
+        x = op("stablehlo.dynamic_slice", [ir_type(box)], [x, *place(i, aval)],
+               {"slice_sizes": dense_i64(box.shape)})[0]
+        return op("stablehlo.reshape", [rows[k]], [x])[0]
+
+    first = scalar(n - 1 if reverse else 0)
+    state = [scalar(1), *[row(x, first, k) for k, x in enumerate(xs)], *xs]
+    types = [v.type for v in state]
+    loop = hlo.WhileOp(types, state)
+    condition = loop.regions[0].blocks.append(*types)
+    with ir.InsertionPoint(condition):
+        hlo.return_([hlo.compare(condition.arguments[0], scalar(n),
+                                 hlo.ComparisonDirectionAttr.get("LT"),
+                                 compare_type=hlo.ComparisonTypeAttr.get("SIGNED"))])
+    body = loop.regions[1].blocks.append(*types)
+    with ir.InsertionPoint(body):
+        i, *values = body.arguments
+        at = hlo.subtract(scalar(n - 1), i) if reverse else i
+        totals, arrays = values[:count], values[count:]
+        totals = ctx.inline(combine, *totals, *[row(x, at, k) for k, x in enumerate(arrays)])
+        boxes = [op("stablehlo.reshape", [ir_type(a.update(shape=(1, *a.shape[1:])))], [t])[0]
+                 for t, a in zip(totals, ctx.avals_in, strict=True)]
+        arrays = [op("stablehlo.dynamic_update_slice", [x.type], [x, box, *place(at, a)])[0]
+                  for x, box, a in zip(arrays, boxes, ctx.avals_in, strict=True)]
+        hlo.return_([hlo.add(i, scalar(1)), *totals, *arrays])
+    return list(loop.results)[1 + count:]
+
+
+def _loop(combine: Combine, arrays: Sequence[Any], reverse: bool) -> list[Any]:
+    """`combine`, which need not be associative here, along the leading axis."""
+    avals = [typeof(x) for x in arrays]
+    if avals[0].shape[0] < 2:
+        return list(arrays)
+    rows = [a.update(shape=a.shape[1:], weak_type=False) for a in avals]
+    jaxpr = stage_under_evaluation(
+        lambda *values: combine(values[:len(rows)], values[len(rows):]), rows * 2)
+    return cumulative_loop_p.bind(*arrays, combine=jaxpr, reverse=reverse)
+
+
+def _loop_in_blocks(combine: Combine, x: Any, identity: Any, reverse: bool) -> Any:
+    """A sum along the leading axis: within blocks, all at once, then over blocks.
+
+    Rounding errors grow with the square root of the length, and the inner loop has work for
+    vector units even if there is one axis only.
+    """
+    n, *others = typeof(x).shape
+    if n <= _FLAT:
+        return _loop(combine, [x], reverse)[0]
+    width = math.isqrt(n - 1) + 1
+    count = -(-n // width)
+    missing = count * width - n
+    fill = np.asarray(identity, typeof(x).dtype)[()]
+    rest = [(0, 0, 0)] * len(others)
+    x = pad(x, fill, [(missing, 0, 0) if reverse else (0, missing, 0), *rest])
+    x = moveaxis(reshape(x, (count, width, *others)), 1, 0)
+    x, = _loop(combine, [x], reverse)
+    totals, = _loop(combine, [index_in_dim(x, 0 if reverse else -1, 0, keepdims=False)], reverse)
+    before = shift(totals, 0, reverse, fill)
+    before = broadcast_in_dim_p.bind(before, shape=x.shape,
+                                     broadcast_dimensions=tuple(range(1, x.ndim)))
+    x, = combine([before], [x])
+    x = reshape(moveaxis(x, 0, 1), (count * width, *others))
+    return slice_in_dim(x, missing, None) if reverse else slice_in_dim(x, 0, n)
+
+
+def shift(x: Any, axis: int, reverse: bool, fill: Any) -> Any:
+    """The elements moved one place along an axis, to lower places if `reverse`."""
+    if typeof(x).shape[axis] == 0:
+        return x
+    config = [(0, 0, 0)] * typeof(x).ndim
+    config[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
+    return pad(x, constant_like(x, fill), config)
+
+
+# ---- the recurrence --------------------------------------------------------------------
+
+linear_recurrence_p = Primitive("linear_recurrence")
+
+
+def _check_axis(name: str, x: ShapedArray, axis: int) -> None:
+    if not 0 <= axis < x.ndim:
+        msg = f"{name}: axis {axis} is out of range for an operand of shape {x.shape}."
+        raise ValueError(msg)
+
+
+@linear_recurrence_p.def_abstract_eval
+def _recurrence_type(a: Any, b: Any, *, axis: int, reverse: bool) -> ShapedArray:
+    check_kinds("linear_recurrence", a, "fc")
+    if a.shape != b.shape or a.dtype != b.dtype:
+        msg = f"linear_recurrence needs operands of one shape and dtype, got {a} and {b}."
+        raise TypeError(msg)
+    _check_axis("linear_recurrence", a, axis)
+    return b.strip_weak_type()
+
+
+def _recurrence_in_loop(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
+    # Only the second total counts. Products of the first ones, which might overflow, are not
+    # needed where elements come one by one.
+    def step(before: Any, now: Any) -> Any:
+        return now[0], lax.add(lax.mul(now[0], before[1]), now[1])
+
+    out = _loop(step, [moveaxis(a, axis, 0), moveaxis(b, axis, 0)], reverse)[1]
+    return moveaxis(out, 0, axis)
+
+
+def _recurrence_in_tree(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
+    def both(before: Any, after: Any) -> Any:
+        return (lax.mul(before[0], after[0]),
+                lax.add(lax.mul(after[0], before[1]), after[1]))
+
+    if reverse:
+        a, b = rev(a, (axis,)), rev(b, (axis,))
+    out = associative_scan(both, [a, b], axis)[1]
+    return rev(out, (axis,)) if reverse else out
+
+
+linear_recurrence_p.def_lowering(traced(_recurrence_in_tree))
+linear_recurrence_p.def_lowering(traced(_recurrence_in_loop), "cpu")
+
+
+@linear_recurrence_p.def_jvp
+def _recurrence_jvp(primals: Any, tangents: Any, *, axis: int, reverse: bool) -> Any:
+    (a, b), (a_dot, b_dot) = primals, tangents
+    out = linear_recurrence_p.bind(a, b, axis=axis, reverse=reverse)
+    if type(a_dot) is not Zero:
+        b_dot = add_tangents(lax.mul(a_dot, shift(out, axis, reverse, 0)), b_dot)
+    if type(b_dot) is Zero:
+        return out, zero_tangent(out)
+    return out, linear_recurrence_p.bind(a, b_dot, axis=axis, reverse=reverse)
+
+
+@linear_recurrence_p.def_transpose
+def _recurrence_transpose(ct: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
+    return [None, linear_recurrence_p.bind(shift(a, axis, not reverse, 0), ct, axis=axis,
+                                           reverse=not reverse)]
+
+
+@linear_recurrence_p.def_batch
+def _recurrence_batch(args: Any, dims: Any, *, axis: int, reverse: bool) -> Any:
+    dim = dims[0]
+    if dims[0] != dims[1]:
+        size, dim = batch_size(args, dims), 0
+        args = [batch_to_front(x, d, size) for x, d in zip(args, dims, strict=True)]
+    return linear_recurrence_p.bind(*args, axis=axis + (axis >= dim), reverse=reverse), dim
+
+
+# ---- the five --------------------------------------------------------------------------
+
+
+def _define_cumulative(name: str, kinds: str, combine: Callable[[Any, Any], Any],
+                       identity: Callable[[Any], Any] | None, doc: str) -> tuple[Primitive, Any]:
+    """A running total.
+
+    Args:
+      name: the primitive's name.
+      kinds: the accepted dtype kinds.
+      combine: the operation on two arrays, in terms of primitives.
+      identity: dtype -> what the operation leaves as it is; given for those operations whose
+        rounding errors add up.
+      doc: one sentence for the docstring.
+    """
+    primitive = Primitive(name)
+
+    @primitive.def_abstract_eval
+    def type_rule(x: Any, *, axis: int, reverse: bool) -> ShapedArray:
+        check_kinds(name, x, kinds)
+        _check_axis(name, x, axis)
+        return x
+
+    def pairwise(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
+        return [combine(a[0], b[0])]
+
+    def in_loop(x: Any, *, axis: int, reverse: bool) -> Any:
+        x = moveaxis(x, axis, 0)
+        if identity is None or not dtypes.is_inexact(typeof(x).dtype):
+            out = _loop(pairwise, [x], reverse)[0]
+        else:
+            out = _loop_in_blocks(pairwise, x, identity(typeof(x).dtype), reverse)
+        return moveaxis(out, 0, axis)
+
+    def in_tree(x: Any, *, axis: int, reverse: bool) -> Any:
+        out = associative_scan(pairwise, [rev(x, (axis,)) if reverse else x], axis)[0]
+        return rev(out, (axis,)) if reverse else out
+
+    primitive.def_lowering(traced(_at_least_32_bits(in_tree)))
+    primitive.def_lowering(traced(_at_least_32_bits(in_loop)), "cpu")
+
+    @primitive.def_batch
+    def batch(args: Any, dims: Any, *, axis: int, reverse: bool) -> Any:
+        dim, = dims
+        return primitive.bind(args[0], axis=axis + (axis >= dim), reverse=reverse), dim
+
+    primitive.derived.add("batch")
+    return primitive, _public(primitive, name, doc)
+
+
+def _at_least_32_bits(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Computes totals of narrower floats in float32: rounding each would lose all digits."""
+
+    def wider(x: Any, **params: Any) -> Any:
+        dtype = typeof(x).dtype
+        if not dtypes.is_float(dtype) or dtype.itemsize >= 4:
+            return f(x, **params)
+        return convert(f(convert(x, np.dtype(np.float32)), **params), dtype)
+
+    return wider
+
+
+def _public(primitive: Primitive, name: str, doc: str) -> Any:
+    @boundary
+    def function(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+        return primitive.bind(operand, axis=operator.index(axis), reverse=bool(reverse))
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "mjax.lax"
+    function.__doc__ = f"""{doc}
+
+    Args:
+      operand: array.
+      axis: the axis along which totals run, not negative.
+      reverse: whether they run from the end to the start.
+
+    Returns:
+      An array of the operand's shape and dtype.
+
+    Raises:
+      ValueError: the axis is out of range.
+      TypeError: the dtype is not accepted.
+    """
+    return function
+
+
+# ---- cumsum, cumprod -------------------------------------------------------------------
+
+cumsum_p, cumsum = _define_cumulative("cumsum", "iufc", lax.add, lambda dtype: 0,
+                                      "Running sums.")
+define_linear(cumsum_p, lambda ct, x, *, axis, reverse: cumsum_p.bind(
+    ct, axis=axis, reverse=not reverse))
+
+cumprod_p, cumprod = _define_cumulative("cumprod", "iufc", lax.mul, None, "Running products.")
+
+
+def _define_jvp(primitive: Primitive, weights: Callable[..., tuple[Any, Any]]) -> None:
+    """Gives a running total `y[i] = f(y[i-1], x[i])` its jvp rule.
+
+    Args:
+      primitive: the primitive.
+      weights: `(x, out, axis, reverse) -> ` partial derivatives of f in its two arguments.
+    """
+
+    @primitive.def_jvp
+    def jvp(primals: Any, tangents: Any, *, axis: int, reverse: bool) -> Any:
+        (x,), (t,) = primals, tangents
+        out = primitive.bind(x, axis=axis, reverse=reverse)
+        if type(t) is Zero:
+            return out, zero_tangent(out)
+        of_before, of_x = weights(x, out, axis, reverse)
+        return out, linear_recurrence_p.bind(of_before, lax.mul(t, of_x), axis=axis,
+                                             reverse=reverse)
+
+    jvp.__wrapped__ = weights  # type: ignore[attr-defined]
+
+
+_define_jvp(cumprod_p, lambda x, out, axis, reverse: (x, shift(out, axis, reverse, 1)))
+
+# ---- cummax, cummin --------------------------------------------------------------------
+
+
+def _shares(x: Any, out: Any, axis: int, reverse: bool) -> tuple[Any, Any]:
+    """1 for what the total is equal to, 1/2 where it is equal to both."""
+    # Before the first element is nothing that could be equal.
+    before = shift(out, axis, reverse, np.nan)
+    kept, taken = lax.eq(before, out), lax.eq(x, out)
+    shape = typeof(out).shape
+    none, half, one = [stretch(constant_like(out, c), shape) for c in (0, 0.5, 1)]
+    return (select_n(kept, none, select_n(taken, one, half)),
+            select_n(taken, none, select_n(kept, one, half)))
+
+
+cummax_p, cummax = _define_cumulative("cummax", "iufc", lax.max, None, "Running maxima.")
+cummin_p, cummin = _define_cumulative("cummin", "iufc", lax.min, None, "Running minima.")
+_define_jvp(cummax_p, _shares)
+_define_jvp(cummin_p, _shares)
+
+# ---- cumlogsumexp ----------------------------------------------------------------------
+
+
+def _logaddexp(a: Any, b: Any) -> Any:
+    """`log(exp(a) + exp(b))` without overflow; imaginary parts in [-pi, pi]."""
+    is_complex = dtypes.is_complex(typeof(a).dtype)
+    if is_complex:
+        greater = lax.ge(lax.real(a), lax.real(b))
+        high, low = select_n(greater, b, a), select_n(greater, a, b)
+    else:
+        high, low = lax.max(a, b), lax.min(a, b)
+    delta = lax.sub(low, high)
+    out = lax.add(high, lax.log1p(lax.exp(delta)))
+    # Equal infinities have no difference.
+    out = select_n(lax.ne(delta, delta), out, lax.add(a, b))
+    return lax.complex(lax.real(out), _wrapped(lax.imag(out))) if is_complex else out
+
+
+def _wrapped(angle: Any) -> Any:
+    """An angle moved to [-pi, pi] by full turns."""
+    turn, half = constant_like(angle, 2 * math.pi), constant_like(angle, math.pi)
+    turns = lax.floor(lax.div(lax.add(angle, half), turn))
+    inside = lax.le(lax.abs(angle), half)
+    return select_n(inside, lax.sub(angle, lax.mul(turns, turn)), angle)
+
+
+def _softmax_weights(x: Any, out: Any, axis: int, reverse: bool) -> tuple[Any, Any]:
+    before = shift(out, axis, reverse, -np.inf)
+    size = lax.real(out) if dtypes.is_complex(typeof(out).dtype) else out
+    finite = lax.is_finite(size)
+    # Where the total is infinite, it belongs to what is infinite too.
+    kept, taken = _shares(x, out, axis, reverse)
+    return (select_n(finite, kept, lax.exp(lax.sub(before, out))),
+            select_n(finite, taken, lax.exp(lax.sub(x, out))))
+
+
+cumlogsumexp_p, cumlogsumexp = _define_cumulative(
+    "cumlogsumexp", "fc", _logaddexp, lambda dtype: -np.inf,
+    "Running logarithms of sums of exponentials.")
+_define_jvp(cumlogsumexp_p, _softmax_weights)
+
+__all__ = [
+    "associative_scan", "cumlogsumexp", "cumlogsumexp_p", "cummax", "cummax_p", "cummin",
+    "cummin_p", "cumprod", "cumprod_p", "cumsum", "cumsum_p", "linear_recurrence_p",
+]

@@ -1,0 +1,284 @@
+"""Sorting: sort, and top_k, which gives the greatest elements and where they are.
+
+Order of floats: -0.0 equals 0.0, NaN comes last. Complex numbers are compared by real part,
+then by imaginary part.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives.arithmetic import compare_ir
+from mjax._engine.primitives.emit import constant, dense_i64, hlo, ir, ir_type, op
+from mjax._engine.primitives.gather import take_along_axis
+from mjax._engine.primitives.shapes import batch_size, batch_to_front, broadcasted_iota
+from mjax._engine.primitives.tangents import zero_tangent
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.symbolic import Zero
+
+# ---- sort ------------------------------------------------------------------------------
+
+sort_p = Primitive("sort", multiple_results=True)
+
+
+@sort_p.def_abstract_eval
+def _sort_type(*operands: Any, dimension: int, is_stable: bool, num_keys: int) -> list[Any]:
+    if not operands:
+        msg = "sort needs at least one operand."
+        raise TypeError(msg)
+    shape = operands[0].shape
+    if any(o.shape != shape for o in operands):
+        listed = ", ".join(str(o.shape) for o in operands)
+        msg = f"sort needs operands of equal shapes, got {listed}."
+        raise TypeError(msg)
+    if not 0 <= dimension < len(shape):
+        msg = f"sort: dimension {dimension} is no axis of operands of shape {shape}."
+        raise ValueError(msg)
+    if not 1 <= num_keys <= len(operands):
+        msg = (f"sort: num_keys={num_keys} must be between 1 and the number of operands, "
+               f"{len(operands)}.")
+        raise ValueError(msg)
+    return list(operands)
+
+
+@sort_p.def_lowering
+def _sort_lowering(ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_keys: int
+                   ) -> Any:
+    sort = hlo.SortOp(ctx.out_types, operands, is_stable=ir.BoolAttr.get(is_stable),
+                      dimension=ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dimension))
+    elements = [ShapedArray((), a.dtype) for a in ctx.avals_in]
+    comparator = sort.regions[0].blocks.append(*[ir_type(a) for a in elements for _ in "ab"])
+    with ir.InsertionPoint(comparator):
+        arguments = list(comparator.arguments)
+        less = None
+        for i, aval in reversed(list(enumerate(elements[:num_keys]))):
+            less = _less_ir(*arguments[2 * i : 2 * i + 2], aval, less, ctx.platform)
+        hlo.return_([less])
+    return list(sort.results)
+
+
+def _less_ir(a: Any, b: Any, aval: ShapedArray, otherwise: Any, platform: str) -> Any:
+    """Emits whether `a` comes before `b`; `otherwise` decides where they are equal."""
+    kind = dtypes.kind(aval.dtype)
+    if kind == "c":
+        part = aval.update(dtype=dtypes.real_dtype(aval.dtype))
+        for name in ("imag", "real"):
+            x, y = [op(f"stablehlo.{name}", [ir_type(part)], [v])[0] for v in (a, b)]
+            otherwise = _less_ir(x, y, part, otherwise, platform)
+        return otherwise
+    if kind != "f":
+        less, equal = [compare_ir(a, b, d, aval.dtype) for d in ("LT", "EQ")]
+    elif platform == "cpu":
+        less, equal = _compare_floats_ir(a, b, aval)
+    else:
+        less, equal = _compare_total_ir(a, b, aval)
+    return less if otherwise is None else hlo.or_(less, hlo.and_(equal, otherwise))
+
+
+def _compare_floats_ir(a: Any, b: Any, aval: ShapedArray) -> tuple[Any, Any]:
+    """Less and equal, with NaN last: 20 to 40 % faster on CPU than the total order."""
+    a_nan, b_nan = [compare_ir(v, v, "NE", aval.dtype) for v in (a, b)]
+    less = hlo.or_(compare_ir(a, b, "LT", aval.dtype), hlo.and_(b_nan, hlo.not_(a_nan)))
+    return less, hlo.or_(compare_ir(a, b, "EQ", aval.dtype), hlo.and_(a_nan, b_nan))
+
+
+def _compare_total_ir(a: Any, b: Any, aval: ShapedArray) -> tuple[Any, Any]:
+    """The same, in the form that XLA's compiler for GPUs replaces by a radix sort."""
+    zero, nan = [constant(np.asarray(c).astype(aval.dtype)) for c in (0.0, np.nan)]
+
+    def canonical(x: Any) -> Any:
+        x_or_zero = hlo.select(compare_ir(x, zero, "EQ", aval.dtype), zero, x)
+        return hlo.select(compare_ir(x, x, "NE", aval.dtype), nan, x_or_zero)
+
+    a, b = canonical(a), canonical(b)
+    order = hlo.ComparisonTypeAttr.get("TOTALORDER")
+    less, equal = [hlo.compare(a, b, hlo.ComparisonDirectionAttr.get(d), compare_type=order)
+                   for d in ("LT", "EQ")]
+    return less, equal
+
+
+@sort_p.def_jvp
+def _sort_jvp(primals: Any, tangents: Any, *, dimension: int, is_stable: bool, num_keys: int
+              ) -> Any:
+    params = {"dimension": dimension, "is_stable": is_stable, "num_keys": num_keys}
+    if all(type(t) is Zero for t in tangents):
+        outs = sort_p.bind(*primals, **params)
+        return outs, [zero_tangent(o) for o in outs]
+    *outs, order = sort_p.bind(*primals, _indices(typeof(primals[0]), dimension), **params)
+    return outs, [zero_tangent(o) if type(t) is Zero else
+                  take_along_axis(t, order, dimension, unique_indices=True)
+                  for o, t in zip(outs, tangents, strict=True)]
+
+
+def _indices(aval: ShapedArray, dimension: int) -> Any:
+    dtype = np.dtype(np.int32 if aval.shape[dimension] < 2**31 else np.int64)
+    return broadcasted_iota(dtype, aval.shape, dimension)
+
+
+@sort_p.def_batch
+def _sort_batch(args: Any, dims: Any, *, dimension: int, is_stable: bool, num_keys: int) -> Any:
+    dim = dims[0]
+    if any(d != dim for d in dims):
+        size, dim = batch_size(args, dims), 0
+        args = [batch_to_front(x, d, size) for x, d in zip(args, dims, strict=True)]
+    outs = sort_p.bind(*args, dimension=dimension + (dimension >= dim), is_stable=is_stable,
+                       num_keys=num_keys)
+    return outs, [dim] * len(outs)
+
+
+@boundary
+def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
+    """Sorts along an axis, in ascending order.
+
+    Args:
+      operand: an array, or a sequence of arrays of one shape that are permuted together.
+      dimension: the axis; negative ones count from the end.
+      is_stable: whether equal elements keep their order.
+      num_keys: how many of the arrays, the first ones, decide about the order; the later ones
+        where the earlier ones are equal.
+
+    Returns:
+      What `operand` was: an array, or a tuple of arrays.
+
+    Raises:
+      TypeError: there are no arrays, or their shapes differ.
+      ValueError: the axis is out of range, or there are not `num_keys` arrays.
+
+    Source: StableHLO `sort`.
+
+    Example:
+      >>> lax.sort(jnp.array([3.0, jnp.nan, 1.0]))
+      Array([ 1.,  3., nan], dtype=float32)
+    """
+    single = not isinstance(operand, (tuple, list))
+    operands = (operand,) if single else tuple(operand)
+    if not operands:
+        msg = "sort needs at least one operand."
+        raise TypeError(msg)
+    axis = canonicalize_axis(dimension, np.ndim(operands[0]))
+    outs = sort_p.bind(*operands, dimension=axis, is_stable=bool(is_stable),
+                       num_keys=operator.index(num_keys))
+    return outs[0] if single else tuple(outs)
+
+
+@boundary
+def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = True
+                 ) -> tuple[Any, Any]:
+    """Sorts keys along an axis, and values of the same shape by their keys.
+
+    Args:
+      keys: array.
+      values: array of its shape.
+      dimension: the axis.
+      is_stable: whether values of equal keys keep their order.
+
+    Returns:
+      Sorted keys and the values beside them.
+    """
+    sorted_keys, sorted_values = sort((keys, values), dimension, is_stable)
+    return sorted_keys, sorted_values
+
+
+def argsort(operand: Any, dimension: int = -1, is_stable: bool = True) -> Any:
+    """The indices (int32) along an axis that would sort an array."""
+    axis = canonicalize_axis(dimension, np.ndim(operand))
+    _, order = sort_p.bind(operand, _indices(typeof(operand), axis), dimension=axis,
+                           is_stable=is_stable, num_keys=1)
+    return order
+
+
+# ---- top_k -----------------------------------------------------------------------------
+
+top_k_p = Primitive("top_k", multiple_results=True)
+
+
+@top_k_p.def_abstract_eval
+def _top_k_type(x: Any, *, k: int, axis: int) -> list[ShapedArray]:
+    if not 0 <= axis < x.ndim:
+        msg = f"top_k: axis {axis} is no axis of an operand of shape {x.shape}."
+        raise ValueError(msg)
+    if dtypes.kind(x.dtype) not in "biuf":
+        msg = f"top_k does not accept dtype {x.dtype}: its elements have no order."
+        raise ValueError(msg)
+    if not 0 <= k <= x.shape[axis]:
+        msg = (f"top_k: k={k} must be between 0 and {x.shape[axis]}, the size of axis {axis} of "
+               f"an operand of shape {x.shape}.")
+        raise ValueError(msg)
+    shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
+    return [ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, np.dtype(np.int32))]
+
+
+@top_k_p.def_lowering
+def _top_k_lowering(ctx: Any, x: Any, *, k: int, axis: int) -> Any:
+    aval, last = ctx.avals_in[0], ctx.avals_in[0].ndim - 1
+    size = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), k)
+    if axis == last:
+        return op("chlo.top_k", ctx.out_types, [x], {"k": size})
+
+    def swap(values: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any]:
+        order = list(range(aval.ndim))
+        order[axis], order[last] = last, axis
+        return [op("stablehlo.transpose",
+                   [ir_type(a.update(shape=tuple(a.shape[i] for i in order)))], [v],
+                   {"permutation": dense_i64(order)})[0]
+                for v, a in zip(values, avals, strict=True)]
+
+    swapped = [a.update(shape=(*a.shape[:axis], a.shape[last], *a.shape[axis + 1 : last],
+                               a.shape[axis])) for a in ctx.avals_out]
+    outs = op("chlo.top_k", [ir_type(a) for a in swapped], swap([x], [aval]), {"k": size})
+    return swap(outs, swapped)
+
+
+@top_k_p.def_jvp
+def _top_k_jvp(primals: Any, tangents: Any, *, k: int, axis: int) -> Any:
+    outs = top_k_p.bind(*primals, k=k, axis=axis)
+    if type(tangents[0]) is Zero:
+        return outs, [zero_tangent(o) for o in outs]
+    tangent = take_along_axis(tangents[0], outs[1], axis, unique_indices=True)
+    return outs, [tangent, zero_tangent(outs[1])]
+
+
+@top_k_p.def_batch
+def _top_k_batch(args: Any, dims: Any, *, k: int, axis: int) -> Any:
+    dim, = dims
+    return top_k_p.bind(args[0], k=k, axis=axis + (axis >= dim)), [dim, dim]
+
+
+@boundary
+def top_k(operand: Any, k: int, *, axis: int = -1) -> Any:
+    """The greatest elements along an axis and their indices.
+
+    Args:
+      operand: array of booleans, integers or floats.
+      k: how many.
+      axis: the axis; negative ones count from the end.
+
+    Returns:
+      Two arrays with size `k` along the axis: elements in descending order, of equal ones the
+      first first, and their indices (int32). The order is IEEE 754's total one: NaN is greater
+      than all numbers, 0.0 than -0.0, and NaN with its sign bit set is the least.
+
+    Raises:
+      ValueError: the axis is out of range, `k` is negative or greater than its size, or the
+        operand is complex.
+
+    Source: CHLO `top_k`.
+
+    Example:
+      >>> values, indices = lax.top_k(jnp.array([1.0, 5.0, 3.0]), 2)
+      >>> values, indices
+      (Array([5., 3.], dtype=float32), Array([1, 2], dtype=int32))
+    """
+    axis = canonicalize_axis(axis, np.ndim(operand))
+    return top_k_p.bind(operand, k=operator.index(k), axis=axis)
+
+
+__all__ = ["argsort", "sort", "sort_key_val", "sort_p", "top_k", "top_k_p"]

@@ -1,0 +1,214 @@
+"""What authors of primitives are told: which rule is missing, and which result does not fit.
+
+Texts are built when they are shown. Each names the primitive, the rule, where the rule is
+defined and the line at which the primitive was applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import LazyTypeError, MissingRuleError
+from mjax._engine.ir.source import current_traceback, user_frames
+
+
+class RuleRow(NamedTuple):
+    """A rule as messages speak of it.
+
+    Attributes:
+      name: what it is called.
+      needed_by: which transformation fails without it.
+      spelling: how to write it, for the primitive bound to `{p}` with function names from
+        `{f}`, operands `{xs}` and parameters `{params}`.
+    """
+
+    name: str
+    needed_by: str
+    spelling: str
+
+
+#: Field of the record -> row. The texts of `MissingRuleError`.
+RULES = {
+    "impl": RuleRow("implementation", "evaluation", """\
+@{p}.def_impl
+def {f}_impl({xs}{params}):
+  return ...  # computed with NumPy, or anything else outside of mjax
+
+or, to have it compiled, an abstract evaluation ({p}.def_abstract_eval) and a lowering
+(mlir.register_lowering)."""),
+    "abstract_eval": RuleRow("abstract evaluation", "staging (jit, make_jaxpr, grad)", """\
+from mjax_ext.core import ShapedArray
+
+@{p}.def_abstract_eval
+def {f}_abstract_eval({xs}{params}):
+  # each operand is a ShapedArray, with a shape and a dtype; so is the result
+  return {result}"""),
+    "lowering": RuleRow(
+        "lowering for platform {detail}",
+        "compilation (jit, and evaluation without an implementation)", """\
+from mjax_ext.interpreters import mlir
+from mjax_ext.interpreters.mlir import hlo
+
+def {f}_lowering(ctx, {xs}{params}):
+  # each operand is an ir.Value; ctx.avals_in, ctx.avals_out and ctx.out_types are their types
+  return hlo.SomeOp({xs}).results
+
+mlir.register_lowering({p}, {f}_lowering)
+
+or, from a function of arrays:
+
+mlir.register_lowering({p}, mlir.lower_fun(function, multiple_results={multiple}))"""),
+    "jvp": RuleRow("jvp rule", "differentiation (jvp, linearize, grad)", """\
+from mjax_ext.interpreters import ad
+
+def {f}_jvp(primals, tangents{params}):
+  # a tangent is an array of its primal's type, or an ad.Zero; ad.instantiate_zeros(tangent)
+  # makes it an array
+  return {pair_of}result, {pair_of}tangent
+
+ad.primitive_jvps[{p}] = {f}_jvp"""),
+    "transpose": RuleRow(
+        "transpose rule", "transposition (grad, vjp, linear_transpose)", """\
+from mjax_ext.interpreters import ad
+
+def {f}_transpose(cotangent, {xs}{params}):
+  # operands in which the equation is linear are ad.UndefinedPrimal: x.aval is their type, and
+  # ad.is_undefined_primal(x) tells them from the others, which are arrays
+  return [...]  # per operand: its cotangent, or None where it is not undefined
+
+ad.primitive_transposes[{p}] = {f}_transpose"""),
+    "batch": RuleRow("batching rule", "vectorization (vmap)", """\
+from mjax_ext.interpreters import batching
+
+def {f}_batch(args, dims{params}):
+  # dims[i] is the batch axis of args[i], or None where it is the same for the whole batch
+  return {pair_of}result, {pair_of}dim
+
+batching.primitive_batchers[{p}] = {f}_batch"""),
+}
+
+
+def missing_rule(primitive: Any, rule: str, operands: int | None = None,
+                 params: Iterable[str] = (), detail: str = "", source: Any = None) -> NoReturn:
+    """Raises the error for a rule that is not there.
+
+    Args:
+      primitive: the primitive.
+      rule: which one, a key of `RULES`.
+      operands: how many the primitive was applied to, if known.
+      params: names of the parameters it was applied with.
+      detail: the platform, of a lowering.
+      source: where it was applied; by default the present call.
+    """
+    row, names = RULES[rule], tuple(params)
+    source = source or ctx.source or current_traceback()
+
+    def text() -> str:
+        p = _identifier(primitive.name)
+        f = p.removesuffix("_p")
+        several = primitive.multiple_results
+        fields = {
+            "p": f + "_p", "f": f, "detail": detail, "multiple": several,
+            "xs": _operand_names(operands), "pair_of": "list_of_each_" if several else "",
+            "params": f", *, {', '.join(names)}" if names else "",
+            "result": "[ShapedArray(shape, dtype), ...]" if several else
+                      "ShapedArray(shape, dtype)"}
+        spelling = "\n".join(f"    {line}" if line else "" for line in
+                             row.spelling.format(**fields).splitlines())
+        return (f"Primitive {primitive.name!r} has no {row.name.format(**fields)}, which "
+                f"{row.needed_by} needs.\n{applied_at(source)}\nWrite one, as in:\n\n{spelling}\n")
+
+    raise MissingRuleError(text)
+
+
+def misfit(primitive: Any, rule: str, what: Callable[[], str], source: Any = None) -> NoReturn:
+    """Raises the error for a rule whose result does not fit; `what` goes on after its name."""
+    source = source or ctx.source or current_traceback()
+    raise LazyTypeError(lambda: f"{rule_text(primitive, rule)} {what()}\n{applied_at(source)}")
+
+
+def as_pair(primitive: Any, rule: str, result: Any, meaning: str) -> Any:
+    """The result of a rule that has to give a pair."""
+    if type(result) is tuple and len(result) == 2:
+        return result
+    if isinstance(result, (tuple, list)) and len(result) == 2:
+        return tuple(result)
+    misfit(primitive, rule, lambda: (
+        f"gave {describe_value(result)}; it must give a pair: {meaning}."))
+
+
+def check_lists(primitive: Any, rule: str, lists: Sequence[Any], count: int, meaning: str) -> None:
+    """Refuses what a rule of a primitive with multiple results gave, unless it is lists of
+    `count` each."""
+    for values in lists:
+        if not isinstance(values, (list, tuple)) or len(values) != count:
+            misfit(primitive, rule, lambda: (
+                f"gave {' and '.join(map(describe_value, lists))}; since multiple_results=True "
+                f"it must give {meaning}, {count} for {count} results."))
+
+
+class SymbolicValueError(LazyTypeError):
+    """A `Zero` or an `UndefinedPrimal` was used as if it were an array."""
+
+    blamed: str | None = None
+
+    def blame(self, primitive: Any, rule: str) -> None:
+        """Names the rule that did it, at the innermost of the interpreters it passes."""
+        if self.blamed is None:
+            self.blamed = f"{rule_text(primitive, rule)} did so."
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}{' ' if self.blamed else ''}{self.blamed or ''}"
+
+
+def rule_text(primitive: Any, rule: str) -> str:
+    """`the jvp rule of primitive 'sin' (file:line)`."""
+    function = (getattr(primitive, rule, None)
+                or (primitive.axis_batch if rule == "batch" else None)
+                or (next(iter(primitive.lowerings.values()), None) if rule == "lowering" else None))
+    name = RULES[rule].name.split(" for ")[0] if rule in RULES else f"{rule} rule"
+    return f"the {name} of primitive {primitive.name!r} ({where(function)})"
+
+
+def where(rule: Any) -> str:
+    """`file:line` of a rule."""
+    while True:
+        inner = getattr(rule, "__wrapped__", getattr(rule, "func", getattr(rule, "function", None)))
+        if inner is None:
+            break
+        rule = inner
+    code = getattr(rule, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(rule)
+
+
+def applied_at(source: Any) -> str:
+    """Where a primitive was applied: the innermost user frame and up to two of its callers."""
+    frames = user_frames(source)[:3]
+    if not frames:
+        return "It is not known where it was applied."
+    return "It was applied at " + ", called from ".join(
+        f"{f.file}:{f.line} ({f.function})" for f in frames) + "."
+
+
+def describe_value(value: Any) -> str:
+    """What a rule gave, briefly: types rather than elements."""
+    aval = getattr(value, "aval", None)
+    if aval is not None:
+        return f"{type(value).__name__} of type {aval}"
+    if isinstance(value, (tuple, list)):
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return f"a {kind} of {len(value)} ({', '.join(map(describe_value, value[:4]))}" + (
+            ", ...)" if len(value) > 4 else ")")
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"{type(value).__name__} of type {value.dtype}{list(value.shape)}"
+    return repr(value)[:200]
+
+
+def _identifier(name: str) -> str:
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+
+
+def _operand_names(count: int | None) -> str:
+    return "*operands" if count is None or count > 4 else ", ".join("xyzw"[:count])

@@ -1,0 +1,1 @@
+"""The NumPy-like front end, written on primitives only."""

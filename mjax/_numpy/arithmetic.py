@@ -1,0 +1,464 @@
+"""Elementwise arithmetic: sums, products, quotients, remainders, powers, extrema."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives.convert import bitcast_convert_type_p
+from mjax._engine.primitives.elementwise import constant_like as _c
+from mjax._numpy.core import (
+    broadcast_values,
+    cast,
+    check_array,
+    check_arrays,
+    choose,
+    promote_args,
+    promote_args_inexact,
+    promote_args_numeric,
+    promote_dtypes_inexact,
+    promote_dtypes_numeric,
+    promote_shapes,
+)
+from mjax._numpy.fused import fused
+from mjax._numpy.ufunc import binary, unary
+
+_X1_X2 = ("x1", "x2")
+
+
+def _is_bool(x: Any) -> bool:
+    return typeof(x).dtype == np.bool_
+
+
+def _is_float(x: Any) -> bool:
+    return dtypes.is_float(typeof(x).dtype)
+
+
+# ---- the four operations ---------------------------------------------------------------
+
+
+def _add(x: Any, y: Any) -> Any:
+    return lax.or_p.bind(x, y) if _is_bool(x) else lax.add_p.bind(x, y)
+
+
+def _multiply(x: Any, y: Any) -> Any:
+    return lax.and_p.bind(x, y) if _is_bool(x) else lax.mul_p.bind(x, y)
+
+
+add = binary("add", _add, "any", """
+    Elementwise sum, `x + y`; of booleans, the logical or.
+
+    >>> jnp.add(jnp.array([1, 2]), 10)
+    Array([11, 12], dtype=int32)
+    """)
+subtract = binary("subtract", lax.sub_p.bind, "any", """
+    Elementwise difference, `x - y`; booleans are refused.
+
+    >>> jnp.subtract(jnp.array([1, 2]), 10)
+    Array([-9, -8], dtype=int32)
+    """)
+multiply = binary("multiply", _multiply, "any", """
+    Elementwise product, `x * y`; of booleans, the logical and.
+
+    >>> jnp.multiply(jnp.array([1, 2]), 10)
+    Array([10, 20], dtype=int32)
+    """)
+divide = binary("divide", lax.div_p.bind, "inexact", """
+    Elementwise quotient, `x1 / x2`.
+
+    >>> jnp.divide(jnp.array([1, 2]), 4)
+    Array([0.25, 0.5 ], dtype=float32)
+    """, _X1_X2)
+true_divide = divide
+negative = unary("negative", lax.neg_p.bind, "any", """
+    Elementwise negation, `-x`; booleans are refused.
+
+    >>> jnp.negative(jnp.array([1, -2]))
+    Array([-1,  2], dtype=int32)
+    """)
+positive = unary("positive", lambda x: x, "any", """
+    Elementwise `+x`: the values as they are.
+
+    >>> jnp.positive(jnp.array([1, -2]))
+    Array([ 1, -2], dtype=int32)
+    """)
+reciprocal = unary("reciprocal", lambda x: lax.div_p.bind(_c(x, 1), x), "inexact", """
+    Elementwise `1 / x`.
+
+    >>> jnp.reciprocal(jnp.array([2, 4]))
+    Array([0.5 , 0.25], dtype=float32)
+    """)
+
+# ---- floor division, remainders --------------------------------------------------------
+
+
+def _differ_in_sign(x: Any, y: Any) -> Any:
+    return lax.ne(lax.sign(x), lax.sign(y))
+
+
+def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
+    """Quotient rounded down, and the remainder with the sign of `y`."""
+    rest = lax.rem(x, y)
+    # x - rest is a multiple of y up to rounding; at y = 0 keep the infinities of x / y.
+    quotient = lax.div(choose(lax.eq(y, _c(y, 0)), x, lax.sub(x, rest)), y)
+    wrong = lax.bitwise_and(lax.ne(rest, _c(rest, 0)), _differ_in_sign(y, rest))
+    return (lax.round(choose(wrong, lax.sub(quotient, _c(y, 1)), quotient)),
+            choose(wrong, lax.add(rest, y), rest))
+
+
+def _floor_divide(x: Any, y: Any) -> Any:
+    kind = dtypes.kind(typeof(x).dtype)
+    if kind == "f":
+        return _float_divmod(x, y)[0]
+    if kind == "c":
+        msg = "floor_divide does not support complex-valued inputs."
+        raise TypeError(msg)
+    quotient = lax.div(x, y)
+    if kind == "u":
+        return quotient
+    inexact = lax.ne(lax.rem(x, y), _c(x, 0))
+    down = lax.bitwise_and(_differ_in_sign(x, y), inexact)
+    return choose(down, lax.sub(quotient, _c(x, 1)), quotient)
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    rest = lax.rem(x, y)
+    if dtypes.kind(typeof(x).dtype) == "u":
+        return rest
+    zero = _c(x, 0)
+    wrong = lax.bitwise_and(lax.ne(lax.lt(rest, zero), lax.lt(y, zero)), lax.ne(rest, zero))
+    return choose(wrong, lax.add(rest, y), rest)
+
+
+floor_divide = binary("floor_divide", _floor_divide, "numeric", """
+    Elementwise quotient rounded down, `x1 // x2`.
+
+    >>> jnp.floor_divide(jnp.array([7, -7]), 2)
+    Array([ 3, -4], dtype=int32)
+    """, _X1_X2)
+remainder = binary("remainder", _remainder, "numeric", """
+    Elementwise remainder of the division rounded down, `x1 % x2`: it has the sign of `x2`.
+
+    >>> jnp.remainder(jnp.array([7, -7]), 3)
+    Array([1, 2], dtype=int32)
+    """, _X1_X2)
+mod = remainder
+fmod = binary("fmod", lax.rem_p.bind, "numeric", """
+    Elementwise remainder of the division rounded towards zero: it has the sign of `x1`.
+
+    >>> jnp.fmod(jnp.array([7, -7]), 3)
+    Array([ 1, -1], dtype=int32)
+    """, _X1_X2)
+
+
+@fused
+def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
+    """Elementwise quotient rounded down and remainder, `(x1 // x2, x1 % x2)`.
+
+    Args:
+      x1: dividend, array or scalar of real numbers.
+      x2: divisor, array or scalar of real numbers.
+
+    Returns:
+      A pair of arrays of the shape that `x1` and `x2` broadcast to.
+
+    Raises:
+      TypeError: complex numbers, or an argument is no array or scalar.
+
+    Source: `numpy.divmod`.
+
+    Example:
+      >>> jnp.divmod(jnp.array([7, -7]), 3)
+      (Array([ 2, -3], dtype=int32), Array([1, 2], dtype=int32))
+    """
+    x1, x2 = promote_args_numeric("divmod", x1, x2)
+    if _is_float(x1):
+        return _float_divmod(x1, x2)
+    return _floor_divide(x1, x2), _remainder(x1, x2)
+
+
+# ---- sign and absolute value -----------------------------------------------------------
+
+
+def _abs(x: Any) -> Any:
+    return x if dtypes.kind(typeof(x).dtype) in "bu" else lax.abs(x)
+
+
+abs = unary("abs", _abs, "any", """
+    Elementwise absolute value; real for complex numbers.
+
+    >>> jnp.abs(jnp.array([-1, 2]))
+    Array([1, 2], dtype=int32)
+    """)
+absolute = abs
+
+
+def _fabs(x: Any) -> Any:
+    if not _is_float(x):
+        msg = "fabs is for real numbers; use abs for complex ones."
+        raise TypeError(msg)
+    return lax.abs(x)
+
+
+fabs = unary("fabs", _fabs, "inexact", """
+    Elementwise absolute value of real numbers, as floats.
+
+    >>> jnp.fabs(jnp.array([-1, 2]))
+    Array([1., 2.], dtype=float32)
+    """)
+sign = unary("sign", lax.sign_p.bind, "any", """
+    Elementwise sign: -1, 0 or 1; `x / abs(x)` for complex numbers.
+
+    >>> jnp.sign(jnp.array([-5, 0, 5]))
+    Array([-1,  0,  1], dtype=int32)
+    """)
+
+
+def sign_bit(x: Any) -> Any:
+    """Whether the sign bit of floats is set; a comparison with 0 would miss -0.0 and NaN."""
+    dtype = typeof(x).dtype
+    bits = bitcast_convert_type_p.bind(x, new_dtype=np.dtype(f"i{dtype.itemsize}"))
+    return lax.lt(bits, _c(bits, 0))
+
+
+def _copysign(x: Any, y: Any) -> Any:
+    if not _is_float(x):
+        msg = "copysign does not support complex-valued inputs."
+        raise TypeError(msg)
+    magnitude = lax.abs(x)
+    return choose(sign_bit(y), lax.neg(magnitude), magnitude)
+
+
+copysign = binary("copysign", _copysign, "inexact", """
+    Elementwise magnitude of `x1` with the sign of `x2`.
+
+    >>> jnp.copysign(jnp.array([1.0, -2.0]), -0.0)
+    Array([-1., -2.], dtype=float32)
+    """, _X1_X2)
+
+
+def _signbit(x: Any) -> Any:
+    kind = dtypes.kind(typeof(x).dtype)
+    if kind == "c":
+        msg = "signbit is not defined for complex numbers."
+        raise ValueError(msg)
+    return x if kind == "b" else sign_bit(x) if kind == "f" else lax.lt(x, _c(x, 0))
+
+
+signbit = unary("signbit", _signbit, "any", """
+    Elementwise: whether the sign bit is set. True for -0.0 too.
+
+    >>> jnp.signbit(jnp.array([-0.0, 0.0, -1.0]))
+    Array([ True, False,  True], dtype=bool)
+    """, gives=" and dtype bool")
+
+
+def _heaviside(x: Any, y: Any) -> Any:
+    if not _is_float(x):
+        msg = "heaviside does not support complex-valued inputs."
+        raise TypeError(msg)
+    zero = _c(x, 0)
+    step = choose(lax.lt(x, zero), zero, choose(lax.gt(x, zero), _c(x, 1), y))
+    return choose(lax.ne(x, x), x, step)
+
+
+heaviside = binary("heaviside", _heaviside, "inexact", """
+    Elementwise step function: 0 where `x1 < 0`, `x2` where `x1 == 0`, 1 where `x1 > 0`.
+
+    >>> jnp.heaviside(jnp.array([-1.0, 0.0, 1.0]), 0.5)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """, _X1_X2)
+
+# ---- extrema ---------------------------------------------------------------------------
+
+maximum = binary("maximum", lax.max_p.bind, "any", """
+    Elementwise greater one; NaN if either is.
+
+    >>> jnp.maximum(jnp.array([1, 5]), 3)
+    Array([3, 5], dtype=int32)
+    """)
+minimum = binary("minimum", lax.min_p.bind, "any", """
+    Elementwise smaller one; NaN if either is.
+
+    >>> jnp.minimum(jnp.array([1, 5]), 3)
+    Array([1, 3], dtype=int32)
+    """)
+
+
+@fused
+def fmax(x1: Any, x2: Any) -> Any:
+    """Elementwise greater one; where one is NaN, the other one.
+
+    Args:
+      x1: array or scalar.
+      x2: array or scalar.
+
+    Returns:
+      An array of the shape that `x1` and `x2` broadcast to.
+
+    Source: `numpy.fmax`.
+
+    Example:
+      >>> jnp.fmax(jnp.array([1.0, jnp.nan]), 0.5)
+      Array([1. , 0.5], dtype=float32)
+    """
+    x1, x2 = promote_args("fmax", x1, x2)
+    return choose(lax.bitwise_or(lax.gt(x1, x2), lax.ne(x2, x2)), x1, x2)
+
+
+@fused
+def fmin(x1: Any, x2: Any) -> Any:
+    """Elementwise smaller one; where one is NaN, the other one.
+
+    Args:
+      x1: array or scalar.
+      x2: array or scalar.
+
+    Returns:
+      An array of the shape that `x1` and `x2` broadcast to.
+
+    Source: `numpy.fmin`.
+
+    Example:
+      >>> jnp.fmin(jnp.array([1.0, jnp.nan]), 2.0)
+      Array([1., 2.], dtype=float32)
+    """
+    x1, x2 = promote_args("fmin", x1, x2)
+    return choose(lax.bitwise_or(lax.lt(x1, x2), lax.ne(x2, x2)), x1, x2)
+
+
+# ---- powers ----------------------------------------------------------------------------
+
+square = unary("square", lax.square_p.bind, "numeric", """
+    Elementwise `x * x`.
+
+    >>> jnp.square(jnp.array([3, -4]))
+    Array([ 9, 16], dtype=int32)
+    """)
+sqrt = unary("sqrt", lax.sqrt_p.bind, "inexact", """
+    Elementwise square root; NaN for negative reals.
+
+    >>> jnp.sqrt(jnp.array([4, 9]))
+    Array([2., 3.], dtype=float32)
+    """)
+cbrt = unary("cbrt", lax.cbrt_p.bind, "inexact", """
+    Elementwise cube root of real numbers.
+
+    >>> jnp.cbrt(jnp.array([8.0, -27.0]))
+    Array([ 2., -3.], dtype=float32)
+    """)
+
+
+def _power_of_ints(x: Any, y: Any) -> Any:
+    """Powers by squaring, a step for each bit of the exponent that can matter: 2**64 is 0."""
+    zero, one = _c(y, 0), _c(y, 1)
+    odd = lax.ne(lax.bitwise_and(y, one), zero)
+    out = choose(odd, x, _c(x, 1))
+    for _ in range(5):
+        x, y = lax.mul(x, x), lax.shift_right_logical(y, one)
+        odd = lax.ne(lax.bitwise_and(y, one), zero)
+        out = choose(odd, lax.mul(out, x), out)
+    return out
+
+
+def _power(x1: Any, x2: Any) -> Any:
+    kind1, kind2 = (dtypes.kind(typeof(x).dtype) for x in (x1, x2))
+    if kind1 in "biu" and kind2 in "biu":
+        x1, x2 = promote_args_numeric("power", x1, x2)
+        nothing = lax.bitwise_and(lax.eq(x1, _c(x1, 0)), lax.ne(x2, _c(x2, 0)))
+        return choose(nothing, _c(x1, 0), _power_of_ints(x1, x2))
+    if kind1 in "fc" and kind2 in "iu":
+        # Not promoted: an integer exponent has no derivative that could be NaN at x1 = 0.
+        return lax.pow_p.bind(*promote_shapes("power", x1, x2))
+    x1, x2 = promote_args_inexact("power", x1, x2)
+    return lax.pow_p.bind(x1, x2)
+
+
+@fused
+def _power_dynamic(x1: Any, x2: Any) -> Any:
+    return _power(*check_arrays("power", x1, x2))
+
+
+@fused(static_argnames=("exponent",))
+def _power_static(x: Any, exponent: int) -> Any:
+    x, = promote_dtypes_numeric(check_array("power", x))
+    return lax.integer_pow(x, exponent)
+
+
+def power(x1: Any, x2: Any, /) -> Any:
+    """Elementwise power, `x1 ** x2`.
+
+    An exponent that is a Python int is part of the program: `x ** 2` is one multiplication,
+    with the exact derivatives. Integer powers of integers wrap around; exponents are taken
+    below 64 there.
+
+    Args:
+      x1: base, array or scalar.
+      x2: exponent, array or scalar.
+
+    Returns:
+      An array of the shape that `x1` and `x2` broadcast to, of their promoted dtype.
+
+    Raises:
+      TypeError: a negative Python int as exponent of integers; an argument is no array or
+        scalar.
+
+    Source: `numpy.power`.
+
+    Example:
+      >>> jnp.power(jnp.array([2.0, 3.0]), 2)
+      Array([4., 9.], dtype=float32)
+    """
+    if type(x2) is int:
+        return _power_static(x1, x2)
+    if isinstance(x2, np.integer) or (isinstance(x2, np.ndarray) and not x2.shape
+                                      and x2.dtype.kind in "iu"):
+        return _power_static(x1, operator.index(x2))
+    return _power_dynamic(x1, x2)
+
+
+pow = power
+float_power = binary("float_power", lax.pow_p.bind, "inexact", """
+    Elementwise power, `x ** y`, as floats.
+
+    >>> jnp.float_power(jnp.array([2, 4]), -1)
+    Array([0.5 , 0.25], dtype=float32)
+    """)
+
+
+@fused
+def ldexp(x1: Any, x2: Any, /) -> Any:
+    """Elementwise `x1 * 2 ** x2`.
+
+    Args:
+      x1: real array or scalar.
+      x2: exponents, integer array or scalar.
+
+    Returns:
+      An array of the shape that `x1` and `x2` broadcast to, of the float dtype of `x1`.
+
+    Raises:
+      ValueError: `x2` is not of integer dtype, or complex `x1`.
+
+    Source: `numpy.ldexp`.
+
+    Example:
+      >>> jnp.ldexp(jnp.array([1.0, 1.5]), jnp.array([3, -1]))
+      Array([8.  , 0.75], dtype=float32)
+    """
+    x1, x2 = check_arrays("ldexp", x1, x2)
+    if dtypes.kind(typeof(x2).dtype) not in "biu" or dtypes.is_complex(typeof(x1).dtype):
+        msg = (f"ldexp needs real x1 and integer x2, got dtypes {typeof(x1).dtype} and "
+               f"{typeof(x2).dtype}.")
+        raise ValueError(msg)
+    x1, = promote_dtypes_inexact(x1)
+    x1, x2 = broadcast_values("ldexp", x1, cast(x2, dtypes.dtype_of_python(int)))
+    # In two steps: 2 ** x2 alone may overflow or vanish where the product does not.
+    half = lax.shift_right_arithmetic(x2, _c(x2, 1))
+    low, high = [lax.pow(_c(x1, 2), n) for n in (half, lax.sub(x2, half))]
+    return lax.mul(lax.mul(x1, low), high)

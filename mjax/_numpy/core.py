@@ -1,0 +1,364 @@
+"""What the functions of the front end begin with: checked arguments, promotion, broadcasting.
+
+A *value* is what primitives take: an array, a tracer, a NumPy array or scalar, a Python
+scalar. Lists and tuples are no values; `asarray` makes arrays of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import LazyTypeError, LazyValueError
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.dtypes import DType
+from mjax._engine.ir.promotion import common_type, inexact_dtype
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.convert import convert_element_type_p
+from mjax._engine.primitives.select import select_n_p
+from mjax._engine.primitives.shapes import broadcast_in_dim_p, canonical_shape, reshape_p
+from mjax._engine.tracing.interpreter import Tracer
+
+# ---- checking --------------------------------------------------------------------------
+
+
+def check_array(name: str, x: Any, position: int | str = 0) -> Any:
+    """`x` as a value.
+
+    Args:
+      name: the function that was called, for messages.
+      x: what it was given; an object with `__jax_array__` stands for what that returns.
+      position: the argument's number or name, for messages.
+
+    Raises:
+      TypeError: it is no value: a list, a string, None, an array of objects.
+      OverflowError: a Python int that is too large for the default int dtype.
+    """
+    if isinstance(x, Tracer):
+        return x
+    try:
+        typeof(x)
+    except TypeError:
+        convert = getattr(x, "__jax_array__", None)
+        if convert is not None and not isinstance(x, type):
+            return check_array(name, convert(), position)
+        raise LazyTypeError(lambda: _no_array(name, x, position)) from None
+    return x
+
+
+def _no_array(name: str, x: Any, position: int | str) -> str:
+    where = f"position {position}" if isinstance(position, int) else f"argument {position!r}"
+    if isinstance(x, (np.ndarray, np.generic)):
+        return (f"{name} got a NumPy array of dtype {x.dtype} at {where}: arrays hold numbers, "
+                "booleans or keys, not objects, strings or dates.")
+    hint = (" Convert lists and tuples with mjax.numpy.asarray." if isinstance(x, (list, tuple))
+            else "")
+    return f"{name} requires ndarray or scalar arguments, got {type(x)} at {where}.{hint}"
+
+
+def check_arrays(name: str, *args: Any) -> list[Any]:
+    """All of `args` as values; see `check_array`."""
+    return [check_array(name, x, i) for i, x in enumerate(args)]
+
+
+def shape_of(x: Any) -> tuple[int, ...]:
+    """The shape of a value."""
+    return typeof(x).shape
+
+
+def dtype_of(x: Any) -> DType:
+    """The canonical dtype of a value."""
+    return typeof(x).dtype
+
+
+def concrete_int(x: Any, what: str) -> int:
+    """A Python int from an argument that must be known when the function is traced.
+
+    Raises:
+      TypeError: it is no integer; for a tracer, the error that explains tracers.
+    """
+    try:
+        return operator.index(x)
+    except TypeError:
+        if isinstance(x, Tracer):
+            raise
+        msg = f"{what} must be an integer, got {x!r} of type {type(x).__name__}."
+        raise TypeError(msg) from None
+
+
+def refuse_out(name: str, out: Any) -> None:
+    """Refuses an `out` argument, which NumPy's signatures have and immutable arrays cannot."""
+    if out is not None:
+        msg = f"{name}: the argument 'out' is not supported: arrays are immutable. Use the result."
+        raise NotImplementedError(msg)
+
+
+# ---- dtypes ----------------------------------------------------------------------------
+
+
+def cast(x: Any, dtype: DType, weak_type: bool = False) -> Any:
+    """A value in another dtype; nothing is computed where it has that type already.
+
+    Foreign values (NumPy, Python) are converted at once, from their full precision. Python
+    ints wrap around in narrow dtypes, as in JAX: `x & ~1` is meant for unsigned `x` too.
+    """
+    kind = type(x)
+    if kind is int or kind is float or kind is complex or kind is bool:
+        return _cast_python(x, dtype, weak_type)
+    aval = typeof(x)
+    if aval.dtype == dtype and aval.weak_type == weak_type:
+        return x
+    if isinstance(x, (np.ndarray, np.generic)) and not weak_type:
+        return _narrow(x, dtype)
+    return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak_type)
+
+
+def _cast_python(x: Any, dtype: DType, weak_type: bool) -> Any:
+    if weak_type:
+        python = _PYTHON[dtypes.kind(dtype)]
+        if dtypes.dtype_of_python(python) != dtype:
+            return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=True)
+        return x if type(x) is python else python(x)
+    if x == 0 or x != x:  # -0.0 equals 0.0, and a NaN nothing
+        return _scalar(x, dtype)
+    return _cached_scalar(type(x), x, dtype)
+
+
+_PYTHON = {"i": int, "u": int, "f": float, "c": complex, "b": bool}
+
+
+def _scalar(x: Any, dtype: DType) -> Any:
+    if dtypes.is_extended(dtype):
+        msg = f"a number cannot be converted to dtype {dtype}: keys are no numbers."
+        raise TypeError(msg)
+    if type(x) is int:
+        info = np.iinfo(dtype) if dtype.kind in "iu" and dtype.isbuiltin == 1 else None
+        if not (info and info.min <= x <= info.max) and not -(2**63) <= x < 2**64:
+            msg = f"Python int {x} is too large to convert to {dtype}."
+            raise OverflowError(msg)
+    return _narrow(np.asarray(x), dtype)[()]
+
+
+@functools.lru_cache(4096)
+def _cached_scalar(kind: type, x: Any, dtype: DType) -> Any:
+    return _scalar(x, dtype)
+
+
+def _narrow(x: Any, dtype: DType) -> Any:
+    if dtypes.is_complex(x.dtype) and not dtypes.is_complex(dtype) and dtype != np.bool_:
+        x = x.real
+    with np.errstate(all="ignore"):
+        return x.astype(dtype)
+
+
+def weak_type_of(x: Any) -> tuple[DType, bool]:
+    """Dtype and weak type of a value, as `promotion.common_type` takes them."""
+    if type(x) is int:
+        return dtypes.dtype_of_python(int), True  # whatever its size
+    aval = typeof(x)
+    return aval.dtype, aval.weak_type
+
+
+def promote_dtypes(*args: Any) -> list[Any]:
+    """Values converted to their common type.
+
+    Raises:
+      TypePromotionError: they have none in the promotion mode in force.
+    """
+    dtype, weak = common_type(*map(weak_type_of, args))
+    return [cast(x, dtype, weak) for x in args]
+
+
+def promote_dtypes_inexact(*args: Any) -> list[Any]:
+    """Values converted to their common type, or to the default float where that is not inexact."""
+    dtype, weak = common_type(*map(weak_type_of, args))
+    return [cast(x, inexact_dtype(dtype), weak) for x in args]
+
+
+def promote_dtypes_numeric(*args: Any) -> list[Any]:
+    """Values converted to their common type, booleans to the default int."""
+    dtype, weak = common_type(*map(weak_type_of, args))
+    if dtype == np.bool_:
+        dtype = dtypes.dtype_of_python(int)
+    return [cast(x, dtype, weak) for x in args]
+
+
+def dtype_argument(dtype: Any, name: str) -> DType | None:
+    """The canonical dtype behind a `dtype=` argument; None stays None.
+
+    A 64-bit dtype that x64 mode does not allow becomes its 32-bit sibling, with a warning.
+    """
+    if dtype is None:
+        return None
+    wanted = dtypes.as_dtype(dtype)
+    got = dtypes.canonicalize(wanted)
+    if got != wanted and dtype not in dtypes.PYTHON_SCALARS:
+        warnings.warn(
+            f"{name}: dtype {wanted} was asked for, but 64-bit types are off, and {got} is taken. "
+            "Switch them on with mjax.enable_x64(True) or mjax.config.update('enable_x64', True).",
+            UserWarning, stacklevel=_stack_level())
+    return got
+
+
+def _stack_level() -> int:
+    return 4
+
+
+# ---- broadcasting ----------------------------------------------------------------------
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape that arrays of the given shapes broadcast to.
+
+    Args:
+      shapes: shapes, or sizes of one axis.
+
+    Raises:
+      ValueError: they cannot be broadcast together.
+
+    Source: `numpy.broadcast_shapes`.
+
+    Example:
+      >>> jnp.broadcast_shapes((3, 1), (4,))
+      (3, 4)
+    """
+    given = [canonical_shape(s) for s in shapes]
+    if not given:
+        return ()
+    rank = max(map(len, given))
+    out = []
+    for sizes in zip(*[(1,) * (rank - len(s)) + s for s in given], strict=True):
+        distinct = {n for n in sizes if n != 1}
+        if len(distinct) > 1:
+            raise LazyValueError(lambda: (
+                f"shapes {', '.join(map(str, given))} cannot be broadcast together: aligned at "
+                "their last axes, sizes must be equal or 1."))
+        out.append(distinct.pop() if distinct else 1)
+    return tuple(out)
+
+
+def incompatible_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> Exception:
+    """The error for operands that do not broadcast: TypeError for equal ranks, as in JAX."""
+    ranks = {len(s) for s in shapes if s}
+    kind = LazyTypeError if len(ranks) < 2 else LazyValueError
+    return kind(lambda: (
+        f"{name} got incompatible shapes for broadcasting: {', '.join(map(str, shapes))}. Aligned "
+        "at their last axes, sizes must be equal or 1."))
+
+
+def check_ranks(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
+    """Applies the option `numpy_rank_promotion` to operands whose ranks differ."""
+    mode = ctx.settings.numpy_rank_promotion
+    if mode == "allow":
+        return
+    text = (f"{name}: operands of shapes {' '.join(map(str, shapes))} have different ranks. "
+            f"numpy_rank_promotion={mode!r} asks for explicit axes: x[None, :] or expand_dims.")
+    if mode == "raise":
+        raise ValueError(text)
+    warnings.warn(text, UserWarning, stacklevel=_stack_level())
+
+
+def promote_shapes(name: str, *args: Any) -> list[Any]:
+    """Values whose ranks are aligned by axes of size 1 in front; scalars stay as they are.
+
+    Sizes of 1 are left to primitives, which stretch them.
+
+    Raises:
+      TypeError, ValueError: the shapes do not broadcast.
+    """
+    shapes = [typeof(x).shape for x in args]
+    ranks = {len(s) for s in shapes if s}
+    if len(set(shapes)) > 1:
+        try:
+            broadcast_shapes(*shapes)
+        except ValueError:
+            raise incompatible_shapes(name, shapes) from None
+    if len(ranks) < 2:
+        return list(args)
+    check_ranks(name, shapes)
+    rank = max(ranks)
+    return [expand_rank(x, rank) if s else x for x, s in zip(args, shapes, strict=True)]
+
+
+def expand_rank(x: Any, rank: int) -> Any:
+    """A value with axes of size 1 put in front until it has `rank` axes."""
+    shape = typeof(x).shape
+    if len(shape) == rank:
+        return x
+    new = rank - len(shape)
+    return broadcast_in_dim_p.bind(x, shape=(1,) * new + shape,
+                                   broadcast_dimensions=tuple(range(new, rank)))
+
+
+def promote_args(name: str, *args: Any) -> list[Any]:
+    """Arguments checked, promoted to one dtype, their ranks aligned."""
+    return promote_shapes(name, *promote_dtypes(*check_arrays(name, *args)))
+
+
+def promote_args_inexact(name: str, *args: Any) -> list[Any]:
+    """As `promote_args`, to an inexact dtype."""
+    return promote_shapes(name, *promote_dtypes_inexact(*check_arrays(name, *args)))
+
+
+def promote_args_numeric(name: str, *args: Any) -> list[Any]:
+    """As `promote_args`, to a dtype that is not bool."""
+    return promote_shapes(name, *promote_dtypes_numeric(*check_arrays(name, *args)))
+
+
+def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
+    """A value stretched to a shape by NumPy's rules.
+
+    Raises:
+      ValueError: it does not broadcast to that shape.
+    """
+    shape, own = canonical_shape(shape), typeof(x).shape
+    if own == shape:
+        return x if hasattr(x, "aval") else broadcast_in_dim_p.bind(
+            x, shape=shape, broadcast_dimensions=tuple(range(len(shape))))
+    new = len(shape) - len(own)
+    if new < 0 or any(n not in (1, m) for n, m in zip(own, shape[new:], strict=False)):
+        raise LazyValueError(lambda: (
+            f"an array of shape {own} cannot be broadcast to shape {shape}: aligned at their last "
+            "axes, its sizes must be 1 or those."))
+    # Axes of size 1 are dropped first: XLA broadcasts what is left without a copy.
+    kept = tuple(i for i, n in enumerate(own) if n == shape[new + i])
+    if len(kept) < len(own):
+        x = reshape_p.bind(x, new_sizes=tuple(own[i] for i in kept), dimensions=None)
+    return broadcast_in_dim_p.bind(x, shape=shape,
+                                   broadcast_dimensions=tuple(new + i for i in kept))
+
+
+def broadcast_values(name: str, *args: Any) -> list[Any]:
+    """Values stretched to their common shape."""
+    shapes = [typeof(x).shape for x in args]
+    try:
+        shape = broadcast_shapes(*shapes)
+    except ValueError:
+        raise incompatible_shapes(name, shapes) from None
+    return [broadcast_to(x, shape) if s != shape else x for x, s in zip(args, shapes, strict=True)]
+
+
+def choose(condition: Any, on_true: Any, on_false: Any) -> Any:
+    """Elements of one value or the other, of one dtype; all three are stretched as needed.
+
+    A scalar condition stays one.
+    """
+    shape = broadcast_shapes(*[typeof(x).shape for x in (condition, on_true, on_false)])
+    if typeof(condition).shape:
+        condition = broadcast_to(condition, shape)
+    on_true, on_false = [x if typeof(x).shape == shape else broadcast_to(x, shape)
+                         for x in (on_true, on_false)]
+    return select_n_p.bind(condition, on_false, on_true)
+
+
+def size_of(shape: Sequence[int]) -> int:
+    """The number of elements of arrays of a shape."""
+    return math.prod(shape)
+

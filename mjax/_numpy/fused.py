@@ -1,0 +1,170 @@
+"""Eager calls of functions of several primitives, as one compiled program each.
+
+Under evaluation, a function decorated by `fused` is compiled for the types of its arguments
+and run; while something traces, it is called as it is, so that its primitives go into the
+trace one by one. It is `jit` with less to do: arguments are flat, and no traces are kept.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.folding import fold
+from mjax._engine.ir.pytree import registry, treedef_is_leaf
+from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.executable import Program, single_runner
+from mjax._engine.runtime.jit import caches_of
+from mjax._engine.runtime.transfer import to_array
+from mjax._engine.tracing.evaluate import evaluation
+from mjax._engine.tracing.stage import stage_under_evaluation
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Exact types of foreign values that become operands of the program.
+_FOREIGN = frozenset({bool, int, float, complex, np.ndarray})
+
+
+class NotFlat(Exception):
+    """A call with arguments that make no cache key: it runs primitive by primitive."""
+
+
+def fused(f: F | None = None, *, static_argnames: Sequence[str] = ()) -> Any:
+    """Decorator: eager calls run as one compiled program.
+
+    Args:
+      f: a function of values, of lists and tuples of them, and of static arguments.
+      static_argnames: names of the arguments that are hashable Python values.
+    """
+    if f is None:
+        return lambda g: fused(g, static_argnames=static_argnames)
+    names = frozenset(static_argnames)
+    code = f.__code__
+    positions = frozenset(i for i, n in enumerate(code.co_varnames[: code.co_argcount])
+                          if n in names)
+    cache = new_cache(f)
+
+    @functools.wraps(f)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        try:
+            if ctx.interpreter is not evaluation:
+                return f(*args, **kwargs)
+            if len(args) == 1 and not kwargs and type(args[0]) is Array:
+                run = cache.get((ctx.settings, args[0]._placement))
+                if run is not None:
+                    return run(args[0])
+            return evaluate(args, kwargs)
+        except Exception as error:
+            fold(error)
+            raise
+
+    def evaluate(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if ctx.settings.disable_jit:
+            return f(*args, **kwargs)
+        try:
+            key, arrays = _key_of(args, kwargs, positions, names)
+            run = cache.get(key)
+        except (NotFlat, TypeError, OverflowError):  # what is wrong, `f` itself will say
+            return f(*args, **kwargs)
+        if run is None:
+            run = cache.put(key, _compile_call(f, args, kwargs, positions, names, arrays))
+        return run(*arrays)
+
+    return wrapper
+
+
+def new_cache(f: Callable[..., Any]) -> Any:
+    """The cache of a function's runners, which `mjax.clear_caches` clears."""
+    return caches_of(f, "fused").calls  # type: ignore[arg-type]
+
+
+def _key_of(args: Sequence[Any], kwargs: dict[str, Any], positions: frozenset[int],
+            names: frozenset[str]) -> tuple[tuple[Any, ...], list[Array]]:
+    """What a compiled call depends on, and the arrays it takes."""
+    key: list[Any] = [ctx.settings]
+    arrays: list[Array] = []
+    for position, arg in enumerate(args):
+        if type(arg) is Array:
+            key.append(arg._placement)
+            arrays.append(arg)
+        elif position in positions:
+            key += (type(arg), arg)
+        else:
+            _add_operand(arg, key, arrays)
+    for name, arg in kwargs.items():
+        key.append(name)
+        if name in names:
+            key += (type(arg), arg)
+        else:
+            _add_operand(arg, key, arrays)
+    return tuple(key), arrays
+
+
+def _add_operand(arg: Any, key: list[Any], arrays: list[Array]) -> None:
+    if arg is None:
+        key.append(None)
+        return
+    leaves = (arg,)
+    if isinstance(arg, (list, tuple)):
+        leaves, tree = registry.flatten(arg, None)
+        key.append(tree)
+    for leaf in leaves:
+        if type(leaf) is not Array:
+            if type(leaf) not in _FOREIGN and not isinstance(leaf, np.generic):
+                raise NotFlat
+            leaf = to_array(leaf)
+        key.append(leaf._placement)
+        arrays.append(leaf)
+
+
+def _compile_call(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
+                  positions: frozenset[int], names: frozenset[str], arrays: Sequence[Array]
+                  ) -> Callable[..., Any]:
+    """Compiles a call; `arrays` are its operands in order."""
+
+    def call(*values: Any) -> Any:
+        given = iter(values)
+
+        def fill(arg: Any) -> Any:
+            if arg is None:
+                return None
+            if isinstance(arg, (list, tuple)):
+                leaves, tree = registry.flatten(arg, None)
+                return tree.unflatten([next(given) for _ in leaves])
+            return next(given)
+
+        return f(*[a if i in positions else fill(a) for i, a in enumerate(args)],
+                 **{k: a if k in names else fill(a) for k, a in kwargs.items()})
+
+    return compile_for(call, f.__name__, arrays)
+
+
+def compile_for(f: Callable[..., Any], name: str, arrays: Sequence[Array]) -> Callable[..., Any]:
+    """A function of arrays compiled for such arrays as these; gives what `f` gives.
+
+    Args:
+      f: a traceable function of as many values; its result may be any pytree.
+      name: name of the program.
+      arrays: examples of the operands.
+    """
+    out_tree: Any = None
+
+    def flat(*values: Any) -> list[Any]:
+        nonlocal out_tree
+        leaves, out_tree = registry.flatten(f(*values), None)
+        return leaves
+
+    placements = [a._placement for a in arrays]
+    program = Program(stage_under_evaluation(flat, [p.aval for p in placements]), name, placements)
+    if treedef_is_leaf(out_tree):
+        one = single_runner(program, len(arrays))
+        if one is not None:
+            return one
+        several = program.runner()
+        return lambda *values: several(*values)[0]
+    run = program.runner()
+    return lambda *values: out_tree.unflatten(run(*values))

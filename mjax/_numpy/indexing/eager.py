@@ -1,0 +1,154 @@
+"""Indexing outside of traces: one compiled program for each *kind* of index.
+
+An index is taken apart into its structure, which is part of the key of the program, and its
+numbers, which are operands: `x[0]`, `x[1]`, ... run one program, and so do all slices of one
+size. Where nothing compiles the whole (a jvp or vmap evaluated at once), numbers are operands
+of single primitives for the same reason.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.util import BoundedCache
+from mjax._engine.ir.types import ShapedArray
+from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.transfer import put, to_array
+from mjax._engine.tracing.stage import StageInterpreter
+from mjax._numpy.fused import compile_for, new_cache
+from mjax._numpy.indexing.parse import INSIDE, NEW, At, Each, Index, Range
+
+_places = BoundedCache(8192)
+_int32 = ShapedArray((), np.int32)
+
+
+def staging() -> bool:
+    """Whether what runs now is being written down, for a program that is compiled as a whole."""
+    interpreter = ctx.interpreter
+    while interpreter is not None:
+        if type(interpreter) is StageInterpreter:
+            return True
+        interpreter = interpreter.parent
+    return False
+
+
+def place(i: int) -> Array:
+    """A place on an axis, as an operand."""
+    key = (ctx.settings, i)
+    known = _places.get(key)
+    if known is None:
+        known = _places.put(key, put(np.asarray(i, np.int32), _int32) if i < 2**31
+                            else to_array(np.asarray(i)))
+    return known
+
+
+class Programs:
+    """The compiled forms of a function of static arguments and arrays.
+
+    Args:
+      function: `(static, *arrays) -> array`, traceable.
+      name: the name of the programs.
+    """
+
+    def __init__(self, function: Callable[..., Any], name: str):
+        self.function = function
+        self.name = name
+        self.cache = new_cache(function)
+
+    def __call__(self, static: Any, *arrays: Array) -> Array:
+        """Applies the function as one program; `static` is hashable."""
+        return self.program(static, *arrays)(*arrays)
+
+    def program(self, static: Any, *arrays: Array) -> Callable[..., Array]:
+        """The compiled function of such arrays as these."""
+        key = (ctx.settings, static, *[a._placement for a in arrays])
+        run = self.cache.get(key)
+        if run is None:
+            run = self.cache.put(key, compile_for(
+                functools.partial(self.function, static), self.name, arrays))
+        return run
+
+
+# ---- structure and numbers -------------------------------------------------------------
+
+
+def take_apart(index: Index, shape: Sequence[int]) -> tuple[Any, list[Array]]:
+    """The structure of an index, hashable, and its numbers as operands.
+
+    Args:
+      index: the index.
+      shape: that of the array, with the axes it grew.
+    """
+    structure: list[Any] = []
+    operands: list[Any] = []
+    sizes = iter(shape)
+    for e in index.entries:
+        if e is NEW:
+            structure.append(None)
+            continue
+        size = next(sizes)
+        if type(e) is Range:
+            covered = (e.size - 1) * abs(e.step) + 1 if e.size else 0
+            if covered == size or not e.size:
+                structure.append(e)
+                continue
+            structure.append((e.size, e.step))
+            operands.append(place(e.low))
+        elif type(e) is At:
+            structure.append(("at", e.known))
+            # Of places outside only the side matters.
+            operands.append(place(min(max(e.index, -1), size)) if isinstance(e.index, int)
+                            else to_array(e.index))
+        else:
+            structure.append(("each", e.known))
+            operands.append(to_array(e.indices))
+    return (tuple(structure), index.grown), operands
+
+
+def put_together(structure: Any, operands: Sequence[Any]) -> tuple[Index, list[Any]]:
+    """The index of a structure and numbers, and the operands that are left."""
+    given = iter(operands)
+    entries: list[Any] = []
+    for token in structure[0]:
+        if token is None:
+            entries.append(NEW)
+        elif type(token) is Range:
+            entries.append(token)
+        elif token[0] == "at":
+            entries.append(At(next(given), token[1]))
+        elif token[0] == "each":
+            entries.append(Each(next(given), token[1]))
+        else:
+            entries.append(Range(next(given), *token))
+    return Index(tuple(entries), structure[1]), list(given)
+
+
+def with_operands(index: Index, shape: Sequence[int]) -> Index:
+    """The index with NumPy scalars for ints: operands of primitives, not static params."""
+    entries, sizes = [], iter(shape)
+    for e in index.entries:
+        size = next(sizes) if e is not NEW else 0
+        if type(e) is At and isinstance(e.index, int) and e.known is INSIDE:
+            e = e._replace(index=np.asarray(e.index, _dtype(size))[()])
+        elif type(e) is Range and (e.size - 1) * abs(e.step) + 1 < size and e.size:
+            e = e._replace(low=np.asarray(e.low, _dtype(size))[()])
+        entries.append(e)
+    return index._replace(entries=tuple(entries))
+
+
+def _dtype(size: int) -> Any:
+    return np.int32 if size < 2**31 else np.int64
+
+
+def grown_shape(shape: tuple[int, ...], index: Index) -> tuple[int, ...]:
+    """The shape of the array after it grew the axes of boolean scalars."""
+    if not index.grown:
+        return shape
+    rest = iter(shape)
+    return tuple(1 if i in index.grown else next(rest)
+                 for i in range(len(shape) + len(index.grown)))

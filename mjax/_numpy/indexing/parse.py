@@ -1,0 +1,278 @@
+"""What an index means: one entry for each axis of the array and each new axis of the result.
+
+Everything that is known on the host is settled here: ellipses, negative integers, the sizes of
+slices, boolean masks (which become integer arrays), and all errors.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mjax._engine.base.errors import (
+    ConcretizationTypeError,
+    LazyTypeError,
+    NonConcreteBooleanIndexError,
+    TracerIntegerConversionError,
+)
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import typeof
+
+#: What is known of an index: `RAW`, negative values count from the end; `FINAL`, negative
+#: values are out of range; `INSIDE`, it is in range.
+RAW, FINAL, INSIDE = "raw", "final", "inside"
+
+
+class At(NamedTuple):
+    """One place on an axis, which the result does not have.
+
+    Attributes:
+      index: an int, or an integer scalar that is only known on the device or traced.
+      known: `RAW`, `FINAL` or `INSIDE`.
+    """
+
+    index: Any
+    known: str
+
+
+class Range(NamedTuple):
+    """The places `low, low + abs(step), ...` of an axis; in reverse if the step is negative."""
+
+    low: Any
+    size: int
+    step: int
+
+
+class Each(NamedTuple):
+    """The places that an integer array names; all arrays of an index broadcast together."""
+
+    indices: Any
+    known: str
+
+
+class _New:
+    """The type of `NEW`."""
+
+    def __repr__(self) -> str:
+        return "NEW"
+
+
+#: An axis of size 1 that only the result has.
+NEW = _New()
+
+
+class Index(NamedTuple):
+    """A parsed index.
+
+    Attributes:
+      entries: in the order in which they were written, one for each axis and new axis.
+      grown: axes of size 1 that the array is given first: places, in its new shape, where the
+        index has a boolean scalar.
+    """
+
+    entries: tuple[Any, ...]
+    grown: tuple[int, ...] = ()
+
+
+class _Mask(NamedTuple):
+    value: np.ndarray[Any, Any]
+
+
+# ---- from what users write to entries --------------------------------------------------
+
+
+def parse(shape: tuple[int, ...], idx: Any, wrap: bool = True) -> Index:
+    """Understands an index.
+
+    Args:
+      shape: that of the array.
+      idx: what stands between the brackets.
+      wrap: whether negative integers count from the end.
+
+    Raises:
+      IndexError: too many indices, two ellipses, a slice that is not static, a mask that does
+        not fit or whose values are not known, an index of an axis of size 0.
+      TypeError: something that is no index.
+    """
+    items = [_item(i) for i in (idx if isinstance(idx, tuple) else (_not_list(idx),))]
+    items = _without_ellipsis(items, shape, idx)
+    entries: list[Any] = []
+    grown: list[int] = []
+    axis = 0
+    for item in items:
+        if item is NEW:
+            entries.append(NEW)
+        elif type(item) is _Mask:
+            entries += _mask_entries(item.value, shape, axis, len(entries) - entries.count(NEW),
+                                     grown)
+            axis += item.value.ndim
+        else:
+            entries.append(_entry(item, shape[axis], axis, wrap))
+            axis += 1
+    return Index(tuple(entries), tuple(grown))
+
+
+def whole(size: int) -> Range:
+    """All of an axis."""
+    return Range(0, size, 1)
+
+
+def _not_list(idx: Any) -> Any:
+    if isinstance(idx, Sequence) and not isinstance(idx, (str, bytes)):
+        msg = (f"using a {type(idx).__name__} as an index is not allowed, for it may be meant as "
+               "an array or as a tuple: write x[jnp.array(index)] or x[tuple(index)].")
+        raise TypeError(msg)
+    return idx
+
+
+def _item(i: Any) -> Any:
+    """One item between the brackets: NEW, Ellipsis, a slice, an int, a mask, an int array."""
+    kind = type(i)
+    if kind is int or kind is slice or i is Ellipsis:
+        return i
+    if i is None:
+        return NEW
+    if kind is bool or kind is np.bool_:
+        return _Mask(np.asarray(i))
+    if isinstance(i, (list, tuple)):
+        i = _array_of(i)
+    if hasattr(i, "dtype") and hasattr(i, "shape"):
+        return _array_item(i)
+    if isinstance(i, (str, bytes)):
+        msg = f"strings are no indices; got {i!r}."
+        raise TypeError(msg)
+    try:
+        return operator.index(i)
+    except TypeError:
+        raise LazyTypeError(lambda: _no_index(i, type(i).__name__)) from None
+
+
+def _array_of(values: Any) -> Any:
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError) as error:
+        msg = ("a list inside an index must hold integers or booleans whose values are known; "
+               f"use jnp.array or jnp.stack for others. ({error})")
+        raise TypeError(msg) from None
+    return array.astype(int) if array.size == 0 else array
+
+
+def _no_index(value: Any, what: str) -> str:
+    return (f"an index must be an integer, a slice, an ellipsis (...), None, or an array of "
+            f"integers or booleans; got {value!r} of type {what}."
+            + (" Convert it with .astype(int)." if what.startswith("float") else ""))
+
+
+def _array_item(i: Any) -> Any:
+    kind = dtypes.kind(i.dtype)
+    if kind == "b":
+        return _Mask(_concrete_mask(i))
+    if kind not in "iu":
+        raise LazyTypeError(lambda: _no_index(i, f"{i.dtype} array" if i.shape else str(i.dtype)))
+    if i.shape == () and isinstance(i, (np.ndarray, np.generic)):
+        return int(i)
+    return i
+
+
+def _concrete_mask(mask: Any) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(mask)
+    except ConcretizationTypeError:
+        aval = typeof(mask)
+        raise NonConcreteBooleanIndexError(lambda: (
+            f"a boolean array used as an index must be concrete, but {aval} is only known by its "
+            "type while the function is traced: how many elements it selects would be the shape "
+            "of the result. Use jnp.where(mask, x, y) (and its `size` argument for indices), give "
+            "reductions the mask as `where=mask`, or keep the mask out of the traced function.")
+        ) from None
+
+
+def _without_ellipsis(items: list[Any], shape: tuple[int, ...], idx: Any) -> list[Any]:
+    """The items with whole slices in place of the ellipsis, or at the end."""
+    consumed, ellipses = 0, []
+    for place, item in enumerate(items):
+        if item is Ellipsis:
+            ellipses.append(place)
+        elif type(item) is _Mask:
+            consumed += item.value.ndim
+        elif item is not NEW:
+            consumed += 1
+    if len(ellipses) > 1:
+        msg = f"an index can have only one ellipsis (...), got {len(ellipses)}."
+        raise IndexError(msg)
+    rest = len(shape) - consumed
+    if rest < 0:
+        msg = (f"too many indices: an array of shape {shape} has {len(shape)} axes, but "
+               f"{consumed} were indexed.")
+        raise IndexError(msg)
+    place = ellipses[0] if ellipses else len(items)
+    return [*items[:place], *[_ALL] * rest, *items[place + 1 :]]
+
+
+_ALL = slice(None)
+
+
+def _entry(item: Any, size: int, axis: int, wrap: bool) -> Any:
+    if item is _ALL:
+        return Range(0, size, 1)
+    if type(item) is slice:
+        return _range(item, size, axis)
+    if size == 0 and not (np.shape(item) and 0 in np.shape(item)):
+        msg = f"index is out of bounds: axis {axis} has size 0."
+        raise IndexError(msg)
+    if type(item) is int:
+        if item < 0 and wrap:
+            item += size
+        return At(item, INSIDE if 0 <= item < size else FINAL)
+    known = RAW if wrap and dtypes.kind(item.dtype) == "i" else FINAL
+    if isinstance(item, np.ndarray):
+        item, known = _settled(item, size, wrap)
+    return Each(item, known) if item.shape else At(item, known)
+
+
+def _settled(indices: np.ndarray[Any, Any], size: int, wrap: bool) -> tuple[Any, str]:
+    """Known indices, those that count from the end replaced; and what is known of them now."""
+    wide = np.minimum(indices, np.array(2**62, indices.dtype) if indices.dtype == np.uint64
+                      else indices).astype(np.int64)
+    if wrap:
+        wide = np.where(wide < 0, wide + size, wide)
+    known = INSIDE if ((wide >= 0) & (wide < size)).all() else FINAL
+    if size < 2**31:
+        wide = np.clip(wide, -1, 2**31 - 1).astype(np.int32)
+    return wide, known
+
+
+def _range(item: slice, size: int, axis: int) -> Range:
+    try:
+        start, stop, step = item.indices(size)
+    except TracerIntegerConversionError:
+        msg = (f"slices must have static bounds, but {item} at axis {axis} has traced ones: the "
+               "size of the result would not be known. Use lax.dynamic_slice_in_dim(x, start, "
+               "size, axis), or mark the bounds static.")
+        raise IndexError(msg) from None
+    n = len(range(start, stop, step))
+    if n == 0:
+        return Range(0, 0, 1)
+    if n == 1:
+        return Range(start, 1, 1)
+    return Range(start if step > 0 else start + (n - 1) * step, n, step)
+
+
+def _mask_entries(mask: np.ndarray[Any, Any], shape: tuple[int, ...], axis: int, place: int,
+                  grown: list[int]) -> list[Each]:
+    """A mask as the indices of its true elements, one array for each axis that it covers."""
+    if mask.ndim == 0:
+        # A scalar is a mask of the one element of an axis that the array is given for it.
+        grown.append(place)
+        return [Each(np.arange(int(mask), dtype=np.int32), INSIDE)]
+    covered = shape[axis : axis + mask.ndim]
+    if mask.shape != covered:
+        msg = (f"boolean index did not match the shape of the indexed array: the mask of shape "
+               f"{mask.shape} covers axes {axis} to {axis + mask.ndim - 1}, of shape {covered}; "
+               f"the array has shape {shape}.")
+        raise IndexError(msg)
+    return [Each(i.astype(np.int32) if n < 2**31 else i, INSIDE)
+            for i, n in zip(np.nonzero(mask), covered, strict=True)]

@@ -1,0 +1,208 @@
+"""From the entries of an index to the operands of a gather or scatter.
+
+Two forms exist. A *box* is what integers and slices select: one place and a static size along
+each axis. *Windows* are what arrays select: index vectors, with a window at each of them. The
+axes of the result are those of NumPy: the common axes of the index arrays stand where the
+arrays stand, or in front where a slice or new axis separates them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.arithmetic import add, lt, mul
+from mjax._engine.primitives.arithmetic import min as minimum
+from mjax._engine.primitives.convert import convert
+from mjax._engine.primitives.gather import GatherDimensionNumbers
+from mjax._engine.primitives.joining import concatenate
+from mjax._engine.primitives.select import select_n
+from mjax._engine.primitives.shapes import broadcast_in_dim, iota
+from mjax._numpy.core import broadcast_shapes, broadcast_to, shape_of
+from mjax._numpy.indexing.parse import FINAL, INSIDE, NEW, RAW, At, Each, Range
+
+
+class Box(NamedTuple):
+    """A box in an array: per axis its first place, an int or an integer scalar, and its size."""
+
+    lows: list[Any]
+    sizes: list[int]
+
+
+class Windows(NamedTuple):
+    """Windows in an array.
+
+    Attributes:
+      indices: integer array whose last axis holds the index vectors.
+      dims: which axes of array, indices and result belong together.
+      sizes: of a window, one for each axis of the array.
+      shape: of the result, new axes left out.
+    """
+
+    indices: Any
+    dims: GatherDimensionNumbers
+    sizes: tuple[int, ...]
+    shape: tuple[int, ...]
+
+
+# ---- values of indices -----------------------------------------------------------------
+
+
+def index_dtype(entries: Sequence[Any], shape: Sequence[int]) -> np.dtype[Any]:
+    """The dtype in which an index is computed: int32, or int64 where that could overflow."""
+    values = [e.indices if type(e) is Each else e.index if type(e) is At else e.low
+              for e in entries if e is not NEW]
+    wide = any(not isinstance(v, int) and typeof(v).dtype.itemsize == 8 for v in values)
+    return np.dtype(np.int64 if wide or max(shape, default=0) >= 2**31 else np.int32)
+
+
+def settled(value: Any, known: str, size: int, dtype: np.dtype[Any]) -> Any:
+    """An index in the given dtype; negative ones, if `known` is RAW, counted from the end."""
+    if isinstance(value, (int, np.ndarray, np.generic)):
+        return np.asarray(value, dtype)
+    own = typeof(value).dtype
+    highest = np.iinfo(dtype).max
+    if dtypes.kind(own) == "u" and own.itemsize >= dtype.itemsize:
+        value = minimum(value, np.array(highest, own))
+    if typeof(value).dtype != dtype:
+        value = convert(value, dtype)
+    if known is not RAW:
+        return value
+    return select_n(lt(value, np.zeros((), dtype)), value, add(value, np.array(size, dtype)))
+
+
+# ---- boxes -----------------------------------------------------------------------------
+
+
+def is_box(entries: Sequence[Any], only_inside: bool) -> bool:
+    """Whether an index selects a box.
+
+    Args:
+      entries: the index.
+      only_inside: whether every place has to be known to be inside the array.
+    """
+    return all(type(e) is not Each and (type(e) is not At or not only_inside
+                                        or e.known is INSIDE) for e in entries)
+
+
+def box(shape: Sequence[int], entries: Sequence[Any]) -> Box:
+    """The box that holds what an index selects; ints are moved to the nearest place inside."""
+    lows: list[Any] = []
+    sizes = []
+    dtype = index_dtype(entries, shape)
+    for size, e in zip(shape, [e for e in entries if e is not NEW], strict=True):
+        if type(e) is At:
+            low = (min(max(e.index, 0), size - 1) if isinstance(e.index, int)
+                   else settled(e.index, e.known, size, dtype))
+            lows.append(low)
+            sizes.append(1)
+        else:
+            lows.append(e.low if isinstance(e.low, int) else settled(e.low, FINAL, size, dtype))
+            sizes.append((e.size - 1) * abs(e.step) + 1 if e.size else 0)
+    if any(not isinstance(low, int) for low in lows):
+        lows = [np.array(low, dtype)[()] if isinstance(low, int) else low for low in lows]
+    return Box(lows, sizes)
+
+
+# ---- windows ---------------------------------------------------------------------------
+
+# What an axis of the result is.
+_COMMON, _WINDOW, _STEPS, _NEW = "common", "window", "steps", "new"
+
+
+def _layout(entries: Sequence[Any], common: tuple[int, ...]) -> list[tuple[str, int, Any]]:
+    """The axes of the result: what each is, its size, and the axis of the array it stems from."""
+    arrays = any(type(e) is Each for e in entries)
+    places = [i for i, e in enumerate(entries) if type(e) in (At, Each)]
+    adjacent = bool(places) and places[-1] - places[0] == len(places) - 1
+    of_arrays = [(_COMMON, n, i) for i, n in enumerate(common)]
+    layout: list[tuple[str, int, Any]] = [] if adjacent else list(of_arrays)
+    axis = 0
+    for i, e in enumerate(entries):
+        if arrays and adjacent and i == places[0]:
+            layout += of_arrays
+        if e is NEW:
+            layout.append((_NEW, 1, None))
+            continue
+        if type(e) is Range:
+            layout.append((_WINDOW if abs(e.step) == 1 else _STEPS, e.size, axis))
+        axis += 1
+    return layout
+
+
+def common_shape(entries: Sequence[Any]) -> tuple[int, ...]:
+    """The shape that the arrays of an index broadcast to.
+
+    Raises:
+      ValueError: they do not.
+    """
+    shapes = [shape_of(e.indices) for e in entries if type(e) is Each]
+    try:
+        return broadcast_shapes(*shapes)
+    except ValueError:
+        msg = (f"the arrays of an index must broadcast together; incompatible shapes for "
+               f"broadcasting: {', '.join(map(str, shapes))}.")
+        raise ValueError(msg) from None
+
+
+def result_axes(entries: Sequence[Any]) -> tuple[tuple[int, ...], list[int], list[int]]:
+    """The shape of what an index selects; its new axes; its axes that are reversed."""
+    layout = _layout(entries, common_shape(entries))
+    ranges = [e for e in entries if e is not NEW]
+    new = [i for i, (what, _, _) in enumerate(layout) if what is _NEW]
+    flipped = [i for i, (what, _, axis) in enumerate(layout)
+               if what in (_WINDOW, _STEPS) and ranges[axis].step < 0]
+    return tuple(n for _, n, _ in layout), new, flipped
+
+
+def windows(shape: Sequence[int], entries: Sequence[Any]) -> Windows:
+    """The windows that an index selects, steps taken as positive.
+
+    Raises:
+      ValueError: the arrays of the index do not broadcast together.
+    """
+    common, dtype = common_shape(entries), index_dtype(entries, shape)
+    layout = [row for row in _layout(entries, common) if row[0] is not _NEW]
+    entries = [e for e in entries if e is not NEW]
+    batch = [row for row in layout if row[0] is not _WINDOW]
+    batch_shape = tuple(n for _, n, _ in batch)
+    first_common = next((i for i, row in enumerate(batch) if row[0] is _COMMON), 0)
+    columns, index_map = [], []
+    for axis, e in enumerate(entries):
+        column = _column(e, shape[axis], dtype, common)
+        if column is None:
+            continue
+        if type(e) is Range and abs(e.step) != 1:
+            dims = (next(i for i, row in enumerate(batch) if row[2] == axis
+                         and row[0] is _STEPS),)
+        else:
+            dims = tuple(range(first_common, first_common + np.ndim(column)))
+        columns.append(broadcast_in_dim(column, (*batch_shape, 1), dims))
+        index_map.append(axis)
+    indices = (concatenate(columns, len(batch_shape)) if columns
+               else np.zeros((*batch_shape, 0), dtype))
+    kept = [type(e) is Range and abs(e.step) == 1 for e in entries]
+    dims = GatherDimensionNumbers(
+        tuple(i for i, row in enumerate(layout) if row[0] is _WINDOW),
+        tuple(axis for axis, k in enumerate(kept) if not k), tuple(index_map))
+    sizes = tuple(e.size if k else 1 for e, k in zip(entries, kept, strict=True))
+    return Windows(indices, dims, sizes, tuple(n for _, n, _ in layout))
+
+
+def _column(e: Any, size: int, dtype: np.dtype[Any], common: tuple[int, ...]) -> Any:
+    """One component of the index vectors: a scalar, or an array; None where it is always 0."""
+    if type(e) is Each:
+        indices = settled(e.indices, e.known, size, dtype)
+        return indices if np.shape(indices) == common else broadcast_to(indices, common)
+    if type(e) is At:
+        return settled(e.index, e.known, size, dtype)
+    if abs(e.step) == 1:
+        return None if e.size == size else settled(e.low, FINAL, size, dtype)
+    steps = iota(dtype, e.size)
+    if abs(e.step) != 1:
+        steps = mul(steps, np.array(abs(e.step), dtype))
+    return add(steps, settled(e.low, FINAL, size, dtype))

@@ -1,0 +1,195 @@
+"""Taking elements: `x[index]`, and what a parsed index selects by the cheapest primitives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import BoundedCache
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.arithmetic import eq
+from mjax._engine.primitives.convert import convert
+from mjax._engine.primitives.dot import dot_general
+from mjax._engine.primitives.gather import GatherScatterMode, gather
+from mjax._engine.primitives.shapes import (
+    broadcasted_iota,
+    expand_dims,
+    rev,
+    squeeze,
+    transpose,
+)
+from mjax._engine.primitives.slicing import dynamic_slice_p, slice_p
+from mjax._engine.runtime.array import Array
+from mjax._engine.tracing.evaluate import evaluation
+from mjax._numpy.core import shape_of
+from mjax._numpy.indexing.eager import (
+    Programs,
+    grown_shape,
+    place,
+    put_together,
+    staging,
+    take_apart,
+    with_operands,
+)
+from mjax._numpy.indexing.parse import NEW, At, Each, Index, parse, whole
+from mjax._numpy.indexing.plan import box, is_box, result_axes, windows
+
+# ---- x[index] --------------------------------------------------------------------------
+
+
+@boundary
+def getitem(x: Any, idx: Any) -> Any:
+    """`x[idx]`: the elements that an index selects.
+
+    Args:
+      x: array of shape `(n_0, n_1, ...)`.
+      idx: an integer, slice, ellipsis, None, array of integers or booleans, or a tuple of
+        these. Slices are static; masks are concrete. Integers outside the array stand for the
+        nearest place inside; use `x.at[idx].get(mode=...)` for another choice.
+
+    Returns:
+      An array of the dtype of `x`, whose axes are those of NumPy's indexing.
+
+    Raises:
+      IndexError: too many indices, a slice with traced bounds, a mask that does not fit.
+      NonConcreteBooleanIndexError: a mask that is traced.
+      TypeError: a list, a float, a string.
+      ValueError: index arrays that do not broadcast together.
+    """
+    if ctx.interpreter is evaluation and type(x) is Array:
+        if type(idx) is int:
+            return _row(x, idx)
+    return select(x, parse(shape_of(x), idx))
+
+
+def select(x: Any, index: Index, *options: Any) -> Any:
+    """What an index selects of an array, in whatever context; `options` are those of `read`."""
+    shape = grown_shape(shape_of(x), index)
+    if ctx.interpreter is evaluation and type(x) is Array:
+        structure, numbers = take_apart(index, shape)
+        if not numbers and structure[0] == tuple(map(whole, shape)) and not index.grown:
+            return x
+        return _read_programs((structure, options), x, *numbers)
+    return read(x, index if staging() else with_operands(index, shape), *options)
+
+
+#: (settings, placement) -> size of the first axis, program that takes what is at one place.
+_rows = BoundedCache()
+
+
+def _row(x: Array, i: int) -> Array:
+    """`x[i]`, the commonest index."""
+    known = _rows.get((ctx.settings, x._placement))
+    if known is None:
+        index = parse(x.shape, 0)
+        structure, numbers = take_apart(index, x.shape)
+        known = _rows.put((ctx.settings, x._placement), (
+            x.shape[0], _read_programs.program((structure, ()), x, *numbers)))
+    size, run = known
+    if i < 0:
+        i += size
+    return run(x, place(i if 0 <= i < size else 0 if i < 0 else size - 1))
+
+
+# ---- what an index selects -------------------------------------------------------------
+
+_FILL = GatherScatterMode.FILL_OR_DROP
+
+
+def _read_structure(static: Any, x: Any, *numbers: Any) -> Any:
+    structure, options = static
+    return read(x, put_together(structure, numbers)[0], *options)
+
+
+_read_programs = Programs(_read_structure, "getitem")
+
+
+def read(x: Any, index: Index, mode: GatherScatterMode = GatherScatterMode.PROMISE_IN_BOUNDS,
+         fill_value: Any = None, indices_are_sorted: bool = False, unique_indices: bool = False
+         ) -> Any:
+    """The elements that an index selects, by the cheapest primitives.
+
+    Args:
+      x: array.
+      index: parsed for its shape.
+      mode: what happens to places outside.
+      fill_value: what `FILL_OR_DROP` gives for them.
+      indices_are_sorted: a promise of the user.
+      unique_indices: a promise of the user.
+    """
+    entries = index.entries
+    if index.grown:
+        x = expand_dims(x, index.grown)
+    shape = shape_of(x)
+    if is_box(entries, only_inside=mode is _FILL):
+        return _read_box(x, shape, entries)
+    if mode is GatherScatterMode.ONE_HOT:
+        return _read_one_hot(x, shape, entries)
+    _, new, flipped = result_axes(entries)
+    w = windows(shape, entries)
+    ordered = not any(type(e) is Each for e in entries)
+    out = gather(x, w.indices, w.dims, w.sizes, mode=mode, fill_value=fill_value,
+                 indices_are_sorted=indices_are_sorted or ordered,
+                 unique_indices=unique_indices or ordered)
+    out = expand_dims(out, new) if new else out
+    return rev(out, flipped) if flipped else out
+
+
+def _read_box(x: Any, shape: tuple[int, ...], entries: tuple[Any, ...]) -> Any:
+    lows, sizes = box(shape, entries)
+    on_axes = [e for e in entries if e is not NEW]
+    strides = [1 if type(e) is At else abs(e.step) for e in on_axes]
+    if all(isinstance(low, int) for low in lows):
+        x = _slice(x, lows, sizes, strides)
+    else:
+        x = dynamic_slice_p.bind(x, *lows, slice_sizes=tuple(sizes))
+        x = _slice(x, [0] * len(sizes), sizes, strides)
+    flipped = [i for i, e in enumerate(on_axes) if type(e) is not At and e.step < 0]
+    if flipped:
+        x = rev(x, flipped)
+    dropped = [i for i, e in enumerate(on_axes) if type(e) is At]
+    if dropped:
+        x = squeeze(x, dropped)
+    new = [i for i, e in enumerate(e for e in entries if type(e) is not At) if e is NEW]
+    return expand_dims(x, new) if new else x
+
+
+def _slice(x: Any, lows: list[int], sizes: list[int], strides: list[int]) -> Any:
+    if tuple(sizes) == shape_of(x) and all(s == 1 for s in strides):
+        return x
+    return slice_p.bind(
+        x, start_indices=tuple(lows),
+        limit_indices=tuple(low + n for low, n in zip(lows, sizes, strict=True)),
+        strides=None if all(s == 1 for s in strides) else tuple(strides))
+
+
+def _read_one_hot(x: Any, shape: tuple[int, ...], entries: tuple[Any, ...]) -> Any:
+    """Reads along one axis by a product with a matrix of zeros and ones.
+
+    Raises:
+      NotImplementedError: the index is more than one array.
+    """
+    arrays = [i for i, e in enumerate(entries) if type(e) is Each]
+    if len(arrays) != 1 or len(entries) != len(shape) or any(
+            i not in arrays and e != whole(n)
+            for i, (e, n) in enumerate(zip(entries, shape, strict=False))):
+        msg = "mode 'one_hot' reads along one axis, at the places of one array."
+        raise NotImplementedError(msg)
+    return one_hot_product(x, windows(shape, entries).indices, arrays[0])
+
+
+def one_hot_product(x: Any, indices: Any, axis: int) -> Any:
+    """`take` along an axis as a product; zeros for places outside.
+
+    Args:
+      x: array.
+      indices: integers of shape `(..., 1)`.
+      axis: the axis of `x` in whose place the axes of the indices come.
+    """
+    aval, rank = typeof(x), len(shape_of(indices)) - 1
+    places = (1,) * rank + (aval.shape[axis],)
+    hot = convert(eq(indices, broadcasted_iota(typeof(indices).dtype, places, rank)), aval.dtype)
+    out = dot_general(hot, x, (((rank,), (axis,)), ((), ())), "highest", aval.dtype)
+    order = [*range(rank, rank + axis), *range(rank), *range(rank + axis, aval.ndim - 1 + rank)]
+    return transpose(out, order)

@@ -1,0 +1,257 @@
+"""What all sampling functions share: programs per static arguments, keys, shapes, dtypes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.util import BoundedCache
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives import rng as rng  # registers the key types, with threefry
+from mjax._engine.primitives.convert import convert
+from mjax._engine.primitives.keys import PRNGImpl, is_key_dtype, resolve_impl, wrap
+from mjax._engine.primitives.shapes import broadcast_in_dim_p, canonical_shape, reshape
+from mjax._engine.runtime.jit import jit
+
+#: Takes the name of a function and an argument, gives the argument as the program sees it.
+Normalizer = Callable[[str, Any], Any]
+
+
+def sampler(**normalizers: Normalizer) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: makes a traceable function one that runs as a single jitted program.
+
+    Static arguments are looked up as the user wrote them, so that a call costs two dictionary
+    lookups and the execution; they are examined when a program is made. Everything there is
+    to check about a key is a matter of its type, and types are examined when a program is
+    traced.
+
+    Args:
+      normalizers: for each static (keyword) argument of the function, in order, what makes
+        it canonical and refuses what it must not be.
+
+    Returns:
+      A decorator; the decorated function takes arrays by position and all static arguments
+      by keyword, in this order.
+    """
+
+    def decorate(f: Callable[..., Any]) -> Callable[..., Any]:
+        programs = BoundedCache()
+        name = f.__name__.removeprefix("_")
+
+        def program_for(static: dict[str, Any]) -> Callable[..., Any]:
+            values = {n: normalizers[n](name, value) for n, value in static.items()}
+            key = (ctx.settings, *values.values())
+            known = programs.get(key)
+            if known is None:
+                @functools.wraps(f)
+                def program(*arrays: Any) -> Any:
+                    return f(*arrays, **values)
+
+                # The signature is read from here, and it has no static arguments any more.
+                del program.__wrapped__  # type: ignore[attr-defined]
+                known = programs.put(key, jit(program))
+            try:
+                programs.put((ctx.settings, *static.values()), known)
+            except TypeError:
+                pass  # a list for a shape: found by its canonical form only
+            return known
+
+        @functools.wraps(f)
+        def sample(*arrays: Any, **static: Any) -> Any:
+            try:
+                program = programs[(ctx.settings, *static.values())]
+            except (KeyError, TypeError):
+                program = program_for(static)
+            return program(*arrays)
+
+        return sample
+
+    return decorate
+
+
+# ---- normalizers of static arguments ---------------------------------------------------
+
+
+def shape_argument(name: str, shape: Any) -> tuple[int, ...]:
+    """A shape: an int or a sequence of them.
+
+    Raises:
+      TypeError: it is none.
+    """
+    try:
+        return canonical_shape(shape)
+    except TypeError as error:
+        msg = f"{name}: {error}"
+        raise TypeError(msg) from None
+
+
+def optional_shape(name: str, shape: Any) -> tuple[int, ...] | None:
+    """A shape, or None for that of the parameters."""
+    return None if shape is None else shape_argument(name, shape)
+
+
+def dtype_argument(kinds: str, default: Any, called: str) -> Normalizer:
+    """The normalizer of a dtype of certain kinds.
+
+    Args:
+      kinds: letters of `dtypes.kind`.
+      default: what None stands for.
+      called: the kinds in words.
+    """
+
+    def normalize(name: str, dtype: Any) -> Any:
+        dtype = dtypes.canonical_dtype(default if dtype is None else dtype)
+        if dtypes.kind(dtype) not in kinds:
+            msg = f"dtype argument to `{name}` must be {called} dtype, got {dtype}."
+            raise ValueError(msg)
+        return dtype
+
+    return normalize
+
+
+float_dtype = dtype_argument("f", np.float64, "a float")
+inexact_dtype = dtype_argument("fc", np.float64, "a float or complex")
+int_dtype = dtype_argument("iu", np.int64, "an int")
+numeric_dtype = dtype_argument("biufc", np.int64, "a numeric")
+uint_dtype = dtype_argument("u", np.uint64, "an unsigned int")
+
+
+def as_given(name: str, value: Any) -> Any:
+    """Any hashable value, as it is."""
+    return value
+
+
+def one_of(argument: str, *accepted: Any) -> Normalizer:
+    """The normalizer of an argument that has one of a few values."""
+
+    def normalize(name: str, value: Any) -> Any:
+        if value not in accepted:
+            msg = (f"{name}: {argument} must be {' or '.join(map(repr, accepted))}, got "
+                   f"{value!r}.")
+            raise ValueError(msg)
+        return value
+
+    return normalize
+
+
+# ---- keys ------------------------------------------------------------------------------
+
+
+def is_raw_key(key: Any) -> bool:
+    """Whether a key is an array of uint32 and not of keys."""
+    return not is_key_dtype(typeof(key).dtype)
+
+
+def raw_key_impl(name: str, data: Any) -> PRNGImpl:
+    """The generator that raw key data belongs to: the default one.
+
+    Raises:
+      TypeError: the data has not the dtype or shape of its keys.
+    """
+    impl, aval = resolve_impl(), typeof(data)
+    rank = len(impl.key_shape)
+    if aval.dtype != np.uint32 or aval.ndim < rank or aval.shape[aval.ndim - rank :] != (
+            impl.key_shape):
+        msg = (f"{name} needs a PRNG key, as random.key makes, or raw key data of dtype uint32 and "
+               f"shape {impl.key_shape}; got an array of type {aval}.")
+        raise TypeError(msg)
+    return impl
+
+
+def typed_keys(name: str, keys: Any) -> Any:
+    """An array of keys, from one or from raw key data.
+
+    Raises:
+      TypeError: it is neither.
+    """
+    return wrap(keys, raw_key_impl(name, keys)) if is_raw_key(keys) else keys
+
+
+def one_key(name: str, key: Any) -> Any:
+    """A single typed key, from one or from raw key data.
+
+    Raises:
+      TypeError: it is neither.
+      ValueError: it is an array of several keys.
+    """
+    key = typed_keys(name, key)
+    if key.shape:
+        msg = (f"{name} takes one key, but was given an array of keys of shape {key.shape}; use "
+               "mjax.vmap to map over them.")
+        raise ValueError(msg)
+    return key
+
+
+# ---- shapes and values -----------------------------------------------------------------
+
+
+def result_shape(name: str, shape: tuple[int, ...] | None, *parameters: Any) -> tuple[int, ...]:
+    """The shape of a result: as asked for, by default that of the parameters together.
+
+    Raises:
+      ValueError: the parameters do not broadcast to the shape.
+    """
+    shapes = [typeof(p).shape for p in parameters]
+    try:
+        together = np.broadcast_shapes(*shapes)
+        if shape is None or np.broadcast_shapes(shape, together) == shape:
+            return together if shape is None else shape
+    except ValueError:
+        pass
+    given = ", ".join(map(str, shapes))
+    if shape is None:
+        msg = f"{name}: parameters of shapes {given} do not broadcast to one shape."
+    else:
+        msg = f"{name}: parameters of shapes {given} do not broadcast to the shape {shape}."
+    raise ValueError(msg)
+
+
+def to_rank(x: Any, ndim: int) -> Any:
+    """An array with axes of size 1 in front, so that it stretches as in NumPy."""
+    shape = typeof(x).shape
+    return reshape(x, ((1,) * (ndim - len(shape)) + shape)) if 0 < len(shape) < ndim else x
+
+
+def spread(x: Any, shape: Sequence[int]) -> Any:
+    """An array repeated to a shape, as in NumPy."""
+    own = typeof(x).shape
+    if own == tuple(shape):
+        return x
+    return broadcast_in_dim_p.bind(x, shape=tuple(shape), broadcast_dimensions=tuple(
+        range(len(shape) - len(own), len(shape))))
+
+
+def parameter(x: Any, dtype: Any, shape: Sequence[int]) -> Any:
+    """A parameter in the dtype of the result and of its rank."""
+    return to_rank(convert(x, dtype), len(shape))
+
+
+def scalar(dtype: Any, value: Any) -> Any:
+    """A constant beside values of a dtype."""
+    return np.asarray(value, dtype)[()]
+
+
+def tiny(dtype: Any) -> Any:
+    """The least normal number of a dtype."""
+    return ml_dtypes.finfo(dtype).smallest_normal
+
+
+def uint_of(width: int) -> np.dtype[Any]:
+    """The unsigned dtype of a width in bits."""
+    return np.dtype(f"uint{width}")
+
+
+def zero_like(x: Any) -> Any:
+    """A constant zero of a value's dtype."""
+    return scalar(typeof(x).dtype, 0)
+
+
+def broadcast_type(x: Any, shape: Sequence[int]) -> ShapedArray:
+    """The type of a value spread to a shape."""
+    return typeof(x).update(shape=tuple(shape))

@@ -1,0 +1,264 @@
+"""Distributions made of uniform floats by the inverse of their distribution function."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.primitives.arithmetic import (
+    abs,
+    add,
+    div,
+    exp,
+    ge,
+    log,
+    log1p,
+    lt,
+    mul,
+    neg,
+    pow,
+    sign,
+    sqrt,
+    sub,
+    tan,
+)
+from mjax._engine.primitives.joining import unstack
+from mjax._engine.primitives.select import select_n
+from mjax._numpy.random.common import (
+    float_dtype,
+    one_key,
+    one_of,
+    optional_shape,
+    parameter,
+    result_shape,
+    sampler,
+    scalar,
+    shape_argument,
+    spread,
+    tiny,
+)
+from mjax._numpy.random.uniform import between, unit
+
+gumbel_mode = one_of("mode", None, "low", "high")
+
+
+@sampler(shape=shape_argument, dtype=float_dtype, mode=gumbel_mode)
+def _gumbel(key: Any, *, shape: tuple[int, ...], dtype: Any, mode: str | None) -> Any:
+    return standard_gumbel(one_key("gumbel", key), shape, dtype, mode)
+
+
+def standard_gumbel(key: Any, shape: tuple[int, ...], dtype: Any, mode: str | None = None) -> Any:
+    """Gumbel-distributed floats; for samplers."""
+    if mode != "high":
+        floats = between(key, shape, dtype, scalar(dtype, tiny(dtype)), scalar(dtype, 1))
+        return neg(log(neg(log(floats))))
+    # Small floats get more bits, so that large results are as fine as the others.
+    coarse, fine = unstack(unit(key, (2, *shape), dtype))
+    finer = add(add(coarse, mul(scalar(dtype, ml_dtypes.finfo(dtype).eps), fine)),
+                scalar(dtype, tiny(dtype)))
+    floats = select_n(ge(coarse, scalar(dtype, 0.5)), finer, coarse)
+    return neg(log(neg(log1p(neg(floats)))))
+
+
+@boundary
+def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Any:
+    """Numbers of the standard Gumbel distribution, `exp(-exp(-x))`.
+
+    Args:
+      key: a key.
+      shape: shape of the result.
+      dtype: a float dtype; by default float32, or float64 in x64 mode.
+      mode: `"high"` draws twice the bits, for the distribution's upper tail; None is `"low"`.
+
+    Raises:
+      TypeError: `key` is no key.
+      ValueError: another kind of dtype, an unknown mode, or several keys.
+    """
+    return _gumbel(key, shape=shape, dtype=dtype, mode=mode)
+
+
+def standard_exponential(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Exponentially distributed floats; for samplers."""
+    return neg(log1p(neg(unit(key, shape, dtype))))
+
+
+@sampler(shape=shape_argument, dtype=float_dtype)
+def _exponential(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    return standard_exponential(one_key("exponential", key), shape, dtype)
+
+
+@boundary
+def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Numbers of the exponential distribution of rate 1.
+
+    Args:
+      key: a key.
+      shape: shape of the result.
+      dtype: a float dtype; by default float32, or float64 in x64 mode.
+
+    Raises:
+      TypeError: `key` is no key.
+      ValueError: another kind of dtype, or `key` is an array of several keys.
+    """
+    return _exponential(key, shape=shape, dtype=dtype)
+
+
+@sampler(shape=shape_argument, dtype=float_dtype)
+def _laplace(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    low = scalar(dtype, -1 + float(ml_dtypes.finfo(dtype).epsneg))
+    floats = between(one_key("laplace", key), shape, dtype, low, scalar(dtype, 1))
+    return mul(sign(floats), log1p(neg(abs(floats))))
+
+
+@boundary
+def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Numbers of the Laplace distribution of scale 1.
+
+    Args:
+      key: a key.
+      shape: shape of the result.
+      dtype: a float dtype; by default float32, or float64 in x64 mode.
+
+    Raises:
+      TypeError: `key` is no key.
+      ValueError: another kind of dtype, or `key` is an array of several keys.
+    """
+    return _laplace(key, shape=shape, dtype=dtype)
+
+
+@sampler(shape=shape_argument, dtype=float_dtype)
+def _logistic(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    floats = between(one_key("logistic", key), shape, dtype, scalar(dtype, tiny(dtype)),
+                     scalar(dtype, 1))
+    return sub(log(floats), log1p(neg(floats)))
+
+
+@boundary
+def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Numbers of the logistic distribution of scale 1.
+
+    Args:
+      key: a key.
+      shape: shape of the result.
+      dtype: a float dtype; by default float32, or float64 in x64 mode.
+
+    Raises:
+      TypeError: `key` is no key.
+      ValueError: another kind of dtype, or `key` is an array of several keys.
+    """
+    return _logistic(key, shape=shape, dtype=dtype)
+
+
+@sampler(shape=shape_argument, dtype=float_dtype)
+def _cauchy(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
+    low = scalar(dtype, ml_dtypes.finfo(dtype).eps)
+    floats = between(one_key("cauchy", key), shape, dtype, low, scalar(dtype, 1))
+    return tan(mul(scalar(dtype, math.pi), sub(floats, scalar(dtype, 0.5))))
+
+
+@boundary
+def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
+    """Numbers of the Cauchy distribution of scale 1.
+
+    Args:
+      key: a key.
+      shape: shape of the result.
+      dtype: a float dtype; by default float32, or float64 in x64 mode.
+
+    Raises:
+      TypeError: `key` is no key.
+      ValueError: another kind of dtype, or `key` is an array of several keys.
+    """
+    return _cauchy(key, shape=shape, dtype=dtype)
+
+
+@sampler(shape=optional_shape, dtype=float_dtype)
+def _pareto(key: Any, b: Any, *, shape: tuple[int, ...] | None, dtype: Any) -> Any:
+    shape = result_shape("pareto", shape, b)
+    numbers = standard_exponential(one_key("pareto", key), shape, dtype)
+    return exp(div(numbers, parameter(b, dtype, shape)))
+
+
+@boundary
+def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
+    """Numbers of the Pareto distribution: at least 1, with density `b / x**(b + 1)`.
+
+    Args:
+      key: a key.
+      b: shape parameter, broadcast to `shape`.
+      shape: shape of the result; by default that of `b`.
+      dtype: a float dtype.
+
+    Raises:
+      TypeError: `key` is no key.
+      ValueError: another kind of dtype, a `b` that does not fit the shape, or several keys.
+    """
+    return _pareto(key, b, shape=shape, dtype=dtype)
+
+
+@sampler(shape=shape_argument, dtype=float_dtype)
+def _weibull_min(key: Any, scale: Any, concentration: Any, *, shape: tuple[int, ...], dtype: Any
+                 ) -> Any:
+    shape = result_shape("weibull_min", shape or None, scale, concentration)
+    numbers = standard_exponential(one_key("weibull_min", key), shape, dtype)
+    exponent = div(scalar(dtype, 1), parameter(concentration, dtype, shape))
+    return mul(pow(numbers, exponent), parameter(scale, dtype, shape))
+
+
+@boundary
+def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None
+                ) -> Any:
+    """Numbers of the Weibull distribution.
+
+    Args:
+      key: a key.
+      scale: scale.
+      concentration: exponent; parameters broadcast to `shape`.
+      shape: shape of the result; by default that of the parameters together.
+      dtype: a float dtype.
+
+    Raises:
+      TypeError: `key` is no key.
+      ValueError: another kind of dtype, parameters that do not fit the shape, or several keys.
+    """
+    return _weibull_min(key, scale, concentration, shape=shape, dtype=dtype)
+
+
+@sampler(shape=optional_shape, dtype=float_dtype)
+def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: tuple[int, ...] | None,
+                dtype: Any) -> Any:
+    shape = result_shape("triangular", shape, left, mode, right)
+    floats = unit(one_key("triangular", key), shape, dtype)
+    left, mode, right = [spread(parameter(p, dtype, shape), shape) for p in (left, mode, right)]
+    width = sub(right, left)
+    rising, falling = sub(mode, left), sub(right, mode)
+    below = add(left, sqrt(mul(mul(floats, width), rising)))
+    above = sub(right, sqrt(mul(mul(sub(scalar(dtype, 1), floats), width), falling)))
+    return select_n(lt(floats, div(rising, width)), above, below)
+
+
+@boundary
+def triangular(key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None
+               ) -> Any:
+    """Numbers of the triangular distribution.
+
+    Args:
+      key: a key.
+      left: least value.
+      mode: most probable value.
+      right: greatest value; parameters broadcast to `shape`.
+      shape: shape of the result; by default that of the parameters together.
+      dtype: a float dtype.
+
+    Raises:
+      TypeError: `key` is no key.
+      ValueError: another kind of dtype, parameters that do not fit the shape, or several keys.
+    """
+    return _triangular(key, left, mode, right, shape=shape, dtype=dtype)
+
+
+__all__ = ["cauchy", "exponential", "gumbel", "gumbel_mode", "laplace", "logistic", "pareto",
+           "standard_exponential", "standard_gumbel", "triangular", "weibull_min"]

@@ -1,0 +1,59 @@
+"""Random numbers from explicit keys.
+
+A key is a value: the same key gives the same numbers, so each is used once. `split` makes
+new keys of one, `fold_in` makes one of a key and a number.
+
+    key = random.key(0)
+    key, subkey = random.split(key)
+    x = random.normal(subkey, (3,))
+
+All values are those that JAX gives for the same keys: bits and integers exactly, floats up to
+rounding.
+"""
+
+from mjax._numpy.random.continuous import (
+    cauchy,
+    exponential,
+    gumbel,
+    laplace,
+    logistic,
+    pareto,
+    triangular,
+    weibull_min,
+)
+from mjax._numpy.random.discrete import categorical, choice, geometric, permutation
+from mjax._numpy.random.keys import (
+    PRNGKey,
+    clone,
+    fold_in,
+    key,
+    key_data,
+    key_dtype,
+    key_impl,
+    split,
+    wrap_key_data,
+)
+from mjax._numpy.random.normal import (
+    double_sided_maxwell,
+    lognormal,
+    maxwell,
+    normal,
+    rayleigh,
+    truncated_normal,
+    wald,
+)
+from mjax._numpy.random.uniform import bernoulli, bits, rademacher, randint, uniform
+
+__all__ = [
+    # keys
+    "PRNGKey", "clone", "fold_in", "key", "key_data", "key_dtype", "key_impl", "split",
+    "wrap_key_data",
+    # bits, floats, integers
+    "bernoulli", "bits", "rademacher", "randint", "uniform",
+    # continuous distributions
+    "cauchy", "double_sided_maxwell", "exponential", "gumbel", "laplace", "logistic",
+    "lognormal", "maxwell", "normal", "pareto", "rayleigh", "triangular", "truncated_normal",
+    "wald", "weibull_min",
+    # discrete distributions
+    "categorical", "choice", "geometric", "permutation",
+]

@@ -1,0 +1,107 @@
+"""Types of values: interning, tangent types, typeof."""
+
+import copy
+import gc
+import pickle
+import threading
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mjax
+from mjax._engine.ir import dtypes, types
+from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
+
+
+def test_equal_types_are_one_object():
+    assert ShapedArray((2, 3), np.float32) is ShapedArray([2, np.int64(3)], "float32")
+    assert ShapedArray((2,), "int32") is not ShapedArray((2,), "int32", True)
+    assert ShapedArray((1,), "int32") is ShapedArray((True,), "int32")
+
+
+def test_types_survive_pickle_and_copy_as_themselves():
+    aval = ShapedArray((4,), ml_dtypes.bfloat16, True, frozenset({"i"}))
+    assert pickle.loads(pickle.dumps(aval)) is aval
+    assert copy.deepcopy(aval) is aval and copy.copy(aval) is aval
+
+
+def test_interning_is_weak():
+    key = ((12345, 7), np.dtype("int8"), False, frozenset())
+    aval = ShapedArray(*key)
+    assert key in types._table
+    del aval
+    gc.collect()
+    assert key not in types._table
+
+
+def test_interning_is_atomic():
+    made, barrier = [], threading.Barrier(8)
+
+    def make():
+        barrier.wait()
+        made.append([ShapedArray((n, 991), "float32") for n in range(300)])
+
+    threads = [threading.Thread(target=make) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for column in zip(*made, strict=True):
+        assert len({id(a) for a in column}) == 1
+
+
+def test_types_are_immutable():
+    with pytest.raises(AttributeError, match="immutable"):
+        ShapedArray((), "int32").shape = (1,)
+
+
+def test_tangent_types():
+    assert ShapedArray((3,), "float32").to_tangent() is ShapedArray((3,), "float32")
+    assert ShapedArray((3,), "int32").to_tangent() is ShapedArray((3,), dtypes.float0)
+    assert ShapedArray((), "bool").to_tangent().dtype == dtypes.float0
+
+
+@pytest.mark.parametrize(("value", "expected"), [
+    (True, "bool[]"), (2, "~i32[]"), (2.5, "~f32[]"), (2j, "~c64[]"),
+    (np.float64(1), "f32[]"), (np.ones((2, 3), np.int64), "i32[2,3]"),
+    (np.ones(2, ml_dtypes.bfloat16), "bf16[2]"), (np.uint8(3), "u8[]"),
+])
+def test_typeof_canonicalizes(value, expected):
+    assert str(typeof(value)) == expected
+
+
+def test_typeof_with_x64():
+    with mjax.enable_x64(True):
+        assert str(typeof(2)) == "~i64[]"
+        assert str(typeof(np.ones(2))) == "f64[2]"
+    assert str(typeof(np.ones(2))) == "f32[2]"
+
+
+@pytest.mark.parametrize("value", ["text", [1, 2], None, object(), {"a": 1}])
+def test_typeof_refuses_what_is_no_array(value):
+    with pytest.raises(TypeError, match="not a valid array"):
+        typeof(value)
+
+
+def test_typeof_refuses_object_arrays():
+    with pytest.raises(TypeError, match="dtype object"):
+        typeof(np.array([object()]))
+
+
+def test_typeof_refuses_ints_that_overflow():
+    with pytest.raises(OverflowError, match="too large to convert to int32.*enable_x64"):
+        typeof(2**31)
+    with mjax.enable_x64(True):
+        assert typeof(2**31).dtype == np.int64
+        with pytest.raises(OverflowError, match="int64"):
+            typeof(2**63)
+
+
+def test_physical_type_of_keys():
+    class Pair(dtypes.ExtendedDType):
+        name = "pair"
+        element_shape = (2,)
+        element_dtype = np.dtype("uint32")
+
+    assert physical_aval(ShapedArray((3,), Pair())) is ShapedArray((3, 2), "uint32")

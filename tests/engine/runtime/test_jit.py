@@ -1,0 +1,343 @@
+"""jit: caching, static and donated arguments, trees, methods, nesting, threads, stages."""
+
+import functools
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import mjax
+from mjax import lax
+
+X = np.arange(3, dtype=np.float32)
+
+
+def counting(f):
+    count = [0]
+
+    @functools.wraps(f)
+    def counted(*args, **kwargs):
+        count[0] += 1
+        return f(*args, **kwargs)
+
+    return counted, count
+
+
+def test_traces_once_per_types():
+    f, count = counting(lambda x: lax.mul(x, 2.0))
+    g = mjax.jit(f)
+    for value in (X, X + 1, mjax.device_put(X)):
+        np.testing.assert_array_equal(g(value), 2 * np.asarray(value))
+    assert count == [1]
+    g(np.float32(1))
+    g(1.0)  # weakly typed: another type
+    assert count == [3]
+    g(2.0)
+    assert count == [3]
+
+
+def test_jits_of_one_function_share_their_caches():
+    f, count = counting(lambda x: lax.mul(x, 2.0))
+    for _ in range(3):
+        mjax.jit(f)(X)
+    assert count == [1]
+    mjax.jit(f).clear_cache()
+    mjax.jit(f)(X)
+    assert count == [2]
+    mjax.clear_caches()
+    mjax.jit(f)(X)
+    assert count == [3]
+
+
+def test_settings_are_part_of_the_key():
+    f, count = counting(lambda x: lax.mul(x, 2.0))
+    g = mjax.jit(f)
+    assert g(1.0).dtype == np.float32
+    with mjax.enable_x64(True):
+        assert g(1.0).dtype == np.float64
+    assert count == [2] and g(1.0).dtype == np.float32 and count == [2]
+
+
+def test_trees_keyword_arguments_and_defaults():
+    @mjax.jit
+    def f(tree, *rest, scale=1.0, **named):
+        return {"sum": lax.add(tree["a"], rest[0]), "named": lax.mul(named["b"], scale)}
+
+    out = f({"a": X}, X, b=X)
+    np.testing.assert_array_equal(out["sum"], 2 * X)
+    out = f({"a": X}, X, b=X, scale=3.0)
+    np.testing.assert_array_equal(out["named"], 3 * X)
+    assert mjax.jit(lambda: None)() is None
+    assert mjax.jit(lambda x: (x, None, {}))(1.0)[1:] == (None, {})
+
+
+@pytest.mark.parametrize("options", [{"static_argnums": 1}, {"static_argnames": "n"},
+                                     {"static_argnums": (-1,)}, {"static_argnames": ["n"]}])
+def test_static_arguments(options):
+    f, count = counting(lambda x, n: functools.reduce(lax.mul, [x] * n))
+
+    def power(x, n):
+        return f(x, n)
+
+    g = mjax.jit(power, **options)
+    np.testing.assert_allclose(g(X, 3), X**3)
+    np.testing.assert_allclose(g(X, n=3), X**3)
+    np.testing.assert_allclose(g(X, 2), X**2)
+    np.testing.assert_allclose(mjax.vmap(lambda x: g(x, 2))(X), X**2)
+    assert g(2, 2) == 4
+
+
+def test_static_values_of_equal_hash_but_other_type_are_told_apart():
+    g = mjax.jit(lambda n: lax.add(1, 1) if isinstance(n, bool) else lax.add(2, 2),
+                 static_argnums=0)
+    assert (int(g(True)), int(g(1))) == (2, 4)
+
+
+def test_static_arguments_must_be_hashable():
+    g = mjax.jit(lambda x, n: x, static_argnums=1)
+    with pytest.raises(ValueError, match=r"static argument 1 of <lambda> is not hashable.*tuple"):
+        g(X, [1, 2])
+
+
+@pytest.mark.parametrize(("options", "text"), [
+    ({"static_argnums": 2}, "static_argnums has 2"),
+    ({"static_argnames": "z"}, "no argument of f"),
+    ({"donate_argnums": 5}, "donate_argnums has 5"),
+    ({"static_argnums": 0, "donate_argnums": 0}, "static and donated"),
+])
+def test_options_that_do_not_fit(options, text):
+    def f(x, y):
+        return x
+
+    with pytest.raises(ValueError, match=text):
+        mjax.jit(f, **options)
+
+
+def test_what_is_no_function_is_refused():
+    with pytest.raises(TypeError, match="expects a function, got 3"):
+        mjax.jit(3)
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        mjax.jit(lambda x: x, static=1)
+
+
+def test_arguments_that_are_no_arrays_are_named():
+    with pytest.raises(TypeError, match=r"jit of f: argument\[1\]\['k'\] is not a valid array"):
+        def f(a, b):
+            return a
+        mjax.jit(f)(X, {"k": "text"})
+    with pytest.raises(TypeError, match="dtype object"):
+        mjax.jit(lambda a: a)(np.array([object()]))
+
+
+def test_donated_buffers_are_reused_and_refused_afterwards():
+    f = mjax.jit(lambda x, y: lax.add(x, y), donate_argnums=0)
+    x, y = mjax.device_put(np.ones((128, 128), np.float32)), mjax.device_put(np.float32(1))
+    pointer = x.unsafe_buffer_pointer()
+    out = f(x, y)
+    assert out.unsafe_buffer_pointer() == pointer
+    assert x.is_deleted() and not y.is_deleted()
+    with pytest.raises(RuntimeError, match=r"(?s)deleted.*donate"):
+        f(x, y)
+
+
+def test_forwarded_results_share_buffers_and_are_not_donated():
+    f = mjax.jit(lambda x, y: (x, lax.add(y, 1.0), x), donate_argnums=(0, 1))
+    x, y = mjax.device_put(X), mjax.device_put(X)
+    a, b, c = f(x, y)
+    assert a._buffer is x._buffer and c._buffer is x._buffer and not x.is_deleted()
+    np.testing.assert_array_equal(b, X + 1)
+
+
+def test_unused_arguments_are_pruned():
+    f = mjax.jit(lambda x, y: lax.add(x, 1.0))
+    assert "%arg1" not in f.lower(X, X).as_text()
+    np.testing.assert_array_equal(f(X, X), X + 1)
+    keep = mjax.jit(lambda x, y: lax.add(x, 1.0), keep_unused=True)
+    assert "%arg1" in keep.lower(X, X).as_text()
+    np.testing.assert_array_equal(keep(X, X), X + 1)
+
+
+def test_methods_and_callable_objects():
+    class Model:
+        def __init__(self, weight):
+            self.weight = weight
+            self.traces = 0
+
+        def __call__(self, x):
+            self.traces += 1
+            return lax.mul(x, self.weight)
+
+        @functools.partial(mjax.jit, static_argnums=0)
+        def apply(self, x):
+            return lax.mul(x, self.weight)
+
+    model, other = Model(2.0), Model(3.0)
+    np.testing.assert_array_equal(mjax.jit(model)(X), 2 * X)
+    np.testing.assert_array_equal(model.apply(X), 2 * X)
+    np.testing.assert_array_equal(other.apply(X), 3 * X)
+    for _ in range(3):
+        np.testing.assert_array_equal(mjax.jit(model.__call__)(X), 2 * X)
+        np.testing.assert_array_equal(mjax.jit(other.__call__)(X), 3 * X)
+    assert model.traces == 2 and other.traces == 1
+
+
+def test_partial_and_decorator_forms():
+    assert mjax.jit(functools.partial(lax.add, 1.0))(2.0) == 3.0
+
+    @mjax.jit(inline=True)
+    def f(x):
+        return lax.sin(x)
+
+    assert [e.primitive.name for e in mjax.make_jaxpr(f)(1.0).eqns] == ["sin"]
+    assert f.__name__ == "f"
+
+
+def test_jit_inside_everything():
+    f = mjax.jit(lambda x: lax.sin(lax.mul(x, x)))
+    np.testing.assert_allclose(mjax.grad(f)(2.0), 4 * np.cos(4), rtol=1e-6)
+    np.testing.assert_allclose(mjax.jit(mjax.vmap(mjax.grad(mjax.jit(f))))(X),
+                               2 * X * np.cos(X * X), rtol=1e-5)
+    np.testing.assert_allclose(mjax.jvp(mjax.jit(mjax.grad(f)), (2.0,), (1.0,))[1],
+                               2 * np.cos(4) - 16 * np.sin(4), rtol=1e-5)
+
+
+def test_closures_over_outer_tracers():
+    def f(x, y):
+        inner = mjax.jit(lambda z: lax.mul(z, x))
+        return lax.add(inner(y), inner(1.0))
+
+    np.testing.assert_allclose(mjax.grad(f)(2.0, 3.0), 4.0)
+    np.testing.assert_allclose(mjax.jit(mjax.grad(f))(2.0, 3.0), 4.0)
+    np.testing.assert_allclose(mjax.vmap(f)(X, X + 1), X * (X + 1) + X)
+
+
+def test_one_jitted_closure_under_two_outer_traces():
+    cell = [None]
+    inner = mjax.jit(lambda z: lax.mul(z, cell[0]))
+
+    def f(x):
+        cell[0] = x
+        return inner(3.0)
+
+    assert mjax.grad(f)(2.0) == 3.0
+    assert mjax.grad(f)(5.0) == 3.0 and mjax.jit(f)(5.0) == 15.0
+
+
+def test_inner_jits_become_one_function_each():
+    g = mjax.jit(lambda x: lax.sin(x))
+    text = mjax.jit(lambda x: g(g(g(x)))).lower(X).as_text()
+    assert text.count("func.func private") == 1 and text.count("call @") == 3
+
+
+def test_disable_jit_runs_python():
+    seen = []
+    with mjax.disable_jit():
+        mjax.jit(lambda x: seen.append(float(x)) or x)(2.0)
+    assert seen == [2.0]
+
+
+def test_threads_share_a_jitted_function():
+    f = mjax.jit(lambda x, y: lax.mul(lax.add(x, y), 2.0))
+    failures = []
+
+    def work(k):
+        for n in range(1, 20):
+            value = np.full((n,), k, np.float32)
+            if not np.array_equal(f(value, value), 4 * value):
+                failures.append((k, n))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures and f._cache_size() == 19
+
+
+def test_tracing_in_one_thread_does_not_disturb_another():
+    inside, results = threading.Event(), []
+    done = threading.Event()
+
+    def slow(x):
+        inside.set()
+        done.wait(5)
+        return lax.sin(x)
+
+    thread = threading.Thread(target=lambda: results.append(mjax.jit(slow)(X)))
+    thread.start()
+    inside.wait(5)
+    assert float(lax.add(1.0, 2.0)) == 3.0
+    done.set()
+    thread.join()
+    np.testing.assert_allclose(results[0], np.sin(X), rtol=1e-6)
+
+
+def test_execution_is_asynchronous():
+    # XLA runs programs that it takes for cheap in the calling thread; this one it does not.
+    big = mjax.device_put(np.ones((1000, 1000), np.float32))
+
+    @mjax.jit
+    def f(x):
+        for _ in range(8):
+            x = lax.dot(x, x)
+        return x
+
+    f(big).block_until_ready()
+    start = time.perf_counter()
+    out = f(big)
+    dispatched = time.perf_counter() - start
+    out.block_until_ready()
+    assert dispatched < (time.perf_counter() - start) / 2 and out.is_ready()
+
+
+def test_stages():
+    f = mjax.jit(lambda x, y: {"r": lax.add(x, y)})
+    traced = f.trace(X, mjax.ShapeDtypeStruct((3,), np.float32))
+    assert [e.primitive.name for e in traced.jaxpr.eqns] == ["add"]
+    assert traced.out_info == {"r": mjax.ShapeDtypeStruct((3,), np.float32)}
+    lowered = traced.lower()
+    assert "stablehlo.add" in lowered.as_text()
+    assert "test_jit.py" in lowered.as_text(debug_info=True)
+    compiled = lowered.compile()
+    np.testing.assert_array_equal(compiled(X, X)["r"], 2 * X)
+    assert "HloModule" in compiled.as_text() and compiled.cost_analysis()["flops"] == 3.0
+    assert compiled.memory_analysis().output_size_in_bytes == 12
+    with pytest.raises(TypeError, match=r"made for an argument of type f32\[3\]"):
+        compiled(X, np.ones(4, np.float32))
+    with pytest.raises(TypeError, match="structure"):
+        compiled(X)
+
+
+def test_eval_shape_computes_nothing():
+    def f(x):
+        return lax.dot(x, x) if hasattr(lax, "dot") else lax.mul(x, x)
+
+    out = mjax.eval_shape(f, mjax.ShapeDtypeStruct((100000, 100000), np.float32))
+    assert out.shape == (100000, 100000)
+
+
+def test_committed_arguments_decide_the_device():
+    device = mjax.devices()[0]
+    x = mjax.device_put(X, device)
+    assert x.committed and lax.add(x, 1.0).committed
+    assert not lax.add(mjax.device_put(X), 1.0).committed
+
+
+def test_ensure_compile_time_eval():
+    @mjax.jit
+    def f(x):
+        with mjax.ensure_compile_time_eval():
+            n = int(lax.add(1, 2))
+        return lax.mul(x, float(n))
+
+    assert f(2.0) == 6.0
+
+
+def test_donating_a_python_scalar_harms_nobody():
+    donate = mjax.jit(lambda x: lax.add(x, 1.0), donate_argnums=0)
+    kept = mjax.jit(lambda x: x)(5.0)
+    assert float(donate(5.0)) == 6.0 and float(donate(5.0)) == 6.0
+    assert float(kept) == 5.0 and float(lax.add(5.0, 5.0)) == 10.0
+    kept.delete()
+    assert float(lax.add(5.0, 5.0)) == 10.0

@@ -1,0 +1,157 @@
+"""Staging: omnistaging, constants, leaks, source info, linear cost, bounded depth."""
+
+import gc
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import mjax
+from mjax import lax
+from mjax._engine.ir.source import user_frame
+from mjax.errors import UnexpectedTracerError
+
+X = np.arange(3, dtype=np.float32)
+
+
+def names(jaxpr):
+    return [eqn.primitive.name for eqn in jaxpr.eqns]
+
+
+def test_operations_on_constants_are_staged_too():
+    jaxpr = mjax.make_jaxpr(lambda x: lax.add(x, lax.sin(2.0)))(1.0)
+    assert names(jaxpr) == ["sin", "add"]
+
+
+def test_scalars_become_literals_arrays_become_constants_once():
+    big = mjax.device_put(X)
+
+    def f(x):
+        return lax.add(lax.add(lax.mul(x, big), big), 2.0)
+
+    jaxpr = mjax.make_jaxpr(f)(X)
+    assert len(jaxpr.consts) == 1 and jaxpr.consts[0] is big
+    np.testing.assert_allclose(mjax.jit(f)(X), X * X + X + 2)
+
+
+def test_closed_over_numpy_arrays():
+    np.testing.assert_allclose(mjax.jit(lambda x: lax.add(x, X))(X), 2 * X)
+
+
+def test_leaked_tracer_is_refused_with_its_line():
+    leaked = []
+
+    @mjax.jit
+    def f(x):
+        leaked.append(lax.sin(x))
+        return x
+
+    f(X)
+    with pytest.raises(UnexpectedTracerError, match=r"(?s)by sin at .*test_stage.py") as error:
+        lax.add(leaked[0], 1.0)
+    assert "Return the value" in str(error.value)
+    with pytest.raises(UnexpectedTracerError):
+        mjax.jit(lambda y: lax.add(y, leaked[0]))(X)
+    with pytest.raises(UnexpectedTracerError):
+        bool(leaked[0])
+
+
+TRANSFORMATIONS = {
+    "identity": (lambda f: f, np.float32(1)),
+    "jvp": (lambda f: lambda x: mjax.jvp(f, (x,), (x,)), np.float32(1)),
+    "grad": (mjax.grad, np.float32(1)),
+    "vmap": (mjax.vmap, X),
+}
+
+
+@pytest.mark.parametrize("name", ["jvp", "grad", "vmap"])
+def test_leaks_of_other_transformations(name):
+    transform, x = TRANSFORMATIONS[name]
+    leaked = []
+
+    def f(x):
+        leaked.append(lax.sin(x))
+        return leaked[0]
+
+    transform(f)(x)
+    with pytest.raises(UnexpectedTracerError):
+        mjax.jit(lambda: lax.add(leaked[0], 1.0))()
+
+
+def test_checking_leaks_raises_at_the_leak():
+    leaked = []
+
+    def f(x):
+        leaked.append(x)
+        return x
+
+    with mjax.checking_leaks(), pytest.raises(Exception, match="tracers leaked"):
+        mjax.jit(f)(X)
+
+
+def test_equations_know_the_users_line():
+    def f(x):
+        return lax.sin(x)
+
+    line = f.__code__.co_firstlineno + 1
+    (eqn,) = mjax.make_jaxpr(f)(X).eqns
+    frame = user_frame(eqn.source)
+    assert frame.line == line and frame.file == __file__
+
+
+def test_source_lines_survive_transformations():
+    def f(x):
+        return lax.sin(x)
+
+    line = f.__code__.co_firstlineno + 1
+    text = mjax.make_jaxpr(mjax.vmap(mjax.jit(f)))(X).pretty_print(source_info=True)
+    assert f"test_stage.py:{line}" in text
+
+
+def chain(n):
+    def f(x):
+        for _ in range(n):
+            x = lax.sin(x)
+        return x
+    return f
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRANSFORMATIONS)
+def test_cost_is_linear(name):
+    transform, x = TRANSFORMATIONS[name]
+
+    def seconds(n):
+        best = float("inf")
+        for _ in range(3):
+            gc.collect()
+            start = time.process_time()
+            mjax.make_jaxpr(transform(chain(n)))(x)
+            best = min(best, time.process_time() - start)
+        return best
+
+    with mjax.enable_checks(False):
+        small, large = seconds(1000), seconds(8000)
+    # Three doublings, each at most 2.3 times; noise of a shared machine is in that margin.
+    assert large / small < 2.3**3
+
+
+def test_stack_depth_per_nested_transformation_is_bounded():
+    def depth_under(levels):
+        depths = []
+
+        def f(x):
+            frame, depth = sys._getframe(), 0
+            while frame is not None:
+                frame, depth = frame.f_back, depth + 1
+            depths.append(depth)
+            return lax.sin(x)
+
+        for _ in range(levels):
+            f = mjax.jit(mjax.grad(f))
+        mjax.make_jaxpr(f)(1.0)
+        return depths[0]
+
+    per_level = np.diff([depth_under(n) for n in range(1, 6)])
+    assert len(set(per_level)) == 1 and per_level[0] <= 24, per_level
