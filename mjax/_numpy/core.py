@@ -24,6 +24,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.convert import convert_element_type_p
 from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, canonical_shape, reshape_p
+from mjax._engine.runtime.transfer import to_array
 from mjax._engine.tracing.interpreter import Tracer
 
 # ---- checking --------------------------------------------------------------------------
@@ -66,6 +67,13 @@ def _no_array(name: str, x: Any, position: int | str) -> str:
 def check_arrays(name: str, *args: Any) -> list[Any]:
     """All of `args` as values; see `check_array`."""
     return [check_array(name, x, i) for i, x in enumerate(args)]
+
+
+def as_array(x: Any) -> Any:
+    """A value as an array or tracer: results are never NumPy's or Python's."""
+    if hasattr(x, "aval"):
+        return x
+    return to_array(x, False)
 
 
 def shape_of(x: Any) -> tuple[int, ...]:

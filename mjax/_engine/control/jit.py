@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.jaxpr import DropVar, Jaxpr, Var
 from mjax._engine.ir.types import same_type_but_weak
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import StageInterpreter
@@ -20,6 +20,7 @@ from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.jvp import jvp_jaxpr
 from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.partial_eval import PartialEvalInterpreter, partial_eval_jaxpr
+from mjax._engine.transforms.recompute import Policy, recompute_jaxpr
 from mjax._engine.transforms.transpose import transpose_jaxpr
 
 jit_p = Primitive("jit", multiple_results=True, types_cacheable=False, own_varying=True)
@@ -140,12 +141,19 @@ def _jit_dce(used: Sequence[bool], eqn: Any) -> Any:
 jit_p.dce = _jit_dce
 
 
-def _jit_recompute(saveable: Any, used: Sequence[bool], eqn: Any) -> Any:
+def _jit_recompute(saveable: Policy, used: Sequence[bool], eqn: Any) -> Any:
     parts = recompute_jaxpr(eqn.params["jaxpr"], [True] * len(used), used, saveable)
-    outvars = [Var(a) if type(v) is DropVar else v for v, a in
-               zip_longest(eqn.outvars, parts.known.out_avals)]
-    invars = parts.residuals(eqn.invars, [v or Var(a) for v, a in outvars])
-    return outvars, invars
+    outvars = [Var(v.aval) if type(v) is DropVar else v for v in eqn.outvars]
+    outvars += [Var(a) for a in parts.known.out_avals[len(outvars):]]
+    invars = parts.residuals(eqn.invars, outvars)
+    # What is read a second time must not be donated the first time.
+    known = eqn.replace(outvars=outvars, params={
+        **eqn.params, "jaxpr": parts.known, "donated_invars": (False,) * len(eqn.invars)})
+    again = eqn.replace(
+        invars=invars, outvars=[v for v, u in zip(eqn.outvars, used, strict=True) if u],
+        effects=parts.again.effects, params={
+            **eqn.params, "jaxpr": parts.again, "donated_invars": (False,) * len(invars)})
+    return known, again
 
 
 jit_p.recompute = _jit_recompute

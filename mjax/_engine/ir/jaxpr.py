@@ -172,10 +172,8 @@ class Jaxpr:
 
     def cached(self, key: Any, make: Callable[[], Any]) -> Any:
         """The value kept under `key`, made and kept if there is none."""
-        try:
-            return self._cache[key]
-        except KeyError:
-            return self._cache.setdefault(key, make())
+        known = self._cache.get(key)
+        return self._cache.setdefault(key, make()) if known is None else known
 
     def pretty_print(self, *, source_info: bool = False, use_color: bool | None = None,
                      **ignored: Any) -> str:

@@ -393,7 +393,7 @@ def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionN
     Example:
       >>> dims = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,),
       ...                                   start_index_map=(0,))
-      >>> x = jnp.arange(6).reshape(3, 2)
+      >>> x = jnp.array([[0, 1], [2, 3], [4, 5]])
       >>> lax.gather(x, jnp.array([[2], [0]]), dims, slice_sizes=(1, 2))
       Array([[4, 5],
              [0, 1]], dtype=int32)

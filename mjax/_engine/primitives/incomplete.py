@@ -233,7 +233,7 @@ class IncompleteGamma:
         """P."""
         density = self.density()
         p = self.by_fraction.where(1.0 - density * self.fraction(), density * self.series())
-        return self.uniform.where(self.expansion(-1.0), p)
+        return _at_most_one(self.uniform.where(self.expansion(-1.0), p))
 
     def upper(self) -> Number:
         """Q."""
@@ -242,7 +242,7 @@ class IncompleteGamma:
         near_one = (p > 0.5) & (self.x <= 1.0)
         q = near_one.where(self._upper_of_small(near_one), 1.0 - p)
         q = self.by_fraction.where(density * self.fraction(), q)
-        return self.uniform.where(self.expansion(1.0), q)
+        return _at_most_one(self.uniform.where(self.expansion(1.0), q))
 
     def _upper_of_small(self, here: Truth) -> Number:
         """Q for x <= 1 where it is below 1/2, so that 1 - P would lose its digits."""
@@ -263,6 +263,11 @@ class IncompleteGamma:
         """(dP/da) / density."""
         return self.uniform.where(self.expansion_slope(), self.by_fraction.where(
             self.fraction_slope(), self.series_slope()))
+
+
+def _at_most_one(p: Number) -> Number:
+    """What rounding errors may have carried beyond."""
+    return (p > 1.0).where(1.0, p)
 
 
 def _special_gamma(a: Number, x: Number, out: Number, at_zero: float, at_infinity: float
@@ -362,7 +367,7 @@ def betainc(a: Number, b: Number, x: Number) -> Number:
 
     first = (p + 1.0) / (p * (below + 1.0))
     f = loop(step, inside, [1e30, first, first], [p, q, z, w, below], _BETA_STEPS)[2]
-    tail = beta_density(a, b, x) * f
+    tail = _at_most_one(beta_density(a, b, x) * f)
     out = swap.where(1.0 - tail, tail)
     # A parameter that vanishes puts all mass on its side, one that is infinite on the other.
     right = b.is_(0.0) | a.is_(math.inf)

@@ -327,7 +327,7 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
 
 
 @boundary
-def unstack(x: Any, /, *, axis: int = 0) -> Sequence[Any]:
+def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     """Takes an array apart along an axis, which the parts do not have.
 
     Raises:
@@ -335,9 +335,9 @@ def unstack(x: Any, /, *, axis: int = 0) -> Sequence[Any]:
 
     Example:
       >>> lax.unstack(jnp.array([[1, 2], [3, 4]]), axis=1)
-      [Array([1, 3], dtype=int32), Array([2, 4], dtype=int32)]
+      (Array([1, 3], dtype=int32), Array([2, 4], dtype=int32))
     """
-    return unstack_p.bind(x, axis=canonicalize_axis(axis, np.ndim(x)))
+    return tuple(unstack_p.bind(x, axis=canonicalize_axis(axis, np.ndim(x))))
 
 
 # ---- tile ------------------------------------------------------------------------------

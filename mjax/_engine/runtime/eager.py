@@ -23,15 +23,17 @@ def execute(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any])
     try:
         placements = tuple(map(_placement_of, args))
     except AttributeError:
+        placements = None
+    if placements is None:
         args = tuple([a if type(a) is Array else to_array(a) for a in args])
         placements = tuple(map(_placement_of, args))
     key = (ctx.settings, placements, *params.items()) if params else (ctx.settings, placements)
     try:
-        run = primitive.executables[key]
-    except KeyError:
-        run = primitive.executables.put(key, _compile(primitive, placements, params))
+        run = primitive.executables.get(key)
     except TypeError:
         primitive._refuse_unhashable(params)
+    if run is None:
+        run = primitive.executables.put(key, _compile(primitive, placements, params))
     try:
         return run(*args)
     except Exception as error:

@@ -372,10 +372,12 @@ def _make(fun: Callable[..., Any], options: Options) -> Any:
             static: tuple[Any, ...] = ()
         else:
             leaves, tree, static = take_apart(fun, options, args, kwargs)
+        values: Any = leaves
         try:
             key = (ctx.settings, tree, static, *map(_placement_of, leaves))
-            values = leaves
         except AttributeError:
+            values = None
+        if values is None:
             values = as_arrays(leaves, args, kwargs)
             key = (ctx.settings, tree, static, *map(_placement_of, values))
         known = calls.get(key)

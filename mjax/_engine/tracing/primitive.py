@@ -29,6 +29,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from mjax._engine.base.context import Context, ctx
+from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.types import AbstractToken, ShapedArray
@@ -118,18 +119,18 @@ class Primitive:
 
     def def_impl(self, impl: Rule) -> Rule:
         """Sets how the primitive is evaluated outside of any transformation."""
-        return self._define("impl", impl)
+        return self.define("impl", impl)
 
     def def_abstract_eval(self, rule: Rule) -> Rule:
         """Sets the rule from operand types to result types."""
         adapted = lambda *avals, **params: (rule(*avals, **params), no_effects)
         adapted.__wrapped__ = rule  # type: ignore[attr-defined]
-        self._define("abstract_eval", adapted)
+        self.define("abstract_eval", adapted)
         return rule
 
     def def_effectful_abstract_eval(self, rule: Rule) -> Rule:
         """Sets the rule from operand types to result types and a set of effects."""
-        return self._define("abstract_eval", rule)
+        return self.define("abstract_eval", rule)
 
     def def_lowering(self, rule: Any, platform: str | None = None) -> Any:
         """Sets how the primitive becomes StableHLO, for one platform or all."""
@@ -139,17 +140,17 @@ class Primitive:
 
     def def_jvp(self, rule: Rule) -> Rule:
         """Sets the forward derivative."""
-        return self._define("jvp", rule)
+        return self.define("jvp", rule)
 
     def def_transpose(self, rule: Rule) -> Rule:
         """Sets the transpose of the operation in its undefined operands."""
-        return self._define("transpose", rule)
+        return self.define("transpose", rule)
 
     def def_batch(self, rule: Rule) -> Rule:
         """Sets how the operation is done for a batch at once."""
-        return self._define("batch", rule)
+        return self.define("batch", rule)
 
-    def _define(self, field: str, rule: Rule | None) -> Any:
+    def define(self, field: str, rule: Rule | None) -> Any:
         """Sets a rule that somebody wrote; what was derived from the old one is forgotten."""
         setattr(self, field, rule)
         self.derived.discard(field)
@@ -184,11 +185,11 @@ class Primitive:
         # The staging interpreter, which is on the hot path, builds the same key itself.
         key = (ctx.settings, *avals, *params.items())
         try:
-            return self.types[key]
-        except KeyError:
-            return self.types.put(key, self._type_of(avals, params))
+            known = self.types.get(key)
         except TypeError:
             self._refuse_unhashable(params)
+        # Computed here rather than in an `except KeyError`, which would show in tracebacks.
+        return self.types.put(key, self._type_of(avals, params)) if known is None else known
 
     def declared(self, avals: Sequence[Any], params: dict[str, Any]) -> Any:
         """What `type_of` says the results are, to compare what other rules give with.
@@ -200,7 +201,11 @@ class Primitive:
         try:
             return self.types[ctx.settings, *avals, *params.items()][0]
         except (KeyError, TypeError):
+            pass
+        try:
             return self.type_of(tuple(avals), params)[0]
+        except OperandsVaryError:
+            return None
 
     def infer(self, avals: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], Effects]:
         """Result types as a list, and effects."""
@@ -210,6 +215,7 @@ class Primitive:
     def _type_of(self, avals: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, Effects]:
         if self.abstract_eval is None:
             self.missing("abstract_eval", operands=len(avals), params=params)
+        varying = no_axes if self.own_varying else joint_varying(self, avals)
         # Helpers that the rule calls must not be staged into the program under construction.
         previous, ctx.interpreter = ctx.interpreter, Context.interpreter
         try:
@@ -231,7 +237,8 @@ class Primitive:
                     if self.multiple_results else
                     "it must give one type, or the primitive be made with multiple_results=True")
                 + " (mjax_ext.core.ShapedArray)."))
-        outs = [_join_varying(aval, avals) for aval in outs]
+        if varying:
+            outs = [aval.update(varying=varying) for aval in outs]
         return (outs if self.multiple_results else outs[0]), frozenset(effects)
 
     # -- errors --
@@ -252,12 +259,27 @@ class Primitive:
         raise AssertionError("all params are hashable")
 
 
-def _join_varying(aval: Any, avals: tuple[Any, ...]) -> Any:
-    """A result may differ between the devices along every axis along which an operand may."""
-    varying = frozenset[Any]().union(*(a.varying for a in avals if isinstance(a, ShapedArray)))
-    if varying and isinstance(aval, ShapedArray) and not varying <= aval.varying:
-        return aval.update(varying=aval.varying | varying)
-    return aval
+#: What does not vary.
+no_axes: frozenset[Any] = frozenset()
+
+
+class OperandsVaryError(LazyTypeError):
+    """Operands vary along different mesh axes; staging makes them vary alike."""
+
+
+def joint_varying(primitive: Primitive, avals: Sequence[Any]) -> frozenset[Any]:
+    """The manual mesh axes along which all operands vary.
+
+    Raises:
+      OperandsVaryError: they do not vary alike.
+    """
+    found = {a.varying for a in avals if isinstance(a, ShapedArray)}
+    if len(found) > 1:
+        raise OperandsVaryError(lambda: (
+            f"the operands of {primitive.name} vary along different mesh axes: "
+            f"{', '.join(map(str, avals))}. Cast those that vary less with "
+            "mjax.lax.pcast(x, axes, to='varying')."))
+    return found.pop() if found else no_axes
 
 
 #: Rule -> what `Primitive.rules` says where it is not written.

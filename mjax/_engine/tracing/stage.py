@@ -37,7 +37,8 @@ from mjax._engine.tracing.interpreter import (
     register_tracer,
     running,
 )
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import OperandsVaryError, Primitive
+from mjax._engine.tracing.variance import vary_alike
 
 _new_eqn = tuple.__new__
 
@@ -60,7 +61,8 @@ class StageTracer(Tracer):
 class StageInterpreter(Interpreter):
     """Collects equations. One instance traces one function once."""
 
-    __slots__ = ("_const_vars", "consts", "constvars", "debug_info", "effects", "eqns", "invars")
+    __slots__ = ("_const_vars", "casts", "consts", "constvars", "debug_info", "effects", "eqns",
+                 "invars")
     name = "jit"
 
     def __init__(self, parent: Interpreter, debug_info: DebugInfo = no_debug_info):
@@ -73,6 +75,8 @@ class StageInterpreter(Interpreter):
         self.consts: list[Any] = []
         self._const_vars: dict[int, Var] = {}
         self.effects = no_effects
+        #: (variable, axes) -> that variable cast to vary along the axes.
+        self.casts: dict[Any, Var] = {}
 
     def new_arg(self, aval: Any) -> StageTracer:
         """A fresh input of the program."""
@@ -121,9 +125,10 @@ class StageInterpreter(Interpreter):
         if params:
             key += params.items()
         try:
-            out, effects = primitive.types[tuple(key)]
-        except (KeyError, TypeError):
-            out, effects = primitive.type_of(tuple([v.aval for v in invars]), params)
+            typed = primitive.types.get(tuple(key))
+        except TypeError:  # a param is not hashable, as `type_of` will say
+            typed = None
+        out, effects = self.type_of(primitive, invars, params) if typed is None else typed
         if effects:
             self.effects |= effects
         source = ctx.source or current_traceback()
@@ -135,6 +140,22 @@ class StageInterpreter(Interpreter):
         var = Var(out)
         self.eqns.append(_new_eqn(JaxprEqn, (primitive, invars, [var], params, effects, source)))
         return StageTracer(self, var)
+
+    def type_of(self, primitive: Primitive, invars: list[Any], params: dict[str, Any]) -> Any:
+        """Result types and effects of an equation; `invars` are made to vary alike, in place."""
+        try:
+            return primitive.type_of(tuple([v.aval for v in invars]), params)
+        except OperandsVaryError:
+            invars[:] = vary_alike(self, invars)
+            return primitive.type_of(tuple([v.aval for v in invars]), params)
+
+    def emit(self, primitive: Primitive, invars: list[Any], params: dict[str, Any]) -> Var:
+        """Adds an equation with one result on atoms."""
+        out, effects = primitive.type_of(tuple([v.aval for v in invars]), params)
+        var = Var(out)
+        self.eqns.append(JaxprEqn(primitive, invars, [var], params, effects,
+                                  ctx.source or current_traceback()))
+        return var
 
     def build(self, outs: Sequence[Atom]) -> Jaxpr:
         """The jaxpr with these results."""

@@ -24,10 +24,17 @@ from mjax._engine.tracing.authoring import (
     describe_value,
     misfit,
 )
-from mjax._engine.tracing.interpreter import Interpreter, Tracer, register_tracer, running
+from mjax._engine.tracing.interpreter import (
+    Interpreter,
+    Tracer,
+    call_with,
+    register_tracer,
+    running,
+)
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
 from mjax._engine.tracing.symbolic import Zero
+from mjax._engine.tracing.variance import vary_as
 
 
 @register_tracer
@@ -117,6 +124,10 @@ class JVPInterpreter(Interpreter):
             return primal
         expected = aval.to_tangent()
         if actual is not expected and not same_type_but_weak(actual, expected):
+            if same_type_but_weak(actual.update(varying=expected.varying), expected) and (
+                    actual.varying < expected.varying):
+                tangent = call_with(self.parent, vary_as, tangent, actual, expected.varying)
+                return JVPTracer(self, primal, tangent)
             misfit(primitive, self.rule_name(primitive), lambda: (
                 f"gave a tangent of type {actual} for a result of type {aval}; it must have type "
                 f"{expected}."))

@@ -383,23 +383,26 @@ def check_derivatives(f: Callable[..., Any], primals: list[Array], rng: np.rando
                       order: int) -> None:
     """jvp of `f` against finite differences, vjp against jvp; then the same of the vjp."""
     tangents = [normal(rng, x.shape, x.dtype) for x in primals]
-    outs, out_tangents = mjax.jit(lambda p, t: mjax.jvp(f, tuple(p), tuple(t)))(primals, tangents)
-    eps = precision([*primals, *outs])
+    types = mjax.eval_shape(f, *primals)
+    cts = tuple(normal(rng, out.shape, np.dtype(out.dtype)) for out in types)
+    eps = precision([*primals, *types])
     step, tolerance = eps ** (1 / 3), 200 * eps ** (2 / 3)
-    evaluate = mjax.jit(f)
-    above, below = [evaluate(*[x + s * step * t for x, t in zip(primals, tangents, strict=True)])
-                    for s in (1, -1)]
-    for actual, a, b in zip(out_tangents, above, below, strict=True):
-        assert actual.dtype == a.dtype
-        assert_close(actual, (np.asarray(a) - np.asarray(b)) / a.dtype.type(2 * step), tolerance)
-    cts = tuple(normal(rng, out.shape, np.dtype(out.dtype)) for out in outs)
-    pull = lambda *p: mjax.vjp(f, *p)[1](cts)
-    in_cts = mjax.jit(pull)(*primals)
+    shifted = [[x + s * step * t for x, t in zip(primals, tangents, strict=True)] for s in (1, -1)]
+
+    @mjax.jit
+    def everything(primals: Any, tangents: Any, above: Any, below: Any, cts: Any) -> Any:
+        outs, out_tangents = mjax.jvp(f, tuple(primals), tuple(tangents))
+        return outs, out_tangents, f(*above), f(*below), mjax.vjp(f, *primals)[1](cts)
+
+    outs, out_tangents, above, below, in_cts = everything(primals, tangents, *shifted, cts)
+    assert [(t.shape, t.dtype) for t in out_tangents] == [(x.shape, x.dtype) for x in outs]
     assert [(c.shape, c.dtype) for c in in_cts] == [(x.shape, x.dtype) for x in primals]
+    for actual, a, b in zip(out_tangents, above, below, strict=True):
+        assert_close(actual, (np.asarray(a) - np.asarray(b)) / a.dtype.type(2 * step), tolerance)
     assert_close(pairing(cts, out_tangents), pairing(in_cts, tangents), tolerance)
     if order > 1:
         with naming("derivative of the vjp"):
-            check_derivatives(pull, primals, rng, order - 1)
+            check_derivatives(lambda *p: mjax.vjp(f, *p)[1](cts), primals, rng, order - 1)
 
 
 @check

@@ -61,6 +61,7 @@ def row(variant, label, dims, operands, mode="drop", indices=None, **fields):
     def f(operand, indices, updates):
         return function(operand, indices, updates, dims, mode=mode, unique_indices=promise)
 
+    fields.setdefault("order", 1)
     fields.setdefault("draw", [normal, indices or within(-2, 5), normal])
     return Case(("scatter" + variant).replace("_", "-"), f, reference, operands, label=label,
                 **fields)
@@ -81,24 +82,27 @@ ADDITIVE = [
     ("windows of size 0", Dims((1,), (0,), (0,)), "T[3,4] i32[2,1] T[2,0]", "drop"),
 ]
 CASES = [
-    *(row("_add", label, dims, operands, mode) for label, dims, operands, mode in ADDITIVE),
     row("_add", "dtypes", POINTS, "T[3] i32[5,1] T[5]", T="f32 i32 u8 bf16 f16 c64 f64 c128"),
-    *(row("_add", f"indices {dtype}", POINTS, f"T[200] {dtype}[6,1] T[6]", mode, order=1)
-      for dtype in ("i8", "i16", "i64") for mode in ("drop", "clip")),
-    row("_sub", "rows", Dims((1,), (0,), (0,)), "T[3,4] i32[5,1] T[5,4]", T="f32 i32 c64"),
-    row("_sub", "boxes, clipped", Dims((1, 2), (), (0, 1)), "T[3,4] i32[4,2] T[4,2,3]", "clip"),
+    row("_add", "rows of batches", Dims((), (1,), (1,), (0,), (0,)), "T[2,3] i32[2,1] T[2]"),
+    row("_sub", "rows", Dims((1,), (0,), (0,)), "T[3,2] i32[2,1] T[2,2]", T="f32 i32 c64"),
     row("_mul", "repeated", POINTS, "T[3] i32[5,1] T[5]", T="f32 i32 c64 i8", order=0),
-    row("_mul", "points", POINTS, "T[6] i32[5,1] T[5]", indices=unique(-2, 8)),
-    row("_mul", "boxes", Dims((1,), (), (0,)), "T[12] i32[2,1] T[2,2]", "clip",
-        indices=lambda rng, shape, dtype: 3 * unique(0, 4)(rng, shape, dtype), T="f32 c64"),
+    row("_mul", "points", POINTS, "T[6] i32[5,1] T[5]", indices=unique(-2, 8), order=2),
     *(row(variant, "repeated", POINTS, "T[3] i32[7,1] T[7]", T="f32 i32 u16 bool bf16 c64")
       for variant in ("_min", "_max")),
-    *(row(variant, *case) for variant in ("_min", "_max") for case in
-      [ADDITIVE[2], ADDITIVE[3], ADDITIVE[6], ADDITIVE[7], ADDITIVE[8], ADDITIVE[9]]),
     row("", "points", POINTS, "T[6] i32[5,1] T[5]", T="f32 i32 bool u8 bf16 c64 f64",
         indices=unique(-2, 8)),
     row("", "points, no promise", POINTS, "T[6] i32[5,1] T[5]",
         draw=[normal, unique(-2, 8), normal]),
+]
+SWEEP = [
+    *(row("_add", *case) for case in ADDITIVE),
+    *(row("_add", f"indices {dtype}", POINTS, f"T[200] {dtype}[6,1] T[6]", mode)
+      for dtype in ("i8", "i16", "i64") for mode in ("drop", "clip")),
+    row("_sub", *ADDITIVE[3]),
+    row("_mul", "boxes", Dims((1,), (), (0,)), "T[12] i32[2,1] T[2,2]", "clip",
+        indices=lambda rng, shape, dtype: 3 * unique(0, 4)(rng, shape, dtype), T="f32 c64",
+        order=2),
+    *(row(variant, *ADDITIVE[i]) for variant in ("_min", "_max") for i in (2, 3, 6, 7, 8, 9)),
     row("", "rows", Dims((1,), (0,), (0,)), "T[6,4] i32[5,1] T[5,3]", indices=unique(-2, 8)),
     row("", "boxes, no promise", Dims((0, 2), (), (1, 0)), "T[3,8] i32[2,2] T[2,2,2]", "clip",
         draw=[normal, lambda rng, shape, dtype: 2 * unique(0, 4)(rng, shape, dtype), normal]),
@@ -110,6 +114,12 @@ CASES = [
 
 @table(CASES)
 def test_scatter(check, sample):
+    check(sample)
+
+
+@pytest.mark.slow
+@table(SWEEP)
+def test_scatter_sweep(check, sample):
     check(sample)
 
 

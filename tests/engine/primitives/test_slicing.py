@@ -47,80 +47,92 @@ def put(x, update, starts):
     return out
 
 
+def linear(name, operands, function, reference, **fields):
+    """A case of a primitive that is linear in its operands, but for indices."""
+    first = [t for t in operands.split(";")[0].split() if t.startswith("T")]
+    return Case(name, function, reference, operands, linear=[tuple(range(len(first)))], order=1,
+                **fields)
+
+
 def sliced(starts, limits, strides=None):
-    return dict(
-        function=lambda x: lax.slice(x, starts, limits, strides),
-        reference=lambda x: x[tuple(map(slice, starts, limits, strides or [1] * len(starts)))])
+    return {"function": lambda x: lax.slice(x, starts, limits, strides),
+            "reference": lambda x: x[tuple(map(slice, starts, limits,
+                                               strides or [1] * len(starts)))]}
 
 
 def pad_case(label, config, operands, **fields):
-    return Case("pad", lambda x, v: lax.pad(x, v, config), lambda x, v: padded(x, v, config),
-                operands, label=label, linear=[(0, 1)], **fields)
+    return linear("pad", operands, lambda x, v: lax.pad(x, v, config),
+                  lambda x, v: padded(x, v, config), label=label, **fields)
 
 
 def cut_case(label, sizes, operands, **fields):
-    draw = [normal] + [anywhere] * len(sizes)
-    return Case("dynamic_slice", lambda x, *i: dynamic_slice_p.bind(x, *i, slice_sizes=sizes),
-                lambda x, *i: x[box(x, i, sizes)], operands, label=label, draw=draw,
-                linear=[(0,)], **fields)
+    return linear("dynamic_slice", operands,
+                  lambda x, *i: dynamic_slice_p.bind(x, *i, slice_sizes=sizes),
+                  lambda x, *i: x[box(x, i, sizes)], label=label,
+                  draw=[normal] + [anywhere] * len(sizes), **fields)
 
 
 def put_case(label, rank, operands, **fields):
-    draw = [normal, normal] + [anywhere] * rank
-    return Case("dynamic_update_slice", dynamic_update_slice_p.bind,
-                lambda x, u, *i: put(x, u, i), operands, label=label, draw=draw,
-                linear=[(0, 1)], **fields)
+    return linear("dynamic_update_slice", operands, dynamic_update_slice_p.bind,
+                  lambda x, u, *i: put(x, u, i), label=label,
+                  draw=[normal, normal] + [anywhere] * rank, **fields)
 
 
 CASES = [
-    Case("slice", operands="T[3,4]", **sliced((1, 0), (3, 3)), T=DTYPES, linear=[(0,)]),
-    Case("slice", operands="T[7,4]", **sliced((1, 0), (6, 4), (3, 2)), linear=[(0,)],
-         label="strides"),
-    Case("slice", operands="T[3,4]", **sliced((1, 2), (1, 4), (2, 1)), linear=[(0,)],
-         label="empty"),
-    Case("slice", operands="T[]", **sliced((), ()), linear=[(0,)], label="scalar"),
-    pad_case("edges", [(1, 2, 0), (0, 1, 0)], "T[2,3] T[]; T[0,3] T[]", T=DTYPES),
+    linear("slice", "T[7,4]", **sliced((1, 0), (6, 4), (3, 2)), T=DTYPES),
+    pad_case("edges", [(1, 2, 0), (0, -1, 1)], "T[2,3] T[]; T[0,3] T[]", T=DTYPES),
+    cut_case("box", (2, 3), "T[3,4] i32[] i32[]", T=DTYPES),
+    put_case("box", 2, "T[3,4] T[2,3] i32[] i32[]", T=DTYPES),
+    linear("concatenate", "T[2,3] T[1,3]; T[2] T[3] T[0]", lambda *xs: lax.concatenate(xs, 0),
+           lambda *xs: np.concatenate(xs, 0), T=DTYPES),
+    linear("split", "T[3,2]; T[3]", lambda x: lax.split(x, (1, 0, 2), 0),
+           lambda x: np.split(x, (1, 1), 0), T=DTYPES),
+    linear("stack", "T[2,3] T[2,3]; T[] T[]; T[0] T[0]", lambda *xs: lax.stack(xs, 0),
+           lambda *xs: np.stack(xs, 0), T=DTYPES),
+    linear("unstack", "T[2,3]", lambda x: lax.unstack(x, axis=1), lambda x: list(x.T), T=DTYPES),
+    linear("tile", "T[3,2]; T[0,2]", lambda x: lax.tile(x, (2, 3)), lambda x: np.tile(x, (2, 3)),
+           T=DTYPES),
+]
+SWEEP = [
+    linear("slice", "T[3,4]", **sliced((1, 0), (3, 3)), label="no strides"),
+    linear("slice", "T[3,4]", **sliced((1, 2), (1, 4), (2, 1)), label="empty"),
+    linear("slice", "T[]", **sliced((), ()), label="scalar"),
     pad_case("interior", [(1, 2, 2), (0, 0, 1)], "T[2,3] T[]; T[0,1] T[]"),
     pad_case("cut off", [(-1, 2, 0), (2, -2, 0)], "T[2,3] T[]"),
     pad_case("cut off and interior", [(-2, -1, 2), (-1, 1, 1)], "T[3,3] T[]"),
     pad_case("scalar", [], "T[] T[]"),
-    cut_case("box", (2, 3), "T[3,4] i32[] i32[]", T=DTYPES),
     cut_case("whole", (3, 4), "T[3,4] i32[] i32[]"),
     cut_case("empty", (0, 2), "T[3,4] i32[] i32[]; T[0,4] i32[] i32[]"),
     cut_case("scalar", (), "T[]"),
-    cut_case("narrow indices", (2,), "T[200] i8[]; T[200] u8[]", order=1),
-    put_case("box", 2, "T[3,4] T[2,3] i32[] i32[]", T=DTYPES),
+    cut_case("narrow indices", (2,), "T[200] i8[]; T[200] u8[]"),
     put_case("whole", 2, "T[3,2] T[3,2] i32[] i32[]"),
     put_case("empty", 2, "T[3,2] T[0,2] i32[] i32[]"),
-    put_case("narrow indices", 1, "T[200] T[1] i8[]; T[200] T[1] u8[]; T[200] T[1] i16[]", order=1),
+    put_case("narrow indices", 1, "T[200] T[1] i8[]; T[200] T[1] u8[]; T[200] T[1] i16[]"),
     put_case("scalar", 0, "T[] T[]"),
-    Case("concatenate", lambda *xs: lax.concatenate(xs, 0), lambda *xs: np.concatenate(xs, 0),
-         "T[2,3] T[1,3]; T[2] T[3] T[0]", T=DTYPES, linear=[(0, 1)]),
-    Case("concatenate", lambda *xs: lax.concatenate(xs, 1), lambda *xs: np.concatenate(xs, 1),
-         "T[2,3] T[2,1] T[2,2]", linear=[(0, 1, 2)], label="axis 1"),
-    Case("split", lambda x: lax.split(x, (1, 0, 2), 0), lambda x: np.split(x, (1, 1), 0),
-         "T[3,2]; T[3]", T=DTYPES, linear=[(0,)]),
-    Case("split", lambda x: lax.split(x, (2, 2), -1)[1], lambda x: x[:, 2:], "T[3,4]",
-         linear=[(0,)], label="one part used"),
-    Case("stack", lambda *xs: lax.stack(xs, 0), lambda *xs: np.stack(xs, 0),
-         "T[2,3] T[2,3]; T[] T[]; T[0] T[0]", T=DTYPES, linear=[(0, 1)]),
-    *(Case("stack", lambda *xs, axis=axis: lax.stack(xs, axis),
-           lambda *xs, axis=axis: np.stack(xs, axis), "T[2,3] T[2,3]", linear=[(0, 1)],
-           label=f"axis {axis}") for axis in (1, 2)),
-    *(Case("unstack", lambda x, axis=axis: lax.unstack(x, axis=axis),
-           lambda x, axis=axis: list(np.moveaxis(x, axis, 0)), "T[2,3,4]",
-           T=DTYPES if axis == 0 else "f32", linear=[(0,)], label=f"axis {axis}")
+    linear("concatenate", "T[2,3] T[2,1] T[2,2]", lambda *xs: lax.concatenate(xs, 1),
+           lambda *xs: np.concatenate(xs, 1), label="axis 1"),
+    linear("split", "T[3,4]", lambda x: lax.split(x, (2, 2), -1)[1], lambda x: x[:, 2:],
+           label="one part used"),
+    *(linear("stack", "T[2,3] T[2,3]", lambda *xs, axis=axis: lax.stack(xs, axis),
+             lambda *xs, axis=axis: np.stack(xs, axis), label=f"axis {axis}")
+      for axis in (1, 2)),
+    *(linear("unstack", "T[2,3,4]", lambda x, axis=axis: lax.unstack(x, axis=axis),
+             lambda x, axis=axis: list(np.moveaxis(x, axis, 0)), label=f"axis {axis}")
       for axis in (0, 1, 2)),
-    Case("tile", lambda x: lax.tile(x, (2, 3)), lambda x: np.tile(x, (2, 3)), "T[3,2]; T[0,2]",
-         T=DTYPES, linear=[(0,)]),
-    Case("tile", lambda x: lax.tile(x, (0, 1)), lambda x: np.tile(x, (0, 1)), "T[3,2]",
-         linear=[(0,)], label="nothing"),
-    Case("tile", lambda x: lax.tile(x, ()), lambda x: x, "T[]", linear=[(0,)], label="scalar"),
+    linear("tile", "T[3,2]", lambda x: lax.tile(x, (0, 1)), lambda x: np.tile(x, (0, 1)),
+           label="nothing"),
+    linear("tile", "T[]", lambda x: lax.tile(x, ()), lambda x: x, label="scalar"),
 ]
 
 
 @table(CASES)
 def test_slicing(check, sample):
+    check(sample)
+
+
+@pytest.mark.slow
+@table(SWEEP)
+def test_slicing_sweep(check, sample):
     check(sample)
 
 

@@ -12,8 +12,8 @@ from tests.engine.primitives.harness import Case, table
 
 FLOATS = "f32 f64 f16 bf16"
 SHAPES = "T[3]; T[]; T[0,2]; T[2,1]"
-PAIRS = "T[2,3] T[2,3]; T[] T[3]; T[3] T[]; T[2,1] T[1,3]; T[0,1] T[0,2]; T[] T[]"
-TRIPLES = "T[2,3] T[2,3] T[2,3]; T[] T[3] T[]; T[3] T[3] T[]; T[0] T[0] T[0]; T[] T[] T[]"
+PAIRS = "T[3] T[]; T[2,1] T[1,3]; T[0] T[]; T[] T[]"
+TRIPLES = "T[] T[3] T[]; T[0] T[0] T[0]; T[] T[] T[]"
 
 # ---- operands --------------------------------------------------------------------------
 
@@ -48,7 +48,7 @@ def igamma_grad_a(a, x):
     return (scipy.special.gammainc(a + h, x) - scipy.special.gammainc(a - h, x)) / (2 * h)
 
 
-CASES = [
+CHEAP = [
     Case("erf", special.erf, scipy.special.erf, SHAPES, FLOATS, between(-3, 3)),
     Case("erfc", special.erfc, scipy.special.erfc, SHAPES, FLOATS, between(-3, 3)),
     Case("erf_inv", special.erf_inv, scipy.special.erfinv, SHAPES, FLOATS, between(-0.9, 0.9)),
@@ -64,6 +64,15 @@ CASES = [
          [between(1.5, 5), between(0.5, 5)], order=0),
     Case("zeta", at(special.zeta, 3), lambda q: scipy.special.zeta(3, q),
          SHAPES, "f32 f64", between(0.5, 5), label="in q"),
+    Case("bessel_i0e", special.bessel_i0e, scipy.special.i0e, SHAPES, FLOATS, between(0.2, 7)),
+    Case("bessel_i0e", special.bessel_i0e, scipy.special.i0e, "T[9]", FLOATS, between(-40, -5),
+         label="wide"),
+    Case("bessel_i1e", special.bessel_i1e, scipy.special.i1e, SHAPES, FLOATS, between(0.2, 7)),
+    Case("bessel_i1e", special.bessel_i1e, scipy.special.i1e, "T[9]", FLOATS, between(-40, -5),
+         label="wide"),
+]
+#: Each of these compiles for half a second.
+EXPENSIVE = [
     Case("igamma", special.igamma, scipy.special.gammainc, PAIRS, FLOATS, between(0.2, 6),
          order=1),
     Case("igammac", special.igammac, scipy.special.gammaincc, PAIRS, FLOATS, between(0.2, 6),
@@ -79,17 +88,18 @@ CASES = [
     Case("regularized_incomplete_beta", at(special.betainc, 2, 3.5),
          lambda x: scipy.special.betainc(2, 3.5, x), SHAPES, "f32 f64", between(0.1, 0.9),
          label="in x"),
-    Case("bessel_i0e", special.bessel_i0e, scipy.special.i0e, SHAPES, FLOATS, between(0.2, 7)),
-    Case("bessel_i0e", special.bessel_i0e, scipy.special.i0e, "T[9]", FLOATS, between(-40, -5),
-         label="wide"),
-    Case("bessel_i1e", special.bessel_i1e, scipy.special.i1e, SHAPES, FLOATS, between(0.2, 7)),
-    Case("bessel_i1e", special.bessel_i1e, scipy.special.i1e, "T[9]", FLOATS, between(-40, -5),
-         label="wide"),
 ]
+CASES = CHEAP + EXPENSIVE
 
 
-@table(CASES)
+@table(CHEAP)
 def test_special(check, sample):
+    check(sample)
+
+
+@pytest.mark.slow
+@table(EXPENSIVE)
+def test_incomplete(check, sample):
     check(sample)
 
 
@@ -111,6 +121,7 @@ def log_uniform(rng, low, high, size):
     return np.exp(rng.uniform(np.log(low), np.log(high), size))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 2e-12), (np.float32, 1e-4)])
 @pytest.mark.parametrize(("low", "high"), [(1e-3, 1), (0.1, 10), (5, 250), (200, 5000)])
 def test_incomplete_gamma_functions_keep_their_digits(dtype, tolerance, low, high):
@@ -123,6 +134,7 @@ def test_incomplete_gamma_functions_keep_their_digits(dtype, tolerance, low, hig
     assert_accurate(special.igammac, scipy.special.gammaincc, operands, dtype, tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 2e-4)])
 @pytest.mark.parametrize(("low", "high"), [(1e-2, 1), (0.1, 10), (0.1, 1e5), (1e3, 1e6)])
 def test_incomplete_beta_function_keeps_its_digits(dtype, tolerance, low, high):
@@ -182,6 +194,14 @@ def test_edges_of_the_incomplete_gamma_functions(a, x, p):
     np.testing.assert_allclose(special.igammac(a, x), np.float32(1 - p), atol=1e-29)
 
 
+def test_probabilities_do_not_exceed_one():
+    a, x = np.random.default_rng(0).uniform(0, 2, (2, 10_000)).astype(np.float32)
+    for function in (special.igamma, special.igammac):
+        out = np.asarray(function(a, x))
+        assert out.min() >= 0
+        assert out.max() <= 1
+
+
 @pytest.mark.parametrize(("a", "b", "x", "expected"), [
     (0, 1, 0, 0), (0, 1, 0.5, 1), (1, 0, 0.5, 0), (1, 0, 1, 1), (INF, 1, 0.5, 0),
     (1, INF, 0.5, 1), (-1, 1, 0.5, NAN), (1, 1, 1, 1), (1, 1, 0, 0), (1, 1, 2, NAN),
@@ -193,10 +213,10 @@ def test_edges_of_the_incomplete_beta_function(a, b, x, expected):
 
 def test_bessel_functions_at_zero_and_infinity():
     x = np.array([0, INF, -INF, NAN], np.float32)
-    np.testing.assert_array_equal(special.bessel_i0e(x), np.array([1, 0, 0, NAN], np.float32))
-    np.testing.assert_array_equal(special.bessel_i1e(x)[:3], [0, 0, 0])
-    assert mjax.grad(special.bessel_i0e)(np.float32(0)) == 0
-    assert mjax.grad(special.bessel_i1e)(np.float32(0)) == 0.5
+    np.testing.assert_allclose(special.bessel_i0e(x), [1, 0, 0, NAN], rtol=1e-6)
+    np.testing.assert_array_equal(special.bessel_i1e(x[:3]), [0, 0, 0])
+    assert float(mjax.grad(special.bessel_i0e)(np.float32(0))) == 0
+    assert float(mjax.grad(special.bessel_i1e)(np.float32(0))) == 0.5
 
 
 # ---- refusals --------------------------------------------------------------------------

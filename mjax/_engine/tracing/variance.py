@@ -1,0 +1,67 @@
+"""Device variance: operands of an equation are made to vary along the same mesh axes.
+
+Within shard_map the type of a value says along which mesh axes devices may hold different
+values (`f32[3]{i}`). `pvary` casts to more of them; it moves no data, and its transpose is a
+sum over these axes, which is why it has to stand in the program. Its derivative rules are in
+`spmd`, beside those of the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mjax._engine.ir.jaxpr import Literal
+from mjax._engine.ir.types import ShapedArray
+from mjax._engine.tracing.primitive import Primitive
+
+pvary_p = Primitive("pvary", own_varying=True)
+
+
+@pvary_p.def_abstract_eval
+def _pvary_type(x: Any, *, axes: tuple[Any, ...]) -> ShapedArray:
+    if not x.varying.isdisjoint(axes):
+        msg = f"pvary: {x} varies along some of the axes {axes} already."
+        raise TypeError(msg)
+    return x.update(varying=x.varying | set(axes))
+
+
+pvary_p.def_lowering(lambda ctx, x, *, axes: [x])
+
+
+def vary_as(value: Any, aval: Any, varying: frozenset[Any]) -> Any:
+    """A value of the given type, cast to vary along more axes if need be."""
+    missing = varying - aval.varying
+    return pvary_p.bind(value, axes=sorted_axes(missing)) if missing else value
+
+
+def sorted_axes(axes: frozenset[Any]) -> tuple[Any, ...]:
+    """Axes in an order that does not depend on hashes."""
+    return tuple(sorted(axes, key=str))
+
+
+def vary_alike(interp: Any, atoms: Sequence[Any]) -> list[Any]:
+    """The operands of an equation under construction, varying along the same axes.
+
+    A value used in several equations is cast once, so that its cotangents are added up
+    before they are summed over devices. A literal takes the type it needs.
+
+    Args:
+      interp: the staging interpreter.
+      atoms: the operands.
+    """
+    target = frozenset[Any]().union(
+        *(a.aval.varying for a in atoms if isinstance(a.aval, ShapedArray)))
+    return [_cast(interp, atom, target) for atom in atoms]
+
+
+def _cast(interp: Any, atom: Any, target: frozenset[Any]) -> Any:
+    if not isinstance(atom.aval, ShapedArray) or atom.aval.varying == target:
+        return atom
+    if type(atom) is Literal:
+        return Literal(atom.val, atom.aval.update(varying=target))
+    known = interp.casts.get((atom, target))
+    if known is None:
+        axes = sorted_axes(target - atom.aval.varying)
+        known = interp.casts[atom, target] = interp.emit(pvary_p, [atom], {"axes": axes})
+    return known

@@ -1,0 +1,529 @@
+"""Making arrays: from Python and NumPy values, and of one value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.promotion import common_type
+from mjax._engine.ir.pytree import tree_leaves
+from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives.joining import stack_p
+from mjax._engine.primitives.shapes import broadcast_in_dim_p, canonical_shape, copy_p, reshape_p
+from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.transfer import device_put, put
+from mjax._engine.tracing.evaluate import evaluation
+from mjax._numpy.core import (
+    as_array,
+    broadcast_to,
+    cast,
+    check_array,
+    dtype_argument,
+    expand_rank,
+    size_of,
+    weak_type_of,
+)
+
+#: Eager arrays up to this size are made by NumPy: a transfer costs less than a compilation.
+_SMALL = 1 << 16
+
+
+def on_device(x: Any, device: Any) -> Any:
+    """`x`, put on a device if one is given."""
+    return x if device is None else device_put(x, device)
+
+
+# ---- from values -----------------------------------------------------------------------
+
+
+@boundary
+def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None = "K",
+          ndmin: int = 0, *, device: Any = None) -> Any:
+    """An array of the given values.
+
+    Args:
+      object: an array, a scalar, a nested sequence of them, an object with `__array__`,
+        `__jax_array__` or the buffer protocol.
+      dtype: its dtype; by default that of the values, or the common one of a sequence's.
+      copy: whether the array must be a new one.
+      order: "K" or "C"; memory layout is the compiler's affair.
+      ndmin: the least number of axes; axes of size 1 are put in front.
+      device: the device to put it on.
+
+    Returns:
+      An array; weakly typed where `object` is a Python number and no dtype is given.
+
+    Raises:
+      TypeError: the values are no numbers or booleans (strings, objects, None).
+      ValueError: rows of different length.
+      OverflowError: a Python int that the dtype cannot hold.
+
+    Source: `numpy.array`.
+
+    Example:
+      >>> jnp.array([1.0, 2.0])
+      Array([1., 2.], dtype=float32)
+      >>> jnp.array([[1, 2], [3, 4]], dtype=jnp.int8)
+      Array([[1, 2],
+             [3, 4]], dtype=int8)
+    """
+    if order not in ("K", "C", None):
+        msg = f"array: order={order!r} is not supported: arrays have no memory layout; use 'K'."
+        raise NotImplementedError(msg)
+    out = _convert(object, dtype_argument(dtype, "array"))
+    if copy and out is object:
+        out = copy_p.bind(out)
+    if out.ndim < ndmin:
+        out = expand_rank(out, ndmin)
+    return on_device(out, device)
+
+
+@boundary
+def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None,
+            device: Any = None) -> Any:
+    """The given values as an array; an array of that dtype is returned as it is.
+
+    Args:
+      a: an array, a scalar, a nested sequence of them, an object with `__array__`,
+        `__jax_array__` or the buffer protocol.
+      dtype: its dtype; by default that of the values.
+      order: "K", "C" or None; memory layout is the compiler's affair.
+      copy: whether the array must be a new one. NumPy's arrays are always copied.
+      device: the device to put it on.
+
+    Raises:
+      TypeError, ValueError, OverflowError: as `array`.
+
+    Source: `numpy.asarray`.
+
+    Example:
+      >>> jnp.asarray([1, 2, 3])
+      Array([1, 2, 3], dtype=int32)
+    """
+    return array(a, dtype, bool(copy), order, device=device)
+
+
+def _convert(x: Any, dtype: Any) -> Any:
+    """What `array` makes of its argument, for a canonical dtype or None."""
+    if hasattr(x, "aval"):
+        return x if dtype is None else cast(x, dtype)
+    kind = type(x)
+    if kind in dtypes.PYTHON_SCALARS or isinstance(x, (np.ndarray, np.generic)):
+        if dtype is None:
+            return as_array(check_array("array", x))
+        return _from_numpy(_fitting(x, dtype), dtype)
+    if isinstance(x, (list, tuple)):
+        return _from_sequence(x, dtype)
+    if hasattr(x, "__jax_array__"):
+        return _convert(x.__jax_array__(), dtype)
+    if x is None:
+        msg = "None is not a valid value for jnp.array."
+        raise ValueError(msg)
+    return _from_object(x, dtype)
+
+
+def _from_numpy(value: Any, dtype: Any) -> Array:
+    return put(value, ShapedArray(value.shape, dtype))
+
+
+def _from_object(x: Any, dtype: Any) -> Array:
+    if not isinstance(x, (str, bytes, dict, set, frozenset)):
+        value = np.asarray(x)
+        if value.dtype.kind not in "OSUMm":
+            target = dtype or typeof(value).dtype
+            return _from_numpy(value.astype(target), target)
+    msg = (f"{x!r} of type {type(x).__name__} cannot become an array: arrays hold numbers and "
+           "booleans, not objects or strings.")
+    raise TypeError(msg)
+
+
+def _fitting(x: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    """Python or NumPy values in a dtype; Python ints must fit."""
+    if dtypes.is_extended(dtype):
+        msg = f"numbers cannot be converted to dtype {dtype}; make keys with mjax.random.key."
+        raise TypeError(msg)
+    if isinstance(x, (np.ndarray, np.generic)):
+        check_array("array", x)
+        value = np.asarray(x)
+        if dtypes.is_complex(value.dtype) and not dtypes.is_complex(dtype):
+            value = value.real
+        with np.errstate(all="ignore"):
+            return value.astype(dtype)
+    value = np.asarray(x)
+    if value.dtype.kind in "iu" and dtypes.is_integer(dtype):
+        _check_range(value, dtype)
+    if value.dtype.kind == "O":
+        for bad in value.flat:
+            if not isinstance(bad, (int, float, complex)):
+                _convert(bad, None)  # raises
+        msg = f"Python int too large to convert to {dtype}."
+        raise OverflowError(msg)
+    if dtypes.is_complex(value.dtype) and not dtypes.is_complex(dtype):
+        msg = f"complex numbers cannot be converted to dtype {dtype} implicitly; take .real."
+        raise TypeError(msg)
+    with np.errstate(all="ignore"):
+        return value.astype(dtype)
+
+
+def _check_range(value: np.ndarray[Any, Any], dtype: Any) -> None:
+    if value.size and value.dtype != dtype:
+        name = dtype.name
+        bits = int(name.removeprefix("u").removeprefix("int"))
+        low, high = (0, 2**bits - 1) if name[0] == "u" else (-(2 ** (bits - 1)),
+                                                             2 ** (bits - 1) - 1)
+        least, greatest = int(value.min()), int(value.max())
+        if least < low or greatest > high:
+            bad = least if least < low else greatest
+            msg = (f"Python int {bad} is out of bounds for {dtype}; give a wider dtype"
+                   + ("." if ctx.settings.enable_x64 else
+                      ", or switch on 64-bit types with mjax.enable_x64(True)."))
+            raise OverflowError(msg)
+
+
+def _from_sequence(x: Sequence[Any], dtype: Any) -> Any:
+    leaves = tree_leaves(x)
+    by_type = {type(leaf): leaf for leaf in leaves}
+    if any(hasattr(leaf, "aval") or hasattr(leaf, "__jax_array__") for leaf in by_type.values()):
+        return _stacked(x, dtype if dtype is not None else common_type(
+            *[weak_type_of(check_array("array", _resolve(leaf))) for leaf in leaves])[0])
+    if not all(kind in dtypes.PYTHON_SCALARS for kind in by_type):
+        # NumPy values and objects that convert themselves.
+        value = np.asarray(x)
+        if value.dtype.kind in "OSUMm":
+            bad = next((v for v in leaves if np.asarray(v).dtype.kind in "OSUMm"), value)
+            return _from_object(bad, None)
+        target = dtype if dtype is not None else common_type(*{
+            weak_type_of(v) if isinstance(v, (*dtypes.PYTHON_SCALARS, np.generic, np.ndarray))
+            else (dtypes.canonical_dtype(value.dtype), False) for v in leaves})[0]
+        return _from_numpy(_fitting(value, target), target)
+    if dtype is None:
+        dtype = common_type(*[weak_type_of(_ZEROS[kind]) for kind in by_type] or [
+            (dtypes.dtype_of_python(float), False)])[0]
+    value = _fitting(x, dtype)
+    return _from_numpy(value, dtype)
+
+
+_ZEROS = {bool: False, int: 0, float: 0.0, complex: 0j}
+
+
+def _resolve(x: Any) -> Any:
+    return x.__jax_array__() if hasattr(x, "__jax_array__") else x
+
+
+def _stacked(x: Any, dtype: Any) -> Any:
+    """A nested sequence with arrays or tracers in it, joined by an equation per level."""
+    if not isinstance(x, (list, tuple)):
+        return as_array(cast(_resolve(x), dtype))
+    if not x:
+        return full((0,), 0, dtype)
+    parts = [_stacked(v, dtype) for v in x]
+    if any(p.shape != parts[0].shape for p in parts):
+        msg = ("array: the rows of a nested sequence must have one shape, got "
+               f"{', '.join(str(p.shape) for p in parts[:5])}{', ...' if len(parts) > 5 else ''}.")
+        raise ValueError(msg)
+    if len(parts) == 1:
+        return reshape_p.bind(parts[0], new_sizes=(1, *parts[0].shape), dimensions=None)
+    return stack_p.bind(*parts, axis=0)
+
+
+@boundary
+def copy(a: Any, order: str | None = None) -> Any:
+    """A new array with the same elements.
+
+    Args:
+      a: array-like.
+      order: "K", "C" or None.
+
+    Source: `numpy.copy`.
+
+    Example:
+      >>> jnp.copy(jnp.array([1, 2]))
+      Array([1, 2], dtype=int32)
+    """
+    return array(a, copy=True, order=order)
+
+
+@boundary
+def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Any:
+    """An array in another dtype.
+
+    Args:
+      x: array or scalar.
+      dtype: the dtype; None stands for the default float.
+      copy: whether the result must be a new array.
+      device: the device to put it on.
+
+    Returns:
+      An array of the shape of `x`. Floats are rounded towards zero on the way to integers;
+      complex numbers lose their imaginary part on the way to reals.
+
+    Source: `numpy.astype`.
+
+    Example:
+      >>> jnp.astype(jnp.array([1.7, -1.7]), int)
+      Array([ 1, -1], dtype=int32)
+    """
+    target = dtype_argument(float if dtype is None else dtype, "astype")
+    x = check_array("astype", x)
+    out = as_array(cast(x, target))
+    return on_device(copy_p.bind(out) if copy and out is x else out, device)
+
+
+@boundary
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
+    """An array of the numbers in a buffer of bytes.
+
+    Args:
+      buffer: an object with the buffer protocol (bytes, bytearray, memoryview).
+      dtype: dtype of the numbers in it.
+      count: how many to read; -1: all.
+      offset: where to start, in bytes.
+
+    Raises:
+      ValueError: the buffer is too small, or its size is no multiple of the item size.
+
+    Source: `numpy.frombuffer`.
+
+    Example:
+      >>> jnp.frombuffer(b"abc", dtype=jnp.uint8)
+      Array([97, 98, 99], dtype=uint8)
+    """
+    return asarray(np.frombuffer(buffer, dtypes.as_dtype(dtype), count, offset))
+
+
+@boundary
+def fromiter(iter: Any, dtype: Any, count: int = -1) -> Any:
+    """An array of one axis of the numbers that an iterable yields.
+
+    Args:
+      iter: the iterable.
+      dtype: dtype of the result.
+      count: how many to take; -1: all.
+
+    Source: `numpy.fromiter`.
+
+    Example:
+      >>> jnp.fromiter(range(3), dtype=int)
+      Array([0, 1, 2], dtype=int32)
+    """
+    return asarray(np.fromiter(iter, dtypes.as_dtype(dtype), count))
+
+
+# ---- of one value ----------------------------------------------------------------------
+
+
+def filled(shape: Sequence[int], value: Any, dtype: Any, weak: bool = False) -> Any:
+    """An array of one Python or NumPy number; the shape and dtype are canonical."""
+    if dtypes.is_extended(dtype):
+        msg = f"an array of dtype {dtype} cannot be filled with numbers; see mjax.random.key."
+        raise TypeError(msg)
+    shape = tuple(shape)
+    if ctx.interpreter is evaluation and size_of(shape) <= _SMALL:
+        return put(np.full(shape, value, dtype), ShapedArray(shape, dtype, weak))
+    return broadcast_in_dim_p.bind(cast(value, dtype, weak), shape=shape, broadcast_dimensions=())
+
+
+@boundary
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """An array of zeros.
+
+    Args:
+      shape: its shape: an int or a sequence of ints.
+      dtype: its dtype; the default float if not given.
+      device: the device to put it on.
+
+    Raises:
+      TypeError: a size is negative or no integer.
+
+    Source: `numpy.zeros`.
+
+    Example:
+      >>> jnp.zeros((2, 3))
+      Array([[0., 0., 0.],
+             [0., 0., 0.]], dtype=float32)
+    """
+    dtype = dtype_argument(float if dtype is None else dtype, "zeros")
+    return on_device(filled(canonical_shape(shape), 0, dtype), device)
+
+
+@boundary
+def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """An array of ones.
+
+    Args:
+      shape: its shape: an int or a sequence of ints.
+      dtype: its dtype; the default float if not given.
+      device: the device to put it on.
+
+    Raises:
+      TypeError: a size is negative or no integer.
+
+    Source: `numpy.ones`.
+
+    Example:
+      >>> jnp.ones(3, dtype=int)
+      Array([1, 1, 1], dtype=int32)
+    """
+    dtype = dtype_argument(float if dtype is None else dtype, "ones")
+    return on_device(filled(canonical_shape(shape), 1, dtype), device)
+
+
+@boundary
+def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """An array of any values; they are zeros.
+
+    Args:
+      shape: its shape: an int or a sequence of ints.
+      dtype: its dtype; the default float if not given.
+      device: the device to put it on.
+
+    Source: `numpy.empty`.
+
+    Example:
+      >>> jnp.empty(2)
+      Array([0., 0.], dtype=float32)
+    """
+    dtype = dtype_argument(float if dtype is None else dtype, "empty")
+    return on_device(filled(canonical_shape(shape), 0, dtype), device)
+
+
+@boundary
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
+    """An array of one value.
+
+    Args:
+      shape: its shape: an int or a sequence of ints.
+      fill_value: the value; an array is broadcast to the shape.
+      dtype: its dtype; that of the value if not given.
+      device: the device to put it on.
+
+    Returns:
+      An array; weakly typed where `fill_value` is and no dtype is given.
+
+    Raises:
+      TypeError: a size is negative or no integer; the value is no array or scalar.
+      ValueError: the value does not broadcast to the shape.
+
+    Source: `numpy.full`.
+
+    Example:
+      >>> jnp.full((2, 2), 7.0)
+      Array([[7., 7.],
+             [7., 7.]], dtype=float32, weak_type=True)
+    """
+    shape = canonical_shape(shape)
+    dtype = dtype_argument(dtype, "full")
+    return on_device(_full(shape, check_array("full", fill_value, 1), dtype), device)
+
+
+def _full(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
+    aval = typeof(value)
+    weak = aval.weak_type and dtype is None
+    dtype = aval.dtype if dtype is None else dtype
+    if not hasattr(value, "aval") and not aval.shape:
+        return filled(shape, value if weak else cast(value, dtype), dtype, weak)
+    return broadcast_to(cast(value, dtype, weak), shape)
+
+
+def _like(name: str, a: Any, dtype: Any, shape: Any) -> tuple[tuple[int, ...], Any, bool]:
+    """Shape, dtype and weak type of an array like `a`, an array or what has its attributes."""
+    if hasattr(a, "shape") and hasattr(a, "dtype") and not isinstance(a, np.ndarray):
+        own_shape, own, weak = a.shape, dtypes.canonical_dtype(a.dtype), getattr(
+            a, "weak_type", False)
+    else:
+        aval = typeof(check_array(name, a))
+        own_shape, own, weak = aval.shape, aval.dtype, aval.weak_type
+    shape = own_shape if shape is None else canonical_shape(shape)
+    if dtype is None:
+        return shape, own, weak
+    return shape, dtype_argument(dtype, name), False
+
+
+@boundary
+def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """An array of zeros of the type of another.
+
+    Args:
+      a: array, scalar, or object with `shape` and `dtype`.
+      dtype: its dtype; that of `a` if not given.
+      shape: its shape; that of `a` if not given.
+      device: the device to put it on.
+
+    Source: `numpy.zeros_like`.
+
+    Example:
+      >>> jnp.zeros_like(jnp.array([1, 2]))
+      Array([0, 0], dtype=int32)
+    """
+    shape, dtype, weak = _like("zeros_like", a, dtype, shape)
+    return on_device(filled(shape, 0, dtype, weak), device)
+
+
+@boundary
+def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """An array of ones of the type of another.
+
+    Args:
+      a: array, scalar, or object with `shape` and `dtype`.
+      dtype: its dtype; that of `a` if not given.
+      shape: its shape; that of `a` if not given.
+      device: the device to put it on.
+
+    Source: `numpy.ones_like`.
+
+    Example:
+      >>> jnp.ones_like(jnp.array([1, 2]))
+      Array([1, 1], dtype=int32)
+    """
+    shape, dtype, weak = _like("ones_like", a, dtype, shape)
+    return on_device(filled(shape, 1, dtype, weak), device)
+
+
+@boundary
+def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    """An array of any values of the type of another; they are zeros.
+
+    Args:
+      prototype: array, scalar, or object with `shape` and `dtype`.
+      dtype: its dtype; that of `prototype` if not given.
+      shape: its shape; that of `prototype` if not given.
+      device: the device to put it on.
+
+    Source: `numpy.empty_like`.
+
+    Example:
+      >>> jnp.empty_like(jnp.array([1, 2]))
+      Array([0, 0], dtype=int32)
+    """
+    shape, dtype, weak = _like("empty_like", prototype, dtype, shape)
+    return on_device(filled(shape, 0, dtype, weak), device)
+
+
+@boundary
+def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *,
+              device: Any = None) -> Any:
+    """An array of one value, of the type of another array.
+
+    Args:
+      a: array, scalar, or object with `shape` and `dtype`.
+      fill_value: the value; an array is broadcast to the shape.
+      dtype: its dtype; that of `a` if not given.
+      shape: its shape; that of `a` if not given.
+      device: the device to put it on.
+
+    Source: `numpy.full_like`.
+
+    Example:
+      >>> jnp.full_like(jnp.array([1, 2]), 7)
+      Array([7, 7], dtype=int32)
+    """
+    shape, dtype, weak = _like("full_like", a, dtype, shape)
+    value = check_array("full_like", fill_value, 1)
+    if not hasattr(value, "aval") and not typeof(value).shape:
+        return on_device(filled(shape, cast(value, dtype), dtype, weak), device)
+    return on_device(broadcast_to(cast(value, dtype, weak), shape), device)

@@ -1,0 +1,703 @@
+"""Functions that join arrays, take them apart and repeat them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.errors import ConcretizationTypeError
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.promotion import common_type
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.arithmetic import add, clamp, lt, mul
+from mjax._engine.primitives.convert import convert
+from mjax._engine.primitives.cumulative import cumsum
+from mjax._engine.primitives.gather import take_on_axis
+from mjax._engine.primitives.joining import concatenate_p, split_p, stack_p, tile_p
+from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter_add
+from mjax._engine.primitives.select import select_n
+from mjax._engine.primitives.shapes import broadcast_in_dim, full, reshape
+from mjax._engine.primitives.shapes import expand_dims as lax_expand_dims
+from mjax._engine.primitives.slicing import slice_in_dim
+from mjax._engine.primitives.sort import argsort
+from mjax._engine.tracing.interpreter import Tracer
+from mjax._numpy.core import (
+    broadcast_to,
+    cast,
+    check_array,
+    check_arrays,
+    concrete_int,
+    dtype_argument,
+    expand_rank,
+    shape_of,
+    weak_type_of,
+)
+from mjax._numpy.fused import fused
+from mjax._numpy.shapes import as_array, atleast_1d, atleast_2d, atleast_3d, moveaxis, ravel
+
+# ---- joining ---------------------------------------------------------------------------
+
+
+def _operands(name: str, arrays: Any, dtype: Any = None) -> list[Any]:
+    """The arrays to join, in one dtype; an array stands for its parts along the first axis.
+
+    Raises:
+      ValueError: there is none.
+      TypeError: `arrays` is no sequence of arrays.
+    """
+    if hasattr(arrays, "aval") or isinstance(arrays, np.ndarray):
+        arrays = [arrays[i] for i in range(shape_of(arrays)[0])] if shape_of(arrays) else arrays
+    if not isinstance(arrays, (list, tuple)):
+        msg = f"{name} takes a sequence of arrays, got {type(arrays).__name__}."
+        raise TypeError(msg)
+    values = check_arrays(name, *arrays)
+    if not values:
+        msg = f"{name} needs at least one array."
+        raise ValueError(msg)
+    if dtype is None:
+        types = [weak_type_of(x) for x in values]
+        if all(t == types[0] for t in types):
+            return values
+        common, weak = common_type(*types)
+        return [cast(x, common, weak) for x in values]
+    target = dtype_argument(dtype, name)
+    return [cast(x, target) for x in values]
+
+
+def _check_joined(name: str, values: Sequence[Any], axis: int) -> None:
+    shapes = [shape_of(x) for x in values]
+    rests = {s[:axis] + s[axis + 1 :] for s in shapes}
+    if len({len(s) for s in shapes}) > 1:
+        reason = "they have different numbers of axes"
+    elif len(rests) > 1:
+        reason = f"they differ in axes other than axis {axis}, along which they are joined"
+    else:
+        return
+    msg = f"{name}: cannot join arrays of shapes {', '.join(map(str, shapes))}: {reason}."
+    raise TypeError(msg)
+
+
+@fused(static_argnames=("axis", "dtype"))
+def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
+    """Joins arrays along one of their axes.
+
+    Args:
+      arrays: sequence of arrays whose shapes agree but for that axis; at least one. They are
+        promoted to a common dtype.
+      axis: the axis; None joins all elements in the order of `ravel`.
+      dtype: dtype of the result.
+
+    Raises:
+      ValueError: there is no array, or the arrays are scalars, or the axis is out of range.
+      TypeError: the shapes do not fit.
+
+    Source: `numpy.concatenate`.
+
+    Example:
+      >>> jnp.concatenate([jnp.array([1, 2]), jnp.array([3.])])
+      Array([1., 2., 3.], dtype=float32)
+    """
+    values = _operands("concatenate", arrays, dtype)
+    if axis is None:
+        values, axis = [ravel(x) for x in values], 0
+    if not shape_of(values[0]):
+        msg = "concatenate: zero-dimensional arrays cannot be concatenated; use stack."
+        raise ValueError(msg)
+    axis = canonicalize_axis(axis, typeof(values[0]).ndim)
+    _check_joined("concatenate", values, axis)
+    if len(values) == 1:
+        return as_array(values[0])
+    return concatenate_p.bind(*values, dimension=axis)
+
+
+def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Any:
+    """Joins arrays along one of their axes; see `concatenate`.
+
+    Source: the array API standard, `concat`.
+
+    Example:
+      >>> jnp.concat([jnp.array([1, 2]), jnp.array([3])])
+      Array([1, 2, 3], dtype=int32)
+    """
+    return concatenate(arrays, axis)
+
+
+@fused(static_argnames=("axis", "out", "dtype"))
+def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:
+    """Joins arrays along a new axis.
+
+    Args:
+      arrays: sequence of arrays of one shape; at least one. They are promoted to a common
+        dtype.
+      axis: the place of the new axis in the result.
+      out: not supported.
+      dtype: dtype of the result.
+
+    Raises:
+      ValueError: there is no array, shapes differ, or the axis is out of range.
+
+    Source: `numpy.stack`.
+
+    Example:
+      >>> jnp.stack([jnp.array([1, 2]), jnp.array([3, 4])], axis=1)
+      Array([[1, 3],
+             [2, 4]], dtype=int32)
+    """
+    refuse_out("stack", out)
+    values = _operands("stack", arrays, dtype)
+    shapes = [shape_of(x) for x in values]
+    if any(s != shapes[0] for s in shapes):
+        msg = f"stack: all arrays must have one shape, got {', '.join(map(str, shapes))}."
+        raise ValueError(msg)
+    return stack_p.bind(*values, axis=canonicalize_axis(axis, len(shapes[0]) + 1))
+
+
+def refuse_out(name: str, out: Any) -> None:
+    """Refuses an `out` argument: arrays are immutable."""
+    if out is not None:
+        msg = (f"{name}: the argument `out` is not supported, for arrays are immutable; use what "
+               "the function returns.")
+        raise NotImplementedError(msg)
+
+
+def _parts(name: str, tup: Any) -> Any:
+    """Arrays to join, an array being taken apart along its first axis."""
+    if isinstance(tup, (list, tuple)):
+        return list(tup)
+    return _operands(name, tup)
+
+
+@fused(static_argnames=("dtype",))
+def vstack(tup: Any, dtype: Any = None) -> Any:
+    """Joins arrays along the first axis; vectors are rows.
+
+    Args:
+      tup: sequence of arrays.
+      dtype: dtype of the result.
+
+    Source: `numpy.vstack`.
+
+    Example:
+      >>> jnp.vstack([jnp.array([1, 2]), jnp.array([3, 4])])
+      Array([[1, 2],
+             [3, 4]], dtype=int32)
+    """
+    return concatenate([atleast_2d(x) for x in _parts("vstack", tup)], 0, dtype)
+
+
+@fused(static_argnames=("dtype",))
+def hstack(tup: Any, dtype: Any = None) -> Any:
+    """Joins arrays along the second axis, vectors along their only one.
+
+    Args:
+      tup: sequence of arrays.
+      dtype: dtype of the result.
+
+    Source: `numpy.hstack`.
+
+    Example:
+      >>> jnp.hstack([jnp.array([1, 2]), jnp.array([3])])
+      Array([1, 2, 3], dtype=int32)
+    """
+    values = [atleast_1d(x) for x in _parts("hstack", tup)]
+    return concatenate(values, 0 if values and typeof(values[0]).ndim == 1 else 1, dtype)
+
+
+@fused(static_argnames=("dtype",))
+def dstack(tup: Any, dtype: Any = None) -> Any:
+    """Joins arrays along the third axis, vectors and matrices along a new one.
+
+    Args:
+      tup: sequence of arrays.
+      dtype: dtype of the result.
+
+    Source: `numpy.dstack`.
+
+    Example:
+      >>> jnp.dstack([jnp.array([1, 2]), jnp.array([3, 4])])
+      Array([[[1, 3],
+              [2, 4]]], dtype=int32)
+    """
+    return concatenate([atleast_3d(x) for x in _parts("dstack", tup)], 2, dtype)
+
+
+@fused
+def column_stack(tup: Any) -> Any:
+    """Joins arrays along the second axis; vectors are columns.
+
+    Args:
+      tup: sequence of arrays.
+
+    Source: `numpy.column_stack`.
+
+    Example:
+      >>> jnp.column_stack([jnp.array([1, 2]), jnp.array([3, 4])])
+      Array([[1, 3],
+             [2, 4]], dtype=int32)
+    """
+    values = [check_array("column_stack", x) for x in _parts("column_stack", tup)]
+    return concatenate([
+        lax_expand_dims(atleast_1d(x), (1,)) if typeof(x).ndim < 2 else x for x in values], 1)
+
+
+@boundary
+def block(arrays: Any) -> Any:
+    """Joins nested lists of blocks: innermost lists along the last axis, and so on outwards.
+
+    Args:
+      arrays: an array, or lists of lists of arrays, all of one depth.
+
+    Raises:
+      ValueError: depths differ, or there are tuples or empty lists.
+
+    Source: `numpy.block`.
+
+    Example:
+      >>> jnp.block([[jnp.ones((1, 2)), jnp.zeros((1, 1))], [jnp.zeros((1, 3))]])
+      Array([[1., 1., 0.],
+             [0., 0., 0.]], dtype=float32)
+    """
+    depth = _depth(arrays)
+    leaves = list(_leaves(arrays))
+    rank = max(depth, *[len(shape_of(check_array("block", x))) for x in leaves])
+
+    def join(node: Any, level: int) -> Any:
+        if not isinstance(node, list):
+            value = as_array(check_array("block", node))
+            missing = rank - typeof(value).ndim
+            return lax_expand_dims(value, range(missing)) if missing else value
+        return concatenate([join(x, level + 1) for x in node], rank - depth + level)
+
+    return join(arrays, 0)
+
+
+def _depth(node: Any) -> int:
+    if isinstance(node, tuple):
+        msg = f"block does not allow tuples, got {node!r}; nest lists."
+        raise ValueError(msg)
+    if not isinstance(node, list):
+        return 0
+    depths = {_depth(x) for x in node}
+    if not depths:
+        msg = "block does not allow empty lists."
+        raise ValueError(msg)
+    if len(depths) > 1:
+        msg = f"block: mismatched list depths {sorted(depths)}; all lists must be nested alike."
+        raise ValueError(msg)
+    return depths.pop() + 1
+
+
+def _leaves(node: Any) -> Any:
+    return itertools.chain.from_iterable(map(_leaves, node)) if isinstance(node, list) else [node]
+
+
+@fused(static_argnames=("axis",))
+def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+    """Joins two arrays.
+
+    Args:
+      arr: array.
+      values: array that comes behind it.
+      axis: along which axis; by default all elements in the order of `ravel`.
+
+    Raises:
+      TypeError: the shapes do not fit.
+
+    Source: `numpy.append`.
+
+    Example:
+      >>> jnp.append(jnp.array([1, 2]), 3)
+      Array([1, 2, 3], dtype=int32)
+    """
+    arr, values = check_arrays("append", arr, values)
+    return concatenate([arr, values], axis)
+
+
+# ---- taking apart ----------------------------------------------------------------------
+
+
+def _split(name: str, ary: Any, where: Any, axis: int, equal: bool) -> list[Any]:
+    ary = check_array(name, ary)
+    axis = canonicalize_axis(axis, typeof(ary).ndim)
+    size = shape_of(ary)[axis]
+    if isinstance(where, (list, tuple)) or (hasattr(where, "ndim") and where.ndim > 0):
+        cuts = [concrete_int(i, f"{name}: each index") for i in where]
+        bounds = [0, *(_cut(i, size) for i in cuts), size]
+        if bounds == sorted(bounds):
+            sizes = tuple(b - a for a, b in itertools.pairwise(bounds))
+            return split_p.bind(ary, sizes=sizes, axis=axis)
+        return [slice_in_dim(ary, a, max(a, b), axis=axis)
+                for a, b in itertools.pairwise(bounds)]
+    sections = concrete_int(where, f"{name}: the number of sections")
+    if sections <= 0:
+        msg = f"{name}: the number of sections must be positive, got {sections}."
+        raise ValueError(msg)
+    part, rest = divmod(size, sections)
+    if rest and equal:
+        msg = (f"{name}: array split does not result in an equal division: axis {axis} of size "
+               f"{size} cannot be cut into {sections} equal parts; array_split makes unequal ones.")
+        raise ValueError(msg)
+    sizes = (part + 1,) * rest + (part,) * (sections - rest)
+    return split_p.bind(ary, sizes=sizes, axis=axis)
+
+
+def _cut(i: int, size: int) -> int:
+    return min(max(i + size if i < 0 else i, 0), size)
+
+
+@boundary
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """Cuts an array along an axis.
+
+    Args:
+      ary: array.
+      indices_or_sections: the number of parts, which must divide the size of the axis; or the
+        static indices at which to cut.
+      axis: the axis.
+
+    Returns:
+      A list of arrays.
+
+    Raises:
+      ValueError: the parts would not be equal, or the axis is out of range.
+
+    Source: `numpy.split`.
+
+    Example:
+      >>> jnp.split(jnp.array([1, 2, 3, 4]), [1, 3])
+      [Array([1], dtype=int32), Array([2, 3], dtype=int32), Array([4], dtype=int32)]
+    """
+    return _split("split", ary, indices_or_sections, axis, True)
+
+
+@boundary
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """Cuts an array along an axis, into parts whose sizes differ by at most 1.
+
+    Args:
+      ary: array.
+      indices_or_sections: the number of parts, or the static indices at which to cut.
+      axis: the axis.
+
+    Returns:
+      A list of arrays; the longer ones come first.
+
+    Raises:
+      ValueError: the number of parts is not positive, or the axis is out of range.
+
+    Source: `numpy.array_split`.
+
+    Example:
+      >>> jnp.array_split(jnp.array([1, 2, 3]), 2)
+      [Array([1, 2], dtype=int32), Array([3], dtype=int32)]
+    """
+    return _split("array_split", ary, indices_or_sections, axis, False)
+
+
+@boundary
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Cuts an array along the first axis; see `split`.
+
+    Source: `numpy.vsplit`.
+
+    Example:
+      >>> [a.shape for a in jnp.vsplit(jnp.ones((4, 3)), 2)]
+      [(2, 3), (2, 3)]
+    """
+    return _split("vsplit", ary, indices_or_sections, 0, True)
+
+
+@boundary
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Cuts an array along the second axis, a vector along its only one; see `split`.
+
+    Source: `numpy.hsplit`.
+
+    Example:
+      >>> [a.shape for a in jnp.hsplit(jnp.ones((4, 2)), 2)]
+      [(4, 1), (4, 1)]
+    """
+    axis = 0 if len(shape_of(check_array("hsplit", ary))) == 1 else 1
+    return _split("hsplit", ary, indices_or_sections, axis, True)
+
+
+@boundary
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """Cuts an array along the third axis; see `split`.
+
+    Source: `numpy.dsplit`.
+
+    Example:
+      >>> [a.shape for a in jnp.dsplit(jnp.ones((1, 2, 4)), 2)]
+      [(1, 2, 2), (1, 2, 2)]
+    """
+    return _split("dsplit", ary, indices_or_sections, 2, True)
+
+
+# ---- repeating -------------------------------------------------------------------------
+
+
+@boundary
+def tile(A: Any, reps: int | Sequence[int]) -> Any:
+    """Repeats an array along its axes.
+
+    Args:
+      A: array.
+      reps: how often along each axis, static. The shorter one of `reps` and the shape is filled
+        up with ones in front.
+
+    Raises:
+      ValueError: a number is negative.
+
+    Source: `numpy.tile`.
+
+    Example:
+      >>> jnp.tile(jnp.array([1, 2]), (2, 2))
+      Array([[1, 2, 1, 2],
+             [1, 2, 1, 2]], dtype=int32)
+    """
+    A = as_array(check_array("tile", A))
+    counts = tuple(concrete_int(r, "tile: each of reps") for r in (
+        reps if isinstance(reps, (list, tuple, np.ndarray)) else (reps,)))
+    if any(r < 0 for r in counts):
+        msg = f"tile: reps must not be negative, got {reps}."
+        raise ValueError(msg)
+    missing = len(counts) - typeof(A).ndim
+    if missing > 0:
+        A = lax_expand_dims(A, range(missing))
+    counts = (1,) * -missing + counts
+    return A if all(r == 1 for r in counts) else tile_p.bind(A, reps=counts)
+
+
+@boundary
+def repeat(a: Any, repeats: Any, axis: int | None = None, *,
+           total_repeat_length: int | None = None) -> Any:
+    """Repeats each element.
+
+    Args:
+      a: array.
+      repeats: how often each element, an integer or one for each index of the axis. Without
+        `total_repeat_length` its values must be known.
+      axis: along which axis; by default all elements in the order of `ravel`.
+      total_repeat_length: size of the result along the axis: what is more is cut off, what is
+        missing repeats the last element.
+
+    Raises:
+      ConcretizationTypeError: `repeats` is traced and there is no total length.
+      ValueError: `repeats` does not fit to the axis, or a number is negative.
+
+    Source: `numpy.repeat`.
+
+    Example:
+      >>> jnp.repeat(jnp.array([1, 2, 3]), jnp.array([2, 0, 1]))
+      Array([1, 1, 3], dtype=int32)
+    """
+    a, repeats = check_arrays("repeat", a, repeats)
+    if not dtypes.is_integer(typeof(repeats).dtype) and typeof(repeats).dtype != np.bool_:
+        msg = f"repeat: repeats must be integers, got dtype {typeof(repeats).dtype}."
+        raise TypeError(msg)
+    if axis is None or not shape_of(a):
+        a, axis = ravel(a), 0
+    axis = canonicalize_axis(axis, typeof(a).ndim)
+    size = shape_of(a)[axis]
+    if shape_of(repeats) not in ((), (1,), (size,)):
+        msg = (f"repeat: repeats of shape {shape_of(repeats)} must be one integer, or one for "
+               f"each of the {size} indices of axis {axis}, of an array of shape {shape_of(a)}.")
+        raise ValueError(msg)
+    if total_repeat_length is not None:
+        return _repeat_to(a, repeats, axis=axis, total=concrete_int(
+            total_repeat_length, "repeat: total_repeat_length"))
+    counts = _known_counts(repeats)
+    if counts.size == 1:
+        return _repeat_all(a, count=int(counts.reshape(())), axis=axis)
+    places = np.repeat(np.arange(size, dtype=np.int32), counts)
+    return take_on_axis(a, places, axis, indices_are_sorted=True)
+
+
+def _known_counts(repeats: Any) -> np.ndarray[Any, Any]:
+    try:
+        counts = np.asarray(repeats)
+    except ConcretizationTypeError:
+        raise ConcretizationTypeError(lambda: (
+            f"repeat: the repeats, {typeof(repeats)}, are only known by their type while the "
+            "function is traced, so that the size of the result is not known. Give it as "
+            "total_repeat_length, or make repeats static.")) from None
+    if (counts < 0).any():
+        msg = f"repeat: repeats must not be negative, got {counts}."
+        raise ValueError(msg)
+    return counts
+
+
+@fused(static_argnames=("count", "axis"))
+def _repeat_all(a: Any, *, count: int, axis: int) -> Any:
+    shape = shape_of(a)
+    out = broadcast_in_dim(a, (*shape[: axis + 1], count, *shape[axis + 1 :]),
+                           [i + (i > axis) for i in range(len(shape))])
+    return reshape(out, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]))
+
+
+@fused(static_argnames=("axis", "total"))
+def _repeat_to(a: Any, repeats: Any, *, axis: int, total: int) -> Any:
+    size = shape_of(a)[axis]
+    if size == 0 or total == 0:
+        shape = shape_of(a)
+        return full((*shape[:axis], total, *shape[axis + 1 :]), 0, typeof(a).dtype)
+    int32 = np.dtype(np.int32)
+    counts = broadcast_to(convert(repeats, int32), (size,))
+    # Where each but the first element begins; every beginning moves on by one element.
+    starts = slice_in_dim(cumsum(counts, 0), 0, size - 1)
+    steps = scatter_add(full((total,), 0, int32), reshape(starts, (size - 1, 1)),
+                        full((size - 1,), 1, int32), ScatterDimensionNumbers((), (0,), (0,)),
+                        indices_are_sorted=True)
+    return take_on_axis(a, cumsum(steps, 0), axis, indices_are_sorted=True)
+
+
+# ---- inserting and deleting ------------------------------------------------------------
+
+
+def _places(name: str, obj: Any, size: int) -> Any:
+    """The indices that an `obj` argument names: ints, a slice or a mask; a traced array as it is.
+
+    Raises:
+      TypeError: it holds no integers.
+      ValueError: a mask that does not fit.
+    """
+    if isinstance(obj, slice):
+        return np.arange(size)[obj]
+    places = obj if isinstance(obj, Tracer) else np.asarray(obj)
+    if places.dtype == np.bool_:
+        if places.shape != (size,):
+            msg = (f"{name}: the mask of shape {places.shape} must have one element for each of "
+                   f"the {size} indices of the axis.")
+            raise ValueError(msg)
+        return np.flatnonzero(np.asarray(places))
+    if places.size == 0:
+        return np.zeros(places.shape, int)
+    if not dtypes.is_integer(places.dtype):
+        msg = f"{name}: obj must hold integers, a slice or a mask, got dtype {places.dtype}."
+        raise TypeError(msg)
+    return places
+
+
+def _flattened(name: str, arr: Any, axis: int | None) -> tuple[Any, int]:
+    arr = check_array(name, arr)
+    if axis is None:
+        return ravel(arr), 0
+    return arr, canonicalize_axis(axis, typeof(arr).ndim)
+
+
+@boundary
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """Puts values between the elements of an array.
+
+    Args:
+      arr: array.
+      obj: in front of which indices: an integer, a slice or an array of integers.
+      values: what is put there; converted to the dtype of `arr`, and broadcast.
+      axis: along which axis; by default all elements in the order of `ravel`.
+
+    Raises:
+      ValueError: the values do not fit, or the axis is out of range.
+
+    Source: `numpy.insert`.
+
+    Example:
+      >>> jnp.insert(jnp.array([1, 2, 3]), 1, 9)
+      Array([1, 9, 2, 3], dtype=int32)
+    """
+    arr, axis = _flattened("insert", arr, axis)
+    shape = shape_of(arr)
+    places = _places("insert", obj, shape[axis])
+    values = cast(check_array("insert", values, "values"), typeof(arr).dtype)
+    if typeof(values).ndim < len(shape):
+        values = expand_rank(values, len(shape))
+    if not places.shape:
+        # At one index the first axis of the values runs along the axis of the array.
+        values = moveaxis(values, 0, axis)
+    count = places.size if places.size != 1 else shape_of(values)[axis]
+    values = broadcast_to(values, (*shape[:axis], count, *shape[axis + 1 :]))
+    both = concatenate([arr, values], axis)
+    if isinstance(places, Tracer):
+        return _inserted(both, places, axis=axis, count=count)
+    return take_on_axis(both, _order_of_insertion(places, shape[axis], count), axis,
+                        unique_indices=True)
+
+
+@fused(static_argnames=("axis", "count"))
+def _inserted(both: Any, places: Any, *, axis: int, count: int) -> Any:
+    size = shape_of(both)[axis] - count
+    places = convert(ravel(places), np.dtype(np.int32))
+    places = select_n(lt(places, np.int32(0)), places, add(places, np.int32(size)))
+    places = broadcast_to(clamp(np.int32(0), places, np.int32(size)), (count,))
+    old, two = np.arange(1, 2 * size, 2, dtype=np.int32), np.int32(2)
+    source = argsort(concatenate_p.bind(old, mul(places, two), dimension=0))
+    return take_on_axis(both, source, axis, unique_indices=True)
+
+
+def _order_of_insertion(places: np.ndarray[Any, Any], size: int, count: int
+                        ) -> np.ndarray[Any, Any]:
+    """Where each element of the result is among the elements of the array, then the new ones."""
+    places = np.clip(np.where(places < 0, places + size, places).ravel(), 0, size)
+    # Element i has key 2i + 1, what goes in front of it has key 2i.
+    keys = np.concatenate([np.arange(1, 2 * size, 2), 2 * np.broadcast_to(places, (count,))])
+    return np.argsort(keys, kind="stable").astype(np.int32)
+
+
+@boundary
+def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
+           ) -> Any:
+    """An array without some of its elements.
+
+    Args:
+      arr: array.
+      obj: which indices: an integer, a slice, an array of integers or a mask, static.
+      axis: along which axis; by default all elements in the order of `ravel`.
+      assume_unique_indices: a promise that no index occurs twice; the values of an array of
+        integers then need not be known.
+
+    Raises:
+      IndexError: an index is out of range.
+      ConcretizationTypeError: `obj` is traced, and unique indices are not promised.
+
+    Source: `numpy.delete`.
+
+    Example:
+      >>> jnp.delete(jnp.array([1, 2, 3]), 1)
+      Array([1, 3], dtype=int32)
+    """
+    arr, axis = _flattened("delete", arr, axis)
+    size = shape_of(arr)[axis]
+    places = _places("delete", obj, size)
+    if isinstance(places, Tracer) and (assume_unique_indices or not places.shape):
+        return _deleted(arr, places, axis=axis)
+    places = np.asarray(places).ravel()
+    if ((places < -size) | (places >= size)).any():
+        msg = (f"delete: index {obj} is out of bounds for axis {axis} with size {size}, of an "
+               f"array of shape {shape_of(arr)}.")
+        raise IndexError(msg)
+    kept = np.delete(np.arange(size, dtype=np.int32), places)
+    return take_on_axis(arr, kept, axis, indices_are_sorted=True, unique_indices=True)
+
+
+@fused(static_argnames=("axis",))
+def _deleted(arr: Any, places: Any, *, axis: int) -> Any:
+    size, int32 = shape_of(arr)[axis], np.dtype(np.int32)
+    places = convert(reshape(places, (places.size, 1)), int32)
+    places = select_n(lt(places, np.int32(0)), places, add(places, np.int32(size)))
+    gone = scatter_add(full((size,), 0, int32), places, full((places.size,), 1, int32),
+                       ScatterDimensionNumbers((), (0,), (0,)))
+    # A stable sort puts what stays first, in its order.
+    kept = slice_in_dim(argsort(gone), 0, max(size - places.size, 0))
+    return take_on_axis(arr, kept, axis, indices_are_sorted=True, unique_indices=True)
+
+
+__all__ = [
+    "append", "array_split", "block", "column_stack", "concat", "concatenate", "delete",
+    "dsplit", "dstack", "hsplit", "hstack", "insert", "refuse_out", "repeat", "split", "stack",
+    "tile", "vsplit", "vstack",
+]

@@ -1,0 +1,746 @@
+"""Functions that give an array another shape, or its elements another order."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import canonicalize_axes, canonicalize_axis
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.arithmetic import rem, sub
+from mjax._engine.primitives.convert import convert
+from mjax._engine.primitives.joining import concatenate_p, tile_p, unstack_p
+from mjax._engine.primitives.shapes import (
+    broadcast_in_dim_p,
+    canonical_shape,
+    full,
+    reshape_p,
+    rev_p,
+    squeeze_p,
+    transpose_p,
+)
+from mjax._engine.primitives.shapes import (
+    expand_dims as lax_expand_dims,
+)
+from mjax._engine.primitives.slicing import (
+    dynamic_slice_in_dim,
+    index_in_dim,
+    slice_in_dim,
+    slice_p,
+)
+from mjax._numpy.core import (
+    broadcast_to as broadcast_value,
+)
+from mjax._numpy.core import (
+    broadcast_values,
+    check_array,
+    check_arrays,
+    concrete_int,
+    expand_rank,
+    shape_of,
+)
+from mjax._numpy.fused import fused
+
+
+def as_array(x: Any) -> Any:
+    """A value as an array or tracer, where no primitive did that already."""
+    if hasattr(x, "aval"):
+        return x
+    shape = shape_of(x)
+    return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=tuple(range(len(shape))))
+
+
+def permuted(x: Any, permutation: Sequence[int]) -> Any:
+    """A value with its axes in another order."""
+    if tuple(permutation) == tuple(range(len(permutation))):
+        return as_array(x)
+    return transpose_p.bind(x, permutation=tuple(permutation))
+
+
+# ---- reshape ---------------------------------------------------------------------------
+
+
+def _new_sizes(shape: tuple[int, ...], new: Any) -> tuple[int, ...]:
+    """The sizes that a shape argument stands for: one may be -1.
+
+    Raises:
+      TypeError: the number of elements is another, or there are two negative sizes.
+    """
+    sizes = [concrete_int(n, "each size of a shape")
+             for n in (new if isinstance(new, (tuple, list, np.ndarray)) else (new,))]
+    total = math.prod(shape)
+    unknown = [i for i, n in enumerate(sizes) if n < 0]
+    if len(unknown) == 1 and sizes[unknown[0]] == -1:
+        rest = math.prod(n for n in sizes if n >= 0)
+        if rest and total % rest == 0:
+            sizes[unknown[0]] = total // rest
+            unknown = []
+        elif rest == 0 and total == 0:
+            sizes[unknown[0]] = 0
+            unknown = []
+    if unknown or math.prod(sizes) != total:
+        reason = (f" (size {math.prod(sizes)})" if not unknown else
+                  ", in which one size may be -1" if len(unknown) > 1 else "")
+        msg = f"cannot reshape array of shape {shape} (size {total}) into shape {new}{reason}."
+        raise TypeError(msg)
+    return tuple(sizes)
+
+
+@boundary
+def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
+    """Gives an array another shape.
+
+    Args:
+      a: array.
+      shape: the new shape, of as many elements; one size may be -1 and is found from the others.
+      order: the order in which elements are read and placed: `"C"`, last axis fastest, or
+        `"F"`, first axis fastest.
+      copy: True makes a copy, which never matters; False is refused, for nothing guarantees that
+        there will be none.
+
+    Returns:
+      An array of the dtype of `a`.
+
+    Raises:
+      TypeError: the number of elements is another, or a size is not static.
+      ValueError: unknown order.
+
+    Source: `numpy.reshape`.
+
+    Example:
+      >>> jnp.reshape(jnp.arange(6), (2, -1))
+      Array([[0, 1, 2],
+             [3, 4, 5]], dtype=int32)
+    """
+    a = check_array("reshape", a)
+    if copy is False:
+        msg = "reshape: copy=False is not supported: whether memory is shared is XLA's choice."
+        raise NotImplementedError(msg)
+    own = shape_of(a)
+    sizes = _new_sizes(own, shape)
+    if order == "F":
+        a = permuted(a, range(len(own))[::-1])
+        return permuted(_reshaped(a, sizes[::-1]), range(len(sizes))[::-1])
+    if order != "C":
+        msg = f"reshape: order must be 'C' or 'F', got {order!r}."
+        raise NotImplementedError(msg) if order == "A" else ValueError(msg)
+    return _reshaped(a, sizes)
+
+
+def _reshaped(a: Any, sizes: tuple[int, ...]) -> Any:
+    if shape_of(a) == sizes:
+        return as_array(a)
+    return reshape_p.bind(a, new_sizes=sizes, dimensions=None)
+
+
+def ravel(a: Any, order: str = "C") -> Any:
+    """All elements of an array along one axis.
+
+    Args:
+      a: array of shape `(n_0, n_1, ...)`.
+      order: `"C"`, last axis fastest, or `"F"`, first axis fastest.
+
+    Returns:
+      An array of shape `(n_0 * n_1 * ...,)`.
+
+    Source: `numpy.ravel`.
+
+    Example:
+      >>> jnp.ravel(jnp.array([[1, 2], [3, 4]]), order="F")
+      Array([1, 3, 2, 4], dtype=int32)
+    """
+    return reshape(check_array("ravel", a), -1, order)
+
+
+# ---- axes in another order -------------------------------------------------------------
+
+
+@boundary
+def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
+    """Permutes the axes of an array.
+
+    Args:
+      a: array.
+      axes: axis `i` of the result is axis `axes[i]` of `a`; by default they are reversed.
+
+    Raises:
+      ValueError: `axes` does not name each axis once.
+
+    Source: `numpy.transpose`.
+
+    Example:
+      >>> jnp.transpose(jnp.ones((2, 3, 4)), (1, 0, 2)).shape
+      (3, 2, 4)
+    """
+    a = check_array("transpose", a)
+    ndim = typeof(a).ndim
+    if axes is None:
+        return permuted(a, range(ndim)[::-1])
+    axes = (axes,) if np.ndim(axes) == 0 else tuple(axes)
+    permutation = canonicalize_axes(axes, ndim)
+    if len(permutation) != ndim:
+        msg = f"transpose: axes {axes} must name each of the {ndim} axes of the array once."
+        raise ValueError(msg)
+    return permuted(a, permutation)
+
+
+def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
+    """Permutes the axes of an array: axis `i` of the result is axis `axes[i]` of `a`.
+
+    Raises:
+      ValueError: `axes` does not name each axis once.
+
+    Source: the array API standard, `permute_dims`.
+
+    Example:
+      >>> jnp.permute_dims(jnp.ones((2, 3)), (1, 0)).shape
+      (3, 2)
+    """
+    return transpose(a, axes)
+
+
+@boundary
+def matrix_transpose(x: Any, /) -> Any:
+    """Exchanges the last two axes.
+
+    Args:
+      x: array of shape `(..., m, n)`.
+
+    Returns:
+      An array of shape `(..., n, m)`.
+
+    Raises:
+      ValueError: `x` has less than two axes.
+
+    Source: the array API standard, `matrix_transpose`.
+
+    Example:
+      >>> jnp.matrix_transpose(jnp.array([[1, 2], [3, 4]]))
+      Array([[1, 3],
+             [2, 4]], dtype=int32)
+    """
+    x = check_array("matrix_transpose", x)
+    ndim = typeof(x).ndim
+    if ndim < 2:
+        msg = f"matrix_transpose needs an array of at least two axes, got shape {shape_of(x)}."
+        raise ValueError(msg)
+    return permuted(x, [*range(ndim - 2), ndim - 1, ndim - 2])
+
+
+@boundary
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    """Exchanges two axes.
+
+    Raises:
+      ValueError: an axis is out of range.
+
+    Source: `numpy.swapaxes`.
+
+    Example:
+      >>> jnp.swapaxes(jnp.ones((2, 3, 4)), 0, -1).shape
+      (4, 3, 2)
+    """
+    a = check_array("swapaxes", a)
+    order = list(range(typeof(a).ndim))
+    i, j = canonicalize_axis(axis1, len(order)), canonicalize_axis(axis2, len(order))
+    order[i], order[j] = order[j], order[i]
+    return permuted(a, order)
+
+
+@boundary
+def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
+    """Moves axes to other places; the others keep their order.
+
+    Args:
+      a: array.
+      source: axes.
+      destination: for each of them its place in the result.
+
+    Raises:
+      ValueError: an axis is out of range or named twice, or the numbers of axes differ.
+
+    Source: `numpy.moveaxis`.
+
+    Example:
+      >>> jnp.moveaxis(jnp.ones((2, 3, 4)), 0, -1).shape
+      (3, 4, 2)
+    """
+    a = check_array("moveaxis", a)
+    ndim = typeof(a).ndim
+    sources = canonicalize_axes(_axes(source), ndim)
+    destinations = canonicalize_axes(_axes(destination), ndim)
+    if len(sources) != len(destinations):
+        msg = (f"moveaxis: source {source} and destination {destination} must have as many axes "
+               "as each other.")
+        raise ValueError(msg)
+    order = [i for i in range(ndim) if i not in sources]
+    for place, axis in sorted(zip(destinations, sources, strict=True)):
+        order.insert(place, axis)
+    return permuted(a, order)
+
+
+def _axes(axes: Any) -> tuple[Any, ...]:
+    return tuple(axes) if isinstance(axes, Sequence) or np.ndim(axes) else (axes,)
+
+
+@boundary
+def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    """Moves an axis backwards until it lies in front of the axis `start`; see `moveaxis`.
+
+    Raises:
+      ValueError: `axis` or `start` is out of range.
+
+    Source: `numpy.rollaxis`.
+
+    Example:
+      >>> jnp.rollaxis(jnp.ones((2, 3, 4)), 2).shape
+      (4, 2, 3)
+    """
+    a = check_array("rollaxis", a)
+    ndim = typeof(a).ndim
+    axis, start = canonicalize_axis(axis, ndim), operator.index(start)
+    if not -ndim <= start <= ndim:
+        msg = f"rollaxis: start={start} must be from {-ndim} to {ndim} for {ndim} axes."
+        raise ValueError(msg)
+    place = start + ndim if start < 0 else start
+    return moveaxis(a, axis, place - (place > axis))
+
+
+# ---- axes of size 1 --------------------------------------------------------------------
+
+
+@boundary
+def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
+    """Removes axes of size 1.
+
+    Args:
+      a: array.
+      axis: which; by default all of them.
+
+    Raises:
+      ValueError: an axis is out of range, named twice or not of size 1.
+
+    Source: `numpy.squeeze`.
+
+    Example:
+      >>> jnp.squeeze(jnp.ones((1, 3, 1)), axis=0).shape
+      (3, 1)
+    """
+    a = check_array("squeeze", a)
+    shape = shape_of(a)
+    if axis is None:
+        axes = tuple(i for i, n in enumerate(shape) if n == 1)
+    else:
+        axes = tuple(sorted(canonicalize_axes(_axes(axis), len(shape))))
+    if any(shape[i] != 1 for i in axes):
+        msg = (f"squeeze: cannot select an axis to squeeze out which has size not equal to one, "
+               f"got shape {shape} and axis {axis}.")
+        raise ValueError(msg)
+    return squeeze_p.bind(a, dimensions=axes) if axes else as_array(a)
+
+
+@boundary
+def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
+    """Inserts axes of size 1.
+
+    Args:
+      a: array.
+      axis: their places in the result.
+
+    Raises:
+      ValueError: a place is out of range or named twice.
+
+    Source: `numpy.expand_dims`.
+
+    Example:
+      >>> jnp.expand_dims(jnp.ones(3), (0, -1)).shape
+      (1, 3, 1)
+    """
+    return lax_expand_dims(check_array("expand_dims", a), _axes(axis))
+
+
+def _at_least(rank: int, name: str, arrays: tuple[Any, ...]) -> Any:
+    if len(arrays) == 1 and isinstance(arrays[0], (list, tuple)):
+        arrays = tuple(arrays[0])
+        return [_with_axes(check_array(name, a), rank) for a in arrays]
+    out = [_with_axes(check_array(name, a), rank) for a in arrays]
+    return out[0] if len(out) == 1 else out
+
+
+def _with_axes(a: Any, rank: int) -> Any:
+    ndim = typeof(a).ndim
+    if rank == 3 and ndim in (1, 2):
+        # The axes of a vector or matrix come first but for an axis in front of a vector.
+        return lax_expand_dims(a, (0, 2) if ndim == 1 else (2,))
+    return as_array(a) if ndim >= rank else expand_rank(a, rank)
+
+
+@boundary
+def atleast_1d(*arys: Any) -> Any:
+    """Arrays with at least one axis: a scalar becomes an array of one element.
+
+    Args:
+      arys: arrays or scalars.
+
+    Returns:
+      An array, or a list of them for several arguments.
+
+    Source: `numpy.atleast_1d`.
+
+    Example:
+      >>> jnp.atleast_1d(2)
+      Array([2], dtype=int32, weak_type=True)
+    """
+    return _at_least(1, "atleast_1d", arys)
+
+
+@boundary
+def atleast_2d(*arys: Any) -> Any:
+    """Arrays with at least two axes: axes of size 1 are put in front.
+
+    Args:
+      arys: arrays or scalars.
+
+    Returns:
+      An array, or a list of them for several arguments.
+
+    Source: `numpy.atleast_2d`.
+
+    Example:
+      >>> jnp.atleast_2d(jnp.array([1, 2])).shape
+      (1, 2)
+    """
+    return _at_least(2, "atleast_2d", arys)
+
+
+@boundary
+def atleast_3d(*arys: Any) -> Any:
+    """Arrays with at least three axes: `(n,)` becomes `(1, n, 1)`, `(m, n)` becomes `(m, n, 1)`.
+
+    Args:
+      arys: arrays or scalars.
+
+    Returns:
+      An array, or a list of them for several arguments.
+
+    Source: `numpy.atleast_3d`.
+
+    Example:
+      >>> jnp.atleast_3d(jnp.array([1, 2])).shape
+      (1, 2, 1)
+    """
+    return _at_least(3, "atleast_3d", arys)
+
+
+# ---- broadcasting ----------------------------------------------------------------------
+
+
+@boundary
+def broadcast_to(array: Any, shape: Any) -> Any:
+    """Stretches an array to a shape.
+
+    Args:
+      array: array whose sizes, aligned at the last axes, are those of the shape or 1.
+      shape: shape of the result, static.
+
+    Raises:
+      ValueError: the array does not broadcast to the shape.
+
+    Source: `numpy.broadcast_to`.
+
+    Example:
+      >>> jnp.broadcast_to(jnp.array([1, 2]), (2, 2))
+      Array([[1, 2],
+             [1, 2]], dtype=int32)
+    """
+    return broadcast_value(check_array("broadcast_to", array), canonical_shape(shape))
+
+
+@boundary
+def broadcast_arrays(*args: Any) -> list[Any]:
+    """Stretches arrays to their common shape.
+
+    Args:
+      args: arrays whose sizes, aligned at the last axes, are equal or 1.
+
+    Returns:
+      A list of arrays of one shape.
+
+    Raises:
+      ValueError: they do not broadcast together.
+
+    Source: `numpy.broadcast_arrays`.
+
+    Example:
+      >>> [a.shape for a in jnp.broadcast_arrays(jnp.ones((2, 1)), jnp.ones(3))]
+      [(2, 3), (2, 3)]
+    """
+    try:
+        return [as_array(x) for x in broadcast_values(
+            "broadcast_arrays", *check_arrays("broadcast_arrays", *args))]
+    except TypeError as error:
+        if "incompatible shapes" not in str(error):
+            raise
+        raise ValueError(str(error)) from None
+
+
+# ---- elements in another order ---------------------------------------------------------
+
+
+@boundary
+def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
+    """Reverses the order of the elements along axes.
+
+    Args:
+      m: array.
+      axis: which; by default all.
+
+    Raises:
+      ValueError: an axis is out of range or named twice.
+
+    Source: `numpy.flip`.
+
+    Example:
+      >>> jnp.flip(jnp.array([1, 2, 3]))
+      Array([3, 2, 1], dtype=int32)
+    """
+    m = check_array("flip", m)
+    axes = canonicalize_axes(None if axis is None else _axes(axis), typeof(m).ndim)
+    return rev_p.bind(m, dimensions=axes)
+
+
+def flipud(m: Any) -> Any:
+    """Reverses the order of the rows: `flip` along axis 0.
+
+    Raises:
+      ValueError: `m` has no axis.
+
+    Source: `numpy.flipud`.
+
+    Example:
+      >>> jnp.flipud(jnp.array([[1, 2], [3, 4]]))
+      Array([[3, 4],
+             [1, 2]], dtype=int32)
+    """
+    return flip(check_array("flipud", m), 0)
+
+
+def fliplr(m: Any) -> Any:
+    """Reverses the order of the columns: `flip` along axis 1.
+
+    Raises:
+      ValueError: `m` has less than two axes.
+
+    Source: `numpy.fliplr`.
+
+    Example:
+      >>> jnp.fliplr(jnp.array([[1, 2], [3, 4]]))
+      Array([[2, 1],
+             [4, 3]], dtype=int32)
+    """
+    return flip(check_array("fliplr", m), 1)
+
+
+@fused(static_argnames=("k", "axes"))
+def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
+    """Rotates an array by 90 degrees in the plane of two axes.
+
+    Args:
+      m: array with at least two axes.
+      k: how often.
+      axes: the axes; the rotation goes from the first towards the second.
+
+    Raises:
+      ValueError: the axes are out of range or equal.
+
+    Source: `numpy.rot90`.
+
+    Example:
+      >>> jnp.rot90(jnp.array([[1, 2], [3, 4]]))
+      Array([[2, 4],
+             [1, 3]], dtype=int32)
+    """
+    m = check_array("rot90", m)
+    first, second = (canonicalize_axis(a, typeof(m).ndim) for a in axes)
+    if first == second:
+        msg = f"rot90: the axes of the rotation must differ, got {tuple(axes)}."
+        raise ValueError(msg)
+    k = operator.index(k) % 4
+    if k == 2:
+        return rev_p.bind(m, dimensions=(first, second))
+    if k == 1:
+        return swapaxes(rev_p.bind(m, dimensions=(second,)), first, second)
+    return rev_p.bind(swapaxes(m, first, second), dimensions=(second,)) if k else as_array(m)
+
+
+@fused(static_argnames=("axis",))
+def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
+    """Moves the elements along axes; those that go over the end come in at the beginning.
+
+    Args:
+      a: array.
+      shift: by how many places; an integer, or one for each axis.
+      axis: an axis or several; by default the elements are moved in the order of `ravel`.
+
+    Raises:
+      ValueError: an axis is out of range, or the numbers of shifts and axes do not fit.
+
+    Source: `numpy.roll`.
+
+    Example:
+      >>> jnp.roll(jnp.arange(5), 2)
+      Array([3, 4, 0, 1, 2], dtype=int32)
+    """
+    a = check_array("roll", a)
+    if axis is None:
+        return reshape(roll(ravel(a), shift, 0), shape_of(a))
+    axes = tuple(canonicalize_axis(i, typeof(a).ndim) for i in _axes(axis))
+    if not isinstance(shift, (list, tuple)):
+        shift = check_array("roll", shift, 1)
+        count = shape_of(shift)[0] if shape_of(shift) else None
+        shift = [shift] if count is None else [
+            shift[i] if isinstance(shift, np.ndarray) else index_in_dim(shift, i, keepdims=False)
+            for i in range(count)]
+    rank = max(len(shift), len(axes))
+    if {len(shift), len(axes)} - {1, rank}:
+        msg = f"roll: {len(shift)} shifts do not fit to {len(axes)} axes."
+        raise ValueError(msg)
+    shifts = list(shift) * (rank if len(shift) == 1 else 1)
+    for i, by in zip(axes * (rank if len(axes) == 1 else 1), shifts, strict=True):
+        a = _rolled(a, by, i)
+    return as_array(a)
+
+
+def _rolled(a: Any, shift: Any, axis: int) -> Any:
+    size = shape_of(a)[axis]
+    if size == 0:
+        return a
+    if not isinstance(shift, (int, np.integer, np.ndarray)):
+        if not dtypes.is_integer(typeof(shift).dtype):
+            msg = f"roll: shift must be an integer, got {typeof(shift)}."
+            raise TypeError(msg)
+        n = np.int32(size)
+        start = rem(convert(shift, np.dtype(np.int32)), n)
+        start = rem(sub(np.int32(2 * size), start), n)
+        twice = concatenate_p.bind(a, a, dimension=axis)
+        return dynamic_slice_in_dim(twice, start, size, axis)
+    start = -concrete_int(shift, "roll: shift") % size
+    if start == 0:
+        return a
+    return concatenate_p.bind(slice_in_dim(a, start, None, axis=axis),
+                              slice_in_dim(a, 0, start, axis=axis), dimension=axis)
+
+
+# ---- more or less elements -------------------------------------------------------------
+
+
+@boundary
+def resize(a: Any, new_shape: Any) -> Any:
+    """An array of another size: its elements are repeated in order, or cut off.
+
+    Args:
+      a: array.
+      new_shape: shape of the result, static.
+
+    Raises:
+      ValueError: a size is negative.
+
+    Source: `numpy.resize`.
+
+    Example:
+      >>> jnp.resize(jnp.arange(3), (2, 4))
+      Array([[0, 1, 2, 0],
+             [1, 2, 0, 1]], dtype=int32)
+    """
+    a = check_array("resize", a)
+    sizes = new_shape if isinstance(new_shape, (tuple, list)) else (new_shape,)
+    if any(operator.index(n) < 0 for n in sizes):
+        msg = f"resize: sizes must not be negative, got {new_shape}."
+        raise ValueError(msg)
+    sizes = canonical_shape(sizes)
+    own, total = math.prod(shape_of(a)), math.prod(sizes)
+    if own == 0 or total == 0:
+        return full(sizes, 0, typeof(a).dtype)
+    return _resized(a, sizes)
+
+
+@fused(static_argnames=("sizes",))
+def _resized(a: Any, sizes: tuple[int, ...]) -> Any:
+    flat = ravel(a)
+    total, own = math.prod(sizes), shape_of(flat)[0]
+    flat = tile_p.bind(flat, reps=(-(-total // own),))
+    return reshape(slice_in_dim(flat, 0, total), sizes)
+
+
+@boundary
+def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Any:
+    """Cuts zeros off at the ends.
+
+    Args:
+      filt: array whose values are known (not traced).
+      trim: which ends: `"f"` the front, `"b"` the back, `"fb"` both.
+      axis: along which axes; by default all.
+
+    Raises:
+      ConcretizationTypeError: the values are traced.
+
+    Source: `numpy.trim_zeros`.
+
+    Example:
+      >>> jnp.trim_zeros(jnp.array([0, 1, 0, 2, 0]))
+      Array([1, 0, 2], dtype=int32)
+    """
+    filt = check_array("trim_zeros", filt) if not isinstance(filt, (list, tuple)) else (
+        np.asarray(filt))
+    shape = shape_of(filt)
+    places = np.nonzero(np.asarray(filt))
+    axes = canonicalize_axes(None if axis is None else _axes(axis), len(shape))
+    start, stop = [0] * len(shape), list(shape)
+    for i in axes:
+        low, high = (places[i].min(), places[i].max() + 1) if len(places[i]) else (shape[i],) * 2
+        start[i] = int(low) if "f" in trim.lower() else 0
+        stop[i] = max(int(high) if "b" in trim.lower() else shape[i], start[i])
+    if not len(places[0] if places else ()) and "f" not in trim.lower():
+        stop = [0 if i in axes else n for i, n in enumerate(shape)]
+    return slice_p.bind(filt, start_indices=tuple(start), limit_indices=tuple(stop), strides=None)
+
+
+@boundary
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """Takes an array apart along an axis, which the parts do not have.
+
+    Args:
+      x: array with at least one axis.
+      axis: the axis.
+
+    Returns:
+      A tuple of arrays, as many as the axis is long.
+
+    Raises:
+      ValueError: the axis is out of range, or `x` has none.
+
+    Source: the array API standard, `unstack`.
+
+    Example:
+      >>> jnp.unstack(jnp.array([[1, 2], [3, 4]]))
+      (Array([1, 2], dtype=int32), Array([3, 4], dtype=int32))
+    """
+    x = check_array("unstack", x)
+    if not shape_of(x):
+        msg = "unstack needs an array of at least one axis, got a scalar."
+        raise ValueError(msg)
+    return tuple(unstack_p.bind(x, axis=canonicalize_axis(axis, typeof(x).ndim)))
+
+
+__all__ = [
+    "as_array", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to",
+    "expand_dims", "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis", "permute_dims",
+    "permuted", "ravel", "reshape", "resize", "roll", "rollaxis", "rot90", "squeeze", "swapaxes",
+    "transpose", "trim_zeros", "unstack",
+]

@@ -1,0 +1,115 @@
+"""Making jaxprs by hand, and small questions about types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir.dtypes import as_dtype
+from mjax._engine.ir.effects import Effects, no_effects
+from mjax._engine.ir.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var
+from mjax._engine.ir.source import current_traceback
+from mjax._engine.ir.types import ShapedArray
+from mjax._engine.tracing.evaluate import evaluation
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr
+from mjax._engine.transforms.batching import batched_type
+
+
+class JaxprBuilder:
+    """Writes a jaxpr equation by equation, without tracing a function.
+
+    Types of results come from the primitives' abstract evaluation.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> from mjax_ext.core.primitives import mul_p, sin_p
+      >>> builder = core.JaxprBuilder()
+      >>> x = builder.input(core.ShapedArray((3,), "float32"))
+      >>> print(builder.build(builder.apply(mul_p, builder.apply(sin_p, x), x)))
+      { lambda  ; a:f32[3]. let
+          b:f32[3] = sin a
+          c:f32[3] = mul b a
+        in (c,) }
+    """
+
+    def __init__(self) -> None:
+        self._interp = StageInterpreter(evaluation)
+
+    def input(self, aval: ShapedArray) -> Var:
+        """A new input of the program."""
+        return self._interp.new_arg(aval).var
+
+    def constant(self, value: Any) -> Atom:
+        """The atom of a value: a literal for a scalar, else a constant of the program."""
+        return self._interp.atom(value)
+
+    @boundary
+    def apply(self, primitive: Primitive, *operands: Any, **params: Any) -> Any:
+        """Adds an equation.
+
+        Args:
+          primitive: what to apply.
+          operands: atoms of this program, or values, which become constants.
+          params: the primitive's parameters.
+
+        Returns:
+          The variable of the result, or a list of them if the primitive has multiple results.
+
+        Raises:
+          TypeError: the abstract evaluation refuses the operands.
+        """
+        invars = [a if isinstance(a, (Var, Literal)) else self.constant(a) for a in operands]
+        avals, effects = primitive.infer([a.aval for a in invars], params)
+        eqn = new_jaxpr_eqn(invars, list(map(Var, avals)), primitive, params, effects)
+        self._interp.eqns.append(eqn)
+        self._interp.effects |= effects
+        return eqn.outvars if primitive.multiple_results else eqn.outvars[0]
+
+    @boundary
+    def build(self, *results: Any) -> Jaxpr:
+        """The program with these results, type-checked if `mjax.enable_checks` is on."""
+        return self._interp.build([a if isinstance(a, (Var, Literal)) else self.constant(a)
+                                   for a in results])
+
+
+def new_jaxpr_eqn(invars: Sequence[Atom], outvars: Sequence[Var], primitive: Primitive,
+                  params: dict[str, Any], effects: Effects = no_effects,
+                  source_info: Any = None) -> JaxprEqn:
+    """An equation; without `source_info` it is said to come from the present call."""
+    return JaxprEqn(primitive, list(invars), list(outvars), params, effects,
+                    source_info or current_traceback())
+
+
+def jaxpr_as_fun(jaxpr: Jaxpr) -> Callable[..., list[Any]]:
+    """The function of flat values that a jaxpr is; it gives the list of results."""
+
+    def function(*args: Any) -> list[Any]:
+        return eval_jaxpr(jaxpr, jaxpr.consts, *args)
+
+    return function
+
+
+def mapped_aval(size: int, axis: int | None, aval: ShapedArray) -> ShapedArray:
+    """The type of one of `size` elements along an axis; None: the same type.
+
+    Raises:
+      ValueError: the axis does not exist or has another size.
+    """
+    if axis is None:
+        return aval
+    if not 0 <= axis < aval.ndim or aval.shape[axis] != size:
+        msg = f"{aval} has no axis {axis} of size {size}."
+        raise ValueError(msg)
+    return aval.update(shape=aval.shape[:axis] + aval.shape[axis + 1 :])
+
+
+def unmapped_aval(size: int, axis: int | None, aval: ShapedArray) -> ShapedArray:
+    """The type of `size` elements along a new axis; None: the same type."""
+    return batched_type(aval, axis, size)
+
+
+def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:
+    """The dtype of tangents: the same for inexact dtypes, float0 for others."""
+    return ShapedArray((), as_dtype(primal_dtype)).to_tangent().dtype

@@ -1,0 +1,118 @@
+"""Final-style transformations of one's own, in one method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.base.context import ctx
+from mjax._engine.control.jit import jit_p
+from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.pytree import tree_flatten
+from mjax._engine.ir.types import typeof
+from mjax._engine.tracing import interpreter as engine
+from mjax._engine.tracing.authoring import describe_value
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.stage import eval_jaxpr
+
+
+class Interpreter:
+    """A transformation: what primitives do to values that carry something.
+
+    A subclass says what an application means (`apply`). If a value carries more than an array,
+    it also says what a constant carries (`lift`) and what type the user's function sees
+    (`aval`). `run` interprets a function. Methods run under the interpreter that was current
+    when `run` was called, so that what they compute is itself differentiated, batched or
+    staged where `run` is called under such a transformation.
+
+    Applications to constants alone are not interpreted. `jit` is looked through; see `call`.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> class Names(core.Interpreter):
+      ...     def apply(self, primitive, values, params):
+      ...         print(primitive.name)
+      ...         return primitive.bind(*values, **params)
+      >>> Names().run(lambda x: lax.mul(lax.neg(x), x), 3.0)
+      neg
+      mul
+      Array(-9., dtype=float32, weak_type=True)
+    """
+
+    def lift(self, value: Any) -> Any:
+        """What a value carries that is a constant to this interpreter; by default itself."""
+        return value
+
+    def aval(self, carried: Any) -> Any:
+        """The type under which the interpreted function sees it; by default its own."""
+        return typeof(carried)
+
+    def apply(self, primitive: Primitive, carried: Sequence[Any], params: dict[str, Any]) -> Any:
+        """What the result of an application carries; a list if it has multiple results."""
+        raise NotImplementedError(f"{type(self).__name__}.apply(primitive, carried, params)")
+
+    def call(self, jaxpr: Jaxpr, carried: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        """What the results of a `jit` equation carry; by default those of its equations."""
+        return list(self.run(lambda *args: eval_jaxpr(jaxpr, jaxpr.consts, *args), *carried))
+
+    def run(self, f: Callable[..., Any], *carried: Any) -> Any:
+        """Interprets a function.
+
+        Args:
+          f: takes one value for each of `carried`, gives a pytree of values.
+          carried: what its arguments carry.
+
+        Returns:
+          The same pytree of what the results carry.
+        """
+        interp = _Running(ctx.interpreter, self)
+        with engine.running(interp):
+            leaves, tree = tree_flatten(f(*[_Carrier(interp, c) for c in carried]))
+        return tree.unflatten([interp.carried_by(leaf) for leaf in leaves])
+
+
+@engine.register_tracer
+class _Carrier(engine.Tracer):
+    """A value with what it carries for one run of an interpreter."""
+
+    __slots__ = ("carried",)
+
+    def __init__(self, interp: _Running, carried: Any):
+        self.interp = interp
+        self.aval = interp.definition.aval(carried)
+        self.carried = carried
+
+
+class _Running(engine.Interpreter):
+    """One run of an interpreter, as the engine sees it."""
+
+    __slots__ = ("definition", "name")
+
+    def __init__(self, parent: Any, definition: Interpreter):
+        super().__init__(parent)
+        self.definition = definition
+        self.name = type(definition).__name__
+
+    def carried_by(self, value: Any) -> Any:
+        """What a value carries for this run."""
+        if type(value) is _Carrier and value.interp is self:
+            return value.carried
+        return self.definition.lift(value)
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        ctx.interpreter = self.parent
+        try:
+            if not any(type(a) is _Carrier and a.interp is self for a in args):
+                return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
+            carried = list(map(self.carried_by, args))
+            out = (self.definition.call(params["jaxpr"], carried, params) if primitive is jit_p
+                   else self.definition.apply(primitive, carried, params))
+            if not primitive.multiple_results:
+                return _Carrier(self, out)
+            if not isinstance(out, (list, tuple)):
+                msg = (f"{self.name}.apply gave {describe_value(out)} for primitive "
+                       f"{primitive.name!r}, which has multiple results; it must give a list.")
+                raise TypeError(msg)
+            return [_Carrier(self, c) for c in out]
+        finally:
+            ctx.interpreter = self

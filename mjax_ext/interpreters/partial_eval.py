@@ -1,0 +1,45 @@
+"""Partial evaluation and dead-code elimination: their rules, and both applied to jaxprs.
+
+- `dce_rules[p] = rule`: `rule(used_outputs, eqn) -> used_inputs, new_eqn`, where the new equation
+  has the used inputs and outputs only, or is None to drop it. Without one, an equation goes if
+  nothing of it is used and no effect keeps it.
+- `custom_partial_eval_rules[p] = rule`: `rule(interpreter, *args, **params)`, called where some
+  operand is unknown (`interpreter.is_unknown(arg)`). Without one, the equation is unknown as a
+  whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, no_debug_info
+from mjax._engine.tracing.stage import stage
+from mjax._engine.transforms.dce import dce_jaxpr
+from mjax._engine.transforms.partial_eval import PartialEvaluated, partial_eval_jaxpr
+from mjax_ext._tables import RuleTable
+
+__all__ = [
+    "custom_partial_eval_rules", "dce_rules",
+    "PartialEvaluated", "dce_jaxpr", "partial_eval_jaxpr", "trace_to_jaxpr_dynamic",
+]
+
+dce_rules = RuleTable("dce")
+custom_partial_eval_rules = RuleTable("partial_eval")
+
+
+def trace_to_jaxpr_dynamic(fun: Callable[..., Sequence[Any]], in_avals: Sequence[Any], *,
+                           debug_info: DebugInfo = no_debug_info
+                           ) -> tuple[Jaxpr, list[Any], list[Any]]:
+    """Traces a function of flat values; `mjax.make_jaxpr` does it for functions of pytrees.
+
+    Args:
+      fun: takes one value per type and gives a sequence of values.
+      in_avals: the types of its inputs.
+      debug_info: names for messages.
+
+    Returns:
+      The jaxpr, the types of its results, and its constants: what `fun` closed over.
+    """
+    jaxpr = stage(fun, in_avals, debug_info)
+    return jaxpr, jaxpr.out_avals, jaxpr.consts

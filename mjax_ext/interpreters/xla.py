@@ -1,0 +1,19 @@
+"""What is left of JAX's module of this name: `apply_primitive`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mjax._engine.tracing.evaluate import evaluation
+from mjax._engine.tracing.primitive import Primitive
+
+__all__ = ["apply_primitive"]
+
+
+def apply_primitive(primitive: Primitive, *args: Any, **params: Any) -> Any:
+    """Applies a primitive by its lowering, compiled once per types and params.
+
+    A primitive without an implementation is evaluated in this way; as in
+    `p.def_impl(functools.partial(xla.apply_primitive, p))`, which says the same.
+    """
+    return evaluation.executor(primitive, args, params)
