@@ -53,7 +53,7 @@ def test_transformations_compose():
 
 def test_trees_go_in_and_out():
     params = {"w": jnp.ones((3, 2)), "b": jnp.zeros(2)}
-    loss = lambda p, x: jnp.mean((x @ p["w"] + p["b"]) ** 2)  # noqa: E731
+    loss = lambda p, x: jnp.mean((x @ p["w"] + p["b"]) ** 2)
     value, grads = mjax.value_and_grad(loss)(params, jnp.ones((4, 3)))
     assert value == 9.0 and grads["w"].shape == (3, 2)
     shapes = mjax.tree.map(jnp.shape, grads)
@@ -66,7 +66,7 @@ def test_axes_have_names_under_vmap():
 
 
 def test_random_numbers_come_from_keys():
-    key, subkey = random.split(random.key(0))
+    _, subkey = random.split(random.key(0))
     x = random.normal(subkey, (1000,))
     assert abs(float(jnp.mean(x))) < 0.2 and bool(jnp.all(x == random.normal(subkey, (1000,))))
 

@@ -18,7 +18,13 @@ from mjax._engine.primitives.arithmetic import add, clamp, lt, mul
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.cumulative import cumsum
 from mjax._engine.primitives.gather import take_on_axis
-from mjax._engine.primitives.joining import concatenate_p, split_p, stack_p, tile_p
+from mjax._engine.primitives.joining import (
+    concatenate_p,
+    split_p,
+    stack_p,
+    tile_p,
+    unstack_p,
+)
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter_add
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import broadcast_in_dim, full, reshape
@@ -51,7 +57,7 @@ def _operands(name: str, arrays: Any, dtype: Any = None) -> list[Any]:
       TypeError: `arrays` is no sequence of arrays.
     """
     if hasattr(arrays, "aval") or isinstance(arrays, np.ndarray):
-        arrays = [arrays[i] for i in range(shape_of(arrays)[0])] if shape_of(arrays) else arrays
+        arrays = unstack_p.bind(arrays, axis=0) if shape_of(arrays) else arrays
     if not isinstance(arrays, (list, tuple)):
         msg = f"{name} takes a sequence of arrays, got {type(arrays).__name__}."
         raise TypeError(msg)

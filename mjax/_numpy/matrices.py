@@ -229,21 +229,16 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 
 def _diagonal(a: Any, k: int) -> Any:
-    """The k-th diagonal of the last two axes: every (columns + 1)-th element of the rows' row."""
+    """The k-th diagonal of the last two axes, of `size` elements."""
     *batch, rows, columns = a.shape
-    row, column = max(-k, 0), max(k, 0)
-    size = max(min(rows - row, columns - column), 0)
-    rank = len(batch)
-    part = slice_p.bind(a, start_indices=(0,) * rank + (min(row, rows), min(column, columns)),
-                        limit_indices=(*batch, min(row, rows) + size, min(column, columns) + size),
-                        strides=None)
-    # A square: with one element more at the end of each row, diagonals become columns.
-    zero = np.zeros((), a.dtype)[()]
-    flat = pad_p.bind(part, zero, padding_config=((0, 0, 0),) * rank + ((0, 0, 0), (0, 1, 0)))
-    flat = reshape(flat, (*batch, size * (size + 1)))
-    return slice_p.bind(flat, start_indices=(0,) * (rank + 1),
-                        limit_indices=(*batch, size * (size + 1)),
-                        strides=(1,) * rank + (size + 1,)) if size else reshape(flat, (*batch, 0))
+    row, column = min(max(-k, 0), rows), min(max(k, 0), columns)
+    size, rank = max(min(rows - row, columns - column), 0), len(batch)
+    square = slice_p.bind(a, start_indices=(0,) * rank + (row, column), strides=None,
+                          limit_indices=(*batch, row + size, column + size))
+    flat = reshape(square, (*batch, size * size))
+    # In the square's row-major order, its diagonal is every (size + 1)-th element.
+    return slice_p.bind(flat, start_indices=(0,) * (rank + 1), limit_indices=flat.shape,
+                        strides=(1,) * rank + (size + 1,))
 
 
 @boundary

@@ -29,7 +29,6 @@ from mjax._engine.primitives.emit import (
 )
 from mjax._engine.primitives.emit import dense_bool as dense_bool_array
 from mjax._engine.primitives.emit import dense_i64 as dense_int_array
-from mjax._engine.primitives.emit import full as full_like_aval
 from mjax._engine.tracing.primitive import Primitive, traced
 
 __all__ = [
@@ -38,11 +37,12 @@ __all__ = [
     # jaxlib's modules
     "chlo", "hlo", "ir",
     # types, constants, attributes
-    "aval_to_ir_type", "aval_to_ir_types", "dtype_to_ir_type", "full_like_aval", "ir_constant",
+    "aval_to_ir_type", "aval_to_ir_types", "dtype_to_ir_type", "ir_constant",
     "dense_bool_array", "dense_int_array", "dense_int_elements", "i32_attr", "i64_attr",
     # operations
     "custom_call", "reducer_region",
 ]
+
 
 def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -> Any:
     """Sets how a primitive becomes StableHLO.

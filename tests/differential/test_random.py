@@ -263,7 +263,7 @@ RANGES = [
     (np.int8(-128), np.int16(128), "int8"), (-500, 500, "int8"), (-3, 2**15, "int16"),
     (0, 65536, "uint16"), (np.arange(6, dtype=np.int32), 9, "int32"),
     (np.int32([[0], [3]]), np.int32([1, 2, 3, 4, 5, 6]), "int32"), (0, 10, "int64"),
-    (0, 10, None),
+    (0, 10, None), (0.0, 1e3, "int32"), (0, 1e10, "int32"), (-1e10, 5.0, "int32"),
 ]
 
 
@@ -329,7 +329,7 @@ BAD_WITH_KEY = [
     ("normal", ((2.0,),)), ("normal", ((2,), "int32")), ("uniform", ((2,), "int32")),
     ("bits", ((2,), "int32")), ("split", (2.5,)), ("fold_in", (np.arange(3),)), ("fold_in", (-1,)),
     ("fold_in", (2**40,)), ("bernoulli", (1,)), ("bernoulli", (np.zeros(3, np.float32), (2,))),
-    ("bernoulli", (0.5, (), "middle")), ("randint", ((2,), 0.0, 1)),
+    ("bernoulli", (0.5, (), "middle")),
     ("randint", ((2,), np.zeros(3, np.int32), 5)), ("permutation", (2.5,)),
     ("permutation", (np.arange(4), 1)), ("choice", (5, (6,), False)), ("choice", (0,)),
     ("choice", (5, (), True, np.ones(4, np.float32))), ("gumbel", ((), None, "middle")),

@@ -34,6 +34,10 @@ class LazyValueError(LazyText, ValueError):
     """A `ValueError` whose text is built on demand."""
 
 
+class LazyNameError(LazyText, NameError):
+    """A `NameError` whose text is built on demand."""
+
+
 class JaxprTypeError(LazyTypeError):
     """A jaxpr is not well typed: names the equation and the user's line that made it."""
 

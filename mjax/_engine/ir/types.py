@@ -148,6 +148,7 @@ class AbstractToken(AbstractValue):
     """The type of tokens, which order effects."""
 
     __slots__ = ()
+    varying = _NOTHING
 
     def to_tangent(self) -> AbstractToken:
         return self

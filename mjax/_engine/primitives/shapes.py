@@ -26,6 +26,7 @@ from mjax._engine.primitives.emit import (
 )
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.variance import pvary_p, sorted_axes
 
 # ---- broadcast_in_dim ------------------------------------------------------------------
 
@@ -508,7 +509,8 @@ def zeros_of(aval: Any) -> Any:
         return np.zeros(aval.shape, dtypes.float0)
     assert not dtypes.is_extended(dtype), physical_aval(aval)
     zero = np.zeros((), dtype)[()]
-    return broadcast_in_dim_p.bind(zero, shape=aval.shape, broadcast_dimensions=())
+    zeros = broadcast_in_dim_p.bind(zero, shape=aval.shape, broadcast_dimensions=())
+    return pvary_p.bind(zeros, axes=sorted_axes(aval.varying)) if aval.varying else zeros
 
 
 __all__ = [

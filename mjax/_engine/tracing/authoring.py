@@ -184,12 +184,13 @@ def where(rule: Any) -> str:
 
 
 def applied_at(source: Any) -> str:
-    """Where a primitive was applied: the innermost user frame and up to two of its callers."""
-    frames = user_frames(source)[:3]
+    """Where a primitive was applied: the user's frames, innermost first, five at most."""
+    frames = user_frames(source)[:5]
     if not frames:
         return "It is not known where it was applied."
-    return "It was applied at " + ", called from ".join(
-        f"{f.file}:{f.line} ({f.function})" for f in frames) + "."
+    return "It was applied at\n" + "\n".join(
+        f"  {f.file}:{f.line} ({f.function})" + (", called from" if i + 1 < len(frames) else "")
+        for i, f in enumerate(frames))
 
 
 def describe_value(value: Any) -> str:

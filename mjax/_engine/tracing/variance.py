@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mjax._engine.ir.jaxpr import Literal
-from mjax._engine.ir.types import ShapedArray
+from mjax._engine.ir.types import ShapedArray, same_type_but_weak
 from mjax._engine.tracing.primitive import Primitive
 
 pvary_p = Primitive("pvary", own_varying=True)
@@ -29,10 +29,13 @@ def _pvary_type(x: Any, *, axes: tuple[Any, ...]) -> ShapedArray:
 pvary_p.def_lowering(lambda ctx, x, *, axes: [x])
 
 
-def vary_as(value: Any, aval: Any, varying: frozenset[Any]) -> Any:
-    """A value of the given type, cast to vary along more axes if need be."""
-    missing = varying - aval.varying
-    return pvary_p.bind(value, axes=sorted_axes(missing)) if missing else value
+def vary_as(value: Any, aval: Any, expected: Any) -> Any:
+    """A value of type `aval` cast to the expected type where it only varies less; else None."""
+    if (isinstance(aval, ShapedArray) and isinstance(expected, ShapedArray)
+            and aval.varying < expected.varying
+            and same_type_but_weak(aval.update(varying=expected.varying), expected)):
+        return pvary_p.bind(value, axes=sorted_axes(expected.varying - aval.varying))
+    return None
 
 
 def sorted_axes(axes: frozenset[Any]) -> tuple[Any, ...]:

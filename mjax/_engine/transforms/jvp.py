@@ -124,10 +124,9 @@ class JVPInterpreter(Interpreter):
             return primal
         expected = aval.to_tangent()
         if actual is not expected and not same_type_but_weak(actual, expected):
-            if same_type_but_weak(actual.update(varying=expected.varying), expected) and (
-                    actual.varying < expected.varying):
-                tangent = call_with(self.parent, vary_as, tangent, actual, expected.varying)
-                return JVPTracer(self, primal, tangent)
+            cast = call_with(self.parent, vary_as, tangent, actual, expected)
+            if cast is not None:
+                return JVPTracer(self, primal, cast)
             misfit(primitive, self.rule_name(primitive), lambda: (
                 f"gave a tangent of type {actual} for a result of type {aval}; it must have type "
                 f"{expected}."))

@@ -17,6 +17,7 @@ from mjax._engine.primitives.tangents import add_tangents, instantiate
 from mjax._engine.tracing.authoring import SymbolicValueError, describe_value, misfit
 from mjax._engine.tracing.stage import stage_under_evaluation
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.tracing.variance import vary_as
 
 
 def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts: Sequence[Any]
@@ -42,6 +43,10 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
         cotangents: dict[Var, Any] = {}
         for atom, ct in zip(jaxpr.outvars, cts, strict=True):
             if type(ct) is not Zero and type(atom) is not Literal and atom not in values:
+                if atom.aval.varying:
+                    # A cotangent may come from outside, as the 1 that grad starts with.
+                    cast = vary_as(ct, typeof(ct), atom.aval.to_tangent())
+                    ct = ct if cast is None else cast
                 _accumulate(cotangents, atom, ct)
         for eqn in reversed(linear):
             _transpose_equation(eqn, values, cotangents)
@@ -97,8 +102,7 @@ def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[
             "cotangent or None per operand."))
     for atom, operand, result in zip(invars, operands, results, strict=True):
         if type(operand) is UndefinedPrimal and result is not None and type(result) is not Zero:
-            _check_cotangent(primitive, atom, result)
-            _accumulate(cotangents, atom, result)
+            _accumulate(cotangents, atom, _checked(primitive, atom, result))
 
 
 def _accumulate(cotangents: dict[Var, Any], var: Any, ct: Any) -> None:
@@ -106,16 +110,21 @@ def _accumulate(cotangents: dict[Var, Any], var: Any, ct: Any) -> None:
     cotangents[var] = ct if known is None else add_tangents(known, ct)
 
 
-def _check_cotangent(primitive: Any, var: Any, ct: Any) -> None:
+def _checked(primitive: Any, var: Any, ct: Any) -> Any:
+    """The cotangent, of its variable's type; one that varies less is cast."""
     expected = var.aval.to_tangent()
     try:
         actual = typeof(ct)
     except TypeError:
         actual = None
-    if actual is not expected and not (actual is not None and same_type_but_weak(actual, expected)):
+    if actual is expected or (actual is not None and same_type_but_weak(actual, expected)):
+        return ct
+    cast = vary_as(ct, actual, expected)
+    if cast is None:
         misfit(primitive, "transpose", lambda: (
             f"gave {'a cotangent of type ' + str(actual) if actual else describe_value(ct)} for "
             f"an operand of type {var.aval}; it must have type {expected}."))
+    return cast
 
 
 def transpose_jaxpr(jaxpr: Jaxpr, undefined: Sequence[bool], nonzero_cts: Sequence[bool],

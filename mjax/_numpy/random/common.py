@@ -12,7 +12,7 @@ import numpy as np
 from mjax._engine.base.context import ctx
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import rng as rng  # registers the key types, with threefry
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.keys import PRNGImpl, is_key_dtype, resolve_impl, wrap
@@ -46,7 +46,7 @@ def sampler(**normalizers: Normalizer) -> Callable[[Callable[..., Any]], Callabl
 
         def program_for(static: dict[str, Any]) -> Callable[..., Any]:
             values = {n: normalizers[n](name, value) for n, value in static.items()}
-            key = (ctx.settings, *values.values())
+            key = _lookup_key(values)
             known = programs.get(key)
             if known is None:
                 @functools.wraps(f)
@@ -57,7 +57,7 @@ def sampler(**normalizers: Normalizer) -> Callable[[Callable[..., Any]], Callabl
                 del program.__wrapped__  # type: ignore[attr-defined]
                 known = programs.put(key, jit(program))
             try:
-                programs.put((ctx.settings, *static.values()), known)
+                programs.put(_lookup_key(static), known)
             except TypeError:
                 pass  # a list for a shape: found by its canonical form only
             return known
@@ -65,7 +65,7 @@ def sampler(**normalizers: Normalizer) -> Callable[[Callable[..., Any]], Callabl
         @functools.wraps(f)
         def sample(*arrays: Any, **static: Any) -> Any:
             try:
-                program = programs[(ctx.settings, *static.values())]
+                program = programs[_lookup_key(static)]
             except (KeyError, TypeError):
                 program = program_for(static)
             return program(*arrays)
@@ -73,6 +73,15 @@ def sampler(**normalizers: Normalizer) -> Callable[[Callable[..., Any]], Callabl
         return sample
 
     return decorate
+
+
+def _lookup_key(static: dict[str, Any]) -> tuple[Any, ...]:
+    # The types as well: 2.0 and True are equal to integers, but are no sizes.
+    values = static.values()
+    shape = static.get("shape")
+    if type(shape) is tuple:
+        return (ctx.settings, *values, *map(type, values), *map(type, shape))
+    return (ctx.settings, *values, *map(type, values))
 
 
 # ---- normalizers of static arguments ---------------------------------------------------
@@ -245,13 +254,3 @@ def tiny(dtype: Any) -> Any:
 def uint_of(width: int) -> np.dtype[Any]:
     """The unsigned dtype of a width in bits."""
     return np.dtype(f"uint{width}")
-
-
-def zero_like(x: Any) -> Any:
-    """A constant zero of a value's dtype."""
-    return scalar(typeof(x).dtype, 0)
-
-
-def broadcast_type(x: Any, shape: Sequence[int]) -> ShapedArray:
-    """The type of a value spread to a shape."""
-    return typeof(x).update(shape=tuple(shape))

@@ -39,6 +39,7 @@ from mjax._numpy.random.common import (
     shape_argument,
     spread,
     tiny,
+    to_rank,
 )
 from mjax._numpy.random.uniform import between, unit
 
@@ -202,10 +203,12 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
 @sampler(shape=shape_argument, dtype=float_dtype)
 def _weibull_min(key: Any, scale: Any, concentration: Any, *, shape: tuple[int, ...], dtype: Any
                  ) -> Any:
-    shape = result_shape("weibull_min", shape or None, scale, concentration)
     numbers = standard_exponential(one_key("weibull_min", key), shape, dtype)
-    exponent = div(scalar(dtype, 1), parameter(concentration, dtype, shape))
-    return mul(pow(numbers, exponent), parameter(scale, dtype, shape))
+    # As in JAX, a number is drawn for each place of `shape`, which then broadcasts too.
+    out = result_shape("weibull_min", None, numbers, scale, concentration)
+    numbers = to_rank(numbers, len(out))
+    exponent = div(scalar(dtype, 1), parameter(concentration, dtype, out))
+    return mul(pow(numbers, exponent), parameter(scale, dtype, out))
 
 
 @boundary
@@ -216,13 +219,14 @@ def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = (), dtype
     Args:
       key: a key.
       scale: scale.
-      concentration: exponent; parameters broadcast to `shape`.
-      shape: shape of the result; by default that of the parameters together.
+      concentration: exponent.
+      shape: shape of the numbers drawn. It broadcasts with the parameters, which then share
+        numbers: give the shape of the result where each element is to have its own.
       dtype: a float dtype.
 
     Raises:
       TypeError: `key` is no key.
-      ValueError: another kind of dtype, parameters that do not fit the shape, or several keys.
+      ValueError: another kind of dtype, parameters that do not broadcast, or several keys.
     """
     return _weibull_min(key, scale, concentration, shape=shape, dtype=dtype)
 

@@ -156,18 +156,24 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
 # ---- integers --------------------------------------------------------------------------
 
 
+def _range_of(dtype: Any) -> tuple[Any, Any]:
+    """The least and the greatest number of a dtype, integer or float."""
+    info = np.iinfo(dtype) if dtypes.is_integer(dtype) else ml_dtypes.finfo(dtype)
+    return info.min, info.max
+
+
 def _clip_to(x: Any, low: int, high: int) -> Any:
-    """Integers clipped to bounds, of which those outside of their own dtype do nothing."""
-    own = np.iinfo(typeof(x).dtype)
-    low, high = builtins.max(low, int(own.min)), builtins.min(high, int(own.max))
+    """Numbers clipped to bounds, of which those outside of their own dtype do nothing."""
     dtype = typeof(x).dtype
-    return min(max(x, scalar(dtype, low)), scalar(dtype, high))
+    least, greatest = _range_of(dtype)
+    return min(max(x, scalar(dtype, builtins.max(low, least))),
+               scalar(dtype, builtins.min(high, greatest)))
 
 
 @sampler(shape=shape_argument, dtype=int_dtype)
 def _randint(key: Any, minval: Any, maxval: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     for bound in (minval, maxval):
-        if not dtypes.is_integer(typeof(bound).dtype):
+        if dtypes.kind(typeof(bound).dtype) not in "iuf":
             msg = f"randint takes integers as bounds, got {typeof(bound)}."
             raise TypeError(msg)
     result_shape("randint", shape, minval, maxval)
@@ -188,8 +194,8 @@ def integers(key: Any, shape: tuple[int, ...], dtype: Any, minval: Any, maxval: 
     """
     info = np.iinfo(dtype)
     width, unsigned = info.bits, uint_of(info.bits)
-    top = builtins.min(int(info.max), int(np.iinfo(typeof(maxval).dtype).max))
-    all_values = gt(maxval, scalar(typeof(maxval).dtype, top))
+    given = typeof(maxval).dtype
+    all_values = gt(maxval, scalar(given, builtins.min(info.max, _range_of(given)[1])))
     low, high = [to_rank(convert(_clip_to(b, info.min, info.max), dtype), len(shape))
                  for b in (minval, maxval)]
     first, second = [draw_bits(k, shape, width) for k in split_key(key)]

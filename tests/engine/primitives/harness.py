@@ -267,6 +267,8 @@ def primitive_names(jaxpr: Any) -> list[str]:
 # ---- checks ----------------------------------------------------------------------------
 
 Check = Callable[[Sample], None]
+#: Half the time of a test goes into machine code that runs once.
+UNOPTIMIZED = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
 def check(rule: Check) -> Check:
@@ -314,7 +316,8 @@ def batching(sample: Sample) -> None:
 
     args = [_place(stacks, axes) for axes in choices]
     batched = mjax.jit(lambda args: [
-        mjax.vmap(sample.call, in_axes=axes)(*xs) for xs, axes in zip(args, choices, strict=True)])
+        mjax.vmap(sample.call, in_axes=axes)(*xs) for xs, axes in zip(args, choices, strict=True)],
+        compiler_options=UNOPTIMIZED)
     for axes, outs in zip(choices, batched(args), strict=True):
         with naming(f"vmap with in_axes={axes}"):
             elements = [sample.call(*[x[0 if p is None else i]
@@ -344,7 +347,8 @@ def nested_batching(sample: Sample) -> None:
                     for x, p in zip(stacks, low, strict=True)], high) for high, low in ways]
     batched = mjax.jit(lambda args: [
         mjax.vmap(mjax.vmap(sample.call, in_axes=low), in_axes=high)(*xs)
-        for xs, (high, low) in zip(args, ways, strict=True)])
+        for xs, (high, low) in zip(args, ways, strict=True)],
+        compiler_options=UNOPTIMIZED)
     for (high, low), outs in zip(ways, batched(args), strict=True):
         with naming(f"vmap with in_axes={high} of vmap with in_axes={low}"):
             rows = [_stacked([sample.call(*[
@@ -389,7 +393,7 @@ def check_derivatives(f: Callable[..., Any], primals: list[Array], rng: np.rando
     step, tolerance = eps ** (1 / 3), 200 * eps ** (2 / 3)
     shifted = [[x + s * step * t for x, t in zip(primals, tangents, strict=True)] for s in (1, -1)]
 
-    @mjax.jit
+    @functools.partial(mjax.jit, compiler_options=UNOPTIMIZED)
     def everything(primals: Any, tangents: Any, above: Any, below: Any, cts: Any) -> Any:
         outs, out_tangents = mjax.jvp(f, tuple(primals), tuple(tangents))
         return outs, out_tangents, f(*above), f(*below), mjax.vjp(f, *primals)[1](cts)
@@ -433,25 +437,33 @@ def transposition(sample: Sample) -> None:
 # ---- the table as tests ----------------------------------------------------------------
 
 
-def plan(case: Case) -> Iterator[tuple[Check, Sample, bool]]:
-    """Which checks are made on which samples of a case, and whether that is for slow runs only."""
+def plan(case: Case, known: bool = False) -> Iterator[tuple[Check, Sample, bool]]:
+    """Which checks are made on which samples of a case, and whether that is for slow runs only.
+
+    Args:
+      case: the row.
+      known: whether there is an earlier row of this primitive.
+    """
     samples = list(case.samples())
     for i, sample in enumerate(samples):
         yield evaluation, sample, i > 0
         yield staging, sample, i > 0
         if sample.T == samples[0].T and sample.types:
-            yield batching, sample, i > 0
+            yield batching, sample, known or i > 0
             yield nested_batching, sample, True
     for i, sample in enumerate(case.samples(widened=True)):
         if case.order:
-            yield differentiation, sample, i > 0
+            yield differentiation, sample, known or i > 0
         if case.linear:
-            yield transposition, sample, i > 0
+            yield transposition, sample, known or i > 0
 
 
 def table(cases: Sequence[Case]) -> Any:
     """Decorator of a test `(check, sample)`: one test for each check of each sample."""
-    return pytest.mark.parametrize(("check", "sample"), [
-        pytest.param(check, sample, id=f"{sample}-{check.__name__}",
-                     marks=[pytest.mark.slow] if slow else [])
-        for case in cases for check, sample, slow in plan(case)])
+    rows, known = [], set()
+    for case in cases:
+        for rule, sample, slow in plan(case, case.primitive in known):
+            rows.append(pytest.param(rule, sample, id=f"{sample}-{rule.__name__}",
+                                     marks=[pytest.mark.slow] if slow else []))
+        known.add(case.primitive)
+    return pytest.mark.parametrize(("check", "sample"), rows)

@@ -1,0 +1,52 @@
+"""The primitive of JEP 15856, which proposed JAX's extension surface: mul_add(x, y, z).
+
+Its implementation runs on Python ints, its lowering names no platform and feeds one operation
+into the next, `bind` itself is jitted, and a primitive is a static argument.
+
+    python examples/jep15856.py
+"""
+
+from __future__ import annotations
+
+import functools
+
+import mjax
+from mjax_ext import core
+from mjax_ext.interpreters import mlir
+
+mul_add_p = core.Primitive("mul_add")
+mul_add_p.def_impl(lambda x, y, z: x * y + z)
+
+
+@mul_add_p.def_abstract_eval
+def mul_add_abstract(x, y, z):
+    return core.ShapedArray(x.shape, x.dtype)
+
+
+def mul_add_mlir(ctx, x, y, z):
+    add = mlir.hlo.AddOp
+    mul = mlir.hlo.MulOp
+    return add(mul(x, y), z).results
+
+
+mlir.register_lowering(mul_add_p, mul_add_mlir)
+
+
+@functools.partial(mjax.jit, static_argnums=0)
+def apply(primitive, *operands):
+    """Applies a primitive that is known when the function is traced."""
+    return primitive.bind(*operands)
+
+
+def results():
+    """What the JEP shows, and the primitive as a static argument."""
+    return {
+        "mul_add_p.bind(2, 3, 4)": mul_add_p.bind(2, 3, 4),
+        "jit(mul_add_p.bind)(2, 3, 4)": mjax.jit(mul_add_p.bind)(2, 3, 4),
+        "apply(mul_add_p, 2, 3, 4)": apply(mul_add_p, 2, 3, 4),
+    }
+
+
+if __name__ == "__main__":
+    for call, value in results().items():
+        print(f"{call:30} -> {value!r}")

@@ -1,0 +1,236 @@
+"""A primitive from no rule to all of them: multiply_add(x, y, z) = x * y + z.
+
+Each transformation needs one rule. Before a rule is there the transformation fails, and the
+error says which rule is missing and how to write it; the walk prints its first line, registers
+the rule, and tries again. At the end every composition is compared with what it must give.
+
+    python examples/multiply_add.py [--errors]     # with --errors: all lines of each
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import mjax
+from mjax import lax
+from mjax.errors import MissingRuleError
+from mjax_ext import core
+from mjax_ext.interpreters import ad, batching, mlir
+
+multiply_add_p = core.Primitive("multiply_add")
+
+
+def multiply_add(x, y, z):
+    """x * y + z, for arrays of one shape and dtype."""
+    return multiply_add_p.bind(x, y, z)
+
+
+def square_add(a, b):
+    """a**2 + b, in terms of the primitive."""
+    return multiply_add(a, a, b)
+
+
+def cube_add(a, b):
+    """a**3 + b, in terms of the primitive."""
+    return multiply_add(a, multiply_add(a, a, 0.0), b)
+
+
+# ---- the rules ---------------------------------------------------------------------------
+
+
+def multiply_add_impl(x, y, z):
+    """Evaluation: any Python may run here. NumPy does for us."""
+    return np.asarray(x) * np.asarray(y) + np.asarray(z)
+
+
+def multiply_add_type(x, y, z):
+    """Abstract evaluation: from the operands' types to the result's. Refuse what does not fit."""
+    if not (x.shape == y.shape == z.shape and x.dtype == y.dtype == z.dtype):
+        raise TypeError(f"multiply_add takes arrays of one shape and dtype, got {x}, {y}, {z}.")
+    return core.ShapedArray(x.shape, x.dtype)
+
+
+def multiply_add_lowering(ctx, x, y, z):
+    """Lowering: two operations of StableHLO. One may be fed into the next as it is."""
+    hlo = mlir.hlo
+    return hlo.AddOp(hlo.MulOp(x, y), z).results
+
+
+def multiply_add_jvp(primals, tangents):
+    """The derivative: dx y + x dy + dz.
+
+    A tangent known to be zero is an `ad.Zero`. It costs nothing: its term is left out.
+    """
+    x, y, _ = primals
+    dx, dy, dz = tangents
+    tangent = dz
+    if not isinstance(dx, ad.Zero):
+        tangent = multiply_add(dx, y, ad.instantiate_zeros(tangent))
+    if not isinstance(dy, ad.Zero):
+        tangent = multiply_add(x, dy, ad.instantiate_zeros(tangent))
+    return multiply_add(*primals), tangent
+
+
+def register_jvp():
+    """The table's spelling; multiply_add_p.def_jvp(multiply_add_jvp) says the same."""
+    ad.primitive_jvps[multiply_add_p] = multiply_add_jvp
+
+
+def multiply_add_transpose(ct, x, y, z):
+    """The transpose of the linear function that the jvp rule made.
+
+    An operand in which it is linear has no value: it is an `ad.UndefinedPrimal`. Each of those
+    gets a cotangent, every other operand None. x and y are never both undefined: the product
+    would not be linear.
+    """
+    ct_x = ct_y = None
+    if ad.is_undefined_primal(x):
+        ct_x = multiply_add(ct, y, ad.zeros_like_aval(x.aval))
+    if ad.is_undefined_primal(y):
+        ct_y = multiply_add(x, ct, ad.zeros_like_aval(y.aval))
+    return [ct_x, ct_y, ct if ad.is_undefined_primal(z) else None]
+
+
+def register_transpose():
+    """Or multiply_add_p.def_transpose(multiply_add_transpose)."""
+    ad.primitive_transposes[multiply_add_p] = multiply_add_transpose
+
+
+def multiply_add_batch(args, dims):
+    """Batching: the same for many at once. dims[i] is the batch axis of args[i], or None."""
+    size = next(x.shape[dim] for x, dim in zip(args, dims, strict=True) if dim is not None)
+    args = [batching.bdim_at_front(x, dim, size) for x, dim in zip(args, dims, strict=True)]
+    return multiply_add(*args), 0
+
+
+def register_batch():
+    """Or multiply_add_p.def_batch(multiply_add_batch)."""
+    batching.primitive_batchers[multiply_add_p] = multiply_add_batch
+
+
+# ---- the walk ----------------------------------------------------------------------------
+
+A, B = np.array([2, 3], np.float32), np.array([10, 20], np.float32)
+
+
+class Step(NamedTuple):
+    """A transformation, what it must give, and how the rule that it needs is registered."""
+
+    title: str
+    attempt: Callable[[], Any]
+    expected: Any
+    register: Callable[[], Any]
+
+
+STEPS = [
+    Step("evaluation: square_add(2., 10.)", lambda: square_add(2.0, 10.0), 14,
+         lambda: multiply_add_p.def_impl(multiply_add_impl)),
+    Step("staging: make_jaxpr(square_add)(2., 10.)",
+         lambda: str(mjax.make_jaxpr(square_add)(2.0, 10.0)),
+         "{ lambda  ; a:~f32[] b:~f32[]. let\n"
+         "    c:f32[] = multiply_add a a b\n"
+         "  in (c,) }",
+         lambda: multiply_add_p.def_abstract_eval(multiply_add_type)),
+    Step("compilation: jit(square_add)(2., 10.)", lambda: mjax.jit(square_add)(2.0, 10.0), 14,
+         lambda: mlir.register_lowering(multiply_add_p, multiply_add_lowering)),
+    Step("forward derivative: jvp(square_add, (2., 10.), (1., 1.))",
+         lambda: mjax.jvp(square_add, (2.0, 10.0), (1.0, 1.0)), (14, 5),
+         register_jvp),
+    Step("reverse derivative: grad(square_add)(2., 10.)",
+         lambda: mjax.grad(square_add)(2.0, 10.0), 4, register_transpose),
+    Step("vectorization: vmap(square_add)([2, 3], [10, 20])",
+         lambda: mjax.vmap(square_add)(A, B), [14, 29], register_batch),
+]
+
+
+def walk(show=print, whole_errors=False):
+    """Takes the primitive through all steps, and shows the errors on the way."""
+    for number, step in enumerate(STEPS, 1):
+        show(f"{number}. {step.title}")
+        try:
+            step.attempt()
+        except MissingRuleError as error:
+            lines = str(error).splitlines()
+            show("   before  " + "\n           ".join(lines if whole_errors else lines[:1]))
+        else:
+            raise AssertionError(f"{step.title} worked before its rule was registered")
+        step.register()
+        value = step.attempt()
+        check(step.title, value, step.expected)
+        show("   after   " + str(plain(value)).replace("\n", "\n           "))
+
+
+# ---- the compositions --------------------------------------------------------------------
+
+
+def vmapped_sum(a, b):
+    """The sum of square_add over a batch."""
+    return lax.reduce_sum(mjax.vmap(square_add)(a, b), (0,))
+
+
+def pushforward(a, b):
+    """Value and derivative of square_add along (1, 1)."""
+    return mjax.jvp(square_add, (a, b), (1.0, 1.0))
+
+
+COMPOSITIONS = {
+    "eval": (lambda: square_add(2.0, 10.0), 14),
+    "jit": (lambda: mjax.jit(square_add)(2.0, 10.0), 14),
+    "jvp": (lambda: pushforward(2.0, 10.0), (14, 5)),
+    "jit of jvp": (lambda: mjax.jit(pushforward)(2.0, 10.0), (14, 5)),
+    "jvp of jit": (lambda: mjax.jvp(mjax.jit(square_add), (2.0, 10.0), (1.0, 1.0)), (14, 5)),
+    "grad": (lambda: mjax.grad(square_add)(2.0, 10.0), 4),
+    "grad in b": (lambda: mjax.grad(square_add, argnums=1)(2.0, 10.0), 1),
+    "jit of grad": (lambda: mjax.jit(mjax.grad(square_add))(2.0, 10.0), 4),
+    "grad of jit": (lambda: mjax.grad(mjax.jit(square_add))(2.0, 10.0), 4),
+    "vmap": (lambda: mjax.vmap(square_add)(A, B), [14, 29]),
+    "vmap over a": (lambda: mjax.vmap(square_add, in_axes=(0, None))(A, np.float32(10)),
+                    [14, 19]),
+    "jit of vmap": (lambda: mjax.jit(mjax.vmap(square_add))(A, B), [14, 29]),
+    "vmap of jit": (lambda: mjax.vmap(mjax.jit(square_add))(A, B), [14, 29]),
+    "grad of vmap": (lambda: mjax.grad(vmapped_sum)(A, B), [4, 6]),
+    "vmap of grad": (lambda: mjax.vmap(mjax.grad(square_add))(A, B), [4, 6]),
+    "jvp of grad": (lambda: mjax.jvp(mjax.grad(square_add), (2.0, 10.0), (1.0, 1.0)), (4, 2)),
+    "third derivative": (lambda: mjax.grad(mjax.grad(mjax.grad(cube_add)))(2.0, 10.0), 6),
+    "jit of vmap of third": (
+        lambda: mjax.jit(mjax.vmap(mjax.grad(mjax.grad(mjax.grad(cube_add)))))(A, B), [6, 6]),
+    "make_jaxpr": (lambda: [eqn.primitive for eqn in mjax.make_jaxpr(square_add)(2.0, 10.0).eqns],
+                   [multiply_add_p]),
+}
+
+
+def compare(show=print):
+    """Evaluates all compositions and shows them beside what they must give."""
+    width = max(map(len, COMPOSITIONS))
+    for name, (compute, expected) in COMPOSITIONS.items():
+        value = compute()
+        check(name, value, expected)
+        show(f"{name:{width}}  {plain(value)!s:24}  as expected")
+
+
+def plain(value):
+    """Arrays as Python numbers, for printing and comparing."""
+    return mjax.tree.map(lambda x: x.tolist() if hasattr(x, "tolist") else x, value)
+
+
+def check(what, value, expected):
+    """Refuses a value that is not the expected one."""
+    if plain(value) != expected:
+        raise AssertionError(f"{what} gave {value}, expected {expected}")
+
+
+def main():
+    """The walk, the record, the compositions."""
+    walk(whole_errors="--errors" in sys.argv[1:])
+    print("\nThe record now:\n")
+    print(multiply_add_p.rules())
+    print("\nAll compositions:\n")
+    compare()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Functions of `lax` that are made of others: full_like, reciprocal, broadcasting by rank."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.arithmetic import integer_pow
+from mjax._engine.primitives.shapes import broadcast_in_dim, canonical_shape, full, reshape
+
+
+@boundary
+def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None
+              ) -> Any:
+    """An array of one value, of the shape and dtype of another.
+
+    Args:
+      x: the other array.
+      fill_value: a scalar.
+      dtype: another dtype.
+      shape: another shape.
+    """
+    aval = typeof(x)
+    return full(aval.shape if shape is None else shape, fill_value,
+                aval.dtype if dtype is None else dtype)
+
+
+@boundary
+def empty(shape: Sequence[int], dtype: Any) -> Any:
+    """An array whose values nobody should rely on: zeros."""
+    return full(shape, 0, dtype)
+
+
+@boundary
+def reciprocal(x: Any) -> Any:
+    """Elementwise `1 / x`, for inexact `x`."""
+    return integer_pow(x, -1)
+
+
+def dtype(x: Any) -> Any:
+    """The dtype of an array or scalar."""
+    return typeof(x).dtype
+
+
+@boundary
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """The shape that arrays of these shapes have once they are broadcast, by NumPy's rules.
+
+    Raises:
+      ValueError: the shapes do not fit.
+
+    Example:
+      >>> lax.broadcast_shapes((3, 1), (4,))
+      (3, 4)
+    """
+    try:
+        return tuple(map(int, np.broadcast_shapes(*map(canonical_shape, shapes))))
+    except ValueError:
+        msg = (f"shapes {', '.join(map(str, shapes))} do not broadcast: aligned at their last "
+               "axes, sizes must be equal or 1.")
+        raise ValueError(msg) from None
+
+
+@boundary
+def broadcast_to_rank(x: Any, rank: int) -> Any:
+    """`x` with axes of size 1 in front, so that it has `rank` axes.
+
+    Raises:
+      ValueError: it has more already.
+    """
+    shape = typeof(x).shape
+    rank = operator.index(rank)
+    if len(shape) > rank:
+        msg = f"broadcast_to_rank: an array of shape {shape} has more than {rank} axes."
+        raise ValueError(msg)
+    return reshape(x, (1,) * (rank - len(shape)) + shape)
+
+
+@boundary
+def broadcast_like(x: Any, other: Any) -> Any:
+    """`x` broadcast to the shape of another array, by NumPy's rules."""
+    own, shape = typeof(x).shape, typeof(other).shape
+    dims = tuple(range(len(shape) - len(own), len(shape)))
+    return broadcast_in_dim(x, shape, dims)

@@ -1,0 +1,135 @@
+"""Named axes as collectives see them: which are in scope, their sizes, groups of their indices."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import LazyNameError
+from mjax._engine.base.folding import boundary
+from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
+from mjax._engine.primitives.shapes import batch_to_front, reshape
+from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
+
+Names = tuple[Hashable, ...]
+#: Sets of indices along an axis between which a collective keeps to itself.
+Groups = tuple[tuple[int, ...], ...]
+
+
+def names_of(axis_name: Any) -> Names:
+    """The names that an `axis_name` argument stands for."""
+    return tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
+
+
+def size_of(name: Hashable, who: str = "") -> int:
+    """The size of the innermost axis of this name.
+
+    Raises:
+      NameError: there is none; the text lists the axes in scope.
+    """
+    for known, size in reversed(ctx.axis_env):
+        if known == name:
+            return size
+    refuse_unbound(name, who)
+
+
+def sizes_of(names: Names, who: str = "") -> list[int]:
+    """The sizes of axes."""
+    return [size_of(name, who) for name in names]
+
+
+@boundary
+def axis_size(axis_name: Any) -> int:
+    """The number of elements along a named axis, as a Python int.
+
+    Args:
+      axis_name: the name of an axis in scope, or a tuple of names.
+
+    Raises:
+      NameError: no such axis is in scope.
+
+    Example:
+      >>> mjax.vmap(lambda x: x * lax.axis_size('i'), axis_name='i')(jnp.ones(3))
+      Array([3., 3., 3.], dtype=float32)
+    """
+    return math.prod(sizes_of(names_of(axis_name), "axis_size"))
+
+
+def refuse_unbound(name: Hashable, who: str = "") -> NoReturn:
+    """Raises the error for an axis that is not in scope."""
+    scope = ", ".join(f"{n} (size {s})" for n, s in ctx.axis_env) or "none"
+    where = f", used by {who}" if who else ""
+    raise LazyNameError(lambda: (
+        f"unbound axis name: {name}{where}. Axes in scope: {scope}. Call the function under "
+        f"mjax.vmap(..., axis_name={name!r})."))
+
+
+def unreachable(name: str) -> Callable[..., NoReturn]:
+    """The lowering of a collective outside of every axis: vmap has handled it before."""
+
+    def lowering(ctx: Any, *operands: Any, **params: Any) -> NoReturn:
+        for axis in names_of(params.get("axes", params.get("axis_name"))):
+            refuse_unbound(axis, name)
+        raise AssertionError(f"{name} over no axis")
+
+    return lowering
+
+
+# ---- groups ----------------------------------------------------------------------------
+
+
+def checked_groups(who: str, names: Names, groups: Any) -> Groups | None:
+    """`axis_index_groups` as tuples.
+
+    Raises:
+      ValueError: the groups differ in size, or do not hold each index once.
+      NotImplementedError: there are several axes.
+    """
+    if groups is None:
+        return None
+    found = tuple(tuple(map(operator.index, g)) for g in groups)
+    if len(names) != 1:
+        msg = f"{who}: axis_index_groups needs one axis, got {names}."
+        raise NotImplementedError(msg)
+    size = size_of(names[0], who)
+    if sorted(i for g in found for i in g) != list(range(size)) or len(set(map(len, found))) > 1:
+        msg = (f"{who}: axis_index_groups must cut the indices 0 to {size - 1} of axis {names[0]} "
+               f"into groups of one size, got {found}.")
+        raise ValueError(msg)
+    return found
+
+
+def by_groups(bind: Callable[..., Any], axis: AxisData, x: Any, dim: int | None, groups: Groups
+              ) -> tuple[Any, int]:
+    """Batches a collective within groups: each group is an axis of its own.
+
+    Args:
+      bind: applies the collective without groups.
+      axis: the axis; its name stands for that of the members of one group meanwhile.
+      x: the operand.
+      dim: its batch dim.
+      groups: the groups.
+    """
+    order = [i for group in groups for i in group]
+    x = reorder(batch_to_front(x, dim, axis.size), order)
+    members = axis._replace(size=len(groups[0]))
+    x = reshape(x, (len(groups), members.size, *x.shape[1:]))
+
+    def group(x: Any) -> list[Any]:
+        (out,), (out_dim,) = batch_flat(lambda x: [bind(x)], members, [x], [0])
+        return [to_dim(out, out_dim, 0, members.size)]
+
+    (out,), (out_dim,) = batch_flat(group, AxisData(None, len(groups)), [x], [0])
+    out = to_dim(out, out_dim, 0, len(groups))
+    return reorder(reshape(out, (axis.size, *out.shape[2:])), np.argsort(order)), 0
+
+
+def reorder(x: Any, order: Sequence[int]) -> Any:
+    """The rows of an array in another order."""
+    return take_on_axis(x, np.asarray(order, np.int32), 0,
+                        mode=GatherScatterMode.PROMISE_IN_BOUNDS)

@@ -1,0 +1,374 @@
+"""Means, variances, averages, covariances."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.util import canonicalize_axes
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.promotion import inexact_dtype
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives.dot import dot_general
+from mjax._engine.primitives.elementwise import constant_like as _c
+from mjax._engine.primitives.joining import concatenate
+from mjax._engine.primitives.shapes import broadcast_in_dim_p, reduce_sum, reshape, transpose
+from mjax._engine.tracing.interpreter import Tracer
+from mjax._numpy.comparison import to_bool
+from mjax._numpy.core import (
+    as_array,
+    broadcast_shapes,
+    broadcast_to,
+    cast,
+    check_array,
+    check_arrays,
+    choose,
+    dtype_argument,
+    promote_args,
+    promote_dtypes_inexact,
+    refuse_out,
+)
+from mjax._numpy.fused import fused
+from mjax._numpy.reductions import keep_axes, masked, sum, wide_dtype
+
+_STATIC = ("axis", "dtype", "out", "keepdims")
+
+
+def _count(name: str, shape: tuple[int, ...], axes: tuple[int, ...], where: Any, dtype: Any) -> Any:
+    """The number of elements over axes, with axes of size 1 where a mask decides."""
+    if where is None:
+        return np.asarray(math.prod(shape[i] for i in axes), dtype)[()]
+    where = broadcast_to(to_bool(check_array(name, where, "where")), shape)
+    return keep_axes(reduce_sum(cast(where, dtype), axes), shape, axes)
+
+
+def _masked_shape(a: Any, where: Any) -> Any:
+    return typeof(a).shape if where is None else broadcast_shapes(
+        typeof(a).shape, typeof(where).shape)
+
+
+def mean_keeping(name: str, a: Any, axes: tuple[int, ...], where: Any) -> Any:
+    """The mean over axes, which stay with size 1; `a` is of the dtype of the computation."""
+    shape = _masked_shape(a, where)
+    total = reduce_sum(masked(name, a, where, 0), axes)
+    count = _count(name, shape, axes, where, dtypes.real_dtype(typeof(a).dtype))
+    return lax.div(keep_axes(total, shape, axes), cast(count, typeof(a).dtype))
+
+
+def without_axes(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """Takes reduced axes of size 1 away, unless they shall stay."""
+    if keepdims:
+        return x
+    return reshape(x, [n for i, n in enumerate(typeof(x).shape) if i not in axes])
+
+
+@fused(static_argnames=_STATIC)
+def mean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, *,
+         where: Any = None) -> Any:
+    """Arithmetic mean over axes; NaN of no elements.
+
+    Args:
+      a: array or scalar.
+      axis: an axis or a sequence of them; None: all.
+      dtype: dtype of the result; by default that of `a`, the default float for integers.
+      out: not supported.
+      keepdims: whether the axes stay, with size 1.
+      where: mask of the elements that count.
+
+    Returns:
+      An array without the axes. Means of 16-bit floats are computed in 32 bits.
+
+    Source: `numpy.mean`.
+
+    Example:
+      >>> jnp.mean(jnp.array([[1, 2], [3, 4]]), axis=0)
+      Array([2., 3.], dtype=float32)
+    """
+    refuse_out("mean", out)
+    a = check_array("mean", a)
+    target = dtype_argument(dtype, "mean") or inexact_dtype(typeof(a).dtype)
+    a = cast(a, wide_dtype(target) if dtypes.is_inexact(target) else inexact_dtype(target))
+    axes = canonicalize_axes(axis, len(_masked_shape(a, where)))
+    return cast(without_axes(mean_keeping("mean", a, axes, where), axes, keepdims), target)
+
+
+def _correction(name: str, ddof: Any, correction: Any) -> Any:
+    if correction is None:
+        return ddof
+    if not isinstance(ddof, Tracer) and ddof != 0:
+        msg = f"{name}: give either ddof or correction, not both (ddof={ddof})."
+        raise ValueError(msg)
+    return correction
+
+
+def variance(name: str, a: Any, axes: tuple[int, ...], correction: Any, where: Any, center: Any
+             ) -> Any:
+    """The variance over axes, which stay with size 1; NaN without degrees of freedom."""
+    if center is None:
+        center = mean_keeping(name, a, axes, where)
+    centered = lax.sub(*promote_args(name, a, cast(check_array(name, center, "mean"),
+                                                   typeof(a).dtype)))
+    square = (lax.real(lax.mul(centered, lax.conj(centered)))
+              if dtypes.is_complex(typeof(a).dtype) else lax.square(centered))
+    shape, dtype = _masked_shape(square, where), typeof(square).dtype
+    freedom = lax.sub(_count(name, shape, axes, where, dtype),
+                      cast(check_array(name, correction), dtype))
+    total = keep_axes(reduce_sum(masked(name, square, where, 0), axes), shape, axes)
+    return choose(lax.gt(freedom, _c(freedom, 0)), lax.div(total, freedom), _c(total, np.nan))
+
+
+def _var(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: bool, where: Any,
+         mean: Any, correction: Any) -> Any:
+    refuse_out(name, out)
+    a = check_array(name, a)
+    own = inexact_dtype(typeof(a).dtype)
+    target = dtype_argument(dtype, name) or dtypes.real_dtype(own)
+    if dtypes.is_complex(target):
+        target = dtypes.real_dtype(target)
+    compute = wide_dtype(own if dtypes.is_complex(own) else inexact_dtype(target))
+    a = cast(a, compute)
+    axes = canonicalize_axes(axis, len(_masked_shape(a, where)))
+    correction = _correction(name, ddof, correction)
+    result = variance(name, a, axes, correction, where, mean)
+    return without_axes(result, axes, keepdims), target
+
+
+@fused(static_argnames=_STATIC)
+def var(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int = 0,
+        keepdims: bool = False, *, where: Any = None, mean: Any = None,
+        correction: int | float | None = None) -> Any:
+    """Variance over axes: the mean squared distance from the mean.
+
+    Args:
+      a: array or scalar.
+      axis: an axis or a sequence of them; None: all.
+      dtype: dtype of the result; by default the real one of `a`, the default float for
+        integers.
+      out: not supported.
+      ddof: what is subtracted from the number of elements in the divisor.
+      keepdims: whether the axes stay, with size 1.
+      where: mask of the elements that count.
+      mean: the mean, where it is known already, with the axes kept.
+      correction: another name of `ddof`.
+
+    Returns:
+      A real array without the axes; NaN where the divisor is not positive.
+
+    Raises:
+      ValueError: both `ddof` and `correction` are given.
+
+    Source: `numpy.var`.
+
+    Example:
+      >>> jnp.var(jnp.array([1.0, 3.0]))
+      Array(1., dtype=float32)
+    """
+    result, target = _var("var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+    return cast(result, target)
+
+
+@fused(static_argnames=_STATIC)
+def std(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int = 0,
+        keepdims: bool = False, *, where: Any = None, mean: Any = None,
+        correction: int | float | None = None) -> Any:
+    """Standard deviation over axes: the square root of the variance.
+
+    Args:
+      a: array or scalar.
+      axis: an axis or a sequence of them; None: all.
+      dtype: dtype of the result; by default the real one of `a`, the default float for
+        integers.
+      out: not supported.
+      ddof: what is subtracted from the number of elements in the divisor.
+      keepdims: whether the axes stay, with size 1.
+      where: mask of the elements that count.
+      mean: the mean, where it is known already, with the axes kept.
+      correction: another name of `ddof`.
+
+    Returns:
+      A real array without the axes; NaN where the divisor is not positive.
+
+    Raises:
+      ValueError: both `ddof` and `correction` are given.
+
+    Source: `numpy.std`.
+
+    Example:
+      >>> jnp.std(jnp.array([1.0, 3.0]))
+      Array(1., dtype=float32)
+    """
+    result, target = _var("std", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+    return cast(lax.sqrt(result), target)
+
+
+# ---- average ---------------------------------------------------------------------------
+
+
+@fused(static_argnames=("axis", "returned", "keepdims"))
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False,
+            keepdims: bool = False) -> Any:
+    """Weighted mean over axes.
+
+    Args:
+      a: array or scalar.
+      axis: an axis or a sequence of them; None: all.
+      weights: an array of the shape of `a`, or of one axis as long as `axis`; by default 1.
+      returned: whether to return the sum of the weights too.
+      keepdims: whether the axes stay, with size 1.
+
+    Returns:
+      An array without the axes, or a pair of it and the sums of weights.
+
+    Raises:
+      ValueError: the shape of the weights fits neither `a` nor the axis.
+
+    Source: `numpy.average`.
+
+    Example:
+      >>> jnp.average(jnp.array([1.0, 2.0]), weights=jnp.array([3.0, 1.0]))
+      Array(1.25, dtype=float32)
+    """
+    a = check_array("average", a)
+    if weights is None:
+        a, = promote_dtypes_inexact(a)
+        result = mean(a, axis, keepdims=keepdims)
+        total = _c(a, typeof(a).size / typeof(result).size if typeof(result).size else 1)
+    else:
+        a, weights = promote_dtypes_inexact(a, check_array("average", weights, "weights"))
+        weights = _fitting_weights(weights, typeof(a).shape, axis)
+        total = sum(weights, axis, keepdims=keepdims)
+        result = lax.div(sum(lax.mul(a, weights), axis, keepdims=keepdims), total)
+    return (result, broadcast_to(total, typeof(result).shape)) if returned else result
+
+
+def _fitting_weights(weights: Any, shape: tuple[int, ...], axis: Any) -> Any:
+    own = typeof(weights).shape
+    if own == shape:
+        return weights
+    if axis is None:
+        msg = f"average: weights of shape {own} for an array of shape {shape} need an axis."
+        raise ValueError(msg)
+    axes = canonicalize_axes(axis, len(shape))
+    if own != tuple(shape[i] for i in axes):
+        msg = (f"average: weights of shape {own} must have the sizes of axes {axes} of an array of "
+               f"shape {shape}.")
+        raise ValueError(msg)
+    order = sorted(range(len(axes)), key=lambda i: axes[i])
+    weights = transpose(weights, order)
+    return broadcast_in_dim_p.bind(weights, shape=shape, broadcast_dimensions=tuple(sorted(axes)))
+
+
+# ---- covariance ------------------------------------------------------------------------
+
+
+def _variables(name: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
+    """Observations of all variables, one variable a row."""
+    values = check_arrays(name, *([m] if y is None else [m, y]))
+    values = [reshape(x, (1, typeof(x).size)) if typeof(x).ndim < 2 else
+              x if rowvar or (x is values[0] and typeof(x).shape[0] == 1) else transpose(x, (1, 0))
+              for x in values if _at_most_two(name, x)]
+    values = [cast(x, dtype) for x in values] if dtype is not None else promote_dtypes_inexact(
+        *values)
+    return values[0] if len(values) == 1 else concatenate(values, 0)
+
+
+def _at_most_two(name: str, x: Any) -> bool:
+    if typeof(x).ndim > 2:
+        msg = f"{name} needs arrays of at most two axes, got shape {typeof(x).shape}."
+        raise ValueError(msg)
+    return True
+
+
+@fused(static_argnames=("rowvar", "bias", "ddof", "dtype"))
+def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
+        fweights: Any = None, aweights: Any = None, dtype: Any = None) -> Any:
+    """Covariance matrix of variables.
+
+    Args:
+      m: array of observations, of shape `(variables, observations)` or `(observations,)`.
+      y: observations of more variables.
+      rowvar: whether variables are rows; else they are columns.
+      bias: whether to divide by the number of observations, not by one less.
+      ddof: what is subtracted from the number of observations, in place of `bias`.
+      fweights: how often each observation counts.
+      aweights: relative weights of the observations.
+      dtype: dtype of the result; an inexact one.
+
+    Returns:
+      An array of shape `(variables, variables)`, or `()` for one variable.
+
+    Raises:
+      ValueError: arrays of more than two axes.
+
+    Source: `numpy.cov`.
+
+    Example:
+      >>> jnp.cov(jnp.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
+      Array([[ 1., -1.],
+             [-1.,  1.]], dtype=float32)
+    """
+    x = _variables("cov", m, y, rowvar, dtype_argument(dtype, "cov"))
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    count, weights = _c(x, typeof(x).shape[1]), None
+    for given in (fweights, aweights):
+        if given is not None:
+            given = cast(check_array("cov", given), typeof(x).dtype)
+            weights = given if weights is None else lax.mul(weights, given)
+    if weights is None:
+        center = lax.div(reduce_sum(x, (1,)), count)
+        divisor = lax.sub(count, _c(x, ddof))
+    else:
+        count = reduce_sum(weights, (0,))
+        center = lax.div(reduce_sum(lax.mul(x, reshape(weights, (1, typeof(x).shape[1]))),
+                                    (1,)), count)
+        divisor = lax.sub(count, _c(x, ddof)) if aweights is None else lax.sub(
+            count, lax.mul(_c(x, ddof), lax.div(reduce_sum(lax.mul(weights, cast(
+                aweights, typeof(x).dtype)), (0,)), count)))
+    x = lax.sub(x, reshape(center, (typeof(x).shape[0], 1)))
+    right = x if weights is None else lax.mul(x, reshape(weights, (1, typeof(x).shape[1])))
+    if dtypes.is_complex(typeof(x).dtype):
+        right = lax.conj(right)
+    out = lax.div(dot_general(x, right, (((1,), (1,)), ((), ()))), divisor)
+    return reshape(out, ()) if typeof(out).shape == (1, 1) else out
+
+
+@fused(static_argnames=("rowvar", "dtype"))
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
+    """Correlation coefficients of variables.
+
+    Args:
+      x: array of observations, of shape `(variables, observations)` or `(observations,)`.
+      y: observations of more variables.
+      rowvar: whether variables are rows; else they are columns.
+      dtype: dtype of the result; an inexact one.
+
+    Returns:
+      An array of shape `(variables, variables)`, or `()` for one variable.
+
+    Source: `numpy.corrcoef`.
+
+    Example:
+      >>> jnp.corrcoef(jnp.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
+      Array([[ 1., -1.],
+             [-1.,  1.]], dtype=float32)
+    """
+    covariance = cov(x, y, rowvar, dtype=dtype)
+    if not typeof(covariance).shape:
+        return lax.div(covariance, covariance)
+    n = typeof(covariance).shape[0]
+    index = np.arange(n)
+    diagonal = reduce_sum(choose(index[:, None] == index, covariance, _c(covariance, 0)), (1,))
+    scale = lax.sqrt(lax.real(diagonal) if dtypes.is_complex(typeof(diagonal).dtype) else diagonal)
+    scale = cast(scale, typeof(covariance).dtype)
+    out = lax.div(lax.div(covariance, reshape(scale, (n, 1))), reshape(scale, (1, n)))
+    if dtypes.is_complex(typeof(out).dtype):
+        return lax.complex(_to_unit(lax.real(out)), _to_unit(lax.imag(out)))
+    return _to_unit(out)
+
+
+def _to_unit(x: Any) -> Any:
+    """Between -1 and 1, where rounding has led it out."""
+    return as_array(lax.clamp(_c(x, -1), x, _c(x, 1)))

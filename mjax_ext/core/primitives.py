@@ -1,0 +1,178 @@
+"""Every primitive of the engine, by the name under which JAX has it where JAX has it."""
+
+from mjax._engine.control.jit import jit_p
+from mjax._engine.primitives.arithmetic import (
+    abs_p,
+    acos_p,
+    acosh_p,
+    add_p,
+    and_p,
+    asin_p,
+    asinh_p,
+    atan2_p,
+    atan_p,
+    atanh_p,
+    cbrt_p,
+    ceil_p,
+    clamp_p,
+    clz_p,
+    complex_p,
+    conj_p,
+    cos_p,
+    cosh_p,
+    div_p,
+    eq_p,
+    exp2_p,
+    exp_p,
+    expm1_p,
+    floor_p,
+    ge_p,
+    gt_p,
+    imag_p,
+    integer_pow_p,
+    is_finite_p,
+    le_p,
+    log1p_p,
+    log_p,
+    logistic_p,
+    lt_p,
+    max_p,
+    min_p,
+    mul_p,
+    ne_p,
+    neg_p,
+    nextafter_p,
+    not_p,
+    or_p,
+    population_count_p,
+    pow_p,
+    real_p,
+    rem_p,
+    round_p,
+    rsqrt_p,
+    shift_left_p,
+    shift_right_arithmetic_p,
+    shift_right_logical_p,
+    sign_p,
+    sin_p,
+    sinh_p,
+    sqrt_p,
+    square_p,
+    sub_p,
+    tan_p,
+    tanh_p,
+    xor_p,
+)
+from mjax._engine.primitives.barrier import optimization_barrier_p
+from mjax._engine.primitives.convert import (
+    bitcast_convert_type_p,
+    convert_element_type_p,
+    reduce_precision_p,
+)
+from mjax._engine.primitives.cumulative import (
+    cumlogsumexp_p,
+    cummax_p,
+    cummin_p,
+    cumprod_p,
+    cumsum_p,
+    cumulative_loop_p,
+    linear_recurrence_p,
+)
+from mjax._engine.primitives.dot import dot_general_p
+from mjax._engine.primitives.gather import gather_p
+from mjax._engine.primitives.joining import (
+    concatenate_p,
+    split_p,
+    stack_p,
+    tile_p,
+    unstack_p,
+)
+from mjax._engine.primitives.keys import (
+    random_bits_p,
+    random_clone_p,
+    random_fold_in_p,
+    random_seed_p,
+    random_split_p,
+    random_unwrap_p,
+    random_wrap_p,
+)
+from mjax._engine.primitives.reductions import (
+    argmax_p,
+    argmin_p,
+    reduce_and_p,
+    reduce_max_p,
+    reduce_min_p,
+    reduce_or_p,
+    reduce_prod_p,
+    reduce_xor_p,
+)
+from mjax._engine.primitives.rng import rng_bit_generator_p, rng_uniform_p
+from mjax._engine.primitives.scatter import (
+    scatter_add_p,
+    scatter_apply_p,
+    scatter_max_p,
+    scatter_min_p,
+    scatter_mul_p,
+    scatter_p,
+    scatter_sub_p,
+)
+from mjax._engine.primitives.select import select_n_p
+from mjax._engine.primitives.shapes import (
+    broadcast_in_dim_p,
+    copy_p,
+    iota_p,
+    reduce_sum_p,
+    reshape_p,
+    rev_p,
+    squeeze_p,
+    transpose_p,
+)
+from mjax._engine.primitives.slicing import (
+    dynamic_slice_p,
+    dynamic_update_slice_p,
+    pad_p,
+    slice_p,
+)
+from mjax._engine.primitives.sort import sort_p, top_k_p
+from mjax._engine.primitives.special import (
+    bessel_i0e_p,
+    bessel_i1e_p,
+    digamma_p,
+    erf_inv_p,
+    erf_p,
+    erfc_p,
+    igamma_grad_a_p,
+    igamma_p,
+    igammac_p,
+    lgamma_p,
+    polygamma_p,
+    random_gamma_grad_p,
+    regularized_incomplete_beta_p,
+    zeta_p,
+)
+from mjax._engine.primitives.tangents import add_any_p as add_jaxvals_p
+from mjax._engine.primitives.threefry import iota_2x32_shape_p, threefry2x32_p
+
+__all__ = [
+    "abs_p", "acos_p", "acosh_p", "add_jaxvals_p", "add_p", "and_p", "argmax_p", "argmin_p",
+    "asin_p", "asinh_p", "atan2_p", "atan_p", "atanh_p", "bessel_i0e_p", "bessel_i1e_p",
+    "bitcast_convert_type_p", "broadcast_in_dim_p", "cbrt_p", "ceil_p", "clamp_p", "clz_p",
+    "complex_p", "concatenate_p", "conj_p", "convert_element_type_p", "copy_p", "cos_p", "cosh_p",
+    "cumlogsumexp_p", "cummax_p", "cummin_p", "cumprod_p", "cumsum_p", "cumulative_loop_p",
+    "digamma_p", "div_p", "dot_general_p", "dynamic_slice_p", "dynamic_update_slice_p", "eq_p",
+    "erf_inv_p", "erf_p", "erfc_p", "exp2_p", "exp_p", "expm1_p", "floor_p", "gather_p", "ge_p",
+    "gt_p", "igamma_grad_a_p", "igamma_p", "igammac_p", "imag_p", "integer_pow_p",
+    "iota_2x32_shape_p", "iota_p", "is_finite_p", "jit_p", "le_p", "lgamma_p",
+    "linear_recurrence_p", "log1p_p", "log_p", "logistic_p", "lt_p", "max_p", "min_p", "mul_p",
+    "ne_p", "neg_p", "nextafter_p", "not_p", "optimization_barrier_p", "or_p", "pad_p",
+    "polygamma_p", "population_count_p", "pow_p", "random_bits_p", "random_clone_p",
+    "random_fold_in_p", "random_gamma_grad_p", "random_seed_p", "random_split_p",
+    "random_unwrap_p", "random_wrap_p", "real_p", "reduce_and_p", "reduce_max_p", "reduce_min_p",
+    "reduce_or_p", "reduce_precision_p", "reduce_prod_p", "reduce_sum_p", "reduce_xor_p",
+    "regularized_incomplete_beta_p", "rem_p", "reshape_p", "rev_p", "rng_bit_generator_p",
+    "rng_uniform_p", "round_p", "rsqrt_p", "scatter_add_p", "scatter_apply_p", "scatter_max_p",
+    "scatter_min_p", "scatter_mul_p", "scatter_p", "scatter_sub_p", "select_n_p", "shift_left_p",
+    "shift_right_arithmetic_p", "shift_right_logical_p", "sign_p", "sin_p", "sinh_p", "slice_p",
+    "sort_p", "split_p", "sqrt_p", "square_p", "squeeze_p", "stack_p", "sub_p", "tan_p", "tanh_p",
+    "threefry2x32_p", "tile_p", "top_k_p", "transpose_p", "unstack_p", "xor_p", "zeta_p",
+]

@@ -1,0 +1,67 @@
+"""Every primitive has all its rules, and a case in the table of its family.
+
+Nothing is listed here but exceptions: a new primitive is covered as soon as it exists.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+import pkgutil
+
+import pytest
+
+import mjax._engine.primitives
+from mjax._engine.tracing.primitive import Primitive
+from tests.engine.primitives.harness import Case
+
+
+def modules(package):
+    for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        yield importlib.import_module(info.name)
+
+
+def objects(module, cls):
+    """The objects of a class in a module, those in its lists, tuples and dicts included."""
+    for value in vars(module).values():
+        inside = value.values() if type(value) is dict else value
+        for item in inside if type(value) in (list, tuple, dict) else [value]:
+            if isinstance(item, cls):
+                yield item
+
+
+PRIMITIVES = {p.name: p for module in modules(mjax._engine.primitives)
+              for p in objects(module, Primitive)}
+TABLES = [importlib.import_module(f"tests.engine.primitives.{path.stem}")
+          for path in sorted(pathlib.Path(__file__).parent.glob("test_*.py"))
+          if path.stem != "test_registry"]
+CASES = [case for module in TABLES for case in getattr(module, "CASES", ())]
+LINEAR = {case.primitive for case in CASES if case.linear}
+DIFFERENTIABLE = {case.primitive for case in CASES if case.order}
+
+
+def test_there_are_many():
+    assert len(PRIMITIVES) > 80
+
+
+def test_tables_name_primitives_that_exist():
+    assert all(isinstance(case, Case) for case in CASES)
+    assert {case.primitive for case in CASES} <= set(PRIMITIVES)
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_primitive_has_cases_and_rules(name):
+    primitive = PRIMITIVES[name]
+    rules = primitive.rules()
+    wanted = {"abstract_eval", "jvp", "batch"}
+    if name in LINEAR:
+        wanted.add("transpose")
+    missing = {rule for rule in wanted if rules[rule] == "missing"}
+    assert not missing, f"{name} has no rule for {', '.join(sorted(missing))}"
+    assert primitive.lowerings or primitive.impl, f"{name} has neither lowering nor impl"
+    assert any(case.primitive == name for case in CASES), f"no table has a case of {name}"
+
+
+@pytest.mark.parametrize("name", [n for n, p in PRIMITIVES.items() if p.transpose])
+def test_transposes_are_tested(name):
+    assert name in LINEAR, f"{name} has a transpose rule, but no case says in what it is linear"

@@ -1,0 +1,392 @@
+"""What authors of primitives get wrong, and what they are told.
+
+The rows marked (measured) are those that JAX 0.4.38 to 0.12.0.1 was measured on: there five gave
+errors that named neither primitive nor rule, and six none at all. Three of the six are purely
+numerical (a jvp rule wrong by a factor, an implementation that computes something else than the
+lowering, a dropped weak type); they are for a checker that compares rules by running them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mjax
+from mjax import lax
+from mjax.errors import MissingRuleError
+from mjax_ext import core
+from mjax_ext.interpreters import ad, batching, mlir
+
+X = np.arange(3, dtype=np.float32)
+XX = np.arange(15, dtype=np.float32).reshape(5, 3)
+hlo = mlir.hlo
+
+
+def scale_type(x, y, **params):
+    return core.ShapedArray(x.shape, x.dtype)
+
+
+def scale_jvp(primals, tangents, **params):
+    x, y = primals
+    dx, dy = map(ad.instantiate_zeros, tangents)
+    return scale_p(x, y), lax.add(scale_p(dx, y), scale_p(x, dy))
+
+
+RULES = {
+    "impl": lambda x, y, **params: np.asarray(x) * np.asarray(y),
+    "abstract_eval": scale_type,
+    "lowering": lambda ctx, x, y, **params: hlo.MulOp(x, y).results,
+    "jvp": scale_jvp,
+    "transpose": lambda ct, x, y: [lax.mul(ct, y), None] if ad.is_undefined_primal(x) else [
+        None, lax.mul(x, ct)],
+    "batch": lambda args, dims, **params: (scale_p(*args), dims[0]),
+}
+current = []
+
+
+def scale_p(x, y):
+    return current[-1].bind(x, y)
+
+
+def scale(multiple_results=False, without=(), **rules):
+    """A function of the primitive `scale` (x * y) with some rules replaced or left out."""
+    p = core.Primitive("scale", multiple_results=multiple_results)
+    rules = {k: v for k, v in (RULES | rules).items() if k not in without}
+    for table, field in ((ad.primitive_jvps, "jvp"), (ad.primitive_transposes, "transpose"),
+                         (batching.primitive_batchers, "batch")):
+        if field in rules:
+            table[p] = rules[field]
+    if "impl" in rules:
+        p.def_impl(rules["impl"])
+    if "abstract_eval" in rules:
+        p.def_abstract_eval(rules["abstract_eval"])
+    if "lowering" in rules:
+        mlir.register_lowering(p, rules["lowering"])
+    current[:] = [p]
+    return p.bind
+
+
+def total(f):
+    return lambda *args: lax.reduce_sum(f(*args), (0,))
+
+
+def run(f):
+    return f(X, X)
+
+
+def jit(f):
+    return mjax.jit(lambda x, y: f(x, y))(X, X)
+
+
+def jvp(f):
+    return mjax.jvp(f, (X, X), (X, X))
+
+
+def jvp_in_x(f):
+    return mjax.jvp(lambda x: f(x, X), (X,), (X,))
+
+
+def grad(f):
+    return mjax.grad(total(f))(X, X)
+
+
+def vmap(f):
+    return mjax.vmap(f)(XX, XX)
+
+
+def make_jaxpr(f):
+    return mjax.make_jaxpr(f)(X, X)
+
+
+def test_without_a_mistake():
+    f = scale()
+    for value in (run(f), jit(f), f(X, X), mjax.vmap(f)(X[None], X[None])[0]):
+        np.testing.assert_allclose(value, X * X)
+    np.testing.assert_allclose(jvp(f)[1], 2 * X * X)
+    np.testing.assert_allclose(grad(f), X)
+    np.testing.assert_allclose(vmap(f), XX * XX)
+
+
+MISSING = {
+    "impl": (lambda: scale(without=("impl", "abstract_eval", "lowering")), run,
+             "no implementation, which evaluation", "@scale_p.def_impl\n    def scale_impl(x, y)"),
+    "abstract_eval": (lambda: scale(without=("abstract_eval",)), make_jaxpr,
+                      "no abstract evaluation, which staging",
+                      "@scale_p.def_abstract_eval\n    def scale_abstract_eval(x, y):"),
+    "lowering": (lambda: scale(without=("lowering",)), jit,
+                 "no lowering for platform cpu, which compilation",
+                 "mlir.register_lowering(scale_p, scale_lowering)"),
+    "jvp": (lambda: scale(without=("jvp",)), jvp, "no jvp rule, which differentiation",
+            "ad.primitive_jvps[scale_p] = scale_jvp"),
+    "transpose": (lambda: scale(without=("transpose",)), grad,
+                  "no transpose rule, which transposition",
+                  "def scale_transpose(cotangent, x, y):"),
+    "batch": (lambda: scale(without=("batch",)), vmap, "no batching rule, which vectorization",
+              "batching.primitive_batchers[scale_p] = scale_batch"),
+}
+
+
+@pytest.mark.parametrize("rule", MISSING)
+def test_missing_rule(rule):
+    """(measured) Names primitive, transformation and the user's line, and shows what to write."""
+    make, use, who, spelling = MISSING[rule]
+    f = make()
+    with pytest.raises(MissingRuleError) as caught:
+        use(f)
+    text = str(caught.value)
+    assert text.startswith(f"Primitive 'scale' has {who}")
+    assert spelling in text
+    assert "test_mistakes.py:" in text and f"({use.__name__})" in text
+    assert isinstance(caught.value, NotImplementedError)
+
+
+def test_missing_rule_shows_the_parameters():
+    p = core.Primitive("cut-off", multiple_results=True)
+    with pytest.raises(MissingRuleError) as caught:
+        p.bind(X, axis=0, limit=2)
+    assert "def cut_off_impl(x, *, axis, limit):" in str(caught.value)
+    with pytest.raises(MissingRuleError) as caught:
+        mjax.make_jaxpr(lambda *xs: p.bind(*xs))(*[X] * 6)
+    assert "def cut_off_abstract_eval(*operands):" in str(caught.value)
+    assert "return [ShapedArray(shape, dtype), ...]" in str(caught.value)
+
+
+def test_text_of_a_missing_rule_is_built_when_it_is_shown():
+    f = scale(without=("jvp",))
+    try:
+        jvp(f)
+    except MissingRuleError as error:
+        assert callable(error._text)
+        assert "jvp" in str(error)
+
+
+def two_results(x, y, **params):
+    return hlo.MulOp(x, y).result, hlo.MulOp(x, y).result
+
+
+def wide_type(x, y):
+    return core.ShapedArray((9,), x.dtype)
+
+
+def half_type(x, y):
+    return core.ShapedArray(x.shape, np.float16)
+
+
+def two_types(x, y):
+    return [scale_type(x, y), scale_type(x, y)]
+
+
+def two_values(x, y):
+    return [np.asarray(x), np.asarray(y)]
+
+
+#: what -> (the primitive, how it is used, what the text says).
+MISTAKES = {
+    # abstract evaluation
+    "abstract eval: tuple for one result (measured)": (
+        lambda: scale(abstract_eval=lambda x, y: (scale_type(x, y),)), make_jaxpr,
+        "abstract evaluation.*must give one type, or .* multiple_results=True"),
+    "abstract eval: one type for a list (measured)": (
+        lambda: scale(multiple_results=True), make_jaxpr,
+        "abstract evaluation.*since multiple_results=True it must give a list of types"),
+    "abstract eval: a shape": (
+        lambda: scale(abstract_eval=lambda x, y: x.shape), make_jaxpr,
+        r"abstract evaluation.*gave a tuple of 1 \(3\)"),
+    "abstract eval: None": (
+        lambda: scale(abstract_eval=lambda x, y: None), make_jaxpr,
+        "abstract evaluation.*gave None"),
+    "abstract eval: wrong shape (measured)": (
+        lambda: scale(abstract_eval=wide_type), jit,
+        r"lowering of .*gave 1 results of types tensor<3xf32>.*says f32\[9\]"),
+    "abstract eval: wrong dtype (measured)": (
+        lambda: scale(abstract_eval=half_type), jit,
+        r"lowering of .*gave 1 results of types tensor<3xf32>.*says f16\[3\]"),
+    # implementation
+    "impl: another shape than the abstract eval (measured)": (
+        lambda: scale(impl=lambda x, y: np.zeros(9, np.float32)), run,
+        r"implementation.*gave f32\[9\], but its abstract evaluation says f32\[3\]"),
+    "impl: another dtype": (
+        lambda: scale(impl=lambda x, y: np.zeros(3, np.int32)), run,
+        r"implementation.*gave i32\[3\]"),
+    "impl: tuple for one result": (
+        lambda: scale(impl=lambda x, y: (x, y)), run, "implementation.*gave a tuple of 2"),
+    "impl: None": (lambda: scale(impl=lambda x, y: None), run, "implementation.*gave None"),
+    "impl: one value for a list": (
+        lambda: scale(multiple_results=True, abstract_eval=two_types), run,
+        "implementation.*multiple_results=True it must give a list of values, 2 for 2"),
+    "impl: too many values": (
+        lambda: scale(multiple_results=True, impl=two_values,
+                      abstract_eval=lambda x, y: [scale_type(x, y)]), run,
+        "implementation.*a list of values, 1 for 1"),
+    # lowering
+    "lowering: two results (measured)": (
+        lambda: scale(lowering=two_results), jit, "lowering of .*gave 2 results"),
+    "lowering: None (measured)": (
+        lambda: scale(lowering=lambda ctx, x, y: None), jit,
+        "lowering of .*gave None; it must give a list of ir.Values"),
+    "lowering: a list of None": (
+        lambda: scale(lowering=lambda ctx, x, y: [None]), jit,
+        r"lowering of .*gave a list of 1 \(None\)"),
+    "lowering: the operation": (
+        lambda: scale(lowering=lambda ctx, x, y: hlo.MulOp(x, y)), jit,
+        r"lowering of .*such as the .results"),
+    "lowering: the value": (
+        lambda: scale(lowering=lambda ctx, x, y: hlo.MulOp(x, y).result), jit,
+        r"lowering of .*such as the .results"),
+    "lowering: no results": (
+        lambda: scale(lowering=lambda ctx, x, y: []), jit, "lowering of .*gave 0 results"),
+    "lowering: wrong type, eagerly": (
+        lambda: scale(without=("impl",), abstract_eval=wide_type), run, "lowering of .*tensor<3xf32>"),
+    "lower_fun: one value for a list": (
+        lambda: scale(lowering=mlir.lower_fun(lax.mul)), jit,
+        "lowering of .*marked with multiple_results=False"),
+    "lower_fun: wrong type": (
+        lambda: scale(lowering=mlir.lower_fun(lambda x, y: lax.reduce_sum(x, (0,)),
+                                              multiple_results=False)), jit,
+        r"lowering of .*gave 1 results of types tensor<f32>"),
+    # jvp
+    "jvp: tangent of another shape (measured)": (
+        lambda: scale(jvp=lambda ps, ts: (scale_p(*ps), np.zeros(9, np.float32))), jvp,
+        r"jvp rule.*gave a tangent of type f32\[9\] for a result of type f32\[3\]"),
+    "jvp: tangent of another dtype": (
+        lambda: scale(jvp=lambda ps, ts: (scale_p(*ps), np.zeros(3, np.int32))), jvp,
+        r"jvp rule.*gave a tangent of type i32\[3\]"),
+    "jvp: primal of another type": (
+        lambda: scale(jvp=lambda ps, ts: (np.zeros(9, np.float32), ad.Zero(mjax.typeof(X)))), jvp,
+        r"jvp rule.*gave a primal of type f32\[9\], but the abstract evaluation says f32\[3\]"),
+    "jvp: no pair": (
+        lambda: scale(jvp=lambda ps, ts: scale_p(*ps)), jvp,
+        r"jvp rule.*it must give a pair: a primal and a tangent"),
+    "jvp: an array of length two for a pair": (
+        lambda: scale(jvp=lambda ps, ts: np.zeros(2, np.float32)), jvp,
+        r"jvp rule.*gave ndarray of type float32\[2\]; it must give a pair"),
+    "jvp: tangent None": (
+        lambda: scale(jvp=lambda ps, ts: (scale_p(*ps), None)), jvp,
+        r"jvp rule.*the tangent None; both must be arrays"),
+    "jvp: uses a Zero as an array": (
+        lambda: scale(jvp=lambda ps, ts: (scale_p(*ps), lax.add(scale_p(ts[0], ps[1]),
+                                                                scale_p(ps[0], ts[1])))),
+        jvp_in_x, r"a tangent known to be zero.*used as if it were an array.*instantiate_zeros"
+        r".*jvp rule of primitive 'scale'"),
+    "jvp: single results for lists": (
+        lambda: scale(multiple_results=True, impl=two_values, abstract_eval=two_types,
+                      jvp=lambda ps, ts: (ps[0], ts[0])), jvp,
+        "jvp rule.*must give a list of primals and one of tangents, 2 for 2 results"),
+    "jvp: too few tangents": (
+        lambda: scale(multiple_results=True, impl=two_values, abstract_eval=two_types,
+                      jvp=lambda ps, ts: (ps, ts[:1])), jvp,
+        "jvp rule.*must give a list of primals and one of tangents, 2 for 2 results"),
+    # transpose
+    "transpose: a bare cotangent": (
+        lambda: scale(transpose=lambda ct, x, y: ct), grad,
+        r"transpose rule.*it must give a list of 2, one cotangent or None per operand"),
+    "transpose: too few": (
+        lambda: scale(transpose=lambda ct, x, y: [ct]), grad,
+        r"transpose rule.*gave a list of 1 .*it must give a list of 2"),
+    "transpose: None": (
+        lambda: scale(transpose=lambda ct, x, y: None), grad, r"transpose rule.*gave None"),
+    "transpose: cotangent of another shape": (
+        lambda: scale(transpose=lambda ct, x, y: [np.zeros(9, np.float32), None]), grad,
+        r"transpose rule.*a cotangent of type f32\[9\] for an operand of type f32\[3\]"),
+    "transpose: no array": (
+        lambda: scale(transpose=lambda ct, x, y: [[1.0, 2.0, 3.0], None]), grad,
+        r"transpose rule.*gave a list of 3"),
+    "transpose: uses an undefined primal": (
+        lambda: scale(transpose=lambda ct, x, y: [lax.mul(ct, x), None]), grad,
+        r"an operand without a value.*used as if it were an array.*transpose rule of primitive "
+        r"'scale'"),
+    # batching
+    "batch: dim out of range (measured)": (
+        lambda: scale(batch=lambda args, dims: (scale_p(*args), 2)), vmap,
+        r"batching rule.*batch dimension 2; that axis must exist and have size 5"),
+    "batch: wrong dim (measured)": (
+        lambda: scale(batch=lambda args, dims: (scale_p(*args), 1)), vmap,
+        r"batching rule.*shape \(5, 3\) with batch dimension 1; that axis must exist and have"),
+    "batch: negative dim": (
+        lambda: scale(batch=lambda args, dims: (scale_p(*args), -2)), vmap,
+        r"batching rule.*batch dimension -2"),
+    "batch: forgotten dim": (
+        lambda: scale(batch=lambda args, dims: (scale_p(*args), None)), vmap,
+        r"batching rule.*gave f32\[5,3\] with batch dimension None.*says f32\[3\]"),
+    "batch: value only": (
+        lambda: scale(batch=lambda args, dims: scale_p(*args)), vmap,
+        r"batching rule.*it must give a pair: the result and its batch dimension"),
+    "batch: other elements": (
+        lambda: scale(batch=lambda args, dims: (lax.transpose(args[0], (1, 0)), 1)),
+        lambda f: mjax.vmap(f)(XX[:, :2], XX[:, 1:]) and mjax.vmap(f)(
+            XX[None, :, :], XX[None, :, :]), "batching rule"),
+    "batch: no array": (
+        lambda: scale(batch=lambda args, dims: (None, 0)), vmap, "batching rule.*gave None"),
+    "batch: too few results": (
+        lambda: scale(multiple_results=True, impl=two_values, abstract_eval=two_types,
+                      batch=lambda args, dims: (args[:1], dims)), vmap,
+        "batching rule.*a list of results and one of batch dimensions, 2 for 2"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistake(mistake):
+    """The error names the primitive, the rule, where the rule is, and the user's line."""
+    make, use, text = MISTAKES[mistake]
+    f = make()
+    with pytest.raises(TypeError, match=f"(?s){text}") as caught:
+        use(f)
+    said = str(caught.value)
+    assert "primitive 'scale'" in said
+    assert "test_mistakes.py:" in said
+
+
+def test_unhashable_parameter():
+    """(measured)"""
+    for use in (lambda p: p.bind(X, X, axes=[1]),
+                lambda p: mjax.make_jaxpr(lambda x: p.bind(x, x, axes=[1]))(X)):
+        scale()
+        with pytest.raises(TypeError, match="Parameter 'axes' of primitive 'scale' is not hash"):
+            use(current[-1])
+
+
+def test_effectful_abstract_evaluation_without_effects():
+    p = core.Primitive("scale")
+    p.def_effectful_abstract_eval(scale_type)
+    with pytest.raises(TypeError, match="a pair of types and a set of effects"):
+        mjax.make_jaxpr(p.bind)(X, X)
+
+
+def test_linearize_rule_that_gives_too_little():
+    f = scale()
+    ad.primitive_linearizations[current[-1]] = lambda nonzeros, x, y: (scale_p(x, y), True)
+    with pytest.raises(TypeError, match="linearize rule of primitive 'scale'.*must give results"):
+        grad(f)
+
+
+def test_wrong_lowering_in_the_middle_of_a_program():
+    """Its consumer takes any type, so that the module would verify."""
+    f = scale(lowering=lambda ctx, x, y: hlo.MulOp(
+        hlo.ConvertOp(mlir.ir.RankedTensorType.get((3,), mlir.dtype_to_ir_type(np.float16)), x),
+        hlo.ConvertOp(mlir.ir.RankedTensorType.get((3,), mlir.dtype_to_ir_type(np.float16)), y),
+    ).results)
+    with pytest.raises(TypeError, match=r"lowering of primitive 'scale'.*tensor<3xf16>"):
+        mjax.jit(lambda x: lax.convert_element_type(f(x, x), np.int32))(X)
+
+
+def test_exception_inside_a_lowering_says_where():
+    def broken(ctx, x, y):
+        raise ZeroDivisionError("no luck")
+
+    with pytest.raises(ZeroDivisionError, match="no luck") as caught:
+        jit(scale(lowering=broken))
+    assert any("the lowering of primitive 'scale'" in note for note in caught.value.__notes__)
+
+
+def test_operations_that_do_not_fit_together_inside_a_lowering():
+    wide = scale(lowering=lambda ctx, x, y: hlo.MulOp(
+        x, mlir.ir_constant(np.zeros(4, np.float32))).results)
+    with pytest.raises(Exception, match=r"[dD]imension") as caught:
+        jit(wide)
+    assert "'scale'" in "".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+
+
+def test_results_of_the_jvp_rule_in_the_wrong_order():
+    f = scale(jvp=lambda ps, ts: tuple(reversed(scale_jvp(ps, ts))))
+    with pytest.raises(TypeError, match="computed from tangents"):
+        grad(f)
