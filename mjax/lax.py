@@ -327,6 +327,30 @@ from mjax._engine.primitives.threefry import (
     iota_2x32_shape_p,
     threefry2x32_p,
 )
+from mjax._engine.spmd.axes import axis_size
+from mjax._engine.spmd.exchanges import (
+    all_gather,
+    all_gather_p,
+    all_to_all,
+    all_to_all_p,
+    pbroadcast,
+    ppermute,
+    ppermute_p,
+    pshuffle,
+    psum_scatter,
+    pswapaxes,
+)
+from mjax._engine.spmd.reductions import (
+    axis_index,
+    axis_index_p,
+    pmax,
+    pmax_p,
+    pmean,
+    pmin,
+    pmin_p,
+    psum,
+    psum_p,
+)
 
 __all__ = [
     "DotAlgorithm", "DotAlgorithmPreset", "GatherDimensionNumbers", "GatherScatterMode",

@@ -267,19 +267,20 @@ def _fitting_weights(weights: Any, shape: tuple[int, ...], axis: Any) -> Any:
 def _variables(name: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
     """Observations of all variables, one variable a row."""
     values = check_arrays(name, *([m] if y is None else [m, y]))
-    values = [reshape(x, (1, typeof(x).size)) if typeof(x).ndim < 2 else
-              x if rowvar or (x is values[0] and typeof(x).shape[0] == 1) else transpose(x, (1, 0))
-              for x in values if _at_most_two(name, x)]
     values = [cast(x, dtype) for x in values] if dtype is not None else promote_dtypes_inexact(
         *values)
-    return values[0] if len(values) == 1 else concatenate(values, 0)
+    rows = [_as_rows(name, x, rowvar) for x in values]
+    return rows[0] if len(rows) == 1 else concatenate(rows, 0)
 
 
-def _at_most_two(name: str, x: Any) -> bool:
-    if typeof(x).ndim > 2:
+def _as_rows(name: str, x: Any, rowvar: bool) -> Any:
+    ndim = typeof(x).ndim
+    if ndim > 2:
         msg = f"{name} needs arrays of at most two axes, got shape {typeof(x).shape}."
         raise ValueError(msg)
-    return True
+    if ndim < 2:
+        return reshape(x, (1, typeof(x).size))
+    return x if rowvar else transpose(x, (1, 0))
 
 
 @fused(static_argnames=("rowvar", "bias", "ddof", "dtype"))

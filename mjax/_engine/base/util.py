@@ -40,7 +40,8 @@ def split_list(values: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
 
 def partition_list(which: Sequence[bool], values: Sequence[T]) -> tuple[list[T], list[T]]:
     """The values whose flag is false, and those whose flag is true."""
-    falses, trues = [], []
+    falses: list[T] = []
+    trues: list[T] = []
     for flag, value in zip(which, values, strict=True):
         (trues if flag else falses).append(value)
     return falses, trues

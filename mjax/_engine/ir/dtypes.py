@@ -53,7 +53,7 @@ class ExtendedDType:
     """
 
     name: str
-    type: type[extended] = extended
+    type: Any = extended
     element_shape: tuple[int, ...]
     element_dtype: np.dtype[Any]
     kind = "X"

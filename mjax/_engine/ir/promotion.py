@@ -18,7 +18,6 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.context import ctx
@@ -229,10 +228,49 @@ def inexact_dtype(dtype: DType) -> DType:
     return dtype if dtypes.is_inexact(dtype) else dtypes.dtype_of_python(float)
 
 
-def supports_inf(dtype: DType) -> bool:
-    """Whether a float dtype has infinities."""
-    return str(dtype) not in _FINITE
+def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
+    """The dtype that arrays asked to have `dtype` get: 32 bits in place of 64 unless x64 is on.
+
+    Args:
+      dtype: a dtype, what names one, or None for the default float.
+      allow_extended_dtype: whether dtypes of keys are accepted.
+
+    Raises:
+      ValueError: an extended dtype, if these are not accepted.
+
+    Example:
+      >>> canonicalize_dtype("float64")
+      dtype('float32')
+    """
+    canonical = dtypes.canonical_dtype(float if dtype is None else dtype)
+    if dtypes.is_extended(canonical) and not allow_extended_dtype:
+        msg = f"dtype {canonical} is an extended one; pass allow_extended_dtype=True to accept it."
+        raise ValueError(msg)
+    return canonical
 
 
-_FINITE = {n for n in dtypes.NARROW_FLOATS if hasattr(ml_dtypes, n) and (
-    "fn" in n or n.endswith("uz"))}
+def scalar_type_of(x: Any) -> type:
+    """The Python type (`bool`, `int`, `float`, `complex`) of the kind of a value's dtype.
+
+    Raises:
+      TypeError: the value holds no numbers.
+    """
+    kind = dtypes.kind(_type_of(x)[0])
+    python = {"b": bool, "i": int, "u": int, "f": float, "c": complex}.get(kind)
+    if python is None:
+        msg = f"{x!r} holds no numbers: it has no scalar type."
+        raise TypeError(msg)
+    return python
+
+
+def itemsize_bits(dtype: Any) -> int:
+    """The number of bits of an element; 8 for bool.
+
+    Example:
+      >>> itemsize_bits("int4")
+      4
+    """
+    name = dtypes.as_dtype(dtype).name
+    if name in dtypes.NARROW_INTS:
+        return int(name.removeprefix("u").removeprefix("int"))
+    return 4 if name == "float4_e2m1fn" else 8 * int(np.dtype(name).itemsize)

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import operator
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, TypeVar
+from typing import Any
 
 from mjaxlib_shim import trees
 from mjaxlib_shim.trees import (
@@ -23,8 +23,6 @@ from mjaxlib_shim.trees import (
 )
 
 KeyPath = tuple[Any, ...]
-Class = TypeVar("Class", bound=type)
-
 registry = trees.registry
 _flatten = registry.flatten
 _key_functions: dict[type, Callable[[Any], tuple[Iterable[tuple[Any, Any]], Any]]] = {}
@@ -281,13 +279,13 @@ def register_pytree_with_keys(nodetype: type,
     register_pytree_node(nodetype, flatten_func or flatten, unflatten_func, flatten_with_keys)
 
 
-def register_pytree_node_class(cls: Class) -> Class:
+def register_pytree_node_class(cls: Any) -> Any:
     """Class decorator: a container with methods `tree_flatten` and `tree_unflatten`."""
     register_pytree_node(cls, operator.methodcaller("tree_flatten"), cls.tree_unflatten)
     return cls
 
 
-def register_pytree_with_keys_class(cls: Class) -> Class:
+def register_pytree_with_keys_class(cls: Any) -> Any:
     """Class decorator: `register_pytree_node_class` with `tree_flatten_with_keys`."""
     flatten = operator.methodcaller("tree_flatten") if hasattr(cls, "tree_flatten") else None
     register_pytree_with_keys(cls, operator.methodcaller("tree_flatten_with_keys"),
@@ -327,7 +325,8 @@ def register_dataclass(nodetype: Any, data_fields: Iterable[str] | None = None,
         init = {f.name for f in dataclasses.fields(nodetype) if f.init}
         given = {*data, *meta, *drop_fields}
         if init != given:
-            msg = (f"register_dataclass: fields of {nodetype.__name__} and the fields given "
+            name = getattr(nodetype, "__name__", nodetype)
+            msg = (f"register_dataclass: fields of {name} and the fields given "
                    f"differ; missing: {sorted(init - given)}, unexpected: {sorted(given - init)}.")
             raise ValueError(msg)
 
@@ -347,13 +346,13 @@ def register_dataclass(nodetype: Any, data_fields: Iterable[str] | None = None,
     return nodetype
 
 
-def register_static(cls: Class) -> Class:
+def register_static(cls: Any) -> Any:
     """Class decorator: instances are structure, without leaves; they must be hashable."""
     register_pytree_node(cls, lambda node: ((), node), lambda aux, children: aux)
     return cls
 
 
-class Partial(functools.partial):  # type: ignore[type-arg]
+class Partial(functools.partial):
     """`functools.partial` as a container: its arguments are children, its function structure.
 
     Example:

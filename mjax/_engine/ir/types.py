@@ -157,7 +157,7 @@ class AbstractToken(AbstractValue):
         """How the printer shows it."""
         return "Tok"
 
-    __str__ = __repr__ = str_short  # type: ignore[assignment]
+    __str__ = __repr__ = str_short
 
 
 abstract_token = AbstractToken()

@@ -173,8 +173,10 @@ def lower_application(ctx: LoweringContext, operands: Sequence[Any], params: dic
     lowerings = primitive.lowerings
     rule = lowerings.get(ctx.platform) or lowerings.get(None)
     if rule is None:
-        primitive.missing("lowering", detail=ctx.platform, operands=len(operands), params=params,
-                          source=ctx.source)
+        others = ", ".join(sorted(filter(None, lowerings)))
+        primitive.missing(
+            "lowering", detail=ctx.platform + (f" (only for {others})" if others else ""),
+            operands=len(operands), params=params, source=ctx.source)
     results = (_call_traced(ctx, operands, (rule,), params, lambda: ctx.stage_traced(rule, params))
                if type(rule) is traced else _apply(rule, ctx, operands, params))
     # The engine's own rules are tested, and looked at where a module does not verify; those of

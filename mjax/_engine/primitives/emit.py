@@ -37,9 +37,19 @@ _ELEMENT_TYPES: dict[str, Callable[[], Any]] = {
     "float8_e8m0fnu": lambda: ir.Float8E8M0FNUType.get(),
     "float4_e2m1fn": lambda: ir.Float4E2M1FNType.get(),
 }
+
+
+def _signless(bits: int) -> Callable[[], Any]:
+    return lambda: ir.IntegerType.get_signless(bits)
+
+
+def _unsigned(bits: int) -> Callable[[], Any]:
+    return lambda: ir.IntegerType.get_unsigned(bits)
+
+
 for _bits in (2, 4, 8, 16, 32, 64):
-    _ELEMENT_TYPES[f"int{_bits}"] = lambda n=_bits: ir.IntegerType.get_signless(n)
-    _ELEMENT_TYPES[f"uint{_bits}"] = lambda n=_bits: ir.IntegerType.get_unsigned(n)
+    _ELEMENT_TYPES[f"int{_bits}"] = _signless(_bits)
+    _ELEMENT_TYPES[f"uint{_bits}"] = _unsigned(_bits)
 
 
 def element_type(dtype: Any) -> Any:

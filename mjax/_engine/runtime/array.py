@@ -296,7 +296,7 @@ class Array(metaclass=_ArrayMeta):
         return (self[i] for i in range(self.shape[0]))  # type: ignore[index]
 
     def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self._numpy())
+        return memoryview(self._numpy())  # type: ignore[arg-type]  # NumPy < 2.1 stubs
 
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
         return shim.to_dlpack(self._buffer, stream)

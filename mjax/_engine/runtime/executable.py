@@ -64,7 +64,7 @@ class Program:
     def __init__(self, jaxpr: Jaxpr, name: str, placements: Sequence[Placement],
                  donated: Sequence[bool] = (), keep_unused: bool = False):
         self.sharding, self.committed = execution_device(placements, jaxpr.debug_info.arg_name)
-        input_of = {v: i for i, v in enumerate(jaxpr.invars)}
+        input_of: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
         #: Per result: the input that it is, or None.
         self.forwarded = [None if type(v) is Literal else input_of.get(v) for v in jaxpr.outvars]
         computed = [i is None for i in self.forwarded]
@@ -151,7 +151,7 @@ class Program:
                 for i in kept]
             computed = zip(execute(buffers).consume_with_handlers(handlers), placements,
                            strict=True)
-            outs = []
+            outs: list[Any] = []
             for i in forwarded:
                 if i is not None:
                     outs.append(move(args[i], sharding, committed))

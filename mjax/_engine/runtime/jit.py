@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.util import BoundedCache
@@ -41,6 +43,8 @@ from mjax._engine.tracing.stage import eval_jaxpr, stage
 
 _flatten = registry.flatten
 _placement_of = operator.attrgetter("_placement")
+#: Types of leaves that become arrays when they reach a compiled function.
+FOREIGN = frozenset({np.ndarray, bool, int, float, complex, np.float32, np.int32, np.bool_})
 
 
 class Options(NamedTuple):
@@ -91,7 +95,8 @@ def caches_of(f: Callable[..., Any], options: Options) -> Caches:
     A bound method is made anew at each attribute access, so it is known by its function
     and its object.
     """
-    owner, key = f, (options,)
+    owner: Any = f
+    key: tuple[Any, ...] = (options,)
     instance = getattr(f, "__self__", None)
     if inspect.ismethod(f):
         owner, key = f.__func__, (options, id(instance))
@@ -119,7 +124,7 @@ def clear_caches() -> None:
         caches.clear()
 
 
-def _as_tuple(value: Any, kind: type) -> tuple[Any, ...]:
+def _as_tuple(value: Any, kind: Any) -> tuple[Any, ...]:
     if value is None:
         return ()
     if isinstance(value, kind) or not isinstance(value, (tuple, list, set, frozenset, range)):
@@ -349,12 +354,18 @@ def _make(fun: Callable[..., Any], options: Options) -> Any:
                     # The commonest calls, spelled out: no pytree is flattened.
                     if len(args) == 1:
                         (x,) = args
+                        if type(x) in FOREIGN:
+                            x = to_array(x, not donates)
                         if type(x) is Array:
                             run = arrays.get((ctx.settings, x._placement))
                             if run is not None:
                                 return run(x)
                     elif len(args) == 2:
                         x, y = args
+                        if type(x) in FOREIGN:
+                            x = to_array(x, not donates)
+                        if type(y) in FOREIGN:
+                            y = to_array(y, not donates)
                         if type(x) is Array and type(y) is Array:
                             run = arrays.get((ctx.settings, x._placement, y._placement))
                             if run is not None:
@@ -372,11 +383,14 @@ def _make(fun: Callable[..., Any], options: Options) -> Any:
             static: tuple[Any, ...] = ()
         else:
             leaves, tree, static = take_apart(fun, options, args, kwargs)
-        values: Any = leaves
-        try:
-            key = (ctx.settings, tree, static, *map(_placement_of, leaves))
-        except AttributeError:
-            values = None
+        values: Any = None
+        if leaves and type(leaves[-1]) is Array:
+            # All arrays, most likely: the key is made without a Python loop.
+            try:
+                key = (ctx.settings, tree, static, *map(_placement_of, leaves))
+                values = leaves
+            except AttributeError:
+                values = None
         if values is None:
             values = as_arrays(leaves, args, kwargs)
             key = (ctx.settings, tree, static, *map(_placement_of, values))
@@ -406,8 +420,7 @@ def _make(fun: Callable[..., Any], options: Options) -> Any:
         program = Program(trace.jaxpr, function_name(fun), [a._placement for a in values],
                           donated_leaves(options, call), options.keep_unused)
         run = program.runner(dict(options.compiler_options))
-        flat = len(args) in (1, 2) and len(args) == len(values) and all(
-            map(operator.is_, args, values))
+        flat = len(args) in (1, 2) and all(type(a) is Array or type(a) in FOREIGN for a in args)
         if flat and only_arrays and treedef_is_leaf(trace.out_tree):
             one = single_runner(program, len(args))
             if one is not None:

@@ -39,6 +39,9 @@ def to_array(value: Any, shared: bool = True) -> Array:
       shared: whether equal scalars may be one array; not for arrays that are donated.
     """
     kind = type(value)
+    if kind is np.ndarray:
+        aval = typeof(value)
+        return put(value if value.dtype is aval.dtype else _converted(value, aval), aval)
     if kind is Array:
         return value
     if shared and (kind in dtypes.PYTHON_SCALARS or isinstance(value, np.generic)):
@@ -53,11 +56,14 @@ def to_array(value: Any, shared: bool = True) -> Array:
     if isinstance(value, Tracer):
         refuse_dead(value)
     aval = typeof(value)
-    if kind is np.ndarray and value.dtype is aval.dtype:
-        return put(value, aval)
+    return put(_converted(value, aval), aval)
+
+
+def _converted(value: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
+    """A foreign value as a NumPy array of the dtype its buffer has."""
     if aval.dtype == dtypes.float0:
-        return put(np.zeros(aval.shape, np.bool_), aval)
-    return put(np.asarray(value, aval.dtype), aval)
+        return np.zeros(aval.shape, np.bool_)
+    return np.asarray(value, aval.dtype)
 
 
 def put(value: np.ndarray[Any, Any], aval: ShapedArray, device: Device | None = None) -> Array:

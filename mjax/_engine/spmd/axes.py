@@ -1,7 +1,14 @@
-"""Named axes as collectives see them: which are in scope, their sizes, groups of their indices."""
+"""Named axes as collectives see them: which are in scope, their sizes, groups of their indices.
+
+Under vmap an axis has a name, and its elements are rows of one array, so that every
+collective becomes an operation on rows: its batching rule handles one axis, the one of the
+vmap it meets, and leaves the others to the vmaps outside. shard_map gives the same functions
+their meaning between devices.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Hashable, Sequence
@@ -12,9 +19,11 @@ import numpy as np
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyNameError
 from mjax._engine.base.folding import boundary
+from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
 from mjax._engine.primitives.shapes import batch_to_front, reshape
-from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.transforms.batching import AxisData, batch_flat, element_type, to_dim
 
 Names = tuple[Hashable, ...]
 #: Sets of indices along an axis between which a collective keeps to itself.
@@ -69,7 +78,38 @@ def refuse_unbound(name: Hashable, who: str = "") -> NoReturn:
         f"mjax.vmap(..., axis_name={name!r})."))
 
 
-def unreachable(name: str) -> Callable[..., NoReturn]:
+#: What batching rules give.
+Batched = tuple[Any, int | None]
+
+
+def collective(name: str) -> Primitive:
+    """A primitive whose types depend on the axes in scope."""
+    primitive = Primitive(name, types_cacheable=False)
+    primitive.def_lowering(_unreachable(name))
+    return primitive
+
+
+def def_axis_batch(primitive: Primitive) -> Callable[..., Any]:
+    """Decorator: sets the batching rule of a collective with one operand or none.
+
+    The abstract evaluation runs first: it holds the checks, and vmap leaves none of the
+    equations for which it would run otherwise.
+    """
+    def define(rule: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(rule)
+        def checked(axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
+            primitive.type_of(tuple(
+                typeof(x) if d is None else element_type(typeof(x), d)
+                for x, d in zip(args, dims, strict=True)), params)
+            return rule(axis, *args, *dims, **params)
+
+        primitive.axis_batch = checked
+        return rule
+
+    return define
+
+
+def _unreachable(name: str) -> Callable[..., NoReturn]:
     """The lowering of a collective outside of every axis: vmap has handled it before."""
 
     def lowering(ctx: Any, *operands: Any, **params: Any) -> NoReturn:

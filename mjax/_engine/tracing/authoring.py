@@ -22,11 +22,13 @@ class RuleRow(NamedTuple):
       needed_by: which transformation fails without it.
       spelling: how to write it, for the primitive bound to `{p}` with function names from
         `{f}`, operands `{xs}` and parameters `{params}`.
+      hint: when not to write it.
     """
 
     name: str
     needed_by: str
     spelling: str
+    hint: str = ""
 
 
 #: Field of the record -> row. The texts of `MissingRuleError`.
@@ -78,7 +80,9 @@ def {f}_transpose(cotangent, {xs}{params}):
   # ad.is_undefined_primal(x) tells them from the others, which are arrays
   return [...]  # per operand: its cotangent, or None where it is not undefined
 
-ad.primitive_transposes[{p}] = {f}_transpose"""),
+ad.primitive_transposes[{p}] = {f}_transpose""",
+        "Only linear operations have one. If {name!r} is none, a jvp rule has applied it to a "
+        "tangent.\n"),
     "batch": RuleRow("batching rule", "vectorization (vmap)", """\
 from mjax_ext.interpreters import batching
 
@@ -110,7 +114,7 @@ def missing_rule(primitive: Any, rule: str, operands: int | None = None,
         f = p.removesuffix("_p")
         several = primitive.multiple_results
         fields = {
-            "p": f + "_p", "f": f, "detail": detail, "multiple": several,
+            "name": primitive.name, "p": f + "_p", "f": f, "detail": detail, "multiple": several,
             "xs": _operand_names(operands), "pair_of": "list_of_each_" if several else "",
             "params": f", *, {', '.join(names)}" if names else "",
             "result": "[ShapedArray(shape, dtype), ...]" if several else
@@ -118,7 +122,8 @@ def missing_rule(primitive: Any, rule: str, operands: int | None = None,
         spelling = "\n".join(f"    {line}" if line else "" for line in
                              row.spelling.format(**fields).splitlines())
         return (f"Primitive {primitive.name!r} has no {row.name.format(**fields)}, which "
-                f"{row.needed_by} needs.\n{applied_at(source)}\nWrite one, as in:\n\n{spelling}\n")
+                f"{row.needed_by} needs.\n{applied_at(source)}\n{row.hint.format(**fields)}"
+                f"Write one, as in:\n\n{spelling}\n")
 
     raise MissingRuleError(text)
 
@@ -161,6 +166,15 @@ class SymbolicValueError(LazyTypeError):
 
     def __str__(self) -> str:
         return f"{super().__str__()}{' ' if self.blamed else ''}{self.blamed or ''}"
+
+
+def not_linear(primitive: Any) -> NoReturn:
+    """Raises the error for a primitive that is not linear in its undefined operands together."""
+    source = ctx.source or current_traceback()
+    raise LazyTypeError(lambda: (
+        f"primitive {primitive.name!r} is applied to values that depend on tangents in a way that "
+        "is not linear: a jvp rule multiplies tangents, or divides by one.\n"
+        f"{applied_at(source)}"))
 
 
 def rule_text(primitive: Any, rule: str) -> str:

@@ -10,6 +10,7 @@ from mjax._engine.ir.types import is_array_value, same_type_but_weak, typeof
 from mjax._engine.tracing.authoring import check_lists, describe_value, misfit
 from mjax._engine.tracing.interpreter import Interpreter, check_alive
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
 Executor = Callable[[Primitive, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -38,6 +39,8 @@ class Evaluation(Interpreter):
             return self.executor(primitive, args, params)
         for arg in args:
             check_alive(arg)
+            if type(arg) is Zero or type(arg) is UndefinedPrimal:
+                typeof(arg)  # refuses it
         out = impl(*args, **params)
         # Where jaxprs among the params decide the types, the impl runs these jaxprs.
         if primitive.abstract_eval is not None and primitive.types_cacheable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from mjax._engine.ir.types import AbstractValue, typeof, typeof_handlers
+from mjax._engine.ir.types import typeof, typeof_handlers
 from mjax._engine.tracing.authoring import SymbolicValueError
 
 
@@ -34,7 +34,7 @@ class UndefinedPrimal:
 
     __slots__ = ("aval",)
 
-    def __init__(self, aval: AbstractValue):
+    def __init__(self, aval: Any):
         self.aval = aval
 
     def __repr__(self) -> str:
@@ -46,7 +46,7 @@ def is_undefined_primal(value: Any) -> bool:
     return type(value) is UndefinedPrimal
 
 
-def _refuse(value: Zero | UndefinedPrimal) -> NoReturn:
+def _refuse(value: Zero | UndefinedPrimal, *args: Any, **kwargs: Any) -> NoReturn:
     what, remedy = (
         ("a tangent known to be zero (ad.Zero)", "Leave its term out, or make it an array with "
          "ad.instantiate_zeros(tangent).") if isinstance(value, Zero) else
@@ -56,8 +56,11 @@ def _refuse(value: Zero | UndefinedPrimal) -> NoReturn:
         f"{what}, of type {value.aval}, was used as if it were an array. {remedy}"))
 
 
-typeof_handlers[Zero] = _refuse
-typeof_handlers[UndefinedPrimal] = _refuse
+_OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "matmul", "pow")
+for _class in (Zero, UndefinedPrimal):
+    typeof_handlers[_class] = _refuse
+    for _name in ("array", "neg", "abs", "getitem", *_OPERATORS, *(f"r{n}" for n in _OPERATORS)):
+        setattr(_class, f"__{_name}__", _refuse)
 
 #: The batch dimension of an operand that is the same for all batch elements.
 not_mapped = None

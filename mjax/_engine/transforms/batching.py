@@ -87,7 +87,9 @@ class BatchInterpreter(Interpreter):
         self.axis = axis
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        values, dims, batched = [], [], False
+        values: list[Any] = []
+        dims: list[int | None] = []
+        batched = False
         for arg in args:
             if type(arg) is BatchTracer and arg.interp is self:
                 values.append(arg.value)
@@ -152,10 +154,12 @@ def named_axes(params: dict[str, Any]) -> set[Any]:
     """The names of the axes that an equation's params refer to, in inner jaxprs too."""
     names = params.get("axes", params.get("axis_name", ()))
     found = set(names) if isinstance(names, (tuple, list)) else {names}
-    for jaxpr in jaxprs_in_params(params):
-        found |= jaxpr.cached("named_axes", lambda j=jaxpr: set[Any]().union(
-            *(named_axes(eqn.params) for eqn in j.eqns)))
-    return found
+    return found.union(*map(_axes_named_in, jaxprs_in_params(params)))
+
+
+def _axes_named_in(jaxpr: Jaxpr) -> set[Any]:
+    return jaxpr.cached("named_axes", lambda: set[Any]().union(
+        *(named_axes(eqn.params) for eqn in jaxpr.eqns)))
 
 
 def batch_flat(f: Callable[..., Sequence[Any]], axis: AxisData, args: Sequence[Any],

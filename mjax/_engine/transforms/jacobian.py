@@ -59,8 +59,7 @@ def _cut(tree: Any, axis: int, rows: Any) -> Any:
 def _chosen(fun: Callable[..., Any], argnums: int | Sequence[int], args: tuple[Any, ...],
             kwargs: dict[str, Any]) -> tuple[Callable[..., Any], tuple[Any, ...], bool]:
     """`fun` of the chosen arguments alone, those arguments, and whether there is just one."""
-    single = isinstance(argnums, int)
-    numbers = [argnums] if single else list(argnums)  # type: ignore[arg-type, list-item]
+    numbers: list[int] = [argnums] if isinstance(argnums, int) else list(argnums)
     for n in numbers:
         if not -len(args) <= n < len(args):
             msg = (f"argnums={argnums} names an argument that {function_name(fun)} was not "
@@ -74,7 +73,7 @@ def _chosen(fun: Callable[..., Any], argnums: int | Sequence[int], args: tuple[A
             complete[i] = value
         return fun(*complete, **kwargs)
 
-    return partial_function, tuple(args[i] for i in places), single
+    return partial_function, tuple(args[i] for i in places), isinstance(argnums, int)
 
 
 def _check_inputs(who: str, trees: Any, holomorphic: bool, allow_int: bool = False) -> None:

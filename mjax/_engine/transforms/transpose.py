@@ -14,7 +14,12 @@ from mjax._engine.base.context import ctx
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, Var
 from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import add_tangents, instantiate
-from mjax._engine.tracing.authoring import SymbolicValueError, describe_value, misfit
+from mjax._engine.tracing.authoring import (
+    SymbolicValueError,
+    describe_value,
+    misfit,
+    not_linear,
+)
 from mjax._engine.tracing.stage import stage_under_evaluation
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.tracing.variance import vary_as
@@ -94,6 +99,8 @@ def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[
     try:
         results = primitive.transpose(ct, *operands, **params)
     except SymbolicValueError as error:
+        if error.blamed is None and primitive.transpose.__module__.startswith("mjax._engine"):
+            not_linear(primitive)  # the engine's rules are tested: their use is at fault
         error.blame(primitive, "transpose")
         raise
     if not isinstance(results, (list, tuple)) or len(results) != len(operands):

@@ -156,34 +156,38 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
 # ---- integers --------------------------------------------------------------------------
 
 
-def _range_of(dtype: Any) -> tuple[Any, Any]:
-    """The least and the greatest number of a dtype, integer or float."""
-    info = np.iinfo(dtype) if dtypes.is_integer(dtype) else ml_dtypes.finfo(dtype)
-    return info.min, info.max
-
-
 def _clip_to(x: Any, low: int, high: int) -> Any:
     """Numbers clipped to bounds, of which those outside of their own dtype do nothing."""
     dtype = typeof(x).dtype
-    least, greatest = _range_of(dtype)
-    return min(max(x, scalar(dtype, builtins.max(low, least))),
-               scalar(dtype, builtins.min(high, greatest)))
+    if dtypes.is_integer(dtype):
+        own = np.iinfo(dtype)
+        low, high = builtins.max(low, own.min), builtins.min(high, own.max)
+    return min(max(x, scalar(dtype, low)), scalar(dtype, high))
 
 
 @sampler(shape=shape_argument, dtype=int_dtype)
 def _randint(key: Any, minval: Any, maxval: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
-    for bound in (minval, maxval):
-        if dtypes.kind(typeof(bound).dtype) not in "iuf":
-            msg = f"randint takes integers as bounds, got {typeof(bound)}."
-            raise TypeError(msg)
     result_shape("randint", shape, minval, maxval)
     key = one_key("randint", key)
-    info = np.iinfo(dtype)
-    if info.bits >= 32:
-        return integers(key, shape, dtype, minval, maxval)
     # Narrow ones are drawn as wide ones, which hold the excluded upper bound as well.
-    low, high = _clip_to(minval, info.min, info.max), _clip_to(maxval, info.min, info.max + 1)
-    return convert(integers(key, shape, np.dtype("int32"), low, high), dtype)
+    info, wide = np.iinfo(dtype), dtype if dtype.itemsize >= 4 else np.dtype("int32")
+    low, high = [_integer_bound(bound, wide) for bound in (minval, maxval)]
+    if wide == dtype:
+        return integers(key, shape, dtype, low, high)
+    low, high = _clip_to(low, info.min, info.max), _clip_to(high, info.min, info.max + 1)
+    return convert(integers(key, shape, wide, low, high), dtype)
+
+
+def _integer_bound(bound: Any, dtype: Any) -> Any:
+    """A bound as integers; floats are cut to the range of the dtype."""
+    kind = dtypes.kind(typeof(bound).dtype)
+    if kind in "iu":
+        return bound
+    if kind != "f":
+        msg = f"randint takes integers as bounds, got {typeof(bound)}."
+        raise TypeError(msg)
+    info = np.iinfo(dtype)
+    return convert(_clip_to(bound, info.min, info.max), dtype)
 
 
 def integers(key: Any, shape: tuple[int, ...], dtype: Any, minval: Any, maxval: Any) -> Any:
@@ -195,7 +199,7 @@ def integers(key: Any, shape: tuple[int, ...], dtype: Any, minval: Any, maxval: 
     info = np.iinfo(dtype)
     width, unsigned = info.bits, uint_of(info.bits)
     given = typeof(maxval).dtype
-    all_values = gt(maxval, scalar(given, builtins.min(info.max, _range_of(given)[1])))
+    all_values = gt(maxval, scalar(given, builtins.min(info.max, np.iinfo(given).max)))
     low, high = [to_rank(convert(_clip_to(b, info.min, info.max), dtype), len(shape))
                  for b in (minval, maxval)]
     first, second = [draw_bits(k, shape, width) for k in split_key(key)]

@@ -194,7 +194,7 @@ def test_a_dot_algorithm_of_ones_own():
 
 
 def test_algorithms_that_cpus_have_not():
-    with pytest.raises(ValueError, match="TF32_TF32_F32 is not supported on CPU. Supported there: "):
+    with pytest.raises(ValueError, match="TF32_TF32_F32 is not supported on CPU"):
         dot(X, X, precision="TF32_TF32_F32")
 
 
@@ -237,7 +237,7 @@ def test_printed_form():
 @pytest.mark.parametrize(("left", "right", "numbers", "text"), [
     ((2, 3), (2, 3), MATRICES, "axis 1 of the lhs, of shape \\(2, 3\\), has size 3 and axis 0 of "
      "the rhs, of shape \\(2, 3\\), has size 2"),
-    ((2, 3), (3, 4), (((5,), (0,)), ((), ())), "contracting axes \\(5,\\) .* of the lhs.* not among"),
+    ((2, 3), (3, 4), (((5,), (0,)), ((), ())), "axes \\(5,\\) .* of the lhs.* not among"),
     ((2, 3), (3, 4), (((-1,), (0,)), ((), ())), "not among its axes"),
     ((2, 3), (3, 4), (((1, 1), (0, 0)), ((), ())), "not distinct"),
     ((2, 3), (3, 4), (((1,), (0,)), ((1,), (0,))), "not distinct"),
@@ -250,9 +250,9 @@ def test_shapes_that_do_not_fit(left, right, numbers, text):
 
 
 def test_other_errors():
-    with pytest.raises(ValueError, match="got lhs of shape \\(2, 3\\) and rhs of shape \\(2, 3\\)"):
+    with pytest.raises(ValueError, match="lhs of shape \\(2, 3\\) and rhs of shape \\(2, 3\\)"):
         dot(np.ones((2, 3)), np.ones((2, 3)))
-    with pytest.raises(ValueError, match="equal rank, at least 2, got shapes \\(2, 3\\) and \\(3,\\)"):
+    with pytest.raises(ValueError, match="at least 2, got shapes \\(2, 3\\) and \\(3,\\)"):
         batch_matmul(np.ones((2, 3)), np.ones(3))
     with pytest.raises(ValueError, match="precision 'best' is not understood: give None"):
         dot(X, X, precision="best")

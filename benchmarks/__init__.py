@@ -1,0 +1,1 @@
+"""Numbers of mjax side by side with jax: `python -m benchmarks`."""

@@ -1,0 +1,113 @@
+"""Measures mjax and jax side by side and prints the table.
+
+    python -m benchmarks [--rows "eager x + y,lower"] [--quick] [--json out.json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+from typing import Any
+
+import jax
+import numpy as np
+
+import mjax
+import mjax.numpy
+import mjax.random
+from benchmarks import growth
+from benchmarks.rows import IMPORT, LATER, ROWS, Row
+from benchmarks.timing import import_seconds, interleaved
+
+
+def same(a: Any, b: Any) -> None:
+    """Both libraries have computed the same, or there is nothing to compare."""
+    ours, theirs = (x if isinstance(x, (list, tuple)) else [x] for x in (a, b))
+    for x, y in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-4, atol=1e-6)
+
+
+def measure(row: Row, turns: int, seconds: float) -> tuple[float, float]:
+    """Seconds per unit: of mjax, of jax."""
+    if row is IMPORT:
+        return tuple(import_seconds(f"{m}, {m}.numpy", turns) for m in ("mjax", "jax"))
+    ours, theirs = row.make(mjax), row.make(jax)
+    same(mjax.tree_util.tree_leaves(ours.values()), jax.tree_util.tree_leaves(theirs.values()))
+    best = interleaved([ours.call, theirs.call], turns, seconds)
+    return best[0] / row.per, best[1] / row.per
+
+
+def human(seconds: float) -> str:
+    """A time in three digits."""
+    scale, unit = (1.0, "s") if seconds >= 1 else (1e3, "ms") if seconds >= 1e-3 else (1e6, "µs")
+    return f"{seconds * scale:.3g} {unit}"
+
+
+def compare(rows: list[Row], quick: bool) -> list[dict[str, Any]]:
+    """Measures and prints the rows."""
+    print(f"{'':36}{'jax':>10}{'mjax':>10}{'ratio':>8}{'goal':>7}")
+    results = []
+    for row in rows:
+        ours, theirs = measure(row, *((3, 0.005) if quick else (9, 0.03)))
+        ratio = ours / theirs
+        verdict = "" if ratio <= row.goal else "  missed"
+        print(f"{row.name:36}{human(theirs):>10}{human(ours):>10}{ratio:8.2f}{row.goal:7.2f}"
+              f"{verdict}", flush=True)
+        results.append({"row": row.name, "jax": theirs, "mjax": ours, "ratio": ratio,
+                        "goal": row.goal, "reached": not verdict})
+    return results
+
+
+def show_growth(quick: bool) -> dict[str, Any]:
+    """Measures and prints how cost grows."""
+    n = 100 if quick else 1000
+    print(f"\n{'µs per equation at':20}" + "".join(f"{k * n:>9,}" for k in growth.FACTORS)
+          + f"{'per doubling':>15}{growth.PER_DOUBLING:7.2f}")
+    report: dict[str, Any] = {"linearity": [], "frames": []}
+    for name, seconds, worst in growth.linearity(mjax, n):
+        print(f"{name:20}" + "".join(f"{1e6 * s / k:9.1f}" for k, s in seconds.items())
+              + f"{worst:15.2f}{'' if worst < growth.PER_DOUBLING else '         missed'}",
+              flush=True)
+        report["linearity"].append({"name": name, "seconds": seconds, "per_doubling": worst})
+    print(f"\n{'frames per level':36}{'jax':>10}{'mjax':>10}")
+    ours, theirs = growth.frames_per_level(mjax), growth.frames_per_level(jax)
+    for name in ours:
+        print(f"{name:36}{theirs[name]:10.1f}{ours[name]:10.1f}")
+        report["frames"].append({"name": name, "jax": theirs[name], "mjax": ours[name]})
+    return report
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", help="names or parts of names, separated by commas")
+    parser.add_argument("--quick", action="store_true", help="fewer turns, shorter programs")
+    parser.add_argument("--json", metavar="FILE", help="where the numbers go as well")
+    options = parser.parse_args()
+
+    rows = [IMPORT, *ROWS]
+    if options.rows:
+        wanted = options.rows.split(",")
+        rows = [row for row in rows if any(part in row.name for part in wanted)]
+        if not rows:
+            parser.error(f"no row's name has one of {wanted}")
+    print(f"jax {jax.__version__}, jaxlib {jax.lib.__version__}, Python "
+          f"{platform.python_version()}, {platform.machine()}\n")
+    report: dict[str, Any] = {"jax": jax.__version__, "jaxlib": jax.lib.__version__,
+                              "python": platform.python_version(),
+                              "rows": compare(rows, options.quick)}
+    if not options.rows:
+        report |= show_growth(options.quick)
+        for name, why in LATER.items():
+            print(f"\nnot measured yet: {name} ({why})")
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(report, file, indent=1)
+    missed = [row["row"] for row in report["rows"] if not row["reached"]]
+    print(f"\n{len(report['rows']) - len(missed)} of {len(report['rows'])} goals reached")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,227 @@
+"""The rows of the table: what is timed, and the goal for mjax's time over jax's.
+
+A row's factory takes the library (`jax` or `mjax`) and gives a `Timed`: the call to time and a
+function whose results must agree between the two before anything is timed. Both sides run the
+same source. Where calls are traced, each call traces a new function, or caches would answer.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Timed(NamedTuple):
+    """What a factory gives: the call that is timed, and values to compare."""
+
+    call: Callable[[], Any]
+    values: Callable[[], Any]
+
+
+class Row(NamedTuple):
+    """One line of the table.
+
+    Attributes:
+      name: what it is called; `--rows` picks by it.
+      goal: highest ratio of mjax's time over jax's.
+      make: the factory.
+      per: how many units (equations, primitives) one call does.
+    """
+
+    name: str
+    goal: float
+    make: Callable[[Any], Timed]
+    per: int = 1
+
+
+X = np.linspace(0.1, 0.9, 3, dtype=np.float32)
+
+# ---- programs --------------------------------------------------------------------------
+
+
+def chain(m: Any, n: int) -> Callable[[Any], Any]:
+    """A function of n equations."""
+    sin, mul = m.lax.sin, m.lax.mul
+
+    def f(x: Any) -> Any:
+        y = x
+        for _ in range(n // 2):
+            y = mul(sin(y), x)
+        return y
+
+    return f
+
+
+def scalar(m: Any, n: int) -> Callable[[Any], Any]:
+    """The chain with a scalar result."""
+    f = chain(m, n - 1)
+    return lambda x: m.lax.reduce_sum(f(x), (0,))
+
+
+def numpy_chain(m: Any, n: int) -> Callable[[Any], Any]:
+    """A function of n calls and operators of the NumPy front end."""
+    jnp = m.numpy
+
+    def f(x: Any) -> Any:
+        y = x
+        for _ in range(n // 4):
+            y = jnp.where(x > 0, jnp.sin(y) * 2.0, x)
+        return y
+
+    return f
+
+
+# ---- factories -------------------------------------------------------------------------
+
+
+def traced(program: Any, n: int, transform: Callable[[Any, Any], Any] = lambda m, f: f
+           ) -> Callable[[Any], Timed]:
+    """Times make_jaxpr of a transformed program."""
+
+    def make(m: Any) -> Timed:
+        return Timed(lambda: m.make_jaxpr(transform(m, program(m, n)))(X),
+                     lambda: m.jit(transform(m, program(m, 30)))(X))
+
+    return make
+
+
+def lowered(m: Any) -> Timed:
+    return Timed(lambda: m.jit(chain(m, 300)).lower(X), lambda: m.jit(chain(m, 300))(X))
+
+
+def eager(call: Callable[..., Any], *operands: Any) -> Callable[[Any], Timed]:
+    """Times `call(m, *arrays)`; the operands are on the device before."""
+
+    def make(m: Any) -> Timed:
+        arrays = [m.device_put(x) for x in operands]
+        run = lambda: call(m, *arrays)
+        return Timed(run, run)
+
+    return make
+
+
+def compiled(function: Callable[..., Any], args: Callable[[Any], tuple[Any, ...]]
+             ) -> Callable[[Any], Timed]:
+    """Times calls of a jitted `function(m, *args)`."""
+
+    def make(m: Any) -> Timed:
+        f, given = m.jit(lambda *xs: function(m, *xs)), args(m)
+        run = lambda: f(*given)
+        return Timed(run, lambda: m.tree_util.tree_leaves(run()))
+
+    return make
+
+
+def eager_transformed(transform: Callable[[Any, Any], Any], x: Any) -> Callable[[Any], Timed]:
+    """Times the evaluation of a transformed program, one primitive after the other."""
+
+    def make(m: Any) -> Timed:
+        f, array = transform(m, scalar(m, 30)), m.device_put(x)
+        run = lambda: f(array)
+        return Timed(run, run)
+
+    return make
+
+
+def leaves(m: Any, n: int) -> dict[str, list[Any]]:
+    """A tree of n arrays."""
+    return {f"layer{i}": [m.device_put(X), m.device_put(X)] for i in range(n // 2)}
+
+
+def mapped_tree(m: Any) -> Timed:
+    tree = {f"layer{i}": [i, (i, i)] for i in range(100)}
+    run = lambda: m.tree_util.tree_map(abs, tree)
+    return Timed(run, lambda: m.tree_util.tree_leaves(run()))
+
+
+def drawn(draw: Callable[[Any, Any], Any]) -> Callable[[Any], Timed]:
+    """Times a function of (m.random, key)."""
+
+    def make(m: Any) -> Timed:
+        key = m.random.key(0)
+        run = lambda: draw(m.random, key)
+
+        def values() -> Any:
+            out = run()
+            return m.random.key_data(out) if out.dtype == key.dtype else out
+
+        return Timed(run, values)
+
+    return make
+
+
+def multilayer(m: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A training step: loss, gradient and update of three layers."""
+    jnp, rng = m.numpy, np.random.default_rng(0)
+    sizes = [64, 256, 256, 10]
+    params = [(rng.normal(size=(a, b)).astype(np.float32) / 16, np.zeros(b, np.float32))
+              for a, b in itertools.pairwise(sizes)]
+    batch = rng.normal(size=(128, 64)).astype(np.float32), rng.integers(0, 10, 128)
+
+    def loss(params: Any, x: Any, labels: Any) -> Any:
+        for w, b in params:
+            x = jnp.tanh(x @ w + b)
+        return -jnp.mean(jnp.where(labels[:, None] == jnp.arange(10), x, 0.0))
+
+    def step(params: Any, x: Any, labels: Any) -> Any:
+        grads = m.grad(loss)(params, x, labels)
+        return m.tree_util.tree_map(lambda p, g: p - 0.1 * g, params, grads)
+
+    return step, (params, *batch)
+
+
+def running(m: Any) -> Timed:
+    step, args = multilayer(m)
+    f = m.jit(step)
+    on_device = m.device_put(args)
+    return Timed(lambda: m.block_until_ready(f(*on_device)),
+                 lambda: m.tree_util.tree_leaves(f(*on_device)))
+
+
+def compiling(m: Any) -> Timed:
+    """Compilation of what has been lowered. Compiling once more would be answered by a cache."""
+    step, args = multilayer(m)
+    stock = [m.jit(lambda *xs: step(*xs)).lower(*args) for _ in range(40)]
+    return Timed(lambda: stock.pop().compile(),
+                 lambda: m.tree_util.tree_leaves(stock.pop().compile()(*args)))
+
+
+GRAD = lambda m, f: m.grad(f)
+JVP = lambda m, f: lambda x: m.jvp(f, (x,), (x,))
+VMAP = lambda m, f: lambda x: m.vmap(f)(m.lax.broadcast(x, (4,)))
+MATRIX = np.linspace(0, 1, 9, dtype=np.float32).reshape(3, 3)
+
+ROWS = [
+    Row("trace, per equation", 0.3, traced(chain, 1000), 1000),
+    Row("trace 10,000, per equation", 0.3, traced(chain, 10_000), 10_000),
+    Row("trace, per numpy call", 0.3, traced(numpy_chain, 400), 400),
+    Row("make_jaxpr(jvp), per equation", 0.25, traced(chain, 300, JVP), 300),
+    Row("make_jaxpr(grad), per equation", 0.08, traced(scalar, 300, GRAD), 300),
+    Row("make_jaxpr(vmap), per equation", 0.2, traced(chain, 300, VMAP), 300),
+    Row("lower, per equation", 0.6, lowered, 300),
+    Row("eager x + y", 0.8, eager(lambda m, x, y: x + y, X, X)),
+    Row("eager sum", 1.0, eager(lambda m, x: x.sum(), X)),
+    Row("eager x @ y", 1.0, eager(lambda m, x, y: x @ y, MATRIX, MATRIX)),
+    Row("eager x[1]", 0.3, eager(lambda m, x: x[1], X)),
+    Row("eager grad, per primitive", 0.15, eager_transformed(GRAD, X), 30),
+    Row("eager vmap, per primitive", 0.35, eager_transformed(
+        lambda m, f: m.vmap(f), np.stack([X, X])), 30),
+    Row("jit call, one array", 1.1, compiled(lambda m, x: m.lax.sin(x),
+                                             lambda m: (m.device_put(X),))),
+    Row("jit call, NumPy and float", 1.4, compiled(lambda m, x, y: m.lax.mul(x, y),
+                                                   lambda m: (X, 2.0))),
+    Row("jit call, 100 leaves", 1.1, compiled(
+        lambda m, tree: m.tree_util.tree_map(m.lax.neg, tree), lambda m: (leaves(m, 100),))),
+    Row("random.split", 0.6, drawn(lambda random, key: random.split(key))),
+    Row("random.normal", 1.0, drawn(lambda random, key: random.normal(key, (3,)))),
+    Row("tree_map, 300 leaves", 1.0, mapped_tree),
+    Row("run a training step", 1.05, running),
+    Row("compile a training step", 1.05, compiling),
+]
+#: In a fresh interpreter each, so no factory.
+IMPORT = Row("import, with numpy", 0.45, lambda m: Timed(lambda: None, lambda: ()))
+#: Rows of the design that wait for what they measure.
+LATER = {"make_jaxpr(grad(scan of 100 equations))": "control flow, part 2 of the engine"}

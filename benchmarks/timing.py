@@ -1,0 +1,56 @@
+"""Measuring two functions against each other.
+
+They take turns, so that whatever else the machine does meets both; the best turn counts. The
+garbage collector stays on, as users have it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Call = Callable[[], Any]
+
+
+def turn(call: Call, loops: int) -> float:
+    """Seconds per call in one loop."""
+    start = time.perf_counter()
+    for _ in range(loops):
+        call()
+    return (time.perf_counter() - start) / loops
+
+
+def loops_for(call: Call, seconds: float) -> int:
+    """How many calls fill this time; the first call, which compiles, does not count."""
+    call()
+    loops = 1
+    while turn(call, loops) * loops < seconds / 10 and loops < 100_000:
+        loops *= 4
+    return max(1, round(seconds / max(turn(call, loops), 1e-9)))
+
+
+def interleaved(calls: Sequence[Call], turns: int, seconds: float) -> list[float]:
+    """The best seconds per call of each function.
+
+    Args:
+      calls: the functions.
+      turns: how often each one's loop runs.
+      seconds: how long a loop takes; slower calls run once per turn.
+    """
+    loops = [loops_for(call, seconds) for call in calls]
+    best = [float("inf")] * len(calls)
+    for _ in range(turns):
+        for i, call in enumerate(calls):
+            best[i] = min(best[i], turn(call, loops[i]))
+    return best
+
+
+def import_seconds(modules: str, turns: int) -> float:
+    """The best time of an import statement in a fresh interpreter."""
+    code = (f"import time; start = time.perf_counter(); import {modules}; "
+            "print(time.perf_counter() - start)")
+    return min(float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True,
+                                    text=True).stdout) for _ in range(turns))

@@ -1,0 +1,23 @@
+"""Types for annotations."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from mjax._engine.runtime.array import Array
+
+
+class SupportsDType(Protocol):
+    """An object with a dtype, such as `jnp.float32` or an array."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype."""
+
+
+#: What functions of `mjax.numpy` take where arrays are expected. (Tracers are `Array`s.)
+ArrayLike = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
+#: What `dtype=` arguments take. They take None too, for the default.
+DTypeLike = str | type[Any] | np.dtype | SupportsDType

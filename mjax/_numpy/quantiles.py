@@ -1,0 +1,281 @@
+"""Medians, quantiles and percentiles."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.util import canonicalize_axes
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.promotion import inexact_dtype
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives.elementwise import constant_like as _c
+from mjax._engine.primitives.gather import take_along_axis
+from mjax._engine.primitives.shapes import moveaxis, reduce_sum, reshape, transpose
+from mjax._engine.primitives.sort import sort
+from mjax._numpy.comparison import is_nan
+from mjax._numpy.core import (
+    broadcast_to,
+    broadcast_values,
+    cast,
+    check_array,
+    choose,
+    promote_args,
+    refuse_out,
+)
+from mjax._numpy.fused import fused
+from mjax._numpy.rounding import to_even
+
+#: Interpolation between neighbours; "midpoint" is the mean of "lower" and "higher".
+_METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+_STATIC = ("axis", "out", "overwrite_input", "method", "keepdims")
+
+
+def _rows(name: str, a: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
+    """The array with the reduced axes merged into one, the last; and these axes."""
+    shape = typeof(a).shape
+    axes = tuple(sorted(canonicalize_axes(axis, len(shape))))
+    kept = [i for i in range(len(shape)) if i not in axes]
+    a = transpose(a, (*kept, *axes))
+    size = math.prod(shape[i] for i in axes)
+    if size == 0:
+        msg = f"{name} of no elements is not defined: shape {shape}, axes {axes}."
+        raise ValueError(msg)
+    return reshape(a, (*[shape[i] for i in kept], size)), axes
+
+
+def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool
+              ) -> Any:
+    if method not in _METHODS:
+        msg = f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}."
+        raise ValueError(msg)
+    for x in (a, q):
+        if dtypes.is_complex(typeof(x).dtype):
+            msg = f"{name} of complex numbers is not defined: they have no order."
+            raise ValueError(msg)
+    shape, q_shape = typeof(a).shape, typeof(q).shape
+    if len(q_shape) > 1:
+        msg = f"{name}: q must be a scalar or have one axis, got shape {q_shape}."
+        raise ValueError(msg)
+    dtype = inexact_dtype(typeof(a).dtype)
+    a, axes = _rows(name, cast(a, dtype), axis)
+    a = sort(a, dimension=-1)  # NaN comes last
+    n = typeof(a).shape[-1]
+    wide = np.dtype(np.float64) if dtype == np.float64 else np.dtype(np.float32)
+    q = reshape(cast(q, wide), (1,) * (typeof(a).ndim - 1) + (math.prod(q_shape),))
+    if skip_nan:
+        numbers = reduce_sum(cast(lax.bitwise_not(is_nan(a)), np.dtype(np.int32)),
+                             (typeof(a).ndim - 1,))
+        last = lax.sub(cast(numbers, wide), np.asarray(1, wide)[()])
+        last = reshape(last, (*typeof(a).shape[:-1], 1))
+    else:
+        last = np.asarray(n - 1, wide).reshape((1,) * typeof(a).ndim)
+    out = _interpolate(a, lax.mul(*promote_args(name, q, last)), last, method)
+    if not skip_nan:
+        greatest = take_along_axis(a, np.full((1,) * typeof(a).ndim, n - 1), -1)
+        spoilt = broadcast_to(is_nan(greatest), typeof(out).shape)
+        out = choose(spoilt, _c(out, np.nan), out)
+    return _in_place(out, shape, q_shape, axes, keepdims)
+
+
+def _interpolate(a: Any, position: Any, last: Any, method: str) -> Any:
+    """Values between the sorted elements, at fractional positions along the last axis."""
+    zero = _c(position, 0)
+    top = broadcast_values("quantile", last, position)[0]
+    position = lax.clamp(*broadcast_values("quantile", zero, position, lax.max(top, zero)))
+    low = to_even(position) if method == "nearest" else lax.floor(position)
+    high = to_even(position) if method == "nearest" else lax.ceil(position)
+
+    def read(place: Any) -> Any:
+        index = cast(place, np.dtype(np.int32))
+        if typeof(index).shape[:-1] != typeof(a).shape[:-1]:
+            index = broadcast_to(index, (*typeof(a).shape[:-1], typeof(index).shape[-1]))
+        return take_along_axis(a, index, -1)
+
+    if method in ("lower", "nearest"):
+        return read(low)
+    if method == "higher":
+        return read(high)
+    below, above = read(low), read(high)
+    if method == "midpoint":
+        return lax.mul(lax.add(below, above), _c(below, 0.5))
+    weight = cast(broadcast_to(lax.sub(position, low), typeof(below).shape), typeof(below).dtype)
+    # Equal neighbours are taken as they are: infinities have no difference.
+    mixed = lax.add(lax.mul(below, lax.sub(_c(weight, 1), weight)), lax.mul(above, weight))
+    return choose(lax.eq(below, above), below, mixed)
+
+
+def _in_place(out: Any, shape: tuple[int, ...], q_shape: tuple[int, ...], axes: tuple[int, ...],
+              keepdims: bool) -> Any:
+    """The axis of `q`, now the last, becomes the first, or goes."""
+    kept = [n for i, n in enumerate(shape) if i not in axes]
+    if keepdims:
+        kept = [1 if i in axes else n for i, n in enumerate(shape)]
+    out = moveaxis(out, -1, 0)
+    return reshape(out, (*q_shape, *kept))
+
+
+@fused(static_argnames=_STATIC)
+def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
+             method: str = "linear", keepdims: bool = False) -> Any:
+    """Quantiles over axes: the value below which a fraction `q` of the elements lies.
+
+    Args:
+      a: real array.
+      q: fractions in `[0, 1]`, a scalar or an array of one axis.
+      axis: an axis or a sequence of them; None: all.
+      out: not supported.
+      overwrite_input: has no effect.
+      method: how to choose between neighbours: "linear", "lower", "higher", "midpoint" or
+        "nearest".
+      keepdims: whether the axes stay, with size 1.
+
+    Returns:
+      An array without the axes, with that of `q` in front; NaN where there is one in `a`.
+
+    Raises:
+      ValueError: complex numbers, no elements, an unknown method, `q` of several axes.
+
+    Source: `numpy.quantile`.
+
+    Example:
+      >>> jnp.quantile(jnp.array([1.0, 2.0, 4.0]), 0.25)
+      Array(1.5, dtype=float32)
+    """
+    refuse_out("quantile", out)
+    a, q = check_array("quantile", a), check_array("quantile", q, 1)
+    return _quantile("quantile", a, q, axis, method, keepdims, False)
+
+
+@fused(static_argnames=_STATIC)
+def nanquantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
+                method: str = "linear", keepdims: bool = False) -> Any:
+    """Quantiles over axes of the elements that are not NaN.
+
+    Args:
+      a: real array.
+      q: fractions in `[0, 1]`, a scalar or an array of one axis.
+      axis: an axis or a sequence of them; None: all.
+      out: not supported.
+      overwrite_input: has no effect.
+      method: as in `quantile`.
+      keepdims: whether the axes stay, with size 1.
+
+    Source: `numpy.nanquantile`.
+
+    Example:
+      >>> jnp.nanquantile(jnp.array([1.0, jnp.nan, 2.0]), 0.5)
+      Array(1.5, dtype=float32)
+    """
+    refuse_out("nanquantile", out)
+    a, q = check_array("nanquantile", a), check_array("nanquantile", q, 1)
+    return _quantile("nanquantile", a, q, axis, method, keepdims, True)
+
+
+def _hundredth(q: Any) -> Any:
+    dtype = inexact_dtype(typeof(q).dtype)
+    return lax.div(cast(q, dtype), np.asarray(100, dtype)[()])
+
+
+@fused(static_argnames=_STATIC)
+def percentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
+               method: str = "linear", keepdims: bool = False) -> Any:
+    """Percentiles over axes: `quantile` with `q` in `[0, 100]`.
+
+    Args:
+      a: real array.
+      q: percentages, a scalar or an array of one axis.
+      axis: an axis or a sequence of them; None: all.
+      out: not supported.
+      overwrite_input: has no effect.
+      method: as in `quantile`.
+      keepdims: whether the axes stay, with size 1.
+
+    Source: `numpy.percentile`.
+
+    Example:
+      >>> jnp.percentile(jnp.array([1.0, 2.0, 4.0]), 25)
+      Array(1.5, dtype=float32)
+    """
+    refuse_out("percentile", out)
+    a, q = check_array("percentile", a), check_array("percentile", q, 1)
+    return _quantile("percentile", a, _hundredth(q), axis, method, keepdims, False)
+
+
+@fused(static_argnames=_STATIC)
+def nanpercentile(a: Any, q: Any, axis: Any = None, out: None = None,
+                  overwrite_input: bool = False, method: str = "linear", keepdims: bool = False
+                  ) -> Any:
+    """Percentiles over axes of the elements that are not NaN.
+
+    Args:
+      a: real array.
+      q: percentages, a scalar or an array of one axis.
+      axis: an axis or a sequence of them; None: all.
+      out: not supported.
+      overwrite_input: has no effect.
+      method: as in `quantile`.
+      keepdims: whether the axes stay, with size 1.
+
+    Source: `numpy.nanpercentile`.
+
+    Example:
+      >>> jnp.nanpercentile(jnp.array([1.0, jnp.nan, 2.0]), 50)
+      Array(1.5, dtype=float32)
+    """
+    refuse_out("nanpercentile", out)
+    a, q = check_array("nanpercentile", a), check_array("nanpercentile", q, 1)
+    return _quantile("nanpercentile", a, _hundredth(q), axis, method, keepdims, True)
+
+
+@fused(static_argnames=_STATIC)
+def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
+           keepdims: bool = False) -> Any:
+    """Median over axes.
+
+    Args:
+      a: real array.
+      axis: an axis or a sequence of them; None: all.
+      out: not supported.
+      overwrite_input: has no effect.
+      keepdims: whether the axes stay, with size 1.
+
+    Returns:
+      An array without the axes; NaN where there is one in `a`.
+
+    Source: `numpy.median`.
+
+    Example:
+      >>> jnp.median(jnp.array([5.0, 1.0, 2.0, 4.0]))
+      Array(3., dtype=float32)
+    """
+    refuse_out("median", out)
+    half = np.float32(0.5)
+    return _quantile("median", check_array("median", a), half, axis, "midpoint", keepdims, False)
+
+
+@fused(static_argnames=_STATIC)
+def nanmedian(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
+              keepdims: bool = False) -> Any:
+    """Median over axes of the elements that are not NaN.
+
+    Args:
+      a: real array.
+      axis: an axis or a sequence of them; None: all.
+      out: not supported.
+      overwrite_input: has no effect.
+      keepdims: whether the axes stay, with size 1.
+
+    Source: `numpy.nanmedian`.
+
+    Example:
+      >>> jnp.nanmedian(jnp.array([5.0, jnp.nan, 2.0, 4.0]))
+      Array(4., dtype=float32)
+    """
+    refuse_out("nanmedian", out)
+    half = np.float32(0.5)
+    return _quantile("nanmedian", check_array("nanmedian", a), half, axis, "midpoint", keepdims,
+                     True)

@@ -1,0 +1,344 @@
+"""Elementwise rounding, complex parts, and the anatomy of floats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.promotion import inexact_dtype
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives.convert import bitcast_convert_type_p
+from mjax._engine.primitives.elementwise import constant_like as _c
+from mjax._engine.primitives.shapes import zeros_of
+from mjax._numpy.core import (
+    as_array,
+    broadcast_to,
+    cast,
+    check_array,
+    choose,
+    concrete_int,
+    promote_dtypes_inexact,
+    refuse_out,
+)
+from mjax._numpy.creation import filled
+from mjax._numpy.fused import fused
+from mjax._numpy.ufunc import binary, unary
+
+
+def _kind(x: Any) -> str:
+    return dtypes.kind(typeof(x).dtype)
+
+
+def _refuse_complex(name: str, x: Any, error: type[Exception] = TypeError) -> None:
+    if _kind(x) == "c":
+        msg = f"{name} is for real numbers, got dtype {typeof(x).dtype}."
+        raise error(msg)
+
+
+# ---- rounding --------------------------------------------------------------------------
+
+
+def _of_floats(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function that leaves integers as they are."""
+
+    def rounded(x: Any) -> Any:
+        _refuse_complex(name, x)
+        return function(x) if _kind(x) == "f" else as_array(x)
+
+    return rounded
+
+
+def _truncate(x: Any) -> Any:
+    return choose(lax.lt(x, _c(x, 0)), lax.ceil(x), lax.floor(x))
+
+
+def to_even(x: Any) -> Any:
+    """Rounds to the nearest integer, halves to the even one; of complex numbers, each part."""
+    if _kind(x) == "c":
+        return lax.complex(to_even(lax.real(x)), to_even(lax.imag(x)))
+    return lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
+
+
+floor = unary("floor", _of_floats("floor", lax.floor), "any", """
+    Elementwise greatest integer that is not greater; integers stay as they are.
+
+    >>> jnp.floor(jnp.array([1.7, -1.7]))
+    Array([ 1., -2.], dtype=float32)
+    """)
+ceil = unary("ceil", _of_floats("ceil", lax.ceil), "any", """
+    Elementwise least integer that is not less; integers stay as they are.
+
+    >>> jnp.ceil(jnp.array([1.2, -1.2]))
+    Array([ 2., -1.], dtype=float32)
+    """)
+rint = unary("rint", to_even, "inexact", """
+    Elementwise rounding to the nearest integer, halves to the even one.
+
+    >>> jnp.rint(jnp.array([0.5, 1.5, 1.7]))
+    Array([0., 2., 2.], dtype=float32)
+    """)
+
+
+@fused
+def trunc(x: Any) -> Any:
+    """Elementwise rounding towards zero; integers stay as they are.
+
+    Args:
+      x: real array or scalar.
+
+    Source: `numpy.trunc`.
+
+    Example:
+      >>> jnp.trunc(jnp.array([1.7, -1.7]))
+      Array([ 1., -1.], dtype=float32)
+    """
+    return _of_floats("trunc", _truncate)(check_array("trunc", x))
+
+
+@fused(static_argnames=("decimals", "out"))
+def round(a: Any, decimals: int = 0, out: None = None) -> Any:
+    """Elementwise rounding to a number of decimals, halves to the even neighbour.
+
+    Args:
+      a: array or scalar of numbers.
+      decimals: how many; negative ones round to tens, hundreds, ...
+      out: not supported.
+
+    Returns:
+      An array of the shape and dtype of `a`.
+
+    Raises:
+      NotImplementedError: integers and negative `decimals`.
+
+    Source: `numpy.round`.
+
+    Example:
+      >>> jnp.round(jnp.array([1.25, -0.57]), 1)
+      Array([ 1.2, -0.6], dtype=float32)
+    """
+    refuse_out("round", out)
+    decimals = concrete_int(decimals, "round: decimals")
+    a = check_array("round", a)
+    kind = _kind(a)
+    if kind == "b":
+        msg = "round is for numbers, got dtype bool."
+        raise ValueError(msg)
+    if kind in "iu":
+        if decimals < 0:
+            msg = "round of integers is not implemented for decimals < 0."
+            raise NotImplementedError(msg)
+        return as_array(a)
+    if decimals == 0:
+        return to_even(a)
+    # 10**decimals may overflow narrow floats.
+    dtype = typeof(a).dtype
+    wide = cast(a, np.dtype(np.float32)) if dtypes.is_float(dtype) and dtype.itemsize < 4 else a
+    factor = np.asarray(10.0**abs(decimals)).astype(typeof(wide).dtype)[()]
+    there, back = (lax.mul, lax.div) if decimals > 0 else (lax.div, lax.mul)
+    return cast(back(to_even(there(wide, factor)), factor), dtype, typeof(a).weak_type)
+
+
+around = round
+
+# ---- complex parts ---------------------------------------------------------------------
+
+
+def _real(x: Any) -> Any:
+    return lax.real(x) if _kind(x) == "c" else as_array(x)
+
+
+def _imag(x: Any) -> Any:
+    if _kind(x) == "c":
+        return lax.imag(x)
+    aval = typeof(x)
+    return filled(aval.shape, 0, aval.dtype, aval.weak_type)
+
+
+real = unary("real", _real, "any", """
+    Elementwise real part.
+
+    >>> jnp.real(jnp.array([1 + 2j]))
+    Array([1.], dtype=float32)
+    """, ("val",))
+imag = unary("imag", _imag, "any", """
+    Elementwise imaginary part; 0 for real numbers.
+
+    >>> jnp.imag(jnp.array([1 + 2j]))
+    Array([2.], dtype=float32)
+    """, ("val",))
+conjugate = unary("conjugate", lambda x: lax.conj(x) if _kind(x) == "c" else as_array(x), "any", """
+    Elementwise complex conjugate; real numbers stay as they are.
+
+    >>> jnp.conjugate(jnp.array([1 + 2j]))
+    Array([1.-2.j], dtype=complex64)
+    """)
+conj = conjugate
+
+
+@fused(static_argnames=("deg",))
+def angle(z: Any, deg: bool = False) -> Any:
+    """Elementwise angle of complex numbers, in `(-pi, pi]`.
+
+    Args:
+      z: array or scalar.
+      deg: whether to give degrees.
+
+    Returns:
+      A real array of the shape of `z`.
+
+    Source: `numpy.angle`.
+
+    Example:
+      >>> jnp.angle(jnp.array([1j, -1 + 0j]))
+      Array([1.5707964, 3.1415927], dtype=float32)
+    """
+    z = check_array("angle", z)
+    if _kind(z) == "c":
+        re, im = lax.real(z), lax.imag(z)
+    else:
+        re = cast(z, dtypes.dtype_of_python(float))
+        im = zeros_of(typeof(re))
+    out = lax.atan2(im, re)
+    return lax.mul(out, _c(out, 180 / np.pi)) if deg else out
+
+
+@fused(static_argnames=("copy",))
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+               ) -> Any:
+    """Elementwise replacement of NaN and infinities by numbers.
+
+    Args:
+      x: array or scalar.
+      copy: has no effect: the result is a new array.
+      nan: what NaN becomes.
+      posinf: what positive infinity becomes; the greatest finite number if not given.
+      neginf: what negative infinity becomes; the least finite number if not given.
+
+    Returns:
+      An array of the shape and dtype of `x`.
+
+    Source: `numpy.nan_to_num`.
+
+    Example:
+      >>> jnp.nan_to_num(jnp.array([jnp.nan, 1.0, jnp.inf]), posinf=9.0)
+      Array([0., 1., 9.], dtype=float32)
+    """
+    x = check_array("nan_to_num", x)
+    if _kind(x) == "c":
+        return lax.complex(nan_to_num(lax.real(x), copy, nan, posinf, neginf),
+                           nan_to_num(lax.imag(x), copy, nan, posinf, neginf))
+    if _kind(x) != "f":
+        return as_array(x)
+    dtype, shape = typeof(x).dtype, typeof(x).shape
+    info = ml_dtypes.finfo(dtype)
+    replacements = [
+        (lax.ne(x, x), nan), (lax.eq(x, _c(x, np.inf)), info.max if posinf is None else posinf),
+        (lax.eq(x, _c(x, -np.inf)), info.min if neginf is None else neginf)]
+    for where, value in replacements:
+        value = cast(check_array("nan_to_num", value), dtype)
+        x = choose(where, broadcast_to(value, shape), x)
+    return x
+
+
+# ---- anatomy of floats -----------------------------------------------------------------
+
+
+def _nextafter(x: Any, y: Any) -> Any:
+    _refuse_complex("nextafter", x)
+    return lax.nextafter(x, y)
+
+
+nextafter = binary("nextafter", _nextafter, "inexact", """
+    Elementwise next float after `x` in the direction of `y`.
+
+    >>> jnp.nextafter(jnp.array([0.0]), 1.0) > 0
+    Array([ True], dtype=bool)
+    """)
+
+
+def _spacing(x: Any) -> Any:
+    _refuse_complex("spacing", x, ValueError)
+    away = lax.nextafter(x, choose(lax.lt(x, _c(x, 0)), _c(x, -np.inf), _c(x, np.inf)))
+    return lax.sub(away, x)
+
+
+spacing = unary("spacing", _spacing, "inexact", """
+    Elementwise distance to the next float away from zero.
+
+    >>> jnp.spacing(jnp.array([1.0]))
+    Array([1.1920929e-07], dtype=float32)
+    """)
+
+
+@fused
+def modf(x: Any, /, out: None = None) -> tuple[Any, Any]:
+    """Elementwise fractional and integral parts, both with the sign of `x`.
+
+    Args:
+      x: real array or scalar.
+      out: not supported.
+
+    Returns:
+      A pair of arrays of the shape of `x`.
+
+    Source: `numpy.modf`.
+
+    Example:
+      >>> jnp.modf(jnp.array([1.25, -2.5]))
+      (Array([ 0.25, -0.5 ], dtype=float32), Array([ 1., -2.], dtype=float32))
+    """
+    refuse_out("modf", out)
+    x, = promote_dtypes_inexact(check_array("modf", x))
+    _refuse_complex("modf", x)
+    whole = _truncate(x)
+    infinite = lax.eq(lax.abs(x), _c(x, np.inf))
+    return choose(infinite, _c(x, 0), lax.sub(x, whole)), whole
+
+
+def _layout(dtype: Any) -> tuple[int, int]:
+    info = ml_dtypes.finfo(dtype)
+    return int(info.nmant), int(info.bits)
+
+
+@fused
+def frexp(x: Any, /) -> tuple[Any, Any]:
+    """Elementwise mantissa and exponent: `x == mantissa * 2**exponent`.
+
+    Args:
+      x: real array or scalar.
+
+    Returns:
+      A pair of arrays of the shape of `x`: mantissas in `[0.5, 1)` up to sign, and int32
+      exponents.
+
+    Source: `numpy.frexp`.
+
+    Example:
+      >>> jnp.frexp(jnp.array([8.0, 0.3]))
+      (Array([0.5, 0.6], dtype=float32), Array([ 4, -1], dtype=int32))
+    """
+    x = check_array("frexp", x)
+    _refuse_complex("frexp", x)
+    x = cast(x, inexact_dtype(typeof(x).dtype))
+    mantissa_bits, bits = _layout(typeof(x).dtype)
+    bias = (1 << (bits - mantissa_bits - 2)) - 1
+    mask = np.asarray((1 << (bits - mantissa_bits - 1)) - 1, f"i{bits // 8}")[()]
+    # Subnormal numbers are made normal first.
+    tiny = lax.lt(lax.abs(x), _c(x, ml_dtypes.finfo(typeof(x).dtype).smallest_normal))
+    scaled = choose(tiny, lax.mul(x, _c(x, 2.0 ** (mantissa_bits + 1))), x)
+    raw = bitcast_convert_type_p.bind(scaled, new_dtype=mask.dtype)
+    exponent = lax.bitwise_and(lax.shift_right_logical(raw, _c(raw, mantissa_bits)), mask)
+    exponent = cast(exponent, np.dtype(np.int32))
+    regular = lax.bitwise_and(lax.ne(scaled, _c(x, 0)), lax.is_finite(x))
+    offset = choose(tiny, np.int32(bias - 1 + mantissa_bits + 1), np.int32(bias - 1))
+    exponent = choose(regular, lax.sub(exponent, offset), np.int32(0))
+    cleared = lax.bitwise_and(raw, lax.bitwise_not(lax.shift_left(mask, _c(raw, mantissa_bits))))
+    half = np.asarray((bias - 1) << mantissa_bits, mask.dtype)[()]
+    mantissa = bitcast_convert_type_p.bind(lax.bitwise_or(cleared, half),
+                                           new_dtype=typeof(x).dtype)
+    return choose(regular, mantissa, x), exponent

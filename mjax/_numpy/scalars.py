@@ -1,0 +1,304 @@
+"""Dtype objects that make arrays when called, constants, and questions about values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import typeof
+from mjax._engine.runtime.array import Array
+from mjax._numpy.core import check_array
+from mjax._numpy.creation import array
+
+# ---- scalar types ----------------------------------------------------------------------
+
+
+class ScalarMeta(type):
+    """The type of `jnp.float32` and its siblings.
+
+    They stand for NumPy's scalar types wherever a dtype is expected, and are equal to them;
+    called, they make arrays, which NumPy's do not.
+    """
+
+    dtype: np.dtype[Any]
+
+    def __call__(cls, x: Any) -> Any:
+        return array(x, dtype=cls.dtype)
+
+    def __eq__(cls, other: object) -> bool:
+        if cls is other:
+            return True
+        if isinstance(other, (ScalarMeta, np.dtype)):
+            return bool(cls.dtype == getattr(other, "dtype", other))
+        return cls.dtype.type is other
+
+    def __ne__(cls, other: object) -> bool:
+        return not cls == other
+
+    def __hash__(cls) -> int:
+        return hash(cls.dtype.type)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.dtype.type)
+
+    def __repr__(cls) -> str:
+        return f"<class 'mjax.numpy.{cls.__name__}'>"
+
+
+def _scalar_type(name: str, dtype: Any) -> Any:
+    return ScalarMeta(name, (object,), {
+        "dtype": np.dtype(dtype), "__slots__": (), "__module__": "mjax.numpy",
+        "__doc__": f"The dtype {name}; called, it makes an array of that dtype."})
+
+
+bool_ = _scalar_type("bool_", np.bool_)
+uint2, uint4 = _scalar_type("uint2", ml_dtypes.uint2), _scalar_type("uint4", ml_dtypes.uint4)
+uint8, uint16 = _scalar_type("uint8", np.uint8), _scalar_type("uint16", np.uint16)
+uint32, uint64 = _scalar_type("uint32", np.uint32), _scalar_type("uint64", np.uint64)
+int2, int4 = _scalar_type("int2", ml_dtypes.int2), _scalar_type("int4", ml_dtypes.int4)
+int8, int16 = _scalar_type("int8", np.int8), _scalar_type("int16", np.int16)
+int32, int64 = _scalar_type("int32", np.int32), _scalar_type("int64", np.int64)
+float8_e4m3b11fnuz = _scalar_type("float8_e4m3b11fnuz", ml_dtypes.float8_e4m3b11fnuz)
+float8_e4m3fn = _scalar_type("float8_e4m3fn", ml_dtypes.float8_e4m3fn)
+float8_e4m3fnuz = _scalar_type("float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz)
+float8_e5m2 = _scalar_type("float8_e5m2", ml_dtypes.float8_e5m2)
+float8_e5m2fnuz = _scalar_type("float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz)
+float8_e3m4 = _scalar_type("float8_e3m4", ml_dtypes.float8_e3m4)
+float8_e4m3 = _scalar_type("float8_e4m3", ml_dtypes.float8_e4m3)
+float8_e8m0fnu = _scalar_type("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu)
+float4_e2m1fn = _scalar_type("float4_e2m1fn", ml_dtypes.float4_e2m1fn)
+bfloat16 = _scalar_type("bfloat16", ml_dtypes.bfloat16)
+float16, float32 = _scalar_type("float16", np.float16), _scalar_type("float32", np.float32)
+float64 = _scalar_type("float64", np.float64)
+complex64 = _scalar_type("complex64", np.complex64)
+complex128 = _scalar_type("complex128", np.complex128)
+int_, uint, float_, complex_ = int64, uint64, float64, complex128
+single, double, csingle, cdouble = float32, float64, complex64, complex128
+
+# ---- dtypes and constants --------------------------------------------------------------
+
+dtype = np.dtype
+generic, number, integer, signedinteger = np.generic, np.number, np.integer, np.signedinteger
+unsignedinteger, inexact, floating = np.unsignedinteger, np.inexact, np.floating
+complexfloating, character, flexible, object_ = (
+    np.complexfloating, np.character, np.flexible, np.object_)
+issubdtype = dtypes.issubdtype
+ndarray = Array
+pi, e, inf, nan, euler_gamma, newaxis = math.pi, math.e, math.inf, math.nan, np.euler_gamma, None
+
+
+class finfo:
+    """Limits of a floating-point dtype, as `numpy.finfo`; narrow dtypes included.
+
+    Args:
+      dtype: a dtype, or an array of it.
+
+    Example:
+      >>> float(jnp.finfo(jnp.bfloat16).eps)
+      0.0078125
+    """
+
+    def __new__(cls, dtype: Any) -> Any:
+        return ml_dtypes.finfo(_dtype_of(dtype))
+
+
+class iinfo:
+    """Limits of an integer dtype, as `numpy.iinfo`; narrow dtypes included.
+
+    Args:
+      int_type: a dtype, or an array of it.
+
+    Example:
+      >>> jnp.iinfo(jnp.int8).max
+      127
+    """
+
+    def __new__(cls, int_type: Any) -> Any:
+        return ml_dtypes.iinfo(dtypes.PYTHON_SCALARS[int] if type(int_type) is int
+                               else _dtype_of(int_type))
+
+
+def _dtype_of(x: Any) -> np.dtype[Any]:
+    return np.dtype(getattr(x, "dtype", x))
+
+
+@boundary
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a dtype is of a kind.
+
+    Args:
+      dtype: a dtype.
+      kind: a dtype, one of "bool", "signed integer", "unsigned integer", "integral",
+        "real floating", "complex floating" and "numeric", or a tuple of these.
+
+    Raises:
+      ValueError: an unknown kind.
+
+    Source: `numpy.isdtype`.
+
+    Example:
+      >>> jnp.isdtype(jnp.int8, "integral")
+      True
+    """
+    own = dtypes.as_dtype(dtype)
+    return any(_is_kind(own, k) for k in (kind if isinstance(kind, tuple) else (kind,)))
+
+
+_KINDS = {"bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu",
+          "real floating": "f", "complex floating": "c", "numeric": "iufc"}
+
+
+def _is_kind(own: Any, kind: Any) -> bool:
+    if isinstance(kind, str) and kind in _KINDS:
+        return dtypes.kind(own) in _KINDS[kind]
+    try:
+        return bool(own == dtypes.as_dtype(kind))
+    except TypeError:
+        msg = (f"isdtype: kind must be a dtype or one of {', '.join(map(repr, _KINDS))}; got "
+               f"{kind!r}.")
+        raise ValueError(msg) from None
+
+
+@boundary
+def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+    """Whether NumPy's rules allow a conversion between dtypes; see `numpy.can_cast`.
+
+    Args:
+      from_: a dtype, or an array of it.
+      to: a dtype.
+      casting: "no", "equiv", "safe", "same_kind" or "unsafe".
+
+    Example:
+      >>> jnp.can_cast(jnp.int8, jnp.int16)
+      True
+    """
+    return bool(np.can_cast(_dtype_of(from_), _dtype_of(to), casting=casting))  # type: ignore[arg-type]
+
+
+# ---- questions about values ------------------------------------------------------------
+
+
+@boundary
+def shape(a: Any) -> tuple[int, ...]:
+    """Sizes of the axes of an array-like.
+
+    Args:
+      a: array, scalar, or nested sequence of numbers.
+
+    Source: `numpy.shape`.
+
+    Example:
+      >>> jnp.shape(jnp.zeros((2, 3)))
+      (2, 3)
+    """
+    return _aval_of("shape", a)[0]
+
+
+@boundary
+def ndim(a: Any) -> int:
+    """The number of axes of an array-like.
+
+    Args:
+      a: array, scalar, or nested sequence of numbers.
+
+    Source: `numpy.ndim`.
+
+    Example:
+      >>> jnp.ndim(jnp.zeros((2, 3)))
+      2
+    """
+    return len(_aval_of("ndim", a)[0])
+
+
+@boundary
+def size(a: Any, axis: Any = None) -> int:
+    """The number of elements of an array-like, or its size along axes.
+
+    Args:
+      a: array, scalar, or nested sequence of numbers.
+      axis: an axis or a sequence of them; None: all.
+
+    Raises:
+      ValueError: an axis is out of range.
+
+    Source: `numpy.size`.
+
+    Example:
+      >>> jnp.size(jnp.zeros((2, 3)))
+      6
+    """
+    own = _aval_of("size", a)[0]
+    if axis is None:
+        return math.prod(own)
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    return math.prod(own[canonicalize_axis(i, len(own))] for i in axes)
+
+
+def _aval_of(name: str, a: Any) -> tuple[tuple[int, ...], Any]:
+    if isinstance(a, (list, tuple)):
+        a = array(a)
+    elif hasattr(a, "shape") and hasattr(a, "dtype"):
+        return tuple(a.shape), a.dtype
+    aval = typeof(check_array(name, a))
+    return aval.shape, aval.dtype
+
+
+@boundary
+def iscomplexobj(x: Any) -> bool:
+    """Whether the dtype of an array-like is complex.
+
+    Source: `numpy.iscomplexobj`.
+
+    Example:
+      >>> jnp.iscomplexobj(jnp.array([1j]))
+      True
+    """
+    return x is not None and dtypes.is_complex(_aval_of("iscomplexobj", x)[1])
+
+
+@boundary
+def isrealobj(x: Any) -> bool:
+    """Whether the dtype of an array-like is not complex.
+
+    Source: `numpy.isrealobj`.
+
+    Example:
+      >>> jnp.isrealobj(jnp.array([1j]))
+      False
+    """
+    return not iscomplexobj(x)
+
+
+def isscalar(element: Any) -> bool:
+    """Whether a value is a scalar: a Python or NumPy one, a string, an array without axes.
+
+    Source: `numpy.isscalar`.
+
+    Example:
+      >>> jnp.isscalar(3.0), jnp.isscalar(jnp.zeros(3))
+      (True, False)
+    """
+    if hasattr(element, "aval"):
+        return not element.shape
+    return bool(np.isscalar(element)) or (isinstance(element, np.ndarray) and not element.shape)
+
+
+def iterable(y: Any) -> bool:
+    """Whether a value can be iterated over.
+
+    Source: `numpy.iterable`.
+
+    Example:
+      >>> jnp.iterable(jnp.zeros(3))
+      True
+    """
+    if hasattr(y, "aval"):
+        return bool(y.shape)
+    return isinstance(y, Iterable)

@@ -1,0 +1,148 @@
+"""mjax_ext.interpreters.batching: rules, their makers, the axis."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import mjax
+from mjax import lax
+from mjax_ext import core
+from mjax_ext.interpreters import batching, mlir
+
+RNG = np.random.default_rng(0)
+
+
+def make(name, function, types=None):
+    p = core.Primitive(name)
+    p.def_abstract_eval(types or (lambda *avals, **params: core.ShapedArray(
+        np.broadcast_shapes(*[a.shape for a in avals]), avals[0].dtype)))
+    mlir.register_lowering(p, mlir.lower_fun(function, multiple_results=False))
+    return p
+
+
+def same_shape(*avals):
+    assert len({a.shape for a in avals}) == 1, f"operands of one shape, not {avals}"
+    return core.ShapedArray(avals[0].shape, avals[0].dtype)
+
+
+def loop(f, dims, args):
+    """What vmap must give: one call per batch element."""
+    size = next(a.shape[d] for a, d in zip(args, dims, strict=True) if d is not None)
+    return np.stack([np.asarray(f(*[a if d is None else np.take(a, i, d)
+                                    for a, d in zip(args, dims, strict=True)]))
+                     for i in range(size)])
+
+
+@pytest.mark.parametrize("dims", [d for d in itertools.product((None, 0, 1), repeat=2)
+                                  if d != (None, None)])
+def test_defvectorized(dims):
+    p = make("product", lambda x, y: lax.mul(x, y), same_shape)
+    batching.defvectorized(p)
+    args = [RNG.normal(size=(4, 4) if d is not None else (4,)).astype(np.float32) for d in dims]
+    for run in (mjax.vmap(p.bind, dims), mjax.jit(mjax.vmap(p.bind, dims))):
+        np.testing.assert_allclose(run(*args), loop(p.bind, dims, args), rtol=1e-6)
+    assert p.rules()["batch"].startswith("derived")
+
+
+@pytest.mark.parametrize("shapes, dims", [
+    (((4, 3), (3,)), (0, None)), (((3, 4), (4, 3)), (1, 0)), (((4, 3), ()), (0, None)),
+    (((4,), (3,)), (0, None)), (((2, 3), (4, 1, 3)), (None, 0)), (((4,), (2, 4)), (0, 1)),
+])
+def test_defbroadcasting(shapes, dims):
+    def stretch(x, y):
+        shape = np.broadcast_shapes(x.shape, y.shape)
+        return lax.mul(*[lax.broadcast_in_dim(
+            a, shape, range(len(shape) - a.ndim, len(shape))) for a in (x, y)])
+
+    p = make("product", stretch)
+    batching.defbroadcasting(p)
+    args = [RNG.normal(size=s).astype(np.float32) for s in shapes]
+    np.testing.assert_allclose(mjax.vmap(p.bind, dims)(*args), loop(p.bind, dims, args), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1), ()])
+def test_defreducer(dim, axes):
+    p = make("total", lambda x, *, axes: lax.reduce_sum(x, axes), lambda x, *, axes: x.update(
+        shape=tuple(n for i, n in enumerate(x.shape) if i not in axes)))
+    batching.defreducer(p)
+    x = RNG.normal(size=(2, 3, 4)).astype(np.float32)
+    out = mjax.vmap(lambda x: p.bind(x, axes=axes), dim)(x)
+    np.testing.assert_allclose(out, loop(lambda x: x.sum(axes), [dim], [x]), rtol=1e-5)
+
+
+def test_rule_is_not_asked_where_nothing_is_batched():
+    p = make("product", lambda x, y: lax.mul(x, y))
+    x = np.ones((3, 2), np.float32)
+
+    def batch(args, dims):
+        raise AssertionError(dims)
+
+    p.def_batch(batch)
+    out = mjax.vmap(lambda x: lax.add(x, p.bind(2.0, 3.0)))(x)
+    np.testing.assert_array_equal(out, x + 6)
+
+
+def test_result_that_is_the_same_for_the_whole_batch():
+    p = make("rank", lambda x: lax.full((), float(x.ndim)),
+             lambda x: core.ShapedArray((), np.float32))
+    batching.primitive_batchers[p] = lambda args, dims: (
+        np.float32(args[0].ndim - 1), batching.not_mapped)
+    assert float(mjax.vmap(p.bind, out_axes=None)(np.ones((3, 2), np.float32))) == 1
+    np.testing.assert_array_equal(mjax.vmap(p.bind)(np.ones((3, 2), np.float32)), [1, 1, 1])
+
+
+def test_several_results_with_their_own_dims():
+    p = core.Primitive("pair", multiple_results=True)
+    p.def_abstract_eval(lambda x: [x, core.ShapedArray((), x.dtype)])
+    mlir.register_lowering(p, mlir.lower_fun(lambda x: [lax.neg(x), lax.full((), 7.0)]))
+    p.def_batch(lambda args, dims: ([lax.neg(args[0]), np.float32(7)], [dims[0], None]))
+    x = RNG.normal(size=(2, 3)).astype(np.float32)
+    for dim in (0, 1):
+        neg, seven = mjax.vmap(p.bind, dim)(x)
+        np.testing.assert_array_equal(neg, -np.moveaxis(x, dim, 0))
+        np.testing.assert_array_equal(seven, [7] * x.shape[dim])
+
+
+def test_rules_that_are_given_the_axis():
+    p, seen = make("index", lambda x: x), []
+
+    def rule(axis, args, dims):
+        seen.append((axis.name, axis.size, dims))
+        return args[0], dims[0]
+
+    batching.fancy_primitive_batchers[p] = rule
+    x = np.ones((3, 2), np.float32)
+    mjax.vmap(mjax.vmap(p.bind, axis_name="inner"), 1)(x)
+    assert seen == [("inner", 3, [0]), (None, 2, [1])] or seen == [
+        ("inner", 3, [0]), (None, 2, [0])]
+
+
+def test_the_older_spelling_with_size_and_name():
+    p, seen = make("index", lambda x: x), []
+
+    def rule(size, name, main_type, args, dims):
+        seen.append((size, name, main_type, dims))
+        return args[0], dims[0]
+
+    batching.axis_primitive_batchers[p] = rule
+    assert p in batching.fancy_primitive_batchers
+    mjax.vmap(p.bind, axis_name="i")(np.ones((3, 2), np.float32))
+    assert seen == [(3, "i", None, [0])]
+    assert "test_batching" in p.rules()["batch"]
+
+
+def test_helpers():
+    x = RNG.normal(size=(2, 3)).astype(np.float32)
+    np.testing.assert_array_equal(batching.moveaxis(x, 1, 0), x.T)
+    np.testing.assert_array_equal(batching.bdim_at_front(x, 1, 3), x.T)
+    np.testing.assert_array_equal(batching.bdim_at_front(x, None, 4), np.stack([x] * 4))
+    np.testing.assert_array_equal(batching.broadcast(x, 4, 1), np.stack([x] * 4, 1))
+    assert batching.broadcast(1.0, 2, 0).shape == (2,)
+    jaxpr = mjax.make_jaxpr(lambda x, y: lax.mul(x, y))(x[0], x[0])
+    batched, dims = batching.batch_jaxpr(jaxpr, batching.AxisData(None, 2), [0, None])
+    assert dims == [0]
+    np.testing.assert_allclose(core.jaxpr_as_fun(batched)(x, x[0])[0], x * x[0])

@@ -1,0 +1,211 @@
+"""mjax_ext.core: the record, the registry, jaxprs by hand, the list of primitives."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import importlib
+import pkgutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import mjax
+import mjax_ext
+from mjax import lax
+from mjax._engine.tracing.primitive import registry
+from mjax.errors import JaxprTypeError
+from mjax_ext import core
+from mjax_ext.core import primitives
+from mjax_ext.interpreters import mlir, xla
+
+X = np.arange(3, dtype=np.float32)
+F3 = core.ShapedArray((3,), "float32")
+
+
+def modules():
+    found = [importlib.import_module(m.name) for m in
+             pkgutil.walk_packages(mjax_ext.__path__, "mjax_ext.")]
+    return [m for m in found if hasattr(m, "__all__")]
+
+
+# ---- the surface -------------------------------------------------------------------------
+
+
+def test_every_name_is_there_and_has_one_home():
+    homes = {}
+    for module in modules():
+        assert len(set(module.__all__)) == len(module.__all__), module.__name__
+        for name in module.__all__:
+            assert hasattr(module, name), f"{module.__name__}.{name}"
+            homes.setdefault(name, []).append(module.__name__)
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+    assert set(homes) & set(mjax.__all__) == set()
+
+
+def test_primitives_of_the_engine_are_all_listed():
+    missing = set()
+    for module in list(sys.modules.values()):
+        if getattr(module, "__name__", "").startswith("mjax._engine."):
+            missing |= {f"{module.__name__}.{name}" for name, value in vars(module).items()
+                        if isinstance(value, core.Primitive) and not name.startswith("_")
+                        and not any(value is p for p in vars(primitives).values())}
+    assert not missing, "add them to mjax_ext/core/primitives.py"
+    assert primitives.sin_p is lax.sin_p and primitives.add_jaxvals_p.name == "add_any"
+
+
+def test_importing_loads_no_mlir_and_no_primitives_module():
+    code = ("import sys, mjax_ext.core, mjax_ext.interpreters.ad, mjax_ext.interpreters.mlir\n"
+            "loaded = [m for m in sys.modules if m == 'jaxlib.mlir.ir' or m == 'jax']\n"
+            "assert not loaded, loaded\n"
+            "assert 'mjax_ext.core.primitives' not in sys.modules\n"
+            "assert mjax_ext.core.primitives.sin_p.name == 'sin'")
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# ---- the record --------------------------------------------------------------------------
+
+
+def test_registry_is_weak():
+    p = core.Primitive("fleeting")
+    assert p in registry
+    before = len(registry)
+    del p
+    gc.collect()
+    assert len(registry) < before
+
+
+def test_an_implementation_takes_and_gives_what_it_likes():
+    p = core.Primitive("concat")
+    p.def_impl(lambda a, b: a + b)
+    assert p.bind("ab", "cd") == "abcd"  # no abstract evaluation, so nothing to compare with
+
+
+def test_rules_says_which_exist_where_and_which_were_derived():
+    p = core.Primitive("half")
+    assert set(p.rules().values()) == {
+        "missing", "default", "default: all unknown if an operand is",
+        "default: dropped if unused and without effects"}
+    p.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(p, mlir.lower_fun(lambda x: lax.div(x, 2.0), multiple_results=False))
+    p.def_jvp(functools.partial(lambda ps, ts: (p.bind(*ps), p.bind(*ts))))
+    rules = p.rules()
+    assert "test_core.py:" in rules["abstract_eval"]
+    assert rules["impl"] == "derived from the lowering"
+    assert rules["linearize"] == "derived from jvp"
+    assert rules["lowering[any]"].startswith("derived from ") and "test_core" in rules[
+        "lowering[any]"]
+    assert "test_core.py:" in rules["jvp"]
+    assert rules["batch"] == "missing"
+    assert "lowering[any]  derived from" in repr(rules)
+    np.testing.assert_allclose(p.bind(X), X / 2)
+
+
+def test_writing_a_rule_replaces_a_derived_one():
+    p = core.Primitive("p")
+    p.define("jvp", lambda ps, ts: None)
+    p.derived.add("jvp")
+    assert p.rules()["jvp"].startswith("derived at")
+    p.def_jvp(lambda ps, ts: None)
+    assert not p.rules()["jvp"].startswith("derived")
+
+
+def test_a_rule_that_is_written_again_takes_effect():
+    p = core.Primitive("p")
+    p.def_abstract_eval(lambda x: core.ShapedArray(x.shape, x.dtype))
+    mlir.register_lowering(p, lambda ctx, x: [x])
+    np.testing.assert_array_equal(p.bind(X), X)
+    mlir.register_lowering(p, lambda ctx, x: mlir.hlo.NegOp(x).results)
+    np.testing.assert_array_equal(p.bind(X), -X)
+    p.def_abstract_eval(lambda x: core.ShapedArray(x.shape, np.int32))
+    mlir.register_lowering(p, mlir.lower_fun(
+        lambda x: lax.convert_element_type(x, np.int32), multiple_results=False))
+    assert p.bind(X).dtype == np.int32
+
+
+def test_apply_primitive_compiles_the_lowering():
+    p = core.Primitive("twice")
+    p.def_impl(functools.partial(xla.apply_primitive, p))
+    p.def_abstract_eval(lambda x: core.ShapedArray(x.shape, x.dtype))
+    mlir.register_lowering(p, lambda ctx, x: mlir.hlo.AddOp(x, x).results)
+    assert isinstance(p.bind(X), mjax.Array)
+    np.testing.assert_array_equal(p.bind(X), 2 * X)
+
+
+def test_multiple_results():
+    p = core.Primitive("both", multiple_results=True)
+    p.def_abstract_eval(lambda x: [x, core.ShapedArray((), x.dtype)])
+    mlir.register_lowering(p, mlir.lower_fun(lambda x: [lax.neg(x), lax.reduce_sum(x, (0,))]))
+    for run in (p.bind, mjax.jit(p.bind)):
+        a, b = run(X)
+        np.testing.assert_array_equal(a, -X)
+        assert b.shape == ()
+        assert float(b) == 3
+
+
+def test_a_primitive_can_be_a_static_argument_and_its_bind_jitted():
+    p = core.Primitive("p")
+    p.def_abstract_eval(lambda x: core.ShapedArray(x.shape, x.dtype))
+    mlir.register_lowering(p, lambda ctx, x: mlir.hlo.NegOp(x).results)
+    np.testing.assert_array_equal(mjax.jit(p.bind)(X), -X)
+    apply = mjax.jit(lambda q, x: q.bind(x), static_argnums=0)
+    np.testing.assert_array_equal(apply(p, X), -X)
+    np.testing.assert_allclose(apply(lax.sin_p, X), np.sin(X), rtol=1e-6)
+
+
+# ---- jaxprs ------------------------------------------------------------------------------
+
+
+def test_builder():
+    builder = core.JaxprBuilder()
+    x = builder.input(F3)
+    big = np.float32([1, 2, 3])
+    y = builder.apply(primitives.mul_p, builder.apply(primitives.sin_p, x), big)
+    (z,) = [builder.apply(primitives.add_p, y, 2.0)]
+    jaxpr = builder.build(z, x, 1.0)
+    core.check_jaxpr(jaxpr)
+    assert [eqn.primitive.name for eqn in jaxpr.eqns] == ["sin", "mul", "add"]
+    assert len(jaxpr.consts) == 1
+    value, same, one = core.eval_jaxpr(jaxpr, jaxpr.consts, X)
+    np.testing.assert_allclose(value, np.sin(X) * big + 2, rtol=1e-6)
+    np.testing.assert_array_equal(same, X)
+    assert one == 1.0
+    with pytest.raises(TypeError, match="reduce_sum needs a numeric operand|axes"):
+        builder.apply(primitives.reduce_sum_p, np.zeros(2, bool), axes=(0,))
+
+
+def test_jaxprs_by_hand():
+    x, y = core.Var(F3), core.Var(F3)
+    eqn = core.new_jaxpr_eqn([x], [y], primitives.neg_p, {})
+    jaxpr = core.Jaxpr([], [x], [y], [eqn])
+    core.check_jaxpr(jaxpr)
+    assert "test_core" in mjax.make_jaxpr(lax.sin)(X).pretty_print(source_info=True)
+    (out,) = core.jaxpr_as_fun(core.ClosedJaxpr(jaxpr, []))(X)
+    np.testing.assert_array_equal(out, -X)
+    wrong = core.Jaxpr([], [x], [y], [core.new_jaxpr_eqn(
+        [x], [core.Var(F3)], primitives.neg_p, {})])
+    with pytest.raises(JaxprTypeError, match="not bound"):
+        core.check_jaxpr(wrong)
+
+
+def test_inner_jaxprs_are_found():
+    jaxpr = mjax.make_jaxpr(mjax.jit(mjax.jit(lax.sin)))(X)
+    (inner,) = core.subjaxprs(jaxpr)
+    (again,) = core.jaxprs_in_params(inner.eqns[0].params)
+    assert again.eqns[0].primitive is primitives.sin_p
+
+
+def test_types():
+    assert core.get_aval(X) is F3
+    assert core.mapped_aval(3, 0, F3) is core.ShapedArray((), "float32")
+    assert core.unmapped_aval(2, 1, F3).shape == (3, 2)
+    assert core.mapped_aval(3, None, F3) is F3 is core.unmapped_aval(7, None, F3)
+    with pytest.raises(ValueError, match=r"f32\[3\] has no axis 0 of size 4"):
+        core.mapped_aval(4, 0, F3)
+    assert core.primal_dtype_to_tangent_dtype(np.int32) == F3.update(
+        dtype=np.int32).to_tangent().dtype
+    assert core.primal_dtype_to_tangent_dtype("bfloat16") == np.dtype("bfloat16")
+    assert core.valid_jaxtype(1.0) and not core.valid_jaxtype("one")
+    assert isinstance(F3, core.AbstractValue)

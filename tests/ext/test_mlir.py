@@ -1,0 +1,186 @@
+"""mjax_ext.interpreters.mlir: lowering rules and what they are written with."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mjax
+from mjax import lax
+from mjax_ext import core
+from mjax_ext.interpreters import mlir
+
+X = np.arange(4, dtype=np.float32)
+
+
+def make(name, rule, types=lambda *avals, **params: avals[0]):
+    p = core.Primitive(name)
+    p.def_abstract_eval(types)
+    mlir.register_lowering(p, rule)
+    return p
+
+
+def test_rule_is_told_types_params_and_platform():
+    seen = {}
+
+    def rule(ctx, x, *, by):
+        seen.update(ctx=ctx, by=by)
+        assert isinstance(ctx, mlir.LoweringRuleContext)
+        assert isinstance(ctx.module_context, mlir.ModuleContext)
+        return mlir.hlo.MulOp(x, mlir.ir_constant(np.full(4, by, np.float32))).results
+
+    p = make("scaled", rule)
+    np.testing.assert_array_equal(mjax.jit(lambda x: p.bind(x, by=2))(X), 2 * X)
+    ctx = seen["ctx"]
+    assert seen["by"] == 2 and ctx.primitive is p and ctx.platform == "cpu"
+    assert ctx.avals_in == ctx.avals_out == [mjax.typeof(X)]
+    assert [str(t) for t in ctx.out_types] == ["tensor<4xf32>"]
+
+
+def test_rule_for_a_platform_wins():
+    p = make("p", lambda ctx, x: [x])
+    mlir.register_lowering(p, lambda ctx, x: mlir.hlo.NegOp(x).results, platform="cpu")
+    mlir.register_lowering(p, lambda ctx, x: 1 / 0, platform="tpu")
+    np.testing.assert_array_equal(p.bind(X), -X)
+    assert {"lowering[any]", "lowering[cpu]", "lowering[tpu]"} <= set(p.rules())
+
+
+def test_rule_must_be_a_function():
+    with pytest.raises(TypeError, match="lowering of primitive 'p' must be a function, not None"):
+        mlir.register_lowering(core.Primitive("p"), None)
+
+
+def test_operations_take_operations():
+    p = make("p", lambda ctx, x: mlir.hlo.AddOp(mlir.hlo.MulOp(x, x), x).results)
+    np.testing.assert_array_equal(mjax.jit(p.bind)(X), X * X + X)
+
+
+def test_register_lowering_gives_the_rule_back():
+    def rule(ctx, x):
+        return [x]
+
+    assert mlir.register_lowering(core.Primitive("p"), rule) is rule
+
+
+# ---- lower_fun ---------------------------------------------------------------------------
+
+
+def test_lower_fun():
+    p = make("cosine_plus", mlir.lower_fun(lambda x, *, by: lax.add(lax.cos(x), by),
+                                           multiple_results=False))
+    np.testing.assert_allclose(p.bind(X, by=1.0), np.cos(X) + 1, rtol=1e-6)
+    text = mjax.jit(lambda x: lax.add(p.bind(x, by=1.0), p.bind(x, by=1.0))).lower(X).as_text()
+    assert text.count("stablehlo.cosine") == 1  # one function, called twice
+
+
+def test_lower_fun_per_platform_keeps_rules_apart():
+    p = make("p", mlir.lower_fun(lax.neg, multiple_results=False))
+    np.testing.assert_array_equal(p.bind(X), -X)
+    mlir.register_lowering(p, mlir.lower_fun(lax.abs, multiple_results=False), platform="cpu")
+    np.testing.assert_array_equal(p.bind(X), X)
+
+
+def test_lower_fun_closes_over_arrays():
+    weights = mjax.device_put(np.float32([1, 2, 3, 4]))
+    p = make("weighted", mlir.lower_fun(lambda x: lax.mul(x, weights), multiple_results=False))
+    np.testing.assert_array_equal(mjax.jit(p.bind)(X), X * np.float32([1, 2, 3, 4]))
+
+
+def test_lower_fun_called_by_another_rule():
+    def rule(ctx, x):
+        (s,) = mlir.lower_fun(lax.sin, multiple_results=False)(ctx, x)
+        inner = ctx.replace(avals_in=[ctx.avals_in[0]] * 2)
+        return mlir.lower_fun(lambda a, b: [lax.mul(a, b)])(inner, s, x)
+
+    p = make("x_sin_x", rule)
+    np.testing.assert_allclose(mjax.jit(p.bind)(X), X * np.sin(X), rtol=1e-6)
+
+
+# ---- types, constants, attributes --------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [
+    np.arange(6, dtype=np.int32).reshape(2, 3), np.array([True, False, True]), np.bool_(True),
+    np.arange(3).astype(ml_dtypes.bfloat16), np.complex64(1 + 2j), np.float16([1, 2]),
+    np.zeros((0, 3), np.float32), 3, 2.5, True,
+], ids=str)
+def test_ir_constant(value):
+    aval = mjax.typeof(value)
+    p = core.Primitive("constant")
+    p.def_abstract_eval(lambda: aval.strip_weak_type())
+    mlir.register_lowering(p, lambda ctx: [mlir.ir_constant(value)])
+    out = mjax.jit(p.bind)()
+    assert out.dtype == aval.dtype
+    np.testing.assert_array_equal(np.asarray(out), np.asarray(value))
+
+
+def test_ir_constant_of_a_given_type():
+    aval = core.ShapedArray((), np.int8)
+    p = core.Primitive("constant")
+    p.def_abstract_eval(lambda: aval)
+    mlir.register_lowering(p, lambda ctx: [mlir.ir_constant(3, aval=aval)])
+    assert int(p.bind()) == 3
+
+
+def test_types_and_attributes():
+    said = {}
+
+    def rule(ctx, x):
+        aval, module = ctx.avals_in[0], ctx.module_context
+        said["types"] = [str(mlir.dtype_to_ir_type("bfloat16")), str(mlir.dtype_to_ir_type(bool)),
+                         str(mlir.aval_to_ir_type(aval)), str(mlir.aval_to_ir_type(module, aval)),
+                         str(mlir.aval_to_ir_types(module, aval)[0])]
+        said["attributes"] = [str(a) for a in (
+            mlir.i32_attr(3), mlir.i64_attr(4), mlir.dense_int_array([1, 2]),
+            mlir.dense_bool_array([True]), mlir.dense_int_elements([5, 6]))]
+        return [x]
+
+    mjax.jit(make("p", rule).bind)(X)
+    assert said["types"] == ["bf16", "i1", "tensor<4xf32>", "tensor<4xf32>", "tensor<4xf32>"]
+    assert said["attributes"] == ["3 : i32", "4 : i64", "array<i64: 1, 2>", "array<i1: true>",
+                                  "dense<[5, 6]> : tensor<2xi64>"]
+
+
+def test_reducer_region():
+    def rule(ctx, x):
+        zero = mlir.ir_constant(np.float32(0))
+        reduce = mlir.hlo.ReduceOp(ctx.out_types, [x], [zero], mlir.dense_int_array([0]))
+        mlir.reducer_region(reduce.regions[0], [np.float32], lambda a, b: [mlir.hlo.add(a, b)])
+        return reduce.results
+
+    p = make("total", rule, lambda x: core.ShapedArray((), x.dtype))
+    assert float(p.bind(X)) == 6
+
+
+# ---- custom calls ------------------------------------------------------------------------
+
+
+def lowered(p, *args):
+    return mjax.jit(p.bind).lower(*args).as_text()
+
+
+def test_custom_call():
+    def rule(ctx, x, y):
+        call = mlir.custom_call(
+            "somewhere", result_types=ctx.out_types, operands=[x, y], backend_config="opaque",
+            has_side_effect=True, api_version=2, operand_output_aliases={1: 0},
+            operand_layouts=[[0], [0]], result_layouts=[[0]],
+            extra_attributes={"note": mlir.ir.StringAttr.get("mine")})
+        return call.results
+
+    text = lowered(make("p", rule), X, X)
+    for part in ("stablehlo.custom_call @somewhere", 'backend_config = "opaque"',
+                 "has_side_effect = true", "operand_index = 1", "operand_layouts = [dense<0>",
+                 'note = "mine"'):
+        assert part in text, text
+
+
+def test_custom_call_of_the_typed_ffi():
+    def rule(ctx, x):
+        return mlir.custom_call(
+            "typed", result_types=ctx.out_types, operands=[x], api_version=4,
+            backend_config={"size": mlir.i64_attr(3)}).results
+
+    text = lowered(make("p", rule), X)
+    assert "api_version = 4" in text and "size = 3 : i64" in text
