@@ -44,6 +44,9 @@ from mjax._engine.transforms.reverse import grad, linear_transpose, value_and_gr
 from mjax._engine.transforms.staging import make_jaxpr
 from mjax._engine.transforms.vectorize import vmap
 
+# Gives arrays and tracers their operators and methods.
+from mjax._numpy import methods as _methods  # noqa: F401
+
 __version__ = "0.1.0"
 __version_info__ = (0, 1, 0)
 jacobian = jacrev

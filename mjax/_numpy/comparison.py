@@ -17,6 +17,7 @@ from mjax._numpy.core import (
     broadcast_shapes,
     broadcast_to,
     cast,
+    check_array,
     check_arrays,
     choose,
     promote_args,
@@ -167,20 +168,51 @@ isfinite = unary("isfinite", _is_finite, "any", """
     >>> jnp.isfinite(jnp.array([1.0, jnp.nan, jnp.inf]))
     Array([ True, False, False], dtype=bool)
     """, gives=_BOOL)
-isreal = unary("isreal", lambda x: lax.eq(lax.imag(x), _c(lax.imag(x), 0)) if _kind(x) == "c"
-               else _constant_like(x, True), "any", """
-    Elementwise: the imaginary part is 0.
 
-    >>> jnp.isreal(jnp.array([1 + 0j, 2j]))
-    Array([ True, False], dtype=bool)
-    """, gives=_BOOL)
-iscomplex = unary("iscomplex", lambda x: lax.ne(lax.imag(x), _c(lax.imag(x), 0))
-                  if _kind(x) == "c" else _constant_like(x, False), "any", """
-    Elementwise: the imaginary part is not 0.
 
-    >>> jnp.iscomplex(jnp.array([1 + 0j, 2j]))
-    Array([False,  True], dtype=bool)
-    """, gives=_BOOL)
+def _has_imaginary_part(x: Any) -> Any:
+    if _kind(x) != "c":
+        return _constant_like(x, False)
+    part = lax.imag(x)
+    return lax.ne(part, _c(part, 0))
+
+
+@fused
+def isreal(x: Any) -> Any:
+    """Elementwise: the imaginary part is 0.
+
+    Args:
+      x: array or scalar.
+
+    Returns:
+      An array of the shape of `x` and dtype bool.
+
+    Source: `numpy.isreal`.
+
+    Example:
+      >>> jnp.isreal(jnp.array([1 + 0j, 2j]))
+      Array([ True, False], dtype=bool)
+    """
+    return lax.bitwise_not(_has_imaginary_part(check_array("isreal", x)))
+
+
+@fused
+def iscomplex(x: Any) -> Any:
+    """Elementwise: the imaginary part is not 0.
+
+    Args:
+      x: array or scalar.
+
+    Returns:
+      An array of the shape of `x` and dtype bool.
+
+    Source: `numpy.iscomplex`.
+
+    Example:
+      >>> jnp.iscomplex(jnp.array([1 + 0j, 2j]))
+      Array([False,  True], dtype=bool)
+    """
+    return _has_imaginary_part(check_array("iscomplex", x))
 
 
 def _signed_infinity(name: str, x: Any, value: float, out: Any) -> Any:

@@ -31,7 +31,7 @@ from mjax._numpy.rounding import to_even
 
 #: Interpolation between neighbours; "midpoint" is the mean of "lower" and "higher".
 _METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
-_STATIC = ("axis", "out", "overwrite_input", "method", "keepdims")
+_STATIC = ("axis", "out", "overwrite_input", "method", "keepdims", "weights")
 
 
 def _rows(name: str, a: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
@@ -45,6 +45,13 @@ def _rows(name: str, a: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
         msg = f"{name} of no elements is not defined: shape {shape}, axes {axes}."
         raise ValueError(msg)
     return reshape(a, (*[shape[i] for i in kept], size)), axes
+
+
+def _refuse_weights(name: str, weights: Any, out: Any) -> None:
+    refuse_out(name, out)
+    if weights is not None:
+        msg = f"{name}: weights are not supported; repeat elements, or use average for means."
+        raise NotImplementedError(msg)
 
 
 def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool
@@ -120,7 +127,8 @@ def _in_place(out: Any, shape: tuple[int, ...], q_shape: tuple[int, ...], axes: 
 
 @fused(static_argnames=_STATIC)
 def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
-             method: str = "linear", keepdims: bool = False) -> Any:
+             method: str = "linear", keepdims: bool = False, *,
+             weights: None = None) -> Any:
     """Quantiles over axes: the value below which a fraction `q` of the elements lies.
 
     Args:
@@ -132,6 +140,7 @@ def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input
       method: how to choose between neighbours: "linear", "lower", "higher", "midpoint" or
         "nearest".
       keepdims: whether the axes stay, with size 1.
+      weights: not supported.
 
     Returns:
       An array without the axes, with that of `q` in front; NaN where there is one in `a`.
@@ -145,14 +154,15 @@ def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input
       >>> jnp.quantile(jnp.array([1.0, 2.0, 4.0]), 0.25)
       Array(1.5, dtype=float32)
     """
-    refuse_out("quantile", out)
+    _refuse_weights("quantile", weights, out)
     a, q = check_array("quantile", a), check_array("quantile", q, 1)
     return _quantile("quantile", a, q, axis, method, keepdims, False)
 
 
 @fused(static_argnames=_STATIC)
 def nanquantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
-                method: str = "linear", keepdims: bool = False) -> Any:
+                method: str = "linear", keepdims: bool = False, *,
+                weights: None = None) -> Any:
     """Quantiles over axes of the elements that are not NaN.
 
     Args:
@@ -163,6 +173,7 @@ def nanquantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_in
       overwrite_input: has no effect.
       method: as in `quantile`.
       keepdims: whether the axes stay, with size 1.
+      weights: not supported.
 
     Source: `numpy.nanquantile`.
 
@@ -170,7 +181,7 @@ def nanquantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_in
       >>> jnp.nanquantile(jnp.array([1.0, jnp.nan, 2.0]), 0.5)
       Array(1.5, dtype=float32)
     """
-    refuse_out("nanquantile", out)
+    _refuse_weights("nanquantile", weights, out)
     a, q = check_array("nanquantile", a), check_array("nanquantile", q, 1)
     return _quantile("nanquantile", a, q, axis, method, keepdims, True)
 
@@ -182,7 +193,8 @@ def _hundredth(q: Any) -> Any:
 
 @fused(static_argnames=_STATIC)
 def percentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
-               method: str = "linear", keepdims: bool = False) -> Any:
+               method: str = "linear", keepdims: bool = False, *,
+               weights: None = None) -> Any:
     """Percentiles over axes: `quantile` with `q` in `[0, 100]`.
 
     Args:
@@ -193,6 +205,7 @@ def percentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_inp
       overwrite_input: has no effect.
       method: as in `quantile`.
       keepdims: whether the axes stay, with size 1.
+      weights: not supported.
 
     Source: `numpy.percentile`.
 
@@ -200,15 +213,15 @@ def percentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_inp
       >>> jnp.percentile(jnp.array([1.0, 2.0, 4.0]), 25)
       Array(1.5, dtype=float32)
     """
-    refuse_out("percentile", out)
+    _refuse_weights("percentile", weights, out)
     a, q = check_array("percentile", a), check_array("percentile", q, 1)
     return _quantile("percentile", a, _hundredth(q), axis, method, keepdims, False)
 
 
 @fused(static_argnames=_STATIC)
 def nanpercentile(a: Any, q: Any, axis: Any = None, out: None = None,
-                  overwrite_input: bool = False, method: str = "linear", keepdims: bool = False
-                  ) -> Any:
+                  overwrite_input: bool = False, method: str = "linear", keepdims: bool = False,
+                  *, weights: None = None) -> Any:
     """Percentiles over axes of the elements that are not NaN.
 
     Args:
@@ -219,6 +232,7 @@ def nanpercentile(a: Any, q: Any, axis: Any = None, out: None = None,
       overwrite_input: has no effect.
       method: as in `quantile`.
       keepdims: whether the axes stay, with size 1.
+      weights: not supported.
 
     Source: `numpy.nanpercentile`.
 
@@ -226,12 +240,12 @@ def nanpercentile(a: Any, q: Any, axis: Any = None, out: None = None,
       >>> jnp.nanpercentile(jnp.array([1.0, jnp.nan, 2.0]), 50)
       Array(1.5, dtype=float32)
     """
-    refuse_out("nanpercentile", out)
+    _refuse_weights("nanpercentile", weights, out)
     a, q = check_array("nanpercentile", a), check_array("nanpercentile", q, 1)
     return _quantile("nanpercentile", a, _hundredth(q), axis, method, keepdims, True)
 
 
-@fused(static_argnames=_STATIC)
+@fused(static_argnames=("axis", "out", "overwrite_input", "keepdims"))
 def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
            keepdims: bool = False) -> Any:
     """Median over axes.
@@ -257,7 +271,7 @@ def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = F
     return _quantile("median", check_array("median", a), half, axis, "midpoint", keepdims, False)
 
 
-@fused(static_argnames=_STATIC)
+@fused(static_argnames=("axis", "out", "overwrite_input", "keepdims"))
 def nanmedian(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
               keepdims: bool = False) -> Any:
     """Median over axes of the elements that are not NaN.

@@ -89,9 +89,22 @@ generic, number, integer, signedinteger = np.generic, np.number, np.integer, np.
 unsignedinteger, inexact, floating = np.unsignedinteger, np.inexact, np.floating
 complexfloating, character, flexible, object_ = (
     np.complexfloating, np.character, np.flexible, np.object_)
-issubdtype = dtypes.issubdtype
 ndarray = Array
 pi, e, inf, nan, euler_gamma, newaxis = math.pi, math.e, math.inf, math.nan, np.euler_gamma, None
+
+
+def issubdtype(arg1: Any, arg2: Any) -> bool:
+    """Whether a dtype belongs to a class of dtypes, as `numpy.issubdtype`.
+
+    Args:
+      arg1: a dtype, or a class of dtypes such as `jnp.floating`.
+      arg2: the same.
+
+    Example:
+      >>> jnp.issubdtype(jnp.bfloat16, jnp.floating)
+      True
+    """
+    return dtypes.issubdtype(arg1, arg2)
 
 
 class finfo:

@@ -14,6 +14,11 @@ M = np.arange(6, dtype=np.float32).reshape(2, 3) / 4
 INDICES = np.array([2, 0, 1], np.int32)
 
 
+UNARY = """neg sin cos tan tanh exp log log1p expm1 sqrt rsqrt cbrt square abs sign floor logistic
+           asin acos atan sinh cosh asinh atanh exp2 erf"""
+BINARY = "add sub mul div max min pow atan2 rem"
+
+
 def cube(m, x):
     return m.lax.mul(x, m.lax.mul(x, x))
 
@@ -109,12 +114,17 @@ PROGRAMS = {
         lambda y: m.jvp(lambda z: cube(m, z), (y,), (1.0,))[1]))(x)))(x), X),
     "jit returns a vjp": (lambda m, x: m.jit(lambda x: m.vjp(m.lax.sin, x)[1])(x)(x), X),
     # -- types --
+    "derivatives of weak scalars": (lambda m: [
+        m.value_and_grad(getattr(m.lax, name))(0.5) for name in UNARY.split()],),
+    "derivatives of weak pairs": (lambda m: [
+        m.grad(getattr(m.lax, name), (0, 1))(0.5, 1.5)
+        for name in BINARY.split()],),
     "uint8 overflows": (lambda m: m.lax.add(np.uint8(250), np.uint8(10)),),
     "float16": (lambda m: m.lax.mul(np.float16(3), np.float16(0.1)),),
     "NumPy scalars are strong": (lambda m: m.lax.add(np.float32(1), 2.0),),
     "Python scalars are weak": (lambda m: (m.lax.add(1, 2), m.lax.mul(1.5, 2.0)),),
     "64 bits become 32": (lambda m: m.lax.neg(np.array([1.5, 2.5])),),
-    "convert to float is weak": (lambda m: m.lax.convert_element_type(np.int32(1), float),),
+    "convert to float": (lambda m: m.lax.convert_element_type(np.int32(1), float),),
     "device_put": (lambda m, x: m.device_put({"a": x, "b": 3.0}), X),
     "take by integers": (lambda m, x, i: m.vmap(
         lambda i: m.lax.dynamic_index_in_dim(x, i, keepdims=False))(i), X, INDICES),
@@ -130,7 +140,7 @@ def test_program(name):
 #: Programs without derivatives and batches: how those are written down is not promised.
 PLAIN = ["weak types survive jit", "static arguments", "keyword arguments", "results without work",
          "jit in jit", "uint8 overflows", "float16", "NumPy scalars are strong",
-         "Python scalars are weak", "64 bits become 32", "convert to float is weak",
+         "Python scalars are weak", "64 bits become 32",
          "closed-over array"]
 
 
@@ -146,7 +156,8 @@ NUMPY_PROGRAMS = {
     "softmax": (lambda m, x: m.jacrev(lambda x: m.numpy.exp(x) / m.numpy.exp(x).sum())(x), X),
     "norm": (lambda m, x: m.grad(lambda x: m.numpy.sqrt((x**2).sum()))(x), X),
     "where": (lambda m, x: m.vmap(m.grad(lambda x: m.numpy.where(x > 0, x**2, -x)))(x), X),
-    "indexing": (lambda m, x, i: m.grad(lambda x: (x[i] * m.numpy.arange(3.0)).sum())(x), X, INDICES),
+    "indexing": (lambda m, x, i: m.grad(lambda x: (x[i] * m.numpy.arange(3.0)).sum())(x), X,
+                 INDICES),
     "a mask": (lambda m, x: x_times_mask(m, x), X),
     "updates": (lambda m, x: m.grad(lambda x: x.at[1].set(2.0).at[0].mul(3.0).prod())(
         m.numpy.asarray(x)), X),

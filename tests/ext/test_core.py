@@ -172,7 +172,7 @@ def test_builder():
     np.testing.assert_allclose(value, np.sin(X) * big + 2, rtol=1e-6)
     np.testing.assert_array_equal(same, X)
     assert one == 1.0
-    with pytest.raises(TypeError, match="reduce_sum needs a numeric operand|axes"):
+    with pytest.raises(TypeError, match="reduce_sum needs a numeric operand"):
         builder.apply(primitives.reduce_sum_p, np.zeros(2, bool), axes=(0,))
 
 

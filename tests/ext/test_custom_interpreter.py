@@ -19,6 +19,10 @@ X = np.array([0.5, 1.0, 2.0], np.float32)
 # ---- final style -------------------------------------------------------------------------
 
 
+INCREASING = (primitives.add_p, primitives.add_jaxvals_p, primitives.exp_p, primitives.tanh_p,
+              primitives.reduce_sum_p)
+
+
 class Intervals(core.Interpreter):
     """Interval arithmetic: a value carries a lower and an upper bound."""
 
@@ -29,8 +33,7 @@ class Intervals(core.Interpreter):
         return mjax.typeof(carried[0])
 
     def apply(self, primitive, carried, params):
-        if primitive in (primitives.add_p, primitives.exp_p, primitives.tanh_p,
-                         primitives.reduce_sum_p):
+        if primitive in INCREASING:
             return tuple(primitive.bind(*bounds, **params) for bounds in zip(*carried, strict=True))
         if primitive is primitives.neg_p:
             ((low, high),) = carried
@@ -56,7 +59,7 @@ def bounds(xl, xh, yl, yh):
 
 
 def test_final_style_interpreter_bounds_what_it_should():
-    low, high = bounds(X, X + 1, -X, X)
+    low, high = map(np.asarray, bounds(X, X + 1, -X, X))
     rng = np.random.default_rng(0)
     for _ in range(100):
         x, y = X + rng.random(3, np.float32), X * (2 * rng.random(3, np.float32) - 1)
@@ -83,7 +86,7 @@ def test_it_composes_with_every_transformation():
     for i in range(3):
         step = eps * np.eye(3, dtype=np.float32)[i]
         numeric = (float(width(X, X + 1 + step)) - float(width(X, X + 1 - step))) / (2 * eps)
-        np.testing.assert_allclose(grad[i], numeric, rtol=2e-2)
+        np.testing.assert_allclose(np.asarray(grad)[i], numeric, rtol=2e-2)
 
 
 def test_transformations_inside_are_interpreted():
@@ -95,7 +98,7 @@ def test_transformations_inside_are_interpreted():
 
 
 def test_jit_inside_is_looked_through():
-    low, high = Intervals().run(mjax.jit(lambda x: mjax.jit(lax.neg)(x)), (X, X + 1))
+    low, high = Intervals().run(mjax.jit(mjax.jit(lax.neg)), (X, X + 1))
     np.testing.assert_array_equal(low, -X - 1)
     np.testing.assert_array_equal(high, -X)
 
@@ -117,9 +120,13 @@ def test_interpreter_that_carries_nothing_more():
     np.testing.assert_allclose(out["a"], np.sin(np.sin(X)), rtol=1e-6)
     assert out["c"] == 3
     assert count.counts == {"sin": 2, "add": 1}  # cos of a constant is not interpreted
-    nested = Counting()
-    nested.run(lambda x: count.run(lax.neg, x), X)
-    assert nested.counts == count.counts.pop("neg") * {"neg": 1} if False else {"neg": 1}
+
+
+def test_nested_runs():
+    outer, inner = Counting(), Counting()
+    outer.run(lambda x: inner.run(lambda y: lax.add(lax.neg(y), lax.sin(x)), x), X)
+    assert inner.counts == {"neg": 1, "add": 1}  # sin(x) is a constant to it
+    assert outer.counts == {"neg": 1, "sin": 1, "add": 1}
 
 
 def test_jit_can_be_kept():
@@ -143,7 +150,7 @@ def test_multiple_results():
         def apply(self, primitive, carried, params):
             return carried[0]
 
-    with pytest.raises(TypeError, match="Wrong.apply gave .* for primitive 'halve', which has mul"):
+    with pytest.raises(TypeError, match=r"Wrong\.apply gave .* for primitive 'halve', which"):
         Wrong().run(split.bind, X)
 
 
@@ -211,7 +218,7 @@ def test_inverse_interpreter():
     np.testing.assert_allclose(mjax.jit(inverse(g))(y), X, rtol=1e-4)
     np.testing.assert_allclose(mjax.vmap(inverse(g))(y), X, rtol=1e-4)
     for x in X:
-        slope = mjax.grad(inverse(g))(g(x)) * mjax.grad(g)(x)
+        slope = lax.mul(mjax.grad(inverse(g))(g(x)), mjax.grad(g)(x))
         np.testing.assert_allclose(slope, 1, rtol=1e-3)
     with pytest.raises(MissingRuleError, match="no inverse of cos"):
         inverse(lax.cos)(y)

@@ -236,7 +236,8 @@ MISTAKES = {
     "lowering: no results": (
         lambda: scale(lowering=lambda ctx, x, y: []), jit, "lowering of .*gave 0 results"),
     "lowering: wrong type, eagerly": (
-        lambda: scale(without=("impl",), abstract_eval=wide_type), run, "lowering of .*tensor<3xf32>"),
+        lambda: scale(without=("impl",), abstract_eval=wide_type), run,
+        "lowering of .*tensor<3xf32>"),
     "lower_fun: one value for a list": (
         lambda: scale(lowering=mlir.lower_fun(lax.mul)), jit,
         "lowering of .*marked with multiple_results=False"),
@@ -363,7 +364,7 @@ def test_effectful_abstract_evaluation_without_effects():
 def test_linearize_rule_that_gives_too_little():
     f = scale()
     ad.primitive_linearizations[current[-1]] = lambda nonzeros, x, y: (scale_p(x, y), True)
-    with pytest.raises(TypeError, match="linearize rule of primitive 'scale'.*must give results"):
+    with pytest.raises(TypeError, match=r"linearize rule of primitive 'scale'.*must give results"):
         grad(f)
 
 
@@ -402,13 +403,13 @@ def test_results_of_the_jvp_rule_in_the_wrong_order():
 
 def test_jvp_rule_that_multiplies_tangents():
     f = scale(jvp=lambda ps, ts: (scale_p(*ps), lax.mul(*map(ad.instantiate_zeros, ts))))
-    with pytest.raises(TypeError, match="'mul' is applied to .* a jvp rule multiplies"):
+    with pytest.raises(TypeError, match=r"'mul' is applied to .* a jvp rule multiplies"):
         mjax.grad(total(f), argnums=(0, 1))(X, X)
 
 
 def test_jvp_rule_that_is_not_linear():
     f = scale(jvp=lambda ps, ts: (scale_p(*ps), lax.sin(ts[0])))
-    with pytest.raises(MissingRuleError, match="Only linear operations have one. If 'sin' is"):
+    with pytest.raises(MissingRuleError, match=r"Only linear operations have one\. If 'sin' is"):
         grad(f)
 
 

@@ -84,7 +84,7 @@ jit_p.linearize = _jit_linearize
 def _jit_partial_eval(interp: PartialEvalInterpreter, *args: Any, jaxpr: Jaxpr, name: str,
                       **params: Any) -> Any:
     unknown = [interp.is_unknown(a) for a in args]
-    parts = partial_eval_jaxpr(jaxpr, unknown)
+    parts = partial_eval_jaxpr(jaxpr, unknown, effects_known=interp.effects_known)
     if not parts.known.eqns:
         # Nothing can be done ahead: one equation says the same as two.
         return StageInterpreter.process(interp, jit_p, args, {"jaxpr": jaxpr, "name": name,

@@ -181,7 +181,7 @@ def complex_extremum_ir(x: Any, y: Any, aval: ShapedArray, direction: str) -> An
 
 def _share_of_winner(x: Any, out: Any, y: Any) -> Any:
     """1 where `x` alone is the result, 1/2 where both are, else 0."""
-    one, half, zero = _c(out, 1), _c(out, 0.5), zeros_of(typeof(out).strip_weak_type())
+    one, half, zero = _c(out, 1), _c(out, 0.5), zeros_of(typeof(out))
     shape = typeof(out).shape
     tie = select_n(eq(y, out), stretch(one, shape), stretch(half, shape))
     return select_n(eq(x, out), zero, tie)
@@ -316,7 +316,7 @@ def _integer_pow_lowering(ctx: Any, x: Any, *, y: int) -> Any:
 
 def _integer_pow_derivative(t: Any, out: Any, x: Any, *, y: int) -> Any:
     if y == 0:
-        return zeros_of(typeof(out).strip_weak_type())
+        return zeros_of(typeof(out))
     return mul(t, mul(_c(x, y), integer_pow(x, y - 1)))
 
 
@@ -469,7 +469,7 @@ complex_p.def_transpose(lambda ct, x, y: [
 
 
 def _zeros_like(x: Any) -> Any:
-    return zeros_of(typeof(x).strip_weak_type())
+    return zeros_of(typeof(x))
 
 
 def _conj_lowering(ctx: Any, x: Any) -> Any:

@@ -81,7 +81,7 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
 
     Args:
       operand: array or scalar.
-      new_dtype: the dtype; a Python type (`float`) gives its default dtype, weakly typed.
+      new_dtype: the dtype; a Python type (`float`) stands for its default dtype.
 
     Returns:
       An array of the operand's shape; floats are rounded towards zero on the way to
@@ -89,8 +89,7 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
 
     Source: StableHLO `convert`.
     """
-    weak = new_dtype in dtypes.PYTHON_SCALARS and new_dtype is not bool
-    return convert(operand, dtypes.canonical_dtype(new_dtype), weak)
+    return convert(operand, dtypes.canonical_dtype(new_dtype))
 
 
 def convert(operand: Any, dtype: Any, weak_type: bool = False) -> Any:

@@ -262,7 +262,8 @@ def _recurrence_batch(args: Any, dims: Any, *, axis: int, reverse: bool) -> Any:
 
 
 def _define_cumulative(name: str, kinds: str, combine: Callable[[Any, Any], Any],
-                       identity: Callable[[Any], Any] | None, doc: str) -> tuple[Primitive, Any]:
+                       identity: Callable[[Any], Any] | None, doc: str,
+                       example: tuple[str, str]) -> tuple[Primitive, Any]:
     """A running total.
 
     Args:
@@ -272,6 +273,7 @@ def _define_cumulative(name: str, kinds: str, combine: Callable[[Any, Any], Any]
       identity: dtype -> what the operation leaves as it is; given for those operations whose
         rounding errors add up.
       doc: one sentence for the docstring.
+      example: what is given and what comes out, as Python code.
     """
     primitive = Primitive(name)
 
@@ -305,7 +307,7 @@ def _define_cumulative(name: str, kinds: str, combine: Callable[[Any, Any], Any]
         return primitive.bind(args[0], axis=axis + (axis >= dim), reverse=reverse), dim
 
     primitive.derived.add("batch")
-    return primitive, _public(primitive, name, doc)
+    return primitive, _public(primitive, name, doc, example)
 
 
 def _at_least_32_bits(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -320,7 +322,7 @@ def _at_least_32_bits(f: Callable[..., Any]) -> Callable[..., Any]:
     return wider
 
 
-def _public(primitive: Primitive, name: str, doc: str) -> Any:
+def _public(primitive: Primitive, name: str, doc: str, example: tuple[str, str]) -> Any:
     @boundary
     def function(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
         return primitive.bind(operand, axis=operator.index(axis), reverse=bool(reverse))
@@ -340,6 +342,10 @@ def _public(primitive: Primitive, name: str, doc: str) -> Any:
     Raises:
       ValueError: the axis is out of range.
       TypeError: the dtype is not accepted.
+
+    Example:
+      >>> lax.{name}(jnp.array({example[0]}))
+      Array({example[1]}, dtype=float32)
     """
     return function
 
@@ -347,11 +353,12 @@ def _public(primitive: Primitive, name: str, doc: str) -> Any:
 # ---- cumsum, cumprod -------------------------------------------------------------------
 
 cumsum_p, cumsum = _define_cumulative("cumsum", "iufc", lax.add, lambda dtype: 0,
-                                      "Running sums.")
+                                      "Running sums.", ("[1.0, 3.0, 2.0]", "[1., 4., 6.]"))
 define_linear(cumsum_p, lambda ct, x, *, axis, reverse: cumsum_p.bind(
     ct, axis=axis, reverse=not reverse))
 
-cumprod_p, cumprod = _define_cumulative("cumprod", "iufc", lax.mul, None, "Running products.")
+cumprod_p, cumprod = _define_cumulative("cumprod", "iufc", lax.mul, None, "Running products.",
+                                        ("[1.0, 3.0, 2.0]", "[1., 3., 6.]"))
 
 
 def _define_jvp(primitive: Primitive, weights: Callable[..., tuple[Any, Any]]) -> None:
@@ -391,8 +398,10 @@ def _shares(x: Any, out: Any, axis: int, reverse: bool) -> tuple[Any, Any]:
             select_n(taken, none, select_n(kept, one, half)))
 
 
-cummax_p, cummax = _define_cumulative("cummax", "iufc", lax.max, None, "Running maxima.")
-cummin_p, cummin = _define_cumulative("cummin", "iufc", lax.min, None, "Running minima.")
+cummax_p, cummax = _define_cumulative("cummax", "iufc", lax.max, None, "Running maxima.",
+                                      ("[1.0, 3.0, 2.0]", "[1., 3., 3.]"))
+cummin_p, cummin = _define_cumulative("cummin", "iufc", lax.min, None, "Running minima.",
+                                      ("[1.0, 3.0, 2.0]", "[1., 1., 1.]"))
 _define_jvp(cummax_p, _shares)
 _define_jvp(cummin_p, _shares)
 
@@ -434,7 +443,8 @@ def _softmax_weights(x: Any, out: Any, axis: int, reverse: bool) -> tuple[Any, A
 
 cumlogsumexp_p, cumlogsumexp = _define_cumulative(
     "cumlogsumexp", "fc", _logaddexp, lambda dtype: -np.inf,
-    "Running logarithms of sums of exponentials.")
+    "Running logarithms of sums of exponentials.",
+    ("[0.0, -jnp.inf, 0.0]", "[0.       , 0.       , 0.6931472]"))
 _define_jvp(cumlogsumexp_p, _softmax_weights)
 
 __all__ = [

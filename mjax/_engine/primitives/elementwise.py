@@ -24,6 +24,7 @@ from mjax._engine.primitives.shapes import (
     moveaxis,
     reduce_sum,
     reshape,
+    scalar_of,
 )
 from mjax._engine.tracing.primitive import Primitive
 
@@ -189,8 +190,8 @@ def stretch(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def constant_like(x: Any, value: Any) -> Any:
-    """A NumPy scalar of the dtype of `x`, for use beside it: scalars stretch."""
-    return np.asarray(value, typeof(x).dtype)[()]
+    """A scalar of the type of `x`, for use beside it: scalars stretch."""
+    return scalar_of(typeof(x), value)
 
 
 def public_function(primitive: Primitive, name: str, doc: str, args: str = "x") -> Any:

@@ -96,6 +96,11 @@ def array_attr(values: Sequence[Any]) -> Any:
 def constant(value: Any) -> Any:
     """A constant of the value's own NumPy dtype and shape."""
     value = np.ascontiguousarray(value).reshape(np.shape(value))
+    if value.dtype == np.bool_ and value.size != 1:
+        # Attributes of booleans are packed before jaxlib 0.9.1 and bytes since, and what is
+        # right for one is wrong in silence for the other. Bytes mean the same to all.
+        return hlo.convert(ir.RankedTensorType.get(value.shape, element_type(value.dtype)),
+                           constant(value.view(np.uint8)))
     return hlo.ConstantOp(_dense(value)).result
 
 
@@ -103,11 +108,7 @@ def _dense(value: np.ndarray[Any, Any]) -> Any:
     dtype = value.dtype
     element = element_type(dtype)
     if dtype == np.bool_:
-        # Unpacked booleans are refused before 0.9.1; packed ones are accepted everywhere.
-        if value.size == 1:
-            bits = np.array(255 if value.item() else 0, np.uint8)
-        else:
-            bits = np.packbits(value, axis=None, bitorder="little")
+        bits = np.array(255 if value.item() else 0, np.uint8)
         return ir.DenseElementsAttr.get(bits, type=element, shape=value.shape)
     if dtype.kind in "iufc" and dtype.isbuiltin == 1:
         if value.size == 1 or dtype.kind == "c":

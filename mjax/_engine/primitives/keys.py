@@ -18,7 +18,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import ExtendedDType, prng_key
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.primitives.elementwise import broadcast_types, define_elementwise_batching
-from mjax._engine.primitives.shapes import moveaxis
+from mjax._engine.primitives.shapes import broadcast_in_dim_p, moveaxis
 from mjax._engine.primitives.tangents import define_zero_jvp
 from mjax._engine.tracing.primitive import Primitive, traced
 
@@ -39,7 +39,7 @@ class PRNGImpl:
       split: `(keys, shape) -> keys[*batch, *shape, *key_shape]`.
       random_bits: `(keys, bit_width, shape) -> unsigned integers[*batch, *shape]` of 8, 16, 32
         or 64 bits.
-      fold_in: `(keys, uint32[*batch]) -> keys[*batch, *key_shape]`.
+      fold_in: `(keys, uint32[*batch] or uint32[]) -> keys[*batch, *key_shape]`.
 
     Two generators are equal if they are one object.
     """
@@ -232,8 +232,13 @@ def _random_fold_in_type(keys: Any, data: Any) -> ShapedArray:
 @random_fold_in_p.def_lowering
 @traced
 def _random_fold_in_lowering(keys: Any, data: Any) -> Any:
-    impl = keys.dtype._impl
-    return wrap(impl.fold_in(unwrap(keys), data), impl)
+    impl, storage = keys.dtype._impl, unwrap(keys)
+    if data.shape and not keys.shape:
+        ndim = len(data.shape)
+        storage = broadcast_in_dim_p.bind(
+            storage, shape=(*data.shape, *impl.key_shape),
+            broadcast_dimensions=tuple(range(ndim, ndim + len(impl.key_shape))))
+    return wrap(impl.fold_in(storage, data), impl)
 
 
 random_bits_p = Primitive("random_bits")

@@ -103,8 +103,8 @@ def reduce_ir(out_type: Any, x: Any, dtype: Any, axes: Sequence[int], identity: 
 
 
 def _define_reduction(name: str, kinds: str, identity: Callable[[Any], Any],
-                      combine: Callable[[Any], Callable[[Any, Any], Any]], doc: str
-                      ) -> tuple[Primitive, Any]:
+                      combine: Callable[[Any], Callable[[Any, Any], Any]], doc: str,
+                      example: str) -> tuple[Primitive, Any]:
     """A reduction over axes by an associative operation.
 
     Args:
@@ -113,6 +113,7 @@ def _define_reduction(name: str, kinds: str, identity: Callable[[Any], Any],
       identity: dtype -> what the operation leaves as it is.
       combine: dtype -> what emits the operation on two scalars.
       doc: one sentence for the docstring.
+      example: what it makes of [1, 5, 6], as Python code.
     """
     primitive = Primitive(name)
 
@@ -154,6 +155,12 @@ def _define_reduction(name: str, kinds: str, identity: Callable[[Any], Any],
     Raises:
       ValueError: an axis is out of range or named twice.
       TypeError: the dtype is none of these.
+
+    Source: StableHLO `reduce`.
+
+    Example:
+      >>> lax.{name}(jnp.array([1, 5, 6]), (0,))
+      Array({example}, dtype=int32)
     """
     return primitive, function
 
@@ -168,7 +175,7 @@ def keep_axes(reduced: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
 
 reduce_prod_p, reduce_prod = _define_reduction(
     "reduce_prod", "iufc", lambda dtype: 1, lambda dtype: lambda a, b: combine_ir("multiply", a, b),
-    "Multiplies over axes.")
+    "Multiplies over axes.", "30")
 
 
 @reduce_prod_p.def_jvp
@@ -215,10 +222,10 @@ def _halves(x: Any, half: int, fill: int) -> tuple[Any, Any]:
 # ---- max, min --------------------------------------------------------------------------
 
 
-def _define_extremum(name: str, operation: str, identity: Callable[[Any], Any], doc: str
-                     ) -> tuple[Primitive, Any]:
+def _define_extremum(name: str, operation: str, identity: Callable[[Any], Any], doc: str,
+                     example: str) -> tuple[Primitive, Any]:
     primitive, function = _define_reduction(
-        name, "biufc", identity, lambda dtype: extremum_ir(operation, dtype), doc)
+        name, "biufc", identity, lambda dtype: extremum_ir(operation, dtype), doc, example)
 
     @primitive.def_jvp
     def jvp(primals: Any, tangents: Any, *, axes: tuple[int, ...]) -> Any:
@@ -235,18 +242,19 @@ def _define_extremum(name: str, operation: str, identity: Callable[[Any], Any], 
 
 reduce_max_p, reduce_max = _define_extremum(
     "reduce_max", "maximum", lowest,
-    "Takes the greatest element over axes; NaN if there is one.")
+    "Takes the greatest element over axes; NaN if there is one.", "6")
 reduce_min_p, reduce_min = _define_extremum(
     "reduce_min", "minimum", highest,
-    "Takes the least element over axes; NaN if there is one.")
+    "Takes the least element over axes; NaN if there is one.", "1")
 
 # ---- and, or, xor ----------------------------------------------------------------------
 
 
-def _define_bitwise(name: str, operation: str, identity: Callable[[Any], Any], doc: str
-                    ) -> tuple[Primitive, Any]:
+def _define_bitwise(name: str, operation: str, identity: Callable[[Any], Any], doc: str,
+                    example: str) -> tuple[Primitive, Any]:
     primitive, function = _define_reduction(
-        name, "biu", identity, lambda dtype: lambda a, b: combine_ir(operation, a, b), doc)
+        name, "biu", identity, lambda dtype: lambda a, b: combine_ir(operation, a, b), doc,
+        example)
     define_zero_jvp(primitive)
     return primitive, function
 
@@ -255,21 +263,22 @@ def _all_ones(dtype: Any) -> Any:
     return np.bool_(True) if dtypes.kind(dtype) == "b" else np.asarray(-1).astype(dtype)[()]
 
 
-reduce_and_p, reduce_and = _define_bitwise("reduce_and", "and", _all_ones,
-                                           "Whether all elements over axes are true; their common "
-                                           "bits, of integers.")
-reduce_or_p, reduce_or = _define_bitwise("reduce_or", "or", lambda dtype: 0,
-                                         "Whether any element over axes is true; the union of "
-                                         "their bits, of integers.")
-reduce_xor_p, reduce_xor = _define_bitwise("reduce_xor", "xor", lambda dtype: 0,
-                                           "Whether an odd number of elements over axes is true; "
-                                           "the parity of each bit, of integers.")
+reduce_and_p, reduce_and = _define_bitwise(
+    "reduce_and", "and", _all_ones,
+    "Whether all elements over axes are true; their common bits, of integers.", "0")
+reduce_or_p, reduce_or = _define_bitwise(
+    "reduce_or", "or", lambda dtype: 0,
+    "Whether any element over axes is true; the union of their bits, of integers.", "7")
+reduce_xor_p, reduce_xor = _define_bitwise(
+    "reduce_xor", "xor", lambda dtype: 0,
+    "Whether an odd number of elements over axes is true; the parity of each bit, of integers.",
+    "2")
 
 # ---- argmax, argmin --------------------------------------------------------------------
 
 
 def _define_arg(name: str, operation: str, direction: str, identity: Callable[[Any], Any],
-                doc: str) -> tuple[Primitive, Any]:
+                doc: str, example: str) -> tuple[Primitive, Any]:
     primitive = Primitive(name)
 
     @primitive.def_abstract_eval
@@ -327,6 +336,10 @@ def _define_arg(name: str, operation: str, direction: str, identity: Callable[[A
     Raises:
       ValueError: the axis is out of range or empty, or the indices do not fit `index_dtype`.
       TypeError: `index_dtype` is not an integer dtype, or the operand is complex.
+
+    Example:
+      >>> lax.{name}(jnp.array([4, 9, 2]), 0, jnp.int32)
+      Array({example}, dtype=int32)
     """
     return primitive, function
 
@@ -394,9 +407,9 @@ def _arg_by_search(ctx: Any, x: Any, axes: tuple[int, ...], index_dtype: Any, op
 
 
 argmax_p, argmax = _define_arg("argmax", "maximum", "GT", lowest,
-                               "The index of the greatest element along an axis.")
+                               "The index of the greatest element along an axis.", "1")
 argmin_p, argmin = _define_arg("argmin", "minimum", "LT", highest,
-                               "The index of the least element along an axis.")
+                               "The index of the least element along an axis.", "2")
 
 __all__ = [
     "argmax", "argmax_p", "argmin", "argmin_p", "reduce_and", "reduce_and_p", "reduce_max",

@@ -213,11 +213,9 @@ def unsafe_rbg_split(keys: Any, shape: tuple[int, ...]) -> Any:
 def unsafe_rbg_fold_in(keys: Any, data: Any) -> Any:
     """Mixes in bits that XLA's generator makes of the data."""
     words = unstack(rbg_random_bits(rbg_seed(data), 32, (_STRIDE, 4)), axis=-2)[-1]
-    keys_ndim, words_ndim = typeof(keys).ndim, typeof(words).ndim
-    if keys_ndim < words_ndim:
-        keys = reshape(keys, (*(1,) * (words_ndim - keys_ndim), 4))
-    elif words_ndim < keys_ndim:
-        words = reshape(words, (*(1,) * (keys_ndim - words_ndim), 4))
+    # One number folded into a batch of keys leaves one row of words.
+    rank = typeof(keys).ndim - typeof(words).ndim
+    words = reshape(words, (*(1,) * rank, *typeof(words).shape))
     return bitwise_xor(keys, words)
 
 

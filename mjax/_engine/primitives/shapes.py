@@ -502,14 +502,21 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
     return broadcast_in_dim_p.bind(fill_value, shape=shape, broadcast_dimensions=())
 
 
+def scalar_of(aval: ShapedArray, value: Any) -> Any:
+    """A scalar of the dtype of a type: a Python one, which is weakly typed, if that is."""
+    scalar = np.asarray(value, aval.dtype)[()]
+    if aval.weak_type and typeof(scalar.item()).dtype == aval.dtype:
+        return scalar.item()
+    return scalar
+
+
 def zeros_of(aval: Any) -> Any:
     """A zero of this type, made by the current interpreter; bool for float0."""
     dtype = aval.dtype
     if dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
     assert not dtypes.is_extended(dtype), physical_aval(aval)
-    zero = np.zeros((), dtype)[()]
-    zeros = broadcast_in_dim_p.bind(zero, shape=aval.shape, broadcast_dimensions=())
+    zeros = broadcast_in_dim_p.bind(scalar_of(aval, 0), shape=aval.shape, broadcast_dimensions=())
     return pvary_p.bind(zeros, axes=sorted_axes(aval.varying)) if aval.varying else zeros
 
 
@@ -517,6 +524,6 @@ __all__ = [
     "batch_axes", "batch_size", "batch_to_front", "broadcast", "broadcast_in_dim",
     "broadcast_in_dim_p", "broadcasted_iota", "canonical_shape", "collapse", "copy_p",
     "expand_dims", "full", "iota", "iota_p", "moveaxis", "reduce_sum", "reduce_sum_p",
-    "reduced_shape", "reshape", "reshape_p", "rev", "rev_p", "squeeze", "squeeze_p", "transpose",
-    "transpose_p", "zeros_of",
+    "reduced_shape", "reshape", "reshape_p", "rev", "rev_p", "scalar_of", "squeeze", "squeeze_p",
+    "transpose", "transpose_p", "zeros_of",
 ]

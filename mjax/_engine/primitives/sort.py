@@ -60,7 +60,8 @@ def _sort_lowering(ctx: Any, *operands: Any, dimension: int, is_stable: bool, nu
         arguments = list(comparator.arguments)
         less = None
         for i, aval in reversed(list(enumerate(elements[:num_keys]))):
-            less = _less_ir(*arguments[2 * i : 2 * i + 2], aval, less, ctx.platform)
+            a, b = arguments[2 * i : 2 * i + 2]
+            less = _less_ir(a, b, aval, less, ctx.platform)
         hlo.return_([less])
     return list(sort.results)
 
@@ -182,6 +183,10 @@ def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = 
 
     Returns:
       Sorted keys and the values beside them.
+
+    Example:
+      >>> lax.sort_key_val(jnp.array([3, 1, 2]), jnp.array([30, 10, 20]))
+      (Array([1, 2, 3], dtype=int32), Array([10, 20, 30], dtype=int32))
     """
     sorted_keys, sorted_values = sort((keys, values), dimension, is_stable)
     return sorted_keys, sorted_values
@@ -273,9 +278,8 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> Any:
     Source: CHLO `top_k`.
 
     Example:
-      >>> values, indices = lax.top_k(jnp.array([1.0, 5.0, 3.0]), 2)
-      >>> values, indices
-      (Array([5., 3.], dtype=float32), Array([1, 2], dtype=int32))
+      >>> lax.top_k(jnp.array([1.0, 5.0, 3.0]), 2)
+      [Array([5., 3.], dtype=float32), Array([1, 2], dtype=int32)]
     """
     axis = canonicalize_axis(axis, np.ndim(operand))
     return top_k_p.bind(operand, k=operator.index(k), axis=axis)

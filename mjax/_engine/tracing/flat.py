@@ -8,9 +8,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.ir.jaxpr import DebugInfo
-from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path
+from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_map
 from mjax._engine.ir.types import is_array_value, typeof
 
 
@@ -23,7 +24,7 @@ class FlatFunction:
 
     Attributes:
       out_tree: structure of what `f` returned, once it was called.
-      aux: the leaves of its second result, with `has_aux`, and their structure.
+      aux: its second result, with `has_aux`.
     """
 
     __slots__ = ("aux", "f", "has_aux", "in_tree", "out_tree")
@@ -44,7 +45,8 @@ class FlatFunction:
                     f"with has_aux=True the function must return a pair (output, aux), but "
                     f"{function_name(self.f)} returned {type(out).__name__}"
                     + (f" of length {len(out)}." if isinstance(out, tuple) else ".")))
-            out, self.aux = out
+            out, aux = out
+            self.aux = tree_map(ctx.interpreter.detach, aux)
         leaves_out, self.out_tree = tree_flatten(out)
         return leaves_out
 

@@ -36,6 +36,10 @@ class Interpreter:
         self.parent = parent
         self.alive = True
 
+    def detach(self, value: Any) -> Any:
+        """A value as those outside may keep it: without what it carries here."""
+        return value
+
     def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Interprets one application of a primitive.
 

@@ -31,7 +31,7 @@ def _basis(tree: Any) -> Any:
         row = broadcasted_iota("int32", (total, aval.size), 0)
         column = broadcasted_iota("int32", (total, aval.size), 1)
         ones = eq(row, add(column, start))
-        rows.append(reshape(convert(ones, aval.dtype), (total, *aval.shape)))
+        rows.append(reshape(convert(ones, aval.dtype, aval.weak_type), (total, *aval.shape)))
         start += aval.size
     return treedef.unflatten(rows)
 

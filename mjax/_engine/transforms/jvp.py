@@ -63,6 +63,9 @@ class JVPInterpreter(Interpreter):
     __slots__ = ()
     name = "jvp"
 
+    def detach(self, value: Any) -> Any:
+        return value.primal if type(value) is JVPTracer and value.interp is self else value
+
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         active = False
         for arg in args:

@@ -7,6 +7,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
@@ -20,6 +22,7 @@ from mjax._engine.ir.pytree import (
     treedef_tuple,
 )
 from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.primitives.shapes import full, scalar_of
 from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.tracing.flat import FlatFunction, check_arguments, function_name
 from mjax._engine.tracing.stage import stage
@@ -175,7 +178,7 @@ def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
         _check_grad_output(fun, outs, flat.out_tree, holomorphic)
         one = _one(outs[0])
         cts = pullback.pull(consts, [one] if pullback.nonzero_outs[0] else [])
-        grads = tree.unflatten([instantiate(c) for c in cts])
+        grads = tree.unflatten([_array(instantiate(c)) for c in cts])
         value = flat.out_tree.unflatten(outs)
         return (value, flat.aux) if has_aux else value, grads[0] if single else tuple(grads)
 
@@ -192,7 +195,12 @@ def _tuple_of(list_tree: Any) -> Any:
 
 
 def _one(out: Any) -> Any:
-    return typeof(out).dtype.type(1)
+    return scalar_of(typeof(out), 1)
+
+
+def _array(gradient: Any) -> Any:
+    """The seed comes through as the scalar it is where nothing multiplied it."""
+    return full((), gradient) if isinstance(gradient, (float, complex, np.generic)) else gradient
 
 
 def _argument_places(fun: Callable[..., Any], numbers: Sequence[int], count: int) -> list[int]:

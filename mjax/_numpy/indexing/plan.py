@@ -62,10 +62,14 @@ def index_dtype(entries: Sequence[Any], shape: Sequence[int]) -> np.dtype[Any]:
 
 def settled(value: Any, known: str, size: int, dtype: np.dtype[Any]) -> Any:
     """An index in the given dtype; negative ones, if `known` is RAW, counted from the end."""
-    if isinstance(value, (int, np.ndarray, np.generic)):
-        return np.asarray(value, dtype)
-    own = typeof(value).dtype
     highest = np.iinfo(dtype).max
+    if isinstance(value, (int, np.ndarray, np.generic)):
+        value = np.asarray(value)
+        if known is RAW and value.dtype.kind == "i":
+            value = np.where(value < 0, value.astype(np.int64) + size, value)
+        return np.clip(value, None if value.dtype.kind == "u" else -1, min(
+            highest, np.iinfo(value.dtype).max)).astype(dtype)
+    own = typeof(value).dtype
     if dtypes.kind(own) == "u" and own.itemsize >= dtype.itemsize:
         value = minimum(value, np.array(highest, own))
     if typeof(value).dtype != dtype:

@@ -117,15 +117,12 @@ def between(key: Any, shape: tuple[int, ...], dtype: Any, low: Any, high: Any) -
 
 
 @sampler(shape=shape_argument, dtype=float_dtype)
-def _unit(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
-    return unit(one_key("uniform", key), shape, dtype)
-
-
-@sampler(shape=shape_argument, dtype=float_dtype)
-def _uniform(key: Any, minval: Any, maxval: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
-    result_shape("uniform", shape, minval, maxval)
-    low, high = [parameter(bound, dtype, shape) for bound in (minval, maxval)]
-    return between(one_key("uniform", key), shape, dtype, low, high)
+def _uniform(key: Any, *bounds: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    key = one_key("uniform", key)
+    if not bounds:
+        return unit(key, shape, dtype)
+    result_shape("uniform", shape, *bounds)
+    return between(key, shape, dtype, *[parameter(bound, dtype, shape) for bound in bounds])
 
 
 @boundary
@@ -149,7 +146,7 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
       (3,)
     """
     if type(minval) is float and type(maxval) is float and minval == 0 and maxval == 1:
-        return _unit(key, shape=shape, dtype=dtype)
+        return _uniform(key, shape=shape, dtype=dtype)
     return _uniform(key, minval, maxval, shape=shape, dtype=dtype)
 
 

@@ -1,0 +1,292 @@
+"""Operators and methods of arrays and tracers, put on both classes when mjax is imported.
+
+A function of the front end whose first argument is the array is a method as it is; the
+tables say which. Operators look at their other operand first: what is no number is left to
+its own operators (`NotImplemented`), lists are refused.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.folding import boundary, fold
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.convert import bitcast_convert_type
+from mjax._engine.primitives.joining import unstack
+from mjax._engine.primitives.shapes import reshape as lax_reshape
+from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.transfer import device_put
+from mjax._engine.tracing.evaluate import evaluation
+from mjax._engine.tracing.interpreter import Tracer
+from mjax._numpy import (
+    arithmetic,
+    bits,
+    comparison,
+    creation,
+    joining,
+    matrices,
+    products,
+    reductions,
+    rounding,
+    selecting,
+    shapes,
+    statistics,
+)
+from mjax._numpy.core import dtype_argument
+from mjax._numpy.indexing import update
+from mjax._numpy.indexing.read import getitem
+
+# ---- operators -------------------------------------------------------------------------
+
+_NUMBERS = (np.ndarray, np.generic, int, float, complex, Tracer)
+_REFUSED = (list, tuple, set, dict)
+
+
+def _is_operand(other: Any, symbol: str) -> bool:
+    """Whether an operator works on this value; lists are refused here.
+
+    Raises:
+      TypeError: a list, tuple, set or dict, which NumPy would convert.
+    """
+    if isinstance(other, _NUMBERS) or hasattr(type(other), "__jax_array__"):
+        return True
+    if isinstance(other, _REFUSED):
+        msg = (f"unsupported operand types for {symbol}: 'Array' and {type(other).__name__!r}; "
+               "convert it with mjax.numpy.asarray.")
+        raise TypeError(msg)
+    return False
+
+
+def _binary(function: Any, symbol: str, swapped: bool = False) -> Callable[[Any, Any], Any]:
+    """An operator from a function of two arguments."""
+    cache = getattr(function, "cache", None)
+
+    def operator(self: Any, other: Any) -> Any:
+        kind = type(other)
+        if kind is Array:
+            # The shortcut past `bind`: both are concrete, and what runs for them is known.
+            if cache is not None and type(self) is Array and ctx.interpreter is evaluation:
+                run = cache.get((ctx.settings, self._placement, other._placement))
+                if run is not None:
+                    return run(self, other)
+        elif kind is not float and kind is not int:
+            try:
+                if not _is_operand(other, symbol):
+                    return NotImplemented
+            except TypeError as error:
+                fold(error)
+                raise
+        return function(self, other)
+
+    def reflected(self: Any, other: Any) -> Any:
+        try:
+            return function(other, self) if _is_operand(other, symbol) else NotImplemented
+        except TypeError as error:
+            fold(error)
+            raise
+
+    return reflected if swapped else operator
+
+
+_OPERATORS: dict[str, tuple[Any, str]] = {
+    "add": (arithmetic.add, "+"), "sub": (arithmetic.subtract, "-"),
+    "mul": (arithmetic.multiply, "*"), "truediv": (arithmetic.divide, "/"),
+    "floordiv": (arithmetic.floor_divide, "//"), "mod": (arithmetic.remainder, "%"),
+    "divmod": (arithmetic.divmod, "divmod"), "pow": (arithmetic.power, "**"),
+    "matmul": (products.matmul, "@"), "and": (bits.bitwise_and, "&"),
+    "or": (bits.bitwise_or, "|"), "xor": (bits.bitwise_xor, "^"),
+    "lshift": (bits.left_shift, "<<"), "rshift": (bits.right_shift, ">>"),
+}
+_COMPARISONS: dict[str, tuple[Any, str]] = {
+    "eq": (comparison.equal, "=="), "ne": (comparison.not_equal, "!="),
+    "lt": (comparison.less, "<"), "le": (comparison.less_equal, "<="),
+    "gt": (comparison.greater, ">"), "ge": (comparison.greater_equal, ">="),
+}
+
+
+def _neg(self: Any) -> Any:
+    return arithmetic.negative(self)
+
+
+def _pos(self: Any) -> Any:
+    return arithmetic.positive(self)
+
+
+def _abs(self: Any) -> Any:
+    return arithmetic.abs(self)
+
+
+def _invert(self: Any) -> Any:
+    return bits.invert(self)
+
+
+def _round(self: Any, ndigits: int | None = None) -> Any:
+    return rounding.round(self, 0 if ndigits is None else ndigits)
+
+
+def _refuse_assignment(self: Any, index: Any, value: Any) -> None:
+    msg = ("arrays are immutable and do not support item assignment. Instead of x[i] = y, use "
+           "x = x.at[i].set(y), or another .at method.")
+    raise TypeError(msg)
+
+
+def _iterate(self: Any) -> Iterator[Any]:
+    if not self.shape:
+        msg = "iteration over a 0-d array"
+        raise TypeError(msg)
+    return iter(unstack(self, axis=0))
+
+
+def _array_namespace(self: Any, *, api_version: str | None = None) -> Any:
+    """The module of functions for these arrays, for the Python array API."""
+    return importlib.import_module("mjax.numpy")
+
+
+# ---- methods whose signatures differ from their functions' -----------------------------
+
+
+def _arguments(args: tuple[Any, ...]) -> Any:
+    """`x.reshape(2, 3)` is `x.reshape((2, 3))`."""
+    return args[0] if len(args) == 1 else args
+
+
+@boundary
+def reshape(self: Any, *args: Any, order: str = "C", copy: bool | None = None) -> Any:
+    """The array with another shape; see `mjax.numpy.reshape`."""
+    return shapes.reshape(self, _arguments(args), order, copy=copy)
+
+
+@boundary
+def transpose(self: Any, *args: Any) -> Any:
+    """The array with its axes permuted; see `mjax.numpy.transpose`."""
+    if not args:
+        return shapes.transpose(self)
+    axes = _arguments(args)
+    return shapes.transpose(self, axes if axes is None or isinstance(axes, (tuple, list))
+                            else (axes,))
+
+
+@boundary
+def flatten(self: Any, order: str = "C") -> Any:
+    """The elements as an array of one axis; see `mjax.numpy.ravel`."""
+    return shapes.ravel(self, order)
+
+
+@boundary
+def astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> Any:
+    """The array in another dtype; see `mjax.numpy.astype`."""
+    return creation.astype(self, dtype, copy=copy, device=device)
+
+
+@boundary
+def clip(self: Any, min: Any = None, max: Any = None) -> Any:
+    """The array kept between bounds; see `mjax.numpy.clip`."""
+    return selecting.clip(self, min, max)
+
+
+@boundary
+def copy(self: Any) -> Any:
+    """A new array with the same elements."""
+    return creation.array(self, copy=True)
+
+
+@boundary
+def view(self: Any, dtype: Any = None) -> Any:
+    """The same bytes as an array of another dtype.
+
+    Args:
+      self: array.
+      dtype: dtype of the result; the size of the last axis changes with its size.
+
+    Raises:
+      ValueError: the sizes do not fit.
+    """
+    new = dtype_argument(self.dtype if dtype is None else dtype, "view")
+    old = self.dtype
+    if new == old:
+        return self
+    if old == np.bool_ or new == np.bool_:
+        through = np.dtype(np.uint8)
+        return view(self.astype(through), new) if old == np.bool_ else view(
+            self, through) != np.uint8(0)
+    if dtypes.is_complex(old):
+        parts = creation.array([self.real, self.imag])
+        last = lax_reshape(shapes.moveaxis(parts, 0, -1), (*self.shape[:-1], self.shape[-1] * 2))
+        return view(last, new)
+    if old.itemsize < new.itemsize:
+        ratio = new.itemsize // old.itemsize
+        if not self.shape or self.shape[-1] % ratio:
+            msg = (f"view: the last axis of shape {self.shape} and dtype {old} cannot be read as "
+                   f"dtype {new}: its size must be a multiple of {ratio}.")
+            raise ValueError(msg)
+        self = lax_reshape(self, (*self.shape[:-1], self.shape[-1] // ratio, ratio))
+        return bitcast_convert_type(self, new)
+    out = bitcast_convert_type(self, new)
+    if out.ndim > self.ndim:
+        if not self.shape:
+            msg = f"view: a scalar of dtype {old} cannot be read as the narrower dtype {new}."
+            raise ValueError(msg)
+        out = lax_reshape(out, (*out.shape[:-2], math.prod(out.shape[-2:])))
+    return out
+
+
+@boundary
+def to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
+    """The array on another device; see `mjax.device_put`."""
+    if stream is not None:
+        msg = "to_device: streams are not supported."
+        raise NotImplementedError(msg)
+    return device_put(self, device)
+
+
+# ---- installation ----------------------------------------------------------------------
+
+#: Method -> function whose first argument is the array.
+METHODS: dict[str, Callable[..., Any]] = {
+    "all": reductions.all, "any": reductions.any, "argmax": reductions.argmax,
+    "argmin": reductions.argmin, "astype": astype, "clip": clip, "conj": rounding.conj,
+    "conjugate": rounding.conjugate, "copy": copy, "cumprod": reductions.cumprod,
+    "cumsum": reductions.cumsum, "diagonal": matrices.diagonal, "dot": products.dot,
+    "flatten": flatten, "max": reductions.max, "mean": statistics.mean, "min": reductions.min,
+    "nonzero": selecting.nonzero, "prod": reductions.prod, "ptp": reductions.ptp,
+    "ravel": shapes.ravel, "repeat": joining.repeat, "reshape": reshape, "round": rounding.round,
+    "squeeze": shapes.squeeze, "std": statistics.std, "sum": reductions.sum,
+    "swapaxes": shapes.swapaxes, "to_device": to_device, "trace": matrices.trace,
+    "transpose": transpose, "var": statistics.var, "view": view,
+}
+#: Property -> function of the array.
+PROPERTIES: dict[str, Callable[[Any], Any]] = {
+    "T": shapes.transpose, "mT": shapes.matrix_transpose, "real": rounding.real,
+    "imag": rounding.imag, "at": update._IndexUpdateHelper,
+}
+_SPECIAL: dict[str, Any] = {
+    "__neg__": _neg, "__pos__": _pos, "__abs__": _abs, "__invert__": _invert, "__round__": _round,
+    "__getitem__": getitem, "__setitem__": _refuse_assignment,
+    "__array_namespace__": _array_namespace, "__array_priority__": 100,
+}
+
+
+def _install(cls: type) -> None:
+    for name, (function, symbol) in _OPERATORS.items():
+        setattr(cls, f"__{name}__", _binary(function, symbol))
+        setattr(cls, f"__r{name}__", _binary(function, symbol, swapped=True))
+    for name, (function, symbol) in _COMPARISONS.items():
+        setattr(cls, f"__{name}__", _binary(function, symbol))
+    for name, method in (_SPECIAL | METHODS).items():
+        setattr(cls, name, method)
+    for name, function in PROPERTIES.items():
+        setattr(cls, name, property(function))
+
+
+_install(Array)
+_install(Tracer)
+Tracer.__iter__ = _iterate  # type: ignore[attr-defined]
+Tracer.nbytes = property(lambda self: typeof(self).size * self.dtype.itemsize)  # type: ignore[attr-defined]
+Tracer.itemsize = property(lambda self: self.dtype.itemsize)  # type: ignore[attr-defined]

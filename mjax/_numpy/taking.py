@@ -1,0 +1,524 @@
+"""Taking and putting elements by functions: take, take_along_axis, put, choose, compress."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.errors import ConcretizationTypeError
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.arithmetic import clamp, lt, sub
+from mjax._engine.primitives.cumulative import cumsum
+from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
+from mjax._engine.primitives.gather import take_along_axis as gather_along_axis
+from mjax._engine.primitives.joining import unstack_p
+from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter, scatter_mode
+from mjax._engine.primitives.select import select_n
+from mjax._engine.primitives.shapes import broadcast_in_dim, reshape
+from mjax._engine.primitives.slicing import slice_in_dim
+from mjax._numpy.arithmetic import remainder
+from mjax._numpy.comparison import to_bool
+from mjax._numpy.core import (
+    broadcast_shapes,
+    broadcast_to,
+    cast,
+    check_array,
+    check_arrays,
+    promote_dtypes,
+    shape_of,
+)
+from mjax._numpy.fused import fused
+from mjax._numpy.indexing.parse import FINAL, RAW
+from mjax._numpy.indexing.plan import settled
+from mjax._numpy.indexing.update import update
+from mjax._numpy.joining import refuse_out
+from mjax._numpy.selecting import flatnonzero
+from mjax._numpy.shapes import as_array, ravel, resize
+
+_FILL = GatherScatterMode.FILL_OR_DROP
+_CLIP = GatherScatterMode.CLIP
+_INSIDE = GatherScatterMode.PROMISE_IN_BOUNDS
+
+
+def _integers(name: str, indices: Any) -> Any:
+    if not dtypes.is_integer(typeof(indices).dtype):
+        msg = (f"{name}: indices must be of integer type, got {typeof(indices).dtype}; convert "
+               "them with .astype(int).")
+        raise TypeError(msg)
+    return indices
+
+
+def _index_dtype(indices: Any) -> np.dtype[Any]:
+    return np.dtype(np.int64 if typeof(indices).dtype.itemsize == 8 else np.int32)
+
+
+def _bounded(name: str, indices: Any, size: int, mode: str | None) -> tuple[Any, Any]:
+    """Indices by the rules of NumPy's `mode` argument, and the mode of the gather or scatter.
+
+    Raises:
+      NotImplementedError: mode "raise".
+      ValueError: an unknown mode.
+    """
+    if mode is None or mode in ("fill", "drop"):
+        return settled(indices, RAW, size, _index_dtype(indices)), _FILL
+    if mode == "clip":
+        return settled(indices, FINAL, size, _index_dtype(indices)), _CLIP
+    if mode == "wrap":
+        return remainder(indices, np.asarray(size or 1, typeof(indices).dtype)), _INSIDE
+    if mode == "raise":
+        msg = (f"{name}: the 'raise' mode is not supported, for what is computed on a device "
+               "cannot raise; use 'fill', 'clip' or 'wrap'.")
+        raise NotImplementedError(msg)
+    msg = f"{name}: invalid mode {mode!r}; it must be None, 'fill', 'clip' or 'wrap'."
+    raise ValueError(msg)
+
+
+# ---- take ------------------------------------------------------------------------------
+
+
+@fused(static_argnames=("axis", "out", "mode", "unique_indices", "indices_are_sorted",
+                        "fill_value"))
+def take(a: Any, indices: Any, axis: int | None = None, out: None = None,
+         mode: str | None = None, unique_indices: bool = False,
+         indices_are_sorted: bool = False, fill_value: Any = None) -> Any:
+    """Takes elements along an axis.
+
+    Args:
+      a: array.
+      indices: integers; negative ones count from the end.
+      axis: the axis; None takes from all elements in the order of `ravel`.
+      out: not supported.
+      mode: for indices out of range: `"fill"` (the default) gives the fill value, `"clip"` the
+        nearest element (negative ones do not count from the end), `"wrap"` takes them modulo
+        the size.
+      unique_indices: a promise that no index occurs twice.
+      indices_are_sorted: a promise that the indices increase.
+      fill_value: by default NaN for inexact dtypes, the lowest value for signed, the highest
+        for unsigned integers, True for bool. Static.
+
+    Returns:
+      An array with the axes of the indices in place of the axis.
+
+    Raises:
+      TypeError: the indices are no integers.
+      ValueError: the axis is out of range, or the mode unknown.
+
+    Source: `numpy.take`.
+
+    Example:
+      >>> jnp.take(jnp.array([10., 20., 30.]), jnp.array([2, 0, 5]))
+      Array([30., 10., nan], dtype=float32)
+    """
+    refuse_out("take", out)
+    a, indices = check_arrays("take", a, indices)
+    if typeof(indices).dtype == np.bool_:
+        indices = cast(indices, np.dtype(np.int32))
+    _integers("take", indices)
+    if axis is None:
+        a, axis = ravel(a), 0
+    axis = canonicalize_axis(axis, typeof(a).ndim)
+    indices, gather_mode = _bounded("take", indices, shape_of(a)[axis], mode)
+    if 0 in shape_of(a) and math.prod(shape_of(indices)):
+        if shape_of(a)[axis] == 0:
+            msg = f"take: cannot take from axis {axis} of size 0, of shape {shape_of(a)}."
+            raise IndexError(msg)
+    return take_on_axis(a, indices, axis, mode=gather_mode, fill_value=fill_value,
+                        unique_indices=unique_indices, indices_are_sorted=indices_are_sorted)
+
+
+@fused(static_argnames=("axis", "mode", "fill_value", "wrap_negative_indices"))
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1,
+                    mode: str | GatherScatterMode | None = None, fill_value: Any = None, *,
+                    wrap_negative_indices: bool | None = None) -> Any:
+    """Takes elements along an axis, at indices of its own for each row.
+
+    Args:
+      arr: array of shape `(..., n, ...)`.
+      indices: integers of shape `(..., m, ...)`; the other axes broadcast.
+      axis: the axis of sizes `n` and `m`; None reads `arr` in the order of `ravel`.
+      mode: for indices out of range: `"fill"` (the default), `"clip"` or
+        `"promise_in_bounds"`.
+      fill_value: what `"fill"` gives; by default as in `take`. Static.
+      wrap_negative_indices: whether negative integers count from the end (the default).
+
+    Returns:
+      An array of shape `(..., m, ...)`.
+
+    Raises:
+      TypeError: the indices are no integers.
+      ValueError: numbers of axes differ, or the other axes do not broadcast.
+
+    Source: `numpy.take_along_axis`.
+
+    Example:
+      >>> x = jnp.array([[3, 1, 2], [6, 5, 4]])
+      >>> jnp.take_along_axis(x, jnp.array([[1], [2]]), axis=1)
+      Array([[1],
+             [4]], dtype=int32)
+    """
+    arr, indices = check_arrays("take_along_axis", arr, indices)
+    arr, axis = _along("take_along_axis", arr, indices, axis)
+    mode = _FILL if mode is None else GatherScatterMode.from_any(mode)
+    known = FINAL if wrap_negative_indices is False else RAW
+    indices = settled(indices, known, shape_of(arr)[axis], _index_dtype(indices))
+    return gather_along_axis(arr, indices, axis, mode=mode, fill_value=fill_value)
+
+
+def _along(name: str, arr: Any, indices: Any, axis: int | None) -> tuple[Any, int]:
+    """The array and its axis, checked against the indices."""
+    _integers(name, indices)
+    if axis is None:
+        if typeof(indices).ndim != 1:
+            msg = f"{name}: with axis=None indices must have one axis, got {shape_of(indices)}."
+            raise ValueError(msg)
+        arr, axis = ravel(arr), 0
+    shape, index_shape = shape_of(arr), shape_of(indices)
+    if len(shape) != len(index_shape):
+        msg = (f"{name}: indices and arr must have the same number of dimensions; "
+               f"{len(index_shape)} vs. {len(shape)} (shapes {index_shape} and {shape}).")
+        raise ValueError(msg)
+    axis = canonicalize_axis(axis, len(shape))
+    for i, (n, m) in enumerate(zip(shape, index_shape, strict=True)):
+        if i != axis and n != m and 1 not in (n, m):
+            msg = (f"{name}: incompatible shapes for broadcasting: but for axis {axis} the "
+                   f"indices, of shape {index_shape}, must fit to the array, of shape {shape}.")
+            raise ValueError(msg)
+    return arr, axis
+
+
+# ---- put -------------------------------------------------------------------------------
+
+
+def _refuse_inplace(name: str, inplace: bool) -> None:
+    if inplace:
+        msg = (f"{name} cannot modify arrays in-place, for they are immutable. Pass inplace=False "
+               "and use the array that it returns.")
+        raise ValueError(msg)
+
+
+@boundary
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True,
+                   *, mode: str | None = None) -> Any:
+    """An array with elements replaced along an axis, at indices of its own for each row.
+
+    Args:
+      arr: array of shape `(..., n, ...)`.
+      indices: integers of shape `(..., m, ...)`; the other axes broadcast.
+      values: what is put there; broadcasts to the shape of the indices.
+      axis: the axis of sizes `n` and `m`; None reads `arr` in the order of `ravel`.
+      inplace: must be False.
+      mode: for indices out of range: `"drop"` (the default), `"clip"` or
+        `"promise_in_bounds"`.
+
+    Raises:
+      ValueError: `inplace` is not False, or shapes do not fit.
+      TypeError: the indices are no integers.
+
+    Source: `numpy.put_along_axis`.
+
+    Example:
+      >>> x = jnp.array([[3, 1, 2], [6, 5, 4]])
+      >>> jnp.put_along_axis(x, jnp.array([[1], [2]]), 9, axis=1, inplace=False)
+      Array([[3, 9, 2],
+             [6, 5, 9]], dtype=int32)
+    """
+    _refuse_inplace("put_along_axis", inplace)
+    return _put_along_axis(arr, indices, values, axis=axis, mode=mode)
+
+
+@fused(static_argnames=("axis", "mode"))
+def _put_along_axis(arr: Any, indices: Any, values: Any, *, axis: int | None, mode: Any) -> Any:
+    whole, indices, values = check_arrays("put_along_axis", arr, indices, values)
+    arr, axis = _along("put_along_axis", whole, indices, axis)
+    shape, rank = shape_of(arr), typeof(arr).ndim
+    rows = broadcast_shapes(*[(*s[:axis], 1, *s[axis + 1 :])
+                              for s in (shape, shape_of(indices))])
+    target = (*rows[:axis], shape_of(indices)[axis], *rows[axis + 1 :])
+    indices = settled(indices, RAW, shape[axis], _index_dtype(indices))
+    others = tuple(i for i in range(rank) if i != axis)
+    dims = ScatterDimensionNumbers((), (axis,), (axis,), others, others)
+    out = scatter(arr, reshape(broadcast_to(indices, target), (*target, 1)),
+                  broadcast_to(cast(values, typeof(arr).dtype), target), dims,
+                  mode=scatter_mode(mode))
+    return reshape(out, shape_of(whole))
+
+
+@boundary
+def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Any:
+    """An array with elements replaced, counted in the order of `ravel`.
+
+    Args:
+      a: array.
+      ind: integers; negative ones count from the end.
+      v: what is put there, repeated as often as needed.
+      mode: for indices out of range: None leaves them out, `"clip"` takes the nearest element,
+        `"wrap"` takes them modulo the size.
+      inplace: must be False.
+
+    Raises:
+      ValueError: `inplace` is not False, or the mode is unknown.
+      TypeError: the indices are no integers.
+
+    Source: `numpy.put`.
+
+    Example:
+      >>> jnp.put(jnp.zeros((2, 2)), jnp.array([0, 3]), 5., inplace=False)
+      Array([[5., 0.],
+             [0., 5.]], dtype=float32)
+    """
+    _refuse_inplace("put", inplace)
+    return _put(a, ind, v, mode=mode)
+
+
+@fused(static_argnames=("mode",))
+def _put(a: Any, ind: Any, v: Any, *, mode: Any) -> Any:
+    a, ind, v = check_arrays("put", a, ind, v)
+    flat, ind = ravel(a), ravel(_integers("put", ind))
+    if 0 in shape_of(ind) or 0 in shape_of(v):
+        return as_array(a)
+    ind, scatter_kind = _bounded("put", ind, shape_of(flat)[0], mode)
+    out = scatter(flat, reshape(ind, (*shape_of(ind), 1)),
+                  resize(cast(v, typeof(a).dtype), shape_of(ind)),
+                  ScatterDimensionNumbers((), (0,), (0,)), mode=scatter_kind)
+    return reshape(out, shape_of(a))
+
+
+@boundary
+def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
+    """An array with the elements that a mask selects replaced, in order, by values.
+
+    Args:
+      arr: array.
+      mask: booleans, as many as `arr` has elements.
+      vals: at least one value; repeated as often as needed.
+      inplace: must be False.
+
+    Raises:
+      ValueError: `inplace` is not False, or sizes do not fit.
+
+    Source: `numpy.place`.
+
+    Example:
+      >>> x = jnp.array([1, 2, 3, 4])
+      >>> jnp.place(x, x > 1, jnp.array([7, 8]), inplace=False)
+      Array([1, 7, 8, 7], dtype=int32)
+    """
+    _refuse_inplace("place", inplace)
+    return _place(arr, mask, vals)
+
+
+@fused
+def _place(arr: Any, mask: Any, vals: Any) -> Any:
+    arr, mask, vals = check_arrays("place", arr, mask, vals)
+    mask, vals = ravel(mask), ravel(vals)
+    size, count = math.prod(shape_of(arr)), shape_of(vals)[0]
+    if shape_of(mask) != (size,):
+        msg = f"place: arr and mask must have the same size, got {size} and {shape_of(mask)[0]}."
+        raise ValueError(msg)
+    if count == 0:
+        if size == 0:
+            return as_array(arr)
+        msg = "place: cannot insert from an empty array of values."
+        raise ValueError(msg)
+    one = np.int32(1)
+    chosen = to_bool(mask)
+    order = sub(cumsum(cast(chosen, np.dtype(np.int32)), 0), one)
+    taken = take_on_axis(cast(vals, typeof(arr).dtype), remainder(order, np.int32(count)), 0)
+    return reshape(select_n(chosen, ravel(arr), taken), shape_of(arr))
+
+
+@boundary
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
+    """An array with its main diagonal replaced.
+
+    Args:
+      a: array of at least two axes; with more than two their sizes must be equal.
+      val: scalar or array of values, repeated as often as needed.
+      wrap: whether the diagonal of a tall matrix starts anew below, after a row without.
+      inplace: must be False.
+
+    Raises:
+      ValueError: `inplace` is not False, or the shape does not fit.
+
+    Source: `numpy.fill_diagonal`.
+
+    Example:
+      >>> jnp.fill_diagonal(jnp.zeros((2, 3)), 7., inplace=False)
+      Array([[7., 0., 0.],
+             [0., 7., 0.]], dtype=float32)
+    """
+    _refuse_inplace("fill_diagonal", inplace)
+    return _fill_diagonal(a, val, wrap=bool(wrap))
+
+
+@fused(static_argnames=("wrap",))
+def _fill_diagonal(a: Any, val: Any, *, wrap: bool) -> Any:
+    a, val = check_arrays("fill_diagonal", a, val)
+    shape = shape_of(a)
+    if len(shape) < 2:
+        msg = f"fill_diagonal: the array must be at least 2-d, got shape {shape}."
+        raise ValueError(msg)
+    if len(shape) > 2 and len(set(shape)) > 1:
+        msg = f"fill_diagonal: all dimensions of input must be of equal length, got {shape}."
+        raise ValueError(msg)
+    step = shape[1] + 1 if len(shape) == 2 else sum(shape[0] ** k for k in range(len(shape)))
+    size = math.prod(shape)
+    stop = size if wrap or len(shape) > 2 else min(size, shape[1] ** 2)
+    count = len(range(0, stop, step))
+    if count == 0:
+        return as_array(a)
+    values = resize(val, (count,)) if shape_of(val) else val
+    return reshape(update("set", ravel(a), slice(0, stop, step), values, None, True, True), shape)
+
+
+# ---- choose, compress, extract ---------------------------------------------------------
+
+
+@boundary
+def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+    """Takes each element from the array that an array of integers numbers.
+
+    Args:
+      a: integers.
+      choices: sequence of arrays, or an array that is taken apart along its first axis; they
+        broadcast together and with `a`.
+      out: not supported.
+      mode: for numbers out of range: `"raise"` (they must then be known), `"clip"` or
+        `"wrap"`.
+
+    Raises:
+      ValueError: a number is out of range, or the mode unknown.
+      TypeError: `a` holds no integers.
+
+    Source: `numpy.choose`.
+
+    Example:
+      >>> jnp.choose(jnp.array([0, 1, 0]), [jnp.array([1, 2, 3]), 10])
+      Array([ 1, 10,  3], dtype=int32)
+    """
+    refuse_out("choose", out)
+    a = _integers("choose", check_array("choose", a))
+    if not isinstance(choices, (list, tuple)):
+        choices = unstack_p.bind(check_array("choose", choices, 1), axis=0)
+    if mode == "raise":
+        _check_choices(a, len(choices))
+    elif mode not in ("clip", "wrap"):
+        msg = f"choose: mode must be 'raise', 'wrap' or 'clip', got {mode!r}."
+        raise ValueError(msg)
+    return _choose(a, list(choices), wrap=mode == "wrap")
+
+
+def _check_choices(a: Any, n: int) -> None:
+    try:
+        known = np.asarray(a)
+    except ConcretizationTypeError:
+        raise ConcretizationTypeError(lambda: (
+            f"choose: with mode='raise' the numbers must be known, but {typeof(a)} is traced; use "
+            "mode='clip' or mode='wrap'.")) from None
+    if ((known < 0) | (known >= n)).any():
+        msg = f"choose: invalid entry in choice array: numbers must be in [0, {n}), got {known}."
+        raise ValueError(msg)
+
+
+@fused(static_argnames=("wrap",))
+def _choose(a: Any, choices: Sequence[Any], *, wrap: bool) -> Any:
+    cases = promote_dtypes(*check_arrays("choose", *choices))
+    shape = broadcast_shapes(*map(shape_of, (a, *cases)))
+    n, int32 = len(cases), np.dtype(np.int32)
+    which = remainder(a, np.asarray(n, typeof(a).dtype)) if wrap else a
+    which = cast(clamp(np.asarray(0, typeof(which).dtype), which,
+                       np.asarray(n - 1, typeof(which).dtype)), int32)
+    return select_n(broadcast_to(which, shape), *[broadcast_to(c, shape) for c in cases])
+
+
+@boundary
+def compress(condition: Any, a: Any, axis: int | None = None, *, size: int | None = None,
+             fill_value: Any = 0, out: None = None) -> Any:
+    """Takes the elements along an axis for which a condition holds.
+
+    Args:
+      condition: array of one axis; without `size` its values must be known.
+      a: array.
+      axis: the axis; None takes from all elements in the order of `ravel`.
+      size: size of the result along the axis: what is more is cut off, what is missing is
+        filled. Makes the function usable under `jit`.
+      fill_value: what is filled in.
+      out: not supported.
+
+    Raises:
+      ValueError: the condition has more than one axis, or holds beyond the end of the axis.
+      ConcretizationTypeError: the condition is traced and there is no size.
+
+    Source: `numpy.compress`.
+
+    Example:
+      >>> jnp.compress(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
+      Array([1, 3], dtype=int32)
+    """
+    refuse_out("compress", out)
+    condition, a, fill_value = check_arrays("compress", condition, a, fill_value)
+    if len(shape_of(condition)) != 1:
+        msg = f"compress: condition must be a 1D array, got shape {shape_of(condition)}."
+        raise ValueError(msg)
+    if axis is None:
+        a, axis = ravel(a), 0
+    axis = canonicalize_axis(axis, typeof(a).ndim)
+    n = shape_of(a)[axis]
+    if shape_of(condition)[0] > n:
+        rest = slice_in_dim(condition, n, None)
+        if size is None and np.asarray(rest).any():
+            msg = (f"compress: condition contains entries that are out of bounds: it has "
+                   f"{shape_of(condition)[0]} elements for axis {axis} of size {n}.")
+            raise ValueError(msg)
+        condition = slice_in_dim(condition, 0, n)
+    if size is None:
+        return take_on_axis(a, flatnonzero(condition), axis, indices_are_sorted=True,
+                            unique_indices=True)
+    places = flatnonzero(condition, size=size, fill_value=n)
+    return _compressed(a, places, fill_value, axis=axis)
+
+
+@fused(static_argnames=("axis",))
+def _compressed(a: Any, places: Any, fill_value: Any, *, axis: int) -> Any:
+    taken = take_on_axis(a, places, axis, mode=_CLIP)
+    inside = lt(places, np.asarray(shape_of(a)[axis], typeof(places).dtype))
+    inside = broadcast_in_dim(inside, shape_of(taken), (axis,))
+    return select_n(inside, broadcast_to(cast(fill_value, typeof(a).dtype), shape_of(taken)),
+                    taken)
+
+
+@boundary
+def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
+    """The elements for which a condition holds, in the order of `ravel`.
+
+    Args:
+      condition: array; without `size` its values must be known.
+      arr: array.
+      size: size of the result: what is more is cut off, what is missing is filled. Makes the
+        function usable under `jit`.
+      fill_value: what is filled in.
+
+    Raises:
+      ConcretizationTypeError: the condition is traced and there is no size.
+
+    Source: `numpy.extract`.
+
+    Example:
+      >>> x = jnp.array([1, 2, 3])
+      >>> jnp.extract(x > 1, x)
+      Array([2, 3], dtype=int32)
+    """
+    condition, arr = check_arrays("extract", condition, arr)
+    return compress(ravel(condition), ravel(arr), size=size, fill_value=fill_value)
+
+
+__all__ = [
+    "choose", "compress", "extract", "fill_diagonal", "place", "put", "put_along_axis", "take",
+    "take_along_axis",
+]

@@ -1,0 +1,153 @@
+"""jvp of functions and of jaxprs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mjax
+from mjax import lax
+from mjax._engine.base.context import ctx
+from mjax._engine.ir.types import typeof
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.symbolic import Zero
+from mjax._engine.transforms.jvp import JVPInterpreter, JVPTracer, jvp_flat, jvp_jaxpr
+from tests.engine.transforms.programs import PROGRAMS, X, Y, close, evaluate, staged, subsets
+
+FLOAT0 = mjax.dtypes.float0
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_of_jaxprs(name):
+    """Every subset of tangents, against jvp of the function, zeros in place of the others."""
+    jaxpr, inputs = staged(name)
+    f = PROGRAMS[name][0]
+    rng = np.random.default_rng(0)
+    n = len(jaxpr.outvars)
+    for nonzeros in subsets(len(inputs)):
+        nonzeros = [nz and x.dtype.kind == "f" for nz, x in zip(nonzeros, inputs, strict=True)]
+        tangents = [rng.normal(size=x.shape).astype("float32") if nz else None
+                    for x, nz in zip(inputs, nonzeros, strict=True)]
+        given = [t for t in tangents if t is not None]
+        for instantiate in (False, True):
+            derived, nonzero_outs = jvp_jaxpr(jaxpr, nonzeros, instantiate)
+            results = evaluate(derived, *inputs, *given)
+            close(results[:n], evaluate(jaxpr, *inputs))
+            assert len(results) == n + sum(nonzero_outs)
+            with mjax.disable_jit():
+                _, expected = jvp_flat(lambda *a: f(*a), inputs, [
+                    Zero(typeof(x).to_tangent()) if t is None else t
+                    for x, t in zip(inputs, tangents, strict=True)])
+            found = iter(results[n:])
+            for nz, e in zip(nonzero_outs, expected, strict=True):
+                if not nz:
+                    assert type(e) is Zero
+                elif type(e) is Zero:
+                    out = next(found)
+                    assert instantiate and not np.any(np.asarray(out))
+                else:
+                    close([next(found)], [e])
+
+
+@pytest.mark.parametrize("name", ["straight", "passing", "calls", *[
+    n for n in PROGRAMS if n.startswith("random")]])
+def test_against_differences(name):
+    f, inputs = PROGRAMS[name]
+    rng = np.random.default_rng(1)
+    with mjax.enable_x64(), mjax.disable_jit():
+        point = [np.asarray(x, "f8") for x in inputs]
+        tangents = [rng.normal(size=x.shape) for x in point]
+        _, found = mjax.jvp(lambda *a: f(*a), point, tangents)
+        h = 1e-6
+        plus, minus = (f(*[x + s * t for x, t in zip(point, tangents, strict=True)])
+                       for s in (h, -h))
+        for t, p, m in zip(found, plus, minus, strict=True):
+            np.testing.assert_allclose(t, (np.asarray(p, "f8") - np.asarray(m, "f8")) / (2 * h),
+                                       1e-6, 1e-6)
+
+
+def test_integers_have_float0_tangents():
+    def f(x, n):
+        return lax.mul(x, lax.convert_element_type(n, np.float32)), lax.add(n, 1), lax.gt(x, 0.0)
+
+    n = np.int32(3)
+    primals, tangents = mjax.jvp(f, (np.float32(2), n), (np.float32(1), np.zeros((), FLOAT0)))
+    assert [np.asarray(p).item() for p in primals] == [6, 4, True]
+    assert [t.dtype for t in tangents] == [np.float32, FLOAT0, FLOAT0]
+    assert float(tangents[0]) == 3
+    with pytest.raises(TypeError, match=r"float0: numpy\.zeros\(shape"):
+        mjax.jvp(f, (np.float32(2), n), (np.float32(1), np.int32(1)))
+
+
+def test_results_that_need_no_tracing():
+    """Inputs, literals, NumPy arrays, None."""
+    table = np.arange(2.0, dtype="float32")
+    primals, tangents = mjax.jvp(lambda x, y: (x, 2.0, table, None, x, y), (X, Y), (Y, X))
+    assert primals[1] == 2.0 and primals[2] is table and primals[3] is None
+    close([t for t in tangents if t is not None], [Y, 0.0, np.zeros(2), Y, X])
+
+
+def test_symbolic_zeros_reach_rules_and_may_be_given_back():
+    seen = []
+    probe_p = Primitive("probe")
+    probe_p.def_abstract_eval(lambda x, y: x)
+    probe_p.def_impl(lambda x, y: x)
+
+    @probe_p.def_jvp
+    def rule(primals, tangents):
+        seen.append([type(t) is Zero for t in tangents])
+        out = probe_p.bind(*primals)
+        return out, tangents[0]
+
+    def f(x, y):
+        return probe_p.bind(x, y), probe_p.bind(lax.mul(y, 2.0), x)
+
+    mjax.jvp(lambda y: f(X, y), (Y,), (Y,))
+    assert seen == [[True, False], [False, True]]
+    # A result whose tangent is zero is a constant: no rule is asked afterwards.
+    seen.clear()
+    mjax.jvp(lambda y: probe_p.bind(lax.sin(probe_p.bind(X, y)), X), (Y,), (Y,))
+    assert seen == [[True, False]]
+
+
+def test_tangents_are_checked():
+    bad_p = Primitive("bad")
+    bad_p.def_abstract_eval(lambda x: x)
+    bad_p.def_impl(lambda x: x)
+    bad_p.def_jvp(lambda primals, tangents: (primals[0], lax.broadcast(tangents[0], (3,))))
+    with pytest.raises(TypeError, match=r"jvp rule of primitive 'bad'.*tangent of type f32\[3,2"):
+        mjax.jvp(bad_p.bind, (X,), (Y,))
+
+
+def test_values_are_concrete_without_staging():
+    taken = []
+
+    def f(x):
+        taken.append(bool(lax.gt(lax.reduce_sum(x, (0,)), 0.0)))
+        return lax.mul(x, float(lax.reduce_sum(x, (0,))))
+
+    primal, tangent = mjax.jvp(f, (X,), (Y,))
+    close([primal, tangent], [X * X.sum(), Y * X.sum()])
+    assert taken == [bool(X.sum() > 0)]
+    _, nested = mjax.jvp(lambda x: mjax.jvp(f, (x,), (Y,))[1], (X,), (Y,))
+    assert not np.any(np.asarray(nested))  # float() took the value out of the derivative
+
+
+def test_tracers_know_their_interpreter():
+    outer = []
+
+    def f(x):
+        outer.append(x)
+        assert isinstance(ctx.interpreter, JVPInterpreter) and type(x) is JVPTracer
+        return mjax.jvp(lambda y: lax.mul(x, y), (Y,), (Y,))[1]
+
+    close([mjax.jvp(f, (X,), (X,))[1]], [X * Y])
+    with pytest.raises(Exception, match="used after the jvp trace that made it had ended"):
+        lax.sin(outer[0])
+
+
+def test_weak_types_are_those_of_the_function():
+    primal, tangent = mjax.jvp(lambda x: lax.mul(x, 2.0), (3.0,), (1.0,))
+    assert primal.weak_type and tangent.weak_type
+    primal, tangent = mjax.jvp(lambda x: lax.mul(x, X), (Y,), (X,))
+    assert not primal.weak_type and not tangent.weak_type
