@@ -131,7 +131,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=30)
     reached, seconds = train(parser.parse_args().epochs)
-    gates = ", ".join(gate.name for gate in open_gates()) or "none"
+    gates = ", ".join(open_gates()) or "none"
     print(f"test accuracy      {reached:.4f}")
     print(f"seconds per epoch  {seconds:.4f}")
     print(f"jaxlib             {jaxlib_version} (extension version {extension_version})")

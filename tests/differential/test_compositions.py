@@ -62,6 +62,7 @@ def loss(m, program, args):
         for out in outs:
             if out.dtype.kind in "fc":
                 real = m.lax.real(out) if out.dtype.kind == "c" else out
+                real = m.lax.convert_element_type(real, np.float64)
                 total = m.lax.add(total, m.lax.reduce_sum(real, tuple(range(out.ndim))))
         return total
 

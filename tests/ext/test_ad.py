@@ -120,6 +120,7 @@ def test_defjvp_sums_contributions_and_leaves_out_zeros():
     ad.defjvp(p, None, None)
     _, tangent = mjax.jvp(f, (X, Y), (X, Y))
     np.testing.assert_array_equal(tangent, 0 * X)
+    assert ".py:" in p.rules()["jvp"]
 
 
 def test_defjvp2_gets_the_result():
@@ -128,6 +129,13 @@ def test_defjvp2_gets_the_result():
     np.testing.assert_allclose(mjax.grad(lambda x: lax.reduce_sum(p.bind(x), (0,)))(X), np.exp(X),
                                rtol=1e-5)
     assert "test_ad.py:" in p.rules()["jvp"]
+
+
+def test_defjvp_with_too_few_functions():
+    p = make("product", lambda x, y: lax.mul(x, y))
+    ad.defjvp(p, lambda t, x, y: p.bind(t, y))
+    with pytest.raises(TypeError, match=r"jvp rule of primitive 'product'.* of 1 functions for 2"):
+        mjax.jvp(p.bind, (X, Y), (X, Y))
 
 
 def sum_and_difference(x, y):

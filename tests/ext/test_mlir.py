@@ -115,6 +115,17 @@ def test_ir_constant(value):
     np.testing.assert_array_equal(np.asarray(out), np.asarray(value))
 
 
+@pytest.mark.parametrize("shape", [(0,), (1,), (2,), (2, 4), (9,), (3, 0), (17,)])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_booleans_of_every_size(shape, offset):
+    """jaxlib 0.9.1 changed how attributes hold them, in silence up to eight."""
+    value = ((np.arange(np.prod(shape, dtype=int)) + offset) % 3 == 0).reshape(shape)
+    p = core.Primitive("constant")
+    p.def_abstract_eval(lambda: mjax.typeof(value))
+    mlir.register_lowering(p, lambda ctx: [mlir.ir_constant(value)])
+    np.testing.assert_array_equal(np.asarray(mjax.jit(p.bind)()), value)
+
+
 def test_ir_constant_of_a_given_type():
     aval = core.ShapedArray((), np.int8)
     p = core.Primitive("constant")

@@ -166,6 +166,7 @@ def test_geometric():
     (lambda: random.permutation(KEY, 2.5), TypeError, "permutation takes an integer or an array"),
     (lambda: random.permutation(KEY, np.arange(3), axis=1), ValueError, "out of bounds"),
     (lambda: mjax.jit(lambda n: random.permutation(KEY, n))(3), TypeError, "size .* is traced"),
+    (lambda: random.permutation(KEY, np.ones(3), axis=[0]), TypeError, "axis must be an integer"),
     (lambda: random.choice(KEY, 0), ValueError, "nothing to choose 1 samples from"),
     (lambda: random.choice(KEY, 5, (6,), False), ValueError, "6 samples without replacement"),
     (lambda: random.choice(KEY, 5, p=np.ones(4)), ValueError, r"shape \(5,\), got \(4,\)"),

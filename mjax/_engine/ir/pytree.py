@@ -25,7 +25,6 @@ from mjaxlib_shim.trees import (
 KeyPath = tuple[Any, ...]
 registry = trees.registry
 _flatten = registry.flatten
-_key_functions: dict[type, Callable[[Any], tuple[Iterable[tuple[Any, Any]], Any]]] = {}
 
 
 def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None
@@ -79,7 +78,55 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any,
     leaves, treedef = _flatten(tree, is_leaf)
     if not rest:
         return treedef.unflatten(map(f, leaves))
-    return treedef.unflatten(map(f, leaves, *[treedef.flatten_up_to(r) for r in rest]))
+    return treedef.unflatten(map(f, leaves, *[_up_to(treedef, r) for r in rest]))
+
+
+def _up_to(treedef: PyTreeDef, full: Any) -> Any:
+    """The subtrees of `full` in the places of the leaves of a structure.
+
+    Raises:
+      ValueError: names the place where the trees differ, and how.
+    """
+    try:
+        return treedef.flatten_up_to(full)
+    except ValueError:
+        leaf = object()
+        prefix = treedef.unflatten([leaf] * treedef.num_leaves)
+        difference = _difference((), prefix, full, leaf)
+        if difference is None:
+            raise
+        msg = f"pytrees of different structure: {difference}."
+        raise ValueError(msg) from None
+
+
+def _difference(path: KeyPath, prefix: Any, full: Any, leaf: Any) -> str | None:
+    """Where `full` is first seen not to have `prefix` as prefix, whose leaves are all `leaf`."""
+    here = f"at {keystr(path)}" if path else "at the root"
+    level, other = None if prefix is leaf else _one_level(prefix), _one_level(full)
+    if level is None:
+        return None
+    if type(prefix) is not type(full) or other is None:
+        what = "a leaf of type " if other is None else "a "
+        return (f"{here} a {type(prefix).__name__} was expected, got {what}"
+                f"{type(full).__name__}")
+    (keys, values, _), (other_keys, other_values, _) = level, other
+    if isinstance(prefix, dict) and keys != other_keys:
+        return f"{here} the keys {list(prefix)} were expected, got {list(full)}"
+    if len(values) != len(other_values):
+        return (f"{here} a {type(prefix).__name__} of {len(values)} elements was expected, got "
+                f"one of {len(other_values)}")
+    (_, data), (_, other_data) = _node_data(prefix), _node_data(full)
+    if data != other_data:
+        return (f"{here} a {type(prefix).__name__} with the metadata {data!r} was expected, got "
+                f"{other_data!r}")
+    found = (_difference((*path, key), a, b, leaf)
+             for key, a, b in zip(keys, values, other_values))
+    return next(filter(None, found), None)
+
+
+def _node_data(node: Any) -> tuple[Any, Any]:
+    """Type and auxiliary data of a node."""
+    return tree_structure(node, lambda x: x is not node).node_data()
 
 
 def tree_all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> bool:
@@ -90,42 +137,64 @@ def tree_all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> bool
 _no_initializer = object()
 
 
-def tree_reduce(f: Callable[[Any, Any], Any], tree: Any, initializer: Any = _no_initializer,
+def tree_reduce(function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _no_initializer,
                 is_leaf: Callable[[Any], bool] | None = None) -> Any:
     """`functools.reduce` over the leaves."""
     leaves = tree_leaves(tree, is_leaf)
     if initializer is _no_initializer:
-        return functools.reduce(f, leaves)
-    return functools.reduce(f, leaves, initializer)
+        return functools.reduce(function, leaves)
+    return functools.reduce(function, leaves, initializer)
 
 
-def tree_reduce_associative(f: Callable[[Any, Any], Any], tree: Any, *,
+def tree_reduce_associative(operation: Callable[[Any, Any], Any], tree: Any, *,
                             identity: Any = _no_initializer,
                             is_leaf: Callable[[Any], bool] | None = None) -> Any:
-    """Reduces the leaves pairwise, in a tree of depth log(n); `f` must be associative."""
+    """Reduces the leaves by halves, in a tree of depth log(n).
+
+    Args:
+      operation: associative.
+      tree: any pytree.
+      identity: the result for a tree without leaves; used for no other.
+      is_leaf: as in `tree_flatten`.
+
+    Raises:
+      TypeError: the tree has no leaves, and there is no `identity`.
+    """
     leaves = tree_leaves(tree, is_leaf)
     if not leaves:
         if identity is _no_initializer:
             msg = "tree_reduce_associative of a tree without leaves needs `identity`."
             raise TypeError(msg)
         return identity
-    while len(leaves) > 1:
-        pairs = [f(*leaves[i : i + 2]) for i in range(0, len(leaves) - 1, 2)]
-        leaves = pairs + leaves[len(pairs) * 2 :]
-    return leaves[0]
+
+    def reduce(start: int, end: int) -> Any:
+        if end - start == 1:
+            return leaves[start]
+        middle = (start + end) // 2
+        return operation(reduce(start, middle), reduce(middle, end))
+
+    return reduce(0, len(leaves))
 
 
-def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, tree: Any) -> Any:
+def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None,
+                   pytree_to_transpose: Any) -> Any:
     """Turns a tree of trees inside out.
 
     Args:
       outer_treedef: structure of the outer tree.
       inner_treedef: structure of the inner trees; None: that of the first one.
-      tree: the tree of trees.
+      pytree_to_transpose: the tree of trees.
+
+    Raises:
+      TypeError: the tree is no such tree of trees.
+
+    Example:
+      >>> tree_transpose(tree_structure([0, 0]), None, [(1, 2), (3, 4)])
+      ([1, 3], [2, 4])
     """
-    leaves, treedef = tree_flatten(tree)
+    leaves, treedef = tree_flatten(pytree_to_transpose)
     if inner_treedef is None:
-        inner_treedef = tree_structure(outer_treedef.flatten_up_to(tree)[0])
+        inner_treedef = tree_structure(outer_treedef.flatten_up_to(pytree_to_transpose)[0])
     if treedef.num_leaves != outer_treedef.num_leaves * inner_treedef.num_leaves:
         msg = (f"tree_transpose: the tree has structure {treedef}, which is no composition of "
                f"{outer_treedef} and {inner_treedef}.")
@@ -135,9 +204,15 @@ def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, tr
     return inner_treedef.unflatten([outer_treedef.unflatten(column) for column in zip(*rows)])
 
 
-def tree_broadcast(prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
-    """The tree of the structure of `full` whose leaves are those of its prefix, repeated."""
-    return tree_structure(full, is_leaf).unflatten(broadcast_prefix(prefix, full, is_leaf))
+def tree_broadcast(prefix_tree: Any, full_tree: Any,
+                   is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """The tree of the structure of a full tree whose leaves are those of its prefix, repeated.
+
+    Raises:
+      ValueError: it is no prefix.
+    """
+    return tree_structure(full_tree, is_leaf).unflatten(
+        broadcast_prefix(prefix_tree, full_tree, is_leaf))
 
 
 def broadcast_prefix(prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | None = None
@@ -170,8 +245,6 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
 
 def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = None) -> bool:
     """Whether all values are leaves."""
-    if is_leaf is None:
-        return bool(registry.all_leaves(list(iterable)))
     values = list(iterable)
     leaves = tree_leaves(values, is_leaf)
     return len(values) == len(leaves) and all(map(operator.is_, values, leaves))
@@ -199,7 +272,9 @@ def tree_flatten_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None
     """The leaves of a tree, each with its key path; and the structure."""
     if is_leaf_takes_path and is_leaf is not None:
         return _flatten_asking_with_path(tree, is_leaf)
-    pairs, treedef = registry.flatten_with_path(tree, is_leaf)
+    # jaxlib calls the predicate with the node, or (0.4.37 and later) with path and node.
+    ask = None if is_leaf is None else lambda *path_and_node: is_leaf(path_and_node[-1])
+    pairs, treedef = registry.flatten_with_path(tree, ask)
     return [(tuple(path), leaf) for path, leaf in pairs], treedef
 
 
@@ -222,7 +297,8 @@ def _flatten_asking_with_path(tree: Any, is_leaf: Callable[[KeyPath, Any], bool]
 
 
 def _one_level(node: Any) -> tuple[list[Any], list[Any], PyTreeDef] | None:
-    pairs, treedef = registry.flatten_with_path(node, lambda x: x is not node)
+    pairs, treedef = registry.flatten_with_path(
+        node, lambda *path_and_node: path_and_node[-1] is not node)
     if len(pairs) == 1 and not pairs[0][0]:
         return None
     return [path[0] for path, _ in pairs], [value for _, value in pairs], treedef
@@ -239,7 +315,7 @@ def tree_map_with_path(f: Callable[..., Any], tree: Any, *rest: Any,
                        is_leaf_takes_path: bool = False) -> Any:
     """`tree_map` for an `f` whose first argument is the leaf's key path."""
     pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
-    columns = [treedef.flatten_up_to(r) for r in rest]
+    columns = [_up_to(treedef, r) for r in rest]
     return treedef.unflatten([f(path, leaf, *others)
                               for (path, leaf), *others in zip(pairs, *columns, strict=True)])
 
@@ -306,7 +382,8 @@ def register_dataclass(nodetype: Any, data_fields: Iterable[str] | None = None,
       drop_fields: fields left to their defaults.
 
     Raises:
-      ValueError: the two lists do not cover the fields of `__init__`.
+      TypeError: one list is given without the other, or none for what is no dataclass.
+      ValueError: the lists do not cover the fields of `__init__`, or have a name in common.
     """
     if data_fields is None or meta_fields is None:
         if (data_fields is None) != (meta_fields is None):
@@ -321,6 +398,10 @@ def register_dataclass(nodetype: Any, data_fields: Iterable[str] | None = None,
         data_fields = [f.name for f in fields if f.name not in static]
         meta_fields = [f.name for f in fields if f.name in static]
     data, meta = tuple(data_fields), tuple(meta_fields)
+    if set(data) & set(meta):
+        msg = (f"register_dataclass: {sorted(set(data) & set(meta))} cannot be in data_fields and "
+               "meta_fields at once.")
+        raise ValueError(msg)
     if dataclasses.is_dataclass(nodetype):
         init = {f.name for f in dataclasses.fields(nodetype) if f.init}
         given = {*data, *meta, *drop_fields}
@@ -352,6 +433,27 @@ def register_static(cls: Any) -> Any:
     return cls
 
 
+class _Opaque:
+    """A `functools.partial` that `functools.partial` does not recognize; equal if it is."""
+
+    __slots__ = ("__wrapped__",)
+
+    def __init__(self, function: functools.partial[Any]):
+        self.__wrapped__ = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__wrapped__(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Opaque) and self.__wrapped__ == other.__wrapped__
+
+    def __hash__(self) -> int:
+        return hash(self.__wrapped__)
+
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)
+
+
 class Partial(functools.partial):
     """`functools.partial` as a container: its arguments are children, its function structure.
 
@@ -363,9 +465,8 @@ class Partial(functools.partial):
 
     def __new__(cls, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if isinstance(func, functools.partial):
-            # functools.partial would take a partial's function apart and so lose its type.
-            original = func
-            func = functools.wraps(original)(lambda *a, **k: original(*a, **k))
+            # functools.partial would take a partial apart, and so make its arguments leaves.
+            func = _Opaque(func)
         return super().__new__(cls, func, *args, **kwargs)
 
 

@@ -163,7 +163,7 @@ def _transpose_left(ct: Any, x: Any, y: Any, *, dimension_numbers: DimensionNumb
         ct, y, dimension_numbers=((ct_y, tuple(y_free)), (tuple(range(len(xb))), yb)),
         precision=precision, preferred_element_type=preferred_element_type)
     x_axes = [*xb, *x_free, *(xc[i] for i in np.argsort(yc))]
-    return convert(transpose(product, np.argsort(x_axes)), x.aval.dtype)
+    return convert(transpose(product, np.argsort(x_axes).tolist()), x.aval.dtype)
 
 
 def _transpose_right(ct: Any, x: Any, y: Any, *, dimension_numbers: DimensionNumbers,

@@ -94,7 +94,9 @@ def array_attr(values: Sequence[Any]) -> Any:
 
 
 def constant(value: Any) -> Any:
-    """A constant of the value's own NumPy dtype and shape."""
+    """A constant of the value's own NumPy dtype and shape; of float0 it is False."""
+    if np.asarray(value).dtype == dtypes.float0:
+        value = np.zeros(np.shape(value), np.bool_)
     value = np.ascontiguousarray(value).reshape(np.shape(value))
     if value.dtype == np.bool_ and value.size != 1:
         # Attributes of booleans are packed before jaxlib 0.9.1 and bytes since, and what is

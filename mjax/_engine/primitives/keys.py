@@ -96,7 +96,7 @@ class KeyType(ExtendedDType):
       impl: the generator.
     """
 
-    __slots__ = ("_impl", "element_shape", "name")
+    _impl: PRNGImpl
     type = prng_key
     element_dtype = _uint32
 

@@ -8,6 +8,7 @@ from typing import Any
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
 from mjax._engine.primitives.emit import op
 from mjax._engine.primitives.shapes import batch_size, batch_to_front, zeros_of
+from mjax._engine.tracing.authoring import misfit
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
@@ -84,6 +85,10 @@ def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | No
     """`define_jvp` for rules `(tangent, result, *primals, **params)`."""
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        if len(rules) != len(tangents):
+            misfit(primitive, "jvp", lambda: (
+                f"was made of {len(rules)} functions for {len(tangents)} operands; give one, or "
+                "None, for each."))
         out = primitive.bind(*primals, **params)
         total: Any = None
         for rule, tangent in zip(rules, tangents, strict=True):

@@ -41,7 +41,8 @@ def to_array(value: Any, shared: bool = True) -> Array:
     kind = type(value)
     if kind is np.ndarray:
         aval = typeof(value)
-        return put(value if value.dtype is aval.dtype else _converted(value, aval), aval)
+        as_it_is = value.dtype is aval.dtype is not dtypes.float0
+        return put(value if as_it_is else _converted(value, aval), aval)
     if kind is Array:
         return value
     if shared and (kind in dtypes.PYTHON_SCALARS or isinstance(value, np.generic)):

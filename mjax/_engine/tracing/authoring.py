@@ -190,7 +190,7 @@ def where(rule: Any) -> str:
     """`file:line` of a rule."""
     while True:
         inner = getattr(rule, "__wrapped__", getattr(rule, "func", getattr(rule, "function", None)))
-        if inner is None:
+        if inner is None or inner is rule:
             break
         rule = inner
     code = getattr(rule, "__code__", None)

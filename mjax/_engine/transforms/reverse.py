@@ -27,6 +27,7 @@ from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.tracing.flat import FlatFunction, check_arguments, function_name
 from mjax._engine.tracing.stage import stage
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.forward import check_tangents, same_structure
 from mjax._engine.transforms.linearize import linearize_flat
 from mjax._engine.transforms.transpose import backward_pass
@@ -119,10 +120,12 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     leaves, tree = tree_flatten(primals)
     flat = FlatFunction(fun, treedef_tuple((tree, tree_structure({}))), has_aux)
     nonzeros = [dtypes.is_inexact(typeof(leaf).dtype) for leaf in leaves]
-    outs, pullback, consts = vjp_flat(flat, leaves, nonzeros,
-                                      DebugInfo("vjp", function_name(fun)))
+    outs, pullback, _ = vjp_flat(flat, leaves, nonzeros, DebugInfo("vjp", function_name(fun)))
     pullback.in_tree = tree
-    pullback.jaxpr = pullback.jaxpr.replace(consts=[None] * len(consts))
+    # What nobody wants the tangent of must not be kept for it.
+    linear, _ = dce_jaxpr(pullback.jaxpr, [True] * len(pullback.jaxpr.outvars), True)
+    consts = linear.consts
+    pullback.jaxpr = linear.replace(consts=[None] * len(consts))
     results = (flat.out_tree.unflatten(outs), Partial(pullback, consts))
     return (*results, flat.aux) if has_aux else results
 

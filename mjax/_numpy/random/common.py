@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -54,7 +55,7 @@ def sampler(**normalizers: Normalizer) -> Callable[[Callable[..., Any]], Callabl
                     return f(*arrays, **values)
 
                 # The signature is read from here, and it has no static arguments any more.
-                del program.__wrapped__  # type: ignore[attr-defined]
+                del program.__wrapped__
                 known = programs.put(key, jit(program))
             try:
                 programs.put(_lookup_key(static), known)
@@ -134,6 +135,20 @@ uint_dtype = dtype_argument("u", np.uint64, "an unsigned int")
 def as_given(name: str, value: Any) -> Any:
     """Any hashable value, as it is."""
     return value
+
+
+def axis_argument(name: str, axis: Any) -> int:
+    """An axis: an integer; whether there is such an axis is seen when the array is."""
+    try:
+        return operator.index(axis)
+    except TypeError:
+        msg = f"{name}: axis must be an integer, got {axis!r}."
+        raise TypeError(msg) from None
+
+
+def flag(name: str, value: Any) -> bool:
+    """A truth value."""
+    return bool(value)
 
 
 def one_of(argument: str, *accepted: Any) -> Normalizer:

@@ -23,6 +23,8 @@ from mjax._engine.primitives.sort import sort, top_k
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._numpy.random.common import (
     as_given,
+    axis_argument,
+    flag,
     float_dtype,
     int_dtype,
     one_key,
@@ -40,7 +42,7 @@ from mjax._numpy.random.uniform import draw_bits, integers, split_key, unit
 # ---- categories ------------------------------------------------------------------------
 
 
-@sampler(axis=as_given, shape=optional_shape, replace=as_given, mode=gumbel_mode)
+@sampler(axis=axis_argument, shape=optional_shape, replace=flag, mode=gumbel_mode)
 def _categorical(key: Any, logits: Any, *, axis: int, shape: tuple[int, ...] | None,
                  replace: bool, mode: str | None) -> Any:
     key = one_key("categorical", key)
@@ -130,7 +132,7 @@ def _permuted(key: Any, x: Any, axis: int, independent: bool) -> Any:
     return take_on_axis(x, order, axis, unique_indices=True, mode="promise_in_bounds")
 
 
-@sampler(axis=as_given, independent=as_given)
+@sampler(axis=axis_argument, independent=flag)
 def _permutation(key: Any, x: Any, *, axis: int, independent: bool) -> Any:
     aval = typeof(x)
     return _permuted(one_key("permutation", key), x, canonicalize_axis(axis, aval.ndim),
@@ -183,7 +185,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
         size = _range_size("permutation", x)
         canonicalize_axis(axis, 1)
         return _permuted_range(key, size=size, dtype=None)
-    return _permutation(key, x, axis=axis, independent=bool(independent))
+    return _permutation(key, x, axis=axis, independent=independent)
 
 
 # ---- choices ---------------------------------------------------------------------------
@@ -201,8 +203,8 @@ def _search(sorted_values: Any, queries: Any) -> Any:
     return high
 
 
-@sampler(shape=shape_argument, replace=as_given, mode=gumbel_mode, size=as_given, weighted=as_given,
-         axis=as_given, dtype=int_dtype)
+@sampler(shape=shape_argument, replace=flag, mode=gumbel_mode, size=as_given, weighted=flag,
+         axis=axis_argument, dtype=int_dtype)
 def _choice(key: Any, *arrays: Any, shape: tuple[int, ...], replace: bool, mode: str | None,
             size: int | None, weighted: bool, axis: int, dtype: Any) -> Any:
     """`arrays` holds the array, unless `size` stands for a range, and the weights, if any."""
@@ -290,7 +292,7 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
     is_array = bool(typeof(a).shape)
     size = None if is_array else _range_size("choice", a)
     arrays = ((a,) if is_array else ()) + (() if p is None else (p,))
-    return _choice(key, *arrays, shape=shape, replace=bool(replace), mode=mode, size=size,
+    return _choice(key, *arrays, shape=shape, replace=replace, mode=mode, size=size,
                    weighted=p is not None, axis=axis, dtype=None)
 
 

@@ -1,0 +1,507 @@
+"""Arrays as sets: unique elements, membership, union, intersection, difference.
+
+Elements are sorted, so that equal ones are neighbours; the first of each group of equal ones is
+*marked*. How many there are is the shape of a result: it is read from the values, or given as
+`size`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mjax._engine.base.errors import ConcretizationTypeError
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.arithmetic import (
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    eq,
+    ge,
+    lt,
+    ne,
+    sub,
+)
+from mjax._engine.primitives.cumulative import cummax, cumsum
+from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
+from mjax._engine.primitives.reductions import reduce_or
+from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter, scatter_max
+from mjax._engine.primitives.select import select_n
+from mjax._engine.primitives.shapes import broadcast_in_dim, full, iota, reshape
+from mjax._engine.primitives.slicing import slice_in_dim
+from mjax._engine.primitives.sort import argsort as order_of
+from mjax._engine.primitives.sort import sort_p
+from mjax._numpy.core import cast, check_array, check_arrays, concrete_int, promote_dtypes, shape_of
+from mjax._numpy.fused import fused
+from mjax._numpy.joining import concatenate
+from mjax._numpy.searching import equal_to_any, searchsorted
+from mjax._numpy.selecting import flatnonzero
+from mjax._numpy.shapes import as_array, moveaxis, ravel
+from mjax._numpy.taking import compress
+
+_CLIP = GatherScatterMode.CLIP
+
+
+# ---- groups of equal elements ----------------------------------------------------------
+
+
+def _differ(x: Any, y: Any, equal_nan: bool) -> Any:
+    different = ne(x, y)
+    if equal_nan and dtypes.is_inexact(typeof(x).dtype):
+        both = bitwise_and(ne(x, x), ne(y, y))
+        different = bitwise_and(different, bitwise_not(both))
+    return different
+
+
+@fused(static_argnames=("equal_nan",))
+def _groups(x: Any, *, equal_nan: bool) -> tuple[Any, Any]:
+    """The indices that sort the rows of `x`, and marks at the first row of each group."""
+    n, rest = shape_of(x)[0], math.prod(shape_of(x)[1:])
+    rows = reshape(x, (n, rest))
+    if typeof(x).ndim == 1:
+        order = order_of(x)
+    elif rest == 0:
+        order = iota(np.int32, n)
+    else:
+        columns = [reshape(slice_in_dim(rows, i, i + 1, axis=1), (n,)) for i in range(rest)]
+        *_, order = sort_p.bind(*columns, iota(np.int32, n), dimension=0, is_stable=True,
+                                num_keys=rest)
+    rows = take_on_axis(rows, order, 0)
+    if n == 0:
+        return order, full((0,), False, np.bool_)
+    different = _differ(slice_in_dim(rows, 1, n), slice_in_dim(rows, 0, n - 1), equal_nan)
+    return order, concatenate([full((1,), True, np.bool_), reduce_or(different, (1,))])
+
+
+@fused
+def _inverse(order: Any, marks: Any) -> Any:
+    """For each element the number of its group."""
+    n, dtype = shape_of(order)[0], dtypes.dtype_of_python(int)
+    numbers = sub(cumsum(cast(marks, dtype), 0), np.ones((), dtype))
+    return scatter(full((n,), 0, dtype), reshape(order, (n, 1)), numbers,
+                   ScatterDimensionNumbers((), (0,), (0,)), unique_indices=True,
+                   mode="promise_in_bounds")
+
+
+def _known(name: str, value: Any) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(value)
+    except ConcretizationTypeError:
+        raise ConcretizationTypeError(lambda: (
+            f"{name}: how many elements are left depends on values that are traced, so that the "
+            "result has no static shape. Give the argument `size`.")) from None
+
+
+# ---- unique ----------------------------------------------------------------------------
+
+
+class _UniqueAllResult(NamedTuple):
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class _UniqueCountsResult(NamedTuple):
+    values: Any
+    counts: Any
+
+
+class _UniqueInverseResult(NamedTuple):
+    values: Any
+    inverse_indices: Any
+
+
+@boundary
+def unique(ar: Any, return_index: bool = False, return_inverse: bool = False,
+           return_counts: bool = False, axis: int | None = None, *, equal_nan: bool = True,
+           size: int | None = None, fill_value: Any = None, sorted: bool = True) -> Any:
+    """The distinct elements of an array, sorted.
+
+    Args:
+      ar: array.
+      return_index: whether to return, too, where each first occurs.
+      return_inverse: whether to return, too, which distinct element each element is.
+      return_counts: whether to return, too, how often each occurs.
+      axis: what is along this axis is compared; by default single elements.
+      equal_nan: whether NaNs count as one element.
+      size: how many to return: more are cut off, missing ones filled up. Makes the function
+        usable under `jit`.
+      fill_value: what missing ones are filled up with; by default the least element.
+      sorted: accepted for NumPy's sake: the result is always sorted.
+
+    Returns:
+      An array, or a tuple of it and what was asked for.
+
+    Raises:
+      ConcretizationTypeError: `ar` is traced and there is no size.
+      ValueError: the axis is out of range, or there is nothing to fill up with.
+
+    Source: `numpy.unique`.
+
+    Example:
+      >>> jnp.unique(jnp.array([3, 1, 3, 2]), return_counts=True)
+      (Array([1, 2, 3], dtype=int32), Array([1, 1, 2], dtype=int32))
+    """
+    ar = check_array("unique", ar)
+    x = ravel(ar) if axis is None else moveaxis(ar, canonicalize_axis(axis, typeof(ar).ndim), 0)
+    order, marks = _groups(x, equal_nan=bool(equal_nan))
+    if size is None:
+        values, index, counts = _unique_known(x, order, marks)
+    else:
+        size = concrete_int(size, "unique: size")
+        if size and shape_of(x)[0] == 0 and fill_value is None:
+            msg = ("unique: an array without elements has no least one to fill up with; give a "
+                   "fill_value.")
+            raise ValueError(msg)
+        fill = [] if fill_value is None else [check_array("unique", fill_value, "fill_value")]
+        values, index, counts = _unique_sized(x, order, marks, fill, size=size)
+    if axis is not None:
+        values = moveaxis(values, 0, axis)
+    results = [values]
+    if return_index:
+        results.append(index)
+    if return_inverse:
+        inverse = _inverse(order, marks)
+        results.append(reshape(inverse, shape_of(ar)) if axis is None else inverse)
+    if return_counts:
+        results.append(counts)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _unique_known(x: Any, order: Any, marks: Any) -> tuple[Any, Any, Any]:
+    starts = np.flatnonzero(_known("unique", marks))
+    first = np.asarray(order)[starts]
+    counts = np.diff(np.append(starts, shape_of(x)[0]))
+    dtype = dtypes.dtype_of_python(int)
+    return (take_on_axis(x, first, 0), as_array(first.astype(dtype)),
+            as_array(counts.astype(dtype)))
+
+
+@fused(static_argnames=("size",))
+def _unique_sized(x: Any, order: Any, marks: Any, fill: Sequence[Any], *, size: int
+                  ) -> tuple[Any, Any, Any]:
+    n, dtype = shape_of(x)[0], dtypes.dtype_of_python(int)
+    shape = (size, *shape_of(x)[1:])
+    if n == 0:
+        value = cast(fill[0], typeof(x).dtype) if fill else np.zeros((), typeof(x).dtype)
+        none = full((size,), 0, dtype)
+        return broadcast_in_dim(value, shape, ()), none, none
+    starts = flatnonzero(marks, size=size + 1, fill_value=n)
+    ends, starts = slice_in_dim(starts, 1, size + 1), slice_in_dim(starts, 0, size)
+    found = lt(starts, np.asarray(n, typeof(starts).dtype))
+    places = select_n(found, full((size,), 0, typeof(starts).dtype), starts)
+    index = cast(take_on_axis(order, places, 0), dtype)
+    values = take_on_axis(x, index, 0)
+    if fill:
+        filling = broadcast_in_dim(cast(fill[0], typeof(x).dtype), shape, range(
+            len(shape) - typeof(fill[0]).ndim, len(shape)))
+        values = select_n(broadcast_in_dim(found, shape, (0,)), filling, values)
+    return values, index, cast(sub(ends, starts), dtype)
+
+
+def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None
+               ) -> _UniqueAllResult:
+    """The distinct elements, where each first occurs, which each element is, how often each is.
+
+    Args:
+      x: array.
+      size: as in `unique`.
+      fill_value: as in `unique`.
+
+    Returns:
+      A named tuple `(values, indices, inverse_indices, counts)`; NaNs are distinct.
+
+    Source: the array API standard, `unique_all`.
+
+    Example:
+      >>> jnp.unique_all(jnp.array([3, 1, 3])).inverse_indices
+      Array([1, 0, 1], dtype=int32)
+    """
+    return _UniqueAllResult(*unique(x, True, True, True, equal_nan=False, size=size,
+                                    fill_value=fill_value))
+
+
+def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None
+                  ) -> _UniqueCountsResult:
+    """The distinct elements, and how often each occurs.
+
+    Args:
+      x: array.
+      size: as in `unique`.
+      fill_value: as in `unique`.
+
+    Returns:
+      A named tuple `(values, counts)`; NaNs are distinct.
+
+    Source: the array API standard, `unique_counts`.
+
+    Example:
+      >>> jnp.unique_counts(jnp.array([3, 1, 3])).counts
+      Array([1, 2], dtype=int32)
+    """
+    return _UniqueCountsResult(*unique(x, return_counts=True, equal_nan=False, size=size,
+                                       fill_value=fill_value))
+
+
+def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None
+                   ) -> _UniqueInverseResult:
+    """The distinct elements, and which of them each element is.
+
+    Args:
+      x: array.
+      size: as in `unique`.
+      fill_value: as in `unique`.
+
+    Returns:
+      A named tuple `(values, inverse_indices)`; NaNs are distinct.
+
+    Source: the array API standard, `unique_inverse`.
+
+    Example:
+      >>> jnp.unique_inverse(jnp.array([3, 1, 3])).inverse_indices
+      Array([1, 0, 1], dtype=int32)
+    """
+    return _UniqueInverseResult(*unique(x, return_inverse=True, equal_nan=False, size=size,
+                                        fill_value=fill_value))
+
+
+def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The distinct elements; NaNs are distinct.
+
+    Args:
+      x: array.
+      size: as in `unique`.
+      fill_value: as in `unique`.
+
+    Source: the array API standard, `unique_values`.
+
+    Example:
+      >>> jnp.unique_values(jnp.array([3, 1, 3]))
+      Array([1, 3], dtype=int32)
+    """
+    return unique(x, equal_nan=False, size=size, fill_value=fill_value)
+
+
+# ---- membership ------------------------------------------------------------------------
+
+
+@fused(static_argnames=("assume_unique", "invert", "method"))
+def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
+         method: str = "auto") -> Any:
+    """Whether each element is among others.
+
+    Args:
+      element: array.
+      test_elements: array.
+      assume_unique: accepted for NumPy's sake; it changes nothing.
+      invert: whether to ask whether it is not.
+      method: `"compare_all"` compares each with each, `"binary_search"` and `"sort"` sort;
+        `"auto"` chooses by size.
+
+    Returns:
+      A boolean array of the shape of `element`.
+
+    Raises:
+      ValueError: unknown method.
+
+    Source: `numpy.isin`.
+
+    Example:
+      >>> jnp.isin(jnp.array([1, 2, 3]), jnp.array([3, 1]))
+      Array([ True, False,  True], dtype=bool)
+    """
+    if method not in ("auto", "compare_all", "binary_search", "sort"):
+        msg = (f"isin: method must be 'auto', 'compare_all', 'binary_search' or 'sort', got "
+               f"{method!r}.")
+        raise ValueError(msg)
+    element, others = promote_dtypes(*check_arrays("isin", element, test_elements))
+    others = ravel(others)
+    n = shape_of(others)[0]
+    if n == 0:
+        found = full(shape_of(element), False, np.bool_)
+    elif method == "compare_all" or (method == "auto" and n <= 32):
+        found = equal_to_any(as_array(element), others)
+    else:
+        (others,) = sort_p.bind(others, dimension=0, is_stable=False, num_keys=1)
+        places = searchsorted(others, element, method="sort" if method == "sort" else "scan")
+        found = eq(take_on_axis(others, places, 0, mode=_CLIP), element)
+    return bitwise_not(found) if invert else found
+
+
+# ---- sets of elements of two arrays ----------------------------------------------------
+
+
+def _choose(name: str, mask: Any, size: int | None, arrays: Sequence[tuple[Any, Any]]
+            ) -> list[Any]:
+    """What a mask selects of arrays, each with its fill value; None: the first selected one."""
+    if size is None:
+        _known(name, mask)
+        return [compress(mask, x) for x, _ in arrays]
+    size = concrete_int(size, f"{name}: size")
+    out = []
+    for x, fill in arrays:
+        if fill is None:
+            fill = reshape(compress(mask, x, size=1), ()) if shape_of(x)[0] else 0
+        out.append(compress(mask, x, size=size, fill_value=fill))
+    return out
+
+
+def _pair(name: str, ar1: Any, ar2: Any) -> tuple[Any, Any]:
+    ar1, ar2 = promote_dtypes(*check_arrays(name, ar1, ar2))
+    return ravel(ar1), ravel(ar2)
+
+
+@boundary
+def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The distinct elements of two arrays, sorted.
+
+    Args:
+      ar1: array.
+      ar2: array.
+      size: as in `unique`.
+      fill_value: as in `unique`.
+
+    Raises:
+      ConcretizationTypeError: an array is traced and there is no size.
+
+    Source: `numpy.union1d`.
+
+    Example:
+      >>> jnp.union1d(jnp.array([3, 1]), jnp.array([2, 3]))
+      Array([1, 2, 3], dtype=int32)
+    """
+    return unique(concatenate(list(_pair("union1d", ar1, ar2))), size=size,
+                  fill_value=fill_value)
+
+
+@boundary
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None,
+              fill_value: Any = None) -> Any:
+    """The distinct elements of one array that are not in another, sorted.
+
+    Args:
+      ar1: array.
+      ar2: array.
+      assume_unique: whether the elements of `ar1` are distinct; they then keep their order.
+      size: how many to return: more are cut off, missing ones filled up. Makes the function
+        usable under `jit`.
+      fill_value: what missing ones are filled up with; by default 0.
+
+    Raises:
+      ConcretizationTypeError: an array is traced and there is no size.
+
+    Source: `numpy.setdiff1d`.
+
+    Example:
+      >>> jnp.setdiff1d(jnp.array([3, 1, 2]), jnp.array([2]))
+      Array([1, 3], dtype=int32)
+    """
+    ar1, ar2 = _pair("setdiff1d", ar1, ar2)
+    mask = isin(ar1, ar2, invert=True)
+    if not assume_unique:
+        order, marks = _groups(ar1, equal_nan=True)
+        ar1, mask = take_on_axis(ar1, order, 0), bitwise_and(marks, take_on_axis(mask, order, 0))
+    return _choose("setdiff1d", mask, size, [(ar1, 0 if fill_value is None else fill_value)])[0]
+
+
+@fused
+def _sorted_pair(ar1: Any, ar2: Any) -> tuple[Any, Any, Any, Any]:
+    """All elements of both arrays sorted; the index in its array of each, and where its group
+    begins; and marks where the elements of the second array begin in a group that both have."""
+    n, both = shape_of(ar1)[0], concatenate([ar1, ar2])
+    order, marks = _groups(both, equal_nan=False)
+    total = shape_of(both)[0]
+    if total == 0:
+        return both, order, order, marks
+    second = ge(order, np.asarray(n, typeof(order).dtype))
+    before = concatenate([full((1,), True, np.bool_), slice_in_dim(second, 0, total - 1)])
+    shared = bitwise_and(bitwise_and(second, bitwise_not(before)), bitwise_not(marks))
+    starts = cummax(select_n(marks, full((total,), 0, np.int32), iota(np.int32, total)), 0)
+    return take_on_axis(both, order, 0), order, starts, shared
+
+
+@boundary
+def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False, *,
+                size: int | None = None, fill_value: Any = None) -> Any:
+    """The distinct elements that two arrays have in common, sorted.
+
+    Args:
+      ar1: array.
+      ar2: array.
+      assume_unique: accepted for NumPy's sake; it changes nothing.
+      return_indices: whether to return, too, where each first occurs in `ar1` and in `ar2`.
+      size: how many to return: more are cut off, missing ones filled up. Makes the function
+        usable under `jit`.
+      fill_value: what missing ones are filled up with; by default the least one.
+
+    Returns:
+      An array, or a tuple of it and two arrays of indices.
+
+    Raises:
+      ConcretizationTypeError: an array is traced and there is no size.
+
+    Source: `numpy.intersect1d`.
+
+    Example:
+      >>> jnp.intersect1d(jnp.array([3, 1, 2]), jnp.array([2, 3, 4]))
+      Array([2, 3], dtype=int32)
+    """
+    ar1, ar2 = _pair("intersect1d", ar1, ar2)
+    values, order, starts, shared = _sorted_pair(ar1, ar2)
+    if not return_indices:
+        return _choose("intersect1d", shared, size, [(values, fill_value)])[0]
+    dtype, n, m = dtypes.dtype_of_python(int), shape_of(ar1)[0], shape_of(ar2)[0]
+    first = cast(take_on_axis(order, starts, 0), dtype)
+    second = sub(cast(order, dtype), np.asarray(n, dtype))
+    return tuple(_choose("intersect1d", shared, size, [
+        (values, fill_value), (first, n), (second, m)]))
+
+
+@fused
+def _in_one_only(starts: Any, shared: Any) -> Any:
+    """Marks at the beginnings of the groups that only one array has."""
+    total = shape_of(starts)[0]
+    both = scatter_max(full((total,), 0, np.int32), reshape(starts, (total, 1)),
+                       cast(shared, np.dtype(np.int32)),
+                       ScatterDimensionNumbers((), (0,), (0,)), indices_are_sorted=True)
+    return bitwise_and(eq(starts, iota(np.int32, total)), eq(both, np.int32(0)))
+
+
+@boundary
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None,
+             fill_value: Any = None) -> Any:
+    """The distinct elements that only one of two arrays has, sorted.
+
+    Args:
+      ar1: array.
+      ar2: array.
+      assume_unique: accepted for NumPy's sake; it changes nothing.
+      size: how many to return: more are cut off, missing ones filled up. Makes the function
+        usable under `jit`.
+      fill_value: what missing ones are filled up with; by default the least one.
+
+    Raises:
+      ConcretizationTypeError: an array is traced and there is no size.
+
+    Source: `numpy.setxor1d`.
+
+    Example:
+      >>> jnp.setxor1d(jnp.array([3, 1, 2]), jnp.array([2, 3, 4]))
+      Array([1, 4], dtype=int32)
+    """
+    ar1, ar2 = _pair("setxor1d", ar1, ar2)
+    values, _, starts, shared = _sorted_pair(ar1, ar2)
+    return _choose("setxor1d", _in_one_only(starts, shared), size, [(values, fill_value)])[0]
+
+
+__all__ = [
+    "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all",
+    "unique_counts", "unique_inverse", "unique_values",
+]
