@@ -21,7 +21,6 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import (
     bitwise_and,
     bitwise_not,
-    bitwise_or,
     eq,
     ge,
     lt,

@@ -43,7 +43,7 @@ LAX = [
                "rsqrt cbrt"),
     *functions("lax", 2, "add sub mul max min atan2 eq lt ge bitwise_and bitwise_xor add mul sub "
                "complex div rem nextafter pow shift_left"),
-    *functions("lax", 3, "clamp select_n"),
+    *functions("lax", 3, "clamp select_n select"),
     *table("lax", {
         "square twice": (1, lambda lax, x: lax.integer_pow(x, 2)),
         "cube": (1, lambda lax, x: lax.integer_pow(x, 3)),
@@ -83,7 +83,7 @@ LAX = [
         "cumprod backwards": (1, lambda lax, x: lax.cumprod(x, reverse=True)),
         "iota": (0, lambda lax: lax.iota(np.float32, 3)),
         "full": (0, lambda lax: lax.full((2, 3), 0.5)),
-        "full_like": (1, lambda lax, x: lax.full_like(x, 1)),
+        "full_like": (1, lambda lax, x: lax.full_like(lax.broadcast(x, (2,)), 1)),
     }),
 ]
 

@@ -71,7 +71,8 @@ def _jit_linearize(nonzeros: Any, *primals: Any, jaxpr: Jaxpr, name: str, **para
 
     def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
         given = iter(call(parts.linear, name, [
-            *residuals, *[t for t in tangents if type(t) is not Zero]]))
+            *residuals, *[t for t in tangents if type(t) is not Zero]])
+            if parts.linear.outvars else ())
         return [next(given) if nz else Zero(a.to_tangent())
                 for a, nz in zip(jaxpr.out_avals, parts.nonzero_outs, strict=True)]
 

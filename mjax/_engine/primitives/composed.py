@@ -11,7 +11,13 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import integer_pow
-from mjax._engine.primitives.shapes import broadcast_in_dim, canonical_shape, full, reshape
+from mjax._engine.primitives.shapes import (
+    broadcast_in_dim,
+    canonical_shape,
+    full,
+    reshape,
+    scalar_of,
+)
 
 
 @boundary
@@ -26,6 +32,9 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
       shape: another shape.
     """
     aval = typeof(x)
+    if dtype is None and aval.weak_type and not hasattr(fill_value, "aval"):
+        fill_value = scalar_of(aval, fill_value)
+        return full(aval.shape if shape is None else shape, fill_value)
     return full(aval.shape if shape is None else shape, fill_value,
                 aval.dtype if dtype is None else dtype)
 

@@ -32,8 +32,8 @@ def _select_n_type(which: Any, *cases: Any) -> ShapedArray:
     if any(c.shape != first.shape or c.dtype != first.dtype for c in cases):
         msg = f"select_n cases must have one shape and dtype, got {', '.join(map(str, cases))}."
         raise TypeError(msg)
-    if which.dtype != np.bool_ and which.dtype != np.int32:
-        msg = f"select_n chooses by bool or int32, not {which.dtype}."
+    if dtypes.kind(which.dtype) not in "biu":
+        msg = f"select_n chooses by booleans or integers, not by {which.dtype}."
         raise TypeError(msg)
     if which.dtype == np.bool_ and len(cases) > 2:
         msg = f"select_n with a boolean `which` takes at most two cases, got {len(cases)}."
@@ -58,12 +58,13 @@ def _select_n_lowering(ctx: Any, which: Any, *cases: Any) -> Any:
         if high - low == 1:
             return cases[low]
         mid = (low + high) // 2
-        bound = constant(np.int32(mid))
+        bound = constant(which_aval.dtype.type(mid))
         if which_aval.shape:
             bound = op("stablehlo.broadcast_in_dim", [ir_type(which_aval)], [bound],
                        {"broadcast_dimensions": dense_i64([])})[0]
         below = hlo.compare(which, bound, hlo.ComparisonDirectionAttr.get("LT"),
-                            compare_type=hlo.ComparisonTypeAttr.get("SIGNED"))
+                            compare_type=hlo.ComparisonTypeAttr.get(
+                                "UNSIGNED" if which_aval.dtype.kind == "u" else "SIGNED"))
         return op("stablehlo.select", [out_type], [below, choose(low, mid), choose(mid, high)])[0]
 
     return [choose(0, len(cases))]
@@ -108,7 +109,7 @@ def select_n(which: Any, *cases: Any) -> Any:
     """Takes each element from the case that `which` numbers there.
 
     Args:
-      which: bool or int32 array of the cases' shape, or a scalar; values in `[0, len(cases))`.
+      which: boolean or integer array of the cases' shape, or a scalar; values in `[0, len(cases))`.
       cases: arrays of one shape and dtype; at most two if `which` is bool.
 
     Returns:
@@ -130,7 +131,4 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
 
     Source: StableHLO `select`.
     """
-    if typeof(pred).dtype != np.bool_:
-        msg = f"select needs a boolean predicate, not {dtypes.short_name(typeof(pred).dtype)}."
-        raise TypeError(msg)
     return select_n_p.bind(pred, on_false, on_true)

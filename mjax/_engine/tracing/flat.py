@@ -40,11 +40,11 @@ class FlatFunction:
         args, kwargs = self.in_tree.unflatten(leaves)
         out = self.f(*args, **kwargs)
         if self.has_aux:
-            if not (isinstance(out, tuple) and len(out) == 2):
+            if not (isinstance(out, (tuple, list)) and len(out) == 2):
                 raise LazyTypeError(lambda: (
                     f"with has_aux=True the function must return a pair (output, aux), but "
                     f"{function_name(self.f)} returned {type(out).__name__}"
-                    + (f" of length {len(out)}." if isinstance(out, tuple) else ".")))
+                    + (f" of length {len(out)}." if isinstance(out, (tuple, list)) else ".")))
             out, aux = out
             self.aux = tree_map(ctx.interpreter.detach, aux)
         leaves_out, self.out_tree = tree_flatten(out)
@@ -89,6 +89,17 @@ def describe_function(f: Callable[..., Any]) -> str:
     code = getattr(inner, "__code__", None)
     where = f" at {code.co_filename}:{code.co_firstlineno}" if code else ""
     return f"{function_name(f)}{where}"
+
+
+def check_callable(who: str, f: Any) -> None:
+    """Refuses what is no function, where it is given and not where it is called.
+
+    Raises:
+      TypeError: names the transformation and what it got.
+    """
+    if not callable(f):
+        msg = f"{who} expects a function, got {f!r} of type {type(f).__name__}."
+        raise TypeError(msg)
 
 
 def check_arguments(who: str, tree: Any, what: str = "argument") -> None:

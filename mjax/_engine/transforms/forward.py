@@ -18,7 +18,12 @@ from mjax._engine.ir.pytree import (
 )
 from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import instantiate
-from mjax._engine.tracing.flat import FlatFunction, check_arguments, function_name
+from mjax._engine.tracing.flat import (
+    FlatFunction,
+    check_arguments,
+    check_callable,
+    function_name,
+)
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.dce import dce_jaxpr
@@ -75,6 +80,7 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
       >>> float(dy)
       1.0
     """
+    check_callable("jvp", fun)
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         msg = (f"jvp: primals and tangents must be tuples, one entry per argument of "
                f"{function_name(fun)}; got {type(primals).__name__} and "
@@ -142,6 +148,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 
     Source: Radul et al. 2022, arXiv:2204.10923.
     """
+    check_callable("linearize", fun)
     check_arguments("linearize", primals)
     leaves, tree = tree_flatten(primals)
     flat = FlatFunction(fun, treedef_tuple((tree, tree_flatten({})[1])), has_aux)

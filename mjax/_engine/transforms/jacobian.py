@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
@@ -15,7 +17,7 @@ from mjax._engine.primitives.arithmetic import add, eq
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.shapes import broadcasted_iota, reshape
 from mjax._engine.primitives.slicing import slice_in_dim
-from mjax._engine.tracing.flat import function_name
+from mjax._engine.tracing.flat import check_callable, function_name
 from mjax._engine.transforms.forward import linearize
 from mjax._engine.transforms.reverse import vjp
 from mjax._engine.transforms.vectorize import vmap
@@ -30,7 +32,7 @@ def _basis(tree: Any) -> Any:
     for aval in avals:
         row = broadcasted_iota("int32", (total, aval.size), 0)
         column = broadcasted_iota("int32", (total, aval.size), 1)
-        ones = eq(row, add(column, start))
+        ones = eq(row, add(column, np.int32(start)))
         rows.append(reshape(convert(ones, aval.dtype, aval.weak_type), (total, *aval.shape)))
         start += aval.size
     return treedef.unflatten(rows)
@@ -59,7 +61,8 @@ def _cut(tree: Any, axis: int, rows: Any) -> Any:
 def _chosen(fun: Callable[..., Any], argnums: int | Sequence[int], args: tuple[Any, ...],
             kwargs: dict[str, Any]) -> tuple[Callable[..., Any], tuple[Any, ...], bool]:
     """`fun` of the chosen arguments alone, those arguments, and whether there is just one."""
-    numbers: list[int] = [argnums] if isinstance(argnums, int) else list(argnums)
+    single = isinstance(argnums, int) or hasattr(argnums, "__index__")
+    numbers: list[int] = [argnums] if single else list(argnums)  # type: ignore
     for n in numbers:
         if not -len(args) <= n < len(args):
             msg = (f"argnums={argnums} names an argument that {function_name(fun)} was not "
@@ -67,13 +70,14 @@ def _chosen(fun: Callable[..., Any], argnums: int | Sequence[int], args: tuple[A
             raise ValueError(msg)
     places = [n % len(args) for n in numbers]
 
+    @functools.wraps(fun)
     def partial_function(*chosen: Any) -> Any:
         complete = list(args)
         for i, value in zip(places, chosen, strict=True):
             complete[i] = value
         return fun(*complete, **kwargs)
 
-    return partial_function, tuple(args[i] for i in places), isinstance(argnums, int)
+    return partial_function, tuple(args[i] for i in places), single
 
 
 def _check_inputs(who: str, trees: Any, holomorphic: bool, allow_int: bool = False) -> None:
@@ -88,6 +92,15 @@ def _check_inputs(who: str, trees: Any, holomorphic: bool, allow_int: bool = Fal
             msg = (f"{who} requires real-valued inputs (floating dtype); argument{keystr(path)} "
                    f"has dtype {dtype}.")
             raise TypeError(msg)
+
+
+def _check_outputs(who: str, fun: Callable[..., Any], tree: Any, holomorphic: bool) -> None:
+    for leaf in tree_flatten(tree)[0]:
+        dtype = typeof(leaf).dtype
+        if not (dtypes.is_complex(dtype) if holomorphic else dtypes.is_float(dtype)):
+            kind = "complex" if holomorphic else "real-valued (floating)"
+            raise LazyTypeError(
+                f"{who} requires {kind} outputs; {function_name(fun)} returned {dtype}.")
 
 
 @boundary
@@ -106,8 +119,10 @@ def jacfwd(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
       `t` the Jacobian has shape `(*s, *t)`; trees of outputs hold trees of arguments.
 
     Raises:
-      TypeError: an argument is no float, or no complex number with `holomorphic`.
+      TypeError: an argument is no float; an argument or result is no complex number with
+        `holomorphic`.
     """
+    check_callable("jacfwd", fun)
 
     @functools.wraps(fun)
     @boundary
@@ -115,6 +130,8 @@ def jacfwd(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
         f, primals, single = _chosen(fun, argnums, args, kwargs)
         _check_inputs("jacfwd", primals, holomorphic)
         linearized = linearize(f, *primals, has_aux=has_aux)
+        if holomorphic:
+            _check_outputs("jacfwd", fun, linearized[0], True)
         columns = vmap(linearized[1], out_axes=-1)(*_basis(primals))
         leaves, out_tree = tree_flatten(columns)
         jacobians = [_cut(primals, -1, rows) for rows in leaves]
@@ -142,6 +159,7 @@ def jacrev(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
     Raises:
       TypeError: an argument or result has no suitable dtype.
     """
+    check_callable("jacrev", fun)
 
     @functools.wraps(fun)
     @boundary
@@ -149,12 +167,7 @@ def jacrev(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
         f, primals, single = _chosen(fun, argnums, args, kwargs)
         _check_inputs("jacrev", primals, holomorphic, allow_int)
         out, pullback, *aux = vjp(f, *primals, has_aux=has_aux)
-        for leaf in tree_flatten(out)[0]:
-            dtype = typeof(leaf).dtype
-            if not (dtypes.is_complex(dtype) if holomorphic else dtypes.is_float(dtype)):
-                kind = "complex" if holomorphic else "real-valued (floating)"
-                raise LazyTypeError(
-                    f"jacrev requires {kind} outputs; {function_name(fun)} returned {dtype}.")
+        _check_outputs("jacrev", fun, out, holomorphic)
         rows = vmap(pullback)(_basis(out))
         leaves, in_tree = tree_flatten(rows)
         # Leaf by leaf of the arguments a tree over the outputs; wanted is the other way round.

@@ -133,7 +133,8 @@ class JVPInterpreter(Interpreter):
             misfit(primitive, self.rule_name(primitive), lambda: (
                 f"gave a tangent of type {actual} for a result of type {aval}; it must have type "
                 f"{expected}."))
-        return JVPTracer(self, primal, tangent)
+        # Of an integer the tangent is float0, which is zero however it is given.
+        return JVPTracer(self, primal, tangent) if expected is aval else primal
 
 
 def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any],

@@ -24,7 +24,12 @@ from mjax._engine.ir.pytree import (
 from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.shapes import full, scalar_of
 from mjax._engine.primitives.tangents import instantiate
-from mjax._engine.tracing.flat import FlatFunction, check_arguments, function_name
+from mjax._engine.tracing.flat import (
+    FlatFunction,
+    check_arguments,
+    check_callable,
+    function_name,
+)
 from mjax._engine.tracing.stage import stage
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.transforms.dce import dce_jaxpr
@@ -60,7 +65,12 @@ class Pullback:
         self.nonzero_outs = nonzero_outs
         self.out_tree = out_tree
 
-    def __call__(self, consts: Sequence[Any], ct: Any) -> Any:
+    def __call__(self, consts: Sequence[Any], *cts: Any) -> Any:
+        if len(cts) != 1:
+            msg = (f"vjp function: takes one argument, a cotangent of the structure of the "
+                   f"function's output; got {len(cts)}.")
+            raise TypeError(msg)
+        (ct,) = cts
         leaves, tree = tree_flatten(ct)
         same_structure("vjp function", self.out_tree, tree, ("the function's output",
                                                              "the cotangent given"))
@@ -70,9 +80,9 @@ class Pullback:
                 msg = (f"vjp function: cotangent{keystr(path)} has type {typeof(leaf)}, but the "
                        f"output's cotangents have type {expected}.")
                 raise ValueError(msg)
-        cts = self.pull(consts, [c for c, nz in zip(leaves, self.nonzero_outs, strict=True)
-                                 if nz])
-        return self.in_tree.unflatten([instantiate(c) for c in cts])
+        found = self.pull(consts, [c for c, nz in zip(leaves, self.nonzero_outs, strict=True)
+                                   if nz])
+        return self.in_tree.unflatten([instantiate(c) for c in found])
 
     def pull(self, consts: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         """Cotangents of the arguments' leaves, `Zero`s among them."""
@@ -116,6 +126,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
       >>> [float(ct) for ct in f_vjp(1.0)]
       [4.0, 3.0]
     """
+    check_callable("vjp", fun)
     check_arguments("vjp", primals)
     leaves, tree = tree_flatten(primals)
     flat = FlatFunction(fun, treedef_tuple((tree, tree_structure({}))), has_aux)
@@ -149,15 +160,14 @@ def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
       a tuple if `argnums` is a sequence.
 
     Raises:
-      TypeError: at calls: the result is no real scalar; an argument is an integer.
+      TypeError: at calls: the result is no real scalar; an argument is an integer, or is not
+        there.
 
     Example:
       >>> mjax.value_and_grad(lax.sin)(0.0)
       (Array(0., dtype=float32, weak_type=True), Array(1., dtype=float32, weak_type=True))
     """
-    if not callable(fun):
-        msg = f"grad expects a function, got {fun!r} of type {type(fun).__name__}."
-        raise TypeError(msg)
+    check_callable("grad", fun)
     single = isinstance(argnums, int) or hasattr(argnums, "__index__")
     numbers: tuple[int, ...] = (argnums,) if single else tuple(argnums)  # type: ignore
 
@@ -168,6 +178,7 @@ def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
         leaves, tree = tree_flatten([args[i] for i in places])
         _check_grad_inputs(fun, args, places, holomorphic, allow_int)
 
+        @functools.wraps(fun)
         def partial_function(*chosen: Any) -> Any:
             complete = list(args)
             for i, value in zip(places, chosen, strict=True):
@@ -213,7 +224,7 @@ def _argument_places(fun: Callable[..., Any], numbers: Sequence[int], count: int
         msg = (f"grad: argnums={tuple(numbers)} names an argument that {function_name(fun)} was "
                f"not given: it was called with {count} positional arguments (arguments given "
                "by keyword are not differentiated).")
-        raise ValueError(msg) from None
+        raise TypeError(msg) from None
 
 
 def _check_grad_inputs(fun: Callable[..., Any], args: Sequence[Any], places: Sequence[int],
@@ -276,7 +287,8 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
       argument (a tuple if `argnums` is a sequence); `(gradient, aux)` with `has_aux`.
 
     Raises:
-      TypeError: at calls: the result is no real scalar; an argument is an integer.
+      TypeError: at calls: the result is no real scalar; an argument is an integer, or is not
+        there.
 
     Example:
       >>> mjax.grad(lax.sin)(0.0)

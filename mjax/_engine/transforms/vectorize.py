@@ -16,7 +16,12 @@ from mjax._engine.ir.pytree import (
     tree_leaves,
 )
 from mjax._engine.ir.types import typeof
-from mjax._engine.tracing.flat import FlatFunction, check_arguments, function_name
+from mjax._engine.tracing.flat import (
+    FlatFunction,
+    check_arguments,
+    check_callable,
+    function_name,
+)
 from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
 
 
@@ -49,6 +54,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
       >>> mjax.vmap(lax.add, in_axes=(0, None))(jnp.arange(3), 10)
       Array([10, 11, 12], dtype=int32)
     """
+    check_callable("vmap", fun)
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)  # a list would be taken for one argument's tree
     for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
@@ -61,7 +67,8 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
     @functools.wraps(fun)
     @boundary
     def batched(*args: Any, **kwargs: Any) -> Any:
-        check_arguments(f"vmap of {function_name(fun)}", (args, kwargs))
+        check_arguments(f"vmap of {function_name(fun)}", args)
+        check_arguments(f"vmap of {function_name(fun)}", kwargs, "keyword argument ")
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             msg = (f"vmap: in_axes has {len(in_axes)} entries, but {function_name(fun)} was called "
                    f"with {len(args)} positional arguments: give one entry per argument.")

@@ -74,14 +74,52 @@ def unsigned(width):
     return lambda rng, shape, dtype: rng.integers(0, 2**width, shape, dtype=dtype)
 
 
+def on_data(f):
+    """A function of keys as one of the numbers behind them."""
+    def g(raw, *args):
+        out = f(K.wrap(raw, threefry_prng), *args)
+        return K.unwrap(out) if K.is_key_dtype(out.dtype) else out
+    return g
+
+
+def split_reference(key):
+    hashes = threefry_reference(*key, np.zeros(6, np.uint32), np.arange(6, dtype=np.uint32))
+    return np.stack(hashes, -1).reshape(2, 3, 2)
+
+
+def bits_reference(key, width, size):
+    high, low = threefry_reference(*key, np.zeros(size, np.uint32),
+                                   np.arange(size, dtype=np.uint32))
+    if width == 64:
+        return high.astype(np.uint64) << np.uint64(32) | low
+    return (high ^ low).astype(f"uint{width}")
+
+
 CASES = [
     Case("threefry2x32", lambda *xs: threefry2x32_p.bind(*xs), threefry_reference,
          "u32[] u32[] u32[] u32[]; u32[] u32[] u32[3] u32[3]; u32[2] u32[2] u32[1] u32[2]",
          draw=words, order=0),
+    Case("iota_2x32_shape", lambda: iota_2x32_shape_p.bind(shape=(2, 3)), lambda: (
+        np.zeros((2, 3), np.uint32), np.arange(6, dtype=np.uint32).reshape(2, 3)), "", order=0),
+    Case("random_seed", lambda s: K.unwrap(K.random_seed_p.bind(s, impl=threefry_prng)),
+         lambda s: np.stack([np.zeros_like(s), s], -1).astype(np.uint32), "T[]; T[3]",
+         T="i32 u32 i8", native=True, order=0),
+    Case("random_split", on_data(lambda k: K.random_split_p.bind(k, shape=(2, 3))),
+         split_reference, "u32[2]", draw=words, order=0),
+    *(Case("random_bits", on_data(partial(K.random_bits_p.bind, bit_width=w, shape=(5,))),
+           partial(bits_reference, width=w, size=5), "u32[2]", draw=words, result=f"u{w}",
+           order=0, label=str(w)) for w in (32, 8, 16, 64)),
+    Case("random_fold_in", on_data(K.random_fold_in_p.bind), lambda key, number: np.stack(
+        threefry_reference(*key, np.uint32(0), number), -1), "u32[2] u32[]", draw=words, order=0),
+    Case("random_wrap", on_data(lambda k: k), lambda key: key, "u32[2]; u32[3,2]", order=0),
+    Case("random_unwrap", on_data(lambda k: k), lambda key: key, "u32[2]", order=0),
+    Case("random_clone", on_data(K.random_clone_p.bind), lambda key: key, "u32[2]", order=0),
     Case("optimization_barrier", lambda x, y: optimization_barrier((x, y)), lambda x, y: (x, y),
          "T[3] T[2,2]", T="f32 c64 i32 bool", linear=[(0, 1)]),
     Case("rng_bit_generator", lambda: rng_bit_generator(np.arange(4, dtype=np.uint32), (3,)),
          None, "", order=0),
+    # Its numbers differ from program to program, so that only an empty range can be compared.
+    Case("rng_uniform", lambda a: rng_uniform(a, a, (3,)), None, "T[]", T="f32 i32", order=0),
 ]
 
 

@@ -8,7 +8,7 @@ import pytest
 import mjax
 from mjax import lax
 from mjax._engine.base.context import ctx
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.jvp import JVPInterpreter, JVPTracer, jvp_flat, jvp_jaxpr
@@ -151,3 +151,21 @@ def test_weak_types_are_those_of_the_function():
     assert primal.weak_type and tangent.weak_type
     primal, tangent = mjax.jvp(lambda x: lax.mul(x, X), (Y,), (X,))
     assert not primal.weak_type and not tangent.weak_type
+
+
+def test_rules_may_give_float0():
+    """For an integer result: as an array of float0, or as a Zero."""
+    pair_p = Primitive("pair", multiple_results=True)
+    pair_p.def_abstract_eval(lambda x: [x, ShapedArray((2,), np.int32)])
+    pair_p.def_impl(lambda x: [lax.sin(x), lax.convert_element_type(x, np.int32)])
+    pair_p.def_jvp(lambda primals, tangents: (
+        pair_p.bind(*primals),
+        [lax.mul(tangents[0], lax.cos(primals[0])), np.zeros(2, FLOAT0)]))
+
+    def f(x):
+        y, n = pair_p.bind(x)
+        return lax.mul(y, lax.convert_element_type(lax.mul(n, n), np.float32))
+
+    x = np.array([1.2, 3.5], "float32")
+    close([mjax.jvp(f, (x,), (np.ones_like(x),))[1]], [np.cos(x) * [1, 9]])
+    close([mjax.vjp(f, x)[1](np.ones_like(x))[0]], [np.cos(x) * [1, 9]])
