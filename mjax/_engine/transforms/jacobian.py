@@ -70,13 +70,13 @@ def _chosen(fun: Callable[..., Any], argnums: int | Sequence[int], args: tuple[A
             raise ValueError(msg)
     places = [n % len(args) for n in numbers]
 
-    @functools.wraps(fun)
     def partial_function(*chosen: Any) -> Any:
         complete = list(args)
         for i, value in zip(places, chosen, strict=True):
             complete[i] = value
         return fun(*complete, **kwargs)
 
+    partial_function.__name__ = function_name(fun)
     return partial_function, tuple(args[i] for i in places), single
 
 

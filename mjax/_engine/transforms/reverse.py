@@ -178,13 +178,13 @@ def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
         leaves, tree = tree_flatten([args[i] for i in places])
         _check_grad_inputs(fun, args, places, holomorphic, allow_int)
 
-        @functools.wraps(fun)
         def partial_function(*chosen: Any) -> Any:
             complete = list(args)
             for i, value in zip(places, chosen, strict=True):
                 complete[i] = value
             return fun(*complete, **kwargs)
 
+        partial_function.__name__ = function_name(fun)
         flat = FlatFunction(partial_function, treedef_tuple((_tuple_of(tree), _empty)), has_aux)
         nonzeros = [dtypes.is_inexact(typeof(leaf).dtype) for leaf in leaves]
         outs, pullback, consts = vjp_flat(flat, leaves, nonzeros, DebugInfo(

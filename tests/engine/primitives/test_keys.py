@@ -97,8 +97,7 @@ def bits_reference(key, width, size):
 
 CASES = [
     Case("threefry2x32", lambda *xs: threefry2x32_p.bind(*xs), threefry_reference,
-         "u32[] u32[] u32[] u32[]; u32[] u32[] u32[3] u32[3]; u32[2] u32[2] u32[1] u32[2]",
-         draw=words, order=0),
+         "u32[] u32[] u32[] u32[]; u32[] u32[] u32[3] u32[3]", draw=words, order=0),
     Case("iota_2x32_shape", lambda: iota_2x32_shape_p.bind(shape=(2, 3)), lambda: (
         np.zeros((2, 3), np.uint32), np.arange(6, dtype=np.uint32).reshape(2, 3)), "", order=0),
     Case("random_seed", lambda s: K.unwrap(K.random_seed_p.bind(s, impl=threefry_prng)),
@@ -119,7 +118,8 @@ CASES = [
     Case("rng_bit_generator", lambda: rng_bit_generator(np.arange(4, dtype=np.uint32), (3,)),
          None, "", order=0),
     # Its numbers differ from program to program, so that only an empty range can be compared.
-    Case("rng_uniform", lambda a: rng_uniform(a, a, (3,)), None, "T[]", T="f32 i32", order=0),
+    Case("rng_uniform", lambda: rng_uniform(2.0, 2.0, (3,)), lambda: np.full(3, 2, np.float32), "",
+         order=0),
 ]
 
 
@@ -137,6 +137,15 @@ def test_known_answers():
             (0x13198A2E, 0x03707344, 0x243F6A88, 0x85A308D3, (0xC4923A9C, 0x483DF7A0))):
         out = threefry2x32_p.bind(*map(np.uint32, (k1, k2, x, y)))
         assert tuple(int(v) for v in out) == expected
+
+
+def test_keys_and_counters_stretch():
+    k1, k2, x, y = [np.arange(n, dtype=np.uint32).reshape(shape)
+                    for n, shape in ((2, (2, 1)), (2, (2, 1)), (3, (1, 3)), (6, (2, 3)))]
+    for operands in ((k1, k2, x, y), (k1, np.uint32(5), x, x), (k1[0, 0], k2, y, x)):
+        for out, expected in zip(threefry2x32_p.bind(*operands), threefry_reference(*operands),
+                                 strict=True):
+            np.testing.assert_array_equal(np.asarray(out), expected)
 
 
 def test_threefry_2x32_pairs_halves():

@@ -1,0 +1,249 @@
+"""Flags: names, values, environment variables, context managers, threads, cache keys."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import mjax
+from mjax import lax
+from mjax._engine.base import config as module
+from mjax._engine.base.config import OPTIONS, SETTINGS, config, override
+from mjax._engine.base.context import ctx
+
+FLAGS = [*SETTINGS, *OPTIONS]
+
+
+def python(code, **environment):
+    """What a fresh interpreter prints, without the flags of this one."""
+    names = {prefix + f.name.upper() for f in FLAGS for prefix in ("MJAX_", "JAX_")}
+    env = {k: v for k, v in os.environ.items() if k not in names} | environment
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+READ = "from mjax._engine.base.config import config; print(config.{})"
+
+
+@pytest.mark.parametrize("name", ["enable_x64", "jax_enable_x64", "mjax_enable_x64"])
+def test_names_are_accepted_bare_and_with_a_prefix(name):
+    assert config.read(name) is False
+    with override(**{name: True}):
+        assert config.enable_x64 and config.jax_enable_x64 and config.read("mjax_enable_x64")
+    assert not config.enable_x64
+
+
+@pytest.mark.parametrize("use", [
+    lambda: config.read("enable_x65"), lambda: config.update("enable_x65", True),
+    lambda: config.enable_x65, lambda: setattr(config, "enable_x65", 1),
+    lambda: override(enable_x65=True).__enter__(),
+])
+def test_unknown_flags_are_refused_with_the_list(use):
+    with pytest.raises(AttributeError, match=r"no flag named 'enable_x65'.*enable_x64, log_comp"):
+        use()
+
+
+@pytest.mark.parametrize(("name", "value", "accepted"), [
+    ("enable_x64", "yes", "True or False"), ("enable_x64", 2, "True or False"),
+    ("enable_x64", None, "True or False"), ("numpy_rank_promotion", "maybe", "'raise'"),
+    ("numpy_dtype_promotion", True, "'strict'"), ("default_matmul_precision", "best", "'highest'"),
+])
+def test_values_that_a_flag_does_not_take(name, value, accepted):
+    before = config.values
+    with pytest.raises(ValueError, match=f"{name}.*{accepted}"):
+        config.update(name, value)
+    with pytest.raises(ValueError, match=name), override(**{name: value}):
+        pass
+    assert config.values == before
+
+
+def test_numbers_are_accepted_for_booleans():
+    with override(enable_x64=1):
+        assert config.enable_x64 is True
+    with override(enable_x64=np.bool_(True) == 1):
+        assert config.enable_x64 is True
+
+
+def test_initial_values():
+    print_all = ("from mjax._engine.base.config import config\n"
+                 "print(sorted(map(str, config.values.items())))")
+    assert python(print_all) == str(sorted(str((f.name, f.default)) for f in FLAGS))
+
+
+@pytest.mark.parametrize(("environment", "name", "expected"), [
+    ({"MJAX_ENABLE_X64": "1"}, "enable_x64", "True"),
+    ({"JAX_ENABLE_X64": "True"}, "enable_x64", "True"),
+    ({"MJAX_ENABLE_X64": "off", "JAX_ENABLE_X64": "on"}, "enable_x64", "False"),
+    ({"JAX_NUMPY_RANK_PROMOTION": "raise"}, "numpy_rank_promotion", "raise"),
+    ({"MJAX_DEFAULT_MATMUL_PRECISION": "highest"}, "default_matmul_precision", "highest"),
+    ({"JAX_DEFAULT_PRNG_IMPL": "rbg"}, "default_prng_impl", "rbg"),
+    ({"MJAX_TRACEBACK_FILTERING": "off"}, "traceback_filtering", "off"),
+])
+def test_environment_variables(environment, name, expected):
+    assert python(READ.format(name), **environment) == expected
+
+
+def test_environment_variables_with_bad_values_name_themselves():
+    code = ("try:\n  import mjax\nexcept ValueError as e: print(e)")
+    assert "MJAX_NUMPY_RANK_PROMOTION" in python(code, MJAX_NUMPY_RANK_PROMOTION="never")
+    assert "JAX_ENABLE_X64" in python(code, JAX_ENABLE_X64="perhaps")
+
+
+def test_managers_nest_and_undo_after_errors():
+    with mjax.enable_x64(True):
+        with mjax.enable_x64(False), mjax.numpy_rank_promotion("raise"):
+            assert (config.enable_x64, config.numpy_rank_promotion) == (False, "raise")
+        assert (config.enable_x64, config.numpy_rank_promotion) == (True, "allow")
+        with pytest.raises(RuntimeError), mjax.enable_x64(False):
+            raise RuntimeError
+        assert config.enable_x64
+        with pytest.raises(ValueError), override(enable_x64=False, numpy_rank_promotion="x"):
+            pass
+        assert config.enable_x64
+    assert not config.enable_x64
+
+
+def test_managers_without_argument():
+    with mjax.enable_x64():
+        assert config.enable_x64
+    with pytest.raises(TypeError, match="numpy_rank_promotion"):
+        mjax.numpy_rank_promotion()
+    with pytest.raises(TypeError):
+        mjax.enable_x64(True, False)
+
+
+def test_managers_hold_in_their_thread_only():
+    seen = {}
+
+    def work(name):
+        seen[name, "before"] = config.enable_x64
+        with mjax.enable_x64(True):
+            seen[name, "within"] = mjax.typeof(1.0).dtype
+
+    with mjax.enable_x64(True):
+        thread = threading.Thread(target=work, args=("a",))
+        thread.start()
+        thread.join()
+        assert config.enable_x64
+    assert seen == {("a", "before"): False, ("a", "within"): np.float64}
+
+
+def test_updates_reach_all_threads_but_no_manager():
+    ready, go, seen = threading.Event(), threading.Event(), []
+
+    def plain():
+        ready.set()
+        go.wait(5)
+        seen.append(config.numpy_rank_promotion)
+        with mjax.enable_x64(True):
+            seen.append(config.numpy_rank_promotion)
+
+    thread = threading.Thread(target=plain)
+    thread.start()
+    ready.wait(5)
+    try:
+        config.update("numpy_rank_promotion", "warn")
+        go.set()
+        thread.join()
+        assert seen == ["warn", "warn"]
+        with mjax.numpy_rank_promotion("raise"):
+            config.update("numpy_rank_promotion", "allow")
+            assert config.numpy_rank_promotion == "raise"
+        assert config.numpy_rank_promotion == "allow"
+    finally:
+        config.update("numpy_rank_promotion", "allow")
+
+
+def test_updates_reach_threads_inside_a_manager_of_another_flag():
+    ready, go, seen = threading.Event(), threading.Event(), []
+
+    def within():
+        with mjax.enable_x64(True):
+            ready.set()
+            go.wait(5)
+        seen.append(config.numpy_rank_promotion)
+
+    thread = threading.Thread(target=within)
+    thread.start()
+    ready.wait(5)
+    try:
+        config.update("numpy_rank_promotion", "warn")
+        go.set()
+        thread.join()
+        assert seen == ["warn"]
+    finally:
+        config.update("numpy_rank_promotion", "allow")
+
+
+def test_attributes_set_flags():
+    try:
+        config.numpy_rank_promotion = "warn"
+        assert mjax.config.values["numpy_rank_promotion"] == "warn"
+    finally:
+        config.update("jax_numpy_rank_promotion", "allow")
+    assert {f.name for f in FLAGS} <= set(dir(config))
+
+
+def test_equal_settings_are_one_object():
+    plain = ctx.settings
+    with mjax.enable_x64(True):
+        wide = ctx.settings
+        assert wide is not plain
+        with mjax.enable_x64(False):
+            assert ctx.settings is plain
+    with override(enable_x64=True):
+        assert ctx.settings is wide
+    assert ctx.settings is plain and "enable_x64=False" in repr(plain)
+
+
+def test_interning_is_atomic():
+    made, barrier = [], threading.Barrier(8)
+
+    def make():
+        barrier.wait()
+        for n in range(100):
+            with override(default_prng_impl=f"only here {n}"):
+                made.append((n, id(ctx.settings)))
+
+    threads = [threading.Thread(target=make) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(set(made)) == 100
+
+
+@pytest.mark.parametrize("flag", [f.name for f in OPTIONS])
+def test_options_are_in_no_cache_key(flag):
+    before = ctx.settings
+    row = next(f for f in OPTIONS if f.name == flag)
+    with override(**{flag: row.accepts[1] if row.accepts is not bool else True}):
+        assert ctx.settings is before
+
+
+def test_each_setting_is_in_the_cache_keys():
+    traces = []
+    f = mjax.jit(lambda x: (traces.append(1), lax.add(x, 1.0))[1])
+    x = np.float32(2)
+    others = {"enable_x64": True, "numpy_dtype_promotion": "strict",
+              "numpy_rank_promotion": "raise", "default_matmul_precision": "highest",
+              "default_device": mjax.devices()[0], "default_prng_impl": "rbg",
+              "threefry_partitionable": False, "disable_jit": True}
+    assert set(others) == {s.name for s in SETTINGS}
+    f(x)
+    for n, (name, value) in enumerate(others.items()):
+        with override(**{name: value}):
+            f(x)
+        f(x)
+        assert len(traces) == n + 2, name
+
+
+def test_managers_say_what_they_are():
+    for name in ("enable_x64", "disable_jit", "default_device", "log_compiles"):
+        manager = getattr(mjax, name)
+        assert manager.__name__ == name and name in manager.__doc__
+    assert module.config is mjax.config

@@ -1,0 +1,122 @@
+"""Tracebacks that users see: engine frames left out, the user's kept in order."""
+
+import traceback
+
+import pytest
+
+import mjax
+from mjax import lax
+from mjax._engine.base.config import traceback_filtering
+from mjax._engine.base.folding import boundary, fold
+from mjax._engine.ir.source import is_engine_file, register_exclusion
+
+
+def files(error):
+    return [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+
+
+def functions(error):
+    return [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+
+
+def caught(f, *args):
+    try:
+        f(*args)
+    except Exception as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def wrong(x):
+    return lax.add(x, lax.full((3,), 1.0)) if x.shape == (2,) else lax.dot(x, "text")
+
+
+TRANSFORMED = [
+    mjax.jit(wrong), mjax.vmap(wrong), mjax.grad(wrong), mjax.make_jaxpr(wrong),
+    lambda x: mjax.jvp(wrong, (x,), (x,)), lambda x: mjax.vjp(wrong, x),
+    lambda x: mjax.linearize(wrong, x), lambda x: mjax.eval_shape(wrong, x),
+    mjax.jacfwd(wrong), mjax.jacrev(mjax.jit(wrong)), mjax.jit(mjax.vmap(mjax.grad(wrong))),
+]
+
+
+@pytest.mark.parametrize("f", TRANSFORMED)
+def test_no_engine_frames_remain(f):
+    error = caught(f, mjax.device_put([[1.0, 2.0]])[0] if False else lax.full((4, 4), 1.0))
+    assert not [file for file in files(error) if is_engine_file(file)]
+    assert functions(error)[-1] == "wrong"
+
+
+def test_the_note_is_added_once():
+    error = caught(mjax.jit(mjax.vmap(mjax.jit(wrong))), lax.full((4, 4), 1.0))
+    notes = [n for n in error.__notes__ if "MJAX_TRACEBACK_FILTERING=off" in n]
+    assert len(notes) == 1
+
+
+def test_filtering_can_be_turned_off():
+    with traceback_filtering("off"):
+        error = caught(mjax.jit(wrong), lax.full((4, 4), 1.0))
+    assert [file for file in files(error) if is_engine_file(file)]
+    assert not getattr(error, "__notes__", [])
+
+
+def test_errors_of_users_pass_as_they_are():
+    class Mine(Exception):
+        pass
+
+    mine = Mine("text")
+
+    def f(x):
+        raise mine
+
+    error = caught(mjax.jit(mjax.grad(f)), 1.0)
+    assert error is mine and functions(error)[-1] == "f" and str(error) == "text"
+
+
+def test_user_frames_between_engine_frames_are_kept_in_order():
+    def inner(x):
+        return lax.dot(x, "text")
+
+    def outer(x):
+        return mjax.vmap(inner)(x)
+
+    names = functions(caught(mjax.jit(outer), lax.full((4, 4), 1.0)))
+    assert [n for n in names if n in ("outer", "inner")] == ["outer", "inner"]
+
+
+def test_fold_without_engine_frames_changes_nothing():
+    error = caught(lambda: 1 / 0)
+    before = error.__traceback__
+    fold(error)
+    assert error.__traceback__ is before and not getattr(error, "__notes__", [])
+
+
+def test_boundary_keeps_name_and_signature():
+    @boundary
+    def f(x, *, y=2):
+        """Says."""
+        return x, y
+
+    assert f(1, y=3) == (1, 3) and f.__name__ == "f" and f.__doc__ == "Says."
+
+
+def test_base_exceptions_are_left_alone():
+    @boundary
+    def f():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as info:
+        f()
+    assert not getattr(info.value, "__notes__", [])
+
+
+def test_files_may_be_declared_engine_code(tmp_path):
+    path = tmp_path / "library" / "part.py"
+    path.parent.mkdir()
+    path.write_text("def call(f, *args):\n    return f(*args)\n")
+    scope = {}
+    exec(compile(path.read_text(), str(path), "exec"), scope)
+    f = mjax.jit(lambda x: scope["call"](wrong, x))
+    assert str(path) in files(caught(f, lax.full((4, 4), 1.0)))
+    register_exclusion(str(path.parent))
+    assert is_engine_file(str(path)) and not is_engine_file(__file__)
+    assert str(path) not in files(caught(f, lax.full((4, 4), 1.0)))
