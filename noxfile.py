@@ -97,7 +97,7 @@ def _newest_here(session):
 
 
 def _pytest(session, *args):
-    session.run("python", "-m", "pytest", *args, *session.posargs)
+    session.run("python", "-m", "pytest", "-n", "auto", *args, *session.posargs)
 
 
 def _lint(session):
@@ -149,13 +149,18 @@ def _check_links(session):
 
 # -------------------------------------------------------------------------------------- sessions
 
+#: What `quick` runs: the tables of primitives and of the NumPy front end take minutes.
+QUICK = ["tests/test_tiny.py", "tests/test_errors.py", "tests/ext", "tests/shim",
+         *(f"tests/engine/{layer}" for layer in (
+             "base", "ir", "lowering", "runtime", "spmd", "tracing", "transforms"))]
+
 
 @nox.session
 def quick(session):
-    """Before each commit, under 90 s: lint, and every test that is not slow."""
+    """Before each commit, under 90 s: lint, and the tests of everything but the tables."""
     _install(session, "test", "lint", jaxlib=_newest_here(session))
     _lint(session)
-    _pytest(session, "-q", "-m", "not slow")
+    _pytest(session, "-q", "-m", "not slow", *QUICK)
 
 
 @nox.session
@@ -232,4 +237,5 @@ def docs(session):
     _check_links(session)
     _install(session, "docs", jaxlib=_newest_here(session))
     pages = sorted(path.name for path in ROOT.glob("*.md"))
-    _pytest(session, "-p", "docs.doctests", *pages, "docs", "mjax", "mjax_ext", "mjaxlib_shim")
+    # Blocks of a page build on each other: one process.
+    _pytest(session, "-n", "0", "-p", "docs.doctests", *pages, "docs", "mjax", "mjax_ext", "mjaxlib_shim")

@@ -127,10 +127,12 @@ def _floor_divide(x: Any, y: Any) -> Any:
 
 
 def _remainder(x: Any, y: Any) -> Any:
-    rest = lax.rem(x, y)
+    rest, zero = lax.rem(x, y), _c(x, 0)
+    if dtypes.is_integer(typeof(x).dtype):
+        # XLA gives x where y is 0, NumPy 0.
+        rest = choose(lax.eq(y, zero), zero, rest)
     if dtypes.kind(typeof(x).dtype) == "u":
         return rest
-    zero = _c(x, 0)
     wrong = lax.bitwise_and(lax.ne(lax.lt(rest, zero), lax.lt(y, zero)), lax.ne(rest, zero))
     return choose(wrong, lax.add(rest, y), rest)
 
@@ -247,7 +249,7 @@ def _signbit(x: Any) -> Any:
     if kind == "c":
         msg = "signbit is not defined for complex numbers."
         raise ValueError(msg)
-    return x if kind == "b" else sign_bit(x) if kind == "f" else lax.lt(x, _c(x, 0))
+    return sign_bit(x) if kind == "f" else lax.lt(x, _c(x, 0))
 
 
 signbit = unary("signbit", _signbit, "any", """
@@ -308,7 +310,7 @@ def fmax(x1: Any, x2: Any) -> Any:
       Array([1. , 0.5], dtype=float32)
     """
     x1, x2 = promote_args("fmax", x1, x2)
-    return choose(lax.bitwise_or(lax.gt(x1, x2), lax.ne(x2, x2)), x1, x2)
+    return choose(lax.ne(x1, x1), x2, choose(lax.ne(x2, x2), x1, lax.max(x1, x2)))
 
 
 @fused
@@ -329,7 +331,7 @@ def fmin(x1: Any, x2: Any) -> Any:
       Array([1., 2.], dtype=float32)
     """
     x1, x2 = promote_args("fmin", x1, x2)
-    return choose(lax.bitwise_or(lax.lt(x1, x2), lax.ne(x2, x2)), x1, x2)
+    return choose(lax.ne(x1, x1), x2, choose(lax.ne(x2, x2), x1, lax.min(x1, x2)))
 
 
 # ---- powers ----------------------------------------------------------------------------

@@ -190,12 +190,15 @@ def promote_dtypes_inexact(*args: Any) -> list[Any]:
     return [cast(x, inexact_dtype(dtype), weak) for x in args]
 
 
+def numeric_dtype(dtype: DType) -> DType:
+    """The dtype in which arithmetic that is not defined for booleans computes: theirs is int32."""
+    return np.dtype(np.int32) if dtype == np.bool_ else dtype
+
+
 def promote_dtypes_numeric(*args: Any) -> list[Any]:
-    """Values converted to their common type, booleans to the default int."""
+    """Values converted to their common type, booleans to int32."""
     dtype, weak = common_type(*map(weak_type_of, args))
-    if dtype == np.bool_:
-        dtype = dtypes.dtype_of_python(int)
-    return [cast(x, dtype, weak) for x in args]
+    return [cast(x, numeric_dtype(dtype), weak) for x in args]
 
 
 def dtype_argument(dtype: Any, name: str) -> DType | None:

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives.cumulative import cumsum_p
 from mjax._engine.primitives.elementwise import constant_like as _c
+from mjax._engine.primitives.joining import concatenate
+from mjax._engine.primitives.shapes import moveaxis
+from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.special import bessel_i0e
-from mjax._numpy.core import broadcast_values, check_arrays, choose, promote_dtypes_inexact
+from mjax._numpy.arithmetic import remainder
+from mjax._numpy.core import (
+    broadcast_values,
+    cast,
+    check_array,
+    check_arrays,
+    choose,
+    promote_dtypes_inexact,
+)
 from mjax._numpy.fused import fused
 from mjax._numpy.ufunc import binary, unary
 
@@ -23,44 +37,51 @@ _X1_X2 = ("x1", "x2")
 exp = unary("exp", lax.exp_p.bind, "inexact", """
     Elementwise exponential, `e ** x`.
 
-    >>> jnp.exp(jnp.array([0, 1]))
-    Array([1.       , 2.7182817], dtype=float32)
+    >>> print(f"{jnp.exp(1):.3f}")
+    2.718
     """)
 exp2 = unary("exp2", lax.exp2_p.bind, "inexact", """
     Elementwise `2 ** x`.
 
-    >>> jnp.exp2(jnp.array([0, 3]))
-    Array([1., 8.], dtype=float32)
+    >>> print(f"{jnp.exp2(3):.3f}")
+    8.000
     """)
 expm1 = unary("expm1", lax.expm1_p.bind, "inexact", """
     Elementwise `exp(x) - 1`, exact for small `x`.
 
-    >>> jnp.expm1(jnp.array([0.0, 1e-6]))
-    Array([0.e+00, 1.e-06], dtype=float32)
+    >>> print(f"{jnp.expm1(1):.3f}")
+    1.718
     """)
 log = unary("log", lax.log_p.bind, "inexact", """
     Elementwise natural logarithm; NaN for negative reals.
 
-    >>> jnp.log(jnp.array([1.0, jnp.e]))
-    Array([0., 1.], dtype=float32)
+    >>> print(f"{jnp.log(jnp.e):.3f}")
+    1.000
     """)
 log1p = unary("log1p", lax.log1p_p.bind, "inexact", """
     Elementwise `log(1 + x)`, exact for small `x`.
 
-    >>> jnp.log1p(jnp.array([0.0, 1e-6]))
-    Array([0.e+00, 1.e-06], dtype=float32)
+    >>> print(f"{jnp.log1p(1):.3f}")
+    0.693
     """)
-log2 = unary("log2", lambda x: lax.div(lax.log(x), _c(x, math.log(2))), "inexact", """
+
+
+def _log_to(base: int) -> Callable[[Any], Any]:
+    # The divisor is strongly typed, and so is the result, as in JAX.
+    return lambda x: lax.div(lax.log(x), np.asarray(math.log(base), typeof(x).dtype)[()])
+
+
+log2 = unary("log2", _log_to(2), "inexact", """
     Elementwise logarithm to base 2.
 
-    >>> jnp.log2(jnp.array([1, 8]))
-    Array([0., 3.], dtype=float32)
+    >>> print(f"{jnp.log2(8):.3f}")
+    3.000
     """)
-log10 = unary("log10", lambda x: lax.div(lax.log(x), _c(x, math.log(10))), "inexact", """
+log10 = unary("log10", _log_to(10), "inexact", """
     Elementwise logarithm to base 10.
 
-    >>> jnp.log10(jnp.array([1, 100]))
-    Array([0., 2.], dtype=float32)
+    >>> print(f"{jnp.log10(100):.3f}")
+    2.000
     """)
 
 
@@ -81,15 +102,15 @@ def _log_of_sum(x: Any, y: Any, exponential: Any, log1p_: Any) -> Any:
 logaddexp = binary("logaddexp", lambda x, y: _log_of_sum(x, y, lax.exp, lax.log1p), "inexact", """
     Elementwise `log(exp(x1) + exp(x2))`, without overflow.
 
-    >>> jnp.logaddexp(jnp.array([0.0, 1000.0]), 0.0)
-    Array([6.931472e-01, 1.000000e+03], dtype=float32)
+    >>> print(f"{jnp.logaddexp(0, 0):.3f}")
+    0.693
     """, _X1_X2)
 logaddexp2 = binary("logaddexp2", lambda x, y: _log_of_sum(
     x, y, lax.exp2, lambda z: lax.div(lax.log1p(z), _c(z, math.log(2)))), "inexact", """
     Elementwise `log2(2**x1 + 2**x2)`, without overflow.
 
-    >>> jnp.logaddexp2(jnp.array([0.0, 1000.0]), 0.0)
-    Array([   1., 1000.], dtype=float32)
+    >>> print(f"{jnp.logaddexp2(0, 0):.3f}")
+    1.000
     """, _X1_X2)
 
 # ---- trigonometric functions -----------------------------------------------------------
@@ -97,44 +118,44 @@ logaddexp2 = binary("logaddexp2", lambda x, y: _log_of_sum(
 sin = unary("sin", lax.sin_p.bind, "inexact", """
     Elementwise sine of an angle in radians.
 
-    >>> jnp.sin(jnp.array([0.0, jnp.pi / 2]))
-    Array([0., 1.], dtype=float32)
+    >>> print(f"{jnp.sin(jnp.pi / 2):.3f}")
+    1.000
     """)
 cos = unary("cos", lax.cos_p.bind, "inexact", """
     Elementwise cosine of an angle in radians.
 
-    >>> jnp.cos(jnp.array([0.0, jnp.pi]))
-    Array([ 1., -1.], dtype=float32)
+    >>> print(f"{jnp.cos(jnp.pi):.3f}")
+    -1.000
     """)
 tan = unary("tan", lax.tan_p.bind, "inexact", """
     Elementwise tangent of an angle in radians.
 
-    >>> jnp.tan(jnp.array([0.0, jnp.pi / 4]))
-    Array([0., 1.], dtype=float32)
+    >>> print(f"{jnp.tan(jnp.pi / 4):.3f}")
+    1.000
     """)
 arcsin = unary("arcsin", lax.asin_p.bind, "inexact", """
     Elementwise inverse sine, in `[-pi/2, pi/2]`; NaN outside of `[-1, 1]` for reals.
 
-    >>> jnp.arcsin(jnp.array([0.0, 1.0]))
-    Array([0.       , 1.5707964], dtype=float32)
+    >>> print(f"{jnp.arcsin(1):.3f}")
+    1.571
     """)
 arccos = unary("arccos", lax.acos_p.bind, "inexact", """
     Elementwise inverse cosine, in `[0, pi]`; NaN outside of `[-1, 1]` for reals.
 
-    >>> jnp.arccos(jnp.array([1.0, -1.0]))
-    Array([0.       , 3.1415927], dtype=float32)
+    >>> print(f"{jnp.arccos(-1):.3f}")
+    3.142
     """)
 arctan = unary("arctan", lax.atan_p.bind, "inexact", """
     Elementwise inverse tangent, in `[-pi/2, pi/2]`.
 
-    >>> jnp.arctan(jnp.array([0.0, 1.0]))
-    Array([0.       , 0.7853982], dtype=float32)
+    >>> print(f"{jnp.arctan(1):.3f}")
+    0.785
     """)
 arctan2 = binary("arctan2", lax.atan2_p.bind, "inexact", """
     Elementwise angle of the point with ordinate `x1` and abscissa `x2`, in `[-pi, pi]`.
 
-    >>> jnp.arctan2(jnp.array([0.0, 1.0]), -1.0)
-    Array([3.1415927, 2.3561945], dtype=float32)
+    >>> print(f"{jnp.arctan2(1, -1):.3f}")
+    2.356
     """, _X1_X2)
 asin, acos, atan, atan2 = arcsin, arccos, arctan, arctan2
 
@@ -156,21 +177,21 @@ def _hypot(x: Any, y: Any) -> Any:
 hypot = binary("hypot", _hypot, "inexact", """
     Elementwise length of the hypotenuse, `sqrt(x1**2 + x2**2)`, without overflow.
 
-    >>> jnp.hypot(jnp.array([3.0, 5.0]), jnp.array([4.0, 12.0]))
-    Array([ 5., 13.], dtype=float32)
+    >>> print(f"{jnp.hypot(3, 4):.3f}")
+    5.000
     """, _X1_X2)
 
 deg2rad = unary("deg2rad", lambda x: lax.mul(x, _c(x, math.pi / 180)), "inexact", """
     Elementwise conversion of degrees to radians.
 
-    >>> jnp.deg2rad(jnp.array([0, 180]))
-    Array([0.       , 3.1415927], dtype=float32)
+    >>> print(f"{jnp.deg2rad(180):.3f}")
+    3.142
     """)
 rad2deg = unary("rad2deg", lambda x: lax.mul(x, _c(x, 180 / math.pi)), "inexact", """
     Elementwise conversion of radians to degrees.
 
-    >>> jnp.rad2deg(jnp.array([0.0, jnp.pi]))
-    Array([  0., 180.], dtype=float32)
+    >>> print(f"{jnp.rad2deg(jnp.pi):.3f}")
+    180.000
     """)
 radians, degrees = deg2rad, rad2deg
 
@@ -190,47 +211,85 @@ def _sinc(x: Any) -> Any:
 sinc = unary("sinc", _sinc, "inexact", """
     Elementwise `sin(pi * x) / (pi * x)`, which is 1 at 0.
 
-    >>> jnp.sinc(jnp.array([0.0, 0.5]))
-    Array([1.       , 0.6366198], dtype=float32)
+    >>> print(f"{jnp.sinc(0.5):.3f}")
+    0.637
     """)
+
+@fused(static_argnames=("axis",))
+def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Any:
+    """Angles along an axis made continuous by adding multiples of the period.
+
+    Args:
+      p: array of angles.
+      discont: the least jump that is mended; half a period if not given.
+      axis: the axis.
+      period: the period.
+
+    Returns:
+      An array of the shape of `p`.
+
+    Source: `numpy.unwrap`.
+
+    Example:
+      >>> jnp.unwrap(jnp.array([0.0, 3.0, 7.0]), period=6)
+      Array([0., 3., 1.], dtype=float32)
+    """
+    p, = promote_dtypes_inexact(check_array("unwrap", p))
+    period = cast(check_array("unwrap", period), typeof(p).dtype)
+    half = lax.mul(period, _c(p, 0.5))
+    axis = canonicalize_axis(axis, typeof(p).ndim)
+    p, n = moveaxis(p, axis, 0), typeof(p).shape[axis]
+    steps = lax.sub(slice_in_dim(p, min(1, n), n), slice_in_dim(p, 0, max(n - 1, 0)))
+    wrapped = lax.sub(remainder(lax.add(steps, half), period), half)
+    upward = lax.bitwise_and(lax.eq(*broadcast_values("unwrap", wrapped, lax.neg(half))),
+                             lax.gt(steps, _c(steps, 0)))
+    wrapped = choose(upward, half, wrapped)
+    limit = half if discont is None else cast(check_array("unwrap", discont), typeof(p).dtype)
+    small = lax.lt(lax.abs(steps), limit)
+    correction = choose(small, _c(steps, 0), lax.sub(wrapped, steps))
+    total = cumsum_p.bind(correction, axis=0, reverse=False)
+    first, others = slice_in_dim(p, 0, min(1, n)), slice_in_dim(p, min(1, n), n)
+    out = concatenate([first, lax.add(others, total)], 0)
+    return moveaxis(out, 0, axis)
+
 
 # ---- hyperbolic functions --------------------------------------------------------------
 
 sinh = unary("sinh", lax.sinh_p.bind, "inexact", """
     Elementwise hyperbolic sine.
 
-    >>> jnp.sinh(jnp.array([0.0, 1.0]))
-    Array([0.       , 1.1752012], dtype=float32)
+    >>> print(f"{jnp.sinh(1):.3f}")
+    1.175
     """)
 cosh = unary("cosh", lax.cosh_p.bind, "inexact", """
     Elementwise hyperbolic cosine.
 
-    >>> jnp.cosh(jnp.array([0.0, 1.0]))
-    Array([1.       , 1.5430807], dtype=float32)
+    >>> print(f"{jnp.cosh(1):.3f}")
+    1.543
     """)
 tanh = unary("tanh", lax.tanh_p.bind, "inexact", """
     Elementwise hyperbolic tangent.
 
-    >>> jnp.tanh(jnp.array([0.0, 1.0]))
-    Array([0.       , 0.7615942], dtype=float32)
+    >>> print(f"{jnp.tanh(1):.3f}")
+    0.762
     """)
 arcsinh = unary("arcsinh", lax.asinh_p.bind, "inexact", """
     Elementwise inverse hyperbolic sine.
 
-    >>> jnp.arcsinh(jnp.array([0.0, 1.0]))
-    Array([0.       , 0.8813736], dtype=float32)
+    >>> print(f"{jnp.arcsinh(1):.3f}")
+    0.881
     """)
 arccosh = unary("arccosh", lax.acosh_p.bind, "inexact", """
     Elementwise inverse hyperbolic cosine; NaN below 1 for reals.
 
-    >>> jnp.arccosh(jnp.array([1.0, 2.0]))
-    Array([0.       , 1.3169578], dtype=float32)
+    >>> print(f"{jnp.arccosh(2):.3f}")
+    1.317
     """)
 arctanh = unary("arctanh", lax.atanh_p.bind, "inexact", """
     Elementwise inverse hyperbolic tangent; NaN outside of `[-1, 1]` for reals.
 
-    >>> jnp.arctanh(jnp.array([0.0, 0.5]))
-    Array([0.       , 0.5493061], dtype=float32)
+    >>> print(f"{jnp.arctanh(0.5):.3f}")
+    0.549
     """)
 asinh, acosh, atanh = arcsinh, arccosh, arctanh
 
@@ -251,8 +310,8 @@ def i0(x: Any) -> Any:
     Source: `numpy.i0`.
 
     Example:
-      >>> jnp.i0(jnp.array([0.0, 1.0]))
-      Array([1.       , 1.2660658], dtype=float32)
+      >>> print(f"{jnp.i0(1):.3f}")
+      1.266
     """
     x, = promote_dtypes_inexact(*check_arrays("i0", x))
     if dtypes.is_complex(typeof(x).dtype):

@@ -20,6 +20,7 @@ from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import expand_dims, full, reduce_sum, reshape
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
 from mjax._numpy.core import (
+    as_array,
     cast,
     check_array,
     check_arrays,
@@ -30,7 +31,7 @@ from mjax._numpy.core import (
 from mjax._numpy.fused import fused
 from mjax._numpy.ranges import linspace
 from mjax._numpy.searching import searchsorted
-from mjax._numpy.shapes import as_array, ravel
+from mjax._numpy.shapes import ravel
 
 
 def _counted(places: Any, weights: Any, size: int) -> Any:
@@ -83,7 +84,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
             raise ConcretizationTypeError(lambda: (
                 f"bincount: the values of x, {typeof(x)}, are traced, so that the size of the "
                 "result is not known. Give the argument `length`.")) from None
-        length = max(minlength, int(values.max(initial=-1)) + 1 if values.size else 0)
+        length = max(minlength, int(values.max()) + 1 if values.size else 0)
     if weights is not None:
         weights = check_array("bincount", weights, "weights")
         if shape_of(weights) != shape_of(x):
@@ -278,7 +279,8 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any 
         msg = (f"histogram2d: x and y must be one-dimensional arrays of one size, got shapes "
                f"{shape_of(x)} and {shape_of(y)}.")
         raise ValueError(msg)
-    if not isinstance(bins, (list, tuple)) and np.ndim(bins) == 1:
+    if (isinstance(bins, (list, tuple)) and len(bins) > 2) or (
+            not isinstance(bins, (list, tuple)) and np.ndim(bins) == 1):
         bins = [bins, bins]
     counts, edges = _histogramdd("histogram2d", [x, y], bins, range, weights, density)
     return counts, edges[0], edges[1]

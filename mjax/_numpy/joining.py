@@ -33,6 +33,7 @@ from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.sort import argsort
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._numpy.core import (
+    as_array,
     broadcast_to,
     cast,
     check_array,
@@ -44,7 +45,7 @@ from mjax._numpy.core import (
     weak_type_of,
 )
 from mjax._numpy.fused import fused
-from mjax._numpy.shapes import as_array, atleast_1d, atleast_2d, atleast_3d, moveaxis, ravel
+from mjax._numpy.shapes import atleast_1d, atleast_2d, atleast_3d, moveaxis, ravel
 
 # ---- joining ---------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from mjax._engine.primitives.slicing import pad_p, slice_p
 from mjax._numpy.core import (
     as_array,
     broadcast_to,
+    cast,
     check_array,
     choose,
     concrete_int,
@@ -305,6 +306,7 @@ def diagflat(v: Any, k: int = 0) -> Any:
              [0, 2]], dtype=int32)
     """
     v = check_array("diagflat", v)
+    v = cast(v, typeof(v).dtype)
     return _matrix_of(reshape(v, (typeof(v).size,)), concrete_int(k, "diagflat: k"))
 
 

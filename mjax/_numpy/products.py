@@ -26,6 +26,7 @@ from mjax._engine.primitives.shapes import (
 )
 from mjax._engine.primitives.slicing import index_in_dim
 from mjax._numpy.core import (
+    as_array,
     broadcast_shapes,
     broadcast_to,
     cast,
@@ -36,7 +37,7 @@ from mjax._numpy.core import (
 )
 from mjax._numpy.fused import fused
 from mjax._numpy.joining import refuse_out, stack
-from mjax._numpy.shapes import as_array, moveaxis, ravel
+from mjax._numpy.shapes import moveaxis, ravel
 
 _PRODUCT = ("precision", "preferred_element_type")
 

@@ -27,7 +27,6 @@ from mjax._numpy.core import (
     refuse_out,
 )
 from mjax._numpy.fused import fused
-from mjax._numpy.rounding import to_even
 
 #: Interpolation between neighbours; "midpoint" is the mean of "lower" and "higher".
 _METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
@@ -93,8 +92,9 @@ def _interpolate(a: Any, position: Any, last: Any, method: str) -> Any:
     zero = _c(position, 0)
     top = broadcast_values("quantile", last, position)[0]
     position = lax.clamp(*broadcast_values("quantile", zero, position, lax.max(top, zero)))
-    low = to_even(position) if method == "nearest" else lax.floor(position)
-    high = to_even(position) if method == "nearest" else lax.ceil(position)
+    low, high = lax.floor(position), lax.ceil(position)
+    if method == "nearest":  # of two as near, the lower one
+        low = lax.ceil(lax.sub(position, _c(position, 0.5)))
 
     def read(place: Any) -> Any:
         index = cast(place, np.dtype(np.int32))

@@ -36,12 +36,20 @@ from mjax._engine.primitives.shapes import broadcast_in_dim, full, iota, reshape
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.sort import argsort as order_of
 from mjax._engine.primitives.sort import sort_p
-from mjax._numpy.core import cast, check_array, check_arrays, concrete_int, promote_dtypes, shape_of
+from mjax._numpy.core import (
+    as_array,
+    cast,
+    check_array,
+    check_arrays,
+    concrete_int,
+    promote_dtypes,
+    shape_of,
+)
 from mjax._numpy.fused import fused
 from mjax._numpy.joining import concatenate
 from mjax._numpy.searching import equal_to_any, searchsorted
 from mjax._numpy.selecting import flatnonzero
-from mjax._numpy.shapes import as_array, moveaxis, ravel
+from mjax._numpy.shapes import moveaxis, ravel
 from mjax._numpy.taking import compress
 
 _CLIP = GatherScatterMode.CLIP

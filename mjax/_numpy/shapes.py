@@ -17,7 +17,6 @@ from mjax._engine.primitives.arithmetic import rem, sub
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.joining import concatenate_p, tile_p, unstack_p
 from mjax._engine.primitives.shapes import (
-    broadcast_in_dim_p,
     canonical_shape,
     full,
     reshape_p,
@@ -35,9 +34,7 @@ from mjax._engine.primitives.slicing import (
     slice_p,
 )
 from mjax._numpy.core import (
-    broadcast_to as broadcast_value,
-)
-from mjax._numpy.core import (
+    as_array,
     broadcast_values,
     check_array,
     check_arrays,
@@ -45,15 +42,10 @@ from mjax._numpy.core import (
     expand_rank,
     shape_of,
 )
+from mjax._numpy.core import (
+    broadcast_to as broadcast_value,
+)
 from mjax._numpy.fused import fused
-
-
-def as_array(x: Any) -> Any:
-    """A value as an array or tracer, where no primitive did that already."""
-    if hasattr(x, "aval"):
-        return x
-    shape = shape_of(x)
-    return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=tuple(range(len(shape))))
 
 
 def permuted(x: Any, permutation: Sequence[int]) -> Any:
@@ -739,7 +731,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
 
 
 __all__ = [
-    "as_array", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to",
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to",
     "expand_dims", "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis", "permute_dims",
     "permuted", "ravel", "reshape", "resize", "roll", "rollaxis", "rot90", "squeeze", "swapaxes",
     "transpose", "trim_zeros", "unstack",

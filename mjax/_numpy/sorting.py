@@ -14,9 +14,9 @@ from mjax._engine.primitives.joining import unstack_p
 from mjax._engine.primitives.shapes import broadcasted_iota, rev_p
 from mjax._engine.primitives.sort import argsort as order_of
 from mjax._engine.primitives.sort import sort_p
-from mjax._numpy.core import cast, check_array, check_arrays, dtype_argument, shape_of
+from mjax._numpy.core import as_array, cast, check_array, check_arrays, dtype_argument, shape_of
 from mjax._numpy.fused import fused
-from mjax._numpy.shapes import as_array, ravel
+from mjax._numpy.shapes import ravel
 
 
 def _refuse(name: str, **arguments: Any) -> None:

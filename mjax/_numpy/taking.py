@@ -25,6 +25,7 @@ from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._numpy.arithmetic import remainder
 from mjax._numpy.comparison import to_bool
 from mjax._numpy.core import (
+    as_array,
     broadcast_shapes,
     broadcast_to,
     cast,
@@ -39,7 +40,7 @@ from mjax._numpy.indexing.plan import settled
 from mjax._numpy.indexing.update import update
 from mjax._numpy.joining import refuse_out
 from mjax._numpy.selecting import flatnonzero
-from mjax._numpy.shapes import as_array, ravel, resize
+from mjax._numpy.shapes import ravel, resize
 
 _FILL = GatherScatterMode.FILL_OR_DROP
 _CLIP = GatherScatterMode.CLIP

@@ -31,6 +31,7 @@ from mjax._numpy.core import (
     check_ranks,
     expand_rank,
     incompatible_shapes,
+    numeric_dtype,
     weak_type_of,
 )
 from mjax._numpy.fused import compile_for, new_cache
@@ -42,9 +43,7 @@ Step = tuple[Any, bool, int | None] | None
 def _target(kind: str, dtype: Any) -> Any:
     if kind == "inexact":
         return inexact_dtype(dtype)
-    if kind == "numeric" and dtype == np.bool_:
-        return dtypes.dtype_of_python(int)
-    return dtype
+    return numeric_dtype(dtype) if kind == "numeric" else dtype
 
 
 def _plan(name: str, kind: str, args: list[Any]) -> tuple[Step, ...] | None:

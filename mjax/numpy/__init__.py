@@ -52,12 +52,8 @@ from mjax._numpy.calculus import (
     ediff1d,
     gradient,
     interp,
-    polyadd,
-    polyder,
-    polysub,
     polyval,
     trapezoid,
-    unwrap,
 )
 from mjax._numpy.comparison import (
     allclose,
@@ -140,6 +136,26 @@ from mjax._numpy.elementary import (
     sinh,
     tan,
     tanh,
+    unwrap,
+)
+from mjax._numpy.histograms import (
+    bincount,
+    histogram,
+    histogram2d,
+    histogram_bin_edges,
+    histogramdd,
+)
+from mjax._numpy.index_tricks import (
+    c_,
+    index_exp,
+    ix_,
+    mask_indices,
+    mgrid,
+    ogrid,
+    r_,
+    ravel_multi_index,
+    s_,
+    unravel_index,
 )
 from mjax._numpy.joining import (
     append,
@@ -161,7 +177,6 @@ from mjax._numpy.joining import (
     vsplit,
     vstack,
 )
-from mjax._numpy.mapping import apply_along_axis, apply_over_axes, vectorize
 from mjax._numpy.matrices import (
     diag,
     diag_indices,
@@ -192,6 +207,10 @@ from mjax._numpy.nanfunctions import (
     nansum,
     nanvar,
 )
+from mjax._numpy.padding import (
+    pad,
+)
+from mjax._numpy.polynomials import polyadd, polyder, polysub
 from mjax._numpy.products import (
     cross,
     dot,
@@ -328,7 +347,23 @@ from mjax._numpy.scalars import (
     unsignedinteger,
 )
 from mjax._numpy.scalars import bool_ as bool
+from mjax._numpy.searching import (
+    digitize,
+    searchsorted,
+)
 from mjax._numpy.selecting import argwhere, clip, flatnonzero, nonzero, piecewise, select, where
+from mjax._numpy.sets import (
+    intersect1d,
+    isin,
+    setdiff1d,
+    setxor1d,
+    union1d,
+    unique,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+)
 from mjax._numpy.shapes import (
     atleast_1d,
     atleast_2d,
@@ -374,6 +409,7 @@ from mjax._numpy.taking import (
     take,
     take_along_axis,
 )
+from mjax._numpy.vectorizing import apply_along_axis, apply_over_axes, vectorize
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "all", "allclose", "amax", "amin", "angle", "any",
@@ -381,43 +417,47 @@ __all__ = [
     "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argpartition", "argsort",
     "argwhere", "around", "array", "array_equal", "array_equiv", "array_split", "asarray", "asin",
     "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
-    "average", "bfloat16", "bitwise_and", "bitwise_count", "bitwise_invert", "bitwise_left_shift",
-    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "block", "bool", "bool_",
-    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "can_cast", "cbrt", "cdouble", "ceil",
-    "character", "choose", "clip", "column_stack", "complex128", "complex64", "complex_",
-    "complexfloating", "compress", "concat", "concatenate", "conj", "conjugate", "copy", "copysign",
-    "corrcoef", "cos", "cosh", "count_nonzero", "cov", "cross", "csingle", "cumprod", "cumsum",
-    "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "delete", "diag", "diag_indices",
-    "diag_indices_from", "diagflat", "diagonal", "diff", "divide", "divmod", "dot", "double",
-    "dsplit", "dstack", "dtype", "e", "ediff1d", "einsum", "einsum_path", "empty", "empty_like",
-    "equal", "euler_gamma", "exp", "exp2", "expand_dims", "expm1", "extract", "eye", "fabs",
-    "fill_diagonal", "finfo", "flatnonzero", "flexible", "flip", "fliplr", "flipud", "float16",
-    "float32", "float4_e2m1fn", "float64", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz",
-    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
-    "float_", "float_power", "floating", "floor", "floor_divide", "fmax", "fmin", "fmod", "frexp",
-    "frombuffer", "fromfunction", "fromiter", "full", "full_like", "generic", "geomspace",
-    "gradient", "greater", "greater_equal", "heaviside", "hsplit", "hstack", "hypot", "i0",
-    "identity", "iinfo", "imag", "indices", "inexact", "inf", "inner", "insert", "int16", "int2",
-    "int32", "int4", "int64", "int8", "int_", "integer", "interp", "invert", "isclose", "iscomplex",
-    "iscomplexobj", "isdtype", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal",
-    "isrealobj", "isscalar", "issubdtype", "iterable", "kron", "ldexp", "left_shift", "less",
-    "less_equal", "lexsort", "linspace", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "logspace", "matmul",
-    "matrix_transpose", "matvec", "max", "maximum", "mean", "median", "meshgrid", "min", "minimum",
-    "mod", "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax", "nanargmin",
+    "average", "bfloat16", "bincount", "bitwise_and", "bitwise_count", "bitwise_invert",
+    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+    "block", "bool", "bool_", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "c_",
+    "can_cast", "cbrt", "cdouble", "ceil", "character", "choose", "clip", "column_stack",
+    "complex128", "complex64", "complex_", "complexfloating", "compress", "concat", "concatenate",
+    "conj", "conjugate", "copy", "copysign", "corrcoef", "cos", "cosh", "count_nonzero", "cov",
+    "cross", "csingle", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad",
+    "degrees", "delete", "diag", "diag_indices", "diag_indices_from", "diagflat", "diagonal",
+    "diff", "digitize", "divide", "divmod", "dot", "double", "dsplit", "dstack", "dtype", "e",
+    "ediff1d", "einsum", "einsum_path", "empty", "empty_like", "equal", "euler_gamma", "exp",
+    "exp2", "expand_dims", "expm1", "extract", "eye", "fabs", "fill_diagonal", "finfo",
+    "flatnonzero", "flexible", "flip", "fliplr", "flipud", "float16", "float32", "float4_e2m1fn",
+    "float64", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
+    "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float_", "float_power",
+    "floating", "floor", "floor_divide", "fmax", "fmin", "fmod", "frexp", "frombuffer",
+    "fromfunction", "fromiter", "full", "full_like", "generic", "geomspace", "gradient", "greater",
+    "greater_equal", "heaviside", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd",
+    "hsplit", "hstack", "hypot", "i0", "identity", "iinfo", "imag", "index_exp", "indices",
+    "inexact", "inf", "inner", "insert", "int16", "int2", "int32", "int4", "int64", "int8", "int_",
+    "integer", "interp", "intersect1d", "invert", "isclose", "iscomplex", "iscomplexobj", "isdtype",
+    "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "isrealobj", "isscalar",
+    "issubdtype", "iterable", "ix_", "kron", "ldexp", "left_shift", "less", "less_equal", "lexsort",
+    "linspace", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "logspace", "mask_indices", "matmul",
+    "matrix_transpose", "matvec", "max", "maximum", "mean", "median", "meshgrid", "mgrid", "min",
+    "minimum", "mod", "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax", "nanargmin",
     "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile",
     "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "ndarray", "ndim", "negative",
-    "newaxis", "nextafter", "nonzero", "not_equal", "number", "object_", "ones", "ones_like",
-    "outer", "partition", "percentile", "permute_dims", "pi", "piecewise", "place", "polyadd",
-    "polyder", "polysub", "polyval", "positive", "pow", "power", "prod", "promote_types", "ptp",
-    "put", "put_along_axis", "quantile", "rad2deg", "radians", "ravel", "real", "reciprocal",
-    "remainder", "repeat", "reshape", "resize", "result_type", "right_shift", "rint", "roll",
-    "rollaxis", "rot90", "round", "select", "shape", "sign", "signbit", "signedinteger", "sin",
-    "sinc", "single", "sinh", "size", "sort", "sort_complex", "spacing", "split", "sqrt", "square",
-    "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan",
-    "tanh", "tensordot", "tile", "trace", "transpose", "trapezoid", "tri", "tril", "tril_indices",
-    "tril_indices_from", "trim_zeros", "triu", "triu_indices", "triu_indices_from", "true_divide",
-    "trunc", "uint", "uint16", "uint2", "uint32", "uint4", "uint64", "uint8", "unsignedinteger",
-    "unstack", "unwrap", "var", "vdot", "vecdot", "vecmat", "vectorize", "vsplit", "vstack",
-    "where", "zeros", "zeros_like",
+    "newaxis", "nextafter", "nonzero", "not_equal", "number", "object_", "ogrid", "ones",
+    "ones_like", "outer", "pad", "partition", "percentile", "permute_dims", "pi", "piecewise",
+    "place", "polyadd", "polyder", "polysub", "polyval", "positive", "pow", "power", "prod",
+    "promote_types", "ptp", "put", "put_along_axis", "quantile", "r_", "rad2deg", "radians",
+    "ravel", "ravel_multi_index", "real", "reciprocal", "remainder", "repeat", "reshape", "resize",
+    "result_type", "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "s_",
+    "searchsorted", "select", "setdiff1d", "setxor1d", "shape", "sign", "signbit", "signedinteger",
+    "sin", "sinc", "single", "sinh", "size", "sort", "sort_complex", "spacing", "split", "sqrt",
+    "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "take", "take_along_axis",
+    "tan", "tanh", "tensordot", "tile", "trace", "transpose", "trapezoid", "tri", "tril",
+    "tril_indices", "tril_indices_from", "trim_zeros", "triu", "triu_indices", "triu_indices_from",
+    "true_divide", "trunc", "uint", "uint16", "uint2", "uint32", "uint4", "uint64", "uint8",
+    "union1d", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    "unravel_index", "unsignedinteger", "unstack", "unwrap", "var", "vdot", "vecdot", "vecmat",
+    "vectorize", "vsplit", "vstack", "where", "zeros", "zeros_like",
 ]

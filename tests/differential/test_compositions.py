@@ -60,7 +60,7 @@ def loss(m, program, args):
         outs = program(m, *floats, *args[3:])
         total = m.lax.mul(floats[2], 0.0)
         for out in outs:
-            if out.dtype.kind in "fc":
+            if getattr(out, "dtype", np.dtype(bool)).kind in "fc":
                 real = m.lax.real(out) if out.dtype.kind == "c" else out
                 real = m.lax.convert_element_type(real, np.float64)
                 total = m.lax.add(total, m.lax.reduce_sum(real, tuple(range(out.ndim))))

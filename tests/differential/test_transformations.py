@@ -113,6 +113,7 @@ PROGRAMS = {
     "grad of jit of vmap of jvp": (lambda m, x: m.grad(lambda x: total(m, m.jit(m.vmap(
         lambda y: m.jvp(lambda z: cube(m, z), (y,), (1.0,))[1]))(x)))(x), X),
     "jit returns a vjp": (lambda m, x: m.jit(lambda x: m.vjp(m.lax.sin, x)[1])(x)(x), X),
+    "clamp": (lambda m, x: m.jacrev(lambda x: m.lax.clamp(-0.4, x, 1.0))(x), X),
     # -- types --
     "derivatives of weak scalars": (lambda m: [
         m.value_and_grad(getattr(m.lax, name))(0.5) for name in UNARY.split()],),
@@ -170,7 +171,7 @@ NUMPY_PROGRAMS = {
         m.numpy.multiply(np.ones(2, a), b) for a in DTYPES for b in (True, 2, 2.0, 2j)],),
     "division": (lambda m: [m.numpy.ones(2, a) / m.numpy.ones(2, a) for a in DTYPES],),
     "reductions": (lambda m: [f(np.ones(2, a)) for a in DTYPES for f in (
-        m.numpy.sum, m.numpy.mean, m.numpy.prod, m.numpy.max, m.numpy.argmax, m.numpy.cumsum)],),
+        m.numpy.sum, m.numpy.mean, m.numpy.prod, m.numpy.max, m.numpy.cumsum, m.numpy.var)],),
     "unary functions": (lambda m: [f(np.ones(2, a)) for a in DTYPES for f in (
         m.numpy.sin, m.numpy.sqrt, m.numpy.square, m.numpy.abs, m.numpy.exp)],),
 }

@@ -13,7 +13,7 @@ import pytest
 import mjax
 from mjax import lax
 from mjax._engine.ir.effects import Effect, EffectPolicy
-from mjax._engine.ir.jaxpr import Jaxpr, jaxprs_in_params
+from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.barrier import optimization_barrier_p
@@ -101,9 +101,8 @@ def cut(program, n_keep, sources, rest, rest_new, policy):
                             [i in wanted for i in range(m)], policy)
     # Inputs that the rest reads directly pass through.
     direct = sorted({s for s in sources if s < n} - set(parts.sources))
-    again = Jaxpr(parts.again.constvars, [*parts.again.invars, *[program.invars[i] for i in direct]],
-                  parts.again.outvars, parts.again.eqns, parts.again.effects,
-                  consts=parts.again.consts)
+    again = parts.again.replace(
+        invars=[*parts.again.invars, *[program.invars[i] for i in direct]])
     saved = [*parts.sources, *direct]
     place = {s: i for i, s in enumerate(saved)}
     where = [~wanted.index(s - n) if s >= n else place[s] for s in sources]

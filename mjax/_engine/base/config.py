@@ -122,12 +122,21 @@ def _validated(flag: Flag, value: Any) -> Any:
     raise ValueError(msg)
 
 
+_BOOLEANS = {**dict.fromkeys(("1", "true", "t", "yes", "y", "on"), True),
+             **dict.fromkeys(("0", "false", "f", "no", "n", "off"), False)}
+
+
 def _from_environment(flag: Flag) -> Any:
     for prefix in ("MJAX_", "JAX_"):
-        text = os.environ.get(prefix + flag.name.upper())
-        if text is not None and (flag.accepts is bool or isinstance(flag.accepts, tuple)):
-            value = text.lower() in ("1", "true", "yes", "on") if flag.accepts is bool else text
-            return _validated(flag, value)
+        variable = prefix + flag.name.upper()
+        text = os.environ.get(variable)
+        if text:
+            value = _BOOLEANS.get(text.lower(), text) if flag.accepts is bool else text
+            try:
+                return _validated(flag, value)
+            except ValueError as error:
+                msg = f"environment variable {variable}: {error}"
+                raise ValueError(msg) from None
     return flag.default
 
 
@@ -225,6 +234,9 @@ def flag_manager(name: str, *default: Any) -> Callable[..., Any]:
     flag = _lookup(name)[0]
 
     def manager(*value: Any) -> Any:
+        if len(value) > 1 or not (value or default):
+            msg = f"{name} takes one value, got {len(value)}."
+            raise TypeError(msg)
         return override(**{name: (value or default)[0]})
 
     manager.__name__ = manager.__qualname__ = name

@@ -95,8 +95,8 @@ class BoundedCache(dict[Hashable, Any]):
 
     def put(self, key: Hashable, value: T) -> T:
         """Stores and returns `value`."""
-        if len(self) >= self.maxsize:
-            for old in list(self)[: self.maxsize // 2]:
+        if len(self) >= self.maxsize and key not in self:
+            for old in list(self)[: (self.maxsize + 1) // 2]:
                 self.pop(old, None)
         self[key] = value
         return value

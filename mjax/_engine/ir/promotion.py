@@ -183,9 +183,9 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     Source: `numpy.result_type`, by JAX's lattice.
 
     Example:
-      >>> result_type(np.int8, 1.0)
+      >>> jnp.result_type(np.int8, 1.0)
       dtype('float32')
-      >>> result_type(np.float16, 1.0)
+      >>> jnp.result_type(np.float16, 1.0)
       dtype('float16')
     """
     dtype, weak = common_type(*[_type_of(a) for a in args])
@@ -208,7 +208,7 @@ def promote_types(a: Any, b: Any) -> DType:
     Source: `numpy.promote_types`, by JAX's lattice.
 
     Example:
-      >>> promote_types("int32", "float16")
+      >>> jnp.promote_types("int32", "float16")
       dtype('float16')
     """
     types = _named_type(a), _named_type(b)
@@ -224,8 +224,13 @@ def _named_type(x: Any) -> tuple[DType, bool]:
 
 
 def inexact_dtype(dtype: DType) -> DType:
-    """The dtype in which functions like `sin` compute: its own, or the default float's."""
-    return dtype if dtypes.is_inexact(dtype) else dtypes.dtype_of_python(float)
+    """The dtype in which functions like `sin` compute: its own, or for integers a float's.
+
+    That is float32, and with x64 on float64 for 64-bit integers.
+    """
+    if dtypes.is_inexact(dtype):
+        return dtype
+    return dtypes.dtype_of_python(float) if dtypes.is_wide(dtype) else np.dtype(np.float32)
 
 
 def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
@@ -239,7 +244,7 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
       ValueError: an extended dtype, if these are not accepted.
 
     Example:
-      >>> canonicalize_dtype("float64")
+      >>> mjax.dtypes.canonicalize_dtype("float64")
       dtype('float32')
     """
     canonical = dtypes.canonical_dtype(float if dtype is None else dtype)
@@ -267,7 +272,7 @@ def itemsize_bits(dtype: Any) -> int:
     """The number of bits of an element; 8 for bool.
 
     Example:
-      >>> itemsize_bits("int4")
+      >>> mjax.dtypes.itemsize_bits("int4")
       4
     """
     name = dtypes.as_dtype(dtype).name

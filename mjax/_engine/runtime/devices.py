@@ -86,4 +86,9 @@ def default_device() -> Device:
         if _first is None:
             _first = client().local_devices()[0]
         return _first
-    return devices(chosen)[0] if isinstance(chosen, str) else chosen
+    if isinstance(chosen, Device):
+        return chosen
+    if isinstance(chosen, str):
+        return devices(chosen)[0]
+    msg = f"default_device must be a device or the name of a platform, got {chosen!r}."
+    raise ValueError(msg)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import operator
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.lowering.module import LoweredModule, lower_to_module
 from mjax._engine.runtime.array import Array, Placement, SingleDeviceSharding, placement_of
 from mjax._engine.runtime.devices import default_device
-from mjax._engine.runtime.transfer import move, to_array
+from mjax._engine.runtime.transfer import move, sharding_of, to_array
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjaxlib_shim import executables as shim
 
@@ -30,14 +30,19 @@ logger = logging.getLogger("mjax")
 _buffer_of = operator.attrgetter("_buffer")
 
 
-def execution_device(placements: Sequence[Placement], describe: Callable[[int], str]
-                     ) -> tuple[SingleDeviceSharding, bool]:
+def execution_device(placements: Sequence[Placement], used: Collection[int],
+                     describe: Callable[[int], str]) -> tuple[SingleDeviceSharding, bool]:
     """Where a computation on arguments so placed runs, and whether its results are committed.
+
+    Args:
+      placements: those of the arguments.
+      used: which arguments are asked.
+      describe: the name of an argument.
 
     Raises:
       ValueError: committed arguments are on different devices.
     """
-    committed = [(i, p) for i, p in enumerate(placements) if p.committed]
+    committed = [(i, p) for i, p in enumerate(placements) if p.committed and i in used]
     if not committed:
         return SingleDeviceSharding(default_device()), False
     first, chosen = committed[0]
@@ -59,20 +64,25 @@ class Program:
       placements: those of the arguments.
       donated: which arguments' buffers may be reused.
       keep_unused: whether arguments that nothing reads are passed all the same.
+      device: where to run, whatever the arguments say; None: where they say.
     """
 
     def __init__(self, jaxpr: Jaxpr, name: str, placements: Sequence[Placement],
-                 donated: Sequence[bool] = (), keep_unused: bool = False):
-        self.sharding, self.committed = execution_device(placements, jaxpr.debug_info.arg_name)
+                 donated: Sequence[bool] = (), keep_unused: bool = False, device: Any = None):
         input_of: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
         #: Per result: the input that it is, or None.
         self.forwarded = [None if type(v) is Literal else input_of.get(v) for v in jaxpr.outvars]
         computed = [i is None for i in self.forwarded]
         smaller, kept = dce_jaxpr(jaxpr, computed, keep_unused)
         self.kept = [i for i, k in enumerate(kept) if k]
+        shared = {i for i in self.forwarded if i is not None}
+        if device is None:
+            self.sharding, self.committed = execution_device(
+                placements, shared.union(self.kept), jaxpr.debug_info.arg_name)
+        else:
+            self.sharding, self.committed = sharding_of(device), True
         self.jaxpr = smaller
         self.moved = [i for i in self.kept if placements[i].sharding is not self.sharding]
-        shared = {i for i in self.forwarded if i is not None}
         self.donated = [n for n, i in enumerate(self.kept)
                         if donated and donated[i] and i not in shared and i not in self.moved]
         self.out_placements = [placement_of(a, self.sharding, self.committed)

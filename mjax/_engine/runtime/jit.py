@@ -30,7 +30,7 @@ from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.devices import devices
 from mjax._engine.runtime.executable import Program, single_runner
 from mjax._engine.runtime.stages import Lowered, Traced, out_info
-from mjax._engine.runtime.transfer import device_put, refuse_deleted, to_array
+from mjax._engine.runtime.transfer import refuse_deleted, to_array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import (
     FlatFunction,
@@ -38,8 +38,8 @@ from mjax._engine.tracing.flat import (
     debug_info_of,
     function_name,
 )
-from mjax._engine.tracing.interpreter import Tracer, refuse_dead
-from mjax._engine.tracing.stage import eval_jaxpr, stage
+from mjax._engine.tracing.interpreter import refuse_dead
+from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
 
 _flatten = registry.flatten
 _placement_of = operator.attrgetter("_placement")
@@ -232,9 +232,8 @@ def trace_call(f: Callable[..., Any], call: Call, avals: Sequence[Any], caches: 
     flat = FlatFunction(with_static(f, call.static), call.tree)
     args, kwargs = call.tree.unflatten(call.leaves)
     info = debug_info_of("jit", f, *_named_arguments(args, kwargs, call.static))
-    jaxpr = stage(flat, avals, info)
-    jaxpr, closed_over = _lift_tracers(jaxpr)
-    trace = Trace(jaxpr, closed_over, flat.out_tree)
+    jaxpr, closed_over = lift_tracers(stage(flat, avals, info))
+    trace = Trace(jaxpr, tuple(closed_over), flat.out_tree)
     if caches is not None and not closed_over:
         caches.traces.put(key, trace)
     return trace
@@ -247,20 +246,6 @@ def _named_arguments(args: Sequence[Any], kwargs: dict[str, Any], static: tuple[
     given = iter(args)
     return [None if i in places else next(given) for i in range(len(args) + len(places))], \
         kwargs, tuple(places)
-
-
-def _lift_tracers(jaxpr: Jaxpr) -> tuple[Jaxpr, tuple[Any, ...]]:
-    """Makes inputs of the constants that are tracers: jaxprs in params never hold any."""
-    moved = [i for i, c in enumerate(jaxpr.consts) if isinstance(c, Tracer)]
-    if not moved:
-        return jaxpr, ()
-    kept = [i for i in range(len(jaxpr.consts)) if i not in set(moved)]
-    lifted = jaxpr.replace(
-        constvars=[jaxpr.constvars[i] for i in kept], consts=[jaxpr.consts[i] for i in kept],
-        invars=[jaxpr.constvars[i] for i in moved] + jaxpr.invars,
-        debug_info=jaxpr.debug_info._replace(arg_names=(
-            *("a closed-over value" for _ in moved), *(jaxpr.debug_info.arg_names or ()))))
-    return lifted, tuple(jaxpr.consts[i] for i in moved)
 
 
 def donated_leaves(options: Options, call: Call) -> tuple[bool, ...]:
@@ -415,10 +400,8 @@ def _make(fun: Callable[..., Any], options: Options) -> Any:
         for value in trace.closed_over:
             refuse_dead(value)  # under evaluation no trace is open
         values = call.leaves
-        if options.device is not None:
-            values = [device_put(a, options.device) for a in values]
         program = Program(trace.jaxpr, function_name(fun), [a._placement for a in values],
-                          donated_leaves(options, call), options.keep_unused)
+                          donated_leaves(options, call), options.keep_unused, options.device)
         run = program.runner(dict(options.compiler_options))
         flat = len(args) in (1, 2) and all(type(a) is Array or type(a) in FOREIGN for a in args)
         if flat and only_arrays and treedef_is_leaf(trace.out_tree):

@@ -123,7 +123,7 @@ class Traced:
                     aval, sharding or SingleDeviceSharding(default_device()),
                     sharding is not None))
         program = Program(self.jaxpr, self.fun_name, placements, self._donated,
-                          self._options.keep_unused)
+                          self._options.keep_unused, self._options.device)
         program.lower()
         return Lowered(program, self)
 

@@ -21,6 +21,7 @@ from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.runtime.array import Array, SingleDeviceSharding, placement_of, rebuild
 from mjax._engine.runtime.devices import Device, default_device
+from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import Tracer, refuse_dead
 from mjax._engine.tracing.primitive import Primitive
 from mjaxlib_shim import arrays as shim
@@ -105,21 +106,45 @@ def _rebuild(value: np.ndarray[Any, Any], weak_type: bool) -> Array:
 
 rebuild.append(_rebuild)
 
+def sharding_of(device: Any) -> SingleDeviceSharding:
+    """The sharding that a device, or a sharding, given by the user stands for.
+
+    Raises:
+      ValueError: it is neither.
+    """
+    if isinstance(device, SingleDeviceSharding):
+        return device
+    if isinstance(device, Device):
+        return SingleDeviceSharding(device)
+    msg = (f"expected a device (such as mjax.devices()[0]) or a sharding, got {device!r} of type "
+           f"{type(device).__name__}.")
+    raise ValueError(msg)
+
+
 # ---- device_put ------------------------------------------------------------------------
 
 device_put_p = Primitive("device_put")
-device_put_p.def_abstract_eval(lambda x, *, device: x)
-device_put_p.def_lowering(lambda ctx, x, *, device: [x])
-define_linear(device_put_p, lambda ct, x, *, device: ct)
-device_put_p.def_batch(lambda args, dims, *, device: (
-    device_put_p.bind(args[0], device=device), dims[0]))
+device_put_p.def_abstract_eval(lambda x, *, device, src: x)
+device_put_p.def_lowering(lambda ctx, x, *, device, src: [x])
+# Cotangents go back where the value came from: there they meet those of its other uses.
+define_linear(device_put_p, lambda ct, x, *, device, src: (
+    ct if src is None else device_put_p.bind(ct, device=src, src=device)))
+device_put_p.def_batch(lambda args, dims, *, device, src: (
+    device_put_p.bind(args[0], device=device, src=src), dims[0]))
+
+
+def _source(x: Any) -> SingleDeviceSharding | None:
+    """Where a value is committed to; that of a tracer if it knows it."""
+    while isinstance(x, Tracer):
+        x = getattr(x, "primal", None) if hasattr(x, "primal") else getattr(x, "value", None)
+    return x.sharding if type(x) is Array and x.committed else None
 
 
 @device_put_p.def_impl
-def _device_put_impl(x: Any, *, device: Any) -> Array:
+def _device_put_impl(x: Any, *, device: Any, src: Any) -> Array:
     if device is None:
         return to_array(x, False)
-    sharding = device if isinstance(device, SingleDeviceSharding) else SingleDeviceSharding(device)
+    sharding = sharding_of(device)
     if type(x) is Array:
         return move(x, sharding, True)
     aval = typeof(x)
@@ -127,27 +152,34 @@ def _device_put_impl(x: Any, *, device: Any) -> Array:
 
 
 @boundary
-def device_put(x: Any, device: Any = None, *, donate: bool = False, may_alias: bool | None = None
-               ) -> Any:
+def device_put(x: Any, device: Any = None, *, src: Any = None, donate: bool = False,
+               may_alias: bool | None = None) -> Any:
     """Puts the leaves of a tree on a device.
 
     Args:
       x: pytree of arrays, NumPy arrays and scalars.
       device: a device or sharding, or a prefix tree of them; None: the default device,
         uncommitted.
+      src: where the source is; known without.
       donate: the source may be freed; it is a hint.
       may_alias: whether the result may share the source's memory; it is a hint.
 
     Returns:
       The tree of arrays, committed if a device is given.
+
+    Raises:
+      TypeError: a leaf is no array.
+      ValueError: a device is none, or the tree of devices is no prefix of `x`.
     """
+    check_arguments("device_put", x)
     leaves, treedef = tree_flatten(x)
     if device is None or not isinstance(device, (tuple, list, dict)):
         targets = [device] * len(leaves)
     else:
         targets = broadcast_prefix(device, x, is_leaf=lambda d: d is None)
-    return treedef.unflatten([device_put_p.bind(leaf, device=target)
-                              for leaf, target in zip(leaves, targets, strict=True)])
+    return treedef.unflatten([
+        device_put_p.bind(leaf, device=target, src=None if target is None else _source(leaf))
+        for leaf, target in zip(leaves, targets, strict=True)])
 
 
 @boundary
@@ -156,7 +188,7 @@ def device_get(x: Any) -> Any:
     for leaf in tree_flatten(x)[0]:
         if type(leaf) is Array and not dtypes.is_extended(leaf.dtype):
             leaf.copy_to_host_async()
-    return tree_map(lambda leaf: np.asarray(leaf) if hasattr(leaf, "aval") else leaf, x)
+    return tree_map(lambda leaf: np.asarray(leaf) if hasattr(leaf, "__array__") else leaf, x)
 
 
 @boundary

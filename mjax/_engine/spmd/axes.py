@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -169,7 +169,7 @@ def by_groups(bind: Callable[..., Any], axis: AxisData, x: Any, dim: int | None,
     return reorder(reshape(out, (axis.size, *out.shape[2:])), np.argsort(order)), 0
 
 
-def reorder(x: Any, order: Sequence[int]) -> Any:
+def reorder(x: Any, order: Any) -> Any:
     """The rows of an array in another order."""
     return take_on_axis(x, np.asarray(order, np.int32), 0,
                         mode=GatherScatterMode.PROMISE_IN_BOUNDS)

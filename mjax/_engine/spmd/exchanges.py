@@ -99,7 +99,7 @@ def _all_gather_batch(axis: AxisData, x: Any, dim: int | None, *, all_gather_dim
     params = {"axis_name": axis_name, "axis_size": axis_size}
     if axis.name not in axis_name:
         return all_gather_p.bind(
-            moveaxis(x, dim, 0), all_gather_dimension=d + 1, tiled=tiled,
+            batch_to_front(x, dim, axis.size), all_gather_dimension=d + 1, tiled=tiled,
             axis_index_groups=axis_index_groups, **params), 0
     if axis_index_groups is not None:
         return by_groups(lambda x: all_gather_p.bind(
@@ -180,7 +180,7 @@ def _reduce_scatter_batch(axis: AxisData, x: Any, dim: int | None, *, scatter_di
     params = {"axis_name": axis_name, "axis_size": axis_size}
     if axis.name not in axis_name:
         return reduce_scatter_p.bind(
-            moveaxis(x, dim, 0), scatter_dimension=d + 1, tiled=tiled,
+            batch_to_front(x, dim, axis.size), scatter_dimension=d + 1, tiled=tiled,
             axis_index_groups=axis_index_groups, **params), 0
     if axis_index_groups is not None:
         return by_groups(lambda x: reduce_scatter_p.bind(
@@ -403,8 +403,8 @@ def _all_to_all_batch(axis: AxisData, x: Any, dim: int | None, *, split_axis: in
     params = {"axis_name": axis_name, "tiled": tiled}
     if axis.name not in names:
         return all_to_all_p.bind(
-            moveaxis(x, dim, 0), split_axis=split_axis + 1, concat_axis=concat_axis + 1,
-            axis_index_groups=axis_index_groups, **params), 0
+            batch_to_front(x, dim, axis.size), split_axis=split_axis + 1,
+            concat_axis=concat_axis + 1, axis_index_groups=axis_index_groups, **params), 0
     if axis_index_groups is not None:
         return by_groups(lambda x: all_to_all_p.bind(
             x, split_axis=split_axis, concat_axis=concat_axis, axis_index_groups=None, **params),

@@ -64,8 +64,6 @@ def test_values_that_a_flag_does_not_take(name, value, accepted):
 def test_numbers_are_accepted_for_booleans():
     with override(enable_x64=1):
         assert config.enable_x64 is True
-    with override(enable_x64=np.bool_(True) == 1):
-        assert config.enable_x64 is True
 
 
 def test_initial_values():
@@ -227,7 +225,7 @@ def test_options_are_in_no_cache_key(flag):
 
 def test_each_setting_is_in_the_cache_keys():
     traces = []
-    f = mjax.jit(lambda x: (traces.append(1), lax.add(x, 1.0))[1])
+    f = mjax.jit(lambda x: (traces.append(1), lax.neg(x))[1])
     x = np.float32(2)
     others = {"enable_x64": True, "numpy_dtype_promotion": "strict",
               "numpy_rank_promotion": "raise", "default_matmul_precision": "highest",

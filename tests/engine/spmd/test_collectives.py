@@ -169,6 +169,7 @@ def test_of_the_same_value(name):
     same(out, reference([x * 2] * N))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_jit(name):
     f, reference, shape = ALL[name]
@@ -192,6 +193,7 @@ def test_groups(name):
          in_groups(reference, GROUPS)([x] * N))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in GROUPED if n != "pmax"])
 def test_transposes_in_groups(name):
     f, reference, shape = GROUPED[name]
@@ -223,6 +225,7 @@ def reference_over(reference, names, sizes, xs):
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", ["ij", "ji", "ik", "j", "k"])
 @pytest.mark.parametrize("name", [n for n in ALL if "axis" not in n or n == "axis_index"])
 def test_several_axes(name, names):
@@ -261,6 +264,7 @@ def test_three_axes_scattered():
             psum_scatter(), names, (2, 3, 2), list(xs.reshape(-1, 12))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_beside_other_maps(name):
     """A vmap without a name inside or outside of the named one."""
@@ -312,6 +316,7 @@ def check_transpose(f, reference, shape):
         np.testing.assert_allclose(np.ravel(found), expected, 1e-4, 1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LINEAR)
 def test_derivatives(name):
     f, reference, shape = LINEAR[name]
@@ -323,7 +328,7 @@ def test_derivatives(name):
 @pytest.mark.parametrize("name", LINEAR)
 def test_derivatives_inside(name):
     """vmap of vjp: each element pulls back its own cotangent, and the sum is over elements."""
-    f, reference, shape = LINEAR[name]
+    f, _, shape = LINEAR[name]
     x = draw(N, *shape)
 
     def pulled(x, ct):

@@ -196,7 +196,7 @@ def test_what_the_linear_function_does_is_staged():
 
 def test_a_rule_of_the_wrong_form():
     cube_p = cube(lambda nonzeros, x: (x, x))
-    with pytest.raises(TypeError, match="linearize rule of primitive 'cube'.*must give results, w"):
+    with pytest.raises(TypeError, match=r"linearize rule of primitive 'cube'.*must give results, "):
         mjax.linearize(cube_p.bind, X)
 
 
@@ -204,5 +204,5 @@ def test_a_jvp_rule_whose_result_depends_on_a_tangent():
     swapped_p = Primitive("swapped")
     swapped_p.def_abstract_eval(lambda x: x)
     swapped_p.def_jvp(lambda primals, tangents: (tangents[0], primals[0]))
-    with pytest.raises(TypeError, match="computed from tangents. Results must depend on primals"):
+    with pytest.raises(TypeError, match=r"computed from tangents\. Results must depend on"):
         mjax.linearize(swapped_p.bind, X)

@@ -1,0 +1,46 @@
+"""Functions of mjax.numpy take the arguments of those of jax.numpy, under the same names."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import jax.numpy
+import pytest
+
+import mjax.numpy
+
+#: Arguments that only serve shardings in types, which do not exist here.
+LEFT_OUT = {"out_sharding"}
+#: In JAX objects of class `ufunc`, whose signature says nothing of arguments.
+UFUNCS = {n for n in dir(jax.numpy) if isinstance(getattr(jax.numpy, n), jax.numpy.ufunc)}
+#: Ours say more: jax has `*args` there.
+MORE = {"array", "fromiter", "result_type"}
+
+
+def functions() -> list[str]:
+    return [n for n in mjax.numpy.__all__
+            if callable(getattr(mjax.numpy, n)) and not inspect.isclass(getattr(mjax.numpy, n))]
+
+
+def test_every_name_exists_in_jax() -> None:
+    missing = [n for n in mjax.numpy.__all__ if not hasattr(jax.numpy, n)]
+    assert not missing
+
+
+@pytest.mark.parametrize("name", [n for n in functions() if n not in UFUNCS | MORE])
+def test_parameters(name: str) -> None:
+    ours, theirs = (_parameters(getattr(m.numpy, name)) for m in (mjax, jax))
+    assert ours == theirs
+
+
+def _parameters(f: Any) -> list[tuple[str, str, Any]]:
+    return [(p.name, p.kind.name, repr(p.default)) for p in inspect.signature(f).parameters.values()
+            if p.name not in LEFT_OUT]
+
+
+def test_arguments_without_counterpart() -> None:
+    for name in UFUNCS & set(mjax.numpy.__all__):
+        signature = inspect.signature(getattr(mjax.numpy, name))
+        kinds = {p.kind.name for p in signature.parameters.values()}
+        assert kinds == {"POSITIONAL_ONLY"}

@@ -1,0 +1,537 @@
+"""mjax.tree_util and mjax.tree: containers, maps, key paths, registration, mismatches.
+
+The expected values are those of jax.tree_util, written by hand.
+"""
+
+import collections
+import dataclasses
+import functools
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import mjax
+from mjax import lax, tree_util
+from mjax.tree_util import (
+    DictKey,
+    FlattenedIndexKey,
+    GetAttrKey,
+    Partial,
+    SequenceKey,
+    all_leaves,
+    keystr,
+    register_dataclass,
+    register_pytree_node,
+    register_pytree_node_class,
+    register_pytree_with_keys,
+    register_pytree_with_keys_class,
+    register_static,
+    tree_all,
+    tree_broadcast,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_leaves,
+    tree_leaves_with_path,
+    tree_map,
+    tree_map_with_path,
+    tree_reduce,
+    tree_reduce_associative,
+    tree_structure,
+    tree_transpose,
+    tree_unflatten,
+    treedef_children,
+    treedef_is_leaf,
+    treedef_tuple,
+)
+
+OrderedDict, defaultdict = collections.OrderedDict, collections.defaultdict
+
+
+class Pair(NamedTuple):
+    x: Any
+    y: Any
+
+
+class Plain:
+    """A container without keys; `tag` is structure."""
+
+    def __init__(self, child, tag):
+        self.child, self.tag = child, tag
+
+
+register_pytree_node(Plain, lambda p: ((p.child,), p.tag), lambda tag, kids: Plain(kids[0], tag))
+
+
+class Keyed:
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+
+register_pytree_with_keys(Keyed, lambda k: (((GetAttrKey("a"), k.a), ("second", k.b)), None),
+                          lambda _, kids: Keyed(*kids))
+
+
+@register_pytree_node_class
+class Many:
+    def __init__(self, *values):
+        self.values = values
+
+    def tree_flatten(self):
+        return self.values, None
+
+    @classmethod
+    def tree_unflatten(cls, aux, kids):
+        return cls(*kids)
+
+
+@register_pytree_with_keys_class
+class Named:
+    def __init__(self, *values):
+        self.values = values
+
+    def tree_flatten_with_keys(self):
+        return [(f"v{i}", v) for i, v in enumerate(self.values)], None
+
+    @classmethod
+    def tree_unflatten(cls, aux, kids):
+        return cls(*kids)
+
+
+@register_dataclass
+@dataclasses.dataclass
+class Layer:
+    weight: Any
+    bias: Any
+    name: str = dataclasses.field(default="layer", metadata={"static": True})
+
+
+@register_static
+class Static:
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return self.value == other.value
+
+    def __hash__(self):
+        return hash(self.value)
+
+
+def path_strings(tree, **options):
+    return [keystr(path) for path, _ in tree_flatten_with_path(tree, **options)[0]]
+
+
+# ---- containers ------------------------------------------------------------------------
+
+TREES = [
+    (3, [3]), (None, []), ((), []), ([], []), ({}, []), ("text", ["text"]),
+    ((1, None, [2, (3,)]), [1, 2, 3]), ({"b": 1, "a": (2, 3)}, [2, 3, 1]),
+    ({10: "x", 2: "y"}, ["y", "x"]), (Pair(1, {"k": 2}), [1, 2]),
+    (OrderedDict([("b", 1), ("a", 2)]), [1, 2]),
+    (defaultdict(list, {"b": 1, "a": 2}), [2, 1]), ({1}, [{1}]),
+]
+
+
+@pytest.mark.parametrize(("tree", "leaves"), TREES)
+def test_leaves_and_back(tree, leaves):
+    found, treedef = tree_flatten(tree)
+    assert found == leaves == tree_leaves(tree) and treedef == tree_structure(tree)
+    assert treedef.num_leaves == len(leaves)
+    back = tree_unflatten(treedef, iter(found))
+    assert back == tree and type(back) is type(tree)
+
+
+def test_order_and_factory_of_dicts():
+    assert list(tree_map(abs, OrderedDict([("b", 1), ("a", 2)]))) == ["b", "a"]
+    back = tree_map(abs, defaultdict(list, {"b": 1, "a": 2}))
+    assert back.default_factory is list and list(back) == ["a", "b"]
+
+
+def test_keys_that_cannot_be_sorted():
+    with pytest.raises(ValueError, match="sorting"):
+        tree_leaves({1: 2, "a": 1})
+    with pytest.raises(TypeError, match="not supported between"):
+        tree_leaves(defaultdict(list, {1: 2, "a": 1}))
+
+
+def test_arrays_are_leaves():
+    x = np.ones(3)
+    assert tree_leaves({"a": x})[0] is x
+    y = lax.full((2,), 1.0)
+    assert tree_leaves((y,))[0] is y
+    assert len(tree_leaves(mjax.ShapeDtypeStruct((2,), np.float32))) == 1
+
+
+def test_subclasses_are_leaves_until_registered():
+    class More(Many):
+        pass
+
+    class Dict(dict):
+        pass
+
+    assert len(tree_leaves([More(1, 2), Dict(a=1, b=2)])) == 2
+
+
+def test_structures_compare():
+    s = tree_structure
+    assert s({"a": 1, "b": 2}) == s({"b": 1, "a": 2}) and s((1,)) != s([1])
+    assert s(OrderedDict(a=1, b=2)) != s(OrderedDict(b=1, a=2))
+    assert s(Pair(1, 2)) != s((1, 2)) and hash(s((1,))) == hash(s(("x",)))
+    assert str(s({"a": (1, None), "b": [2]})) == "PyTreeDef({'a': (*, None), 'b': [*]})"
+
+
+def test_treedefs():
+    treedef = tree_structure({"a": (1, 2), "b": 3})
+    assert treedef_children(treedef) == [tree_structure((1, 2)), tree_structure(1)]
+    assert treedef_tuple([tree_structure(1), treedef]) == tree_structure(
+        (1, {"a": (1, 2), "b": 3}))
+    assert treedef_is_leaf(tree_structure(1)) and not treedef_is_leaf(tree_structure((1,)))
+    assert not treedef_is_leaf(tree_structure(())) and not treedef_is_leaf(tree_structure(None))
+    assert (treedef.num_leaves, treedef.num_nodes) == (3, 5)
+    assert treedef.compose(treedef).num_leaves == 9
+
+
+@pytest.mark.parametrize("leaves", [[1], [1, 2, 3]])
+def test_unflatten_counts_leaves(leaves):
+    with pytest.raises(ValueError, match=f"(?i)expected 2.*got {len(leaves)}|too many.*expected"):
+        tree_unflatten(tree_structure((0, 0)), leaves)
+
+
+def test_deep_trees():
+    deep = functools.reduce(lambda tree, _: [tree], range(900), 7)
+    assert tree_leaves(deep) == [7] and tree_structure(deep).num_nodes == 901
+
+
+# ---- is_leaf ---------------------------------------------------------------------------
+
+
+def test_is_leaf():
+    is_tuple = lambda x: isinstance(x, tuple)
+    assert tree_leaves([(1, 2), [3, (4,)]], is_leaf=is_tuple) == [(1, 2), 3, (4,)]
+    assert tree_flatten((1, 2), is_leaf=lambda x: True) == ([(1, 2)], tree_structure(0))
+    assert tree_leaves([None, 1], is_leaf=lambda x: x is None) == [None, 1]
+    assert tree_structure([(1, 2)], is_leaf=is_tuple) == tree_structure([0])
+    assert tree_map(len, [(1, 2), (3,)], is_leaf=is_tuple) == [2, 1]
+
+
+def test_errors_of_is_leaf_reach_the_user():
+    with pytest.raises(ZeroDivisionError):
+        tree_leaves([1], is_leaf=lambda x: 1 / 0)
+
+
+# ---- map -------------------------------------------------------------------------------
+
+
+def test_map_of_several_trees():
+    assert tree_map(operator.add, (1, {"a": 2}), (10, {"a": 20})) == (11, {"a": 22})
+    assert tree_map(lambda *v: sum(v), [1], [2], [3]) == [6]
+    assert tree_map(lambda x, y: (x, y), (1, None), (2, None)) == ((1, 2), None)
+    assert tree_map(f=abs, tree=[-1]) == [1]
+
+
+def test_map_takes_the_structure_of_the_first():
+    pairs = tree_map(lambda x, y: (x, y), (1, 2), ([3], {"a": None}))
+    assert pairs == ((1, [3]), (2, {"a": None}))
+
+
+def test_map_with_none_as_leaf():
+    is_none = lambda x: x is None
+    assert tree_map(lambda x, y: (x, y), (1, None), (2, 3), is_leaf=is_none) == ((1, 2), (None, 3))
+
+
+MISMATCHES = [
+    ((1, 2), (1, 2, 3), r"at the root a tuple of 2 elements was expected, got one of 3"),
+    ({"k": [(1, 2)]}, {"k": [[1, 2]]}, r"at \['k'\]\[0\] a tuple was expected, got a list"),
+    ([{"a": 1}], [{"b": 1}], r"at \[0\] the keys \['a'\] were expected, got \['b'\]"),
+    ({"a": 1}, {"a": 1, "b": 2}, r"the keys \['a'\] were expected, got \['a', 'b'\]"),
+    ((1, [2]), (1, 2), r"at \[1\] a list was expected, got a leaf of type int"),
+    ({"a": 1}, OrderedDict(a=1), "a dict was expected, got a OrderedDict"),
+    (Pair(1, (2,)), Pair(1, ()), r"at .y a tuple of 1 elements was expected, got one of 0"),
+    (None, 5, "a NoneType was expected, got a leaf of type int"),
+    (Plain(1, "m"), Plain(1, "n"), "a Plain with the metadata 'm' was expected, got 'n'"),
+    (Layer(1, 2, "m"), Layer(1, 2, "n"), r"metadata \('m',\) was expected, got \('n',\)"),
+    (Many(1, 2), Many(1), "a Many of 2 elements was expected, got one of 1"),
+    (Static(1), Static(2), "a Static with the metadata"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "text"), MISMATCHES)
+def test_mismatches_name_the_place(first, second, text):
+    for call in (lambda: tree_map(lambda x, y: 0, first, second),
+                 lambda: tree_map_with_path(lambda p, x, y: 0, first, second),
+                 lambda: tree_broadcast(first, second)):
+        with pytest.raises(ValueError, match="pytrees of different structure: .*" + text):
+            call()
+
+
+def test_none_in_place_of_a_leaf_is_a_subtree():
+    assert tree_map(lambda x, y: (x, y), (1, 2), (3, None)) == ((1, 3), (2, None))
+
+
+# ---- reductions ------------------------------------------------------------------------
+
+
+def test_reduce():
+    assert tree_reduce(operator.sub, [10, (2, {"a": 3})]) == 5
+    assert tree_reduce(operator.add, [], 4) == 4
+    assert tree_reduce(lambda a, b: (a, b), [1], None) == (None, 1)
+    assert tree_reduce(function=operator.add, tree=[(1, 2)], initializer=(),
+                       is_leaf=lambda x: isinstance(x, tuple)) == (1, 2)
+    with pytest.raises(TypeError, match="empty"):
+        tree_reduce(operator.add, [])
+
+
+def test_reduce_associative():
+    pair = lambda a, b: f"({a}{b})"
+    assert tree_reduce_associative(pair, list("abcd")) == "((ab)(cd))"
+    assert tree_reduce_associative(pair, list("abcde")) == "((ab)(c(de)))"
+    assert tree_reduce_associative(operation=pair, tree=["a"], identity="!") == "a"
+    assert tree_reduce_associative(pair, {}, identity=0) == 0
+    with pytest.raises(TypeError, match="identity"):
+        tree_reduce_associative(pair, [])
+    assert tree_reduce_associative(operator.add, list(range(1000))) == 499500
+
+
+def test_all():
+    assert tree_all([1, (True,)]) and not tree_all([1, 0]) and tree_all(None)
+    assert not tree_all([1, []], is_leaf=lambda x: x == [])
+
+
+def test_all_leaves():
+    assert all_leaves([1, "a"]) and all_leaves([])
+    assert not all_leaves([1, (2,)]) and not all_leaves([None]) and not all_leaves([()])
+    assert all_leaves([(1,)], is_leaf=lambda x: isinstance(x, tuple))
+
+
+# ---- transposition, broadcasting -------------------------------------------------------
+
+
+def test_transpose():
+    s, tree = tree_structure, [{"a": 1, "b": (2,)}, {"a": 3, "b": (4,)}]
+    assert tree_transpose(s([0, 0]), s({"a": 0, "b": (0,)}), tree) == {"a": [1, 3], "b": ([2, 4],)}
+    assert tree_transpose(s([0, 0]), None, tree) == {"a": [1, 3], "b": ([2, 4],)}
+    assert tree_transpose(s([0]), s(()), [()]) == ()
+    assert tree_transpose(s([0]), None, pytree_to_transpose=[(1, 2)]) == ([1], [2])
+
+
+@pytest.mark.parametrize(("inner", "tree"), [({"a": 0}, [1, 2, 3]), (None, [(1, 2), 3])])
+def test_transpose_of_another_structure(inner, tree):
+    inner = inner and tree_structure(inner)
+    with pytest.raises(TypeError, match="no composition of"):
+        tree_transpose(tree_structure([0, 0]), inner, tree)
+
+
+def test_broadcast():
+    assert tree_broadcast((1, 2), ([3, 4], {"a": 5})) == ([1, 1], {"a": 2})
+    assert tree_broadcast(1, {"a": (0, None)}) == {"a": (1, None)}
+    assert tree_broadcast((None, 1), ((2, 3), 4), is_leaf=lambda x: x is None) == ((None, None), 1)
+    assert tree_broadcast(prefix_tree=None, full_tree=None) is None
+
+
+# ---- key paths -------------------------------------------------------------------------
+
+
+def test_key_paths():
+    tree = {"a": [1, Pair(2, None)], "b": OrderedDict(z=3), "c": defaultdict(int, k=4)}
+    pairs, treedef = tree_flatten_with_path(tree)
+    assert pairs == [
+        ((DictKey("a"), SequenceKey(0)), 1),
+        ((DictKey("a"), SequenceKey(1), GetAttrKey("x")), 2),
+        ((DictKey("b"), DictKey("z")), 3), ((DictKey("c"), DictKey("k")), 4)]
+    assert treedef == tree_structure(tree) and tree_leaves_with_path(tree) == pairs
+    assert tree_flatten_with_path(3) == ([((), 3)], tree_structure(3))
+
+
+def test_keystr():
+    path = (DictKey("a"), SequenceKey(1), GetAttrKey("x"), FlattenedIndexKey(2))
+    assert keystr(path) == "['a'][1].x[<flat index 2>]" and keystr(()) == ""
+    assert keystr(path, simple=True, separator="/") == "a/1/x/2"
+    assert keystr(path[:2], separator="|") == "['a']|[1]"
+    assert keystr(("own", 1), simple=True, separator=".") == "own.1"
+
+
+def test_keys_have_fields_and_compare():
+    assert (DictKey(key="k").key, SequenceKey(idx=1).idx, GetAttrKey(name="n").name,
+            FlattenedIndexKey(key=3).key) == ("k", 1, "n", 3)
+    assert DictKey("a") == DictKey("a") != DictKey("b") and SequenceKey(0) != DictKey(0)
+    assert hash(GetAttrKey("x")) == hash(GetAttrKey("x"))
+
+
+def test_key_paths_of_custom_nodes():
+    assert path_strings(Plain((1, 2), "m")) == ["[<flat index 0>][0]", "[<flat index 0>][1]"]
+    assert path_strings(Keyed(1, [2])) == [".a", "second[0]"]
+    assert path_strings(Many(1, 2)) == ["[<flat index 0>]", "[<flat index 1>]"]
+    assert path_strings(Named(1, (2,))) == ["v0", "v1[0]"]
+    assert path_strings(Layer(1, [2])) == [".weight", ".bias[0]"]
+
+
+def test_map_with_path():
+    tree = {"a": [1, 2], "b": None}
+    assert tree_map_with_path(lambda p, x, y: f"{keystr(p)}={x + y}", tree,
+                              {"a": [10, 20], "b": None}) == {
+        "a": ["['a'][0]=11", "['a'][1]=22"], "b": None}
+
+
+def test_is_leaf_with_paths():
+    assert tree_leaves_with_path((1, None), is_leaf=lambda x: x is None) == [
+        ((SequenceKey(0),), 1), ((SequenceKey(1),), None)]
+    assert path_strings(((1, 2), [3]), is_leaf=lambda x: isinstance(x, tuple) and len(x) == 2
+                        and x[0] == 1) == ["[0]", "[1][0]"]
+    assert tree_map_with_path(lambda p, x: (keystr(p), x), [(1,), 2],
+                              is_leaf=lambda x: isinstance(x, tuple)) == [
+        ("[0]", (1,)), ("[1]", 2)]
+
+
+def test_is_leaf_that_takes_the_path():
+    tree = {"a": [1, 2], "b": [3, None], "c": Keyed(4, Plain(5, "m"))}
+
+    def is_leaf(path, node):
+        return keystr(path) in ("['a']", "['c'].a")
+
+    pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path=True)
+    assert [(keystr(p), x) for p, x in pairs] == [
+        ("['a']", [1, 2]), ("['b'][0]", 3), ("['c'].a", 4), ("['c']second[<flat index 0>]", 5)]
+    assert treedef == tree_structure(
+        {"a": 0, "b": [0, None], "c": Keyed(0, Plain(0, "m"))})
+    assert tree_map_with_path(lambda p, x: keystr(p), tree["a"], is_leaf=lambda p, x: len(p) == 1,
+                              is_leaf_takes_path=True) == ["[0]", "[1]"]
+    assert tree_leaves_with_path([1], lambda p, x: True, is_leaf_takes_path=True) == [((), [1])]
+
+
+# ---- registration ----------------------------------------------------------------------
+
+
+def test_custom_nodes():
+    out = tree_map(operator.add, Plain(1, "m"), Plain(2, "m"))
+    assert (out.child, out.tag) == (3, "m")
+    assert tree_map(abs, Many(-1, -2)).values == (1, 2)
+    assert tree_map(abs, Named(-1, -2)).values == (1, 2)
+    assert tree_structure(Plain(1, "m")) != tree_structure(Plain(1, "n"))
+    assert tree_leaves(Keyed(1, Plain(None, 0))) == [1]
+
+
+def test_a_type_is_registered_once():
+    with pytest.raises(ValueError, match=r"(?i)duplicate.*Plain"):
+        register_pytree_node(Plain, lambda p: ((), None), lambda aux, kids: None)
+    with pytest.raises(ValueError, match=r"(?i)duplicate"):
+        register_pytree_node(tuple, lambda p: ((), None), lambda aux, kids: None)
+
+
+def test_errors_in_flatten_functions_reach_the_user():
+    class Bad:
+        pass
+
+    register_pytree_node(Bad, lambda b: 1 / 0, lambda aux, kids: Bad())
+    with pytest.raises(ZeroDivisionError):
+        tree_leaves([Bad()])
+
+
+def test_static_nodes():
+    assert tree_leaves([Static(1), 2]) == [2]
+    assert tree_map(abs, [Static(-1), -2])[0].value == -1
+    assert tree_structure(Static(1)) == tree_structure(Static(1)) != tree_structure(Static(2))
+
+
+def test_static_nodes_are_part_of_jits_key():
+    f = mjax.jit(lambda s, x: lax.mul(x, float(s.value)))
+    assert (float(f(Static(2), 3.0)), float(f(Static(4), 3.0))) == (6.0, 12.0)
+
+
+def test_dataclasses():
+    layer = Layer(1, {"k": -2}, "first")
+    assert tree_leaves(layer) == [1, -2]
+    assert tree_map(abs, layer) == Layer(1, {"k": 2}, "first")
+    assert tree_structure(layer) != tree_structure(Layer(1, {"k": 2}, "second"))
+
+
+def test_dataclasses_with_named_fields():
+    @functools.partial(register_dataclass, data_fields=("x",), meta_fields=["n"],
+                       drop_fields=["cache"])
+    @dataclasses.dataclass(frozen=True)
+    class Point:
+        x: Any
+        n: int
+        cache: Any = None
+
+    assert tree_map(abs, Point(-1, -2, "kept?")) == Point(1, -2, None)
+
+
+def test_dataclass_fields_that_init_does_not_take():
+    @register_dataclass
+    @dataclasses.dataclass
+    class Derived:
+        x: Any
+        double: Any = dataclasses.field(init=False)
+
+        def __post_init__(self):
+            self.double = [self.x, self.x]
+
+    assert tree_map(abs, Derived(-3)).double == [3, 3]
+
+
+def test_classes_that_are_no_dataclasses_name_their_fields():
+    class Point:
+        def __init__(self, a, b):
+            self.a, self.b = a, b
+
+    assert register_dataclass(Point, ["a"], ["b"]) is Point
+    assert vars(tree_map(abs, Point(-1, -2))) == {"a": 1, "b": -2}
+
+
+@pytest.mark.parametrize(("fields", "error", "text"), [
+    ({"data_fields": ["x"]}, TypeError, "give data_fields and meta_fields, or neither"),
+    ({"meta_fields": ["x"]}, TypeError, "give data_fields and meta_fields, or neither"),
+    ({"data_fields": ["x"], "meta_fields": []}, ValueError, r"missing: \['y'\]"),
+    ({"data_fields": ["x", "y", "z"], "meta_fields": []}, ValueError, r"unexpected: \['z'\]"),
+    ({"data_fields": ["x", "y"], "meta_fields": ["y"]}, ValueError, r"\['y'\] cannot be in data"),
+])
+def test_dataclass_fields_that_do_not_fit(fields, error, text):
+    @dataclasses.dataclass
+    class Point:
+        x: Any
+        y: Any = 0
+
+    with pytest.raises(error, match=text):
+        register_dataclass(Point, **fields)
+
+
+def test_what_is_no_dataclass_is_refused_without_fields():
+    with pytest.raises(TypeError, match=r"Plain'?>? is no dataclass"):
+        register_dataclass(Plain)
+
+
+# ---- Partial ---------------------------------------------------------------------------
+
+
+def test_partial():
+    p = Partial(operator.sub, 10)
+    assert p(3) == 7 and tree_leaves(Partial(max, 1, key=2)) == [1, 2]
+    assert tree_map(lambda x: x * 2, p)(3) == 17 and type(tree_map(abs, p)) is Partial
+    assert tree_structure(p) == tree_structure(Partial(operator.sub, 3))
+    assert tree_structure(p) != tree_structure(Partial(operator.add, 3))
+
+
+def test_partial_of_a_partial_keeps_it_whole():
+    base = functools.partial(operator.sub, 10)
+    p = Partial(base, 3)
+    assert p() == 7 and tree_leaves(p) == [3]
+    assert tree_structure(p) == tree_structure(Partial(base, 4))
+    assert tree_leaves(Partial(Partial(operator.sub, 10), 4)) == [4]
+    assert len(tree_leaves(base)) == 1
+
+
+def test_jit_takes_and_gives_partials():
+    f = mjax.jit(lambda p, x: Partial(p.func, lax.mul(p(x), 2.0)))
+    out = f(Partial(lax.add, np.float32(1)), 2.0)
+    assert type(out) is Partial and float(out(1.0)) == 7.0
+    assert float(f(Partial(lax.add, np.float32(3)), 2.0)(0.0)) == 10.0 and f._cache_size() == 1
+
+
+# ---- faces -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", mjax.tree.__all__)
+def test_short_names(name):
+    assert getattr(mjax.tree, name) is getattr(tree_util, f"tree_{name}")

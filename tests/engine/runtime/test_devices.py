@@ -1,0 +1,70 @@
+"""Devices: which there are, the default one, names of platforms."""
+
+import threading
+
+import pytest
+
+import mjax
+from mjax import lax
+from mjax._engine.runtime import devices as module
+from mjax._engine.runtime.devices import client, default_device
+
+
+def test_devices_of_the_default_platform():
+    devices = mjax.devices()
+    assert devices and all(isinstance(d, mjax.Device) for d in devices)
+    assert devices == mjax.devices("cpu") == mjax.devices("CPU") == mjax.local_devices()
+    assert mjax.local_devices(0) == devices and mjax.local_devices(7) == []
+    assert {d.platform for d in devices} == {mjax.default_backend()} == {"cpu"}
+
+
+def test_counts():
+    assert mjax.device_count() == mjax.local_device_count() == len(mjax.devices())
+    assert mjax.device_count("cpu") == mjax.local_device_count("cpu")
+    assert (mjax.process_count(), mjax.process_index()) == (1, 0)
+
+
+def test_lists_are_the_callers_own():
+    mjax.devices().clear()
+    mjax.local_devices().clear()
+    assert mjax.devices() and mjax.local_devices()
+
+
+@pytest.mark.parametrize("f", [mjax.devices, mjax.device_count, mjax.process_index,
+                               lambda p: mjax.local_devices(backend=p)])
+def test_unknown_platforms(f):
+    with pytest.raises(RuntimeError, match="platform 'toaster' is not available.*cpu"):
+        f("toaster")
+
+
+def test_one_client_for_all_threads():
+    found, barrier = [], threading.Barrier(6)
+
+    def work():
+        barrier.wait()
+        found.append(client("cpu"))
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(set(map(id, found))) == 1 and found[0] is module.client()
+
+
+def test_default_device():
+    first = mjax.devices()[0]
+    assert default_device() is first
+    for chosen in (first, "cpu"):
+        with mjax.default_device(chosen):
+            assert default_device() is first
+            assert lax.add(1.0, 2.0).device == first
+
+
+@pytest.mark.parametrize("chosen", [3, object(), ("cpu",)])
+def test_default_devices_that_are_none(chosen):
+    with mjax.default_device(chosen), pytest.raises(
+            ValueError, match="default_device must be a device or the name of a platform"):
+        default_device()
+    with mjax.default_device("toaster"), pytest.raises(RuntimeError, match="toaster"):
+        default_device()

@@ -1,0 +1,258 @@
+"""device_put and device_get, and which device a computation runs on.
+
+What needs two devices runs in a subprocess: `two_devices` hands it a function of this file.
+"""
+
+import inspect
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import mjax
+from mjax import lax
+from mjax.dtypes import float0
+
+X = np.arange(3, dtype=np.float32)
+
+
+# ---- one device ------------------------------------------------------------------------
+
+
+def test_put_of_trees():
+    out = mjax.device_put({"a": X, "b": (1, [2.5, True], None)})
+    assert mjax.tree.structure(out) == mjax.tree.structure({"a": 0, "b": (0, [0, 0], None)})
+    assert all(type(leaf) is type(out["a"]) and not leaf.committed
+               for leaf in mjax.tree.leaves(out))
+    np.testing.assert_array_equal(out["a"], X)
+    assert [str(leaf.aval) for leaf in mjax.tree.leaves(out)] == [
+        "f32[3]", "~i32[]", "~f32[]", "bool[]"]
+    assert mjax.device_put(None) is None and mjax.device_put(np.arange(2.0)).dtype == np.float32
+
+
+def test_put_commits_to_a_device_that_is_given():
+    device = mjax.devices()[0]
+    for target in (device, mjax.device_put(X, device).sharding):
+        out = mjax.device_put([X, 1.0], target)
+        assert all(leaf.committed and leaf.device == device for leaf in out)
+    committed = mjax.device_put(X, device)
+    assert mjax.device_put(committed).committed
+    assert mjax.device_put(committed, device) is committed
+
+
+def test_put_of_a_prefix_tree_of_devices():
+    device = mjax.devices()[0]
+    out = mjax.device_put({"a": X, "b": (X, X)}, {"a": None, "b": device})
+    assert [leaf.committed for leaf in mjax.tree.leaves(out)] == [False, True, True]
+    with pytest.raises(ValueError, match="tuple of 1 elements was expected, got one of 2"):
+        mjax.device_put((X, X), (device,))
+
+
+def test_what_is_put_may_be_changed_afterwards():
+    x = np.ones(1000, np.float32)
+    array = mjax.device_put(x)
+    x[:] = 7
+    np.testing.assert_array_equal(array, np.ones(1000))
+
+
+@pytest.mark.parametrize("device", ["cpu", 1, {1}])
+def test_what_is_no_device_is_refused(device):
+    with pytest.raises(ValueError, match="expected a device .*or a sharding, got"):
+        mjax.device_put(X, device)
+    with pytest.raises(ValueError, match="expected a device .*or a sharding, got"):
+        mjax.jit(lambda x: lax.neg(x), device=device if device != {1} else 2)(X)
+
+
+def test_what_is_no_array_is_refused():
+    with pytest.raises(TypeError, match=r"device_put: argument\['k'\]\[1\] is not a valid array"):
+        mjax.device_put({"k": [1, "text"]})
+
+
+def test_put_under_transformations():
+    device = mjax.devices()[0]
+    f = lambda x: lax.mul(mjax.device_put(x, device), 2.0)
+    np.testing.assert_array_equal(mjax.jit(f)(X), 2 * X)
+    np.testing.assert_array_equal(mjax.vmap(f)(X), 2 * X)
+    assert mjax.grad(f)(3.0) == 2.0 and mjax.jvp(f, (3.0,), (1.0,)) == (6.0, 2.0)
+    assert mjax.linear_transpose(f, 1.0)(1.0) == (2.0,)
+
+
+def test_put_of_float0():
+    zeros = np.zeros(3, float0)
+    assert mjax.device_put(zeros).shape == (3,)
+
+
+def test_get():
+    out = mjax.device_get({"a": mjax.device_put(X), "b": [1, 2.5, None, "text"], "c": X})
+    assert type(out["a"]) is np.ndarray and out["c"] is X
+    np.testing.assert_array_equal(out["a"], X)
+    assert out["b"] == [1, 2.5, None, "text"]
+    assert type(mjax.device_get(np.float32(2))) is np.ndarray
+    assert mjax.device_get(lax.full((2,), 1, jnp_bfloat16())).dtype == jnp_bfloat16()
+
+
+def jnp_bfloat16():
+    import ml_dtypes
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+def test_block_until_ready_gives_the_tree():
+    tree = {"a": lax.add(X, X), "b": 1, "c": None}
+    assert mjax.block_until_ready(tree) is tree and tree["a"].is_ready()
+
+
+def test_scalars_are_transferred_once():
+    assert mjax.jit(lambda x: x)(2.5)._buffer is mjax.jit(lambda x: x)(2.5)._buffer
+    zero, minus = lax.neg(0.0), lax.neg(-0.0)
+    assert np.signbit(zero) and not np.signbit(minus)
+
+
+# ---- two devices -----------------------------------------------------------------------
+
+PRELUDE = """
+import numpy as np, mjax
+from mjax import lax
+d0, d1 = mjax.devices()
+X = np.arange(3, dtype=np.float32)
+free, on0, on1 = mjax.device_put(X), mjax.device_put(X, d0), mjax.device_put(X, d1)
+def where(x):
+    np.asarray(x)
+    return mjax.devices().index(x.device), x.committed
+def message(f):
+    try:
+        f()
+    except ValueError as error:
+        return str(error)
+total = lambda x: lax.reduce_sum(x, (0,))
+"""
+
+
+def two_devices(body):
+    """A test whose body runs in a process with two CPU devices."""
+
+    def test():
+        lines = inspect.getsource(body).split("\n", 1)[1].split(":\n", 1)[1]
+        flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+        done = subprocess.run([sys.executable, "-c", PRELUDE + textwrap.dedent(lines)],
+                              env={**os.environ, "XLA_FLAGS": flags}, capture_output=True,
+                              text=True)
+        assert done.returncode == 0, done.stderr
+
+    test.__name__ = body.__name__
+    return test
+
+
+# ruff: noqa: F821
+@two_devices
+def test_committed_arguments_decide():
+    assert [where(a) for a in (free, on0, on1)] == [(0, False), (0, True), (1, True)]
+    f = mjax.jit(lambda x, y: lax.add(x, y))
+    tree = mjax.jit(lambda d: lax.add(d["x"], d["y"]))
+    for g in (lax.add, f, lambda x, y: tree({"x": x, "y": y})):
+        for _ in range(2):
+            assert where(g(free, on1)) == where(g(on1, free)) == where(g(on1, on1)) == (1, True)
+            assert where(g(on1, X)) == where(g(X, on1)) == (1, True)
+            assert where(g(on0, free)) == (0, True) and where(g(free, X)) == (0, False)
+            np.testing.assert_array_equal(g(X, on1), 2 * X)
+    assert where(lax.mul(on1, np.float32(2))) == (1, True)
+    assert where(mjax.vmap(lax.neg)(on1)) == where(on1[1]) == (1, True)
+    assert where(mjax.grad(lambda x: total(lax.sin(x)))(on1)) == (1, True)
+    assert where(mjax.jit(lambda x, y: (x, lax.neg(y)))(free, on1)[0]) == (1, True)
+
+
+@two_devices
+def test_arguments_committed_to_different_devices():
+    text = message(lambda: lax.add(on0, on1))
+    assert "committed to different devices" in text and "cpu:0" in text and "cpu:1" in text, text
+    f = mjax.jit(lambda x, tree: lax.add(x, tree["k"]))
+    text = message(lambda: f(on0, {"k": on1}))
+    assert "x is on cpu:0, tree['k'] on cpu:1" in text and "device_put" in text, text
+    assert message(lambda: f(on1, {"k": free})) is None
+    # An argument that is not used has no say.
+    assert where(mjax.jit(lambda x, y: lax.neg(x))(on0, on1)) == (0, True)
+    assert where(mjax.jit(lambda x, y: lax.neg(x))(free, on1)) == (0, False)
+    assert message(lambda: mjax.jit(lambda x, y: lax.neg(x), keep_unused=True)(on0, on1))
+
+
+@two_devices
+def test_jit_on_a_device():
+    for argument in (X, free, on0, on1):
+        f = mjax.jit(lambda x: lax.mul(x, x), device=d1)
+        g = mjax.jit(lambda x, y: (x, lax.add(x, y)), device=d1)
+        for _ in range(3):
+            assert where(f(argument)) == (1, True)
+            np.testing.assert_array_equal(f(argument), X * X)
+            assert [where(a) for a in g(argument, on0)] == [(1, True), (1, True)]
+    assert where(mjax.jit(lambda: lax.full((2,), 1.0), device=d1)()) == (1, True)
+    assert where(mjax.jit(lambda x: x, device=d1)(X)) == (1, True)
+    assert where(mjax.jit(lax.neg, backend="cpu")(on1)) == (0, True)
+    compiled = mjax.jit(lax.neg, device=d1).lower(X).compile()
+    assert where(compiled(X)) == (1, True)
+
+
+@two_devices
+def test_closed_over_arrays_have_no_say():
+    f = mjax.jit(lambda x: lax.add(x, on1))
+    assert where(f(free)) == (0, False) and where(f(on0)) == (0, True)
+    assert where(f(on1)) == (1, True)
+    np.testing.assert_array_equal(f(on0), 2 * X)
+
+
+@two_devices
+def test_default_device():
+    add = mjax.jit(lambda x: lax.add(x, np.float32(1)))
+    for chosen in (d1, d0, d1):
+        with mjax.default_device(chosen):
+            n = mjax.devices().index(chosen)
+            made = lax.full((3,), 1.0)
+            for out in (made, mjax.device_put(X), lax.neg(free), add(X), add(free),
+                        lax.add(np.float32(1), np.float32(2))):
+                assert where(out) == (n, False)
+            assert where(add(on0)) == where(lax.neg(on0)) == (0, True)
+    # Outside, an uncommitted array goes where the others do.
+    assert where(made) == (1, False)
+    assert where(lax.neg(made)) == where(lax.add(made, free)) == (0, False)
+    assert where(lax.add(made, on0)) == (0, True) and where(add(X)) == (0, False)
+    mjax.config.update("default_device", d1)
+    assert where(add(X)) == (1, False)
+
+
+@two_devices
+def test_put_on_devices():
+    assert [where(a) for a in mjax.device_put([X, X], [d0, d1])] == [(0, True), (1, True)]
+    assert where(mjax.device_put(on1, d0)) == (0, True)
+    assert where(mjax.device_put(on1, on0.sharding)) == (0, True)
+    assert where(mjax.device_put(on1)) == (1, True)
+    copy = mjax.device_put(on0, d1)
+    on0.delete()
+    np.testing.assert_array_equal(copy, X)
+    assert type(mjax.device_get({"k": copy})["k"]) is np.ndarray
+
+
+@two_devices
+def test_cotangents_go_back_where_the_value_came_from():
+    def f(w):
+        hidden = lax.sin(lax.mul(w, on0))
+        moved = mjax.device_put(hidden, d1)
+        return lax.add(total(lax.mul(moved, on1)), mjax.device_put(total(hidden), d1))
+
+    expected = np.cos(X * X) * X * (X + 1)
+    out = mjax.grad(f)(on0)
+    assert where(out) == (0, True)
+    np.testing.assert_allclose(out, expected, rtol=1e-5)
+    assert where(mjax.vjp(f, on0)[0]) == (1, True)
+    np.testing.assert_allclose(mjax.jit(mjax.grad(lambda w: total(lax.mul(
+        mjax.device_put(w, d1), X))))(X), X)
+    np.testing.assert_allclose(mjax.linearize(f, on0)[1](on0), np.sum(expected * X), rtol=1e-5)
+
+
+@two_devices
+def test_donation_and_moves():
+    x = mjax.device_put(X)
+    assert where(mjax.jit(lambda x, y: lax.add(x, y), donate_argnums=0)(x, on1)) == (1, True)
+    y = mjax.device_put(X, d1)
+    out = mjax.jit(lambda y: lax.add(y, np.float32(1)), donate_argnums=0)(y)
+    assert where(out) == (1, True) and y.is_deleted()
