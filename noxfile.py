@@ -238,4 +238,5 @@ def docs(session):
     _install(session, "docs", jaxlib=_newest_here(session))
     pages = sorted(path.name for path in ROOT.glob("*.md"))
     # Blocks of a page build on each other: one process.
-    _pytest(session, "-n", "0", "-p", "docs.doctests", *pages, "docs", "mjax", "mjax_ext", "mjaxlib_shim")
+    folders = ["docs", "mjax", "mjax_ext", "mjaxlib_shim"]
+    _pytest(session, "-n", "0", "-p", "docs.doctests", *pages, *folders)

@@ -82,7 +82,7 @@ def test_binary_operations():
     (lambda: lax.reduce_sum(M, (2,)), ["(2,)", "(3, 4)"]),
     (lambda: lax.expand_dims(X, (5,)), ["axis 5"]),
     (lambda: lax.integer_pow(np.arange(3), -1), ["negative power", "floats"]),
-    (lambda: lax.select(X, X, X), ["boolean", "f32"]),
+    (lambda: lax.select(X, X, X), ["bool", "float32"]),
     (lambda: lax.clamp(X, M, 1.0), ["(3, 4)", "(3,)"]),
 ])
 def test_shapes_that_do_not_fit(call, parts):

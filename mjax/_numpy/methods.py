@@ -208,7 +208,7 @@ def view(self: Any, dtype: Any = None) -> Any:
     Raises:
       ValueError: the sizes do not fit.
     """
-    new = dtype_argument(self.dtype if dtype is None else dtype, "view")
+    new: Any = dtype_argument(self.dtype if dtype is None else dtype, "view")
     old = self.dtype
     if new == old:
         return self

@@ -48,8 +48,8 @@ BINARY: dict[str, tuple[np.ndarray, np.ndarray]] = {
     "float_power": (POSITIVE, ANY), "nextafter": (POSITIVE, ANY), "isclose": (ANY, POSITIVE),
 }
 INT_BINARY = ("add", "subtract", "multiply", "floor_divide", "remainder", "fmod", "maximum",
-              "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "gcd",
-              "lcm", "power", "divide", "less", "equal")
+              "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift",
+              "power", "divide", "less", "equal")
 SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0], np.float32)
 
 
@@ -110,7 +110,7 @@ def test_binary_other_inputs(name: str) -> None:
     close(mjax.vmap(f, in_axes=(0, None))(x, y[0]), g(x, y[0]))
 
 
-@pytest.mark.parametrize("name", [n for n in INT_BINARY if hasattr(jnp, n)])
+@pytest.mark.parametrize("name", INT_BINARY)
 def test_binary_integers(name: str) -> None:
     x = INTS.astype(np.int32)
     y = np.array([1, 2, 3], np.int32)
@@ -118,8 +118,8 @@ def test_binary_integers(name: str) -> None:
     close(f(jnp.array(x), jnp.array(y)), g(x, y))
     if name not in ("power", "divide"):
         close(f(jnp.array(x), 2), g(x, 2))
-        unsigned = abs(x).astype(np.uint8)
-        close(f(jnp.array(unsigned), jnp.array(y.astype(np.uint8))), g(unsigned, y.astype(np.uint8)))
+        x, y = abs(x).astype(np.uint8), y.astype(np.uint8)
+        close(f(jnp.array(x), jnp.array(y)), g(x, y))
 
 
 @pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod", "divmod"])
@@ -216,7 +216,7 @@ def test_shapes_that_do_not_broadcast() -> None:
 @pytest.mark.parametrize("jitted", [False, True])
 def test_arguments_that_are_no_arrays(bad: Any, jitted: bool) -> None:
     for call in (lambda: jnp.sin(bad), lambda: jnp.add(1.0, bad), lambda: jnp.where(True, bad, 1),
-                 lambda: jnp.sum(bad), lambda: jnp.clip(bad, 0, 1), lambda: jnp.power(bad, 2)):
+                 lambda: jnp.sum(bad), lambda: jnp.mean(bad), lambda: jnp.power(bad, 2)):
         with pytest.raises(TypeError, match=r"got (<class|a NumPy array)"):
             mjax.jit(lambda call=call: call())() if jitted else call()
 

@@ -106,7 +106,7 @@ class ModuleContext:
 
 def identifier(name: str) -> str:
     """A name as MLIR prints it without quotes."""
-    return "".join(c if c.isalnum() or c in "_." else "_" for c in name) or "fn"
+    return "".join(c if (c.isascii() and c.isalnum()) or c in "_." else "_" for c in name) or "fn"
 
 
 def _user_position(traceback: Any) -> Any:

@@ -118,8 +118,8 @@ def _bits(dtype: Any) -> int:
 @bitcast_convert_type_p.def_abstract_eval
 def _bitcast_type(x: Any, *, new_dtype: Any) -> ShapedArray:
     old, new = _bits(x.dtype), _bits(new_dtype)
-    if (x.dtype == np.bool_) != (new_dtype == np.bool_) or "c" in (
-            dtypes.kind(x.dtype), dtypes.kind(new_dtype)) and x.dtype != new_dtype:
+    if (x.dtype == np.bool_) != (new_dtype == np.bool_) or ("c" in (
+            dtypes.kind(x.dtype), dtypes.kind(new_dtype)) and x.dtype != new_dtype):
         msg = f"bitcast_convert_type does not go from {x.dtype} to {new_dtype}."
         raise TypeError(msg)
     if old == new:

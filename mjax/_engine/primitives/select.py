@@ -91,8 +91,8 @@ def _select_n_batch(args: Any, dims: Any) -> Any:
     which_dim, size = dims[0], batch_size(args, dims)
     case_dims = set(dims[1:])
     if len(case_dims) == 1 and None not in case_dims and (
-            which_dim in case_dims and typeof(args[0]).ndim == typeof(args[1]).ndim
-            or which_dim is None and not typeof(args[0]).shape):
+            (which_dim in case_dims and typeof(args[0]).ndim == typeof(args[1]).ndim)
+            or (which_dim is None and not typeof(args[0]).shape)):
         return select_n_p.bind(*args), dims[1]
     cases = [batch_to_front(x, d, size) for x, d in zip(args[1:], dims[1:], strict=True)]
     which = args[0]

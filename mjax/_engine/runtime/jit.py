@@ -479,8 +479,10 @@ def ensure_compile_time_eval() -> Iterator[None]:
 
     Operations on tracers are refused there; those on constants give concrete arrays.
     """
-    previous, ctx.interpreter = ctx.interpreter, evaluation
+    # Named axes belong to the interpreters that are left out.
+    previous = ctx.interpreter, ctx.axis_env
+    ctx.interpreter, ctx.axis_env = evaluation, ()
     try:
         yield
     finally:
-        ctx.interpreter = previous
+        ctx.interpreter, ctx.axis_env = previous

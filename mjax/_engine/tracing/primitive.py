@@ -292,6 +292,8 @@ _WITHOUT: dict[str, Callable[[Primitive], str]] = {
     "transpose": lambda p: "missing",
     "batch": lambda p: "missing",
     "dce": lambda p: "default: dropped if unused and without effects",
+    "recompute": lambda p: "default: repeated as it is",
+    "typecheck": lambda p: "default: by the abstract evaluation",
     "pretty": lambda p: "default",
 }
 

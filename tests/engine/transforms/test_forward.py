@@ -57,13 +57,13 @@ def test_auxiliary_results():
 def test_integers_have_float0_tangents():
     _, tangent = both(lambda x, n: x * n, (2.0, 3), (1.0, NO_TANGENT))
     assert tangent == 3.0
-    out, tangent = both(lambda x, b: (x * 2, b, jnp.arange(3)), (2.0, True), (1.0, NO_TANGENT))
+    _out, tangent = both(lambda x, b: (x * 2, b, jnp.arange(3)), (2.0, True), (1.0, NO_TANGENT))
     assert [np.asarray(t).dtype for t in tangent] == [np.float32, float0, float0]
     assert [np.shape(t) for t in tangent] == [(), (), (3,)]
 
 
 def test_results_that_do_not_depend_on_the_argument():
-    out, tangent = both(lambda x: (1.0, x, A), (2.0,), (1.0,))
+    _out, tangent = both(lambda x: (1.0, x, A), (2.0,), (1.0,))
     assert tangent[:2] == (0.0, 1.0)
     np.testing.assert_array_equal(tangent[2], np.zeros((2, 3)))
 
@@ -102,7 +102,7 @@ def test_perturbations_are_not_confused():
 def test_linear_functions_are_evaluated_many_times():
     traced = []
     f = lambda x: (traced.append(1), jnp.sin(x))[1]
-    out, linear = mjax.linearize(f, A)
+    _out, linear = mjax.linearize(f, A)
     for scale in range(3):
         np.testing.assert_allclose(linear(A * scale), np.cos(A) * A * scale, rtol=1e-5)
     assert len(traced) == 1

@@ -162,8 +162,10 @@ REAL_OF_COMPLEX = [
     (lambda z: jnp.imag(z) * jnp.real(z), lambda z: np.imag(z) * np.real(z)),
     (lambda z: jnp.real(z * jnp.conj(z)), lambda z: np.abs(z) ** 2),
     (jnp.abs, np.abs),
-    (lambda z: jnp.real(jnp.sin(z) * jnp.exp(1j * z)), lambda z: np.real(np.sin(z) * np.exp(1j * z))),
-    (lambda z: jnp.abs(jnp.conj(z) * (2 - 1j) + z ** 2), lambda z: np.abs(np.conj(z) * (2 - 1j) + z**2)),
+    (lambda z: jnp.real(jnp.sin(z) * jnp.exp(1j * z)),
+     lambda z: np.real(np.sin(z) * np.exp(1j * z))),
+    (lambda z: jnp.abs(jnp.conj(z) * (2 - 1j) + z ** 2),
+     lambda z: np.abs(np.conj(z) * (2 - 1j) + z**2)),
 ]
 
 
@@ -273,7 +275,7 @@ def test_vjp_with_auxiliary_results():
 
 
 def test_vjp_with_integers():
-    out, pull = mjax.vjp(lambda x, n, b: x * n, 3.0, np.arange(2), True)
+    _out, pull = mjax.vjp(lambda x, n, b: x * n, 3.0, np.arange(2), True)
     x, n, b = pull(np.ones(2, np.float32))
     assert x == 1.0 and (n.dtype, n.shape) == (float0, (2,)) and (b.dtype, b.shape) == (float0, ())
     _, pull = mjax.vjp(lambda x: (x * x, 3, np.arange(2)), 3.0)

@@ -1,0 +1,247 @@
+"""Modules: hoisted constants, shared functions, names, locations, keys, errors that name rules."""
+
+import re
+
+import numpy as np
+import pytest
+
+import mjax
+from mjax import lax, random
+from mjax._engine.ir.types import ShapedArray
+from mjax._engine.lowering.module import lower_to_module
+from mjax._engine.primitives.emit import ir
+from mjax._engine.tracing.primitive import Primitive, traced
+
+X = np.arange(3, dtype=np.float32)
+BIG = np.arange(1000, dtype=np.float32)
+
+
+def lower(f, *args):
+    return lower_to_module(mjax.make_jaxpr(f)(*args), "f", "cpu")
+
+
+def functions(text):
+    """Name -> text of its arguments, of the functions of a module."""
+    return dict(re.findall(r"func\.func (?:public |private )?@([\w.]+)\(([^\n]*?)\) ->", text))
+
+
+def simple(name, lowering, out=None):
+    p = Primitive(name)
+    p.def_abstract_eval(lambda x: out or x)
+    p.def_lowering(lowering)
+    return p
+
+
+# ---- constants -------------------------------------------------------------------------
+
+
+def test_closed_over_arrays_become_arguments_once():
+    array = mjax.device_put(BIG)
+    lowered = lower(lambda x: lax.add(lax.mul(array, x), lax.sub(array, BIG)), BIG)
+    assert len(lowered.constants) == 2
+    assert lowered.constants[0] is array or lowered.constants[1] is array
+    assert functions(lowered.text())["main"].count("tensor<1000xf32>") == 3
+    assert "dense<" not in lowered.text()
+
+
+def test_constants_of_inner_functions_are_passed_to_them():
+    array = mjax.device_put(BIG)
+    inner = mjax.jit(lambda x: lax.mul(array, x))
+    lowered = lower(lambda x: lax.add(inner(x), mjax.jit(lambda y: inner(inner(y)))(x)), BIG)
+    assert len(lowered.constants) == 1
+    text = lowered.text()
+    assert all(a.count("tensor<1000xf32>") == 2 for a in functions(text).values()), text
+    out = mjax.jit(lambda x: lax.add(inner(x), mjax.jit(lambda y: inner(inner(y)))(x)))(BIG)
+    np.testing.assert_allclose(out, BIG * BIG + BIG * (BIG * BIG), rtol=1e-6)
+
+
+def test_scalars_stay_in_the_program():
+    lowered = lower(lambda x: lax.mul(lax.add(x, 2.0), 2.0), X)
+    assert lowered.constants == []
+    assert lowered.text().count("stablehlo.constant") == 1
+
+
+def test_literals_of_equal_value_and_other_bits_are_told_apart():
+    f = lambda x: (lax.div(x, 0.0), lax.div(x, -0.0), lax.add(x, np.float32(np.nan)))
+    a, b, c = mjax.jit(f)(np.float32(1))
+    assert (a, b) == (np.inf, -np.inf) and np.isnan(c)
+    g = mjax.jit(lambda x, n: (lax.add(x, 1.0), lax.add(n, 1), lax.bitwise_xor(n > 0, True)))
+    assert [str(v.dtype) for v in g(np.float32(1), np.int32(1))] == ["float32", "int32", "bool"]
+
+
+# ---- functions and names ---------------------------------------------------------------
+
+
+def test_a_jaxpr_is_one_function():
+    inner = mjax.jit(lambda x: lax.sin(x))
+    lowered = lower(lambda x: inner(inner(lax.neg(inner(x)))), X)
+    text = lowered.text()
+    assert len(functions(text)) == 2 and text.count("call @") == 3
+    other = lower(lambda x, y: lax.add(inner(x), inner(y)[0]), X, np.ones((2, 3), np.float32)[:, 0])
+    assert len(functions(other.text())) == 3
+
+
+def test_names():
+    def step(x):
+        return lax.sin(x)
+
+    def weird(x):
+        return lax.cos(x)
+
+    weird.__name__ = "weird name-é!"
+    first, second = mjax.jit(step), mjax.jit(lambda x: lax.cos(x))
+    another = mjax.jit(lambda x: lax.neg(x))
+
+    def outer(x):
+        return another(second(first(mjax.jit(weird)(x))))
+
+    text = mjax.jit(outer).lower(X).as_text()
+    assert "module @jit_outer" in text
+    names = set(functions(text))
+    assert {"main", "step"} <= names and len(names) == 5
+    assert all(re.fullmatch(r"[a-zA-Z0-9_.]+", n) for n in names), names
+
+
+def test_functions_called_main_do_not_clash():
+    def main(x):
+        return lax.sin(x)
+
+    out = mjax.jit(lambda x: mjax.jit(main)(x))(X)
+    np.testing.assert_allclose(out, np.sin(X), rtol=1e-6)
+
+
+def test_traced_lowerings_are_shared_functions():
+    p = simple("twice", traced(lambda x: lax.add(x, x), multiple_results=False))
+    text = lower(lambda x: p.bind(p.bind(lax.sin(p.bind(x)))), X).text()
+    assert len(functions(text)) == 2 and text.count("call @twice") == 3
+    np.testing.assert_array_equal(mjax.jit(lambda x: p.bind(p.bind(x)))(X), 4 * X)
+    text = lower(lambda x, y: (p.bind(x), p.bind(y)), X, np.float32(1)).text()
+    assert len(functions(text)) == 3
+
+
+# ---- locations -------------------------------------------------------------------------
+
+
+def test_locations_name_primitive_and_line():
+    def f(x):
+        y = lax.sin(x)
+        return lax.mul(y, y)
+
+    first = f.__code__.co_firstlineno
+    text = lower(f, X).text(debug_info=True)
+    places = dict(re.findall(r'loc\("(\w+)"\((#loc\d*|".*?":\d+:\d+)\)', text))
+    assert {"sin", "mul"} <= set(places)
+    lines = {name: _resolve(text, place) for name, place in places.items()}
+    assert lines["sin"] == (__file__, first + 1) and lines["mul"] == (__file__, first + 2)
+    assert "loc(" not in lower(f, X).text()
+
+
+def _resolve(text, place):
+    if place.startswith("#"):
+        place = re.search(rf"^{place} = loc\((.*)\)$", text, re.M)[1]
+    file, line = re.match(r'"(.*)":(\d+):\d+', place).groups()
+    return file, int(line)
+
+
+# ---- extended dtypes -------------------------------------------------------------------
+
+
+MOVES = [
+    ("transpose", lambda k: lax.transpose(k, (1, 0)), lambda d: d.transpose(1, 0, 2)),
+    ("reshape", lambda k: lax.reshape(k, (6,)), lambda d: d.reshape(6, 2)),
+    ("slice", lambda k: lax.slice(k, (0, 1), (2, 3)), lambda d: d[0:2, 1:3]),
+    ("rev", lambda k: lax.rev(k, (1,)), lambda d: d[:, ::-1]),
+    ("concatenate", lambda k: lax.concatenate([k, k], 1), lambda d: np.concatenate([d, d], 1)),
+    ("broadcast_in_dim", lambda k: lax.broadcast_in_dim(k, (4, 2, 3), (1, 2)),
+     lambda d: np.broadcast_to(d, (4, 2, 3, 2))),
+    ("select_n", lambda k: lax.select_n(np.array([[True, False, True]] * 2), k, lax.rev(k, (0,))),
+     lambda d: np.where(np.array([True, False, True])[:, None], d[::-1], d)),
+]
+
+
+@pytest.mark.parametrize(("name", "f", "g"), MOVES, ids=[m[0] for m in MOVES])
+def test_structural_primitives_on_keys(name, f, g):
+    keys = lax.reshape(random.split(random.key(0), 6), (2, 3))
+    data = np.asarray(random.key_data(keys))
+    np.testing.assert_array_equal(random.key_data(mjax.jit(f)(keys)), g(data))
+    text = lower(f, keys).text()
+    assert "tensor<2x3x2xui32>" in functions(text)["main"], text
+
+
+# ---- errors ----------------------------------------------------------------------------
+
+
+def here(f):
+    return rf"test_module\.py\"?:{f.__code__.co_firstlineno + 1}"
+
+
+def test_rules_whose_results_have_another_type_are_named():
+    p = simple("wrong_type", lambda ctx, x: [x], ShapedArray((4,), np.float32))
+
+    def f(x):
+        return lax.sin(p.bind(x))
+
+    with pytest.raises(TypeError, match=r"(?s)wrong_type.*tensor<3xf32>.*f32\[4\].*" + here(f)):
+        lower(f, X)
+    with pytest.raises(TypeError, match="wrong_type"):
+        mjax.jit(lambda x: mjax.jit(f)(x))(X)
+
+
+@pytest.mark.parametrize("gave", [lambda x: x.type, lambda x: 3, lambda x: [3], lambda x: []])
+def test_rules_that_give_no_values_are_named(gave):
+    p = simple("no_values", lambda ctx, x: gave(x))
+    with pytest.raises(TypeError, match="no_values.*"):
+        lower(lambda x: p.bind(x), X)
+
+
+def test_errors_in_rules_name_the_primitive_and_the_line():
+    p = simple("broken", lambda ctx, x: 1 / 0)
+
+    def f(x):
+        return p.bind(x)
+
+    with pytest.raises(ZeroDivisionError) as info:
+        lower(f, X)
+    notes = "\n".join(info.value.__notes__)
+    assert "broken" in notes and re.search(here(f), notes)
+
+
+def test_operations_that_do_not_verify_name_the_primitive():
+    def rule(ctx, x):
+        op = ir.Operation.create("stablehlo.add", results=[x.type], operands=[x])
+        return [op.result]
+
+    p = simple("unverifiable", rule)
+
+    def f(x):
+        return p.bind(x)
+
+    with pytest.raises(Exception, match=r"(?s)add.*operand") as info:
+        lower(f, X)
+    text = str(info.value) + "".join(getattr(info.value, "__notes__", ()))
+    assert "unverifiable" in text and re.search(here(f), text), text
+
+
+def test_missing_rules_name_platform_primitive_and_line():
+    p = Primitive("unlowered")
+    p.def_abstract_eval(lambda x: x)
+
+    def f(x):
+        return p.bind(x)
+
+    with pytest.raises(NotImplementedError, match=r"(?s)'unlowered' has no lowering.*cpu.*"
+                       + here(f)):
+        lower(f, X)
+    p.def_lowering(lambda ctx, x: [x], platform="tpu")
+    with pytest.raises(NotImplementedError, match="cpu.*only for tpu"):
+        lower(f, X)
+
+
+# ---- donation --------------------------------------------------------------------------
+
+
+def test_donated_arguments_are_marked():
+    text = mjax.jit(lambda x, y: lax.add(x, y), donate_argnums=1).lower(X, X).as_text()
+    assert re.search(r"%arg0: tensor<3xf32>, %arg1: tensor<3xf32> \{tf.aliasing_output = 0", text)
+    text = mjax.jit(lambda x: lax.reduce_sum(x, (0,)), donate_argnums=0).lower(X).as_text()
+    assert "jax.buffer_donor = true" in text
