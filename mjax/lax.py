@@ -322,6 +322,8 @@ from mjax._engine.primitives.special import (
 )
 from mjax._engine.primitives.tangents import (
     add_any_p,
+    stop_gradient,
+    stop_gradient_p,
 )
 from mjax._engine.primitives.threefry import (
     iota_2x32_shape_p,
@@ -395,7 +397,8 @@ __all__ = [
     "shift_left_p", "shift_right_arithmetic", "shift_right_arithmetic_p", "shift_right_logical",
     "shift_right_logical_p", "sign", "sign_p", "sin", "sin_p", "sinh", "sinh_p", "slice",
     "slice_in_dim", "slice_p", "sort", "sort_key_val", "sort_p", "split", "split_p", "sqrt",
-    "sqrt_p", "square", "square_p", "squeeze", "squeeze_p", "stack", "stack_p", "sub", "sub_p",
+    "sqrt_p", "square", "square_p", "squeeze", "squeeze_p", "stack", "stack_p", "stop_gradient",
+    "stop_gradient_p", "sub", "sub_p",
     "tan", "tan_p", "tanh", "tanh_p", "threefry2x32_p", "tile", "tile_p", "top_k", "top_k_p",
     "transpose", "transpose_p", "unstack", "unstack_p", "xor_p", "zeta", "zeta_p",
 ]

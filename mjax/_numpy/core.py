@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import DType
 from mjax._engine.ir.promotion import common_type, inexact_dtype
+from mjax._engine.ir.source import is_engine_file
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.convert import convert_element_type_p
 from mjax._engine.primitives.select import select_n_p
@@ -136,7 +138,8 @@ def _cast_python(x: Any, dtype: DType, weak_type: bool) -> Any:
         return x if type(x) is python else python(x)
     if x == 0 or x != x:  # -0.0 equals 0.0, and a NaN nothing
         return _scalar(x, dtype)
-    return _cached_scalar(type(x), x, dtype)
+    kind: Any = type(x)
+    return _cached_scalar(kind, x, dtype)
 
 
 _PYTHON = {"i": int, "u": int, "f": float, "c": complex, "b": bool}
@@ -219,7 +222,11 @@ def dtype_argument(dtype: Any, name: str) -> DType | None:
 
 
 def _stack_level() -> int:
-    return 4
+    """How far up the user's frame is, seen from the caller."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and is_engine_file(frame.f_code.co_filename):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 # ---- broadcasting ----------------------------------------------------------------------

@@ -316,7 +316,7 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, weights: Any = N
     if typeof(sample).ndim != 2:
         msg = f"histogramdd: sample must have shape (n, d), got {shape_of(sample)}."
         raise ValueError(msg)
-    columns = [index_in_dim(sample, i, 1, keepdims=False)
+    columns = [index_in_dim(sample, int(i), 1, keepdims=False)
                for i in np.arange(shape_of(sample)[1])]
     return _histogramdd("histogramdd", columns, bins, range, weights, density)
 

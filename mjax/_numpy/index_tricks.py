@@ -356,7 +356,7 @@ def _check_inside(indices: Sequence[Any], sizes: Sequence[int], modes: Sequence[
         try:
             known = np.asarray(i)
         except ConcretizationTypeError:
-            raise ConcretizationTypeError(lambda i=i: (
+            raise ConcretizationTypeError(lambda i=i: (  # type: ignore[misc]
                 f"ravel_multi_index: with mode='raise' indices must be known, but {typeof(i)} is "
                 "traced; use mode='clip' or mode='wrap'.")) from None
         if ((known < 0) | (known >= n)).any():

@@ -138,7 +138,7 @@ def _triangle(name: str, m: Any, k: int, upper: bool) -> Any:
         msg = f"{name} needs an array of at least two axes, got shape {shape}."
         raise ValueError(msg)
     k = concrete_int(k, f"{name}: k")
-    kept = _on_diagonal(*shape[-2:], k - upper, lax.lt if upper else lax.ge)
+    kept = _on_diagonal(shape[-2], shape[-1], k - upper, lax.lt if upper else lax.ge)
     zero = _c(m, 0)
     return choose(broadcast_to(kept, shape), as_array(m), zero)
 
@@ -361,7 +361,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
       >>> jnp.tril_indices(2)
       (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
     """
-    return _index_arrays(np.tril_indices(  # type: ignore[return-value]
+    return _index_arrays(np.tril_indices(
         operator.index(n), operator.index(k), None if m is None else operator.index(m)))
 
 
@@ -383,7 +383,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
       >>> jnp.triu_indices(2)
       (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
-    return _index_arrays(np.triu_indices(  # type: ignore[return-value]
+    return _index_arrays(np.triu_indices(
         operator.index(n), operator.index(k), None if m is None else operator.index(m)))
 
 

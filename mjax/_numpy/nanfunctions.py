@@ -285,7 +285,7 @@ def _nanvar(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepd
     return without_axes(variance(name, a, axes, ddof, where, mean), axes, keepdims), target
 
 
-@fused(static_argnames=_STATIC)
+@fused(static_argnames=(*_STATIC, "ddof"))
 def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int = 0,
            keepdims: bool = False, where: Any = None, mean: Any = None) -> Any:
     """Variance over axes of the elements that are not NaN.
@@ -310,7 +310,7 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: 
     return cast(result, target)
 
 
-@fused(static_argnames=_STATIC)
+@fused(static_argnames=(*_STATIC, "ddof"))
 def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int = 0,
            keepdims: bool = False, where: Any = None, mean: Any = None) -> Any:
     """Standard deviation over axes of the elements that are not NaN.

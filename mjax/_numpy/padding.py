@@ -246,7 +246,7 @@ def _pad_with_elements(array: Any, *, widths: Widths, mode: str, odd: bool) -> A
         size = shape_of(array)[axis]
         if any(width):
             # NumPy itself says which element comes where.
-            places = np.pad(np.arange(size), width, mode=mode)
+            places = np.pad(np.arange(size), width, mode=mode)  # type: ignore[call-overload]
             if odd and size > (mode == "reflect"):
                 array = _pad_odd(array, places, width, axis, mode)
             else:

@@ -25,7 +25,7 @@ def _aligned(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
     """Coefficients of two polynomials, filled up with zeros in front."""
     a1, a2 = promote_dtypes(*check_arrays(name, a1, a2))
     size = max(typeof(a).shape[0] for a in (a1, a2))
-    return tuple(pad(a, _c(a, 0), [(size - typeof(a).shape[0], 0, 0)])  # type: ignore[return-value]
+    return tuple(pad(a, _c(a, 0), [(size - typeof(a).shape[0], 0, 0)])
                  for a in (a1, a2))
 
 

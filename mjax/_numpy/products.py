@@ -486,7 +486,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, precision: Any = None,
             msg = (f"tensordot: axes={n} exceeds the number of axes of arrays of shapes {left} "
                    f"and {right}, or is negative.")
             raise TypeError(msg)
-        pair = tuple(range(len(left) - n, len(left))), tuple(range(n))
+        pair: Any = (tuple(range(len(left) - n, len(left))), tuple(range(n)))
     else:
         if len(axes) != 2:
             msg = f"tensordot: axes must be an integer or a pair of sequences of axes, got {axes}."

@@ -174,8 +174,7 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     ndim = typeof(a).ndim
     if axes is None:
         return permuted(a, range(ndim)[::-1])
-    axes = (axes,) if np.ndim(axes) == 0 else tuple(axes)
-    permutation = canonicalize_axes(axes, ndim)
+    permutation = canonicalize_axes((axes,) if np.ndim(axes) == 0 else tuple(axes), ndim)
     if len(permutation) != ndim:
         msg = f"transpose: axes {axes} must name each of the {ndim} axes of the array once."
         raise ValueError(msg)

@@ -136,7 +136,7 @@ def _var(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims
     return without_axes(result, axes, keepdims), target
 
 
-@fused(static_argnames=_STATIC)
+@fused(static_argnames=(*_STATIC, "ddof", "correction"))
 def var(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int = 0,
         keepdims: bool = False, *, where: Any = None, mean: Any = None,
         correction: int | float | None = None) -> Any:
@@ -170,7 +170,7 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int
     return cast(result, target)
 
 
-@fused(static_argnames=_STATIC)
+@fused(static_argnames=(*_STATIC, "ddof", "correction"))
 def std(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int = 0,
         keepdims: bool = False, *, where: Any = None, mean: Any = None,
         correction: int | float | None = None) -> Any:

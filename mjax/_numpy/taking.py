@@ -125,7 +125,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None,
         a, axis = ravel(a), 0
     axis = canonicalize_axis(axis, typeof(a).ndim)
     indices, gather_mode = _bounded("take", indices, shape_of(a)[axis], mode)
-    if 0 in shape_of(a) and math.prod(shape_of(indices)):
+    if 0 in shape_of(a) and 0 not in shape_of(indices):
         if shape_of(a)[axis] == 0:
             msg = f"take: cannot take from axis {axis} of size 0, of shape {shape_of(a)}."
             raise IndexError(msg)

@@ -15,7 +15,8 @@ from tests.differential.compare import (
 from tests.differential.composition import LAX, NUMPY, Composition
 
 # The default conversions of both libraries warn of imaginary parts that are lost.
-pytestmark = pytest.mark.filterwarnings("ignore:Casting complex values")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Casting complex values", "ignore:Casting from complex")
 
 #: What the two may differ in: rounding, and with it what is discontinuous.
 ROUGH = {"numpy.floor_divide", "x // y", "x % y", "numpy.remainder", "numpy.fmod", "rem"}

@@ -1,10 +1,12 @@
-"""Adding and instantiating tangents, and rule makers for several operands."""
+"""Adding, instantiating and stopping tangents, and rule makers for several operands."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
 from mjax._engine.primitives.emit import op
 from mjax._engine.primitives.shapes import batch_size, batch_to_front, zeros_of
@@ -134,3 +136,29 @@ def define_bilinear(primitive: Primitive, left: Callable[..., Any], right: Calla
 
     transpose.__wrapped__ = left  # type: ignore[attr-defined]
     primitive.transpose = transpose
+
+
+# ---- stop_gradient ---------------------------------------------------------------------
+
+stop_gradient_p = Primitive("stop_gradient")
+stop_gradient_p.def_abstract_eval(lambda x: x)
+stop_gradient_p.def_lowering(lambda ctx, x: [x])
+stop_gradient_p.def_batch(lambda args, dims: (stop_gradient_p.bind(args[0]), dims[0]))
+define_zero_jvp(stop_gradient_p)
+
+
+@boundary
+def stop_gradient(x: Any) -> Any:
+    """The same values, held constant by differentiation.
+
+    Args:
+      x: a tree of arrays.
+
+    Returns:
+      The same tree; its derivatives are zero.
+
+    Example:
+      >>> mjax.grad(lambda x: lax.mul(x, lax.stop_gradient(x)))(3.0)
+      Array(3., dtype=float32, weak_type=True)
+    """
+    return tree_map(stop_gradient_p.bind, x)

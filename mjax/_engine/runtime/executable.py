@@ -48,9 +48,10 @@ def execution_device(placements: Sequence[Placement], used: Collection[int],
     first, chosen = committed[0]
     for i, placement in committed[1:]:
         if placement.sharding is not chosen.sharding:
-            msg = (f"arguments are committed to different devices: {describe(first)} is on "
-                   f"{chosen.sharding.device}, {describe(i)} on {placement.sharding.device}. Move "
-                   "one with mjax.device_put.")
+            one, other = (f"{d.platform}:{d.id}" for d in
+                          (chosen.sharding.device, placement.sharding.device))
+            msg = (f"arguments are committed to different devices: {describe(first)} is on {one}, "
+                   f"{describe(i)} on {other}. Move one with mjax.device_put.")
             raise ValueError(msg)
     return chosen.sharding, True
 

@@ -181,7 +181,7 @@ def windows(shape: Sequence[int], entries: Sequence[Any]) -> Windows:
         if column is None:
             continue
         if type(e) is Range and abs(e.step) != 1:
-            dims = (next(i for i, row in enumerate(batch) if row[2] == axis
+            dims: tuple[int, ...] = (next(i for i, row in enumerate(batch) if row[2] == axis
                          and row[0] is _STEPS),)
         else:
             dims = tuple(range(first_common, first_common + np.ndim(column)))
@@ -190,11 +190,11 @@ def windows(shape: Sequence[int], entries: Sequence[Any]) -> Windows:
     indices = (concatenate(columns, len(batch_shape)) if columns
                else np.zeros((*batch_shape, 0), dtype))
     kept = [type(e) is Range and abs(e.step) == 1 for e in entries]
-    dims = GatherDimensionNumbers(
+    numbers = GatherDimensionNumbers(
         tuple(i for i, row in enumerate(layout) if row[0] is _WINDOW),
         tuple(axis for axis, k in enumerate(kept) if not k), tuple(index_map))
     sizes = tuple(e.size if k else 1 for e, k in zip(entries, kept, strict=True))
-    return Windows(indices, dims, sizes, tuple(n for _, n, _ in layout))
+    return Windows(indices, numbers, sizes, tuple(n for _, n, _ in layout))
 
 
 def _column(e: Any, size: int, dtype: np.dtype[Any], common: tuple[int, ...]) -> Any:

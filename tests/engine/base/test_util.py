@@ -22,7 +22,7 @@ def test_safe_zip_and_map():
     assert safe_zip([1, 2], "ab") == [(1, "a"), (2, "b")] and safe_zip() == []
     assert safe_map(pow, [2, 3], [3, 2]) == [8, 9]
     for f in (safe_zip, lambda a, b: safe_map(pow, a, b)):
-        with pytest.raises(ValueError, match="shorter|longer"):
+        with pytest.raises(ValueError, match=r"shorter|longer"):
             f([1, 2], [3])
 
 
@@ -41,7 +41,7 @@ def test_partition_and_merge_are_inverse():
     falses, trues = partition_list(which, values)
     assert (falses, trues) == (["b", "c"], ["a", "d"])
     assert merge_lists(which, falses, trues) == values
-    with pytest.raises(ValueError, match="shorter|longer"):
+    with pytest.raises(ValueError, match=r"shorter|longer"):
         partition_list([True], values)
 
 

@@ -190,7 +190,7 @@ def test_rules_whose_results_have_another_type_are_named():
 @pytest.mark.parametrize("gave", [lambda x: x.type, lambda x: 3, lambda x: [3], lambda x: []])
 def test_rules_that_give_no_values_are_named(gave):
     p = simple("no_values", lambda ctx, x: gave(x))
-    with pytest.raises(TypeError, match="no_values.*"):
+    with pytest.raises(TypeError, match=r"no_values.*"):
         lower(lambda x: p.bind(x), X)
 
 
@@ -233,7 +233,7 @@ def test_missing_rules_name_platform_primitive_and_line():
                        + here(f)):
         lower(f, X)
     p.def_lowering(lambda ctx, x: [x], platform="tpu")
-    with pytest.raises(NotImplementedError, match="cpu.*only for tpu"):
+    with pytest.raises(NotImplementedError, match=r"cpu.*only for tpu"):
         lower(f, X)
 
 

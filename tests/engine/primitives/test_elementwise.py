@@ -364,6 +364,7 @@ CASES += [
            label=str(d))
       for T in ARITHMETIC.split() for d in (0, 1)],
     Case("copy", copy_p.bind, np.copy, SHAPES, ANY, linear=[(0,)]),
+    Case("stop_gradient", lax.stop_gradient, np.copy, SHAPES, ANY, order=0),
     Case("add_any", add_any_p.bind, np.add, "T[2,3] T[2,3]; T[0] T[0]; T[] T[]", FC,
          linear=[(0, 1)]),
 ]
@@ -393,6 +394,12 @@ def test_python_scalars_are_weak_operands():
 def test_a_tie_shares_the_derivative(function):
     x = np.float32(2)
     assert list(map(float, mjax.grad(function, argnums=(0, 1))(x, x))) == [0.5, 0.5]
+
+
+def test_stopped_gradients():
+    f = lambda x: lax.mul(x, lax.stop_gradient({"a": [x]})["a"][0])
+    assert float(mjax.grad(f)(3.0)) == 3.0
+    assert float(mjax.grad(mjax.grad(f))(3.0)) == 0.0
 
 
 def test_derivative_of_abs_at_zero():

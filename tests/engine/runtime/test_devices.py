@@ -33,7 +33,7 @@ def test_lists_are_the_callers_own():
 @pytest.mark.parametrize("f", [mjax.devices, mjax.device_count, mjax.process_index,
                                lambda p: mjax.local_devices(backend=p)])
 def test_unknown_platforms(f):
-    with pytest.raises(RuntimeError, match="platform 'toaster' is not available.*cpu"):
+    with pytest.raises(RuntimeError, match=r"platform 'toaster' is not available.*cpu"):
         f("toaster")
 
 

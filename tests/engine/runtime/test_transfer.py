@@ -62,9 +62,9 @@ def test_what_is_put_may_be_changed_afterwards():
 
 @pytest.mark.parametrize("device", ["cpu", 1, 2.5])
 def test_what_is_no_device_is_refused(device):
-    with pytest.raises(ValueError, match="expected a device .*or a sharding, got"):
+    with pytest.raises(ValueError, match=r"expected a device .*or a sharding, got"):
         mjax.device_put(X, device)
-    with pytest.raises(ValueError, match="expected a device .*or a sharding, got"):
+    with pytest.raises(ValueError, match=r"expected a device .*or a sharding, got"):
         mjax.jit(lambda x: lax.neg(x), device=device)(X)
 
 

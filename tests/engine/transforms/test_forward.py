@@ -50,7 +50,7 @@ def test_auxiliary_results():
     assert (out, linear(2.0)) == (9.0, 12.0) and aux == {"input": 3.0, "note": "text"}
     for call in (lambda f: mjax.jvp(f, (3.0,), (1.0,), has_aux=True),
                  lambda f: mjax.linearize(f, 3.0, has_aux=True)):
-        with pytest.raises(TypeError, match="must return a pair .*<lambda> returned tuple of len"):
+        with pytest.raises(TypeError, match=r"must return a pair .*<lambda> returned tuple of len"):
             call(lambda x: (x, x, x))
 
 
