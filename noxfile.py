@@ -173,17 +173,17 @@ def demo(session):
 
 @nox.session(venv_backend="none")
 def tests(session):
-    """What CI runs: lint, types, docs, all tests on the newest jaxlib, the core on the floor."""
+    """What CI runs: lint, types, docs, the tests on the newest jaxlib and on the floor."""
     session.notify("lint")
     session.notify("types")
     session.notify("docs", [])
     session.notify(f"tests_jaxlib({_newest_here(session)})")
-    session.notify(f"tests_jaxlib({TABLE.FLOOR})", ["-m", "not slow", *session.posargs])
+    session.notify(f"tests_jaxlib({TABLE.FLOOR})")
 
 
 @nox.session(venv_backend="none")
 def matrix(session):
-    """All tests on every jaxlib of the matrix, each on a Python that has wheels for it."""
+    """The tests on every jaxlib of the matrix, each on a Python that has wheels for it."""
     for version, python in MATRIX.items():
         if python in HOMES:
             session.notify(f"tests_jaxlib({version})")
@@ -197,9 +197,16 @@ def matrix(session):
     [nox.param(python, version, id=version) for version, python in MATRIX.items()],
 )
 def tests_jaxlib(session, version):
-    """All tests on one jaxlib."""
+    """The tests on one jaxlib; `sweep` has the slow ones."""
     _install(session, "test", jaxlib=version)
-    _pytest(session)
+    _pytest(session, "-q", "-m", "not slow")
+
+
+@nox.session
+def sweep(session):
+    """The slow tests, on the newest jaxlib: the tables of primitives over all dtypes and shapes."""
+    _install(session, "test", jaxlib=_newest_here(session))
+    _pytest(session, "-q", "-m", "slow")
 
 
 @nox.session

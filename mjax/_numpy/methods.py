@@ -144,6 +144,10 @@ def _iterate(self: Any) -> Iterator[Any]:
     return iter(unstack(self, axis=0))
 
 
+def _contains(self: Any, value: Any) -> bool:
+    return bool(reductions.any(comparison.equal(self, value)))
+
+
 def _array_namespace(self: Any, *, api_version: str | None = None) -> Any:
     """The module of functions for these arrays, for the Python array API."""
     return importlib.import_module("mjax.numpy")
@@ -268,7 +272,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
 }
 _SPECIAL: dict[str, Any] = {
     "__neg__": _neg, "__pos__": _pos, "__abs__": _abs, "__invert__": _invert, "__round__": _round,
-    "__getitem__": getitem, "__setitem__": _refuse_assignment,
+    "__getitem__": getitem, "__setitem__": _refuse_assignment, "__contains__": _contains,
     "__array_namespace__": _array_namespace, "__array_priority__": 100,
 }
 

@@ -39,7 +39,7 @@ class JaxprBuilder:
 
     def input(self, aval: ShapedArray) -> Var:
         """A new input of the program."""
-        return self._interp.new_arg(aval).var
+        return self._interp.new_arg(aval).variable
 
     def constant(self, value: Any) -> Atom:
         """The atom of a value: a literal for a scalar, else a constant of the program."""

@@ -150,7 +150,7 @@ from mjax._engine.primitives.special import (
     regularized_incomplete_beta_p,
     zeta_p,
 )
-from mjax._engine.primitives.tangents import add_any_p as add_jaxvals_p
+from mjax._engine.primitives.tangents import add_any_p as add_jaxvals_p, stop_gradient_p
 from mjax._engine.primitives.threefry import iota_2x32_shape_p, threefry2x32_p
 from mjax._engine.runtime.transfer import device_put_p
 from mjax._engine.spmd.exchanges import (
@@ -185,6 +185,6 @@ __all__ = [
     "scatter_apply_p", "scatter_max_p", "scatter_min_p", "scatter_mul_p", "scatter_p",
     "scatter_sub_p", "select_n_p", "shift_left_p", "shift_right_arithmetic_p",
     "shift_right_logical_p", "sign_p", "sin_p", "sinh_p", "slice_p", "sort_p", "split_p", "sqrt_p",
-    "square_p", "squeeze_p", "stack_p", "sub_p", "tan_p", "tanh_p", "threefry2x32_p", "tile_p",
-    "top_k_p", "transpose_p", "unstack_p", "xor_p", "zeta_p",
+    "square_p", "squeeze_p", "stack_p", "stop_gradient_p", "sub_p", "tan_p", "tanh_p",
+    "threefry2x32_p", "tile_p", "top_k_p", "transpose_p", "unstack_p", "xor_p", "zeta_p",
 ]

@@ -3,29 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-
-
-def safe_zip(*sequences: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """`zip` as a list, refusing sequences whose lengths differ."""
-    return list(zip(*sequences, strict=True))
-
-
-def safe_map(f: Callable[..., T], *sequences: Sequence[Any]) -> list[T]:
-    """`map` as a list, refusing sequences whose lengths differ."""
-    return [f(*row) for row in zip(*sequences, strict=True)]
-
-
-def unzip2(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Two tuples from an iterable of pairs."""
-    firsts, seconds = [], []
-    for first, second in pairs:
-        firsts.append(first)
-        seconds.append(second)
-    return tuple(firsts), tuple(seconds)
 
 
 def split_list(values: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:

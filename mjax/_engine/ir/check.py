@@ -59,7 +59,8 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
     for eqn in jaxpr.eqns:
         in_avals = [read(atom, eqn) for atom in eqn.invars]
         for inner in jaxprs_in_params(eqn.params):
-            inner.cached(("checked", ctx.settings), lambda: check_jaxpr(inner))  # noqa: B023
+            # What is kept must not be None, or it would be checked at each of its uses.
+            inner.cached(("checked", ctx.settings), lambda: check_jaxpr(inner) or True)  # noqa: B023
         if eqn.primitive.typecheck is not None:
             try:
                 eqn.primitive.typecheck(*in_avals, **eqn.params)

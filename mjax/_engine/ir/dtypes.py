@@ -27,7 +27,8 @@ _KINDS: dict[Any, str] = {bfloat16: "f"}
 _KINDS |= {np.dtype(getattr(ml_dtypes, n)): "f" for n in NARROW_FLOATS if hasattr(ml_dtypes, n)}
 _KINDS |= {np.dtype(getattr(ml_dtypes, n)): n[0] for n in NARROW_INTS if hasattr(ml_dtypes, n)}
 
-_TO_32 = {np.dtype(a): np.dtype(b) for a, b in (
+#: 64-bit dtype -> its 32-bit sibling.
+TO_32 = {np.dtype(a): np.dtype(b) for a, b in (
     ("int64", "int32"), ("uint64", "uint32"), ("float64", "float32"),
     ("complex128", "complex64"))}
 
@@ -97,12 +98,12 @@ def is_integer(dtype: DType) -> bool:
 
 def canonicalize(dtype: DType) -> DType:
     """The 32-bit sibling of a 64-bit dtype unless x64 is on; other dtypes as they are."""
-    return dtype if ctx.settings.enable_x64 else _TO_32.get(dtype, dtype)
+    return dtype if ctx.settings.enable_x64 else TO_32.get(dtype, dtype)
 
 
 def is_wide(dtype: DType) -> bool:
     """Whether the dtype exists only with x64 on."""
-    return dtype in _TO_32
+    return dtype in TO_32
 
 
 def as_dtype(spec: Any) -> DType:
@@ -122,7 +123,7 @@ def as_dtype(spec: Any) -> DType:
     if isinstance(inner, (np.dtype, ExtendedDType)) and not isinstance(spec, np.generic):
         return inner
     if isinstance(spec, str) and hasattr(ml_dtypes, spec):
-        return np.dtype(getattr(ml_dtypes, spec))
+        return _supported(np.dtype(getattr(ml_dtypes, spec)), spec)
     return _supported(np.dtype(spec), spec)
 
 
@@ -130,7 +131,7 @@ def _supported(dtype: np.dtype[Any], spec: Any) -> np.dtype[Any]:
     if dtype.kind in "OSUMmV" and dtype not in _KINDS and dtype != float0:
         msg = f"dtype {dtype} ({spec!r}) is not supported: arrays hold numbers, booleans or keys."
         raise TypeError(msg)
-    return dtype
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
 def canonical_dtype(spec: Any) -> DType:

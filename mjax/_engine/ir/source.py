@@ -39,7 +39,7 @@ class SourceInfo(NamedTuple):
 
 def register_exclusion(path: str) -> None:
     """Counts a file, or all files below a folder, as engine code in tracebacks."""
-    _EXCLUDED.append(os.path.abspath(path))
+    _EXCLUDED.append(os.path.abspath(path) + os.sep)
     _is_engine.clear()
 
 
@@ -50,7 +50,7 @@ def is_engine_file(file: str) -> bool:
     """Whether frames of this file are folded out of what users see."""
     known = _is_engine.get(file)
     if known is None:
-        known = _is_engine[file] = file.startswith((*_EXCLUDED, "<frozen"))
+        known = _is_engine[file] = (file + os.sep).startswith((*_EXCLUDED, "<frozen"))
     return known
 
 

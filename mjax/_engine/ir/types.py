@@ -56,8 +56,6 @@ class ShapedArray(AbstractValue):
 
     def __new__(cls, shape: Any, dtype: Any, weak_type: bool = False,
                 varying: frozenset[Any] = _NOTHING) -> ShapedArray:
-        if type(dtype) is not np.dtype:
-            dtype = dtypes.as_dtype(dtype)
         key = (shape if type(shape) is tuple else tuple(shape), dtype, weak_type, varying)
         try:
             known = _table.get(key)
@@ -70,7 +68,7 @@ class ShapedArray(AbstractValue):
             if self is not None:
                 return self
         shape = tuple(operator.index(size) for size in key[0])
-        key = (shape, dtype, bool(weak_type), frozenset(varying))
+        key = (shape, dtypes.as_dtype(dtype), bool(weak_type), frozenset(varying))
         with _lock:
             known = _table.get(key)
             self = known() if known is not None else None
@@ -200,7 +198,7 @@ def _typeof_int(value: int) -> ShapedArray:
 
 
 def _python_avals(x64: bool) -> dict[type, ShapedArray]:
-    narrow = (lambda d: d) if x64 else (lambda d: dtypes._TO_32.get(d, d))
+    narrow = (lambda d: d) if x64 else (lambda d: dtypes.TO_32.get(d, d))
     return {t: ShapedArray((), narrow(d), t is not bool)
             for t, d in dtypes.PYTHON_SCALARS.items()}
 

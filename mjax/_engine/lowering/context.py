@@ -182,7 +182,6 @@ class LoweringContext:
             [self.constants[id(c)] for c in constants] + list(operands)).results
         return list(results)
 
-
     def lower_traced(self, rule: traced, operands: Sequence[Any], params: dict[str, Any]
                      ) -> list[Any]:
         """Lowers the function of a marker at the insertion point, for the types `avals_in`."""

@@ -153,7 +153,7 @@ def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
 
 
 def _literal(known: dict[Any, Any], atom: Literal) -> Any:
-    # One constant operation per block and value; -0.0 == 0.0 and True == 1, hence the repr.
+    # One constant operation per block and value; -0.0 == 0.0, hence the bytes.
     value = np.asarray(atom.val).astype(atom.aval.dtype)
     key = (atom.aval.dtype, value.tobytes())
     if key not in known:

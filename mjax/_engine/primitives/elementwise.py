@@ -1,8 +1,8 @@
 """What all elementwise primitives share: types, broadcasting, lowering, batching.
 
 Operands have one dtype and equal shapes, except that scalars (shape `()`) and axes of
-size 1 stretch to the others' sizes. The tables of operations are in `unary`, `binary`,
-`special`; `convert` and `select` hold those that need rules of their own.
+size 1 stretch to the others' sizes. The tables of operations are in `arithmetic` and `special`;
+`convert` and `select` hold those that need rules of their own.
 """
 
 from __future__ import annotations

@@ -42,6 +42,9 @@ def _sort_type(*operands: Any, dimension: int, is_stable: bool, num_keys: int) -
     if not 0 <= dimension < len(shape):
         msg = f"sort: dimension {dimension} is no axis of operands of shape {shape}."
         raise ValueError(msg)
+    if any(dtypes.is_extended(o.dtype) for o in operands):
+        msg = f"sort does not accept keys, got {', '.join(map(str, operands))}: they have no order."
+        raise TypeError(msg)
     if not 1 <= num_keys <= len(operands):
         msg = (f"sort: num_keys={num_keys} must be between 1 and the number of operands, "
                f"{len(operands)}.")

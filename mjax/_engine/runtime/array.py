@@ -106,8 +106,12 @@ def placement_of(aval: ShapedArray, sharding: Any, committed: bool) -> Placement
     """The interned placement."""
     key = (aval, sharding, committed)
     known = _placements.get(key)
-    return known if known is not None else _placements.setdefault(
-        key, Placement(aval, sharding, committed))
+    if known is not None:
+        return known
+    made = Placement(aval, sharding, committed)
+    if len(_placements) < _placements.maxsize:
+        return _placements.setdefault(key, made)
+    return _placements.put(key, made)
 
 
 class _ArrayMeta(type):

@@ -38,7 +38,8 @@ def devices(backend: str | None = None) -> list[Device]:
     """The devices of a platform, those of other processes included.
 
     Args:
-      backend: a platform's name; by default that of the default device.
+      backend: a platform's name; by default the first in the environment variable
+        `MJAX_PLATFORMS`, else cpu.
     """
     return list(client(backend).devices())
 

@@ -69,7 +69,8 @@ def _jit_impl(*args: Any, jaxpr: Jaxpr, name: str, donated_invars: tuple[bool, .
     """Runs `jit` equations that are evaluated outside of `jit`'s own dispatch."""
     if ctx.settings.disable_jit:
         return eval_jaxpr(jaxpr, jaxpr.consts, *args)
-    arrays = [a if type(a) is Array else to_array(a) for a in args]
+    shared = not any(donated_invars)
+    arrays = [a if type(a) is Array else to_array(a, shared) for a in args]
     placements = tuple([a._placement for a in arrays])
     run = jaxpr.cached(("runner", ctx.settings, placements, donated_invars), lambda: Program(
         jaxpr, name, placements, donated_invars, keep_unused).runner())

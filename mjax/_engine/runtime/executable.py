@@ -21,7 +21,7 @@ from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.lowering.module import LoweredModule, lower_to_module
 from mjax._engine.runtime.array import Array, Placement, SingleDeviceSharding, placement_of
 from mjax._engine.runtime.devices import default_device
-from mjax._engine.runtime.transfer import move, sharding_of, to_array
+from mjax._engine.runtime.transfer import move, sharding_of, to_array, unshared
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjaxlib_shim import executables as shim
 
@@ -77,6 +77,8 @@ class Program:
         smaller, kept = dce_jaxpr(jaxpr, computed, keep_unused)
         self.kept = [i for i, k in enumerate(kept) if k]
         shared = {i for i in self.forwarded if i is not None}
+        #: Inputs that are results too, and may be scalars that others use.
+        self.scalars = {i for i in shared if not placements[i].aval.shape}
         if device is None:
             self.sharding, self.committed = execution_device(
                 placements, shared.union(self.kept), jaxpr.debug_info.arg_name)
@@ -149,12 +151,15 @@ class Program:
 
     def _forwarding_runner(self) -> Runner:
         indices = [i for i in self.forwarded if i is not None]
-        sharding, committed = self.sharding, self.committed
-        return lambda *args: [move(args[i], sharding, committed) for i in indices]
+        sharding, committed, scalars = self.sharding, self.committed, self.scalars
+        return lambda *args: [
+            move(unshared(args[i]) if i in scalars else args[i], sharding, committed)
+            for i in indices]
 
     def _general_runner(self, execute: Any, handlers: list[Any], constants: list[Any]) -> Runner:
         kept, moved, forwarded = self.kept, set(self.moved), self.forwarded
         placements, sharding, committed = self.out_placements, self.sharding, self.committed
+        scalars = self.scalars
 
         def run(*args: Any) -> list[Any]:
             buffers = constants + [
@@ -165,7 +170,8 @@ class Program:
             outs: list[Any] = []
             for i in forwarded:
                 if i is not None:
-                    outs.append(move(args[i], sharding, committed))
+                    outs.append(move(unshared(args[i]) if i in scalars else args[i], sharding,
+                                     committed))
                 else:
                     buffer, placement = next(computed)
                     outs.append(np.zeros(placement.aval.shape, dtypes.float0)

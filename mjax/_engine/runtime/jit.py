@@ -359,6 +359,7 @@ def _make(fun: Callable[..., Any], options: Options) -> Any:
             return staged(args, kwargs)
         except Exception as error:
             refuse_deleted(error, args)
+            refuse_deleted(error, kwargs)
             fold(error)
             raise
 
@@ -383,7 +384,7 @@ def _make(fun: Callable[..., Any], options: Options) -> Any:
         if known is None:
             if ctx.settings.disable_jit:
                 return fun(*args, **kwargs)
-            known = calls.put(key, compiled(Call(values, tree, static), args))
+            known = calls.put(key, compiled(Call(values, tree, static), args, kwargs))
         run, out_tree = known
         return out_tree.unflatten(run(*values))
 
@@ -395,7 +396,7 @@ def _make(fun: Callable[..., Any], options: Options) -> Any:
             check_arguments(f"jit of {function_name(fun)}", kwargs, "keyword argument ")
             raise
 
-    def compiled(call: Call, args: tuple[Any, ...]) -> Any:
+    def compiled(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         trace = trace_call(fun, call, [a.aval for a in call.leaves], caches)
         for value in trace.closed_over:
             refuse_dead(value)  # under evaluation no trace is open
@@ -403,7 +404,8 @@ def _make(fun: Callable[..., Any], options: Options) -> Any:
         program = Program(trace.jaxpr, function_name(fun), [a._placement for a in values],
                           donated_leaves(options, call), options.keep_unused, options.device)
         run = program.runner(dict(options.compiler_options))
-        flat = len(args) in (1, 2) and all(type(a) is Array or type(a) in FOREIGN for a in args)
+        flat = not kwargs and len(args) in (1, 2) and all(
+            type(a) is Array or type(a) in FOREIGN for a in args)
         if flat and only_arrays and treedef_is_leaf(trace.out_tree):
             one = single_runner(program, len(args))
             if one is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from mjax._engine.runtime.array import Array, SingleDeviceSharding, placement_of
 from mjax._engine.runtime.devices import default_device
 from mjax._engine.runtime.executable import Program
 from mjax._engine.runtime.transfer import move, to_array
+from mjax._engine.tracing.interpreter import Tracer
 from mjaxlib_shim import executables as shim
 
 
@@ -113,6 +115,10 @@ class Traced:
     @boundary
     def lower(self) -> Lowered:
         """Lowers to StableHLO, for the devices that the arguments or the default name."""
+        if len(self._call.leaves) != len(self.jaxpr.invars):
+            msg = (f"{self.fun_name} uses values of an outer trace (grad, vmap, jit) and cannot be lowered "
+                   "on its own: pass them as arguments, or call lower outside of the outer function.")
+            raise TypeError(msg)
         placements = []
         for leaf, aval in zip(self._call.leaves, self.jaxpr.in_avals, strict=True):
             if type(leaf) is Array:
@@ -171,7 +177,8 @@ class Lowered:
           compiler_options: XLA options (`xla_...`) by name.
         """
         options = {**dict(self._traced._options.compiler_options), **(compiler_options or {})}
-        return Compiled(self._program, self._traced, options)
+        # A copy, because a program keeps what was compiled, under whichever options.
+        return Compiled(copy.copy(self._program), self._traced, options)
 
 
 class Compiled:
@@ -222,9 +229,13 @@ def move_like(leaf: Any, aval: ShapedArray, program: Program) -> Array:
     """An argument on the program's device.
 
     Raises:
-      TypeError: it has not the type the program was compiled for.
+      TypeError: it is traced, or has not the type the program was compiled for.
     """
-    array = to_array(leaf)
+    if isinstance(leaf, Tracer):
+        msg = (f"a compiled function was called with a traced value of type {leaf.aval}: it cannot be "
+               "differentiated, batched or traced. Call the jitted function instead.")
+        raise TypeError(msg)
+    array = to_array(leaf, not program.donated)
     if array.aval.strip_weak_type() is not aval.strip_weak_type():
         msg = (f"the compiled function was made for an argument of type {aval}, not "
                f"{array.aval}; call the jitted function to compile for other types.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,11 @@ from mjax._engine.tracing.interpreter import Tracer, refuse_dead
 from mjax._engine.tracing.primitive import Primitive
 from mjaxlib_shim import arrays as shim
 
-#: (type, value, x64, device) of Python scalars -> Array: `x * 2.0` transfers 2.0 once.
+#: (type, value, signs of zeros, settings) of scalars -> Array: `x * 2.0` transfers 2.0 once.
 _scalars = BoundedCache(1024)
+#: The arrays in `_scalars` that are alive, by id.
+_shared: weakref.WeakValueDictionary[int, Array] = weakref.WeakValueDictionary()
+_COMPLEX = frozenset({complex, np.complex64, np.complex128})
 
 
 def to_array(value: Any, shared: bool = True) -> Array:
@@ -48,17 +52,25 @@ def to_array(value: Any, shared: bool = True) -> Array:
         return value
     if shared and (kind in dtypes.PYTHON_SCALARS or isinstance(value, np.generic)):
         # The sign of a zero is not part of equality, so it is part of the key.
-        key = (kind, value, str(value) if value == 0 else "", ctx.settings)
+        signs = str(value) if value == 0 or kind in _COMPLEX else ""
+        key = (kind, value, signs, ctx.settings)
         known = _scalars.get(key)
         if known is None or known._buffer.is_deleted():
             known = to_array(value, False)
             if value == value:  # NaN never finds its own entry
-                _scalars.put(key, known)
+                _shared[id(known)] = _scalars.put(key, known)
         return known
     if isinstance(value, Tracer):
         refuse_dead(value)
     aval = typeof(value)
     return put(_converted(value, aval), aval)
+
+
+def unshared(array: Array) -> Array:
+    """An array as a result, which its receiver may donate: a copy of one that `to_array` shares."""
+    if _shared.get(id(array)) is not array:
+        return array
+    return put(array._numpy(), array.aval)
 
 
 def _converted(value: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
@@ -106,6 +118,7 @@ def _rebuild(value: np.ndarray[Any, Any], weak_type: bool) -> Array:
 
 rebuild.append(_rebuild)
 
+
 def sharding_of(device: Any) -> SingleDeviceSharding:
     """The sharding that a device, or a sharding, given by the user stands for.
 
@@ -148,7 +161,7 @@ def _device_put_impl(x: Any, *, device: Any, src: Any) -> Array:
     if type(x) is Array:
         return move(x, sharding, True)
     aval = typeof(x)
-    return put(np.asarray(x, aval.dtype), aval, sharding.device)
+    return put(_converted(x, aval), aval, sharding.device)
 
 
 @boundary

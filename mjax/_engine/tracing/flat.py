@@ -11,7 +11,13 @@ from typing import Any
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.ir.jaxpr import DebugInfo
-from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_map
+from mjax._engine.ir.pytree import (
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_leaves,
+    tree_map,
+)
 from mjax._engine.ir.types import is_array_value, typeof
 
 
@@ -108,11 +114,11 @@ def check_arguments(who: str, tree: Any, what: str = "argument") -> None:
     Raises:
       TypeError: a leaf is neither an array nor a number.
     """
+    if all(map(is_array_value, tree_leaves(tree))):
+        return  # Key paths are slow to make: only where one is to be shown.
     for path, leaf in tree_flatten_with_path(tree)[0]:
-        if not is_array_value(leaf):
-            try:
-                typeof(leaf)
-            except (TypeError, OverflowError) as error:
-                name = keystr(path)
-                msg = f"{who}: {what}{name} is not a valid array: {error}"
-                raise type(error)(msg) from None
+        try:
+            typeof(leaf)
+        except (TypeError, OverflowError) as error:
+            msg = f"{who}: {what}{keystr(path)} is not a valid array: {error}"
+            raise type(error)(msg) from None

@@ -14,6 +14,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+import numpy as np
+
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import (
     ConcretizationTypeError,
@@ -165,18 +167,22 @@ class Tracer:
             "argument static, or index with mjax.lax.dynamic_slice or array indexing."))
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._concretize(
+        return self._as_array(self._concretize(
             TracerArrayConversionError, "A NumPy function (or numpy.asarray)",
             "Use the function of the same name in mjax.numpy, or move the NumPy call out of the "
-            "transformed function.").__array__(*args, **kwargs)
+            "transformed function.")).__array__(*args, **kwargs)
+
+    def _as_array(self, concrete: Any) -> Any:
+        """The concrete value, which may be a Python scalar, as something with array methods."""
+        return concrete if hasattr(concrete, "__array__") else np.asarray(concrete, self.dtype)
 
     def tolist(self) -> Any:
         """Nested lists of Python scalars; refused for values known by type only."""
-        return self._as_scalar("tolist").tolist()
+        return self._as_array(self._as_scalar("tolist")).tolist()
 
     def item(self, *args: int) -> Any:
         """One element as a Python scalar; refused for values known by type only."""
-        return self._as_scalar("item").item(*args)
+        return self._as_array(self._as_scalar("item")).item(*args)
 
     def __repr__(self) -> str:
         return f"Traced<{self.aval}>with<{type(self.interp).__name__}>"

@@ -47,15 +47,15 @@ _new_eqn = tuple.__new__
 class StageTracer(Tracer):
     """A variable of a jaxpr under construction."""
 
-    __slots__ = ("var",)
+    __slots__ = ("variable",)
 
     def __init__(self, interp: StageInterpreter, var: Var):
         self.interp = interp
         self.aval = var.aval
-        self.var = var
+        self.variable = var
 
     def provenance(self) -> str:
-        return self.interp.provenance_of(self.var)  # type: ignore[attr-defined]
+        return self.interp.provenance_of(self.variable)  # type: ignore[attr-defined]
 
 
 class StageInterpreter(Interpreter):
@@ -87,7 +87,7 @@ class StageInterpreter(Interpreter):
     def atom(self, value: Any) -> Atom:
         """The atom that stands for a value: its variable, a literal, or a constant's variable."""
         if type(value) is StageTracer and value.interp is self:
-            return value.var
+            return value.variable
         return self._lift(value)
 
     def _lift(self, value: Any) -> Atom:
@@ -119,7 +119,8 @@ class StageInterpreter(Interpreter):
         invars: list[Any] = []
         key: list[Any] = [ctx.settings]
         for arg in args:
-            atom = arg.var if type(arg) is StageTracer and arg.interp is self else self._lift(arg)
+            atom = (arg.variable if type(arg) is StageTracer and arg.interp is self
+                    else self._lift(arg))
             invars.append(atom)
             key.append(atom.aval)
         if params:
@@ -171,10 +172,10 @@ class StageInterpreter(Interpreter):
         """Where a tracer of this interpreter came from."""
         where = f" It was made while tracing {self.debug_info.func_name}"
         for eqn in self.eqns:
-            if tracer.var in eqn.outvars:
+            if tracer.variable in eqn.outvars:
                 return f"{where}, by {eqn.primitive.name} at {summarize(eqn.source)}."
-        if tracer.var in self.invars:
-            return f"{where}, as {self.debug_info.arg_name(self.invars.index(tracer.var))}."
+        if tracer.variable in self.invars:
+            return f"{where}, as {self.debug_info.arg_name(self.invars.index(tracer.variable))}."
         return where + "."
 
     def provenance_of(self, var: Var) -> str:
@@ -204,7 +205,7 @@ def stage(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
       A jaxpr whose `consts` are what `f` closed over: arrays and tracers of outer traces.
     """
     interp = StageInterpreter(ctx.interpreter, debug_info)
-    with _patient_collector(), running(interp):
+    with patient_collector(), running(interp):
         outs = [interp.atom(out) for out in f(*[interp.new_arg(aval) for aval in in_avals])]
     jaxpr = interp.build(outs)
     if ctx.options.check_tracer_leaks:
@@ -277,7 +278,7 @@ _threshold: tuple[int, int, int] = (0, 0, 0)
 
 
 @contextmanager
-def _patient_collector() -> Iterator[None]:
+def patient_collector() -> Iterator[None]:
     """Raises the collector's threshold while any trace is open.
 
     A trace allocates objects that all stay alive; scanning them again and again is most of

@@ -128,6 +128,7 @@ class LinearProgram:
         self.jaxpr = jaxpr
         self.types = types
 
+    @boundary
     def __call__(self, consts: Sequence[Any], *tangents: Any) -> Any:
         return apply_linear(self.jaxpr, self.types, consts, *tangents)
 

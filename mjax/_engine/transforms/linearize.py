@@ -21,9 +21,9 @@ from mjax._engine.tracing.authoring import describe_value, misfit
 from mjax._engine.tracing.interpreter import running
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import (
-    _patient_collector,
     eval_jaxpr,
     lift_tracers,
+    patient_collector,
     stage_under_evaluation,
 )
 from mjax._engine.tracing.symbolic import Zero
@@ -87,7 +87,7 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
     """
     tangent_interp = PartialEvalInterpreter(ctx.interpreter, debug_info)
     interp = LinearizeInterpreter(tangent_interp)
-    with _patient_collector(), running(interp):
+    with patient_collector(), running(tangent_interp), running(interp):
         ins = [JVPTracer(interp, p, tangent_interp.new_arg(typeof(p).to_tangent())) if nz else p
                for p, nz in zip(primals, nonzeros, strict=True)]
         outs, tangents = split_results(interp, f(*ins))
@@ -103,7 +103,6 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
                 "jvp rule returns its two values."))
     nonzero_outs = [type(t) is not Zero for t in tangents]
     atoms = [tangent_interp.atom(t) for t in tangents if type(t) is not Zero]
-    tangent_interp.alive = False
     return Linearized(outs, tangent_interp.build(atoms), nonzero_outs)
 
 

@@ -75,19 +75,23 @@ def _recompute_jaxpr(jaxpr: Jaxpr, keep: Sequence[bool], wanted: Sequence[bool],
                 again.append(repeated)
                 needed |= used_variables(repeated.invars)
                 # What is saved inside of the equation are results of it in both senses.
-                saved += [v for v in dict.fromkeys(repeated.invars) if v in set(eqn.outvars)]
+                results = set(eqn.outvars)
+                saved += [v for v in dict.fromkeys(repeated.invars) if v in results]
         known.append(eqn)
     inputs = [v for v in jaxpr.invars if v in needed]
     kept = [v for v, k in zip(jaxpr.outvars, keep, strict=True) if k]
     consts = [(v, c) for v, c in zip(jaxpr.constvars, jaxpr.consts, strict=True) if v in needed]
+    given = used_variables(kept)
     first = jaxpr.replace(eqns=known[::-1], outvars=[
-        *kept, *[v for v in saved if v not in used_variables(kept)]])
+        *kept, *[v for v in saved if v not in given]])
     second = Jaxpr([v for v, _ in consts], inputs + saved, again_outs, again[::-1],
                    join_effects(eqn.effects for eqn in again), jaxpr.debug_info,
                    consts=[c for _, c in consts])
-    both = [*first.invars, *first.outvars]
+    places: dict[Any, int] = {}
+    for i, v in enumerate([*first.invars, *first.outvars]):
+        places.setdefault(v, i)
     smaller, _ = dce_jaxpr(first, [True] * len(first.outvars), True)
-    return Recomputable(smaller, second, [both.index(v) for v in second.invars])
+    return Recomputable(smaller, second, [places[v] for v in second.invars])
 
 
 def _repeat(saveable: Policy, used: Sequence[bool], eqn: JaxprEqn) -> tuple[JaxprEqn, JaxprEqn]:

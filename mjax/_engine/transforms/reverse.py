@@ -65,6 +65,7 @@ class Pullback:
         self.nonzero_outs = nonzero_outs
         self.out_tree = out_tree
 
+    @boundary
     def __call__(self, consts: Sequence[Any], *cts: Any) -> Any:
         if len(cts) != 1:
             msg = (f"vjp function: takes one argument, a cotangent of the structure of the "
@@ -313,19 +314,22 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     Args:
       fun: a linear function of pytrees of arrays.
       primals: arguments, or `ShapeDtypeStruct`s in their place; only their types are used.
+      reduce_axes: accepted for JAX's signature, and not used.
 
     Returns:
       A function from a cotangent of the output to the tuple of the arguments' cotangents.
 
     Raises:
-      TypeError: an argument is not of inexact dtype.
-      NotImplementedError: at calls: `fun` is not linear.
+      TypeError: an argument is no array, or not of inexact dtype; at calls: `fun` is not linear.
+      NotImplementedError: at calls: `fun` applies a primitive that has no transpose rule.
 
     Example:
       >>> t = mjax.linear_transpose(lambda x: 2.0 * x, 1.0)
       >>> float(t(3.0)[0])
       6.0
     """
+    check_callable("linear_transpose", fun)
+    check_arguments("linear_transpose", primals)
     leaves, tree = tree_flatten(primals)
     avals = [typeof(leaf) for leaf in leaves]
     flat = FlatFunction(fun, treedef_tuple((tree, _empty)))

@@ -9,7 +9,12 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import typeof
-from mjax._engine.tracing.flat import FlatFunction, check_arguments, debug_info_of
+from mjax._engine.tracing.flat import (
+    FlatFunction,
+    check_arguments,
+    check_callable,
+    debug_info_of,
+)
 from mjax._engine.tracing.interpreter import axes_in_scope
 from mjax._engine.tracing.stage import stage
 
@@ -22,7 +27,8 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
 
     Args:
       fun: a function of pytrees of arrays.
-      static_argnums: positions of arguments that are no arrays.
+      static_argnums: positions of arguments that are no arrays; negative ones count from the
+        last positional argument.
       axis_env: named axes in scope, as `(name, size)` pairs.
       return_shape: whether to give `(jaxpr, tree of types of the results)`.
 
@@ -36,11 +42,14 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
           b:~f32[] = add a 1.0:~f32[]
         in (b,) }
     """
-    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    check_callable("make_jaxpr", fun)
+    single = hasattr(static_argnums, "__index__")
+    numbers: tuple[int, ...] = (static_argnums,) if single else tuple(static_argnums)  # type: ignore
 
     @functools.wraps(fun)
     @boundary
     def make(*args: Any, **kwargs: Any) -> Any:
+        static = {n + len(args) if n < 0 else n for n in numbers}
         dynamic = [a for i, a in enumerate(args) if i not in static]
         check_arguments("make_jaxpr", dynamic)
         leaves, in_tree = tree_flatten((tuple(dynamic), kwargs))
@@ -50,7 +59,7 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
             return fun(*[a if i in static else next(rest) for i, a in enumerate(args)], **named)
 
         flat = FlatFunction(f, in_tree)
-        info = debug_info_of("make_jaxpr", fun, args, kwargs, static)
+        info = debug_info_of("make_jaxpr", fun, args, kwargs, tuple(static))
         with axes_in_scope(axis_env or ()):
             jaxpr = stage(flat, [typeof(leaf) for leaf in leaves], info)
         if return_shape:

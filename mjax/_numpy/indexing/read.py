@@ -32,7 +32,7 @@ from mjax._numpy.indexing.eager import (
     take_apart,
     with_operands,
 )
-from mjax._numpy.indexing.parse import NEW, At, Each, Index, parse, whole
+from mjax._numpy.indexing.parse import NEW, At, Each, Index, Range, parse, whole
 from mjax._numpy.indexing.plan import box, is_box, result_axes, windows
 
 # ---- x[index] --------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def _read_one_hot(x: Any, shape: tuple[int, ...], entries: tuple[Any, ...]) -> A
     """
     arrays = [i for i, e in enumerate(entries) if type(e) is Each]
     if len(arrays) != 1 or len(entries) != len(shape) or any(
-            i not in arrays and e != whole(n)
+            i not in arrays and (type(e) is not Range or e.size != n or e.step != 1)
             for i, (e, n) in enumerate(zip(entries, shape, strict=False))):
         msg = "mode 'one_hot' reads along one axis, at the places of one array."
         raise NotImplementedError(msg)

@@ -2,6 +2,7 @@
 
 import traceback
 
+import numpy as np
 import pytest
 
 import mjax
@@ -120,3 +121,16 @@ def test_files_may_be_declared_engine_code(tmp_path):
     register_exclusion(str(path.parent))
     assert is_engine_file(str(path)) and not is_engine_file(__file__)
     assert str(path) not in files(caught(f, lax.full((4, 4), 1.0)))
+
+
+def test_siblings_of_a_declared_folder_are_not_engine_code(tmp_path):
+    register_exclusion(str(tmp_path / "lib"))
+    register_exclusion(str(tmp_path / "one.py"))
+    assert is_engine_file(str(tmp_path / "lib" / "a.py")) and is_engine_file(
+        str(tmp_path / "one.py"))
+    assert not is_engine_file(str(tmp_path / "library.py"))
+
+
+def test_derivatives_as_functions_fold_too():
+    for derivative in (mjax.vjp(lax.sin, 1.0)[1], mjax.linearize(lax.sin, 1.0)[1]):
+        assert set(files(caught(derivative, np.ones(3, np.float32)))) == {__file__}

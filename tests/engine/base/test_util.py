@@ -11,24 +11,8 @@ from mjax._engine.base.util import (
     canonicalize_axis,
     merge_lists,
     partition_list,
-    safe_map,
-    safe_zip,
     split_list,
-    unzip2,
 )
-
-
-def test_safe_zip_and_map():
-    assert safe_zip([1, 2], "ab") == [(1, "a"), (2, "b")] and safe_zip() == []
-    assert safe_map(pow, [2, 3], [3, 2]) == [8, 9]
-    for f in (safe_zip, lambda a, b: safe_map(pow, a, b)):
-        with pytest.raises(ValueError, match=r"shorter|longer"):
-            f([1, 2], [3])
-
-
-def test_unzip2():
-    assert unzip2([(1, "a"), (2, "b")]) == ((1, 2), ("a", "b"))
-    assert unzip2(iter(())) == ((), ())
 
 
 def test_split_list():

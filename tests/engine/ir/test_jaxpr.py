@@ -5,6 +5,7 @@ import pytest
 
 import mjax
 from mjax import lax
+from mjax._engine.ir import check
 from mjax._engine.ir.check import check_jaxpr
 from mjax._engine.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from mjax._engine.ir.types import ShapedArray, typeof
@@ -103,3 +104,13 @@ def test_replace_keeps_the_rest():
     jaxpr = mjax.make_jaxpr(lax.sin)(X)
     other = jaxpr.replace(outvars=jaxpr.invars)
     assert other.eqns == jaxpr.eqns and other.out_avals == [typeof(X)]
+
+
+def test_checker_looks_at_a_shared_jaxpr_once(monkeypatch):
+    f = lambda x: lax.neg(x)
+    for _ in range(6):
+        f = (lambda g: mjax.jit(lambda x: lax.add(g(x), g(x))))(f)
+    jaxpr, checked = mjax.make_jaxpr(f)(1.0), []
+    monkeypatch.setattr(check, "check_jaxpr", lambda j: (checked.append(j), check_jaxpr(j)))
+    check_jaxpr(jaxpr)
+    assert len(checked) == len(set(checked)) == 6

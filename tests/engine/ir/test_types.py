@@ -105,3 +105,19 @@ def test_physical_type_of_keys():
         element_dtype = np.dtype("uint32")
 
     assert physical_aval(ShapedArray((3,), Pair())) is ShapedArray((3, 2), "uint32")
+
+
+def test_dtypes_are_of_native_byte_order():
+    x = np.arange(3, dtype=">f4")
+    assert typeof(x) is ShapedArray((3,), np.float32) is ShapedArray((3,), ">f4")
+    assert dtypes.as_dtype(">i8") == np.int64 and dtypes.as_dtype(">i8").isnative
+    for f in (lambda x: x + 1, mjax.jit(lambda x: x + 1)):
+        np.testing.assert_array_equal(f(mjax.numpy.asarray(x)), x + 1)
+    np.testing.assert_array_equal(mjax.jit(lambda x: mjax.lax.add(x, x))(x), x + x)
+    np.testing.assert_array_equal(mjax.lax.add(x, x), x + x)
+
+
+def test_names_of_ml_dtypes_that_are_no_dtypes():
+    for name in ("finfo", "iinfo"):
+        with pytest.raises(TypeError, match="not supported"):
+            dtypes.as_dtype(name)

@@ -9,6 +9,7 @@ import pytest
 
 import mjax
 from mjax import lax
+from mjax._engine.tracing.stage import eval_jaxpr
 
 X = np.arange(3, dtype=np.float32)
 
@@ -147,6 +148,35 @@ def test_forwarded_results_share_buffers_and_are_not_donated():
     a, b, c = f(x, y)
     assert a._buffer is x._buffer and c._buffer is x._buffer and not x.is_deleted()
     np.testing.assert_array_equal(b, X + 1)
+
+
+def test_forwarded_scalars_are_the_callers_own():
+    f, donate = mjax.jit(lambda x, y: (x, {"sum": x + y})), mjax.jit(lambda x: x + 1.0,
+                                                                      donate_argnums=0)
+    same = mjax.jit(lambda x: x)
+    for make in (same, lambda x: f(x, 1.0)[0]):
+        first, second = make(7.25), make(7.25)
+        donate(first)
+        assert first.is_deleted() and float(second) == 7.25 and second.weak_type
+
+
+def test_calls_by_position_after_calls_by_keyword():
+    def f(x, bias=1.0, unused=None):
+        return x * 2.0 if bias is None else x + bias
+
+    g, x = mjax.jit(f), mjax.device_put(X)
+    np.testing.assert_array_equal(g(x, bias=None), X * 2)
+    np.testing.assert_array_equal(g(x), X + 1)
+    h = mjax.jit(f)
+    np.testing.assert_array_equal(h(x, unused=x), X + 1)
+    np.testing.assert_array_equal(h(x, x), X + X)
+
+
+def test_deleted_keyword_arguments_are_named():
+    x = mjax.device_put(X)
+    x.delete()
+    with pytest.raises(RuntimeError, match=r"argument\['x'\].*deleted"):
+        mjax.jit(lambda x: x + 1.0)(x=x)
 
 
 def test_unused_arguments_are_pruned():
@@ -341,3 +371,30 @@ def test_donating_a_python_scalar_harms_nobody():
     assert float(kept) == 5.0 and float(lax.add(5.0, 5.0)) == 10.0
     kept.delete()
     assert float(lax.add(5.0, 5.0)) == 10.0
+
+
+def test_donated_scalars_are_not_shared():
+    f = mjax.jit(lambda x, y: x + y, donate_argnums=0)
+    assert float(f.lower(1.0, 1.0).compile()(1.0, 1.0)) == 2.0
+    jaxpr = mjax.make_jaxpr(f)(1.0, 1.0)
+    assert jaxpr.eqns[0].params["donated_invars"] == (True, False)
+    assert [float(out) for out in eval_jaxpr(jaxpr, jaxpr.consts, 1.0, 1.0)] == [2.0]
+
+
+def test_each_compilation_of_a_lowered_function_has_its_options():
+    lowered = mjax.jit(lambda x: x + 1.0).lower(1.0)
+    lowered.compile()
+    with pytest.raises(ValueError, match="nonsense"):
+        lowered.compile({"nonsense": 1})
+
+
+def test_what_ahead_of_time_stages_refuse():
+    compiled = mjax.jit(lambda x: x * 2.0).lower(1.0).compile()
+    with pytest.raises(TypeError, match="traced value"):
+        mjax.grad(compiled)(1.0)
+
+    def outer(x):
+        return mjax.jit(lambda y: x + y).lower(1.0)
+
+    with pytest.raises(TypeError, match="outer trace"):
+        mjax.eval_shape(outer, 2.0)

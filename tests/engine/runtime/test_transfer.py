@@ -85,6 +85,15 @@ def test_put_under_transformations():
 def test_put_of_float0():
     zeros = np.zeros(3, float0)
     assert mjax.device_put(zeros).shape == (3,)
+    assert mjax.device_put(zeros, mjax.devices()[0]).dtype == float0
+
+
+def test_signs_of_zero_parts_of_complex_scalars():
+    for kind in (complex, np.complex64):
+        for parts in ((-1.0, 0.0), (-1.0, -0.0), (0.0, 2.0), (-0.0, 2.0)):
+            value = kind(complex(*parts))
+            assert str(np.asarray(lax.real(value))) == str(np.float32(parts[0]))
+            assert str(np.asarray(lax.imag(value))) == str(np.float32(parts[1]))
 
 
 def test_get():

@@ -155,3 +155,15 @@ def test_stack_depth_per_nested_transformation_is_bounded():
 
     per_level = np.diff([depth_under(n) for n in range(1, 6)])
     assert len(set(per_level)) == 1 and per_level[0] <= 24, per_level
+
+
+@pytest.mark.parametrize("static", [1, -1, np.int64(1), (1,), [-1]])
+def test_static_arguments_of_make_jaxpr(static):
+    jaxpr = mjax.make_jaxpr(lambda x, n: lax.integer_pow(x, n), static_argnums=static)(2.0, 3)
+    assert len(jaxpr.invars) == 1
+
+
+def test_what_is_no_function_is_refused():
+    for f in (mjax.make_jaxpr, lambda f: mjax.linear_transpose(f, 1.0)):
+        with pytest.raises(TypeError, match="expects a function, got 3"):
+            f(3)

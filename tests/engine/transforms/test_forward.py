@@ -155,3 +155,11 @@ def test_what_is_no_function_or_array_is_refused():
             call()
     with pytest.raises(TypeError, match=r"linearize: argument\[0\] is not a valid array"):
         mjax.linearize(jnp.sin, "text")
+
+
+@pytest.mark.parametrize("read", [lambda x: x.item(), lambda x: x.tolist(), np.asarray, float])
+@pytest.mark.parametrize("x", [0.5, np.float32(0.5), np.full((), 0.5, np.float32)])
+def test_values_behind_tracers(read, x):
+    seen = []
+    assert mjax.grad(lambda x: (seen.append(read(x)), x * x)[1])(x) == 1.0
+    assert seen == [0.5]

@@ -15,6 +15,7 @@ from mjax._engine.tracing.stage import stage
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.jvp import jvp_jaxpr
 from mjax._engine.transforms.linearize import linearize_flat, linearize_jaxpr
+from mjax.errors import UnexpectedTracerError
 from tests.engine.transforms.programs import PROGRAMS, X, Y, close, evaluate, staged, subsets
 
 
@@ -206,3 +207,19 @@ def test_a_jvp_rule_whose_result_depends_on_a_tangent():
     swapped_p.def_jvp(lambda primals, tangents: (tangents[0], primals[0]))
     with pytest.raises(TypeError, match=r"computed from tangents\. Results must depend on"):
         mjax.linearize(swapped_p.bind, X)
+
+
+def test_a_failed_linearization_ends_its_tracers():
+    kept = []
+    leaking_p = Primitive("leaking")
+    leaking_p.def_abstract_eval(lambda x: x)
+
+    @leaking_p.def_jvp
+    def _jvp(primals, tangents):
+        kept.extend(tangents)
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        mjax.linearize(leaking_p.bind, X)
+    with pytest.raises(UnexpectedTracerError):
+        lax.neg(kept[0])

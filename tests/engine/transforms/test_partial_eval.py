@@ -116,7 +116,7 @@ def test_scalars_are_literals_and_arrays_residuals():
         lax.mul(t, lax.broadcast(two, (2,)))
         out = lax.mul(lax.reduce_sum(t, (0,)), 3.0)
         scaled = lax.mul(out, two)
-    jaxpr = interp.build([scaled.var])
+    jaxpr = interp.build([scaled.variable])
     assert [type(v) is Literal for v in jaxpr.eqns[2].invars] == [False, True]
     assert len(jaxpr.consts) == 2 and jaxpr.consts[1] is two
 
