@@ -136,10 +136,11 @@ def _cast_python(x: Any, dtype: DType, weak_type: bool) -> Any:
         if dtypes.dtype_of_python(python) != dtype:
             return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=True)
         return x if type(x) is python else python(x)
-    if x == 0 or x != x:  # -0.0 equals 0.0, and a NaN nothing
+    if x != x:  # a NaN finds no entry
         return _scalar(x, dtype)
+    # The sign of a zero is not part of equality, so it is part of the key.
     kind: Any = type(x)
-    return _cached_scalar(kind, x, dtype)
+    return _cached_scalar(kind, x, str(x) if x == 0 else "", dtype)
 
 
 _PYTHON = {"i": int, "u": int, "f": float, "c": complex, "b": bool}
@@ -158,7 +159,7 @@ def _scalar(x: Any, dtype: DType) -> Any:
 
 
 @functools.lru_cache(4096)
-def _cached_scalar(kind: type, x: Any, dtype: DType) -> Any:
+def _cached_scalar(kind: type, x: Any, zero: str, dtype: DType) -> Any:
     return _scalar(x, dtype)
 
 
@@ -247,16 +248,26 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
       >>> jnp.broadcast_shapes((3, 1), (4,))
       (3, 4)
     """
-    given = [canonical_shape(s) for s in shapes]
-    if not given:
-        return ()
-    rank = max(map(len, given))
+    return common_shape([canonical_shape(s) for s in shapes])
+
+
+def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """`broadcast_shapes` of what are shapes already."""
+    known: tuple[int, ...] = ()
+    for shape in shapes:
+        if shape and shape != known:
+            if known:
+                break
+            known = shape
+    else:
+        return known
+    rank = max(map(len, shapes))
     out = []
-    for sizes in zip(*[(1,) * (rank - len(s)) + s for s in given], strict=True):
+    for sizes in zip(*[(1,) * (rank - len(s)) + s for s in shapes], strict=True):
         distinct = {n for n in sizes if n != 1}
         if len(distinct) > 1:
             raise LazyValueError(lambda: (
-                f"shapes {', '.join(map(str, given))} cannot be broadcast together: aligned at "
+                f"shapes {', '.join(map(str, shapes))} cannot be broadcast together: aligned at "
                 "their last axes, sizes must be equal or 1."))
         out.append(distinct.pop() if distinct else 1)
     return tuple(out)
@@ -274,7 +285,7 @@ def incompatible_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> Excepti
 def check_ranks(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
     """Applies the option `numpy_rank_promotion` to operands whose ranks differ."""
     mode = ctx.settings.numpy_rank_promotion
-    if mode == "allow":
+    if mode == "allow" or len(set(map(len, shapes))) < 2:
         return
     text = (f"{name}: operands of shapes {' '.join(map(str, shapes))} have different ranks. "
             f"numpy_rank_promotion={mode!r} asks for explicit axes: x[None, :] or expand_dims.")
@@ -295,7 +306,7 @@ def promote_shapes(name: str, *args: Any) -> list[Any]:
     ranks = {len(s) for s in shapes if s}
     if len(set(shapes)) > 1:
         try:
-            broadcast_shapes(*shapes)
+            common_shape(shapes)
         except ValueError:
             raise incompatible_shapes(name, shapes) from None
     if len(ranks) < 2:
@@ -336,10 +347,16 @@ def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
     Raises:
       ValueError: it does not broadcast to that shape.
     """
-    shape, own = canonical_shape(shape), typeof(x).shape
+    return stretch(x, typeof(x).shape, canonical_shape(shape))
+
+
+def stretch(x: Any, own: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    """`broadcast_to` of a value whose shape is known."""
     if own == shape:
         return x if hasattr(x, "aval") else broadcast_in_dim_p.bind(
             x, shape=shape, broadcast_dimensions=tuple(range(len(shape))))
+    if not own:
+        return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=())
     new = len(shape) - len(own)
     if new < 0 or any(n not in (1, m) for n, m in zip(own, shape[new:], strict=False)):
         raise LazyValueError(lambda: (
@@ -357,10 +374,11 @@ def broadcast_values(name: str, *args: Any) -> list[Any]:
     """Values stretched to their common shape."""
     shapes = [typeof(x).shape for x in args]
     try:
-        shape = broadcast_shapes(*shapes)
+        shape = common_shape(shapes)
     except ValueError:
         raise incompatible_shapes(name, shapes) from None
-    return [broadcast_to(x, shape) if s != shape else x for x, s in zip(args, shapes, strict=True)]
+    return [x if own == shape else stretch(x, own, shape)
+            for x, own in zip(args, shapes, strict=True)]
 
 
 def choose(condition: Any, on_true: Any, on_false: Any) -> Any:
@@ -368,11 +386,14 @@ def choose(condition: Any, on_true: Any, on_false: Any) -> Any:
 
     A scalar condition stays one.
     """
-    shape = broadcast_shapes(*[typeof(x).shape for x in (condition, on_true, on_false)])
-    if typeof(condition).shape:
-        condition = broadcast_to(condition, shape)
-    on_true, on_false = [x if typeof(x).shape == shape else broadcast_to(x, shape)
-                         for x in (on_true, on_false)]
+    shapes = [typeof(x).shape for x in (condition, on_true, on_false)]
+    shape = common_shape(shapes)
+    if shapes[0] and shapes[0] != shape:
+        condition = stretch(condition, shapes[0], shape)
+    if shapes[1] != shape:
+        on_true = stretch(on_true, shapes[1], shape)
+    if shapes[2] != shape:
+        on_false = stretch(on_false, shapes[2], shape)
     return select_n_p.bind(condition, on_false, on_true)
 
 

@@ -314,6 +314,74 @@ def fromiter(iter: Any, dtype: Any, count: int = -1) -> Any:
     return asarray(np.fromiter(iter, dtypes.as_dtype(dtype), count))
 
 
+@boundary
+def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
+    """Writes an array to a file that `load` reads, and `numpy.load` too.
+
+    Args:
+      file: path or file object.
+      arr: array-like.
+      allow_pickle: has no effect: arrays hold no objects.
+
+    Source: `numpy.save`.
+
+    Example:
+      >>> import io
+      >>> jnp.save(io.BytesIO(), jnp.array([1, 2]))
+    """
+    np.save(file, np.asarray(asarray(arr)), allow_pickle)
+
+
+@boundary
+def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
+    """Writes several arrays to one file that `load` reads, and `numpy.load` too.
+
+    Args:
+      file: path or file object.
+      args: arrays, which get the names "arr_0", "arr_1", ...
+      allow_pickle: has no effect: arrays hold no objects.
+      kwds: arrays by name.
+
+    Source: `numpy.savez`.
+
+    Example:
+      >>> import io
+      >>> jnp.savez(io.BytesIO(), weights=jnp.array([1, 2]))
+    """
+    arrays = {name: np.asarray(asarray(value)) for name, value in kwds.items()}
+    np.savez(file, *[np.asarray(asarray(a)) for a in args], **arrays)  # type: ignore[arg-type]
+
+
+@boundary
+def load(file: Any, *args: Any, **kwargs: Any) -> Any:
+    """An array from a file that `save` wrote.
+
+    Args:
+      file: path or file object.
+      args, kwargs: further arguments of `numpy.load`.
+
+    Returns:
+      An array; of an archive (`.npz`), NumPy's lazy dictionary.
+
+    Source: `numpy.load`.
+
+    Example:
+      >>> import io
+      >>> file = io.BytesIO()
+      >>> jnp.save(file, jnp.array([1, 2]))
+      >>> _ = file.seek(0)
+      >>> jnp.load(file)
+      Array([1, 2], dtype=int32)
+    """
+    value = np.load(file, *args, **kwargs)
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype == np.dtype("V2"):
+        # NumPy's format has no name for bfloat16 and stores its bytes.
+        value = value.view(dtypes.bfloat16)
+    return asarray(value)
+
+
 # ---- of one value ----------------------------------------------------------------------
 
 

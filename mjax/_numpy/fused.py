@@ -53,10 +53,16 @@ def fused(f: F | None = None, *, static_argnames: Sequence[str] = ()) -> Any:
         try:
             if ctx.interpreter is not evaluation:
                 return f(*args, **kwargs)
-            if len(args) == 1 and not kwargs and type(args[0]) is Array:
-                run = cache.get((ctx.settings, args[0]._placement))
-                if run is not None:
-                    return run(args[0])
+            if not kwargs and type(args[0] if args else None) is Array:
+                # The keys of calls with one or two arrays; see `_key_of`.
+                if len(args) == 1:
+                    run = cache.get((ctx.settings, args[0]._placement))
+                    if run is not None:
+                        return run(args[0])
+                elif len(args) == 2 and type(args[1]) is Array:
+                    run = cache.get((ctx.settings, args[0]._placement, args[1]._placement))
+                    if run is not None:
+                        return run(*args)
             return evaluate(args, kwargs)
         except Exception as error:
             fold(error)
@@ -65,15 +71,19 @@ def fused(f: F | None = None, *, static_argnames: Sequence[str] = ()) -> Any:
     def evaluate(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if ctx.settings.disable_jit:
             return f(*args, **kwargs)
+        arrays = None
         try:
             key, arrays = _key_of(args, kwargs, positions, names)
             run = cache.get(key)
-        except (NotFlat, TypeError, OverflowError):  # what is wrong, `f` itself will say
-            return f(*args, **kwargs)
+        except (NotFlat, TypeError, OverflowError):
+            arrays = None
+        if arrays is None:
+            return f(*args, **kwargs)  # it will say itself what is wrong
         if run is None:
             run = cache.put(key, _compile_call(f, args, kwargs, positions, names, arrays))
         return run(*arrays)
 
+    wrapper.cache = cache  # type: ignore[attr-defined]
     return wrapper
 
 

@@ -35,9 +35,12 @@ from mjax._numpy import (
     products,
     reductions,
     rounding,
+    searching,
     selecting,
     shapes,
+    sorting,
     statistics,
+    taking,
 )
 from mjax._numpy.core import dtype_argument
 from mjax._numpy.indexing import update
@@ -202,6 +205,13 @@ def copy(self: Any) -> Any:
 
 
 @boundary
+def compress(self: Any, condition: Any, axis: int | None = None, *, size: int | None = None,
+             fill_value: Any = 0) -> Any:
+    """The slices along an axis where a condition holds; see `mjax.numpy.compress`."""
+    return taking.compress(condition, self, axis, size=size, fill_value=fill_value)
+
+
+@boundary
 def view(self: Any, dtype: Any = None) -> Any:
     """The same bytes as an array of another dtype.
 
@@ -255,14 +265,17 @@ def to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
 #: Method -> function whose first argument is the array.
 METHODS: dict[str, Callable[..., Any]] = {
     "all": reductions.all, "any": reductions.any, "argmax": reductions.argmax,
-    "argmin": reductions.argmin, "astype": astype, "clip": clip, "conj": rounding.conj,
-    "conjugate": rounding.conjugate, "copy": copy, "cumprod": reductions.cumprod,
+    "argmin": reductions.argmin, "argpartition": sorting.argpartition, "argsort": sorting.argsort,
+    "astype": astype, "choose": taking.choose, "clip": clip, "compress": compress,
+    "conj": rounding.conj, "conjugate": rounding.conjugate, "copy": copy,
+    "cumprod": reductions.cumprod,
     "cumsum": reductions.cumsum, "diagonal": matrices.diagonal, "dot": products.dot,
     "flatten": flatten, "max": reductions.max, "mean": statistics.mean, "min": reductions.min,
     "nonzero": selecting.nonzero, "prod": reductions.prod, "ptp": reductions.ptp,
     "ravel": shapes.ravel, "repeat": joining.repeat, "reshape": reshape, "round": rounding.round,
-    "squeeze": shapes.squeeze, "std": statistics.std, "sum": reductions.sum,
-    "swapaxes": shapes.swapaxes, "to_device": to_device, "trace": matrices.trace,
+    "searchsorted": searching.searchsorted, "sort": sorting.sort, "squeeze": shapes.squeeze,
+    "std": statistics.std, "sum": reductions.sum, "swapaxes": shapes.swapaxes,
+    "take": taking.take, "to_device": to_device, "trace": matrices.trace,
     "transpose": transpose, "var": statistics.var, "view": view,
 }
 #: Property -> function of the array.

@@ -25,8 +25,8 @@ from mjax._numpy.core import (
     refuse_out,
 )
 from mjax._numpy.fused import fused
-from mjax._numpy.reductions import wide_dtype
-from mjax._numpy.statistics import mean_keeping, variance, without_axes
+from mjax._numpy.reductions import keep_axes, wide_dtype
+from mjax._numpy.statistics import mean_over, variance
 
 _STATIC = ("axis", "dtype", "out", "keepdims")
 
@@ -269,8 +269,10 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepd
     target = dtype_argument(dtype, "nanmean") or inexact_dtype(typeof(a).dtype)
     where = _mask("nanmean", a, where)
     a = cast(a, wide_dtype(target) if dtypes.is_inexact(target) else inexact_dtype(target))
-    axes = canonicalize_axes(axis, typeof(where).ndim)
-    return cast(without_axes(mean_keeping("nanmean", a, axes, where), axes, keepdims), target)
+    shape = typeof(where).shape
+    axes = canonicalize_axes(axis, len(shape))
+    result = mean_over("nanmean", a, axes, where)
+    return cast(keep_axes(result, shape, axes) if keepdims else result, target)
 
 
 def _nanvar(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: bool,
@@ -281,8 +283,10 @@ def _nanvar(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepd
     target = dtypes.real_dtype(dtype_argument(dtype, name) or own)
     where = _mask(name, a, where)
     a = cast(a, wide_dtype(own if dtypes.is_complex(own) else inexact_dtype(target)))
-    axes = canonicalize_axes(axis, typeof(where).ndim)
-    return without_axes(variance(name, a, axes, ddof, where, mean), axes, keepdims), target
+    shape = typeof(where).shape
+    axes = canonicalize_axes(axis, len(shape))
+    result = variance(name, a, axes, ddof, where, mean)
+    return keep_axes(result, shape, axes) if keepdims else result, target
 
 
 @fused(static_argnames=(*_STATIC, "ddof"))

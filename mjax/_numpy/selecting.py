@@ -76,8 +76,8 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
     condition, x, y = check_arrays("where", condition, x, y)
     x, y = promote_dtypes(x, y)
     shapes = [typeof(v).shape for v in (condition, x, y)]
-    if len({len(s) for s in shapes if s}) > 1:
-        check_ranks("where", shapes)
+    if len(set(map(len, shapes))) > 1:
+        check_ranks("where", [s for s in shapes if s])
     try:
         return choose(to_bool(condition), x, y)
     except ValueError:

@@ -38,31 +38,24 @@ _STATIC = ("axis", "dtype", "out", "keepdims")
 
 
 def _count(name: str, shape: tuple[int, ...], axes: tuple[int, ...], where: Any, dtype: Any) -> Any:
-    """The number of elements over axes, with axes of size 1 where a mask decides."""
+    """The number of elements over axes that count."""
     if where is None:
         return np.asarray(math.prod(shape[i] for i in axes), dtype)[()]
     where = broadcast_to(to_bool(check_array(name, where, "where")), shape)
-    return keep_axes(reduce_sum(cast(where, dtype), axes), shape, axes)
+    return reduce_sum(cast(where, dtype), axes)
 
 
-def _masked_shape(a: Any, where: Any) -> Any:
-    return typeof(a).shape if where is None else broadcast_shapes(
-        typeof(a).shape, typeof(where).shape)
+def masked_shape(a: Any, where: Any) -> tuple[int, ...]:
+    """The shape of an array and its mask, broadcast."""
+    own: tuple[int, ...] = typeof(a).shape
+    return own if where is None else broadcast_shapes(own, typeof(where).shape)
 
 
-def mean_keeping(name: str, a: Any, axes: tuple[int, ...], where: Any) -> Any:
-    """The mean over axes, which stay with size 1; `a` is of the dtype of the computation."""
-    shape = _masked_shape(a, where)
-    total = reduce_sum(masked(name, a, where, 0), axes)
-    count = _count(name, shape, axes, where, dtypes.real_dtype(typeof(a).dtype))
-    return lax.div(keep_axes(total, shape, axes), cast(count, typeof(a).dtype))
-
-
-def without_axes(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """Takes reduced axes of size 1 away, unless they shall stay."""
-    if keepdims:
-        return x
-    return reshape(x, [n for i, n in enumerate(typeof(x).shape) if i not in axes])
+def mean_over(name: str, a: Any, axes: tuple[int, ...], where: Any) -> Any:
+    """The mean over axes of a value of the dtype of the computation."""
+    dtype = typeof(a).dtype
+    count = _count(name, masked_shape(a, where), axes, where, dtypes.real_dtype(dtype))
+    return lax.div(reduce_sum(masked(name, a, where, 0), axes), cast(count, dtype))
 
 
 @fused(static_argnames=_STATIC)
@@ -91,8 +84,10 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims
     a = check_array("mean", a)
     target = dtype_argument(dtype, "mean") or inexact_dtype(typeof(a).dtype)
     a = cast(a, wide_dtype(target) if dtypes.is_inexact(target) else inexact_dtype(target))
-    axes = canonicalize_axes(axis, len(_masked_shape(a, where)))
-    return cast(without_axes(mean_keeping("mean", a, axes, where), axes, keepdims), target)
+    shape = masked_shape(a, where)
+    axes = canonicalize_axes(axis, len(shape))
+    out = mean_over("mean", a, axes, where)
+    return cast(keep_axes(out, shape, axes) if keepdims else out, target)
 
 
 def _correction(name: str, ddof: Any, correction: Any) -> Any:
@@ -106,17 +101,22 @@ def _correction(name: str, ddof: Any, correction: Any) -> Any:
 
 def variance(name: str, a: Any, axes: tuple[int, ...], correction: Any, where: Any, center: Any
              ) -> Any:
-    """The variance over axes, which stay with size 1; NaN without degrees of freedom."""
+    """The variance over axes; NaN without degrees of freedom."""
+    shape = masked_shape(a, where)
     if center is None:
-        center = mean_keeping(name, a, axes, where)
-    centered = lax.sub(*promote_args(name, a, cast(check_array(name, center, "mean"),
-                                                   typeof(a).dtype)))
+        center = keep_axes(mean_over(name, a, axes, where), shape, axes)
+    a, center = promote_args(name, a, cast(check_array(name, center, "mean"), typeof(a).dtype))
+    centered = lax.sub(a, center)
     square = (lax.real(lax.mul(centered, lax.conj(centered)))
               if dtypes.is_complex(typeof(a).dtype) else lax.square(centered))
-    shape, dtype = _masked_shape(square, where), typeof(square).dtype
-    freedom = lax.sub(_count(name, shape, axes, where, dtype),
-                      cast(check_array(name, correction), dtype))
-    total = keep_axes(reduce_sum(masked(name, square, where, 0), axes), shape, axes)
+    dtype = typeof(square).dtype
+    total = reduce_sum(masked(name, square, where, 0), axes)
+    count, correction = _count(name, shape, axes, where, dtype), cast(
+        check_array(name, correction), dtype)
+    if isinstance(count, np.floating) and isinstance(correction, np.floating):
+        freedom = count - correction
+        return lax.div(total, freedom if freedom > 0 else _c(total, np.nan))
+    freedom = lax.sub(count, correction)
     return choose(lax.gt(freedom, _c(freedom, 0)), lax.div(total, freedom), _c(total, np.nan))
 
 
@@ -130,10 +130,10 @@ def _var(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims
         target = dtypes.real_dtype(target)
     compute = wide_dtype(own if dtypes.is_complex(own) else inexact_dtype(target))
     a = cast(a, compute)
-    axes = canonicalize_axes(axis, len(_masked_shape(a, where)))
-    correction = _correction(name, ddof, correction)
-    result = variance(name, a, axes, correction, where, mean)
-    return without_axes(result, axes, keepdims), target
+    shape = masked_shape(a, where)
+    axes = canonicalize_axes(axis, len(shape))
+    result = variance(name, a, axes, _correction(name, ddof, correction), where, mean)
+    return keep_axes(result, shape, axes) if keepdims else result, target
 
 
 @fused(static_argnames=(*_STATIC, "ddof", "correction"))

@@ -9,7 +9,8 @@ types of arrays lead straight to it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,10 @@ from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.transfer import to_array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._numpy.core import (
-    broadcast_shapes,
     cast,
     check_array,
-    check_arrays,
     check_ranks,
+    common_shape,
     expand_rank,
     incompatible_shapes,
     numeric_dtype,
@@ -46,7 +46,7 @@ def _target(kind: str, dtype: Any) -> Any:
     return numeric_dtype(dtype) if kind == "numeric" else dtype
 
 
-def _plan(name: str, kind: str, args: list[Any]) -> tuple[Step, ...] | None:
+def _plan(name: str, kind: str, args: Sequence[Any]) -> tuple[Step, ...] | None:
     """What to do with each operand; None where there is nothing to do."""
     avals = [weak_type_of(x) for x in args]
     dtype, weak = common_type(*avals)
@@ -54,7 +54,7 @@ def _plan(name: str, kind: str, args: list[Any]) -> tuple[Step, ...] | None:
     shapes = [() if type(x) is int else typeof(x).shape for x in args]
     if any(s != shapes[0] for s in shapes):
         try:
-            broadcast_shapes(*shapes)
+            common_shape(shapes)
         except ValueError:
             raise incompatible_shapes(name, shapes) from None
     ranks = {len(s) for s in shapes if s}
@@ -77,6 +77,85 @@ def _adapt(x: Any, step: Step) -> Any:
     if dtype is not None:
         x = cast(x, dtype, weak)
     return x if rank is None else expand_rank(x, rank)
+
+
+_UNKNOWN: Any = object()
+
+
+class Elementwise:
+    """A function of values of one dtype, made one of any operands that promote and broadcast.
+
+    Calling it applies it under the current interpreter; `evaluate` is for arguments under
+    evaluation of types that were not met before.
+
+    Args:
+      name: what it is called in messages.
+      function: traceable, of values of one dtype and one rank, or scalars.
+      kind: which dtypes it is given: "any", "numeric" (no bool) or "inexact".
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any], kind: str):
+        self.name = name
+        self.function = function
+        self.kind = kind
+        #: (settings, types of the operands) -> plan.
+        self.plans = BoundedCache()
+        #: (settings, placements of the operands) -> runner.
+        self.cache = new_cache(self)
+
+    def __call__(self, *args: Any) -> Any:
+        plan = _UNKNOWN
+        try:
+            plan = self.plans.get((ctx.settings, *map(typeof, args)), _UNKNOWN)
+        except (TypeError, OverflowError):
+            pass
+        if plan is _UNKNOWN:
+            args, plan = self.prepare(args)
+        if plan is None:
+            return self.function(*args)
+        return self.function(*map(_adapt, args, plan))
+
+    def prepare(self, args: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
+        """Checked operands and their plan, which is remembered.
+
+        A Python int that the default int dtype cannot hold may fit the other operand's.
+        """
+        alone = all(type(x) is int for x in args)
+        args = tuple(x if type(x) is int and not alone else check_array(self.name, x, i)
+                     for i, x in enumerate(args))
+        plan = _plan(self.name, self.kind, args)
+        settled = tuple(self._settled_int(x, args) if type(x) is int else x for x in args)
+        if all(map(operator.is_, settled, args)) and ctx.settings.numpy_rank_promotion != "warn":
+            self.plans.put((ctx.settings, *map(typeof, args)), plan)
+        return settled, plan
+
+    def _settled_int(self, x: int, args: Sequence[Any]) -> Any:
+        """The int as it is, or where it is too large in the dtype of the result."""
+        if -(2**31) <= x < 2**31 or (ctx.settings.enable_x64 and -(2**63) <= x < 2**63):
+            return x
+        dtype = _target(self.kind, common_type(*map(weak_type_of, args))[0])
+        if dtypes.is_integer(dtype):
+            low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+            if not low <= x <= high:
+                typeof(x)  # raises
+        return cast(x, dtype)
+
+    def evaluate(self, *args: Any) -> Any:
+        """Runs the compiled program for these arguments; compiles it if need be."""
+        if ctx.settings.disable_jit:
+            return self(*args)
+        arrays = None
+        try:
+            arrays = [x if type(x) is Array else to_array(x) for x in args]
+        except (TypeError, OverflowError):
+            pass
+        if arrays is None:
+            arrays = list(map(to_array, self.prepare(args)[0]))
+        key = (ctx.settings, *[x._placement for x in arrays])
+        run = self.cache.get(key)
+        if run is None:
+            run = self.cache.put(key, compile_for(self, self.name, arrays))
+        return run(*arrays)
 
 
 _SIGNATURES: dict[tuple[str, ...], inspect.Signature] = {}
@@ -102,23 +181,17 @@ def _document(name: str, kind: str, names: tuple[str, ...], text: str, gives: st
 
 
 def _finish(f: Any, name: str, kind: str, names: tuple[str, ...], text: str, gives: str,
-            cache: Any, apply: Any) -> Any:
+            cache: Any) -> Any:
     """Gives a function of a table its name, signature and docstring."""
     f.__name__ = f.__qualname__ = name
     f.__module__ = "mjax.numpy"
     f.__doc__ = _document(name, kind, names, text, gives)
     f.cache = cache
-    f.apply = apply
     if names not in _SIGNATURES:
         _SIGNATURES[names] = inspect.Signature([
             inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in names])
     f.__signature__ = _SIGNATURES[names]
     return f
-
-
-def operand(name: str, x: Any) -> Array:
-    """A foreign value as an array, to be an operand of a compiled program."""
-    return x if type(x) is Array else to_array(check_array(name, x))
 
 
 def unary(name: str, function: Callable[[Any], Any], kind: str, text: str,
@@ -128,34 +201,13 @@ def unary(name: str, function: Callable[[Any], Any], kind: str, text: str,
     Args:
       name: its name.
       function: traceable, of one value of the promoted dtype.
-      kind: which dtypes `function` is given: "any", "numeric" (no bool) or "inexact".
+      kind: as in `Elementwise`.
       text: a summary and an example, for its docstring.
       names: name of the argument.
       gives: what its docstring adds about the dtype of the result.
     """
-    plans = BoundedCache()
-
-    def apply(x: Any) -> Any:
-        x = check_array(name, x)
-        key = (ctx.settings, typeof(x))
-        try:
-            step = plans[key]
-        except KeyError:
-            plan = _plan(name, kind, [x])
-            step = plans.put(key, plan and plan[0])
-        return function(x if step is None else _adapt(x, step))
-
-    apply.__name__ = name
-    cache = new_cache(apply)
-
-    def evaluate(x: Any) -> Any:
-        if ctx.settings.disable_jit:
-            return apply(x)
-        x = operand(name, x)
-        run = cache.get((ctx.settings, x._placement))
-        if run is None:
-            run = cache.put((ctx.settings, x._placement), compile_for(apply, name, [x]))
-        return run(x)
+    apply = Elementwise(name, function, kind)
+    cache, evaluate = apply.cache, apply.evaluate
 
     def ufunc(x: Any, /) -> Any:
         try:
@@ -170,7 +222,7 @@ def unary(name: str, function: Callable[[Any], Any], kind: str, text: str,
             fold(error)
             raise
 
-    return _finish(ufunc, name, kind, names, text, gives, cache, apply)
+    return _finish(ufunc, name, kind, names, text, gives, cache)
 
 
 def binary(name: str, function: Callable[[Any, Any], Any], kind: str, text: str,
@@ -180,65 +232,13 @@ def binary(name: str, function: Callable[[Any, Any], Any], kind: str, text: str,
     Args:
       name: its name.
       function: traceable, of two values of one dtype and one rank, or scalars.
-      kind: which dtypes `function` is given: "any", "numeric" (no bool) or "inexact".
+      kind: as in `Elementwise`.
       text: a summary and an example, for its docstring.
       names: names of the arguments.
       gives: what its docstring adds about the dtype of the result.
     """
-    plans = BoundedCache()
-
-    def apply(x: Any, y: Any) -> Any:
-        try:
-            plan = plans[ctx.settings, typeof(x), typeof(y)]
-        except (KeyError, TypeError, OverflowError):
-            x, y, plan = prepare(x, y)
-        if plan is None:
-            return function(x, y)
-        return function(_adapt(x, plan[0]), _adapt(y, plan[1]))
-
-    def prepare(x: Any, y: Any) -> Any:
-        # A Python int that the default int dtype cannot hold may fit the other operand's.
-        x = x if type(x) is int else check_array(name, x, 0)
-        y = y if type(y) is int else check_array(name, y, 1)
-        if type(x) is type(y) is int:
-            check_arrays(name, x, y)
-        plan = _plan(name, kind, [x, y])
-        try:
-            key = (ctx.settings, typeof(x), typeof(y))
-        except OverflowError:
-            return tuple(large_int(a, b) for a, b in ((x, y), (y, x))) + (plan,)
-        if ctx.settings.numpy_rank_promotion != "warn":
-            plans.put(key, plan)
-        return x, y, plan
-
-    def large_int(x: Any, other: Any) -> Any:
-        if type(x) is not int:
-            return x
-        dtype = _target(kind, common_type(weak_type_of(x), weak_type_of(other))[0])
-        if dtypes.kind(dtype) in "iu":
-            low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-            if not low <= x <= high:
-                typeof(x)  # raises
-        return cast(x, dtype)
-
-    apply.__name__ = name
-    cache = new_cache(apply)
-
-    def evaluate(x: Any, y: Any) -> Any:
-        if ctx.settings.disable_jit:
-            return apply(x, y)
-        try:
-            x, y = operand(name, x), operand(name, y)
-        except OverflowError:
-            x, y = map(to_array, prepare(x, y)[:2])
-        except TypeError:
-            check_arrays(name, x, y)
-            raise
-        key = (ctx.settings, x._placement, y._placement)
-        run = cache.get(key)
-        if run is None:
-            run = cache.put(key, compile_for(apply, name, [x, y]))
-        return run(x, y)
+    apply = Elementwise(name, function, kind)
+    cache, evaluate = apply.cache, apply.evaluate
 
     def ufunc(x: Any, y: Any, /) -> Any:
         try:
@@ -253,4 +253,4 @@ def binary(name: str, function: Callable[[Any, Any], Any], kind: str, text: str,
             fold(error)
             raise
 
-    return _finish(ufunc, name, kind, names, text, gives, cache, apply)
+    return _finish(ufunc, name, kind, names, text, gives, cache)

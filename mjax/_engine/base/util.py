@@ -28,6 +28,11 @@ def partition_list(which: Sequence[bool], values: Sequence[T]) -> tuple[list[T],
     return falses, trues
 
 
+def per_item(flags: bool | Sequence[bool], count: int) -> tuple[bool, ...]:
+    """One flag per item, from those or from one for all."""
+    return (flags,) * count if isinstance(flags, bool) else tuple(flags)
+
+
 def merge_lists(which: Sequence[bool], falses: Sequence[T], trues: Sequence[T]) -> list[T]:
     """Inverse of `partition_list`."""
     false_iter, true_iter = iter(falses), iter(trues)

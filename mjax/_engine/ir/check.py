@@ -59,8 +59,7 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
     for eqn in jaxpr.eqns:
         in_avals = [read(atom, eqn) for atom in eqn.invars]
         for inner in jaxprs_in_params(eqn.params):
-            # What is kept must not be None, or it would be checked at each of its uses.
-            inner.cached(("checked", ctx.settings), lambda: check_jaxpr(inner) or True)  # noqa: B023
+            inner.cached(("checked", ctx.settings), lambda: _checked(inner))  # noqa: B023
         if eqn.primitive.typecheck is not None:
             try:
                 eqn.primitive.typecheck(*in_avals, **eqn.params)
@@ -77,3 +76,9 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
             fail(f"effects {set(effects)} are not all declared", eqn)
     for atom in jaxpr.outvars:
         read(atom)
+
+
+def _checked(jaxpr: Jaxpr) -> bool:
+    """Type-checks a jaxpr; true, because `Jaxpr.cached` keeps no None."""
+    check_jaxpr(jaxpr)
+    return True

@@ -1,7 +1,8 @@
 """Effects and their policies.
 
-An effect class declares one `EffectPolicy`; every transformation asks that record and
-nothing else, so a new effect joins no list. Jaxprs and equations carry sets of effects.
+An effect class declares one `EffectPolicy`; what asks whether it may pass asks that record and
+nothing else, so a new effect joins no list. Jaxprs and equations carry sets of effects. Asked so
+far: `kept_by_dce`, `lowerable`, `remat`.
 """
 
 from __future__ import annotations

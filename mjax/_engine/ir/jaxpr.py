@@ -171,7 +171,7 @@ class Jaxpr:
         return Jaxpr(**values)
 
     def cached(self, key: Any, make: Callable[[], Any]) -> Any:
-        """The value kept under `key`, made and kept if there is none."""
+        """The value kept under `key`, made and kept if there is none; not for None."""
         known = self._cache.get(key)
         return self._cache.setdefault(key, make()) if known is None else known
 

@@ -4,13 +4,12 @@
         c:f32[3] = mul a b
       in (c,) }
 
-Inner jaxprs are printed in their equation's params, indented. Colours appear on terminals
-only; `source_info=True` appends the user's line to each equation.
+Inner jaxprs are printed in their equation's params, indented. `use_color=True` colours them;
+`source_info=True` appends the user's line to each equation.
 """
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -110,8 +109,7 @@ def _value_text(value: Any) -> str:
 
 def print_jaxpr(jaxpr: Jaxpr, *, source_info: bool = False, use_color: bool | None = None) -> str:
     """The text of a jaxpr."""
-    color = False if use_color is None else use_color
-    return _Printer(source_info, color).jaxpr(jaxpr)
+    return _Printer(source_info, bool(use_color)).jaxpr(jaxpr)
 
 
 def print_eqn(eqn: JaxprEqn) -> str:
@@ -119,11 +117,6 @@ def print_eqn(eqn: JaxprEqn) -> str:
     printer = _Printer(False, False)
     printer.used.update(eqn.outvars)
     return printer.eqn(eqn, "")
-
-
-def show(jaxpr: Jaxpr) -> None:
-    """Prints a jaxpr, coloured where standard output is a terminal."""
-    print(print_jaxpr(jaxpr, use_color=sys.stdout.isatty()))
 
 
 core._printer[:] = [print_jaxpr, print_eqn]

@@ -22,6 +22,7 @@ import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import TypePromotionError
+from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import DType
 from mjax._engine.ir.types import typeof
@@ -88,7 +89,7 @@ def _point(dtype: DType, weak: bool) -> str:
     return WEAK.get(dtypes.kind(dtype), dtype.name) if weak else dtype.name
 
 
-_common: dict[Any, tuple[DType, bool]] = {}
+_common = BoundedCache()
 
 
 def common_type(*types: tuple[DType, bool]) -> tuple[DType, bool]:
@@ -109,7 +110,7 @@ def common_type(*types: tuple[DType, bool]) -> tuple[DType, bool]:
     known = _common.get(key)
     if known is None:
         dtype, weak = _least_upper_bound(types)
-        known = _common[key] = (dtypes.canonicalize(dtype), weak)
+        known = _common.put(key, (dtypes.canonicalize(dtype), weak))
     return known
 
 

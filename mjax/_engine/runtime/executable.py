@@ -70,7 +70,9 @@ class Program:
 
     def __init__(self, jaxpr: Jaxpr, name: str, placements: Sequence[Placement],
                  donated: Sequence[bool] = (), keep_unused: bool = False, device: Any = None):
-        input_of: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
+        # Results of dtype float0 are NumPy arrays and are made anew.
+        input_of: dict[Any, int] = {v: i for i, (v, p) in enumerate(
+            zip(jaxpr.invars, placements, strict=True)) if not _is_float0(p)}
         #: Per result: the input that it is, or None.
         self.forwarded = [None if type(v) is Literal else input_of.get(v) for v in jaxpr.outvars]
         computed = [i is None for i in self.forwarded]

@@ -116,8 +116,8 @@ class Traced:
     def lower(self) -> Lowered:
         """Lowers to StableHLO, for the devices that the arguments or the default name."""
         if len(self._call.leaves) != len(self.jaxpr.invars):
-            msg = (f"{self.fun_name} uses values of an outer trace (grad, vmap, jit) and cannot be lowered "
-                   "on its own: pass them as arguments, or call lower outside of the outer function.")
+            msg = (f"{self.fun_name} uses values of an outer trace (grad, vmap, jit) and cannot be "
+                   "lowered on its own: pass them as arguments.")
             raise TypeError(msg)
         placements = []
         for leaf, aval in zip(self._call.leaves, self.jaxpr.in_avals, strict=True):
@@ -232,8 +232,8 @@ def move_like(leaf: Any, aval: ShapedArray, program: Program) -> Array:
       TypeError: it is traced, or has not the type the program was compiled for.
     """
     if isinstance(leaf, Tracer):
-        msg = (f"a compiled function was called with a traced value of type {leaf.aval}: it cannot be "
-               "differentiated, batched or traced. Call the jitted function instead.")
+        msg = (f"a compiled function was called with a traced value of type {leaf.aval}: it cannot "
+               "be differentiated, batched or traced. Call the jitted function instead.")
         raise TypeError(msg)
     array = to_array(leaf, not program.donated)
     if array.aval.strip_weak_type() is not aval.strip_weak_type():

@@ -173,7 +173,8 @@ def not_linear(primitive: Any) -> NoReturn:
     source = ctx.source or current_traceback()
     raise LazyTypeError(lambda: (
         f"primitive {primitive.name!r} is applied to values that depend on tangents in a way that "
-        "is not linear: a jvp rule multiplies tangents, or divides by one.\n"
+        "is not linear: a jvp rule multiplies tangents or divides by one, or linear_transpose was "
+        "given a function that does so with its arguments.\n"
         f"{applied_at(source)}"))
 
 

@@ -52,6 +52,8 @@ class Primitive:
       types_cacheable: abstract evaluation depends on types and hashable params alone.
       structural: moves elements without looking at them, so that it works for extended
         dtypes through their physical arrays, with the rule in `batch`.
+      own_varying: the abstract evaluation says along which mesh axes results vary; otherwise
+        they vary as the operands do.
 
     Example:
       >>> from mjax_ext.core import Primitive

@@ -11,7 +11,7 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.util import BoundedCache
+from mjax._engine.base.util import BoundedCache, per_item
 from mjax._engine.ir.jaxpr import Jaxpr, jaxprs_in_params
 from mjax._engine.ir.types import ShapedArray, same_array_type, typeof
 from mjax._engine.primitives.shapes import batch_to_front, moveaxis
@@ -207,8 +207,7 @@ def batch_jaxpr(jaxpr: Jaxpr, axis: AxisData, in_dims: Sequence[int | None],
     Returns:
       The batched program, with every batch dim of its results 0 or None, and those dims.
     """
-    wanted = ((out_batched,) * len(jaxpr.outvars) if isinstance(out_batched, bool)
-              else tuple(out_batched))
+    wanted = per_item(out_batched, len(jaxpr.outvars))
     in_dims = tuple(in_dims)
 
     def make() -> tuple[Jaxpr, list[int | None]]:

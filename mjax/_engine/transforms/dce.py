@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mjax._engine.base.util import per_item
 from mjax._engine.ir.effects import join_effects, keeps_equation
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal
 
@@ -25,8 +26,7 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool],
       The smaller program, with the wanted results and the inputs it uses, and which those
       inputs are.
     """
-    kept = ((keep_inputs,) * len(jaxpr.invars) if isinstance(keep_inputs, bool)
-            else tuple(keep_inputs))
+    kept = per_item(keep_inputs, len(jaxpr.invars))
     used_outputs = tuple(used_outputs)
     return jaxpr.cached(("dce", used_outputs, kept), lambda: _dce(jaxpr, used_outputs, kept))
 

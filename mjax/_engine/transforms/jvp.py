@@ -14,6 +14,7 @@ from itertools import repeat
 from typing import Any
 
 from mjax._engine.base.context import ctx
+from mjax._engine.base.util import per_item
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import same_array_type, same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import instantiate, zero_tangent
@@ -174,8 +175,7 @@ def jvp_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], instantiate_outs: bool | S
       A jaxpr from `(primals..., nonzero tangents...)` to `(outs..., nonzero tangents...)`,
       and which results have a tangent.
     """
-    wanted = ((instantiate_outs,) * len(jaxpr.outvars) if isinstance(instantiate_outs, bool)
-              else tuple(instantiate_outs))
+    wanted = per_item(instantiate_outs, len(jaxpr.outvars))
     nonzeros = tuple(nonzeros)
 
     def make() -> tuple[Jaxpr, list[bool]]:

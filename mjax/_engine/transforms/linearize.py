@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.util import per_item
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, no_debug_info
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.tangents import instantiate, zero_tangent
@@ -136,8 +137,7 @@ def linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool],
       instantiate_outs: for which results a zero tangent is made an array.
     """
     nonzeros = tuple(nonzeros)
-    wanted = ((instantiate_outs,) * len(jaxpr.outvars) if isinstance(instantiate_outs, bool)
-              else tuple(instantiate_outs))
+    wanted = per_item(instantiate_outs, len(jaxpr.outvars))
     return jaxpr.cached(("linearize", nonzeros, wanted, ctx.settings),
                         lambda: _linearize_jaxpr(jaxpr, nonzeros, wanted))
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from mjax._engine.base.context import ctx
+from mjax._engine.base.util import per_item
 from mjax._engine.ir.jaxpr import Atom, DebugInfo, Jaxpr, Literal, no_debug_info
 from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.interpreter import Interpreter, call_with, check_alive, running
@@ -148,8 +149,7 @@ def partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool],
       effects_known: whether equations with effects are known when their operands are.
     """
     unknown = tuple(unknown)
-    wanted = ((instantiate,) * len(jaxpr.outvars) if isinstance(instantiate, bool)
-              else tuple(instantiate))
+    wanted = per_item(instantiate, len(jaxpr.outvars))
     return jaxpr.cached(("partial_eval", unknown, wanted, effects_known, ctx.settings),
                         lambda: _partial_eval_jaxpr(jaxpr, unknown, wanted, effects_known))
 

@@ -15,6 +15,7 @@ import pytest
 
 import mjax
 from mjax import lax
+from mjax._engine.runtime.transfer import to_array
 from mjax.dtypes import float0
 
 X = np.arange(3, dtype=np.float32)
@@ -86,6 +87,8 @@ def test_put_of_float0():
     zeros = np.zeros(3, float0)
     assert mjax.device_put(zeros).shape == (3,)
     assert mjax.device_put(zeros, mjax.devices()[0]).dtype == float0
+    outs = mjax.jit(lambda x, y: (x, y, lax.reshape(x, (1, 3))))(zeros, 1.0)
+    assert type(outs[0]) is type(outs[2]) is np.ndarray and outs[0].dtype == float0
 
 
 def test_signs_of_zero_parts_of_complex_scalars():
@@ -111,7 +114,8 @@ def test_block_until_ready_gives_the_tree():
 
 
 def test_scalars_are_transferred_once():
-    assert mjax.jit(lambda x: x)(2.5)._buffer is mjax.jit(lambda x: x)(2.5)._buffer
+    assert to_array(2.5) is to_array(2.5) and to_array(2.5) is not to_array(np.float32(2.5))
+    assert to_array(2.5, shared=False) is not to_array(2.5)
     zero, minus = lax.neg(0.0), lax.neg(-0.0)
     assert np.signbit(zero) and not np.signbit(minus)
 
