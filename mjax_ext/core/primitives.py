@@ -150,7 +150,8 @@ from mjax._engine.primitives.special import (
     regularized_incomplete_beta_p,
     zeta_p,
 )
-from mjax._engine.primitives.tangents import add_any_p as add_jaxvals_p, stop_gradient_p
+from mjax._engine.primitives.tangents import add_any_p as add_jaxvals_p
+from mjax._engine.primitives.tangents import stop_gradient_p
 from mjax._engine.primitives.threefry import iota_2x32_shape_p, threefry2x32_p
 from mjax._engine.runtime.transfer import device_put_p
 from mjax._engine.spmd.exchanges import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from typing import Any
 
@@ -217,7 +218,7 @@ def block_until_ready(x: Any) -> Any:
 
 def refuse_deleted(error: Exception, args: Any) -> None:
     """Raises an error that names the argument, if what jaxlib raised is due to a deleted one."""
-    if not isinstance(error, (RuntimeError, ValueError)):
+    if not isinstance(error, (RuntimeError, ValueError)) or not _raised_by_execution(error):
         return
     for path, leaf in tree_flatten_with_path(args)[0]:
         if type(leaf) is Array and leaf.is_deleted():
@@ -225,3 +226,15 @@ def refuse_deleted(error: Exception, args: Any) -> None:
                    "to an earlier computation (donate_argnums) or .delete() was called. Use that "
                    "computation's result, or do not donate what is used again.")
             raise RuntimeError(msg) from None
+
+
+def _raised_by_execution(error: Exception) -> bool:
+    """Whether jaxlib raised an error, called from this folder: errors of the function that is
+    traced come from the user's files or other folders."""
+    tb = error.__traceback__
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    return tb is not None and os.path.dirname(tb.tb_frame.f_code.co_filename) == _FOLDER
+
+
+_FOLDER = os.path.dirname(__file__)

@@ -398,3 +398,14 @@ def test_what_ahead_of_time_stages_refuse():
 
     with pytest.raises(TypeError, match="outer trace"):
         mjax.eval_shape(outer, 2.0)
+
+
+def test_a_deleted_argument_does_not_hide_the_users_own_error():
+    def f(x):
+        msg = "mine"
+        raise ValueError(msg)
+
+    x = mjax.device_put(X)
+    x.delete()
+    with pytest.raises(ValueError, match="mine"):
+        mjax.jit(f)(x)
