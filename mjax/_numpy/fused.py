@@ -98,11 +98,11 @@ def _key_of(args: Sequence[Any], kwargs: dict[str, Any], positions: frozenset[in
     key: list[Any] = [ctx.settings]
     arrays: list[Array] = []
     for position, arg in enumerate(args):
-        if type(arg) is Array:
+        if position in positions:
+            key += (type(arg), arg)
+        elif type(arg) is Array:
             key.append(arg._placement)
             arrays.append(arg)
-        elif position in positions:
-            key += (type(arg), arg)
         else:
             _add_operand(arg, key, arrays)
     for name, arg in kwargs.items():

@@ -449,7 +449,7 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 # ---- repeating -------------------------------------------------------------------------
 
 
-@boundary
+@fused(static_argnames=("reps",))
 def tile(A: Any, reps: int | Sequence[int]) -> Any:
     """Repeats an array along its axes.
 

@@ -73,10 +73,8 @@ def pad(array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant",
       >>> jnp.pad(jnp.array([1, 2, 3]), (2, 1), mode="reflect")
       Array([3, 2, 1, 2, 3, 2], dtype=int32)
     """
-    array = as_array(check_array("pad", array))
-    shape = shape_of(array)
-    widths = _widths(pad_width, len(shape))
     if callable(mode):
+        widths = _widths(pad_width, typeof(check_array("pad", array)).ndim)
         array = pad(array, widths)
         for axis, width in enumerate(widths):
             array = apply_along_axis(mode, axis, array, width, axis, kwargs)
@@ -84,23 +82,38 @@ def pad(array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant",
     if mode not in _MODES:
         msg = f"pad: unknown mode {mode!r}; known are a function and {', '.join(_MODES)}."
         raise NotImplementedError(msg)
-    name, default = _MODES[mode]
-    if not set(kwargs) <= {name}:
+    argument, default = _MODES[mode]
+    if not set(kwargs) <= {argument}:
         msg = f"pad: unsupported keyword arguments for mode {mode!r}: {sorted(kwargs)}."
         raise ValueError(msg)
-    option = kwargs.get(name, default) if name else None
+    option = kwargs.get(argument, default) if argument else None
+    width = pad_width if type(pad_width) is int else _ints(pad_width)
+    if mode in ("constant", "linear_ramp"):
+        return _pad(array, option, pad_width=width, mode=mode, option=None)
+    return _pad(array, None, pad_width=width, mode=mode, option=_hashable(option))
+
+
+def _hashable(x: Any) -> Any:
+    return tuple(map(_hashable, x)) if isinstance(x, (list, tuple)) else x
+
+
+@fused(static_argnames=("pad_width", "mode", "option"))
+def _pad(array: Any, values: Any, *, pad_width: Any, mode: str, option: Any) -> Any:
+    array = as_array(check_array("pad", array))
+    shape = shape_of(array)
+    widths = _widths(pad_width, len(shape))
     for axis, ((before, after), n) in enumerate(zip(widths, shape, strict=True)):
         if n == 0 and (before or after) and mode not in ("constant", "empty"):
             msg = f"pad: cannot apply mode {mode!r} to axis {axis} of size 0, of shape {shape}."
             raise ValueError(msg)
-    if mode in ("constant", "linear_ramp"):
-        values = _per_axis(option, len(shape))
-        return (_pad_constant if mode == "constant" else _pad_ramp)(array, values, widths=widths)
-    if mode in ("maximum", "mean", "median", "minimum"):
-        return _pad_statistic(array, widths=widths, mode=mode, lengths=_lengths(option, shape))
-    if mode == "empty":
-        return _pad_constant(array, _per_axis(0, len(shape)), widths=widths)
-    return _pad_with_elements(array, widths=widths, mode=mode, odd=_is_odd(option))
+    if mode == "linear_ramp":
+        return _pad_ramp(array, _per_axis(values, len(shape)), widths)
+    if mode in ("constant", "empty"):
+        return _pad_constant(array, _per_axis(0 if mode == "empty" else values, len(shape)),
+                             widths)
+    if mode in _STATISTICS:
+        return _pad_statistic(array, widths, mode, _lengths(option, shape))
+    return _pad_with_elements(array, widths, mode, _is_odd(option))
 
 
 # ---- arguments -------------------------------------------------------------------------
@@ -125,7 +138,7 @@ def _widths(pad_width: Any, ndim: int) -> Widths:
 
 def _ints(widths: Any) -> Any:
     if isinstance(widths, (list, tuple)):
-        return [_ints(w) for w in widths]
+        return tuple(map(_ints, widths))
     if isinstance(widths, np.ndarray):
         return _ints(widths.tolist())
     if hasattr(widths, "aval") and typeof(widths).ndim:
@@ -170,8 +183,7 @@ def _is_odd(reflect_type: Any) -> bool:
 # ---- modes -----------------------------------------------------------------------------
 
 
-@fused(static_argnames=("widths",))
-def _pad_constant(array: Any, values: Sequence[tuple[Any, Any]], *, widths: Widths) -> Any:
+def _pad_constant(array: Any, values: Sequence[tuple[Any, Any]], widths: Widths) -> Any:
     dtype = typeof(array).dtype
     used = [(v, w) for pair, width in zip(values, widths, strict=True)
             for v, w in zip(pair, width, strict=True) if w]
@@ -208,8 +220,7 @@ def _stretched(x: Any, axis: int, size: int) -> Any:
     return broadcast_to(x, (*shape[:axis], size, *shape[axis + 1 :]))
 
 
-@fused(static_argnames=("widths",))
-def _pad_ramp(array: Any, values: Sequence[tuple[Any, Any]], *, widths: Widths) -> Any:
+def _pad_ramp(array: Any, values: Sequence[tuple[Any, Any]], widths: Widths) -> Any:
     dtype = typeof(array).dtype
     for axis, (pair, width) in enumerate(zip(values, widths, strict=True)):
         ramps = []
@@ -223,8 +234,7 @@ def _pad_ramp(array: Any, values: Sequence[tuple[Any, Any]], *, widths: Widths) 
 _STATISTICS = {"maximum": maximum, "mean": mean, "median": median, "minimum": minimum}
 
 
-@fused(static_argnames=("widths", "mode", "lengths"))
-def _pad_statistic(array: Any, *, widths: Widths, mode: str, lengths: Widths | None) -> Any:
+def _pad_statistic(array: Any, widths: Widths, mode: str, lengths: Widths | None) -> Any:
     dtype = typeof(array).dtype
     for axis, width in enumerate(widths):
         size = shape_of(array)[axis]
@@ -240,8 +250,7 @@ def _pad_statistic(array: Any, *, widths: Widths, mode: str, lengths: Widths | N
     return array
 
 
-@fused(static_argnames=("widths", "mode", "odd"))
-def _pad_with_elements(array: Any, *, widths: Widths, mode: str, odd: bool) -> Any:
+def _pad_with_elements(array: Any, widths: Widths, mode: str, odd: bool) -> Any:
     for axis, width in enumerate(widths):
         size = shape_of(array)[axis]
         if any(width):

@@ -84,7 +84,7 @@ def _new_sizes(shape: tuple[int, ...], new: Any) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-@boundary
+@fused(static_argnames=("shape", "order", "copy"))
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
     """Gives an array another shape.
 
@@ -153,7 +153,7 @@ def ravel(a: Any, order: str = "C") -> Any:
 # ---- axes in another order -------------------------------------------------------------
 
 
-@boundary
+@fused(static_argnames=("axes",))
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     """Permutes the axes of an array.
 
@@ -196,7 +196,7 @@ def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
     return transpose(a, axes)
 
 
-@boundary
+@fused
 def matrix_transpose(x: Any, /) -> Any:
     """Exchanges the last two axes.
 
@@ -224,7 +224,7 @@ def matrix_transpose(x: Any, /) -> Any:
     return permuted(x, [*range(ndim - 2), ndim - 1, ndim - 2])
 
 
-@boundary
+@fused(static_argnames=("axis1", "axis2"))
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     """Exchanges two axes.
 
@@ -244,7 +244,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     return permuted(a, order)
 
 
-@boundary
+@fused(static_argnames=("source", "destination"))
 def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
     """Moves axes to other places; the others keep their order.
 
@@ -280,7 +280,7 @@ def _axes(axes: Any) -> tuple[Any, ...]:
     return tuple(axes) if isinstance(axes, Sequence) or np.ndim(axes) else (axes,)
 
 
-@boundary
+@fused(static_argnames=("axis", "start"))
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     """Moves an axis backwards until it lies in front of the axis `start`; see `moveaxis`.
 
@@ -306,7 +306,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
 # ---- axes of size 1 --------------------------------------------------------------------
 
 
-@boundary
+@fused(static_argnames=("axis",))
 def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
     """Removes axes of size 1.
 
@@ -336,7 +336,7 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
     return squeeze_p.bind(a, dimensions=axes) if axes else as_array(a)
 
 
-@boundary
+@fused(static_argnames=("axis",))
 def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
     """Inserts axes of size 1.
 
@@ -432,7 +432,7 @@ def atleast_3d(*arys: Any) -> Any:
 # ---- broadcasting ----------------------------------------------------------------------
 
 
-@boundary
+@fused(static_argnames=("shape",))
 def broadcast_to(array: Any, shape: Any) -> Any:
     """Stretches an array to a shape.
 
@@ -484,7 +484,7 @@ def broadcast_arrays(*args: Any) -> list[Any]:
 # ---- elements in another order ---------------------------------------------------------
 
 
-@boundary
+@fused(static_argnames=("axis",))
 def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
     """Reverses the order of the elements along axes.
 

@@ -413,6 +413,7 @@ from mjax._numpy.taking import (
     take_along_axis,
 )
 from mjax._numpy.vectorizing import apply_along_axis, apply_over_axes, vectorize
+from mjax.numpy import linalg
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "all", "allclose", "amax", "amin", "angle", "any",
@@ -442,8 +443,8 @@ __all__ = [
     "integer", "interp", "intersect1d", "invert", "isclose", "iscomplex", "iscomplexobj", "isdtype",
     "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "isrealobj", "isscalar",
     "issubdtype", "iterable", "ix_", "kron", "ldexp", "left_shift", "less", "less_equal", "lexsort",
-    "linspace", "load", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "logspace", "mask_indices", "matmul",
+    "linalg", "linspace", "load", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "logspace", "mask_indices", "matmul",
     "matrix_transpose", "matvec", "max", "maximum", "mean", "median", "meshgrid", "mgrid", "min",
     "minimum", "mod", "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax", "nanargmin",
     "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile",

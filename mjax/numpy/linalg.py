@@ -1,0 +1,18 @@
+"""NumPy's linear algebra, as far as it is made of products; decompositions come later."""
+
+from mjax._numpy.matrices import diagonal, trace
+from mjax._numpy.products import (
+    cross,
+    matmul,
+    matrix_power,
+    multi_dot,
+    outer,
+    tensordot,
+    vecdot,
+)
+from mjax._numpy.shapes import matrix_transpose
+
+__all__ = [
+    "cross", "diagonal", "matmul", "matrix_power", "matrix_transpose", "multi_dot", "outer",
+    "tensordot", "trace", "vecdot",
+]
