@@ -87,10 +87,10 @@ def pad(array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant",
         msg = f"pad: unsupported keyword arguments for mode {mode!r}: {sorted(kwargs)}."
         raise ValueError(msg)
     option = kwargs.get(argument, default) if argument else None
-    width = pad_width if type(pad_width) is int else _ints(pad_width)
+    given = pad_width if type(pad_width) is int else _ints(pad_width)
     if mode in ("constant", "linear_ramp"):
-        return _pad(array, option, pad_width=width, mode=mode, option=None)
-    return _pad(array, None, pad_width=width, mode=mode, option=_hashable(option))
+        return _pad(array, option, pad_width=given, mode=mode, option=None)
+    return _pad(array, None, pad_width=given, mode=mode, option=_hashable(option))
 
 
 def _hashable(x: Any) -> Any:
