@@ -1,6 +1,7 @@
-"""NumPy's linear algebra, as far as it is made of products; decompositions come later."""
+"""NumPy's linear algebra, as far as it is made of products and sums; decompositions come later."""
 
 from mjax._numpy.matrices import diagonal, trace
+from mjax._numpy.norms import matrix_norm, norm, vector_norm
 from mjax._numpy.products import (
     cross,
     matmul,
@@ -13,6 +14,6 @@ from mjax._numpy.products import (
 from mjax._numpy.shapes import matrix_transpose
 
 __all__ = [
-    "cross", "diagonal", "matmul", "matrix_power", "matrix_transpose", "multi_dot", "outer",
-    "tensordot", "trace", "vecdot",
+    "cross", "diagonal", "matmul", "matrix_norm", "matrix_power", "matrix_transpose", "multi_dot",
+    "norm", "outer", "tensordot", "trace", "vecdot", "vector_norm",
 ]

@@ -91,7 +91,18 @@ SUMS = [
     call("einsum", "ij->j", r(2, 3, dtype="?"), reference=lambda s, x: x.any(0)),
     call("einsum", "i,i->i", r(3, dtype="?"), r(3, dtype="?")),
 ]
-ROWS = [*PRODUCTS, *SUMS]
+V5, M34 = r(5), r(3, 4)
+NORMS = [
+    *[call("linalg.norm", V5, p) for p in (None, 0, 1, -1, 2, 3, 0.5, np.inf, -np.inf)],
+    *[call("linalg.norm", M34, p, a, k) for p in (None, 1, -1, np.inf, -np.inf)
+      for a in (None, 0, (1, 0)) for k in (False, True)],
+    call("linalg.norm", M34, "fro"), call("linalg.norm", r(2, 3, 4)),
+    call("linalg.norm", r(2, 3, 4), "fro", (0, 2)), call("linalg.norm", r(3, dtype="c8"), 1),
+    call("linalg.norm", r(3, dtype="c8")), call("linalg.norm", np.arange(3)),
+    *[call("linalg.vector_norm", M34, ord=p, axis=a) for p in (2, 3, np.inf) for a in (None, 1)],
+    *[call("linalg.matrix_norm", r(2, 3, 4), ord=p) for p in ("fro", 1, np.inf)],
+]
+ROWS = [*PRODUCTS, *SUMS, *NORMS]
 
 
 @table(ROWS)
@@ -225,6 +236,10 @@ ERRORS = [
     (ValueError, "(2, 3) and (2, 3) of neighbours do not fit", lambda: multi_dot([M, M])),
     (TypeError, "must be square, got shape (2, 3)", lambda: matrix_power(M, 2)),
     (TypeError, "position 0", lambda: jnp.dot([1, 2], V)),
+    (ValueError, "invalid order 'fro' for a vector norm", lambda: jnp.linalg.norm(V, "fro")),
+    (ValueError, "invalid order 3 for a matrix norm", lambda: jnp.linalg.norm(M, 3)),
+    (ValueError, "improper number of axes", lambda: jnp.linalg.norm(np.ones((2, 2, 2)), "fro")),
+    (NotImplementedError, "needs singular values", lambda: jnp.linalg.norm(M, 2)),
     (ValueError, "size of label 'j' for operand 1 (2) does not match previous terms (3)",
      lambda: jnp.einsum("ij,jk", M, M)),
     (ValueError, "'k' did not appear in the input", lambda: jnp.einsum("ij->k", M)),

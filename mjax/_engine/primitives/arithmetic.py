@@ -511,8 +511,15 @@ def _clamp_share(of: int) -> Callable[..., Any]:
     return rule
 
 
-define_elementwise_lowering(
-    clamp_p, lambda ctx, low, x, high: op("stablehlo.clamp", ctx.out_types, [low, x, high]))
+def _clamp_lowering(ctx: Any, low: Any, x: Any, high: Any) -> Any:
+    if ctx.avals_out[0].dtype != np.bool_:
+        return op("stablehlo.clamp", ctx.out_types, [low, x, high])
+    # XLA had no clamp of booleans at the floor.
+    above = op("stablehlo.or", ctx.out_types, [x, low])[0]
+    return op("stablehlo.and", ctx.out_types, [above, high])
+
+
+define_elementwise_lowering(clamp_p, _clamp_lowering)
 define_jvp_from_result(clamp_p, *map(_clamp_share, range(3)))
 
 

@@ -27,10 +27,17 @@ from mjax._numpy.indexing.parse import FINAL, INSIDE, NEW, RAW, At, Each, Range
 
 
 class Box(NamedTuple):
-    """A box in an array: per axis its first place, an int or an integer scalar, and its size."""
+    """A box in an array.
+
+    Attributes:
+      lows: for each axis the first place: ints, or integer scalars of one dtype.
+      sizes: for each axis its size.
+      static: whether the places are ints.
+    """
 
     lows: list[Any]
     sizes: list[int]
+    static: bool
 
 
 class Windows(NamedTuple):
@@ -96,20 +103,27 @@ def is_box(entries: Sequence[Any], only_inside: bool) -> bool:
 def box(shape: Sequence[int], entries: Sequence[Any]) -> Box:
     """The box that holds what an index selects; ints are moved to the nearest place inside."""
     lows: list[Any] = []
-    sizes = []
-    dtype = index_dtype(entries, shape)
-    for size, e in zip(shape, [e for e in entries if e is not NEW], strict=True):
+    sizes, axis, static = [], 0, True
+    for e in entries:
+        if e is NEW:
+            continue
         if type(e) is At:
-            low = (min(max(e.index, 0), size - 1) if isinstance(e.index, int)
-                   else settled(e.index, e.known, size, dtype))
-            lows.append(low)
+            low = e.index
+            if type(low) is int and e.known is not INSIDE:
+                low = min(max(low, 0), shape[axis] - 1)
             sizes.append(1)
         else:
-            lows.append(e.low if isinstance(e.low, int) else settled(e.low, FINAL, size, dtype))
+            low = e.low
             sizes.append((e.size - 1) * abs(e.step) + 1 if e.size else 0)
-    if any(not isinstance(low, int) for low in lows):
-        lows = [np.array(low, dtype)[()] if isinstance(low, int) else low for low in lows]
-    return Box(lows, sizes)
+        static = static and type(low) is int
+        lows.append(low)
+        axis += 1
+    if not static:
+        dtype = index_dtype(entries, shape)
+        known = [e.known if type(e) is At else FINAL for e in entries if e is not NEW]
+        lows = [np.array(low, dtype)[()] if type(low) is int else settled(low, k, n, dtype)
+                for low, k, n in zip(lows, known, shape, strict=True)]
+    return Box(lows, sizes, static)
 
 
 # ---- windows ---------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from mjax._engine.base.context import ctx
@@ -16,7 +17,8 @@ from mjax._engine.primitives.shapes import (
     broadcasted_iota,
     expand_dims,
     rev,
-    squeeze,
+    rev_p,
+    squeeze_p,
     transpose,
 )
 from mjax._engine.primitives.slicing import dynamic_slice_p, slice_p
@@ -137,31 +139,37 @@ def read(x: Any, index: Index, mode: GatherScatterMode = GatherScatterMode.PROMI
 
 
 def _read_box(x: Any, shape: tuple[int, ...], entries: tuple[Any, ...]) -> Any:
-    lows, sizes = box(shape, entries)
-    on_axes = [e for e in entries if e is not NEW]
-    strides = [1 if type(e) is At else abs(e.step) for e in on_axes]
-    if all(isinstance(low, int) for low in lows):
-        x = _slice(x, lows, sizes, strides)
-    else:
+    lows, sizes, static = box(shape, entries)
+    dropped: list[int] = []
+    flipped: list[int] = []
+    new: list[int] = []
+    strides: list[int] = []
+    place = 0
+    for e in entries:
+        if e is NEW:
+            new.append(place)
+        elif type(e) is At:
+            dropped.append(len(strides))
+            strides.append(1)
+            continue
+        else:
+            if e.step < 0:
+                flipped.append(len(strides))
+            strides.append(abs(e.step))
+        place += 1
+    if not static:
         x = dynamic_slice_p.bind(x, *lows, slice_sizes=tuple(sizes))
-        x = _slice(x, [0] * len(sizes), sizes, strides)
-    flipped = [i for i, e in enumerate(on_axes) if type(e) is not At and e.step < 0]
+        lows, shape = [0] * len(sizes), tuple(sizes)
+    strided = max(strides, default=1) != 1
+    if strided or tuple(sizes) != shape:
+        x = slice_p.bind(x, start_indices=tuple(lows),
+                         limit_indices=tuple(map(operator.add, lows, sizes)),
+                         strides=tuple(strides) if strided else None)
     if flipped:
-        x = rev(x, flipped)
-    dropped = [i for i, e in enumerate(on_axes) if type(e) is At]
+        x = rev_p.bind(x, dimensions=tuple(flipped))
     if dropped:
-        x = squeeze(x, dropped)
-    new = [i for i, e in enumerate(e for e in entries if type(e) is not At) if e is NEW]
+        x = squeeze_p.bind(x, dimensions=tuple(dropped))
     return expand_dims(x, new) if new else x
-
-
-def _slice(x: Any, lows: list[int], sizes: list[int], strides: list[int]) -> Any:
-    if tuple(sizes) == shape_of(x) and all(s == 1 for s in strides):
-        return x
-    return slice_p.bind(
-        x, start_indices=tuple(lows),
-        limit_indices=tuple(low + n for low, n in zip(lows, sizes, strict=True)),
-        strides=None if all(s == 1 for s in strides) else tuple(strides))
 
 
 def _read_one_hot(x: Any, shape: tuple[int, ...], entries: tuple[Any, ...]) -> Any:

@@ -76,8 +76,9 @@ def write(operation: str, x: Any, values: Any, index: Index,
         out = x
     elif (operation == "set" and is_box(entries, only_inside=mode is _FILL)
           and all(type(e) is At or abs(e.step) == 1 for e in entries if e is not NEW)):
-        lows, sizes = box(shape_of(x), entries)
-        out = dynamic_update_slice_p.bind(x, reshape(values, sizes), *_scalars(lows))
+        lows, sizes, static = box(shape_of(x), entries)
+        starts = map(np.int32, lows) if static else lows
+        out = dynamic_update_slice_p.bind(x, reshape(values, sizes), *starts)
     else:
         w = windows(shape_of(x), entries)
         ordered = not any(type(e) is Each for e in entries)
@@ -88,10 +89,6 @@ def write(operation: str, x: Any, values: Any, index: Index,
     if index.grown:
         out = squeeze(out, index.grown)
     return out if dtypes.is_extended(aval.dtype) else cast(out, aval.dtype, aval.weak_type)
-
-
-def _scalars(lows: list[Any]) -> list[Any]:
-    return [np.int32(low) if isinstance(low, int) else low for low in lows]
 
 
 def _in_axes_of_windows(operation: str, values: Any, entries: tuple[Any, ...]) -> Any:

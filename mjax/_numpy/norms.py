@@ -1,0 +1,165 @@
+"""Norms of vectors and matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.util import canonicalize_axes
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.arithmetic import abs as absolute
+from mjax._engine.primitives.arithmetic import add, imag, mul, ne, pow, real, sqrt
+from mjax._engine.primitives.reductions import reduce_max, reduce_min
+from mjax._engine.primitives.shapes import expand_dims, reduce_sum
+from mjax._numpy.core import cast, check_array, promote_dtypes_inexact, shape_of
+from mjax._numpy.fused import fused
+
+
+def _operand(name: str, x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
+    """The array in an inexact dtype, and the axes."""
+    (x,) = promote_dtypes_inexact(check_array(name, x))
+    axes = tuple(axis) if isinstance(axis, Sequence) else axis
+    return x, canonicalize_axes(axes, typeof(x).ndim)
+
+
+def _squares(x: Any) -> Any:
+    """The squares of absolute values."""
+    if not dtypes.is_complex(typeof(x).dtype):
+        return mul(x, x)
+    re, im = real(x), imag(x)
+    return add(mul(re, re), mul(im, im))
+
+
+def _kept(out: Any, axes: Sequence[int], keepdims: bool) -> Any:
+    return expand_dims(out, sorted(axes)) if keepdims else out
+
+
+def _vector_norm(x: Any, axes: tuple[int, ...], ord: Any) -> Any:
+    if ord is None or ord == 2:
+        return sqrt(reduce_sum(_squares(x), axes))
+    if isinstance(ord, str):
+        msg = f"invalid order {ord!r} for a vector norm: give a number."
+        raise ValueError(msg)
+    if ord == 0:
+        zero = np.zeros((), typeof(x).dtype)
+        return reduce_sum(cast(ne(x, zero), dtypes.real_dtype(typeof(x).dtype)), axes)
+    sizes = absolute(x)
+    if abs(ord) == np.inf:
+        return (reduce_max if ord > 0 else reduce_min)(sizes, axes)
+    if ord == 1:
+        return reduce_sum(sizes, axes)
+    number = lambda value: np.asarray(value).astype(typeof(sizes).dtype)[()]
+    return pow(reduce_sum(pow(sizes, number(ord)), axes), number(1 / ord))
+
+
+def _matrix_norm(x: Any, axes: tuple[int, ...], ord: Any) -> Any:
+    if ord in (None, "fro"):
+        return sqrt(reduce_sum(_squares(x), axes))
+    if ord in (2, -2, "nuc"):
+        msg = f"the matrix norm of order {ord!r} needs singular values, which are not there yet."
+        raise NotImplementedError(msg)
+    if ord not in (1, -1, np.inf, -np.inf):
+        msg = f"invalid order {ord!r} for a matrix norm: it is 'fro', 'nuc', ±1, ±2 or ±inf."
+        raise ValueError(msg)
+    # The greatest or least sum, of columns for 1, of rows for infinity.
+    rows, columns = axes
+    summed, chosen = (rows, columns) if abs(ord) == 1 else (columns, rows)
+    sums = reduce_sum(absolute(x), (summed,))
+    return (reduce_max if ord > 0 else reduce_min)(sums, (chosen - (chosen > summed),))
+
+
+@fused(static_argnames=("ord", "axis", "keepdims"))
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """Norm of a vector or matrix.
+
+    Args:
+      x: array.
+      ord: which: for vectors a number `p`, for `sum(abs(x)**p)**(1/p)`, infinite ones and 0
+        included; for matrices `"fro"`, 1, -1, inf or -inf. By default the root of the sum of
+        squares.
+      axis: the axis of the vectors, or the two axes of the matrices; by default all.
+      keepdims: whether the axes stay, with size 1.
+
+    Returns:
+      A real array without these axes.
+
+    Raises:
+      ValueError: there is no such norm, or there are more than two axes.
+      NotImplementedError: a matrix norm that needs singular values.
+
+    Source: `numpy.linalg.norm`.
+
+    Example:
+      >>> jnp.linalg.norm(jnp.array([3., 4.]))
+      Array(5., dtype=float32)
+    """
+    x, axes = _operand("norm", x, axis)
+    if ord is None and axis is None:
+        return _kept(sqrt(reduce_sum(_squares(x), axes)), axes, keepdims)
+    if len(axes) not in (1, 2):
+        msg = (f"norm: improper number of axes: {axes} of an array of shape {shape_of(x)}; one "
+               "axis gives a vector norm, two give a matrix norm.")
+        raise ValueError(msg)
+    compute = _vector_norm if len(axes) == 1 else _matrix_norm
+    return _kept(compute(x, axes, ord), axes, keepdims)
+
+
+@fused(static_argnames=("axis", "keepdims", "ord"))
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    """Norm of vectors.
+
+    Args:
+      x: array.
+      axis: the axis or axes over which the vectors extend; by default all.
+      keepdims: whether the axes stay, with size 1.
+      ord: a number `p`, for `sum(abs(x)**p)**(1/p)`, infinite ones and 0 included.
+
+    Returns:
+      A real array without these axes.
+
+    Raises:
+      ValueError: there is no such norm.
+
+    Source: `numpy.linalg.vector_norm`.
+
+    Example:
+      >>> jnp.linalg.vector_norm(jnp.array([[3., 4.], [6., 8.]]), axis=1)
+      Array([ 5., 10.], dtype=float32)
+    """
+    x, axes = _operand("vector_norm", x, axis)
+    return _kept(_vector_norm(x, axes, ord), axes, keepdims)
+
+
+@fused(static_argnames=("keepdims", "ord"))
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """Norm of the matrices in the last two axes.
+
+    Args:
+      x: array of shape `(..., m, n)`.
+      keepdims: whether the axes stay, with size 1.
+      ord: `"fro"`, 1, -1, inf or -inf.
+
+    Returns:
+      A real array of shape `(...)`.
+
+    Raises:
+      ValueError: there is no such norm, or `x` has less than two axes.
+      NotImplementedError: a norm that needs singular values.
+
+    Source: `numpy.linalg.matrix_norm`.
+
+    Example:
+      >>> jnp.linalg.matrix_norm(jnp.array([[1., -2.], [3., 4.]]), ord=1)
+      Array(6., dtype=float32)
+    """
+    if len(shape_of(check_array("matrix_norm", x))) < 2:
+        msg = f"matrix_norm: x must have at least two axes, got shape {shape_of(x)}."
+        raise ValueError(msg)
+    x, axes = _operand("matrix_norm", x, (-2, -1))
+    return _kept(_matrix_norm(x, axes, ord), axes, keepdims)
+
+
+__all__ = ["matrix_norm", "norm", "vector_norm"]
