@@ -35,8 +35,8 @@ def test_parameters(name: str) -> None:
 
 
 def _parameters(f: Any) -> list[tuple[str, str, Any]]:
-    return [(p.name, p.kind.name, repr(p.default)) for p in inspect.signature(f).parameters.values()
-            if p.name not in LEFT_OUT]
+    return [(p.name, p.kind.name, "a function" if inspect.isroutine(p.default) else repr(p.default))
+            for p in inspect.signature(f).parameters.values() if p.name not in LEFT_OUT]
 
 
 def test_arguments_without_counterpart() -> None:
