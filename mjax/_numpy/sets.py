@@ -410,7 +410,7 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | No
       >>> jnp.setdiff1d(jnp.array([3, 1, 2]), jnp.array([2]))
       Array([1, 3], dtype=int32)
     """
-    ar1, ar2 = _pair("setdiff1d", ar1, ar2)
+    ar1, ar2 = map(ravel, check_arrays("setdiff1d", ar1, ar2))
     mask = isin(ar1, ar2, invert=True)
     if not assume_unique:
         order, marks = _groups(ar1, equal_nan=True)

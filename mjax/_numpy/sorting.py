@@ -8,6 +8,7 @@ import numpy as np
 
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.promotion import inexact_dtype
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import sub
 from mjax._engine.primitives.joining import unstack_p
@@ -160,7 +161,7 @@ def sort_complex(a: Any) -> Any:
       Array([1.+0.j, 2.+0.j], dtype=complex64)
     """
     a = check_array("sort_complex", a)
-    a = cast(a, dtypes.complex_dtype(typeof(a).dtype))
+    a = cast(a, dtypes.complex_dtype(inexact_dtype(typeof(a).dtype)))
     return sort(a)
 
 

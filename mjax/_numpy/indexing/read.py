@@ -7,7 +7,6 @@ from typing import Any
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
-from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import eq
 from mjax._engine.primitives.convert import convert
@@ -25,6 +24,7 @@ from mjax._engine.primitives.slicing import dynamic_slice_p, slice_p
 from mjax._engine.runtime.array import Array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._numpy.core import shape_of
+from mjax._numpy.fused import new_cache
 from mjax._numpy.indexing.eager import (
     Programs,
     grown_shape,
@@ -76,10 +76,6 @@ def select(x: Any, index: Index, *options: Any) -> Any:
     return read(x, index if staging() else with_operands(index, shape), *options)
 
 
-#: (settings, placement) -> size of the first axis, program that takes what is at one place.
-_rows = BoundedCache()
-
-
 def _row(x: Array, i: int) -> Array:
     """`x[i]`, the commonest index."""
     known = _rows.get((ctx.settings, x._placement))
@@ -92,6 +88,10 @@ def _row(x: Array, i: int) -> Array:
     if i < 0:
         i += size
     return run(x, place(i if 0 <= i < size else 0 if i < 0 else size - 1))
+
+
+#: (settings, placement) -> size of the first axis, program that takes what is at one place.
+_rows = new_cache(_row)
 
 
 # ---- what an index selects -------------------------------------------------------------
