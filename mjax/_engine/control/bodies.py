@@ -1,0 +1,164 @@
+"""Bodies of control flow: users' functions of pytrees, staged to jaxprs that hold no tracers.
+
+What a body closes over of an outer trace becomes leading inputs of its jaxpr, so that the
+primitive gets it as operands. A body is staged once for a function and the types it is
+applied to, as long as the function lives.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.util import BoundedCache
+from mjax._engine.ir.effects import describe, forbidden
+from mjax._engine.ir.jaxpr import Jaxpr, Var
+from mjax._engine.ir.promotion import result_type
+from mjax._engine.ir.pytree import keystr, tree_flatten_with_path
+from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.primitives.convert import convert_element_type
+from mjax._engine.tracing.flat import FlatFunction, debug_info_of
+from mjax._engine.tracing.stage import lift_tracers, stage
+
+
+class Body(NamedTuple):
+    """A staged body.
+
+    Attributes:
+      jaxpr: from `(*consts, *arguments)` to the leaves of what the function returned.
+      consts: the tracers it closed over; arrays stay the jaxpr's constants.
+      out_tree: how its results are nested.
+    """
+
+    jaxpr: Jaxpr
+    consts: list[Any]
+    out_tree: Any
+
+    def results(self) -> Any:
+        """The tree of the results' types."""
+        return self.out_tree.unflatten(self.jaxpr.out_avals)
+
+
+#: function -> what it was staged to; the values hold no function.
+_bodies: weakref.WeakKeyDictionary[Any, BoundedCache] = weakref.WeakKeyDictionary()
+
+
+def forget_bodies() -> None:
+    """Drops all staged bodies."""
+    _bodies.clear()
+
+
+def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: Sequence[Any]
+               ) -> Body:
+    """Stages a user's function; once per function, types, settings and named axes.
+
+    Args:
+      traced_for: what the user called, for messages.
+      f: the function.
+      in_tree: structure of `(args, kwargs)`.
+      in_avals: types of their leaves.
+    """
+    key = (traced_for, in_tree, tuple(in_avals), ctx.settings, ctx.axis_env)
+    try:
+        known = _bodies.setdefault(f, BoundedCache(256))
+    except TypeError:  # not hashable, or cannot be referred to weakly
+        known = BoundedCache()
+    body = known.get(key)
+    if body is None:
+        flat = FlatFunction(f, in_tree)
+        args, kwargs = in_tree.unflatten(in_avals)
+        info = debug_info_of(traced_for, f, args, kwargs)
+        jaxpr, consts = lift_tracers(stage(flat, in_avals, info))
+        _refuse_effects(traced_for, jaxpr)
+        body = Body(jaxpr, consts, flat.out_tree)
+        if not consts:  # tracers would pin, and outlive, the trace they belong to
+            known.put(key, body)
+    return body
+
+
+def _refuse_effects(traced_for: str, jaxpr: Jaxpr) -> None:
+    refused = forbidden(jaxpr.effects, "control_flow")
+    if refused:
+        raise LazyTypeError(lambda: (
+            f"{traced_for}: {jaxpr.debug_info.func_name} has the effects {describe(refused)}, "
+            "whose policy says control_flow=False. Move them out of the body."))
+
+
+def share_consts(bodies: Sequence[Body]) -> tuple[list[Jaxpr], list[Any]]:
+    """Makes bodies take the same closed-over values; gives the jaxprs and these values."""
+    values = {id(c): c for body in bodies for c in body.consts}
+    shared = list(values.values())
+    return [_with_consts(body, shared) if shared else body.jaxpr for body in bodies], shared
+
+
+def _with_consts(body: Body, shared: Sequence[Any]) -> Jaxpr:
+    """The jaxpr of a body with an input for each shared value, used or not."""
+    jaxpr, n = body.jaxpr, len(body.consts)
+    own = dict(zip(map(id, body.consts), jaxpr.invars[:n], strict=True))
+    names = jaxpr.debug_info.arg_names or ()
+    return jaxpr.replace(
+        invars=[*(own.get(id(c)) or Var(typeof(c)) for c in shared), *jaxpr.invars[n:]],
+        debug_info=jaxpr.debug_info._replace(
+            arg_names=(*("a closed-over value" for _ in shared), *names[n:])))
+
+
+# ---- types that have to agree ----------------------------------------------------------
+
+
+class Typed(NamedTuple):
+    """A tree of types and what messages call it."""
+
+    name: str
+    tree: Any
+    avals: Sequence[Any]
+
+
+def agree(a: Typed, b: Typed) -> bool:
+    """Whether two trees have the same structure and, but for weak types, the same types."""
+    return a.tree == b.tree and all(map(same_type_but_weak, a.avals, b.avals))
+
+
+def differences(a: Typed, b: Typed, root: str = "") -> str:
+    """Where two trees of types differ: a line per leaf, with its key path below `root`."""
+    left, right = _by_path(a, root), _by_path(b, root)
+    lines = []
+    for path in {**left, **right}:
+        one, other = left.get(path), right.get(path)
+        if one is None or other is None or not same_type_but_weak(one, other):
+            lines.append(f"  {path or 'the value'}: {one or 'missing'} in {a.name}, "
+                         f"{other or 'missing'} in {b.name}{_remedy(one, other)}")
+    if not lines:
+        lines = [f"  {a.name} is nested as {a.tree},", f"  {b.name} as {b.tree}"]
+    return "\n".join(lines)
+
+
+def _by_path(typed: Typed, root: str) -> dict[str, Any]:
+    tree = typed.tree.unflatten(typed.avals)
+    return {root + keystr(path): aval for path, aval in tree_flatten_with_path(tree)[0]}
+
+
+def _remedy(wanted: Any, given: Any) -> str:
+    if wanted is None or given is None:
+        return ""
+    if wanted.shape == given.shape:
+        return f"; cast with .astype({wanted.dtype.name!r})"
+    return ""
+
+
+def promote_weak(values: Sequence[Any], outs: Sequence[Any]) -> list[Any] | None:
+    """Start values of a loop whose weak types gave way in its body, at the types they need.
+
+    Args:
+      values: the start values.
+      outs: types after one iteration.
+
+    Returns:
+      The values, those of weak types converted where `outs` says so; None if there are none.
+    """
+    new = [convert_element_type(v, result_type(v, out.dtype))
+           if typeof(v).weak_type and not same_type_but_weak(typeof(v), out) else v
+           for v, out in zip(values, outs, strict=True)]
+    return new if any(n is not v for n, v in zip(new, values, strict=True)) else None
