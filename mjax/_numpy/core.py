@@ -136,10 +136,10 @@ def _cast_python(x: Any, dtype: DType, weak_type: bool) -> Any:
         if dtypes.dtype_of_python(python) != dtype:
             return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=True)
         return x if type(x) is python else python(x)
-    if x != x:  # a NaN finds no entry
+    kind: Any = type(x)
+    if kind is complex or x != x:  # parts may be zeros with signs, or NaNs
         return _scalar(x, dtype)
     # The sign of a zero is not part of equality, so it is part of the key.
-    kind: Any = type(x)
     return _cached_scalar(kind, x, str(x) if x == 0 else "", dtype)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import fold
+from mjax._engine.base.util import exact
 from mjax._engine.ir.pytree import registry, treedef_is_leaf
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.executable import Program, single_runner
@@ -99,7 +100,7 @@ def _key_of(args: Sequence[Any], kwargs: dict[str, Any], positions: frozenset[in
     arrays: list[Array] = []
     for position, arg in enumerate(args):
         if position in positions:
-            key += (type(arg), arg)
+            key.append(exact(arg))
         elif type(arg) is Array:
             key.append(arg._placement)
             arrays.append(arg)
@@ -108,7 +109,7 @@ def _key_of(args: Sequence[Any], kwargs: dict[str, Any], positions: frozenset[in
     for name, arg in kwargs.items():
         key.append(name)
         if name in names:
-            key += (type(arg), arg)
+            key.append(exact(arg))
         else:
             _add_operand(arg, key, arrays)
     return tuple(key), arrays

@@ -6,6 +6,8 @@ import operator
 from collections.abc import Hashable, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 T = TypeVar("T")
 
 
@@ -63,6 +65,35 @@ def canonicalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
         msg = f"duplicate value in axis: {axis}."
         raise ValueError(msg)
     return result
+
+
+#: Types whose equal values differ in nothing.
+_EXACT = frozenset({type(None), bool, int, str})
+
+
+def exact(value: Any) -> Any:
+    """What stands for a value in a cache key: alike only for values that are the same.
+
+    Python's equality knows neither the type of a number nor the sign of a zero (`True == 1`,
+    `0.0 == -0.0`), and no NaN equals another. Numbers in tuples and frozensets are told apart
+    too. Not for values that are not hashable: those come out as they are.
+
+    Example:
+      >>> exact(1.0) == exact(1), exact((0.0,)) == exact((-0.0,)), exact(np.nan) == exact(-np.nan)
+      (False, False, True)
+    """
+    kind = type(value)
+    if kind in _EXACT:
+        return kind, value
+    if isinstance(value, tuple):
+        return kind, *map(exact, value)
+    if isinstance(value, np.generic):
+        return kind, value.dtype, value.tobytes()
+    if isinstance(value, (float, complex)):
+        return kind, repr(complex(value))
+    if kind is frozenset:
+        return kind, frozenset(map(exact, value))
+    return kind, value
 
 
 class BoundedCache(dict[Hashable, Any]):

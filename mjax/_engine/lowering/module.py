@@ -219,7 +219,7 @@ def _call_traced(ctx: LoweringContext, operands: Sequence[Any], tag: Any, params
                  make: Callable[[], Jaxpr]) -> list[Any]:
     """Lowers to a call of the function that `make` stages, one per types and params."""
     primitive: Primitive = ctx.primitive
-    key = (*tag, thread.settings, tuple(ctx.avals_in), *params.items())
+    key = (*tag, thread.settings, tuple(ctx.avals_in), *primitive.params_key(params))
     jaxpr = primitive.executables.get(key)
     if jaxpr is None:
         jaxpr = primitive.executables.put(key, make())

@@ -171,7 +171,7 @@ def check_batching(name: str, operand: ShapedArray, indices: ShapedArray, dims: 
 
 # ---- gather ----------------------------------------------------------------------------
 
-gather_p = Primitive("gather", structural=True)
+gather_p = Primitive("gather", structural=True, exact_params=("fill_value",))
 
 
 @gather_p.def_abstract_eval

@@ -27,7 +27,9 @@ def execute(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any])
     if placements is None:
         args = tuple([a if type(a) is Array else to_array(a) for a in args])
         placements = tuple(map(_placement_of, args))
-    key = (ctx.settings, placements, *params.items()) if params else (ctx.settings, placements)
+    key: tuple[Any, ...] = (ctx.settings, placements)
+    if params:
+        key = (*key, *(primitive.params_key(params) if primitive.exact_params else params.items()))
     try:
         run = primitive.executables.get(key)
     except TypeError:

@@ -21,7 +21,7 @@ import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary, fold
-from mjax._engine.base.util import BoundedCache
+from mjax._engine.base.util import BoundedCache, exact
 from mjax._engine.control.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import registry, tree_structure, treedef_is_leaf
@@ -164,11 +164,19 @@ def _normalize(f: Callable[..., Any], nums: Any, names: Any, what: str
 
 
 class Call(NamedTuple):
-    """A call taken apart: dynamic leaves, their structure, and the static arguments."""
+    """A call taken apart.
+
+    Attributes:
+      leaves: those of the dynamic arguments.
+      tree: their structure.
+      static: the static arguments, as `(position or name, value)`.
+      static_key: what stands for these in cache keys.
+    """
 
     leaves: list[Any]
     tree: Any
-    static: tuple[Any, ...]
+    static: tuple[tuple[int | str, Any], ...] = ()
+    static_key: tuple[Any, ...] = ()
 
 
 def take_apart(f: Callable[..., Any], options: Options, args: tuple[Any, ...],
@@ -191,7 +199,7 @@ def take_apart(f: Callable[..., Any], options: Options, args: tuple[Any, ...],
         static += [(k, _hashable(f, kwargs[k], f"argument {k!r}")) for k in sorted(words)]
         kwargs = {k: v for k, v in kwargs.items() if k not in options.static_argnames}
     leaves, tree = _flatten((args, kwargs), None)
-    return Call(leaves, tree, tuple((name, type(value), value) for name, value in static))
+    return Call(leaves, tree, tuple(static), tuple([(n, exact(v)) for n, v in static]))
 
 
 def _hashable(f: Callable[..., Any], value: Any, which: str) -> Any:
@@ -210,8 +218,8 @@ def with_static(f: Callable[..., Any], static: tuple[Any, ...]) -> Callable[...,
     """The function with its static arguments put back in their places."""
     if not static:
         return f
-    places = {name: value for name, _, value in static if isinstance(name, int)}
-    words = {name: value for name, _, value in static if isinstance(name, str)}
+    places = {name: value for name, value in static if isinstance(name, int)}
+    words = {name: value for name, value in static if isinstance(name, str)}
 
     def complete(*args: Any, **kwargs: Any) -> Any:
         given, total = iter(args), len(args) + len(places)
@@ -224,7 +232,7 @@ def with_static(f: Callable[..., Any], static: tuple[Any, ...]) -> Callable[...,
 def trace_call(f: Callable[..., Any], call: Call, avals: Sequence[Any], caches: Caches | None
                ) -> Trace:
     """Traces a function for a call; from the cache where nothing of outer traces is in it."""
-    key = (ctx.settings, ctx.axis_env, call.tree, call.static, tuple(avals))
+    key = (ctx.settings, ctx.axis_env, call.tree, call.static_key, tuple(avals))
     if caches is not None:
         known = caches.traces.get(key)
         if known is not None:
@@ -242,7 +250,7 @@ def trace_call(f: Callable[..., Any], call: Call, avals: Sequence[Any], caches: 
 def _named_arguments(args: Sequence[Any], kwargs: dict[str, Any], static: tuple[Any, ...]
                      ) -> tuple[list[Any], dict[str, Any], tuple[int, ...]]:
     """Arguments with None in the places of static ones, which have no leaves."""
-    places = {name for name, _, _ in static if isinstance(name, int)}
+    places = {name for name, _ in static if isinstance(name, int)}
     given = iter(args)
     return [None if i in places else next(given) for i in range(len(args) + len(places))], \
         kwargs, tuple(places)
@@ -253,7 +261,7 @@ def donated_leaves(options: Options, call: Call) -> tuple[bool, ...]:
     if not options.donate_argnums and not options.donate_argnames:
         return (False,) * len(call.leaves)
     args, kwargs = call.tree.unflatten(call.leaves)
-    places = {name for name, _, _ in call.static if isinstance(name, int)}
+    places = {name for name, _ in call.static if isinstance(name, int)}
     numbers = [i for i in range(len(args) + len(places)) if i not in places]
     flags: list[bool] = []
     for number, arg in zip(numbers, args, strict=True):
@@ -364,27 +372,28 @@ def _make(fun: Callable[..., Any], options: Options) -> Any:
             raise
 
     def evaluated(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        static: tuple[Any, ...] = ()
+        static_key: tuple[Any, ...] = ()
         if only_arrays:
             leaves, tree = _flatten((args, kwargs), None)
-            static: tuple[Any, ...] = ()
         else:
-            leaves, tree, static = take_apart(fun, options, args, kwargs)
+            leaves, tree, static, static_key = take_apart(fun, options, args, kwargs)
         values: Any = None
         if leaves and type(leaves[-1]) is Array:
             # All arrays, most likely: the key is made without a Python loop.
             try:
-                key = (ctx.settings, tree, static, *map(_placement_of, leaves))
+                key = (ctx.settings, tree, static_key, *map(_placement_of, leaves))
                 values = leaves
             except AttributeError:
                 values = None
         if values is None:
             values = as_arrays(leaves, args, kwargs)
-            key = (ctx.settings, tree, static, *map(_placement_of, values))
+            key = (ctx.settings, tree, static_key, *map(_placement_of, values))
         known = calls.get(key)
         if known is None:
             if ctx.settings.disable_jit:
                 return fun(*args, **kwargs)
-            known = calls.put(key, compiled(Call(values, tree, static), args, kwargs))
+            known = calls.put(key, compiled(Call(values, tree, static, static_key), args, kwargs))
         run, out_tree = known
         return out_tree.unflatten(run(*values))
 
@@ -471,7 +480,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
       ShapeDtypeStruct(shape=(3, 3), dtype=float32)
     """
     leaves, tree = _flatten((args, kwargs), None)
-    trace = trace_call(fun, Call(leaves, tree, ()), [typeof(a) for a in leaves], None)
+    trace = trace_call(fun, Call(leaves, tree), [typeof(a) for a in leaves], None)
     return out_info(trace.jaxpr, trace.out_tree)
 
 

@@ -25,12 +25,12 @@ values, avals, tangents and dims in results are lists.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, NoReturn
 
 from mjax._engine.base.context import Context, ctx
 from mjax._engine.base.errors import LazyTypeError
-from mjax._engine.base.util import BoundedCache
+from mjax._engine.base.util import BoundedCache, exact
 from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.types import AbstractToken, ShapedArray
 from mjax._engine.tracing.authoring import describe_value, misfit, missing_rule, where
@@ -54,6 +54,10 @@ class Primitive:
         dtypes through their physical arrays, with the rule in `batch`.
       own_varying: the abstract evaluation says along which mesh axes results vary; otherwise
         they vary as the operands do.
+      exact_params: names of the params that cache keys tell apart though they compare equal, as
+        1, 1.0 and True, or 0.0 and -0.0 (`base.util.exact`); True: all, for primitives whose
+        rules are not the engine's. The engine's own name those that hold numbers, unless these
+        are sizes, axes or flags.
 
     Example:
       >>> from mjax_ext.core import Primitive
@@ -65,18 +69,19 @@ class Primitive:
     """
 
     __slots__ = ("__dict__", "__weakref__", "abstract_eval", "axis_batch", "batch", "dce",
-                 "derived", "executables", "impl", "jvp", "linearize", "lowerings",
+                 "derived", "exact_params", "executables", "impl", "jvp", "linearize", "lowerings",
                  "multiple_results", "name", "own_varying", "partial_eval", "pretty", "recompute",
                  "structural", "transpose", "typecheck", "types", "types_cacheable")
 
     def __init__(self, name: str, *, multiple_results: bool = False,
                  types_cacheable: bool = True, structural: bool = False,
-                 own_varying: bool = False):
+                 own_varying: bool = False, exact_params: tuple[str, ...] | Literal[True] = ()):
         self.name = name
         self.multiple_results = multiple_results
         self.types_cacheable = types_cacheable
         self.structural = structural
         self.own_varying = own_varying
+        self.exact_params = exact_params
         self.impl: Rule | None = None
         #: Gives (avals, effects); `def_abstract_eval` adapts rules that give avals only.
         self.abstract_eval: Rule | None = None
@@ -157,9 +162,19 @@ class Primitive:
         setattr(self, field, rule)
         self.derived.discard(field)
         if field in ("impl", "abstract_eval"):
+            if not _is_ours(rule):
+                self.exact_params = True
             self.types.clear()
             self.executables.clear()
         return rule
+
+    def params_key(self, params: dict[str, Any]) -> Iterable[Any]:
+        """What stands for params in a cache key."""
+        names = self.exact_params
+        if not names:
+            return params.items()
+        return [(name, exact(value) if names is True or name in names else value)
+                for name, value in params.items()]
 
     def rules(self) -> Rules:
         """Which rules exist: name to `file:line`, `derived ...`, `default` or `missing`.
@@ -185,7 +200,7 @@ class Primitive:
         if not self.types_cacheable:
             return self._type_of(avals, params)
         # The staging interpreter, which is on the hot path, builds the same key itself.
-        key = (ctx.settings, *avals, *params.items())
+        key = (ctx.settings, *avals, *self.params_key(params))
         try:
             known = self.types.get(key)
         except TypeError:
@@ -201,7 +216,7 @@ class Primitive:
         if self.abstract_eval is None or not self.types_cacheable:
             return None
         try:
-            return self.types[ctx.settings, *avals, *params.items()][0]
+            return self.types[ctx.settings, *avals, *self.params_key(params)][0]
         except (KeyError, TypeError):
             pass
         try:
@@ -259,6 +274,12 @@ class Primitive:
                        "arrays as operands and lists as tuples.")
                 raise TypeError(msg) from None
         raise AssertionError("all params are hashable")
+
+
+def _is_ours(rule: Any) -> bool:
+    """Whether a rule is the engine's."""
+    module = getattr(getattr(rule, "__wrapped__", rule), "__module__", None)
+    return rule is None or (module or "").startswith("mjax._engine")
 
 
 #: What does not vary.

@@ -124,7 +124,7 @@ class StageInterpreter(Interpreter):
             invars.append(atom)
             key.append(atom.aval)
         if params:
-            key += params.items()
+            key += primitive.params_key(params) if primitive.exact_params else params.items()
         try:
             typed = primitive.types.get(tuple(key))
         except TypeError:  # a param is not hashable, as `type_of` will say

@@ -60,13 +60,19 @@ class Programs:
         self.name = name
         self.cache = new_cache(function)
 
-    def __call__(self, static: Any, *arrays: Array) -> Array:
-        """Applies the function as one program; `static` is hashable."""
-        return self.program(static, *arrays)(*arrays)
+    def __call__(self, static: Any, *arrays: Array, known_as: Any = None) -> Array:
+        """Applies the function as one program.
 
-    def program(self, static: Any, *arrays: Array) -> Callable[..., Array]:
+        Args:
+          static: the static arguments, hashable.
+          arrays: the operands.
+          known_as: what stands for `static` in the cache's keys, if not itself.
+        """
+        return self.program(static, *arrays, known_as=known_as)(*arrays)
+
+    def program(self, static: Any, *arrays: Array, known_as: Any = None) -> Callable[..., Array]:
         """The compiled function of such arrays as these."""
-        key = (ctx.settings, static, *[a._placement for a in arrays])
+        key = (ctx.settings, known_as or static, *[a._placement for a in arrays])
         run = self.cache.get(key)
         if run is None:
             run = self.cache.put(key, compile_for(

@@ -7,6 +7,7 @@ from typing import Any
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import exact
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import eq
 from mjax._engine.primitives.convert import convert
@@ -72,7 +73,8 @@ def select(x: Any, index: Index, *options: Any) -> Any:
         structure, numbers = take_apart(index, shape)
         if not numbers and structure[0] == tuple(map(whole, shape)) and not index.grown:
             return x
-        return _read_programs((structure, options), x, *numbers)
+        return _read_programs((structure, options), x, *numbers,
+                              known_as=(structure, exact(options)))
     return read(x, index if staging() else with_operands(index, shape), *options)
 
 

@@ -9,8 +9,10 @@ import importlib
 import pathlib
 import pkgutil
 
+import numpy as np
 import pytest
 
+import mjax
 import mjax._engine.primitives
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.variance import pvary_p
@@ -77,3 +79,24 @@ def test_primitive_has_cases_and_rules(name):
 @pytest.mark.parametrize("name", [n for n, p in PRIMITIVES.items() if p.transpose])
 def test_transposes_are_tested(name):
     assert name in LINEAR, f"{name} has a transpose rule, but no case says in what it is linear"
+
+
+def numbers_in(value):
+    """The numbers in a param that are no sizes, axes or flags."""
+    if isinstance(value, (tuple, frozenset)):
+        return [n for v in value for n in numbers_in(v)]
+    return [value] if isinstance(value, (float, complex, np.inexact)) else []
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_params_with_numbers_are_told_apart_exactly(name):
+    for case in CASES:
+        if case.primitive != name:
+            continue
+        sample = next(case.samples())
+        with mjax.enable_x64(sample.x64):
+            jaxpr = mjax.make_jaxpr(case.function)(*sample.operands(sample.rng()))
+        for eqn in jaxpr.eqns:
+            for param, value in eqn.params.items():
+                exact = eqn.primitive.exact_params
+                assert not numbers_in(value) or exact is True or param in exact, (eqn, param)
