@@ -387,10 +387,9 @@ def load(file: Any, *args: Any, **kwargs: Any) -> Any:
 
 def filled(shape: Sequence[int], value: Any, dtype: Any, weak: bool = False) -> Any:
     """An array of one Python or NumPy number; the shape and dtype are canonical."""
-    if dtypes.is_extended(dtype):
-        msg = f"an array of dtype {dtype} cannot be filled with numbers; see mjax.random.key."
-        raise TypeError(msg)
     shape = tuple(shape)
+    if dtypes.is_extended(dtype):
+        return dtype.wrap(filled((*shape, *dtype.element_shape), value, dtype.element_dtype))
     if ctx.interpreter is evaluation and size_of(shape) <= _SMALL:
         return put(np.full(shape, value, dtype), ShapedArray(shape, dtype, weak))
     return broadcast_in_dim_p.bind(cast(value, dtype, weak), shape=shape, broadcast_dimensions=())
@@ -494,8 +493,15 @@ def _full(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
     weak = aval.weak_type and dtype is None
     dtype = aval.dtype if dtype is None else dtype
     if not hasattr(value, "aval") and not aval.shape:
-        return filled(shape, value if weak else cast(value, dtype), dtype, weak)
+        return _filled_with(shape, value, dtype, weak)
     return broadcast_to(cast(value, dtype, weak), shape)
+
+
+def _filled_with(shape: tuple[int, ...], value: Any, dtype: Any, weak: bool) -> Any:
+    """`filled` with a Python or NumPy number that need not be of the dtype."""
+    if not weak:
+        value = cast(value, dtype.element_dtype if dtypes.is_extended(dtype) else dtype)
+    return filled(shape, value, dtype, weak)
 
 
 def _like(name: str, a: Any, dtype: Any, shape: Any) -> tuple[tuple[int, ...], Any, bool]:
@@ -593,5 +599,5 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *,
     shape, dtype, weak = _like("full_like", a, dtype, shape)
     value = check_array("full_like", fill_value, 1)
     if not hasattr(value, "aval") and not typeof(value).shape:
-        return on_device(filled(shape, cast(value, dtype), dtype, weak), device)
+        return on_device(_filled_with(shape, value, dtype, weak), device)
     return on_device(broadcast_to(cast(value, dtype, weak), shape), device)

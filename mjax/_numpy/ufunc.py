@@ -49,6 +49,10 @@ def _target(kind: str, dtype: Any) -> Any:
 def _plan(name: str, kind: str, args: Sequence[Any]) -> tuple[Step, ...] | None:
     """What to do with each operand; None where there is nothing to do."""
     avals = [weak_type_of(x) for x in args]
+    if len({own for own, _ in avals}) > 1 and any(dtypes.is_extended(own) for own, _ in avals):
+        msg = (f"{name} does not accept dtypes {', '.join(str(own) for own, _ in avals)} together: "
+               "keys are no numbers. random.key_data gives the numbers behind a key.")
+        raise TypeError(msg)
     dtype, weak = common_type(*avals)
     dtype = _target(kind, dtype)
     shapes = [() if type(x) is int else typeof(x).shape for x in args]

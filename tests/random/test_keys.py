@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import mjax
+import mjax.numpy as jnp
 from mjax import lax, random
 from tests.random.statistics import check_continuous
 
@@ -166,6 +167,51 @@ def test_splits_are_independent(impl):
     check_continuous(mjax.vmap(random.uniform)(keys), "uniform")
     folded = mjax.vmap(lambda i: random.fold_in(random.key(0, impl=impl), i))(np.arange(2000))
     check_continuous(mjax.vmap(random.uniform)(folded), "uniform")
+
+
+MASK = np.array([True, False, True])
+#: What moves keys, compares or fills moves, compares or fills their numbers; `one` is a key or its
+#: numbers, `x` and `y` three of them.
+MOVES = {
+    "index": lambda m, x, y, one: x[1], "slice": lambda m, x, y, one: x[::-1],
+    "mask": lambda m, x, y, one: x[MASK], "indices": lambda m, x, y, one: x[np.array([2, 0])],
+    "axis": lambda m, x, y, one: x[None], "take": lambda m, x, y, one: m.take(x, MASK * 1, axis=0),
+    "concatenate": lambda m, x, y, one: m.concatenate([x, y]),
+    "stack": lambda m, x, y, one: m.stack([x, y]), "flip": lambda m, x, y, one: m.flip(x, 0),
+    "where": lambda m, x, y, one: m.where(MASK if m is jnp else MASK[:, None], x, one),
+    "roll": lambda m, x, y, one: m.roll(x, 1, axis=0), "repeat": lambda m, x, y, one: m.repeat(
+        x, 2, axis=0),
+    "zeros_like": lambda m, x, y, one: m.zeros_like(x), "ones": lambda m, x, y, one: m.ones_like(y),
+}
+
+
+@each_impl
+@pytest.mark.parametrize("name", MOVES)
+def test_arrays_of_keys_are_arrays(name, impl):
+    x, y = random.split(random.key(1, impl=impl), (2, 3))
+    move = MOVES[name]
+    expected = move(np, data(x), data(y), data(x)[0])
+    for f in (move, lambda m, *args: mjax.jit(lambda *args: move(m, *args))(*args)):
+        out = f(jnp, x, y, x[0])
+        assert out.dtype == x.dtype
+        np.testing.assert_array_equal(data(out), expected)
+
+
+@each_impl
+def test_filled_updated_and_compared(impl):
+    x = random.split(random.key(1, impl=impl), 3)
+    for make, number in ((jnp.zeros, 0), (jnp.ones, 1), (jnp.empty, 0),
+                         (lambda *args: jnp.full(args[0], 7, args[1]), 7)):
+        out = make((2,), x.dtype)
+        assert out.dtype == x.dtype
+        np.testing.assert_array_equal(data(out), np.full((2, *data(x).shape[1:]), number))
+    np.testing.assert_array_equal(data(x.at[1:].set(x[0])), data(x)[[0, 0, 0]])
+    np.testing.assert_array_equal(data(jnp.full((2,), x[1])), data(x)[[1, 1]])
+    np.testing.assert_array_equal(np.asarray(x == x[1]), [False, True, False])
+    np.testing.assert_array_equal(np.asarray(x != x[1]), [True, False, True])
+    assert x[1] in x
+    with pytest.raises(TypeError, match="equal does not accept dtypes key<.*>, int32 together"):
+        x == 3  # noqa: B015
 
 
 def test_programs_are_compiled_once():

@@ -59,6 +59,10 @@ class ExtendedDType:
     element_dtype: np.dtype[Any]
     kind = "X"
 
+    def wrap(self, physical: Any) -> Any:
+        """The array of this dtype that an array of `element_dtype` stores."""
+        raise NotImplementedError
+
     def __repr__(self) -> str:
         return self.name
 

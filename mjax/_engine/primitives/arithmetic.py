@@ -28,8 +28,8 @@ from mjax._engine.primitives.elementwise import (
     stretch,
     unbroadcast,
 )
+from mjax._engine.primitives.emit import constant, dense_i64, hlo, ir_type, op, reducer_region
 from mjax._engine.primitives.emit import full as full_ir
-from mjax._engine.primitives.emit import hlo, ir_type, op
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
@@ -139,9 +139,24 @@ def comparison(name: str, direction: str, kinds: str, doc: str) -> tuple[Primiti
     """A row of the tables: a comparison of two operands of one dtype."""
 
     def lowering(ctx: Any, x: Any, y: Any) -> Any:
-        return [compare_ir(x, y, direction, ctx.avals_in[0].dtype)]
+        dtype = ctx.avals_in[0].dtype
+        if dtypes.is_extended(dtype):
+            return _compare_stored(ctx, x, y, direction, dtype)
+        return [compare_ir(x, y, direction, dtype)]
 
     return binary(name, kinds, lowering, None, None, doc, lambda dtype: _bool)
+
+
+def _compare_stored(ctx: Any, x: Any, y: Any, direction: str, dtype: Any) -> Any:
+    """Equality of values that are stored as arrays: all numbers are equal, or one is not."""
+    equal = direction == "EQ"
+    each = compare_ir(x, y, direction, dtype.element_dtype)
+    rank = ctx.avals_out[0].ndim
+    axes = dense_i64(range(rank, rank + len(dtype.element_shape)))
+    reduce = hlo.ReduceOp(ctx.out_types, [each], [constant(np.asarray(equal))], axes)
+    reducer_region(reduce.regions[0], [_bool],
+                   lambda a, b: [hlo.and_(a, b) if equal else hlo.or_(a, b)])
+    return reduce.results
 
 
 def compare_ir(x: Any, y: Any, direction: str, dtype: Any) -> Any:
@@ -151,8 +166,8 @@ def compare_ir(x: Any, y: Any, direction: str, dtype: Any) -> Any:
                        compare_type=hlo.ComparisonTypeAttr.get(kind))
 
 
-eq_p, eq = comparison("eq", "EQ", "biufc", "Elementwise `x == y`.")
-ne_p, ne = comparison("ne", "NE", "biufc", "Elementwise `x != y`.")
+eq_p, eq = comparison("eq", "EQ", "biufcX", "Elementwise `x == y`.")
+ne_p, ne = comparison("ne", "NE", "biufcX", "Elementwise `x != y`.")
 ge_p, ge = comparison("ge", "GE", "biuf", "Elementwise `x >= y`.")
 gt_p, gt = comparison("gt", "GT", "biuf", "Elementwise `x > y`.")
 le_p, le = comparison("le", "LE", "biuf", "Elementwise `x <= y`.")

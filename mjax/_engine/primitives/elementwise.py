@@ -17,7 +17,7 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary, fold
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
 from mjax._engine.primitives.emit import dense_i64, ir_type, op
 from mjax._engine.primitives.shapes import (
     broadcast_in_dim_p,
@@ -30,7 +30,7 @@ from mjax._engine.tracing.primitive import Primitive
 
 #: Names of sets of dtype kinds, for messages.
 KIND_NAMES = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating",
-              "c": "complex"}
+              "c": "complex", "X": "key"}
 
 
 def broadcast_types(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
@@ -124,8 +124,11 @@ def broadcast_operands(ctx: Any, operands: Sequence[Any]) -> list[Any]:
     out = []
     for value, aval in zip(operands, ctx.avals_in, strict=True):
         if aval.shape != shape:
-            dims = range(len(shape)) if aval.shape else ()
-            value = op("stablehlo.broadcast_in_dim", [ir_type(aval.update(shape=shape))], [value],
+            stretched = aval.update(shape=shape)
+            # Axes of the elements, which extended dtypes have, are the last ones.
+            rank = physical_aval(stretched).ndim
+            dims = range(rank) if aval.shape else range(len(shape), rank)
+            value = op("stablehlo.broadcast_in_dim", [ir_type(stretched)], [value],
                        {"broadcast_dimensions": dense_i64(dims)})[0]
         out.append(value)
     return out

@@ -115,6 +115,10 @@ class KeyType(ExtendedDType):
         """The number of bytes of one key."""
         return math.prod(self.element_shape) * 4
 
+    def wrap(self, physical: Any) -> Any:
+        """The keys that an array of uint32 stores."""
+        return random_wrap_p.bind(physical, impl=self._impl)
+
     def __reduce__(self) -> Any:
         return KeyType, (self._impl,)
 

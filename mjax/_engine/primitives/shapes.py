@@ -488,6 +488,9 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
         raise TypeError(msg)
     if dtype is not None:
         dtype = dtypes.canonical_dtype(dtype)
+        if dtypes.is_extended(dtype) and not dtypes.is_extended(aval.dtype):
+            return dtype.wrap(full((*shape, *dtype.element_shape), fill_value,
+                                   dtype.element_dtype))
         if dtypes.is_extended(dtype) or hasattr(fill_value, "aval"):
             if aval.dtype != dtype:
                 msg = f"full: fill_value has dtype {aval.dtype}, not {dtype}; convert it first."

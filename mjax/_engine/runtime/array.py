@@ -248,6 +248,11 @@ class Array(metaclass=_ArrayMeta):
             raise TypeError(msg)
         return shim.to_numpy(self._buffer)
 
+    def _stored(self) -> np.ndarray[Any, Any]:
+        """The numbers in the buffer; those behind the elements if the dtype is an extended one."""
+        return (shim.to_numpy(self._buffer) if dtypes.is_extended(self.dtype)
+                and not self.is_deleted() else self._numpy())
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         value = self._numpy()
         if dtype is not None and value.dtype != dtype:
@@ -309,19 +314,19 @@ class Array(metaclass=_ArrayMeta):
         return _DLPACK_KINDS[self.device.platform], self.device.id
 
     def __reduce__(self) -> Any:
-        return _rebuild, (np.array(self._numpy()), self.weak_type)
+        return _rebuild, (np.array(self._stored()), self.aval)
 
     def __copy__(self) -> Array:
         return self
 
     def __deepcopy__(self, memo: Any) -> Array:
-        return rebuild[0](np.array(self._numpy()), self.weak_type)
+        return _rebuild(np.array(self._stored()), self.aval)
 
     def __repr__(self) -> str:
         if self.is_deleted():
             return f"Array(shape={self.shape}, dtype={self.dtype}, deleted)"
         if dtypes.is_extended(self.dtype):
-            return f"Array({self.shape}, dtype={self.dtype}) holding keys"
+            return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{self._stored()}"
         weak = ", weak_type=True" if self.weak_type else ""
         value = self._numpy()
         if value.size == 0:
@@ -343,12 +348,12 @@ class Array(metaclass=_ArrayMeta):
 
 _DLPACK_KINDS = {"cpu": 1, "cuda": 2, "gpu": 2, "rocm": 10}
 
-#: `(value, weak_type) -> Array`; `transfer`, which can put values on devices, fills it.
+#: `(stored numbers, type) -> Array`; `transfer`, which can put values on devices, fills it.
 rebuild: list[Any] = []
 
 
-def _rebuild(value: np.ndarray[Any, Any], weak_type: bool) -> Array:
-    return rebuild[0](value, weak_type)
+def _rebuild(stored: np.ndarray[Any, Any], aval: ShapedArray) -> Array:
+    return rebuild[0](stored, aval)
 
 
 typeof_handlers[Array] = operator.attrgetter("_placement.aval")

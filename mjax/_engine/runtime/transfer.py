@@ -113,11 +113,7 @@ def move(array: Array, sharding: Any, committed: bool) -> Array:
     return Array(shim.copy_to_device(array._buffer, sharding.device, sharding.native), placement)
 
 
-def _rebuild(value: np.ndarray[Any, Any], weak_type: bool) -> Array:
-    return put(value, ShapedArray(value.shape, value.dtype, weak_type))
-
-
-rebuild.append(_rebuild)
+rebuild.append(put)
 
 
 def sharding_of(device: Any) -> SingleDeviceSharding:
@@ -198,11 +194,20 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: bool = Fa
 
 @boundary
 def device_get(x: Any) -> Any:
-    """The leaves of a tree as NumPy arrays; copies of all are started before any is read."""
+    """The leaves of a tree as NumPy arrays; copies of all are started before any is read.
+
+    Keys stay key arrays.
+    """
     for leaf in tree_flatten(x)[0]:
         if type(leaf) is Array and not dtypes.is_extended(leaf.dtype):
             leaf.copy_to_host_async()
-    return tree_map(lambda leaf: np.asarray(leaf) if hasattr(leaf, "__array__") else leaf, x)
+    return tree_map(_on_host, x)
+
+
+def _on_host(leaf: Any) -> Any:
+    if not hasattr(leaf, "__array__") or (type(leaf) is Array and dtypes.is_extended(leaf.dtype)):
+        return leaf
+    return np.asarray(leaf)
 
 
 @boundary

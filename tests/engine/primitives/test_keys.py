@@ -207,6 +207,50 @@ def test_key_arrays_are_no_numbers():
         float(key)
 
 
+@each_impl
+def test_key_arrays_are_copied_pickled_and_shown(impl):
+    keys = K.random_split_p.bind(seeded(5, impl), shape=(2,))
+    for same in (pickle.loads(pickle.dumps(keys)), copy.deepcopy(keys), mjax.device_get([keys])[0]):
+        assert isinstance(same, mjax.Array)
+        assert same.aval is keys.aval
+        np.testing.assert_array_equal(data(same), data(keys))
+    assert repr(keys) == f"Array((2,), dtype=key<{impl.tag}>) overlaying:\n{data(keys)}"
+    assert f"{keys}" == str(keys) == repr(keys)
+    keys.delete()
+    assert "deleted" in repr(keys)
+    with pytest.raises(RuntimeError, match="has been deleted"):
+        pickle.dumps(keys)
+
+
+@each_impl
+def test_equality_of_keys(impl):
+    lax = mjax.lax
+    keys = K.random_split_p.bind(seeded(5, impl), shape=(3,))
+    key = lax.unstack(keys)[1]
+    for f, truth in ((lax.eq, lambda x, y: (x == y).all(-1)),
+                     (lax.ne, lambda x, y: (x != y).any(-1))):
+        for x, y in ((keys, lax.rev(keys, (0,))), (key, key), (keys, key), (key, keys)):
+            expected = truth(data(x), data(y))
+            for out in (f(x, y), mjax.jit(f)(x, y)):
+                assert (out.shape, out.dtype) == (expected.shape, np.bool_)
+                np.testing.assert_array_equal(np.asarray(out), expected)
+        np.testing.assert_array_equal(np.asarray(mjax.vmap(f, (0, None))(keys, key)),
+                                      truth(data(keys), data(key)))
+    with pytest.raises(TypeError, match="same dtypes"):
+        lax.eq(key, np.uint32(1))
+    with pytest.raises(TypeError, match="lt does not accept dtype key"):
+        lax.lt(key, key)
+
+
+def test_keys_of_one_number():
+    dtype = K.KeyType(threefry_prng)
+    full = lambda: mjax.lax.full((3,), 7, dtype)
+    for f in (full, mjax.jit(full),
+              lambda: mjax.lax.full_like(K.random_split_p.bind(seeded(0), shape=(3,)), 7)):
+        assert f().dtype is dtype
+        np.testing.assert_array_equal(data(f()), np.full((3, 2), 7))
+
+
 def test_printed_jaxpr():
     jaxpr = mjax.make_jaxpr(lambda s: K.unwrap(K.random_split_p.bind(
         K.random_seed_p.bind(s, impl=threefry_prng), shape=(2,))))(np.int32(0))
