@@ -99,3 +99,27 @@ def test_passes():
 def test_errors_carry_the_location():
     with mlir.context(), ir.Location.unknown(), pytest.raises(ir.MLIRError, match="here"):
         ir.Module.parse('module { "stablehlo.add"() : () -> () loc("here") }')
+
+
+def test_contexts_of_threads_do_not_meet():
+    """Building, parsing and passes in several threads at once, each in a context of its own."""
+    mlir.register_passes()
+    results = []
+
+    def work(n):
+        for _ in range(5):
+            with mlir.new_context(), ir.Location.unknown():
+                module = ir.Module.parse(
+                    f"func.func public @main(%a: tensor<{n}xf32>) -> tensor<{n}xf32> {{\n"
+                    f"%0 = chlo.erf_inv %a : tensor<{n}xf32> -> tensor<{n}xf32>\n"
+                    f"return %0 : tensor<{n}xf32> }}")
+                passes = "builtin.module(func.func(chlo-legalize-to-stablehlo),canonicalize)"
+                mlir.passmanager.PassManager.parse(passes).run(module.operation)
+                results.append((n, f"tensor<{n}xf32>" in str(module), "chlo." in str(module)))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [(n, True, False) for n in range(1, 5) for _ in range(5)]
