@@ -81,6 +81,8 @@ def _rng_bit_generator_batch(args: Any, dims: Any, *, shape: Any, **params: Any)
     """The first key generates the whole batch and alone is advanced, as in JAX."""
     keys = moveaxis(args[0], dims[0], 0)
     size = typeof(keys).shape[0]
+    if size == 0:
+        return [keys, zeros_of(ShapedArray((0, *shape), params["dtype"]))], [0, 0]
     first, rest = split(keys, (1, size - 1), axis=0)
     advanced, bits = rng_bit_generator_p.bind(reshape(first, typeof(keys).shape[1:]),
                                               shape=(size, *shape), **params)

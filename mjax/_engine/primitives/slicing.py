@@ -15,7 +15,7 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.ir.types import ShapedArray, same_array_type, typeof
 from mjax._engine.primitives.arithmetic import add, lt, rem
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.emit import dense_i64, op
@@ -642,14 +642,29 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
     Returns:
       An array with a first axis of size `n`, then those of `src` that are not in `axes`.
 
+    Raises:
+      ValueError: indices that are no integers.
+      TypeError: indices of different lengths or dtypes.
+
     Example:
       >>> lax.index_take(jnp.array([[0, 1], [2, 3]]), [jnp.array([0, -1])], (1,))
       Array([[0, 2],
              [1, 3]], dtype=int32)
     """
     shape, axes = np.shape(src), tuple(axes)
+    avals = list(map(typeof, idxs))
+    if any(not dtypes.is_integer(a.dtype) for a in avals):
+        msg = ("index_take: indices must have an integer type, not "
+               f"{', '.join(str(a.dtype) for a in avals)}.")
+        raise ValueError(msg)
+    if any(a.ndim != 1 or not same_array_type(a, avals[0]) for a in avals):
+        msg = ("index_take: indices must be vectors of one length and dtype, got "
+               f"{', '.join(map(str, avals))}.")
+        raise TypeError(msg)
     columns = []
     for index, axis in zip(idxs, axes, strict=True):
+        if typeof(index).dtype.itemsize < 4:  # which may be too few bits for the size
+            index = convert(index, np.dtype(np.int32))
         size = typeof(index).dtype.type(shape[axis])
         columns.append(_from_end(rem(index, size), shape[axis]))
     sizes = tuple(1 if i in axes else n for i, n in enumerate(shape))

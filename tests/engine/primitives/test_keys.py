@@ -477,6 +477,15 @@ def test_rng_bit_generator_batches():
     np.testing.assert_array_equal(np.asarray(state), [np.asarray(one_state), *keys[1:]])
 
 
+def test_rng_bit_generator_of_an_empty_batch():
+    keys = np.zeros((0, 4), np.uint32)
+    for f in (lambda k: rng_bit_generator(k, (5,), np.uint8), mjax.jit(
+            lambda k: rng_bit_generator(k, (5,), np.uint8))):
+        state, bits = mjax.vmap(f)(keys)
+        assert (state.shape, state.dtype) == ((0, 4), np.uint32)
+        assert (bits.shape, bits.dtype) == ((0, 5), np.uint8)
+
+
 def test_rng_uniform():
     out = np.asarray(rng_uniform(np.float32(2), np.float32(5), (1000,)))
     assert out.dtype == np.float32

@@ -244,6 +244,25 @@ def test_index_take():
     np.testing.assert_array_equal(lax.index_take(x, [np.array([-1, 5])], (1,)), x.T[[3, 1]])
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32"])
+def test_index_take_of_an_axis_longer_than_the_indices_reach(dtype):
+    x = np.arange(70_000)
+    info = np.iinfo(dtype)
+    index = np.array([info.min, 0, 1, info.max], dtype)
+    np.testing.assert_array_equal(lax.index_take(x, [index], (0,)),
+                                  index.astype(np.int64) % len(x))
+
+
+def test_index_take_errors():
+    x = np.zeros((3, 4))
+    with pytest.raises(ValueError, match="indices must have an integer type, not float32"):
+        lax.index_take(x, [np.zeros(2)], (0,))
+    with pytest.raises(TypeError, match="vectors of one length and dtype"):
+        lax.index_take(x, [np.array([1, 2]), np.array([1])], (0, 1))
+    with pytest.raises(TypeError, match="vectors of one length and dtype"):
+        lax.index_take(x, [np.array([1], np.int8), np.array([1])], (0, 1))
+
+
 # ---- particular values -----------------------------------------------------------------
 
 
