@@ -27,6 +27,7 @@ from mjax._engine.ir.jaxpr import (
     Literal,
     Var,
     no_debug_info,
+    used_variables,
 )
 from mjax._engine.ir.source import current_traceback, summarize
 from mjax._engine.ir.types import typeof
@@ -232,13 +233,15 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
       args: values of its inputs.
 
     Returns:
-      The list of results. Goes through `bind`, so that it can itself be transformed.
+      The list of results. Goes through the current interpreter, so that it can itself be
+      transformed. No value is held after its last use.
     """
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     outer = ctx.source
     try:
-        for primitive, invars, outvars, params, _, source in jaxpr.eqns:
+        for (primitive, invars, outvars, params, _, source), last in zip(
+                jaxpr.eqns, last_uses(jaxpr), strict=True):
             ctx.source = source
             values = tuple([v.val if type(v) is Literal else env[v] for v in invars])
             out = ctx.interpreter.process(primitive, values, params)
@@ -246,9 +249,26 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
                 env.update(zip(outvars, out, strict=True))
             else:
                 env[outvars[0]] = out
+            for var in last:
+                del env[var]
     finally:
         ctx.source = outer
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
+
+
+def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:
+    """For each equation the variables that nothing reads after it; cached on the jaxpr."""
+
+    def make() -> list[list[Var]]:
+        used: set[Any] = used_variables(jaxpr.outvars)
+        uses = []
+        for eqn in reversed(jaxpr.eqns):
+            last = used_variables([*eqn.invars, *eqn.outvars]) - used
+            used |= last
+            uses.append(list(last))
+        return uses[::-1]
+
+    return jaxpr.cached("last_uses", make)
 
 
 def lift_tracers(jaxpr: Jaxpr) -> tuple[Jaxpr, list[Any]]:

@@ -1,8 +1,9 @@
 """Transposition: walks a linear program backwards, from cotangents of its results to those
 of its inputs.
 
-Equations that do not depend on a linear input are run forwards first. A variable's
-cotangent is complete when the equation that binds it is reached; uses are summed.
+Equations that do not depend on a linear input are run forwards first, as far as cotangents
+depend on them. A variable's cotangent is complete when the equation that binds it is reached;
+uses are summed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from mjax._engine.base.context import ctx
-from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, Var
+from mjax._engine.base.util import per_item
+from mjax._engine.ir.effects import keeps_equation
+from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, Var, used_variables
 from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import add_tangents, instantiate
 from mjax._engine.tracing.authoring import (
@@ -44,10 +47,14 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
             values[var] = arg
     outer = ctx.source
     try:
-        linear = _run_nonlinear(jaxpr, values)
+        linear, known = _split(jaxpr, values)
+        if len(linear) < len(jaxpr.eqns):
+            wanted = [atom for atom, ct in zip(jaxpr.outvars, cts, strict=True)
+                      if type(ct) is not Zero]
+            _run(_needed(jaxpr, wanted, known), values)
         cotangents: dict[Var, Any] = {}
         for atom, ct in zip(jaxpr.outvars, cts, strict=True):
-            if type(ct) is not Zero and type(atom) is not Literal and atom not in values:
+            if type(ct) is not Zero and type(atom) is not Literal and atom not in known:
                 if atom.aval.varying:
                     # A cotangent may come from outside, as the 1 that grad starts with.
                     cast = vary_as(ct, typeof(ct), atom.aval.to_tangent())
@@ -62,21 +69,46 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
             for var, arg in zip(jaxpr.invars, args, strict=True)]
 
 
-def _run_nonlinear(jaxpr: Jaxpr, values: dict[Any, Any]) -> list[JaxprEqn]:
-    """Runs the equations all of whose operands have values; gives the others."""
+def _split(jaxpr: Jaxpr, values: dict[Any, Any]) -> tuple[list[JaxprEqn], set[Any]]:
+    """The equations that depend on undefined inputs, and the variables that do not."""
+    known = set(values)
     linear = []
     for eqn in jaxpr.eqns:
         for atom in eqn.invars:
-            if type(atom) is not Literal and atom not in values:
+            if type(atom) is not Literal and atom not in known:
                 linear.append(eqn)
                 break
         else:
-            ctx.source = eqn.source
-            out = eqn.primitive.bind(
-                *[a.val if type(a) is Literal else values[a] for a in eqn.invars], **eqn.params)
-            values.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out],
-                              strict=True))
-    return linear
+            known.update(eqn.outvars)
+    return linear, known
+
+
+def _needed(jaxpr: Jaxpr, wanted: Sequence[Any], known: set[Any]) -> list[JaxprEqn]:
+    """The equations that do not depend on undefined inputs, but cotangents of some results on
+    them; and those with effects.
+
+    What is left out gave the results their values, which nobody reads here.
+    """
+    used = used_variables(wanted) - known
+    needed = []
+    for eqn in reversed(jaxpr.eqns):
+        operands = used_variables(eqn.invars)
+        is_known = operands <= known
+        if not used.isdisjoint(eqn.outvars) or (is_known and keeps_equation(eqn.effects)):
+            used |= operands
+            if is_known:
+                needed.append(eqn)
+    return needed[::-1]
+
+
+def _run(eqns: Sequence[JaxprEqn], values: dict[Any, Any]) -> None:
+    """Runs equations whose operands have values."""
+    for eqn in eqns:
+        ctx.source = eqn.source
+        out = eqn.primitive.bind(
+            *[a.val if type(a) is Literal else values[a] for a in eqn.invars], **eqn.params)
+        values.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out],
+                          strict=True))
 
 
 def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[Var, Any]) -> None:
@@ -135,20 +167,21 @@ def _checked(primitive: Any, var: Any, ct: Any) -> Any:
 
 
 def transpose_jaxpr(jaxpr: Jaxpr, undefined: Sequence[bool], nonzero_cts: Sequence[bool],
-                    instantiate_cts: bool = False) -> tuple[Jaxpr, list[bool]]:
+                    instantiate_cts: bool | Sequence[bool] = False) -> tuple[Jaxpr, list[bool]]:
     """The jaxpr of a linear jaxpr's transpose, cached on it.
 
     Args:
       jaxpr: linear in the inputs marked `undefined`.
       undefined: which inputs are linear.
       nonzero_cts: which results have a cotangent.
-      instantiate_cts: whether each linear input gets one, zeros if need be.
+      instantiate_cts: which linear inputs get one in any case, zeros if need be.
 
     Returns:
       A jaxpr from the defined inputs and the nonzero cotangents to the cotangents of the
       linear inputs that have one, and which those are.
     """
     undefined, nonzero_cts = tuple(undefined), tuple(nonzero_cts)
+    wanted = per_item(instantiate_cts, sum(undefined))
 
     def make() -> tuple[Jaxpr, list[bool]]:
         nonzero_ins: list[bool] = []
@@ -161,8 +194,7 @@ def transpose_jaxpr(jaxpr: Jaxpr, undefined: Sequence[bool], nonzero_cts: Sequen
                    for a, nz in zip(jaxpr.out_avals, nonzero_cts, strict=True)]
             results = [r for r, u in zip(backward_pass(jaxpr, jaxpr.consts, ins, cts), undefined,
                                          strict=True) if u]
-            if instantiate_cts:
-                results = [instantiate(r) for r in results]
+            results = [instantiate(r) if w else r for r, w in zip(results, wanted, strict=True)]
             nonzero_ins.extend(type(r) is not Zero for r in results)
             return [r for r in results if type(r) is not Zero]
 
@@ -171,4 +203,4 @@ def transpose_jaxpr(jaxpr: Jaxpr, undefined: Sequence[bool], nonzero_cts: Sequen
                   if nz]
         return stage_under_evaluation(f, avals, jaxpr.debug_info), nonzero_ins
 
-    return jaxpr.cached(("transpose", undefined, nonzero_cts, instantiate_cts, ctx.settings), make)
+    return jaxpr.cached(("transpose", undefined, nonzero_cts, wanted, ctx.settings), make)

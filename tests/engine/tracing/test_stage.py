@@ -3,6 +3,7 @@
 import gc
 import sys
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import pytest
 import mjax
 from mjax import lax
 from mjax._engine.ir.source import user_frame
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.stage import eval_jaxpr, last_uses, stage
 from mjax.errors import UnexpectedTracerError
 
 X = np.arange(3, dtype=np.float32)
@@ -167,3 +170,54 @@ def test_what_is_no_function_is_refused():
     for f in (mjax.make_jaxpr, lambda f: mjax.linear_transpose(f, 1.0)):
         with pytest.raises(TypeError, match="expects a function, got 3"):
             f(3)
+
+
+def counting():
+    """A primitive on NumPy arrays, and how many of its results are alive while it runs."""
+    step_p = Primitive("step", multiple_results=True)
+    step_p.def_abstract_eval(lambda x: [x, x])
+    results, alive = [], []
+
+    @step_p.def_impl
+    def step(x):
+        alive.append(sum(ref() is not None for ref in results))
+        outs = [np.asarray(x) + 1, np.asarray(x) - 1]
+        results.extend(map(weakref.ref, outs))
+        return outs
+
+    return step_p, results, alive
+
+
+def test_evaluating_a_jaxpr_frees_each_value_after_its_last_use():
+    step_p, results, alive = counting()
+
+    def f(x):
+        for _ in range(6):
+            x, _ = step_p.bind(x)
+        y, _ = step_p.bind(x)
+        return [x, y]
+
+    jaxpr = stage(f, [mjax.typeof(X)])
+    out = eval_jaxpr(jaxpr, [], X)
+    # An operand and, until the equation after it, the result beside it that nobody reads.
+    assert alive[0] == 0 and max(alive) <= 2
+    assert sum(ref() is not None for ref in results) == 2
+    np.testing.assert_array_equal(out[1], X + 7)
+
+
+def test_values_are_kept_until_their_last_use():
+    def f(x, y):
+        a = lax.sin(x)
+        b = lax.mul(a, a)
+        lax.cos(b)
+        return [lax.add(b, a), a, y, 2.0, a]
+
+    jaxpr = stage(f, [mjax.typeof(X)] * 2)
+    for _ in range(2):
+        out = eval_jaxpr(jaxpr, [], X, X)
+        np.testing.assert_allclose(out[0], np.sin(X) ** 2 + np.sin(X), 1e-6)
+        np.testing.assert_array_equal(out[1], out[4])
+        assert out[2] is X and out[3] == 2.0
+    uses = last_uses(jaxpr)
+    a, b, c, d = (eqn.outvars[0] for eqn in jaxpr.eqns)
+    assert uses == [[jaxpr.invars[0]], [], [c], [b]] and last_uses(jaxpr) is uses

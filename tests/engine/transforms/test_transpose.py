@@ -7,6 +7,8 @@ import pytest
 
 import mjax
 from mjax import lax
+from mjax._engine.base.util import per_item
+from mjax._engine.ir.effects import Effect, no_effects
 from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import stage
@@ -50,12 +52,13 @@ def test_of_what_linearize_gives(name):
             cts = [rng.normal(size=np.shape(o)).astype("float32")
                    for o, nz in zip(outs, nonzero_cts, strict=True) if nz]
             expected = dot([o for o, nz in zip(outs, nonzero_cts, strict=True) if nz], cts)
-            for instantiate in (False, True):
+            for instantiate in (False, True, [i == 0 for i in range(len(ts))]):
                 back, nonzero_ins = transpose_jaxpr(parts.linear, undefined, nonzero_cts,
                                                     instantiate)
                 found = iter(evaluate(back, *residuals, *cts))
                 given = [next(found) if nz else np.zeros(2) for nz in nonzero_ins]
-                assert len(given) == len(ts) and (not instantiate or all(nonzero_ins))
+                asked = per_item(instantiate, len(ts))
+                assert all(nz >= a for nz, a in zip(nonzero_ins, asked, strict=True))
                 np.testing.assert_allclose(dot(ts, given), expected, 1e-3, 1e-3)
 
 
@@ -115,6 +118,37 @@ def test_rules_are_not_called_for_nothing():
     x, y = backward_pass(jaxpr, [], args, [Z])
     close([x], [Z])
     assert called == [[False, True]] and type(y) is Zero
+
+
+def test_what_no_cotangent_depends_on_is_not_run():
+    """Nonlinear equations run if a linear equation that is walked back needs them."""
+    ran = []
+    say_p = Primitive("say")
+    say_p.def_effectful_abstract_eval(lambda x, *, name, effects: (x, effects))
+    say_p.def_impl(lambda x, *, name, effects: ran.append(name) or x)
+
+    def say(x, name, effects=no_effects):
+        return say_p.bind(x, name=name, effects=effects)
+
+    def f(x, y):
+        factor = say(say(y, "1"), "2")
+        unused = say(say(factor, "3"), "4")
+        result = say(factor, "5")
+        say(y, "6", frozenset({Effect()}))
+        return [lax.mul(x, factor), lax.mul(x, say(y, "7")), result, lax.mul(say(y, "8"), unused)]
+
+    jaxpr = stage(f, [typeof(X), typeof(Y)])
+    zeros = [Zero(a.to_tangent()) for a in jaxpr.out_avals]
+    args = [UndefinedPrimal(typeof(X)), Y]
+    x, _ = backward_pass(jaxpr, [], args, [Z, *zeros[1:]])
+    close([x], [Z * Y])
+    assert ran == ["1", "2", "6"]
+    ran.clear()
+    x, _ = backward_pass(jaxpr, [], args, [Z, Z, Z, Z])
+    close([x], [2 * Z * Y])
+    assert ran == ["1", "2", "6", "7"]
+    ran.clear()
+    assert type(backward_pass(jaxpr, [], args, zeros)[0]) is Zero and ran == ["6"]
 
 
 def test_linear_transpose_of_functions():
