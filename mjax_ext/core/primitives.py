@@ -1,6 +1,8 @@
 """Every primitive of the engine, by the name under which JAX has it where JAX has it."""
 
 from mjax._engine.control.jit import jit_p
+from mjax._engine.control.scan import scan_p
+from mjax._engine.control.while_loop import while_p
 from mjax._engine.primitives.arithmetic import (
     abs_p,
     acos_p,
@@ -165,27 +167,27 @@ from mjax._engine.spmd.reductions import axis_index_p, pmax_p, pmin_p, psum_p
 from mjax._engine.tracing.variance import pvary_p
 
 __all__ = [
-    "abs_p", "acos_p", "acosh_p", "add_jaxvals_p", "add_p", "all_gather_p", "all_to_all_p",
-    "and_p", "argmax_p", "argmin_p", "asin_p", "asinh_p", "atan2_p", "atan_p", "atanh_p",
-    "axis_index_p", "bessel_i0e_p", "bessel_i1e_p", "bitcast_convert_type_p", "broadcast_in_dim_p",
-    "cbrt_p", "ceil_p", "clamp_p", "clz_p", "complex_p", "concatenate_p", "conj_p",
-    "convert_element_type_p", "copy_p", "cos_p", "cosh_p", "cumlogsumexp_p", "cummax_p",
-    "cummin_p", "cumprod_p", "cumsum_p", "cumulative_loop_p", "device_put_p", "digamma_p", "div_p",
-    "dot_general_p", "dynamic_slice_p", "dynamic_update_slice_p", "eq_p", "erf_inv_p", "erf_p",
-    "erfc_p", "exp2_p", "exp_p", "expm1_p", "floor_p", "gather_p", "ge_p", "gt_p",
-    "igamma_grad_a_p", "igamma_p", "igammac_p", "imag_p", "integer_pow_p", "iota_2x32_shape_p",
-    "iota_p", "is_finite_p", "jit_p", "le_p", "lgamma_p", "linear_recurrence_p", "log1p_p",
-    "log_p", "logistic_p", "lt_p", "max_p", "min_p", "mul_p", "ne_p", "neg_p", "nextafter_p",
-    "not_p", "optimization_barrier_p", "or_p", "pad_p", "pbroadcast_p", "pmax_p", "pmin_p",
-    "polygamma_p", "population_count_p", "pow_p", "ppermute_p", "psum_p", "pvary_p",
-    "random_bits_p", "random_clone_p", "random_fold_in_p", "random_gamma_grad_p", "random_seed_p",
-    "random_split_p", "random_unwrap_p", "random_wrap_p", "real_p", "reduce_and_p", "reduce_max_p",
-    "reduce_min_p", "reduce_or_p", "reduce_precision_p", "reduce_prod_p", "reduce_scatter_p",
-    "reduce_sum_p", "reduce_xor_p", "regularized_incomplete_beta_p", "rem_p", "reshape_p", "rev_p",
-    "rng_bit_generator_p", "rng_uniform_p", "round_p", "rsqrt_p", "scatter_add_p",
-    "scatter_apply_p", "scatter_max_p", "scatter_min_p", "scatter_mul_p", "scatter_p",
-    "scatter_sub_p", "select_n_p", "shift_left_p", "shift_right_arithmetic_p",
-    "shift_right_logical_p", "sign_p", "sin_p", "sinh_p", "slice_p", "sort_p", "split_p", "sqrt_p",
-    "square_p", "squeeze_p", "stack_p", "stop_gradient_p", "sub_p", "tan_p", "tanh_p",
-    "threefry2x32_p", "tile_p", "top_k_p", "transpose_p", "unstack_p", "xor_p", "zeta_p",
+    "abs_p", "acos_p", "acosh_p", "add_jaxvals_p", "add_p", "all_gather_p", "all_to_all_p", "and_p",
+    "argmax_p", "argmin_p", "asin_p", "asinh_p", "atan2_p", "atan_p", "atanh_p", "axis_index_p",
+    "bessel_i0e_p", "bessel_i1e_p", "bitcast_convert_type_p", "broadcast_in_dim_p", "cbrt_p",
+    "ceil_p", "clamp_p", "clz_p", "complex_p", "concatenate_p", "conj_p", "convert_element_type_p",
+    "copy_p", "cos_p", "cosh_p", "cumlogsumexp_p", "cummax_p", "cummin_p", "cumprod_p", "cumsum_p",
+    "cumulative_loop_p", "device_put_p", "digamma_p", "div_p", "dot_general_p", "dynamic_slice_p",
+    "dynamic_update_slice_p", "eq_p", "erf_inv_p", "erf_p", "erfc_p", "exp2_p", "exp_p", "expm1_p",
+    "floor_p", "gather_p", "ge_p", "gt_p", "igamma_grad_a_p", "igamma_p", "igammac_p", "imag_p",
+    "integer_pow_p", "iota_2x32_shape_p", "iota_p", "is_finite_p", "jit_p", "le_p", "lgamma_p",
+    "linear_recurrence_p", "log1p_p", "log_p", "logistic_p", "lt_p", "max_p", "min_p", "mul_p",
+    "ne_p", "neg_p", "nextafter_p", "not_p", "optimization_barrier_p", "or_p", "pad_p",
+    "pbroadcast_p", "pmax_p", "pmin_p", "polygamma_p", "population_count_p", "pow_p", "ppermute_p",
+    "psum_p", "pvary_p", "random_bits_p", "random_clone_p", "random_fold_in_p",
+    "random_gamma_grad_p", "random_seed_p", "random_split_p", "random_unwrap_p", "random_wrap_p",
+    "real_p", "reduce_and_p", "reduce_max_p", "reduce_min_p", "reduce_or_p", "reduce_precision_p",
+    "reduce_prod_p", "reduce_scatter_p", "reduce_sum_p", "reduce_xor_p",
+    "regularized_incomplete_beta_p", "rem_p", "reshape_p", "rev_p", "rng_bit_generator_p",
+    "rng_uniform_p", "round_p", "rsqrt_p", "scan_p", "scatter_add_p", "scatter_apply_p",
+    "scatter_max_p", "scatter_min_p", "scatter_mul_p", "scatter_p", "scatter_sub_p", "select_n_p",
+    "shift_left_p", "shift_right_arithmetic_p", "shift_right_logical_p", "sign_p", "sin_p",
+    "sinh_p", "slice_p", "sort_p", "split_p", "sqrt_p", "square_p", "squeeze_p", "stack_p",
+    "stop_gradient_p", "sub_p", "tan_p", "tanh_p", "threefry2x32_p", "tile_p", "top_k_p",
+    "transpose_p", "unstack_p", "while_p", "xor_p", "zeta_p",
 ]

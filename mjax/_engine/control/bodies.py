@@ -15,12 +15,12 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir.effects import describe, forbidden
-from mjax._engine.ir.jaxpr import Jaxpr, Var
+from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Var
 from mjax._engine.ir.promotion import result_type
 from mjax._engine.ir.pytree import keystr, tree_flatten_with_path
 from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.convert import convert_element_type
-from mjax._engine.tracing.flat import FlatFunction, debug_info_of
+from mjax._engine.tracing.flat import FlatFunction, debug_info_of, describe_function
 from mjax._engine.tracing.stage import lift_tracers, stage
 
 
@@ -46,20 +46,44 @@ class Body(NamedTuple):
 _bodies: weakref.WeakKeyDictionary[Any, BoundedCache] = weakref.WeakKeyDictionary()
 
 
+#: function -> what was made around it, by what made it.
+_derived: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+
+
 def forget_bodies() -> None:
     """Drops all staged bodies."""
     _bodies.clear()
 
 
-def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: Sequence[Any]
-               ) -> Body:
-    """Stages a user's function; once per function, types, settings and named axes.
+def derived(make: Callable[[Callable[[], Any]], Callable[..., Any]], f: Callable[..., Any]
+            ) -> Callable[..., Any]:
+    """A function made around a user's; the same one each time, so that it is staged once.
+
+    Args:
+      make: a function of the module's; gets a function that gives `f`, which only that may
+        hold, for what is kept here must not keep `f` alive.
+      f: the user's function.
+    """
+    try:
+        known = _derived.setdefault(f, {})
+        found = known.get(make)
+        if found is None:
+            found = known[make] = make(weakref.ref(f))
+    except TypeError:  # not hashable, or cannot be referred to weakly
+        return make(lambda: f)
+    return found
+
+
+def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: Sequence[Any],
+               users: Callable[..., Any] | None = None) -> Body:
+    """Stages a function; once per function, types, settings and named axes.
 
     Args:
       traced_for: what the user called, for messages.
       f: the function.
       in_tree: structure of `(args, kwargs)`.
       in_avals: types of their leaves.
+      users: the function the user wrote, where `f` is `derived` of it; for messages.
     """
     key = (traced_for, in_tree, tuple(in_avals), ctx.settings, ctx.axis_env)
     try:
@@ -70,7 +94,8 @@ def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: S
     if body is None:
         flat = FlatFunction(f, in_tree)
         args, kwargs = in_tree.unflatten(in_avals)
-        info = debug_info_of(traced_for, f, args, kwargs)
+        info = (debug_info_of(traced_for, f, args, kwargs) if users is None
+                else DebugInfo(traced_for, describe_function(users)))
         jaxpr, consts = lift_tracers(stage(flat, in_avals, info))
         _refuse_effects(traced_for, jaxpr)
         body = Body(jaxpr, consts, flat.out_tree)
