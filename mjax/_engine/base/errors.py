@@ -1,17 +1,33 @@
-"""The errors users meet. Each holds its facts and builds its text when it is shown.
+"""The errors users meet: Python's own, or those that `mjax.errors` names.
 
-An error that is caught and dropped costs no formatting, and no error text walks a trace
-unless somebody reads it (JAX's issue 40041 was quadratic tracing from an eager one).
+Each holds its facts and builds its text when it is shown. An error that is caught and dropped
+costs no formatting, and no error text walks a trace unless somebody reads it (JAX's issue 40041
+was quadratic tracing from an eager one).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 
 class LazyText(Exception):
-    """Base of errors whose text may be given as a callable, called when it is shown."""
+    """Base of errors whose text may be given as a callable, called when it is shown.
+
+    Args:
+      shown_as: the class that tracebacks, `repr` and pickles name in place of a subclass: one of
+        Python's own, of which it is a subclass. The others are names of `mjax.errors`.
+    """
+
+    _shown_as: ClassVar[type[Exception] | None] = None
+
+    def __init_subclass__(cls, shown_as: type[Exception] | None = None):
+        cls._shown_as = shown_as
+        if shown_as is None:
+            cls.__module__ = "mjax.errors" if cls.__module__ == __name__ else cls.__module__
+        else:
+            cls.__module__, cls.__name__ = shown_as.__module__, shown_as.__name__
+            cls.__qualname__ = shown_as.__qualname__
 
     def __init__(self, text: str | Callable[[], str] = ""):
         super().__init__()
@@ -22,20 +38,32 @@ class LazyText(Exception):
             self._text = self._text()
         return self._text
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    @property
+    def args(self) -> Any:  # type: ignore[override]
+        """The text, as of any exception."""
+        return (str(self),)
+
     def __reduce__(self) -> Any:
-        return type(self), (str(self),)
+        return self._shown_as or type(self), (str(self),)
 
 
-class LazyTypeError(LazyText, TypeError):
+class LazyTypeError(LazyText, TypeError, shown_as=TypeError):
     """A `TypeError` whose text is built on demand."""
 
 
-class LazyValueError(LazyText, ValueError):
+class LazyValueError(LazyText, ValueError, shown_as=ValueError):
     """A `ValueError` whose text is built on demand."""
 
 
-class LazyNameError(LazyText, NameError):
+class LazyNameError(LazyText, NameError, shown_as=NameError):
     """A `NameError` whose text is built on demand."""
+
+
+class LazyNotImplementedError(LazyText, NotImplementedError, shown_as=NotImplementedError):
+    """A `NotImplementedError` whose text is built on demand."""
 
 
 class JaxprTypeError(LazyTypeError):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import ctx as thread
-from mjax._engine.base.errors import LazyText, LazyTypeError
+from mjax._engine.base.errors import LazyText, LazyTypeError, LazyValueError
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
@@ -68,12 +68,14 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
 
     Raises:
       MissingRuleError: a primitive has no lowering for the platform.
+      ValueError: the program has an effect whose policy says that it cannot be compiled.
       TypeError: a lowering's results have not the types of the abstract evaluation.
     """
     unlowerable = forbidden(jaxpr.effects, "lowerable")
     if unlowerable:
-        raise LazyText(lambda: f"cannot compile a program with the effects "
-                       f"{describe(unlowerable)}: their policy says lowerable=False.")
+        raise LazyValueError(lambda: (
+            f"cannot compile a program with the effects {describe(unlowerable)}: their policy "
+            "says lowerable=False."))
     try:
         return _lower(jaxpr, name, platform, aliases or {}, donated, checking=False)
     except LazyText:

@@ -154,7 +154,7 @@ def check_lists(primitive: Any, rule: str, lists: Sequence[Any], count: int, mea
                 f"it must give {meaning}, {count} for {count} results."))
 
 
-class SymbolicValueError(LazyTypeError):
+class SymbolicValueError(LazyTypeError, shown_as=TypeError):
     """A `Zero` or an `UndefinedPrimal` was used as if it were an array."""
 
     blamed: str | None = None

@@ -286,7 +286,7 @@ def _is_ours(rule: Any) -> bool:
 no_axes: frozenset[Any] = frozenset()
 
 
-class OperandsVaryError(LazyTypeError):
+class OperandsVaryError(LazyTypeError, shown_as=TypeError):
     """Operands vary along different mesh axes; staging makes them vary alike."""
 
 

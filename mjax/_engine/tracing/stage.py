@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import Context, ctx
-from mjax._engine.base.errors import LazyText
+from mjax._engine.base.errors import UnexpectedTracerError
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.check import check_jaxpr
 from mjax._engine.ir.effects import no_effects
@@ -325,5 +325,6 @@ def _refuse_leaks(interp: Interpreter) -> None:
     leaked = [t for t in gc.get_objects() if isinstance(t, StageTracer) and t.interp is interp]
     if leaked:
         what = ", ".join(str(t.aval) for t in leaked[:5])
-        raise LazyText(f"tracers leaked: values of types {what} outlived their trace."
-                       + interp.describe_origin(leaked[0]))  # type: ignore[attr-defined]
+        raise UnexpectedTracerError(
+            f"tracers leaked: values of types {what} outlived their trace."
+            + interp.describe_origin(leaked[0]))  # type: ignore[attr-defined]
