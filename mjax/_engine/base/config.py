@@ -94,6 +94,7 @@ _FLAGS: dict[str, tuple[Flag, type[Record], str]] = {
     **{f.name: (f, Options, "options") for f in OPTIONS},
 }
 _interned: dict[tuple[Any, ...], Record] = {}
+_lock = threading.Lock()
 
 
 def _intern(kind: type[Record], values: dict[str, Any]) -> Any:
@@ -180,7 +181,9 @@ class Config:
         """
         flag, kind, field = _lookup(name)
         value = _validated(flag, value)
-        setattr(Context, field, _intern(kind, {**getattr(Context, field).values, flag.name: value}))
+        with _lock:  # or one of two threads that set two flags would undo the other
+            values = {**getattr(Context, field).values, flag.name: value}
+            setattr(Context, field, _intern(kind, values))
         _refresh(field, kind)
 
     def read(self, name: str) -> Any:

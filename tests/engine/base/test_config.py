@@ -177,6 +177,32 @@ def test_updates_reach_threads_inside_a_manager_of_another_flag():
         config.update("numpy_rank_promotion", "allow")
 
 
+def test_threads_that_set_two_flags_do_not_undo_each_other(monkeypatch):
+    intern, barrier = module._intern, threading.Barrier(2)
+
+    def slowly(kind, values):
+        try:
+            barrier.wait(0.2)  # both have read the old values, if nothing keeps them apart
+        except threading.BrokenBarrierError:
+            pass
+        return intern(kind, values)
+
+    monkeypatch.setattr(module, "_intern", slowly)
+    new = {"numpy_rank_promotion": "warn", "numpy_dtype_promotion": "strict"}
+    old = {name: config.read(name) for name in new}
+    threads = [threading.Thread(target=config.update, args=item) for item in new.items()]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    try:
+        assert {name: config.read(name) for name in new} == new
+    finally:
+        monkeypatch.undo()
+        for item in old.items():
+            config.update(*item)
+
+
 def test_attributes_set_flags():
     try:
         config.numpy_rank_promotion = "warn"
