@@ -262,7 +262,7 @@ def _abs_derivative(t: Any, out: Any, x: Any) -> Any:
 
 sign_p, sign = unary("sign", "iufc", _sign_lowering, None,
                      "Elementwise sign: -1, 0 or 1; `x / abs(x)` for complex numbers.")
-abs_p, abs = unary("abs", "iufc", _abs_lowering, _abs_derivative,
+abs_p, abs = unary("abs", "ifc", _abs_lowering, _abs_derivative,
                    "Elementwise absolute value; real for complex numbers.", dtypes.real_dtype)
 floor_p, floor = unary("floor", "f", "stablehlo.floor", None, "Elementwise floor.")
 ceil_p, ceil = unary("ceil", "f", "stablehlo.ceil", None, "Elementwise ceiling.")
@@ -332,7 +332,7 @@ def _integer_pow_lowering(ctx: Any, x: Any, *, y: int) -> Any:
 def _integer_pow_derivative(t: Any, out: Any, x: Any, *, y: int) -> Any:
     if y == 0:
         return zeros_of(typeof(out))
-    return mul(t, mul(_c(x, y), integer_pow(x, y - 1)))
+    return mul(t, mul(_c(x, y), x if y == 2 else integer_pow(x, y - 1)))
 
 
 integer_pow_p, _ = unary("integer_pow", "iufc", _integer_pow_lowering, _integer_pow_derivative, "")
@@ -352,8 +352,6 @@ def integer_pow(x: Any, y: int) -> Any:
     if y < 0 and not dtypes.is_inexact(typeof(x).dtype):
         msg = f"integers cannot be raised to the negative power {y}; convert to floats first."
         raise TypeError(msg)
-    if y == 1:
-        return x
     return integer_pow_p.bind(x, y=int(y))
 
 
@@ -487,14 +485,27 @@ def _zeros_like(x: Any) -> Any:
     return zeros_of(typeof(x))
 
 
-def _conj_lowering(ctx: Any, x: Any) -> Any:
-    part = ir_type(ctx.avals_in[0].update(dtype=dtypes.real_dtype(ctx.avals_in[0].dtype)))
-    re, im = op("stablehlo.real", [part], [x])[0], op("stablehlo.imag", [part], [x])[0]
+def _conj_lowering(ctx: Any, x: Any, *, input_dtype: Any) -> Any:
+    part = ctx.avals_in[0].update(dtype=dtypes.real_dtype(input_dtype))
+    if not dtypes.is_complex(input_dtype):
+        return [hlo.complex(x, full_ir(0, part))]
+    re, im = [op(f"stablehlo.{p}", [ir_type(part)], [x])[0] for p in ("real", "imag")]
     return [hlo.complex(re, hlo.negate(im))]
 
 
-conj_p, conj = unary("conj", "c", _conj_lowering, None, "Elementwise complex conjugate.")
-define_linear(conj_p, lambda ct, x: conj(ct))
+def _conj_transpose(ct: Any, x: Any, *, input_dtype: Any) -> Any:
+    return conj(ct) if dtypes.is_complex(input_dtype) else real(ct)
+
+
+conj_p = define_elementwise("conj", "fc", _conj_lowering, dtypes.complex_dtype)
+define_linear(conj_p, _conj_transpose)
+
+
+@boundary
+def conj(x: Any) -> Any:
+    """Elementwise complex conjugate; of floats, the complex numbers with these real parts."""
+    return conj_p.bind(x, input_dtype=typeof(x).dtype)
+
 
 # ---- clamp -----------------------------------------------------------------------------
 
@@ -507,7 +518,7 @@ def _clamp_type(low: Any, x: Any, high: Any) -> ShapedArray:
         msg = (f"clamp requires arguments to have the same dtypes, got {low.dtype}, {x.dtype}, "
                f"{high.dtype}.")
         raise TypeError(msg)
-    check_kinds("clamp", x, "biuf")
+    check_kinds("clamp", x, "biufc")
     for name, bound in (("min", low), ("max", high)):
         if bound.shape and bound.shape != x.shape:
             msg = (f"clamp: {name} must be a scalar or have the operand's shape {x.shape}, got "
@@ -527,7 +538,11 @@ def _clamp_share(of: int) -> Callable[..., Any]:
 
 
 def _clamp_lowering(ctx: Any, low: Any, x: Any, high: Any) -> Any:
-    if ctx.avals_out[0].dtype != np.bool_:
+    aval = ctx.avals_out[0]
+    if aval.dtype.kind == "c":
+        # XLA's own looks at the real parts alone.
+        return [complex_extremum_ir(complex_extremum_ir(x, low, aval, "GT"), high, aval, "LT")]
+    if aval.dtype != np.bool_:
         return op("stablehlo.clamp", ctx.out_types, [low, x, high])
     # XLA had no clamp of booleans at the floor.
     above = op("stablehlo.or", ctx.out_types, [x, low])[0]
@@ -563,7 +578,7 @@ def clamp(min: Any, x: Any, max: Any) -> Any:
 
     Args:
       min: scalar or array of the shape of `x`, of its dtype.
-      x: array of real dtype.
+      x: array; complex numbers are compared by their real parts, then their imaginary ones.
       max: as `min`.
 
     Raises:

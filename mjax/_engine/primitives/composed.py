@@ -9,15 +9,43 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.ir.dtypes import canonical_dtype, is_extended
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import integer_pow
+from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.shapes import (
     broadcast_in_dim,
     canonical_shape,
-    full,
-    reshape,
+    expand_dims,
     scalar_of,
 )
+from mjax._engine.primitives.shapes import full as filled
+
+
+@boundary
+def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
+    """An array of one value.
+
+    Args:
+      shape: its shape.
+      fill_value: a scalar; for keys a key, or the number that all their words are.
+      dtype: its dtype, to which the value is converted; by default that of the value.
+
+    Raises:
+      TypeError: `fill_value` is no scalar, or complex where the dtype is not.
+
+    Example:
+      >>> lax.full((2,), 7, float)
+      Array([7., 7.], dtype=float32)
+    """
+    if dtype is not None and hasattr(fill_value, "aval"):
+        dtype = canonical_dtype(dtype)
+        if is_extended(dtype) and not is_extended(typeof(fill_value).dtype):
+            words = full((*canonical_shape(shape), *dtype.element_shape), fill_value,
+                         dtype.element_dtype)
+            return dtype.wrap(words)
+        fill_value = convert(fill_value, dtype)
+    return filled(shape, fill_value, dtype)
 
 
 @boundary
@@ -87,7 +115,7 @@ def broadcast_to_rank(x: Any, rank: int) -> Any:
     if len(shape) > rank:
         msg = f"broadcast_to_rank: an array of shape {shape} has more than {rank} axes."
         raise ValueError(msg)
-    return reshape(x, (1,) * (rank - len(shape)) + shape)
+    return expand_dims(x, tuple(range(rank - len(shape))))
 
 
 @boundary

@@ -16,7 +16,7 @@ from mjax._engine.primitives.elementwise import (
 )
 from mjax._engine.primitives.emit import full, hlo, ir, ir_type, op
 from mjax._engine.primitives.linear import define_linear
-from mjax._engine.primitives.shapes import moveaxis
+from mjax._engine.primitives.shapes import array_of, moveaxis
 from mjax._engine.primitives.tangents import define_zero_jvp, zero_tangent
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.symbolic import Zero
@@ -101,6 +101,8 @@ def convert(operand: Any, dtype: Any, weak_type: bool = False) -> Any:
     if not hasattr(operand, "aval") and not dtypes.is_extended(dtype):
         # Of foreign values the full precision is still at hand: round once, not twice.
         operand = np.asarray(operand).astype(dtype)
+        if not weak_type:
+            return array_of(operand)
     return convert_element_type_p.bind(operand, new_dtype=dtype, weak_type=weak_type)
 
 

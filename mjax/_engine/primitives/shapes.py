@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.context import Context
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axes, canonicalize_axis
 from mjax._engine.ir import dtypes
@@ -25,6 +26,7 @@ from mjax._engine.primitives.emit import (
     reducer_region,
 )
 from mjax._engine.primitives.linear import define_linear
+from mjax._engine.tracing.interpreter import call_with
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.variance import pvary_p, sorted_axes
 
@@ -100,9 +102,8 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
              [2, 2, 2]], dtype=int32)
     """
     shape, dims = canonical_shape(shape), tuple(map(operator.index, broadcast_dimensions))
-    if shape == np.shape(operand) and dims == tuple(range(len(shape))) and hasattr(
-            operand, "aval"):
-        return operand
+    if shape == np.shape(operand) and dims == tuple(range(len(shape))):
+        return array_of(operand)
     return broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=dims)
 
 
@@ -167,7 +168,8 @@ def reduce_sum(operand: Any, axes: Sequence[int]) -> Any:
       An array without these axes.
     """
     axes = tuple(map(operator.index, axes))
-    return reduce_sum_p.bind(operand, axes=axes) if axes else operand
+    return operand if not axes and hasattr(operand, "aval") else reduce_sum_p.bind(
+        operand, axes=axes)
 
 
 # ---- reshape ---------------------------------------------------------------------------
@@ -316,7 +318,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
       ValueError: an axis is out of range, named twice or not of size 1.
     """
     axes = tuple(sorted(canonicalize_axes(tuple(dimensions), np.ndim(array))))
-    return squeeze_p.bind(array, dimensions=axes) if axes else array
+    return array if not axes and hasattr(array, "aval") else squeeze_p.bind(array, dimensions=axes)
 
 
 @boundary
@@ -436,6 +438,14 @@ define_linear(copy_p, lambda ct, x: ct)
 copy_p.def_batch(lambda args, dims: (copy_p.bind(args[0]), dims[0]))
 
 
+def array_of(x: Any) -> Any:
+    """A NumPy or Python value as an array; arrays and tracers as they are.
+
+    It is made at once, whatever traces: making a constant is no operation.
+    """
+    return x if hasattr(x, "aval") else call_with(Context.interpreter, copy_p.bind, x)
+
+
 # ---- helpers of rules ------------------------------------------------------------------
 
 
@@ -478,7 +488,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
 
     Args:
       shape: its shape.
-      fill_value: a scalar.
+      fill_value: a scalar; an array or tracer must have the dtype asked for.
       dtype: its dtype; by default that of the value.
     """
     shape = canonical_shape(shape)
@@ -486,22 +496,17 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
     if aval.shape:
         msg = f"full needs a scalar fill_value, got one of shape {aval.shape}."
         raise TypeError(msg)
-    if dtype is not None:
+    if dtype is not None and not hasattr(fill_value, "aval"):
         dtype = dtypes.canonical_dtype(dtype)
-        if dtypes.is_extended(dtype) and not dtypes.is_extended(aval.dtype):
+        if dtypes.is_extended(dtype):
             return dtype.wrap(full((*shape, *dtype.element_shape), fill_value,
                                    dtype.element_dtype))
-        if dtypes.is_extended(dtype) or hasattr(fill_value, "aval"):
-            if aval.dtype != dtype:
-                msg = f"full: fill_value has dtype {aval.dtype}, not {dtype}; convert it first."
-                raise TypeError(msg)
-        else:
-            fill_value = np.asarray(fill_value).astype(dtype)[()]
-    elif aval.weak_type:
-        dtype = aval.dtype
-    if not shape and not hasattr(fill_value, "aval"):
-        # A scalar that nobody traces still has to become an array of the current interpreter.
-        return broadcast_in_dim_p.bind(fill_value, shape=(), broadcast_dimensions=())
+        if dtypes.is_complex(aval.dtype) and not dtypes.is_complex(dtype):
+            msg = f"full: the complex value {fill_value} has no place in dtype {dtype}."
+            raise TypeError(msg)
+        fill_value = np.asarray(fill_value).astype(dtype)[()]
+    if not shape:
+        return array_of(fill_value)
     return broadcast_in_dim_p.bind(fill_value, shape=shape, broadcast_dimensions=())
 
 
@@ -524,7 +529,7 @@ def zeros_of(aval: Any) -> Any:
 
 
 __all__ = [
-    "batch_axes", "batch_size", "batch_to_front", "broadcast", "broadcast_in_dim",
+    "array_of", "batch_axes", "batch_size", "batch_to_front", "broadcast", "broadcast_in_dim",
     "broadcast_in_dim_p", "broadcasted_iota", "canonical_shape", "collapse", "copy_p",
     "expand_dims", "full", "iota", "iota_p", "moveaxis", "reduce_sum", "reduce_sum_p",
     "reduced_shape", "reshape", "reshape_p", "rev", "rev_p", "scalar_of", "squeeze", "squeeze_p",

@@ -21,8 +21,10 @@ from mjax._engine.ir.pytree import (
 )
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
 from mjax._engine.primitives.linear import define_linear
+from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.array import Array, SingleDeviceSharding, placement_of, rebuild
 from mjax._engine.runtime.devices import Device, default_device
+from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import Tracer, refuse_dead
 from mjax._engine.tracing.primitive import Primitive
@@ -114,6 +116,12 @@ def move(array: Array, sharding: Any, committed: bool) -> Array:
 
 
 rebuild.append(put)
+
+
+@copy_p.def_impl
+def _copy_impl(x: Any) -> Array:
+    """A foreign value is copied by its transfer, without a program."""
+    return evaluation.executor(copy_p, (x,), {}) if type(x) is Array else to_array(x, False)
 
 
 def sharding_of(device: Any) -> SingleDeviceSharding:

@@ -116,7 +116,7 @@ FC = f"{FLOATS} {COMPLEX}"
 UNARY = [
     ("neg", np.negative, f"{FC} {INTS} {UINTS}", normal),
     ("sign", np.sign, f"{FLOATS} {INTS} {UINTS}", nonzero),
-    ("abs", np.abs, f"{FC} {INTS} {UINTS}", nonzero),
+    ("abs", np.abs, f"{FC} {INTS}", nonzero),
     ("square", np.square, f"{FC} {INTS} {UINTS}", normal),
     ("floor", np.floor, FLOATS, between_integers),
     ("ceil", np.ceil, FLOATS, between_integers),
@@ -143,7 +143,7 @@ UNARY = [
     ("asinh", np.arcsinh, FC, within_one),
     ("acosh", np.arccosh, FC, above_one),
     ("atanh", np.arctanh, FC, within_one),
-    ("conj", np.conj, COMPLEX, normal),
+    ("conj", lambda x: np.conj(x) + 0j, f"f32 f64 {COMPLEX}", normal),
     ("real", np.real, COMPLEX, normal),
     ("imag", np.imag, COMPLEX, normal),
 ]
@@ -167,7 +167,7 @@ CASES = [
          FLOATS, lambda rng, shape, dtype: np.arange(-1.5, 2, 0.5).astype(dtype), order=0,
          label="even"),
 ]
-for y in (0, 2, 3, 7, -1, -2):
+for y in (0, 1, 2, 3, 7, -1, -2):
     CASES.append(Case("integer_pow", lambda x, y=y: lax.integer_pow(x, y), lambda x, y=y: x**y,
                       SHAPES, FC if y < 0 else f"{FC} {INTS} {UINTS}", nonzero, label=str(y)))
 
@@ -206,6 +206,9 @@ CASES += [
     Case("clamp", lax.clamp, lambda low, x, high: np.minimum(np.maximum(x, low), high),
          "T[2,3] T[2,3] T[2,3]; T[] T[3] T[]; T[] T[3] T[3]; T[] T[0] T[0]; T[] T[] T[]",
          ORDERED, [low_bound, around_bounds, high_bound]),
+    # Of complex numbers real parts count first, then imaginary ones; no derivative.
+    Case("clamp", lax.clamp, lambda low, x, high: np.minimum(np.maximum(x, low), high),
+         "T[2,3] T[2,3] T[2,3]; T[] T[3] T[]", COMPLEX, with_ties, order=0, label="complex"),
 ]
 CASES += [
     Case(name, getattr(lax, name), reference, PAIRS, f"{T} {INTS} {UINTS} bool", with_ties)
@@ -424,6 +427,9 @@ f32, i32, b1 = np.zeros(3, np.float32), np.zeros(3, np.int32), np.zeros(3, bool)
     (lax.add, (b1, b1), "add does not accept dtype bool"),
     (lax.sin, (i32,), "sin does not accept dtype int32. Accepted dtypes: floating, complex"),
     (lax.clz, (f32,), "clz does not accept dtype float32"),
+    (lax.abs, (np.zeros(3, np.uint8),), "abs does not accept dtype uint8"),
+    (lax.conj, (i32,), "conj does not accept dtype int32. Accepted dtypes: floating, complex"),
+    (lambda x: lax.full((2,), x), (f32,), "full needs a scalar fill_value, got one of shape (3,)"),
     (lax.bitwise_and, (f32, f32), "and does not accept dtype float32"),
     (lax.real, (f32,), "real does not accept dtype float32. Accepted dtypes: complex"),
     (lax.add, (f32, np.zeros(4, np.float32)), r"add got operands of shapes (3,), (4,)"),
@@ -466,3 +472,40 @@ def test_what_does_not_fit_is_refused(function, operands, text):
 def test_axes_that_do_not_exist_are_refused(function, operands, text):
     with mjax.enable_x64(True), pytest.raises(ValueError, match=re.escape(text)):
         function(*operands)
+
+
+# ---- what need not be computed ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: lax.reduce_sum(x, ()), lambda x: lax.squeeze(x, ()), lambda x: lax.integer_pow(x, 1),
+    lambda x: lax.broadcast_in_dim(x, np.shape(x), tuple(range(np.ndim(x)))),
+    lambda x: lax.broadcast(x, ()), lambda x: lax.expand_dims(x, ()),
+    lambda x: lax.reshape(x, np.shape(x)), lambda x: lax.transpose(x, tuple(range(np.ndim(x)))),
+    lambda x: lax.convert_element_type(x, np.float32)])
+def test_nothing_to_do_still_gives_arrays(function):
+    for x in (f32, np.float32(2), 2.0):
+        out = function(x)
+        assert isinstance(out, mjax.Array)
+        assert out.dtype == np.float32
+        np.testing.assert_array_equal(np.asarray(out), x)
+
+
+def test_scalars_of_full_are_no_equations():
+    make = lambda: (lax.full((), 1.5), lax.full((), 2, np.int8), lax.full_like(1.0, 3),
+                    lax.convert_element_type(1, np.float16))
+    assert not mjax.make_jaxpr(make)().eqns
+    outs = mjax.jit(make)()
+    assert [float(x) for x in outs] == [1.5, 2, 3, 1]
+    assert [x.dtype.name for x in outs] == ["float32", "int8", "float32", "float16"]
+    assert [x.weak_type for x in outs] == [True, False, True, False]
+
+
+def test_full_converts():
+    x = lax.convert_element_type(2.7, np.float32)
+    out = lax.full((2,), x, np.int32)
+    assert (out.dtype, out.tolist()) == (np.int32, [2, 2])
+    assert not lax.full((2,), lax.full((), 1.0), np.float32).weak_type
+    assert lax.full((2,), lax.full((), 1.0)).weak_type
+    with pytest.raises(TypeError, match="complex value 1j has no place in dtype float32"):
+        lax.full((2,), 1j, np.float32)
