@@ -15,7 +15,7 @@ import mjax
 from mjax import lax
 from mjax.errors import MissingRuleError
 from mjax_ext import core
-from mjax_ext.interpreters import ad, batching, mlir
+from mjax_ext.interpreters import ad, batching, mlir, partial_eval
 
 X = np.arange(3, dtype=np.float32)
 XX = np.arange(15, dtype=np.float32).reshape(5, 3)
@@ -92,6 +92,41 @@ def grad(f):
 
 def vmap(f):
     return mjax.vmap(f)(XX, XX)
+
+
+def linearized(rule):
+    """A primitive with two results and this linearize rule."""
+    f = scale(multiple_results=True, impl=two_values, abstract_eval=two_types)
+    ad.primitive_linearizations[current[-1]] = rule
+    return f
+
+
+def evaluated_in_part(rule):
+    """A primitive with two results and this rule for operands of which some are unknown."""
+    f = scale(multiple_results=True, impl=two_values, abstract_eval=two_types)
+    partial_eval.custom_partial_eval_rules[current[-1]] = rule
+    return f
+
+
+def without_dead_code(rule):
+    """A primitive with two results and this rule for results of which some are unused."""
+    f = scale(multiple_results=True, impl=two_values, abstract_eval=two_types)
+    partial_eval.dce_rules[current[-1]] = rule
+    return f
+
+
+def grad_of_first(f):
+    return mjax.grad(lambda x, y: lax.reduce_sum(f(x, y)[0], (0,)))(X, X)
+
+
+def cut(f):
+    jaxpr = mjax.make_jaxpr(lambda x, y: f(x, y)[0])(X, X)
+    return partial_eval.partial_eval_jaxpr(jaxpr, [False, True])
+
+
+def prune(f):
+    jaxpr = mjax.make_jaxpr(f)(X, X)
+    return partial_eval.dce_jaxpr(jaxpr, [True, False])
 
 
 def make_jaxpr(f):
@@ -326,6 +361,46 @@ MISTAKES = {
         r"batching rule.*gave f32\[5\] with batch dimension 0, that is f32\[\] for each"),
     "batch: no array": (
         lambda: scale(batch=lambda args, dims: (None, 0)), vmap, "batching rule.*gave None"),
+    "batch: one value for a list": (
+        lambda: scale(multiple_results=True, impl=two_values, abstract_eval=two_types,
+                      batch=lambda args, dims: (args[0], 0)), vmap,
+        "batching rule.*a list of results and one of batch dimensions, 2 for 2"),
+    # without an abstract evaluation
+    "impl: one value for a list, types unknown": (
+        lambda: scale(multiple_results=True, without=("abstract_eval",)), run,
+        "implementation.*multiple_results=True it must give a list of values"),
+    "jvp: single results for lists, types unknown": (
+        lambda: scale(multiple_results=True, impl=two_values, without=("abstract_eval",),
+                      jvp=lambda ps, ts: (1.0, 1.0)), jvp,
+        "jvp rule.*gave 1.0 and 1.0; .*a list of primals and one of tangents"),
+    "jvp: too few tangents, types unknown": (
+        lambda: scale(multiple_results=True, impl=two_values, without=("abstract_eval",),
+                      jvp=lambda ps, ts: (ps, ts[:1])), jvp,
+        "jvp rule.*a list of primals and one of tangents, 2 for 2 results"),
+    "batch: one value for a list, types unknown": (
+        lambda: scale(multiple_results=True, impl=two_values, without=("abstract_eval",),
+                      batch=lambda args, dims: (1.0, 0)), vmap,
+        "batching rule.*a list of results and one of batch dimensions"),
+    # linearize
+    "linearize: one value for a list": (
+        lambda: linearized(lambda nz, x, y: (x, [True, True], (), None)), grad_of_first,
+        "linearize rule.*a list of results and one that says which have a tangent"),
+    "linearize: one boolean for a list": (
+        lambda: linearized(lambda nz, x, y: ([x, y], True, (), None)), grad_of_first,
+        "linearize rule.*and True; .*one that says which have a tangent, 2 for 2"),
+    "linearize: one tangent for a list": (
+        lambda: linearized(lambda nz, x, y: ([x, y], [True, True], (), lambda _, t, u: t)),
+        grad_of_first, "linearize rule.*a function that gives a list of tangents, 2 for 2"),
+    # partial evaluation, dead code
+    "partial_eval: one value for a list": (
+        lambda: evaluated_in_part(lambda interp, x, y: x), cut,
+        "partial_eval rule.*it must give a list of results"),
+    "dce: an equation only": (
+        lambda: without_dead_code(lambda used, eqn: eqn), prune,
+        "dce rule.*which operands are used, and the new equation or None"),
+    "dce: a boolean for a list": (
+        lambda: without_dead_code(lambda used, eqn: (True, eqn)), prune,
+        "dce rule.*gave True to say .* a list of 2 booleans"),
     "batch: too few results": (
         lambda: scale(multiple_results=True, impl=two_values, abstract_eval=two_types,
                       batch=lambda args, dims: (args[:1], dims)), vmap,

@@ -144,14 +144,25 @@ def as_pair(primitive: Any, rule: str, result: Any, meaning: str) -> Any:
         f"gave {describe_value(result)}; it must give a pair: {meaning}."))
 
 
-def check_lists(primitive: Any, rule: str, lists: Sequence[Any], count: int, meaning: str) -> None:
-    """Refuses what a rule of a primitive with multiple results gave, unless it is lists of
-    `count` each."""
+def check_lists(primitive: Any, rule: str, lists: Sequence[Any], count: int | None, meaning: str
+                ) -> None:
+    """Refuses what a rule of a primitive with multiple results gave, unless it is lists.
+
+    Args:
+      primitive: the primitive.
+      rule: the rule.
+      lists: what it gave.
+      count: how long each must be; None: as long as the first.
+      meaning: what they are.
+    """
+    first = lists[0]
+    if count is None and isinstance(first, (list, tuple)):
+        count = len(first)
     for values in lists:
         if not isinstance(values, (list, tuple)) or len(values) != count:
             misfit(primitive, rule, lambda: (
                 f"gave {' and '.join(map(describe_value, lists))}; since multiple_results=True "
-                f"it must give {meaning}, {count} for {count} results."))
+                f"it must give {meaning}{f', {count} for {count} results' if count else ''}."))
 
 
 class SymbolicValueError(LazyTypeError, shown_as=TypeError):

@@ -45,6 +45,8 @@ class Evaluation(Interpreter):
         # Where jaxprs among the params decide the types, the impl runs these jaxprs.
         if primitive.abstract_eval is not None and primitive.types_cacheable:
             _check_impl(primitive, args, params, out)
+        elif primitive.multiple_results:
+            check_lists(primitive, "impl", [out], None, "a list of values")
         return out
 
 

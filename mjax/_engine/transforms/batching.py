@@ -114,10 +114,10 @@ class BatchInterpreter(Interpreter):
         declared = primitive.declared([typeof(arg) for arg in args], params)
         if not primitive.multiple_results:
             return self.result(primitive, out, out_dims, declared)
-        count = len(out) if declared is None else len(declared)
-        if out_dims is None or isinstance(out_dims, int):
-            out_dims = [out_dims] * count
-        check_lists(primitive, "batch", (out, out_dims), count,
+        if (out_dims is None or isinstance(out_dims, int)) and isinstance(out, (list, tuple)):
+            out_dims = [out_dims] * len(out)
+        check_lists(primitive, "batch", (out, out_dims),
+                    None if declared is None else len(declared),
                     "a list of results and one of batch dimensions")
         return list(map(self.result, repeat(primitive), out, out_dims,
                         repeat(None) if declared is None else declared))

@@ -11,6 +11,7 @@ from typing import Any
 from mjax._engine.base.util import per_item
 from mjax._engine.ir.effects import join_effects, keeps_equation
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal
+from mjax._engine.tracing.authoring import as_pair, describe_value, misfit
 
 
 def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool],
@@ -39,7 +40,7 @@ def _dce(jaxpr: Jaxpr, used_outputs: Sequence[bool], kept: Sequence[bool]
     for eqn in reversed(jaxpr.eqns):
         used = [v in live for v in eqn.outvars]
         if eqn.primitive.dce is not None:
-            used_ins, new = eqn.primitive.dce(used, eqn)
+            used_ins, new = _apply_rule(eqn, used)
             if new is None:
                 continue
             live.update(v for v, u in zip(eqn.invars, used_ins, strict=True)
@@ -57,3 +58,15 @@ def _dce(jaxpr: Jaxpr, used_outputs: Sequence[bool], kept: Sequence[bool]
                  [v for v, u in zip(jaxpr.invars, used_inputs, strict=True) if u], outvars, eqns,
                  join_effects(eqn.effects for eqn in eqns), jaxpr.debug_info,
                  consts=[c for _, c in consts]), used_inputs
+
+
+def _apply_rule(eqn: JaxprEqn, used: list[bool]) -> tuple[Sequence[bool], JaxprEqn | None]:
+    """What the primitive's own rule says: which operands are used, and the new equation."""
+    used_ins, new = as_pair(eqn.primitive, "dce", eqn.primitive.dce(used, eqn),
+                            "which operands are used, and the new equation or None")
+    if new is not None and (not isinstance(used_ins, (list, tuple))
+                            or len(used_ins) != len(eqn.invars)):
+        misfit(eqn.primitive, "dce", lambda: (
+            f"gave {describe_value(used_ins)} to say which operands are used; it must give a list "
+            f"of {len(eqn.invars)} booleans, one per operand."), eqn.source)
+    return used_ins, new

@@ -90,8 +90,8 @@ class JVPInterpreter(Interpreter):
             ctx.interpreter = self
         declared = primitive.declared(list(map(typeof, primals)), params)
         if primitive.multiple_results:
-            count = len(out) if declared is None else len(declared)
-            check_lists(primitive, self.rule_name(primitive), (out, tangent), count,
+            check_lists(primitive, self.rule_name(primitive), (out, tangent),
+                        None if declared is None else len(declared),
                         "a list of primals and one of tangents")
             return list(map(self.result, repeat(primitive), out, tangent,
                             repeat(None) if declared is None else declared))

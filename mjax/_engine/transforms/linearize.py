@@ -18,7 +18,7 @@ from mjax._engine.base.util import per_item
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, no_debug_info
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.tangents import instantiate, zero_tangent
-from mjax._engine.tracing.authoring import describe_value, misfit
+from mjax._engine.tracing.authoring import check_lists, describe_value, misfit
 from mjax._engine.tracing.interpreter import running
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import (
@@ -55,9 +55,15 @@ class LinearizeInterpreter(JVPInterpreter):
                 f"gave {describe_value(result)}; it must give results, which of them have a "
                 "tangent, residuals, and a function (residuals, *tangents) -> tangents."))
         out, nonzero_out, residuals, linear = result
+        several = primitive.multiple_results
+        if several:
+            check_lists(primitive, "linearize", (out, nonzero_out), None,
+                        "a list of results and one that says which have a tangent")
         tangent = self.parent.call_staged(linear, residuals, *tangents)
-        if not primitive.multiple_results:
+        if not several:
             return out, tangent if nonzero_out else zero_tangent(out)
+        check_lists(primitive, "linearize", [tangent], len(out),
+                    "a function that gives a list of tangents")
         return out, [t if nz else zero_tangent(o)
                      for o, nz, t in zip(out, nonzero_out, tangent, strict=True)]
 

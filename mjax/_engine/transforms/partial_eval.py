@@ -15,6 +15,7 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.util import per_item
 from mjax._engine.ir.jaxpr import Atom, DebugInfo, Jaxpr, Literal, no_debug_info
 from mjax._engine.ir.types import typeof
+from mjax._engine.tracing.authoring import check_lists
 from mjax._engine.tracing.interpreter import Interpreter, call_with, check_alive, running
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import (
@@ -52,7 +53,10 @@ class PartialEvalInterpreter(StageInterpreter):
                 rule = primitive.partial_eval
                 if rule is None:
                     return StageInterpreter.process(self, primitive, args, params)
-                return rule(self, *args, **params)
+                out = rule(self, *args, **params)
+                if primitive.multiple_results:
+                    check_lists(primitive, "partial_eval", [out], None, "a list of results")
+                return out
         if not self.effects_known and primitive.type_of(tuple(map(typeof, args)), params)[1]:
             return StageInterpreter.process(self, primitive, args, params)
         ctx.interpreter = self.parent
