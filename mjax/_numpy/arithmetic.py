@@ -111,6 +111,7 @@ def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
             choose(wrong, lax.add(rest, y), rest))
 
 
+@fused
 def _floor_divide(x: Any, y: Any) -> Any:
     kind = dtypes.kind(typeof(x).dtype)
     if kind == "f":
@@ -126,6 +127,7 @@ def _floor_divide(x: Any, y: Any) -> Any:
     return choose(down, lax.sub(quotient, _c(x, 1)), quotient)
 
 
+@fused
 def _remainder(x: Any, y: Any) -> Any:
     rest, zero = lax.rem(x, y), _c(x, 0)
     if dtypes.is_integer(typeof(x).dtype):
@@ -228,11 +230,12 @@ def sign_bit(x: Any) -> Any:
     return lax.lt(bits, _c(bits, 0))
 
 
+@fused
 def _copysign(x: Any, y: Any) -> Any:
     if not _is_float(x):
         msg = "copysign does not support complex-valued inputs."
         raise TypeError(msg)
-    magnitude = lax.abs(x)
+    magnitude = lax.abs(x if typeof(y).weak_type else cast(x, typeof(x).dtype))
     return choose(sign_bit(y), lax.neg(magnitude), magnitude)
 
 
@@ -260,6 +263,7 @@ signbit = unary("signbit", _signbit, "any", """
     """, gives=" and dtype bool")
 
 
+@fused
 def _heaviside(x: Any, y: Any) -> Any:
     if not _is_float(x):
         msg = "heaviside does not support complex-valued inputs."
@@ -274,7 +278,7 @@ heaviside = binary("heaviside", _heaviside, "inexact", """
 
     >>> jnp.heaviside(jnp.array([-1.0, 0.0, 1.0]), 0.5)
     Array([0. , 0.5, 1. ], dtype=float32)
-    """, _X1_X2)
+    """, _X1_X2, weak_rule=lambda types, dtype: types[0][1])
 
 # ---- extrema ---------------------------------------------------------------------------
 
@@ -371,7 +375,10 @@ def _power_of_ints(x: Any, y: Any) -> Any:
 def _power(x1: Any, x2: Any) -> Any:
     kind1, kind2 = (dtypes.kind(typeof(x).dtype) for x in (x1, x2))
     if kind1 in "biu" and kind2 in "biu":
+        strong = typeof(x1).weak_type > typeof(x2).weak_type
         x1, x2 = promote_args_numeric("power", x1, x2)
+        if strong:
+            x1 = cast(x1, typeof(x1).dtype)
         nothing = lax.bitwise_and(lax.eq(x1, _c(x1, 0)), lax.ne(x2, _c(x2, 0)))
         return choose(nothing, _c(x1, 0), _power_of_ints(x1, x2))
     if kind1 in "fc" and kind2 in "iu":

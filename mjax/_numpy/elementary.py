@@ -28,7 +28,7 @@ from mjax._numpy.core import (
     promote_dtypes_inexact,
 )
 from mjax._numpy.fused import fused
-from mjax._numpy.ufunc import binary, unary
+from mjax._numpy.ufunc import binary, if_all_are, unary
 
 _X1_X2 = ("x1", "x2")
 
@@ -99,19 +99,29 @@ def _log_of_sum(x: Any, y: Any, exponential: Any, log1p_: Any) -> Any:
     return choose(equal, lax.add(x, y), out)
 
 
-logaddexp = binary("logaddexp", lambda x, y: _log_of_sum(x, y, lax.exp, lax.log1p), "inexact", """
+@fused
+def _logaddexp(x: Any, y: Any) -> Any:
+    return _log_of_sum(x, y, lax.exp, lax.log1p)
+
+
+@fused
+def _logaddexp2(x: Any, y: Any) -> Any:
+    return _log_of_sum(x, y, lax.exp2, lambda z: lax.div(lax.log1p(z), _c(z, math.log(2))))
+
+
+logaddexp = binary("logaddexp", _logaddexp, "inexact", """
     Elementwise `log(exp(x1) + exp(x2))`, without overflow.
 
     >>> print(f"{jnp.logaddexp(0, 0):.3f}")
     0.693
-    """, _X1_X2)
-logaddexp2 = binary("logaddexp2", lambda x, y: _log_of_sum(
-    x, y, lax.exp2, lambda z: lax.div(lax.log1p(z), _c(z, math.log(2)))), "inexact", """
+    """, _X1_X2, weak_rule=lambda types, dtype: (
+        not dtypes.is_complex(dtype) or if_all_are(types, dtype)))
+logaddexp2 = binary("logaddexp2", _logaddexp2, "inexact", """
     Elementwise `log2(2**x1 + 2**x2)`, without overflow.
 
     >>> print(f"{jnp.logaddexp2(0, 0):.3f}")
     1.000
-    """, _X1_X2)
+    """, _X1_X2, weak_rule=if_all_are)
 
 # ---- trigonometric functions -----------------------------------------------------------
 
@@ -160,6 +170,7 @@ arctan2 = binary("arctan2", lax.atan2_p.bind, "inexact", """
 asin, acos, atan, atan2 = arcsin, arccos, arctan, arctan2
 
 
+@fused
 def _hypot(x: Any, y: Any) -> Any:
     if dtypes.is_complex(typeof(x).dtype):
         msg = "hypot does not support complex-valued inputs."
@@ -179,7 +190,7 @@ hypot = binary("hypot", _hypot, "inexact", """
 
     >>> print(f"{jnp.hypot(3, 4):.3f}")
     5.000
-    """, _X1_X2)
+    """, _X1_X2, weak_rule=if_all_are)
 
 deg2rad = unary("deg2rad", lambda x: lax.mul(x, _c(x, math.pi / 180)), "inexact", """
     Elementwise conversion of degrees to radians.
@@ -196,6 +207,7 @@ rad2deg = unary("rad2deg", lambda x: lax.mul(x, _c(x, 180 / math.pi)), "inexact"
 radians, degrees = deg2rad, rad2deg
 
 
+@fused
 def _sinc(x: Any) -> Any:
     t = lax.mul(_c(x, math.pi), x)
     # Near 0 its Taylor polynomial, for the value and all derivatives there.

@@ -1,8 +1,9 @@
-"""Eager calls of functions of several primitives, as one compiled program each.
+"""Functions of several primitives, as one program each.
 
 Under evaluation, a function decorated by `fused` is compiled for the types of its arguments
-and run; while something traces, it is called as it is, so that its primitives go into the
-trace one by one. It is `jit` with less to do: arguments are flat, and no traces are kept.
+and run. Under any other interpreter it is traced once for those types, and that interpreter
+gets its jaxpr: as one `jit` equation if it is long, else equation by equation. It is `jit` with
+less to do: arguments are flat, and Python scalars in a trace keep their values.
 """
 
 from __future__ import annotations
@@ -16,18 +17,28 @@ import numpy as np
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import fold
 from mjax._engine.base.util import exact
+from mjax._engine.control.jit import call
+from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.ir.pytree import registry, treedef_is_leaf
+from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.executable import Program, single_runner
 from mjax._engine.runtime.jit import caches_of
 from mjax._engine.runtime.transfer import to_array
 from mjax._engine.tracing.evaluate import evaluation
+from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.stage import stage_under_evaluation
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: Exact types of foreign values that become operands of the program.
 _FOREIGN = frozenset({bool, int, float, complex, np.ndarray})
+
+
+#: Types whose values a trace keeps: functions look at them (`x ** 2`).
+_SCALARS = frozenset({bool, int, float, complex})
+#: Jaxprs of so many equations at most are replayed, not called.
+_SHORT = 3
 
 
 class NotFlat(Exception):
@@ -53,7 +64,7 @@ def fused(f: F | None = None, *, static_argnames: Sequence[str] = ()) -> Any:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         try:
             if ctx.interpreter is not evaluation:
-                return f(*args, **kwargs)
+                return trace(args, kwargs)
             if not kwargs and type(args[0] if args else None) is Array:
                 # The keys of calls with one or two arrays; see `_key_of`.
                 if len(args) == 1:
@@ -83,6 +94,19 @@ def fused(f: F | None = None, *, static_argnames: Sequence[str] = ()) -> Any:
         if run is None:
             run = cache.put(key, _compile_call(f, args, kwargs, positions, names, arrays))
         return run(*arrays)
+
+    def trace(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if ctx.settings.disable_jit:
+            return f(*args, **kwargs)
+        operands: list[Any] = []
+        try:
+            key = _traced_key(args, kwargs, positions, names, operands)
+            known = cache.get(key)
+        except (NotFlat, TypeError, OverflowError):
+            return f(*args, **kwargs)
+        if known is None:
+            known = cache.put(key, _trace_call(f, args, kwargs, positions, names, operands))
+        return known(operands)
 
     wrapper.cache = cache  # type: ignore[attr-defined]
     return wrapper
@@ -130,6 +154,86 @@ def _add_operand(arg: Any, key: list[Any], arrays: list[Array]) -> None:
             leaf = to_array(leaf)
         key.append(leaf._placement)
         arrays.append(leaf)
+
+
+def _traced_key(args: Sequence[Any], kwargs: dict[str, Any], positions: frozenset[int],
+                names: frozenset[str], operands: list[Any]) -> tuple[Any, ...]:
+    """What a traced call depends on; adds the arrays and tracers it takes to `operands`."""
+    key: list[Any] = ["traced", ctx.settings]
+    for position, arg in enumerate(args):
+        if position in positions:
+            key.append(exact(arg))
+        else:
+            _add_traced(arg, key, operands)
+    for name, arg in kwargs.items():
+        key.append(name)
+        if name in names:
+            key.append(exact(arg))
+        else:
+            _add_traced(arg, key, operands)
+    return tuple(key)
+
+
+def _add_traced(arg: Any, key: list[Any], operands: list[Any]) -> None:
+    leaves = (arg,)
+    if isinstance(arg, (list, tuple)):
+        leaves, tree = registry.flatten(arg, None)
+        key.append(tree)
+    for leaf in leaves:
+        if leaf is None or type(leaf) in _SCALARS:
+            key.append(exact(leaf))
+        elif _is_operand(leaf):
+            key.append(typeof(leaf))
+            operands.append(leaf)
+        else:
+            raise NotFlat
+
+
+def _is_operand(leaf: Any) -> bool:
+    return isinstance(leaf, (Array, Tracer, np.ndarray, np.generic))
+
+
+def _trace_call(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
+                positions: frozenset[int], names: frozenset[str], operands: Sequence[Any]
+                ) -> Callable[[Sequence[Any]], Any]:
+    """Traces a call; gives a function of its operands for the interpreter that is current."""
+    out_tree: Any = None
+
+    def flat(*values: Any) -> list[Any]:
+        nonlocal out_tree
+        given = iter(values)
+
+        def fill(arg: Any) -> Any:
+            if isinstance(arg, (list, tuple)):
+                leaves, tree = registry.flatten(arg, None)
+                return tree.unflatten([fill(leaf) for leaf in leaves])
+            return next(given) if _is_operand(arg) else arg
+
+        out = f(*[a if i in positions else fill(a) for i, a in enumerate(args)],
+                **{k: a if k in names else fill(a) for k, a in kwargs.items()})
+        leaves, out_tree = registry.flatten(out, None)
+        return leaves
+
+    jaxpr = stage_under_evaluation(flat, [typeof(o) for o in operands])
+    if len(jaxpr.eqns) > _SHORT:
+        name = f.__name__.lstrip("_")
+        run = lambda values: call(jaxpr, name, values)
+    else:
+        run = lambda values: _replay(jaxpr, values)
+    if treedef_is_leaf(out_tree):
+        return lambda values: run(values)[0]
+    return lambda values: out_tree.unflatten(run(values))
+
+
+def _replay(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
+    """Applies the equations anew: they belong to the line that calls, not to the one traced."""
+    env: dict[Any, Any] = dict(zip(jaxpr.constvars, jaxpr.consts, strict=True))
+    env.update(zip(jaxpr.invars, values, strict=True))
+    for primitive, invars, outvars, params, _, _ in jaxpr.eqns:
+        out = ctx.interpreter.process(primitive, tuple(
+            [v.val if type(v) is Literal else env[v] for v in invars]), params)
+        env.update(zip(outvars, out if primitive.multiple_results else [out], strict=True))
+    return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
 def _compile_call(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],

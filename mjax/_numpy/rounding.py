@@ -81,7 +81,7 @@ rint = unary("rint", to_even, "inexact", """
 
     >>> jnp.rint(jnp.array([0.5, 1.5, 1.7]))
     Array([0., 2., 2.], dtype=float32)
-    """)
+    """, weak_rule=lambda types, dtype: types[0][0] == dtype)
 
 
 @fused
@@ -201,7 +201,7 @@ def angle(z: Any, deg: bool = False) -> Any:
     if _kind(z) == "c":
         re, im = lax.real(z), lax.imag(z)
     else:
-        re = cast(z, dtypes.dtype_of_python(float))
+        re = cast(z, inexact_dtype(typeof(z).dtype))
         im = zeros_of(typeof(re))
     out = lax.atan2(im, re)
     return lax.mul(out, _c(out, 180 / np.pi)) if deg else out
@@ -261,6 +261,7 @@ nextafter = binary("nextafter", _nextafter, "inexact", """
     """)
 
 
+@fused
 def _spacing(x: Any) -> Any:
     _refuse_complex("spacing", x, ValueError)
     away = lax.nextafter(x, choose(lax.lt(x, _c(x, 0)), _c(x, -np.inf), _c(x, np.inf)))

@@ -11,6 +11,7 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 from mjax import lax
+from mjax._engine.ir.jaxpr import subjaxprs
 from mjax._numpy.products import matrix_power, multi_dot
 from tests.numpy.calls import Call, call, check, check_derivative, differentiable, table
 
@@ -168,7 +169,8 @@ def test_precision_and_preferred_element_type() -> None:
               lambda **kw: jnp.vecdot(x, x, **kw)):
         assert f().dtype == np.float16
         assert f(preferred_element_type=np.float32).dtype == np.float32
-        (eqn,) = [e for e in mjax.make_jaxpr(lambda f=f: f(precision="highest"))().eqns
+        jaxpr = mjax.make_jaxpr(lambda f=f: f(precision="highest"))()
+        (eqn,) = [e for j in (jaxpr, *subjaxprs(jaxpr)) for e in j.eqns
                   if e.primitive.name == "dot_general"]
         assert eqn.params["precision"] == (lax.Precision.HIGHEST, lax.Precision.HIGHEST)
     with pytest.raises(ValueError, match="precision 'bogus' is not understood"):

@@ -124,7 +124,33 @@ def test_fused_functions_run_as_one_program_and_trace_as_many() -> None:
     f(jnp.ones(3), [1.0, jnp.ones(3)], flag=True)
     assert len(traces) == 3
     assert str(mjax.make_jaxpr(f)(1.0, [2.0, 3.0])).count("add") == 3
-    assert "jit" not in str(mjax.make_jaxpr(lambda x: jnp.var(x))(X))
+    # Few equations are traced one by one; many are one call, traced once.
+    assert "jit" not in str(mjax.make_jaxpr(lambda x: jnp.mean(x))(X))
+    first, second = mjax.make_jaxpr(lambda x: jnp.var(x) + jnp.var(x))(X).eqns[:2]
+    assert [first.params["name"], second.primitive.name] == ["var", "jit"]
+    assert first.params["jaxpr"] is second.params["jaxpr"]
+
+
+def test_calls_of_fused_functions_in_a_trace_keep_values_of_scalars() -> None:
+    @fused
+    def f(x: Any, n: Any) -> Any:
+        for _ in range(n if type(n) is int else 0):
+            x = x * x
+        return x
+
+    for n in (5, 7, 5):
+        assert str(mjax.make_jaxpr(lambda x, n=n: f(x, n))(2.0)).count("mul") == n
+    assert str(mjax.make_jaxpr(lambda x: f(x, np.int32(4)))(2.0)).count("mul") == 0
+
+
+def test_equations_of_a_short_function_belong_to_the_line_that_calls() -> None:
+    def g(x: Any) -> Any:
+        y = jnp.mean(x)
+        return y, jnp.mean(x)
+
+    text = mjax.make_jaxpr(g)(X).pretty_print(source_info=True)
+    lines = {line.rsplit(":", 1)[1].split()[0] for line in text.splitlines() if "reduce_sum" in line}
+    assert len(lines) == 2
 
 
 def test_fused_functions_see_settings_devices_and_static_types() -> None:
