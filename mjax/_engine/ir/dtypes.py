@@ -27,6 +27,11 @@ _KINDS: dict[Any, str] = {bfloat16: "f"}
 _KINDS |= {np.dtype(getattr(ml_dtypes, n)): "f" for n in NARROW_FLOATS if hasattr(ml_dtypes, n)}
 _KINDS |= {np.dtype(getattr(ml_dtypes, n)): n[0] for n in NARROW_INTS if hasattr(ml_dtypes, n)}
 
+#: The dtypes of NumPy and of `ml_dtypes` that arrays can have.
+NUMPY_DTYPES = (*map(np.dtype, (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
+    "float32", "float64", "complex64", "complex128")), *_KINDS)
+
 #: 64-bit dtype -> its 32-bit sibling.
 TO_32 = {np.dtype(a): np.dtype(b) for a, b in (
     ("int64", "int32"), ("uint64", "uint32"), ("float64", "float32"),

@@ -224,6 +224,14 @@ def _typeof_numpy(value: Any) -> ShapedArray:
     return aval
 
 
+def _numpy_scalar_handler(dtype: DType) -> Callable[[Any], ShapedArray]:
+    """`typeof` of the scalars of a dtype, without asking them for theirs, which is slow."""
+    narrow, wide = ShapedArray((), dtypes.TO_32.get(dtype, dtype)), ShapedArray((), dtype)
+    if narrow is wide:
+        return lambda value: wide
+    return lambda value: wide if ctx.settings.enable_x64 else narrow
+
+
 #: Exact type of a value -> its abstract value. The runtime adds its array class.
 typeof_handlers: dict[type, Callable[[Any], Any]] = {
     bool: lambda value: _PYTHON_AVALS[False][bool],
@@ -231,6 +239,7 @@ typeof_handlers: dict[type, Callable[[Any], Any]] = {
     float: lambda value: _PYTHON_AVALS[ctx.settings.enable_x64][float],
     complex: lambda value: _PYTHON_AVALS[ctx.settings.enable_x64][complex],
     np.ndarray: _typeof_numpy,
+    **{d.type: _numpy_scalar_handler(d) for d in dtypes.NUMPY_DTYPES},
 }
 
 
@@ -254,7 +263,7 @@ def typeof(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return _typeof_numpy(value)
     for base in type(value).__mro__:
-        # Subclasses of Python scalars (enum.IntEnum, np.float64 is handled above).
+        # Subclasses of Python scalars, as enum.IntEnum.
         if base in (bool, int, float, complex):
             return typeof_handlers[base](value)
     raise LazyTypeError(lambda: (

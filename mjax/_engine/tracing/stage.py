@@ -16,8 +16,8 @@ import numpy as np
 
 from mjax._engine.base.context import Context, ctx
 from mjax._engine.base.errors import UnexpectedTracerError
-from mjax._engine.ir import dtypes
 from mjax._engine.ir.check import check_jaxpr
+from mjax._engine.ir.dtypes import PYTHON_SCALARS, is_extended
 from mjax._engine.ir.effects import no_effects
 from mjax._engine.ir.jaxpr import (
     Atom,
@@ -92,6 +92,8 @@ class StageInterpreter(Interpreter):
         return self._lift(value)
 
     def _lift(self, value: Any) -> Atom:
+        if type(value) in PYTHON_SCALARS:
+            return Literal(value, typeof(value))
         known = self._const_vars.get(id(value))
         if known is not None:
             return known
@@ -100,8 +102,9 @@ class StageInterpreter(Interpreter):
                 refuse_dead(value)
             return self.constant(value, value.aval)
         aval = typeof(value)
-        if not aval.shape and not dtypes.is_extended(aval.dtype):
-            if isinstance(value, (np.generic, np.ndarray)):
+        if not aval.shape and not is_extended(aval.dtype):
+            # Scalars of this dtype stay as they are; arrays may be changed by their owner.
+            if type(value) is not aval.dtype.type and isinstance(value, (np.generic, np.ndarray)):
                 value = np.asarray(value, aval.dtype)[()]
             return Literal(value, aval)
         return self.constant(value, aval)

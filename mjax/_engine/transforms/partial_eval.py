@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.util import per_item
+from mjax._engine.ir.dtypes import PYTHON_SCALARS
 from mjax._engine.ir.jaxpr import Atom, DebugInfo, Jaxpr, Literal, no_debug_info
 from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.authoring import check_lists
@@ -25,8 +26,6 @@ from mjax._engine.tracing.stage import (
     lift_tracers,
     stage_under_evaluation,
 )
-
-_SCALARS = (bool, int, float, complex)
 
 
 class PartialEvalInterpreter(StageInterpreter):
@@ -68,7 +67,7 @@ class PartialEvalInterpreter(StageInterpreter):
     def _lift(self, value: Any) -> Atom:
         # Arrays of no axes stay residuals: they are data, and baking them into the program
         # would hide them from whoever takes the residuals for a pytree.
-        if type(value) in _SCALARS:
+        if type(value) in PYTHON_SCALARS:
             return Literal(value, typeof(value))
         if not hasattr(value, "aval"):
             return super()._lift(value)

@@ -11,7 +11,7 @@ import pytest
 
 import mjax
 from mjax._engine.ir import dtypes, types
-from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
+from mjax._engine.ir.types import ShapedArray, physical_aval, typeof, typeof_handlers
 
 
 def test_equal_types_are_one_object():
@@ -76,6 +76,16 @@ def test_typeof_with_x64():
         assert str(typeof(2)) == "~i64[]"
         assert str(typeof(np.ones(2))) == "f64[2]"
     assert str(typeof(np.ones(2))) == "f32[2]"
+
+
+@pytest.mark.parametrize("dtype", dtypes.NUMPY_DTYPES, ids=lambda d: d.name)
+def test_types_of_numpy_scalars_are_those_of_arrays(dtype):
+    scalar = np.ones((), dtype)[()]
+    assert type(scalar) in typeof_handlers
+    for x64 in (False, True):
+        with mjax.enable_x64(x64):
+            assert typeof(scalar) is typeof(np.ones((), dtype))
+            assert typeof(scalar).dtype == (dtype if x64 else dtypes.TO_32.get(dtype, dtype))
 
 
 @pytest.mark.parametrize("value", ["text", [1, 2], None, object(), {"a": 1}])

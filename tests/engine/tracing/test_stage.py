@@ -38,6 +38,16 @@ def test_scalars_become_literals_arrays_become_constants_once():
     np.testing.assert_allclose(mjax.jit(f)(X), X * X + X + 2)
 
 
+@pytest.mark.parametrize(("value", "dtype"), [
+    (np.float32(2), "f32"), (np.float64(2), "f32"), (np.int64(2), "i32"), (np.bool_(True), "bool"),
+    (np.asarray(2, np.float32), "f32"), (np.asarray(2), "i32"), (2, "i32"), (True, "bool")])
+def test_scalars_are_literals_of_their_type(value, dtype):
+    literal = stage(lambda x: [lax.eq(value, value)], [mjax.typeof(X)]).eqns[0].invars[0]
+    assert str(literal.aval).removeprefix("~") == f"{dtype}[]" and literal.val == value
+    assert type(literal.val) in (bool, int) or literal.val.dtype == literal.aval.dtype
+    assert not isinstance(literal.val, np.ndarray)  # which its owner may change
+
+
 def test_closed_over_numpy_arrays():
     np.testing.assert_allclose(mjax.jit(lambda x: lax.add(x, X))(X), 2 * X)
 
