@@ -1,0 +1,188 @@
+"""Where windows slide over arrays: padding, strides, dilations, and the sizes that follow.
+
+Shared by `convolution` and `windows`. An array dilated by `d` along an axis has `d - 1` holes
+between any two elements; a dilated window leaves as many elements out.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from mjax._engine.base.folding import boundary
+
+#: (low, high) for each axis; negative ones take elements away.
+Padding = tuple[tuple[int, int], ...]
+Sizes = tuple[int, ...]
+
+
+def dilated(size: int, dilation: int) -> int:
+    """The size of an axis with holes between its elements."""
+    return (size - 1) * dilation + 1 if size else 0
+
+
+def dilated_shape(shape: Sequence[int], dilation: Sequence[int]) -> Sizes:
+    """`dilated`, axis by axis."""
+    return tuple(map(dilated, shape, dilation))
+
+
+def slid(size: int, window: int, stride: int) -> int:
+    """At how many places a window fits into an axis."""
+    return max((size - window) // stride + 1, 0)
+
+
+def index_tuple(name: str, argument: str, values: Any, count: int, axes: str) -> Sizes:
+    """An argument that gives one integer for each axis; None stands for ones.
+
+    Args:
+      name: of the operation.
+      argument: of the argument.
+      values: what the user gave.
+      count: the number of axes.
+      axes: what they are called in messages.
+
+    Raises:
+      TypeError: it is no sequence of that many integers.
+    """
+    if values is None:
+        return (1,) * count
+    try:
+        found = tuple(map(operator.index, values))
+    except TypeError:
+        if hasattr(values, "aval"):
+            raise
+        msg = f"{name}: {argument} must be a sequence of integers, got {values!r}."
+        raise TypeError(msg) from None
+    if len(found) != count:
+        msg = f"{name}: {argument} {found} must hold one number for each of the {count} {axes}."
+        raise TypeError(msg)
+    return found
+
+
+def check_positive(name: str, argument: str, values: Sequence[int]) -> None:
+    """Refuses window sizes, strides and dilations below 1."""
+    if any(v < 1 for v in values):
+        msg = f"{name}: {argument} {tuple(values)} must be positive."
+        raise TypeError(msg)
+
+
+def explicit_padding(name: str, padding: Any, count: int) -> Padding:
+    """Pairs of integers that a `padding` argument which is no string stands for.
+
+    Raises:
+      ValueError: it is no sequence of pairs.
+      TypeError: there are not `count` of them.
+    """
+    try:
+        pairs = tuple([(operator.index(low), operator.index(high)) for low, high in padding])
+    except (TypeError, ValueError):
+        msg = (f"{name}: padding must be 'SAME', 'SAME_LOWER', 'VALID' or a sequence of (low, "
+               f"high) pairs of integers, got {padding!r}.")
+        raise ValueError(msg) from None
+    if len(pairs) != count:
+        msg = f"{name}: padding {pairs} must hold one pair for each of the {count} axes."
+        raise TypeError(msg)
+    return pairs
+
+
+def pads_of(name: str, padding: Any, shape: Sequence[int], window: Sequence[int],
+            strides: Sequence[int]) -> Padding:
+    """The pairs that a `padding` argument stands for.
+
+    Args:
+      name: of the operation.
+      padding: `'SAME'`, `'SAME_LOWER'`, `'VALID'`, or pairs.
+      shape: sizes of the axes, holes included.
+      window: sizes of the windows, holes included.
+      strides: positive.
+    """
+    if not isinstance(padding, str):
+        return explicit_padding(name, padding, len(shape))
+    mode = padding.upper()
+    if mode == "VALID":
+        return ((0, 0),) * len(shape)
+    if mode not in ("SAME", "SAME_LOWER"):
+        msg = f"{name}: padding must be 'SAME', 'SAME_LOWER' or 'VALID', got {padding!r}."
+        raise ValueError(msg)
+    pairs = []
+    for size, width, stride in zip(shape, window, strides, strict=True):
+        missing = max((-(-size // stride) - 1) * stride + width - size, 0)
+        less, more = missing // 2, missing - missing // 2
+        pairs.append((less, more) if mode == "SAME" else (more, less))
+    return tuple(pairs)
+
+
+def slid_shape(name: str, shape: Sequence[int], window: Sequence[int], strides: Sequence[int],
+               padding: Padding, base_dilation: Sequence[int], window_dilation: Sequence[int]
+               ) -> Sizes:
+    """At how many places a window fits, along each axis.
+
+    Raises:
+      ValueError: more elements are taken away than there are.
+    """
+    holed = dilated_shape(shape, base_dilation)
+    padded = [low + n + high for n, (low, high) in zip(holed, padding, strict=True)]
+    if any(n < 0 for n in padded):
+        msg = (f"{name}: padding {padding} takes more elements away than there are along axes of "
+               f"sizes {tuple(holed)}.")
+        raise ValueError(msg)
+    return tuple(map(slid, padded, dilated_shape(window, window_dilation), strides))
+
+
+def transposed_padding(shape: Sequence[int], out_shape: Sequence[int], window: Sequence[int],
+                       strides: Sequence[int], padding: Padding, base_dilation: Sequence[int],
+                       window_dilation: Sequence[int]) -> Padding:
+    """The padding with which windows slide over a cotangent to give that of the array.
+
+    The cotangent is dilated by `strides`, windows are those of the forward pass, mirrored, and
+    slide in steps of `base_dilation`.
+    """
+    pairs = []
+    for size, out, width, stride, (low, _), holes, step in zip(
+            shape, out_shape, window, strides, padding, base_dilation, window_dilation,
+            strict=True):
+        # Element x of the array is at x * holes + low; element y of the result is at y * stride,
+        # the start of its window. Before the first element starts no window but those whose
+        # other end reaches it.
+        before = dilated(width, step) - 1 - low
+        behind = dilated(size, holes) + low - dilated(out, stride)
+        pairs.append((before, behind))
+    return tuple(pairs)
+
+
+@boundary
+def padtype_to_pads(in_shape: Any, window_shape: Any, window_strides: Any, padding: Any
+                    ) -> list[tuple[int, int]]:
+    """The padding that a name stands for.
+
+    Args:
+      in_shape: sizes of the axes.
+      window_shape: sizes of the windows along them.
+      window_strides: steps of the windows along them.
+      padding: `'VALID'`: none; `'SAME'`: as much as makes the result of size
+        `ceil(size / stride)`, half of it, rounded down, before the axis and the rest behind;
+        `'SAME_LOWER'`: the other way round.
+
+    Returns:
+      A list of `(low, high)`, one for each axis.
+
+    Raises:
+      ValueError: the name is none of these.
+      TypeError: `padding` is no string, or there are not as many windows and strides as axes.
+
+    Example:
+      >>> lax.padtype_to_pads((5, 6), (3, 2), (2, 1), "SAME")
+      [(1, 1), (0, 1)]
+    """
+    if not isinstance(padding, str):
+        msg = f"padtype_to_pads: padding must be a string, got {padding!r}."
+        raise TypeError(msg)
+    shape, window, strides = [tuple(map(operator.index, v))
+                              for v in (in_shape, window_shape, window_strides)]
+    if not len(shape) == len(window) == len(strides):
+        msg = (f"padtype_to_pads: in_shape {shape}, window_shape {window} and window_strides "
+               f"{strides} must be of one length.")
+        raise TypeError(msg)
+    check_positive("padtype_to_pads", "window_strides", strides)
+    return list(pads_of("padtype_to_pads", padding, shape, window, strides))
