@@ -22,12 +22,14 @@ __all__ = [
     "compile_module",
     "compile_options",
     "cost_analysis",
+    "cost_before_compiling",
     "deserialize",
     "hlo_text",
     "memory_analysis",
     "output_shardings",
     "parameter_shardings",
     "serialize",
+    "to_hlo",
 ]
 
 LoadedExecutable: Any = ext.LoadedExecutable
@@ -113,6 +115,18 @@ def compile_options(
 def cost_analysis(executable: Any) -> dict[str, float]:
     """XLA's estimates by name ("flops", "bytes accessed", ...)."""
     return dict(executable.cost_analysis())
+
+
+def to_hlo(module: Any) -> Any:
+    """An `ir.Module` of StableHLO as HLO: jaxlib's XlaComputation (`as_hlo_text()`, ...)."""
+    return ext.mlir.mlir_module_to_xla_computation(
+        bytecode(module), use_tuple_args=False, return_tuple=False
+    )
+
+
+def cost_before_compiling(client: Any, module: Any) -> dict[str, float]:
+    """XLA's estimates for an `ir.Module` as it is, by name."""
+    return dict(ext.hlo_module_cost_analysis(client, to_hlo(module).get_hlo_module()))
 
 
 def memory_analysis(executable: Any) -> Any:

@@ -164,6 +164,16 @@ LAPACK_REGISTRATIONS = Gate(
 )  # fmt: skip
 
 
+FFI_CALLBACKS = Gate(
+    "ffi_callbacks",
+    "stablehlo.custom_call @xla_ffi_python_cpu_callback",
+    330, "0.6.0",
+    "callbacks by position among the executable's; before, by the address of a descriptor "
+    "that the client makes, with packed results",
+    lambda: not hasattr(ext.Client, "get_emit_python_callback_descriptor"),
+)  # fmt: skip
+
+
 def _file_mentions(text: str, *path: str) -> bool:
     """Whether a Python file of jaxlib holds this text (its import may be heavy)."""
     import jaxlib
@@ -177,6 +187,7 @@ GATES: tuple[Gate, ...] = (
     NUM_DEVICES,
     TO_NUMPY_COPY_FLAG,
     LAPACK_REGISTRATIONS,
+    FFI_CALLBACKS,
     COMPILE_AND_LOAD,
     PROFILER_MODULE,
     TRACEBACK_SWITCH,

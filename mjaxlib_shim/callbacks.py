@@ -1,0 +1,106 @@
+"""Python functions that a compiled program calls (on CPU)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import gates
+from .mlir import hlo, ir
+from .native import xc
+
+__all__ = ["HostCallbacks", "Signature"]
+
+#: Shape and dtype of each operand or result; None for a token.
+Signature = Sequence[tuple[tuple[int, ...], np.dtype[Any]] | None]
+
+
+class HostCallbacks:
+    """The Python functions of one module.
+
+    Attributes:
+      kept: what `compile_module` takes as `host_callbacks`; it keeps the functions alive.
+    """
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+    def emit(
+        self,
+        function: Callable[..., tuple[Any, ...]],
+        operands: Sequence[Any],
+        operand_signature: Signature,
+        result_signature: Signature,
+        result_types: Sequence[Any],
+        *,
+        has_side_effect: bool,
+        client: Callable[[], Any],
+    ) -> list[Any]:
+        """Emits a call of a Python function at the insertion point.
+
+        Args:
+          function: gets a read-only array per operand, which it may keep, and returns a
+            tuple of arrays of exactly the declared shapes and dtypes. Tokens come and go as
+            None. What it raises ends the execution with an error of its text.
+          operands: `ir.Value`s.
+          operand_signature: their shapes and dtypes.
+          result_signature: those of the results.
+          result_types: the results' MLIR types.
+          has_side_effect: whether the call stays if nobody reads its results.
+          client: gives the client that will compile the module.
+
+        Returns:
+          The results' `ir.Value`s.
+        """
+        if gates.FFI_CALLBACKS.open:
+            index = ir.IntegerAttr.get(
+                ir.IntegerType.get_unsigned(64), len(self.kept)
+            )
+            self.kept.append(function)
+            config = ir.DictAttr.get({"index": index})
+            return list(
+                _custom_call("xla_ffi_python_cpu_callback", 4, config, operands, result_types,
+                             has_side_effect)
+            )
+        descriptor, kept = client().get_emit_python_callback_descriptor(
+            function, [_shape(s) for s in operand_signature], [_shape(s) for s in result_signature]
+        )
+        self.kept.append(kept)
+        address = hlo.constant(ir.DenseElementsAttr.get(np.array(descriptor, np.int64)))
+        (packed,) = _custom_call(
+            "xla_python_cpu_callback", 2, ir.StringAttr.get(str(descriptor)),
+            [address, *operands], [ir.TupleType.get_tuple(list(result_types))], has_side_effect,
+        )
+        i32 = ir.IntegerType.get_signless(32)
+        return [
+            hlo.get_tuple_element(packed, ir.IntegerAttr.get(i32, i))
+            for i in range(len(result_types))
+        ]
+
+
+def _custom_call(
+    target: str, api_version: int, config: Any, operands: Sequence[Any], types: Sequence[Any],
+    has_side_effect: bool,
+) -> Any:
+    i32 = ir.IntegerType.get_signless(32)
+    return hlo.CustomCallOp.build_generic(
+        results=list(types),
+        operands=list(operands),
+        attributes={
+            "call_target_name": ir.StringAttr.get(target),
+            "has_side_effect": ir.BoolAttr.get(has_side_effect),
+            "api_version": ir.IntegerAttr.get(i32, api_version),
+            "called_computations": ir.ArrayAttr.get([]),
+            "backend_config": config,
+        },
+    ).results
+
+
+def _shape(entry: tuple[tuple[int, ...], np.dtype[Any]] | None) -> Any:
+    """An XLA shape; dtype int4 and the like have none that callbacks take."""
+    if entry is None:
+        return xc.Shape.token_shape()
+    shape, dtype = entry
+    return xc.Shape.array_shape(dtype, shape)
