@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
@@ -55,6 +56,63 @@ class FlatFunction:
             self.aux = tree_map(ctx.interpreter.detach, aux)
         leaves_out, self.out_tree = tree_flatten(out)
         return leaves_out
+
+
+class Chosen(NamedTuple):
+    """A function of some of its arguments, the others held fixed.
+
+    Attributes:
+      function: of the chosen arguments alone.
+      values: these.
+      places: their positions.
+      single: whether a single one was asked for, not a sequence.
+    """
+
+    function: Callable[..., Any]
+    values: tuple[Any, ...]
+    places: list[int]
+    single: bool
+
+
+def argument_numbers(who: str, argnums: Any) -> int | tuple[int, ...]:
+    """`argnums` as an int or a tuple of ints.
+
+    Raises:
+      TypeError: it is neither an integer nor a sequence of integers.
+    """
+    try:
+        if hasattr(argnums, "__index__"):
+            return operator.index(argnums)
+        return tuple(map(operator.index, argnums))
+    except TypeError:
+        msg = f"{who}: argnums must be an integer or a sequence of integers, got {argnums!r}."
+        raise TypeError(msg) from None
+
+
+def choose_arguments(who: str, fun: Callable[..., Any], argnums: int | tuple[int, ...],
+                     args: tuple[Any, ...], kwargs: dict[str, Any],
+                     error: type[Exception] = ValueError) -> Chosen:
+    """Takes the arguments that `argnums` names out of a call.
+
+    Raises:
+      error: it names an argument that the call has not.
+    """
+    single = isinstance(argnums, int)
+    numbers: Any = (argnums,) if single else argnums
+    if not all(-len(args) <= n < len(args) for n in numbers):
+        raise error(f"{who}: argnums={argnums} names an argument that {function_name(fun)} was "
+                    f"not given: it was called with {len(args)} positional arguments (arguments "
+                    "given by keyword are not differentiated).")
+    places = [n % len(args) for n in numbers]
+
+    def partial_function(*chosen: Any) -> Any:
+        complete = list(args)
+        for i, value in zip(places, chosen, strict=True):
+            complete[i] = value
+        return fun(*complete, **kwargs)
+
+    partial_function.__name__ = function_name(fun)
+    return Chosen(partial_function, tuple(args[i] for i in places), places, single)
 
 
 def function_name(f: Callable[..., Any]) -> str:

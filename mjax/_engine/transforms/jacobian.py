@@ -17,7 +17,12 @@ from mjax._engine.primitives.arithmetic import add, eq
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.shapes import broadcasted_iota, reshape
 from mjax._engine.primitives.slicing import slice_in_dim
-from mjax._engine.tracing.flat import check_callable, function_name
+from mjax._engine.tracing.flat import (
+    argument_numbers,
+    check_callable,
+    choose_arguments,
+    function_name,
+)
 from mjax._engine.transforms.forward import linearize
 from mjax._engine.transforms.reverse import vjp
 from mjax._engine.transforms.vectorize import vmap
@@ -56,28 +61,6 @@ def _cut(tree: Any, axis: int, rows: Any) -> Any:
                               else (*shape[:-1], *aval.shape)))
         start += aval.size
     return treedef.unflatten(pieces)
-
-
-def _chosen(fun: Callable[..., Any], argnums: int | Sequence[int], args: tuple[Any, ...],
-            kwargs: dict[str, Any]) -> tuple[Callable[..., Any], tuple[Any, ...], bool]:
-    """`fun` of the chosen arguments alone, those arguments, and whether there is just one."""
-    single = isinstance(argnums, int) or hasattr(argnums, "__index__")
-    numbers: list[int] = [argnums] if single else list(argnums)  # type: ignore
-    for n in numbers:
-        if not -len(args) <= n < len(args):
-            msg = (f"argnums={argnums} names an argument that {function_name(fun)} was not "
-                   f"given: it was called with {len(args)} positional arguments.")
-            raise ValueError(msg)
-    places = [n % len(args) for n in numbers]
-
-    def partial_function(*chosen: Any) -> Any:
-        complete = list(args)
-        for i, value in zip(places, chosen, strict=True):
-            complete[i] = value
-        return fun(*complete, **kwargs)
-
-    partial_function.__name__ = function_name(fun)
-    return partial_function, tuple(args[i] for i in places), single
 
 
 def _check_inputs(who: str, trees: Any, holomorphic: bool, allow_int: bool = False) -> None:
@@ -123,11 +106,12 @@ def jacfwd(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
         `holomorphic`.
     """
     check_callable("jacfwd", fun)
+    numbers = argument_numbers("jacfwd", argnums)
 
     @functools.wraps(fun)
     @boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
-        f, primals, single = _chosen(fun, argnums, args, kwargs)
+        f, primals, _, single = choose_arguments("jacfwd", fun, numbers, args, kwargs)
         _check_inputs("jacfwd", primals, holomorphic)
         linearized = linearize(f, *primals, has_aux=has_aux)
         if holomorphic:
@@ -160,11 +144,12 @@ def jacrev(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
       TypeError: an argument or result has no suitable dtype.
     """
     check_callable("jacrev", fun)
+    numbers = argument_numbers("jacrev", argnums)
 
     @functools.wraps(fun)
     @boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
-        f, primals, single = _chosen(fun, argnums, args, kwargs)
+        f, primals, _, single = choose_arguments("jacrev", fun, numbers, args, kwargs)
         _check_inputs("jacrev", primals, holomorphic, allow_int)
         out, pullback, *aux = vjp(f, *primals, has_aux=has_aux)
         _check_outputs("jacrev", fun, out, holomorphic)
@@ -189,4 +174,5 @@ def hessian(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: 
     Args and errors are those of `jacfwd`. For an output of shape `s` and arguments of shapes
     `t` and `u` the block of second derivatives has shape `(*s, *t, *u)`.
     """
-    return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
+    numbers = argument_numbers("hessian", argnums)
+    return jacfwd(jacrev(fun, numbers, has_aux, holomorphic), numbers, has_aux, holomorphic)

@@ -10,6 +10,7 @@ Source: Radul et al. 2022, "You Only Linearize Once", arXiv:2204.10923.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mjax._engine.base.context import ctx
@@ -30,7 +31,7 @@ from mjax._engine.tracing.stage import (
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.jvp import JVPInterpreter, JVPTracer, split_results
-from mjax._engine.transforms.partial_eval import PartialEvalInterpreter, find_residuals
+from mjax._engine.transforms.partial_eval import Cut, PartialEvalInterpreter, find_residuals
 
 
 class LinearizeInterpreter(JVPInterpreter):
@@ -113,24 +114,18 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
     return Linearized(outs, tangent_interp.build(atoms), nonzero_outs)
 
 
-class LinearizedJaxpr(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearizedJaxpr(Cut):
     """A jaxpr cut into its evaluation and its derivative.
 
     `primal` goes from the inputs to the results and the residuals that are neither inputs nor
     results; `linear` goes from all residuals and the nonzero tangents to the tangents of the
-    results that have one. `sources[i]` is the index of residual `i` among the inputs and
-    results of `primal`.
+    results that have one (`nonzero_outs`).
     """
 
     primal: Jaxpr
     linear: Jaxpr
     nonzero_outs: list[bool]
-    sources: list[int]
-
-    def residuals(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
-        """The residuals in order, from the inputs and results of `primal`."""
-        both = [*ins, *outs]
-        return [both[i] for i in self.sources]
 
 
 def linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool],
@@ -150,7 +145,7 @@ def linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool],
 
 def _linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], wanted: Sequence[bool]
                      ) -> LinearizedJaxpr:
-    made: list[Any] = []
+    made: dict[str, Any] = {}
 
     def run(*ins: Any) -> list[Any]:
         outs, linear, nonzero_outs = linearize_flat(
@@ -163,8 +158,8 @@ def _linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], wanted: Sequence[bo
                                  [False] * n + [True] * sum(nonzeros))
         residuals = [r for r, u in zip(residuals, used[:n], strict=True) if u]
         sources, extra = find_residuals(residuals, ins, outs)
-        made.append((linear, nonzero_outs, sources))
+        made.update(linear=linear, nonzero_outs=nonzero_outs, sources=sources)
         return [*outs, *extra]
 
     primal = stage_under_evaluation(run, jaxpr.in_avals, jaxpr.debug_info)
-    return LinearizedJaxpr(primal, *made[0])
+    return LinearizedJaxpr(primal=primal, **made)

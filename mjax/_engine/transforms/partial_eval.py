@@ -9,7 +9,8 @@ values it reads become the program's constants, its *residuals*. Two customers: 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.util import per_item
@@ -121,23 +122,33 @@ def find_residuals(residuals: Sequence[Any], ins: Sequence[Any], outs: Sequence[
     return [places[id(r)] for r in residuals], extra
 
 
-class PartialEvaluated(NamedTuple):
-    """A jaxpr cut in two.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A jaxpr cut in two: the second part takes inputs and results of the first, `residuals`.
+
+    `sources[i]` is the index of residual `i` among the inputs and results of the first part.
+    """
+
+    sources: list[int]
+
+    def residuals(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
+        """The residuals in order, from the inputs and results of the first part."""
+        both = [*ins, *outs]
+        return [both[i] for i in self.sources]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialEvaluated(Cut):
+    """A jaxpr cut into what is known and the rest.
 
     `known` goes from the known inputs to the known results and the residuals that are neither
     inputs nor results; `unknown` goes from all residuals and the unknown inputs to the unknown
-    results. `sources[i]` is the index of residual `i` among the inputs and results of `known`.
+    results.
     """
 
     known: Jaxpr
     unknown: Jaxpr
     unknown_outs: list[bool]
-    sources: list[int]
-
-    def residuals(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
-        """The residuals in order, from the inputs and results of `known`."""
-        both = [*ins, *outs]
-        return [both[i] for i in self.sources]
 
 
 def partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool],
@@ -159,7 +170,7 @@ def partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool],
 
 def _partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool], wanted: Sequence[bool],
                         effects_known: bool) -> PartialEvaluated:
-    made: list[Any] = []
+    made: dict[str, Any] = {}
 
     def run_known(*known_ins: Any) -> list[Any]:
         interp = PartialEvalInterpreter(ctx.interpreter, jaxpr.debug_info, effects_known)
@@ -173,9 +184,9 @@ def _partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool], wanted: Sequence[
         known_outs = [o for o, u in zip(outs, unknown_outs, strict=True) if not u]
         rest, residuals = lift_tracers(interp.build(atoms))
         sources, extra = find_residuals(residuals, known_ins, known_outs)
-        made.append((rest, unknown_outs, sources))
+        made.update(unknown=rest, unknown_outs=unknown_outs, sources=sources)
         return known_outs + extra
 
     known_avals = [a for a, u in zip(jaxpr.in_avals, unknown, strict=True) if not u]
     known = stage_under_evaluation(run_known, known_avals, jaxpr.debug_info)
-    return PartialEvaluated(known, *made[0])
+    return PartialEvaluated(known=known, **made)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, no_debug_info
 from mjax._engine.ir.pytree import (
@@ -26,8 +25,10 @@ from mjax._engine.primitives.shapes import full, scalar_of
 from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.tracing.flat import (
     FlatFunction,
+    argument_numbers,
     check_arguments,
     check_callable,
+    choose_arguments,
     function_name,
 )
 from mjax._engine.tracing.stage import stage
@@ -169,24 +170,15 @@ def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
       (Array(0., dtype=float32, weak_type=True), Array(1., dtype=float32, weak_type=True))
     """
     check_callable("grad", fun)
-    single = isinstance(argnums, int) or hasattr(argnums, "__index__")
-    numbers: tuple[int, ...] = (argnums,) if single else tuple(argnums)  # type: ignore
+    numbers = argument_numbers("grad", argnums)
 
     @functools.wraps(fun)
     @boundary
     def value_and_grad_of(*args: Any, **kwargs: Any) -> Any:
-        places = _argument_places(fun, numbers, len(args))
-        leaves, tree = tree_flatten([args[i] for i in places])
+        f, chosen, places, single = choose_arguments("grad", fun, numbers, args, kwargs, TypeError)
+        leaves, tree = tree_flatten(chosen)
         _check_grad_inputs(fun, args, places, holomorphic, allow_int)
-
-        def partial_function(*chosen: Any) -> Any:
-            complete = list(args)
-            for i, value in zip(places, chosen, strict=True):
-                complete[i] = value
-            return fun(*complete, **kwargs)
-
-        partial_function.__name__ = function_name(fun)
-        flat = FlatFunction(partial_function, treedef_tuple((_tuple_of(tree), _empty)), has_aux)
+        flat = FlatFunction(f, treedef_tuple((tree, _empty)), has_aux)
         nonzeros = [dtypes.is_inexact(typeof(leaf).dtype) for leaf in leaves]
         outs, pullback, consts = vjp_flat(flat, leaves, nonzeros, DebugInfo(
             "grad", function_name(fun)))
@@ -195,7 +187,7 @@ def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
         cts = pullback.pull(consts, [one] if pullback.nonzero_outs[0] else [])
         grads = tree.unflatten([_array(instantiate(c)) for c in cts])
         value = flat.out_tree.unflatten(outs)
-        return (value, flat.aux) if has_aux else value, grads[0] if single else tuple(grads)
+        return (value, flat.aux) if has_aux else value, grads[0] if single else grads
 
     doc = getattr(fun, "__doc__", None)
     value_and_grad_of.__doc__ = f"Value and gradient of:\n\n{doc}" if doc else None
@@ -205,10 +197,6 @@ def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
 _empty = tree_structure({})
 
 
-def _tuple_of(list_tree: Any) -> Any:
-    return treedef_tuple(list_tree.children())
-
-
 def _one(out: Any) -> Any:
     return scalar_of(typeof(out), 1)
 
@@ -216,16 +204,6 @@ def _one(out: Any) -> Any:
 def _array(gradient: Any) -> Any:
     """The seed comes through as the scalar it is where nothing multiplied it."""
     return full((), gradient) if isinstance(gradient, (float, complex, np.generic)) else gradient
-
-
-def _argument_places(fun: Callable[..., Any], numbers: Sequence[int], count: int) -> list[int]:
-    try:
-        return [canonicalize_axis(n, count) for n in numbers]
-    except ValueError:
-        msg = (f"grad: argnums={tuple(numbers)} names an argument that {function_name(fun)} was "
-               f"not given: it was called with {count} positional arguments (arguments given "
-               "by keyword are not differentiated).")
-        raise TypeError(msg) from None
 
 
 def _check_grad_inputs(fun: Callable[..., Any], args: Sequence[Any], places: Sequence[int],

@@ -182,6 +182,8 @@ def test_what_does_not_fit():
             jacobian(3)
         with pytest.raises(ValueError, match="argnums=1 names an argument that sin was not given"):
             jacobian(jnp.sin, argnums=1)(B)
+        with pytest.raises(TypeError, match="argnums must be an integer .* got 'x'"):
+            jacobian(jnp.sin, argnums="x")
         with pytest.raises(TypeError, match="not a valid array"):
             jacobian(jnp.sin)("text")
 

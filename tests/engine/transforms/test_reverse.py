@@ -223,7 +223,7 @@ def test_holomorphic_or_not(f, x, options, text):
     (lambda x: (x, x), (1.0,), {}, "scalar-output functions"),
     (lambda x: None, (1.0,), {}, "scalar-output functions"),
     (lambda x: lax.convert_element_type(x, np.int32), (1.0,), {}, "real-valued outputs.*int32"),
-    (cubic, (1.0, 2.0), {"argnums": 2}, r"argnums=\(2,\).*cubic was not given.*2 positional"),
+    (cubic, (1.0, 2.0), {"argnums": 2}, r"grad: argnums=2 .*cubic was not given.*2 positional"),
     (cubic, (1.0, 2.0), {"argnums": (0, -3)}, "names an argument that cubic was not given"),
     (lambda x: x, ("text",), {}, "argument 0 of <lambda> is not a valid array"),
     (lambda x: x, ([1.0, "text"],), {}, r"argument 0\[1\] of <lambda> is not a valid array"),
@@ -245,6 +245,13 @@ def test_what_is_no_function_is_refused():
     for call in (lambda: mjax.grad(3), lambda: mjax.value_and_grad(3), lambda: mjax.vjp(3, 1.0)):
         with pytest.raises(TypeError, match="expects a function, got 3 of type int"):
             call()
+
+
+@pytest.mark.parametrize("argnums", [1.5, "x", ("x",), None])
+def test_argnums_that_are_no_integers_are_refused_at_once(argnums):
+    for transform in (mjax.grad, mjax.value_and_grad):
+        with pytest.raises(TypeError, match="grad: argnums must be an integer or a sequence"):
+            transform(cubic, argnums)
 
 
 # ---- vjp -------------------------------------------------------------------------------
