@@ -499,6 +499,9 @@ def _full(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
 
 def _filled_with(shape: tuple[int, ...], value: Any, dtype: Any, weak: bool) -> Any:
     """`filled` with a Python or NumPy number that need not be of the dtype."""
+    if dtypes.is_complex(typeof(value).dtype) and dtypes.kind(dtype) in "iuf":
+        msg = f"the complex fill_value {value} has no place in dtype {dtype}; take its real part."
+        raise TypeError(msg)
     if not weak:
         value = cast(value, dtype.element_dtype if dtypes.is_extended(dtype) else dtype)
     return filled(shape, value, dtype, weak)

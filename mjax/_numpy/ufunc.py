@@ -46,7 +46,18 @@ def _target(kind: str, dtype: Any) -> Any:
     return numeric_dtype(dtype) if kind == "numeric" else dtype
 
 
-def _plan(name: str, kind: str, args: Sequence[Any]) -> tuple[Step, ...] | None:
+#: `(types, dtype)`: whether a result that promotion makes weakly typed stays so; `types` are the
+#: pairs of dtype and weak type of the operands, `dtype` is what they are promoted to.
+WeakRule = Callable[[Sequence[tuple[Any, bool]], Any], bool]
+
+
+def if_all_are(types: Sequence[tuple[Any, bool]], dtype: Any) -> bool:
+    """Weak only where all operands are: an array of ints beside a Python float makes it strong."""
+    return all(weak for _, weak in types)
+
+
+def _plan(name: str, kind: str, args: Sequence[Any], weak_rule: WeakRule | None = None
+          ) -> tuple[Step, ...] | None:
     """What to do with each operand; None where there is nothing to do."""
     avals = [weak_type_of(x) for x in args]
     if len({own for own, _ in avals}) > 1 and any(dtypes.is_extended(own) for own, _ in avals):
@@ -55,6 +66,7 @@ def _plan(name: str, kind: str, args: Sequence[Any]) -> tuple[Step, ...] | None:
         raise TypeError(msg)
     dtype, weak = common_type(*avals)
     dtype = _target(kind, dtype)
+    weak = weak and (weak_rule is None or weak_rule(avals, dtype))
     shapes = [() if type(x) is int else typeof(x).shape for x in args]
     if any(s != shapes[0] for s in shapes):
         try:
@@ -96,12 +108,15 @@ class Elementwise:
       name: what it is called in messages.
       function: traceable, of values of one dtype and one rank, or scalars.
       kind: which dtypes it is given: "any", "numeric" (no bool) or "inexact".
+      weak_rule: whether the result of a weakly typed promotion is; it is without.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any], kind: str):
+    def __init__(self, name: str, function: Callable[..., Any], kind: str,
+                 weak_rule: WeakRule | None = None):
         self.name = name
         self.function = function
         self.kind = kind
+        self.weak_rule = weak_rule
         #: (settings, types of the operands) -> plan.
         self.plans = BoundedCache()
         #: (settings, placements of the operands) -> runner.
@@ -127,7 +142,7 @@ class Elementwise:
         alone = all(type(x) is int for x in args)
         args = tuple(x if type(x) is int and not alone else check_array(self.name, x, i)
                      for i, x in enumerate(args))
-        plan = _plan(self.name, self.kind, args)
+        plan = _plan(self.name, self.kind, args, self.weak_rule)
         settled = tuple(self._settled_int(x, args) if type(x) is int else x for x in args)
         if all(map(operator.is_, settled, args)) and ctx.settings.numpy_rank_promotion != "warn":
             self.plans.put((ctx.settings, *map(typeof, args)), plan)
@@ -199,7 +214,8 @@ def _finish(f: Any, name: str, kind: str, names: tuple[str, ...], text: str, giv
 
 
 def unary(name: str, function: Callable[[Any], Any], kind: str, text: str,
-          names: tuple[str, ...] = ("x",), gives: str = "") -> Any:
+          names: tuple[str, ...] = ("x",), gives: str = "",
+          weak_rule: WeakRule | None = None) -> Any:
     """A row of the tables: a function of one array.
 
     Args:
@@ -209,8 +225,9 @@ def unary(name: str, function: Callable[[Any], Any], kind: str, text: str,
       text: a summary and an example, for its docstring.
       names: name of the argument.
       gives: what its docstring adds about the dtype of the result.
+      weak_rule: as in `Elementwise`.
     """
-    apply = Elementwise(name, function, kind)
+    apply = Elementwise(name, function, kind, weak_rule)
     cache, evaluate = apply.cache, apply.evaluate
 
     def ufunc(x: Any, /) -> Any:
@@ -230,7 +247,8 @@ def unary(name: str, function: Callable[[Any], Any], kind: str, text: str,
 
 
 def binary(name: str, function: Callable[[Any, Any], Any], kind: str, text: str,
-           names: tuple[str, ...] = ("x", "y"), gives: str = "") -> Any:
+           names: tuple[str, ...] = ("x", "y"), gives: str = "",
+           weak_rule: WeakRule | None = None) -> Any:
     """A row of the tables: a function of two arrays that are promoted and broadcast.
 
     Args:
@@ -240,8 +258,9 @@ def binary(name: str, function: Callable[[Any, Any], Any], kind: str, text: str,
       text: a summary and an example, for its docstring.
       names: names of the arguments.
       gives: what its docstring adds about the dtype of the result.
+      weak_rule: as in `Elementwise`.
     """
-    apply = Elementwise(name, function, kind)
+    apply = Elementwise(name, function, kind, weak_rule)
     cache, evaluate = apply.cache, apply.evaluate
 
     def ufunc(x: Any, y: Any, /) -> Any:

@@ -131,6 +131,23 @@ def test_x64_decides_what_python_scalars_are(x64: Any) -> None:
     assert jnp.sum(jnp.ones(2, "int32")).dtype == np.int64
 
 
+def test_functions_that_strengthen() -> None:
+    """Where a function computes in a dtype of its own, the result is that dtype's."""
+    ints, floats = jnp.array([1, 2]), jnp.array([1.0, 2.0])
+    assert not jnp.rint(2).weak_type and jnp.rint(2.0).weak_type
+    for f in (jnp.hypot, jnp.logaddexp2):
+        assert f(1.0, 2.0).weak_type
+        assert not f(ints, 2.0).weak_type and not f(2.0, ints > 1).weak_type
+    assert jnp.logaddexp(ints, 2.0).weak_type and not jnp.logaddexp(ints, 2j).weak_type
+    assert jnp.heaviside(2.0, ints).weak_type and not jnp.heaviside(ints, 2.0).weak_type
+    assert not jnp.copysign(2.0, floats).weak_type and jnp.copysign(2.0, ints).weak_type
+    assert not jnp.power(2, ints > 1).weak_type and jnp.power(2, 3).weak_type
+    assert not jnp.angle(2.0).weak_type
+    assert jnp.angle(floats.astype("bfloat16")).dtype == jnp.bfloat16
+    with pytest.raises(TypeError, match="complex fill_value 1j has no place in dtype int32"):
+        jnp.full_like(ints, 1j)
+
+
 def test_weak_results_that_are_strengthened() -> None:
     weak = jnp.array(2.0)
     assert weak.weak_type and not (weak + jnp.float32(1)).weak_type
