@@ -137,7 +137,9 @@ def as_dtype(spec: Any) -> DType:
 
 
 def _supported(dtype: np.dtype[Any], spec: Any) -> np.dtype[Any]:
-    if dtype.kind in "OSUMmV" and dtype not in _KINDS and dtype != float0:
+    if dtype.kind in "OSUMmV" and dtype not in _KINDS:
+        if dtype == float0:
+            return float0  # others make it too, and we ask for it by identity
         msg = f"dtype {dtype} ({spec!r}) is not supported: arrays hold numbers, booleans or keys."
         raise TypeError(msg)
     return dtype if dtype.isnative else dtype.newbyteorder("=")

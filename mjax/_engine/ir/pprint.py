@@ -62,7 +62,8 @@ class _Printer:
         if isinstance(value, Jaxpr):
             return self.jaxpr(value, indent + "  ").lstrip()
         if isinstance(value, (tuple, list)) and any(isinstance(v, Jaxpr) for v in value):
-            return "(" + ", ".join(self.param(v, indent) for v in value) + ")"
+            inner = indent + "  "
+            return "\n".join(["(", *(inner + self.param(v, inner) for v in value), indent + ")"])
         if isinstance(value, np.dtype):
             return value.name
         if callable(value) and hasattr(value, "__name__"):

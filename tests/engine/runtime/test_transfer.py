@@ -91,6 +91,15 @@ def test_put_of_float0():
     assert type(outs[0]) is type(outs[2]) is np.ndarray and outs[0].dtype == float0
 
 
+def test_float0_of_others():
+    """jax has a dtype object of its own."""
+    zeros = np.zeros(3, [("float0", np.void, 0)])
+    assert zeros.dtype is not float0
+    z, n = mjax.jit(lambda x: (x, 1))(zeros)
+    assert z.dtype == float0 and n == 1
+    assert mjax.jit(lambda: (zeros, X))()[0].dtype == float0
+
+
 def test_signs_of_zero_parts_of_complex_scalars():
     for kind in (complex, np.complex64):
         for parts in ((-1.0, 0.0), (-1.0, -0.0), (0.0, 2.0), (-0.0, 2.0)):
@@ -179,7 +188,7 @@ def test_arguments_committed_to_different_devices():
     assert "committed to different devices" in text and "cpu:0" in text and "cpu:1" in text, text
     f = mjax.jit(lambda x, tree: lax.add(x, tree["k"]))
     text = message(lambda: f(on0, {"k": on1}))
-    assert "x is on cpu:0, tree['k'] on cpu:1" in text and "device_put" in text, text
+    assert "argument x to cpu:0, argument tree['k'] to cpu:1" in text and "device_put" in text, text
     assert message(lambda: f(on1, {"k": free})) is None
     # An argument that is not used has no say.
     assert where(mjax.jit(lambda x, y: lax.neg(x))(on0, on1)) == (0, True)
@@ -266,3 +275,70 @@ def test_donation_and_moves():
     y = mjax.device_put(X, d1)
     out = mjax.jit(lambda y: lax.add(y, np.float32(1)), donate_argnums=0)(y)
     assert where(out) == (1, True) and y.is_deleted()
+
+
+@two_devices
+def test_transformed_and_inner_functions_of_a_device():
+    f = mjax.jit(lambda x: total(lax.mul(x, x)), device=d1)
+    for x in (X, free, on0, on1):
+        for _ in range(2):
+            assert where(mjax.grad(f)(x)) == where(mjax.value_and_grad(f)(x)[0]) == (1, True)
+            assert where(mjax.vmap(f)(lax.broadcast(x, (2,)))) == (1, True)
+            assert [where(t) for t in mjax.jvp(f, (x,), (x,))] == [(1, True)] * 2
+        np.testing.assert_array_equal(mjax.grad(f)(x), 2 * X)
+    vjp = mjax.vjp(f, X)[1]
+    assert where(vjp(np.float32(1))[0]) == (1, True)
+    for transform in (lambda f: f, mjax.grad, mjax.value_and_grad):
+        outer = mjax.jit(transform(lambda x: lax.mul(f(x), 2.0)))
+        for x in (X, free, on1):
+            out = outer(x)
+            assert where(out[0] if isinstance(out, tuple) else out) == (1, True)
+        text = message(lambda: outer(on0))
+        assert "argument x to cpu:0, jit(<lambda>) at <string>" in text and "to cpu:1" in text, text
+    assert where(mjax.jit(lambda x: f(x), device=d1)(on0)) == (1, True)
+    text = message(lambda: mjax.jit(lambda x: f(x), device=d0)(X))
+    assert "the device given to jit to cpu:0, jit(<lambda>)" in text, text
+    text = message(lambda: mjax.jit(lambda x: f(x).lower(), device=3))
+    assert "expected a device" in text and "got 3" in text, text
+    assert "not both" in message(lambda: mjax.jit(f, device=d0, backend="cpu"))
+    inline = mjax.jit(lax.neg, device=d1, inline=True)
+    assert where(mjax.jit(lambda x: inline(x))(X)) == (1, True)
+    assert mjax.make_jaxpr(f)(X).eqns[0].params["device"] == d1
+    # Dead code has no say.
+    assert where(mjax.jit(lambda x: (f(x), x)[1] + 1.0)(on0)) == (0, True)
+
+
+@two_devices
+def test_device_put_inside_of_a_program():
+    import warnings
+    f = mjax.jit(lambda x: lax.mul(mjax.device_put(x, d1), 2.0))
+    for x, place in ((X, (0, False)), (on0, (0, True))):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            assert where(f(x)) == where(f(x)) == place
+        assert len(seen) == 1 and seen[0].filename == "<string>", seen
+        text = str(seen[0].message)
+        assert "device_put to cpu:1 at <string>:" in text.replace("TFRT_CPU_", "cpu:"), text
+        assert "has no effect" in text and "outside of jit" in text
+    warnings.simplefilter("error")
+    assert where(f(on1)) == (1, True)  # it is there already
+    assert where(mjax.jit(lambda x: mjax.device_put(x))(on1)) == (1, True)
+
+
+@two_devices
+def test_compiled_functions_do_not_move_what_the_user_placed():
+    compiled = mjax.jit(lambda x, y, z: lax.add(x, y)).lower(X, X, X).compile()
+    assert where(compiled(free, X, on1)) == (0, False)  # what is not read has no say
+    text = message(lambda: compiled(on1, X, X))
+    assert "argument x: compiled for" in text and "committed to" in text and "device_put" in text
+    assert "argument y" not in text
+    text = message(lambda: compiled(on1, on1, X))
+    assert "argument x" in text and "argument y" in text
+    with mjax.default_device(d1):
+        elsewhere = lax.full((3,), 1.0)
+    assert where(compiled(elsewhere, X, X)) == (0, False)
+    there = mjax.jit(lax.add).lower(on1, X).compile()
+    assert where(there(X, X)) == where(there(on1, elsewhere)) == (1, True)
+    assert "argument 0" in message(lambda: there(on0, X)) or "argument x" in message(
+        lambda: there(on0, X))
+    assert mjax.jit(lax.add).lower(mjax.ShapeDtypeStruct.like(on1), X).compile()(X, X).device == d1

@@ -85,6 +85,27 @@ def linear_in_part(x, y, z):
     return [lax.add(a, b), lax.mul(c, z), lax.convert_element_type(z, np.float32)]
 
 
+def choosing(taken):
+    """Branches that keep unlike things for their derivatives, and pass things on."""
+
+    def program(x, n, y):
+        at = lax.select(lax.gt(lax.reduce_sum(x, (0,)), 100.0), lax.reduce_max(n, (0,)), taken)
+        big = lax.exp(lax.mul(x, 0.1))
+
+        def zeroth(x, y):
+            a = lax.sin(lax.mul(x, y))
+            return a, y, n, lax.mul(a, big), 1.0
+
+        def first(x, y):
+            return lax.mul(y, 2.0), y, lax.neg(n), x, lax.reduce_sum(lax.mul(CONST, y), (0,))
+
+        a, b, m, c, d = lax.switch(at, [zeroth, first], x, y)
+        e = lax.cond(lax.gt(d, 2.0), lambda: lax.tanh(c), lambda: lax.mul(a, lax.cos(c)))
+        return [e, b, m, lax.mul(d, 2.0)]
+
+    return program
+
+
 PROGRAMS = {
     "straight": (straight, [X, Y, Z]),
     "passing": (passing, [X, Y, Z]),
@@ -93,6 +114,8 @@ PROGRAMS = {
     "calls": (calls, [X, Y, Z]),
     "nested": (nested, [X, Y]),
     "linear in part": (linear_in_part, [X, Y, Z]),
+    "choosing 0": (choosing(0), [X, N, Y]),
+    "choosing 1": (choosing(1), [X, N, Y]),
 }
 
 

@@ -1,0 +1,540 @@
+"""The primitive `cond`: applies one of several jaxprs, the branches, to its operands.
+
+    cond[branches] index *operands -> results
+
+The index is an int32 in range. Every transformation transforms each branch, and makes them
+alike again: a result that is non-zero, batched or unknown in one branch is so in all. What is
+derived of all branches together is kept with the first, so that the same equation finds the
+same programs again.
+
+Under vmap a batched index becomes a choice between the results of all branches.
+
+Source: XLA's Conditional operation; Radul et al. 2022, arXiv:2204.10923, for linearizing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import LazyTypeError, MissingRuleError
+from mjax._engine.base.util import BoundedCache
+from mjax._engine.control.jit import call
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.effects import describe, forbidden, join_effects, keeps_equation
+from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
+from mjax._engine.ir.types import (
+    ShapedArray,
+    physical_aval,
+    same_array_type,
+    same_type_but_weak,
+    typeof,
+)
+from mjax._engine.primitives.arithmetic import eq_p
+from mjax._engine.primitives.emit import constant, hlo, ir
+from mjax._engine.primitives.select import select_n_p
+from mjax._engine.primitives.shapes import batch_to_front, broadcast_in_dim_p, zeros_of
+from mjax._engine.primitives.tangents import stop_gradient_p
+from mjax._engine.tracing.authoring import applied_at
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, stage_under_evaluation
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.tracing.variance import pvary_p, sorted_axes
+from mjax._engine.transforms.batching import AxisData, batch_jaxpr
+from mjax._engine.transforms.dce import dce_jaxpr
+from mjax._engine.transforms.jvp import jvp_jaxpr
+from mjax._engine.transforms.linearize import linearize_jaxpr
+from mjax._engine.transforms.partial_eval import PartialEvalInterpreter, partial_eval_jaxpr
+from mjax._engine.transforms.recompute import Policy, recompute_jaxpr
+from mjax._engine.transforms.transpose import transpose_jaxpr
+
+cond_p = Primitive("cond", multiple_results=True, types_cacheable=False, own_varying=True)
+
+Branches = tuple[Jaxpr, ...]
+#: Per branch the platforms it is for; None, in the last place: all others.
+Platforms = tuple[tuple[str, ...] | None, ...]
+
+
+def plan(branches: Branches, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """What is derived of all branches together, made once and kept with the first of them."""
+    known = branches[0].cached("plans of cond", lambda: BoundedCache(64))
+    key = (branches[1:], *key)
+    found = known.get(key)
+    return known.put(key, make()) if found is None else found
+
+
+# ---- types -----------------------------------------------------------------------------
+
+
+@cond_p.def_effectful_abstract_eval
+def _cond_type(index: Any, *operands: Any, branches: Branches, **params: Any) -> Any:
+    outs = [_joined(index, same) for same in zip(*[b.out_avals for b in branches], strict=True)]
+    return outs, join_effects(b.effects for b in branches)
+
+
+def _joined(index: Any, avals: Sequence[Any]) -> Any:
+    """The type of a result that has these in the branches: weak if all are weak."""
+    first = avals[0]
+    weak = all(a.weak_type for a in avals)
+    varying = index.varying.union(*(a.varying for a in avals))
+    if first.weak_type == weak and first.varying == varying:
+        return first
+    return first.update(weak_type=weak, varying=varying)
+
+
+def _cond_typecheck(index: Any, *operands: Any, branches: Branches, **params: Any) -> None:
+    if not same_array_type(index, ShapedArray((), np.int32)):
+        msg = f"cond: the index has type {index}, not int32[]"
+        raise TypeError(msg)
+    first = branches[0]
+    for i, branch in enumerate(branches):
+        for what, given, wanted in (
+                ("the operands", operands, branch.in_avals),
+                ("the results of branch 0", first.out_avals, branch.out_avals)):
+            if len(given) != len(wanted) or not all(map(same_type_but_weak, given, wanted)):
+                msg = (f"cond: {what} have types {', '.join(map(str, given))} where branch {i} "
+                       f"has {', '.join(map(str, wanted))}")
+                raise TypeError(msg)
+
+
+cond_p.typecheck = _cond_typecheck
+
+
+def bind(index: Any, operands: Sequence[Any], branches: Branches, **params: Any) -> list[Any]:
+    """Applies `cond`. Where devices may take different branches, all that goes in is made to
+    vary along the mesh axes along which the index does."""
+    least = typeof(index).varying
+    if least:
+        operands = [_varying_over(least, x, typeof(x)) for x in operands]
+    branches = _alike_varying(branches, least, list(map(typeof, operands)))
+    return cond_p.bind(index, *operands, branches=branches, **params)
+
+
+def _varying_over(axes: frozenset[Any], x: Any, aval: Any) -> Any:
+    missing = axes - aval.varying
+    return pvary_p.bind(x, axes=sorted_axes(missing)) if missing else x
+
+
+def _alike_varying(branches: Branches, least: frozenset[Any], in_avals: Sequence[Any]) -> Branches:
+    """The branches for operands of these types, giving results that vary alike.
+
+    Args:
+      branches: the branches.
+      least: the axes along which all results have to vary.
+      in_avals: types of the operands, which may vary more than the branches say.
+    """
+    if not (any(a.varying for a in in_avals) or any(
+            v.aval.varying for b in branches for v in b.outvars)):
+        return branches  # outside of shard_map
+
+    def at(branch: Jaxpr, outs: Sequence[frozenset[Any]] | None) -> Jaxpr:
+        def f(*args: Any) -> list[Any]:
+            found = eval_jaxpr(branch, branch.consts, *args)
+            return found if outs is None else [
+                _varying_over(axes, x, typeof(x)) for x, axes in zip(found, outs, strict=True)]
+
+        return stage_under_evaluation(f, [
+            v.update(varying=a.varying) for v, a in zip(branch.in_avals, in_avals, strict=True)],
+            branch.debug_info)
+
+    def make() -> Branches:
+        retyped = [at(b, None) for b in branches]
+        outs = [least.union(*(a.varying for a in same))
+                for same in zip(*[b.out_avals for b in retyped], strict=True)]
+        return tuple(b if [a.varying for a in r.out_avals] == outs and all(
+            map(same_type_but_weak, b.in_avals, in_avals)) else at(b, outs)
+            for b, r in zip(branches, retyped, strict=True))
+
+    return plan(branches, ("vary", least, *in_avals, ctx.settings), make)
+
+
+# ---- lowering --------------------------------------------------------------------------
+
+
+@cond_p.def_lowering
+def _cond_lowering(ctx: Any, index: Any, *operands: Any, branches: Branches,
+                   branches_platforms: Platforms | None = None) -> Any:
+    if branches_platforms is not None:
+        chosen = branches[platform_position(ctx, branches_platforms)]
+        return ctx.inline(chosen, *operands)
+    case = hlo.CaseOp(ctx.out_types, index=index, num_branches=len(branches))
+    for region, branch in zip(case.regions, branches, strict=True):
+        with ir.InsertionPoint(region.blocks.append()):
+            hlo.return_(ctx.inline(branch, *operands))
+    return list(case.results)
+
+
+platform_index_p = Primitive("platform_index")
+
+
+@platform_index_p.def_abstract_eval
+def _platform_index_type(*, platforms: Platforms) -> ShapedArray:
+    return ShapedArray((), np.int32)
+
+
+@platform_index_p.def_lowering
+def _platform_index_lowering(ctx: Any, *, platforms: Platforms) -> Any:
+    return [constant(np.int32(platform_position(ctx, platforms)))]
+
+
+def platform_position(ctx: Any, platforms: Platforms) -> int:
+    """The first branch for the platform that is lowered for; jaxlib calls CUDA and ROCm gpu."""
+    names = {ctx.platform} | ({"cuda", "rocm"} if ctx.platform == "gpu" else set())
+    for i, group in enumerate(platforms):
+        if group is None or not names.isdisjoint(group):
+            return i
+    known = ", ".join(name for group in platforms for name in group or ()) or "no platform"
+    raise MissingRuleError(lambda: (
+        f"platform_dependent has no branch for the platform {ctx.platform!r}, only for {known}. "
+        f"Give one, or a default.\n{applied_at(ctx.source)}"))
+
+
+# ---- making branches alike -------------------------------------------------------------
+
+
+def _alike(branches: Branches, transform: Callable[[Jaxpr, Any], Any],
+           flags: Callable[[Any], Sequence[bool]]) -> tuple[list[Any], list[bool]]:
+    """Transforms each branch so that the same results are marked in all.
+
+    Args:
+      branches: the branches.
+      transform: from a branch and what has to be marked (or False) to a transformed one.
+      flags: which results of a transformed branch are marked.
+
+    Returns:
+      The transformed branches, and what is marked.
+    """
+    found = [transform(b, False) for b in branches]
+    marked = [any(same) for same in zip(*map(flags, found), strict=True)]
+    return [f if list(flags(f)) == marked else transform(b, marked)
+            for b, f in zip(branches, found, strict=True)], marked
+
+
+class _Part(NamedTuple):
+    """A branch cut in two; see `find_residuals` for `sources`."""
+
+    first: Jaxpr
+    second: Jaxpr
+    sources: Sequence[int]
+
+
+class _Cut(NamedTuple):
+    """Branches cut in two: `first` gives what is left for `second`.
+
+    Residual `i` of `second` is value `sources[i]` of the operands and results of `first`.
+    `extra` are the types of the results of `first` that are nothing but residuals.
+    """
+
+    first: Branches
+    second: Branches
+    sources: list[int]
+    extra: list[Any]
+
+    def residuals(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
+        """The residuals in order, from the operands and results of `first`."""
+        both = [*ins, *outs]
+        return [both[i] for i in self.sources]
+
+
+def _join(parts: Sequence[_Part], n_ins: int, n_outs: int) -> _Cut:
+    """Gives the halves of all branches the same types.
+
+    An operand or a result that one branch has to hand on is handed on for all, once. Residuals
+    of different branches share a place if they have the same type; a branch that has none for
+    a place leaves zeros there.
+
+    Args:
+      parts: the branches, each cut in two.
+      n_ins: how many operands the first halves have.
+      n_outs: how many results they have besides residuals.
+    """
+    base = n_ins + n_outs
+    shared = sorted({s for part in parts for s in part.sources if s < base})
+    extra: list[Any] = []
+    places: dict[Any, list[int]] = {}
+    placed = [_place(part, n_ins, base, places, extra) for part in parts]
+    sources = [*shared, *range(base, base + len(extra))]
+    first, second = [], []
+    for part, at in zip(parts, placed, strict=True):
+        first.append(_with_extra(part.first, n_ins, n_outs, extra, {
+            place: source for source, place in at.items() if source >= base}))
+        own = {at.get(s, s): v for s, v in zip(part.sources, part.second.invars, strict=False)}
+        types = [*part.first.in_avals, *part.first.out_avals[:n_outs], *extra]
+        second.append(part.second.replace(
+            invars=[*(own.get(s) or Var(types[s]) for s in sources),
+                    *part.second.invars[len(part.sources):]],
+            debug_info=part.second.debug_info._replace(arg_names=None)))
+    return _Cut(tuple(first), tuple(second), sources, extra)
+
+
+def _place(part: _Part, n_ins: int, base: int, places: dict[Any, list[int]], extra: list[Any]
+           ) -> dict[int, int]:
+    """Where each residual that is nothing else goes; grows `places`, by type, and `extra`."""
+    taken: Counter[Any] = Counter()
+    found = {}
+    for source in part.sources:
+        if source >= base:
+            aval = part.first.outvars[source - n_ins].aval.strip_weak_type()
+            same = places.setdefault(aval, [])
+            if taken[aval] == len(same):
+                same.append(base + len(extra))
+                extra.append(aval)
+            found[source] = same[taken[aval]]
+            taken[aval] += 1
+    return found
+
+
+def _with_extra(jaxpr: Jaxpr, n_ins: int, n_outs: int, extra: Sequence[Any],
+                source_of: dict[int, int]) -> Jaxpr:
+    """A first half with a result for each place, zeros where it has nothing to leave."""
+    base = n_ins + n_outs
+    blank = [a for i, a in enumerate(extra) if base + i not in source_of]
+    if not extra:
+        return jaxpr
+    zeros = stage_under_evaluation(lambda: list(map(_blank, blank)), [])
+    given = iter(zeros.outvars)
+    return jaxpr.replace(
+        eqns=[*jaxpr.eqns, *zeros.eqns], constvars=[*jaxpr.constvars, *zeros.constvars],
+        consts=[*jaxpr.consts, *zeros.consts],
+        outvars=[*jaxpr.outvars[:n_outs], *(
+            jaxpr.outvars[source_of[base + i] - n_ins] if base + i in source_of else next(given)
+            for i in range(len(extra)))])
+
+
+def _blank(aval: ShapedArray) -> Any:
+    """A value that nobody reads."""
+    if dtypes.is_extended(aval.dtype):
+        return aval.dtype.wrap(zeros_of(physical_aval(aval)))
+    return zeros_of(aval)
+
+
+# ---- derivatives -----------------------------------------------------------------------
+
+
+def _nonzero(tangents: Sequence[Any]) -> list[Any]:
+    return [t for t in tangents if type(t) is not Zero]
+
+
+@cond_p.def_jvp
+def _cond_jvp(primals: Any, tangents: Any, *, branches: Branches, **params: Any) -> Any:
+    index, *operands = primals
+    nonzeros = [type(t) is not Zero for t in tangents[1:]]
+    found, nonzero_outs = _alike(
+        branches, lambda b, wanted: jvp_jaxpr(b, nonzeros, wanted), lambda jvp: jvp[1])
+    outs = bind(index, [*operands, *_nonzero(tangents[1:])], tuple(jvp for jvp, _ in found),
+                **params)
+    n = len(nonzero_outs)
+    given = iter(outs[n:])
+    return outs[:n], [next(given) if nz else Zero(typeof(out).to_tangent())
+                      for out, nz in zip(outs, nonzero_outs, strict=False)]
+
+
+class _Linearized(NamedTuple):
+    cut: _Cut
+    nonzero_outs: list[bool]
+
+
+def _linearized(branches: Branches, nonzeros: Sequence[bool]) -> _Linearized:
+    parts, nonzero_outs = _alike(
+        branches, lambda b, wanted: linearize_jaxpr(b, nonzeros, wanted),
+        lambda part: part.nonzero_outs)
+    return _Linearized(_join([_Part(p.primal, p.linear, p.sources) for p in parts],
+                             len(nonzeros), len(nonzero_outs)), nonzero_outs)
+
+
+def _cond_linearize(nonzeros: Any, index: Any, *operands: Any, branches: Branches, **params: Any
+                    ) -> Any:
+    key = ("linearize", *nonzeros[1:], ctx.settings)
+    cut, nonzero_outs = plan(branches, key, lambda: _linearized(branches, nonzeros[1:]))
+    outs = bind(index, operands, cut.first, **params)
+    n = len(nonzero_outs)
+    tangent_avals = [typeof(out).to_tangent() for out in outs[:n]]
+
+    def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
+        index, *rest = residuals
+        given = iter(bind(index, [*rest, *_nonzero(tangents[1:])], cut.second, **params)
+                     if any(nonzero_outs) else ())
+        return [next(given) if nz else Zero(a)
+                for a, nz in zip(tangent_avals, nonzero_outs, strict=True)]
+
+    return outs[:n], nonzero_outs, [index, *cut.residuals(operands, outs)], linear
+
+
+cond_p.linearize = _cond_linearize
+
+
+@cond_p.def_transpose
+def _cond_transpose(cts: Any, index: Any, *operands: Any, branches: Branches, **params: Any
+                    ) -> Any:
+    undefined = [type(x) is UndefinedPrimal for x in operands]
+    nonzero_cts = [type(ct) is not Zero for ct in cts]
+    found, nonzeros = _alike(
+        branches, lambda b, wanted: transpose_jaxpr(b, undefined, nonzero_cts, wanted),
+        lambda transposed: transposed[1])
+    known = [x for x, u in zip(operands, undefined, strict=True) if not u]
+    outs = iter(bind(index, [*known, *_nonzero(cts)], tuple(t for t, _ in found), **params)
+                if any(nonzeros) else ())
+    flags = iter(nonzeros)
+    return [None, *((next(outs) if next(flags) else Zero(x.aval.to_tangent())) if u else None
+                    for x, u in zip(operands, undefined, strict=True))]
+
+
+# ---- partial evaluation ----------------------------------------------------------------
+
+
+class _PartiallyEvaluated(NamedTuple):
+    cut: _Cut
+    unknown_outs: list[bool]
+
+
+def _partially_evaluated(branches: Branches, unknown: Sequence[bool], effects_known: bool
+                         ) -> _PartiallyEvaluated:
+    parts, unknown_outs = _alike(
+        branches, lambda b, wanted: partial_eval_jaxpr(b, unknown, wanted, effects_known),
+        lambda part: part.unknown_outs)
+    return _PartiallyEvaluated(
+        _join([_Part(p.known, p.unknown, p.sources) for p in parts],
+              len(unknown) - sum(unknown), len(unknown_outs) - sum(unknown_outs)), unknown_outs)
+
+
+def _cond_partial_eval(interp: PartialEvalInterpreter, index: Any, *operands: Any,
+                       branches: Branches, **params: Any) -> Any:
+    """Where the index is known the known part of the branch is run, and the rest is staged."""
+    unknown = tuple(interp.is_unknown(x) for x in operands)
+    whole = {"branches": branches, **params}
+    if interp.is_unknown(index):
+        return StageInterpreter.process(interp, cond_p, (index, *operands), whole)
+    cut, unknown_outs = plan(
+        branches, ("partial_eval", unknown, interp.effects_known, ctx.settings),
+        lambda: _partially_evaluated(branches, unknown, interp.effects_known))
+    if not any(b.eqns for b in cut.first):
+        # Nothing can be done ahead: one equation says the same as two.
+        return StageInterpreter.process(interp, cond_p, (index, *operands), whole)
+    known_ins = [x for x, u in zip(operands, unknown, strict=True) if not u]
+    known = interp.call_known(bind, index, known_ins, cut.first, **params)
+    rest = [*cut.residuals(known_ins, known),
+            *(x for x, u in zip(operands, unknown, strict=True) if u)]
+    staged = iter(interp.call_staged(bind, index, rest, cut.second, **params))
+    given = iter(known)
+    return [next(staged) if u else next(given) for u in unknown_outs]
+
+
+cond_p.partial_eval = _cond_partial_eval
+
+
+def _cond_dce(used: Sequence[bool], eqn: JaxprEqn) -> Any:
+    branches = eqn.params["branches"]
+    if not any(used) and not keeps_equation(eqn.effects):
+        return [False] * len(eqn.invars), None
+    read = [dce_jaxpr(b, used)[1] for b in branches]
+    used_ins = [any(same) for same in zip(*read, strict=True)]
+    smaller = tuple(dce_jaxpr(b, used, used_ins)[0] for b in branches)
+    used_ins.insert(0, True)
+    return used_ins, _with_branches(
+        eqn, smaller, [v for v, u in zip(eqn.invars, used_ins, strict=True) if u]).replace(
+        outvars=[v for v, u in zip(eqn.outvars, used, strict=True) if u])
+
+
+cond_p.dce = _cond_dce
+
+
+def _cond_recompute(saveable: Policy, used: Sequence[bool], eqn: JaxprEqn) -> Any:
+    branches, (index, *operands), n = eqn.params["branches"], eqn.invars, len(used)
+    cut = plan(branches, ("recompute", tuple(used), saveable), lambda: _join(
+        [_Part(*recompute_jaxpr(b, [True] * n, used, saveable)) for b in branches],
+        len(operands), n))
+    outvars = [Var(v.aval) if type(v) is DropVar else v for v in eqn.outvars]
+    known = _with_branches(eqn, cut.first, eqn.invars)
+    outvars += [Var(a) for a in cond_p.infer([v.aval for v in eqn.invars], known.params)[0][n:]]
+    again = _with_branches(eqn, cut.second, [index, *cut.residuals(operands, outvars)])
+    return known.replace(outvars=outvars), again.replace(
+        outvars=[v for v, u in zip(eqn.outvars, used, strict=True) if u])
+
+
+def _with_branches(eqn: JaxprEqn, branches: Branches, invars: Sequence[Any]) -> JaxprEqn:
+    index, *operands = [v.aval for v in invars]
+    branches = _alike_varying(branches, index.varying, operands)
+    return eqn.replace(invars=list(invars), params={**eqn.params, "branches": branches},
+                       effects=join_effects(b.effects for b in branches))
+
+
+cond_p.recompute = _cond_recompute
+
+# ---- batching --------------------------------------------------------------------------
+
+
+def _cond_batch(axis: AxisData, args: Any, dims: Any, *, branches: Branches, **params: Any
+                ) -> Any:
+    (index, *operands), (index_dim, *op_dims) = args, dims
+    if index_dim is not None and "branches_platforms" in params:
+        # Which platform it is is the same for all; the index went through something that
+        # batches all it is given.
+        index, index_dim = platform_index_p.bind(platforms=params["branches_platforms"]), None
+    if index_dim is not None:
+        _refuse_effects(branches)
+        key = ("select", axis, *dims, *map(typeof, args), ctx.settings)
+        chosen = plan(branches, key, lambda: _selecting(branches, axis, args, op_dims))
+        outs = call(chosen, "cond", args)
+        return outs, [0] * len(outs)
+    found, batched = _alike(
+        branches, lambda b, wanted: batch_jaxpr(b, axis, op_dims, wanted),
+        lambda batch: [d is not None for d in batch[1]])
+    outs = bind(index, operands, tuple(b for b, _ in found), **params)
+    return outs, [0 if b else None for b in batched]
+
+
+cond_p.axis_batch = _cond_batch
+
+
+def _refuse_effects(branches: Branches) -> None:
+    refused = forbidden(join_effects(b.effects for b in branches), "batchable")
+    if refused:
+        raise LazyTypeError(lambda: (
+            f"vmap of cond over its predicate: the branches have the effects {describe(refused)}, "
+            "whose policy says batchable=False. All branches would run for all batch elements. "
+            "Move the effects out of the branches, or do not map over the predicate."))
+
+
+def _selecting(branches: Branches, axis: AxisData, args: Sequence[Any],
+               dims: Sequence[int | None]) -> Jaxpr:
+    """The program that runs all branches for the whole batch, and takes from each what is its.
+
+    An operand is held constant where another branch is taken: otherwise a derivative that is
+    not finite there would spoil the sum, though it is multiplied by zero.
+    """
+    inexact = [dtypes.is_inexact(typeof(x).dtype) for x in args[1:]]
+    in_dims = [0 if f else d for d, f in zip(dims, inexact, strict=True)]
+    batched = [batch_jaxpr(b, axis, in_dims, True)[0] for b in branches]
+    read = [dce_jaxpr(b, [True] * len(b.outvars))[1] for b in branches]
+
+    def run(index: Any, *operands: Any) -> list[Any]:
+        fronted = [batch_to_front(x, d, axis.size) if f else x
+                   for x, d, f in zip(operands, dims, inexact, strict=True)]
+        cases = []
+        for i, branch in enumerate(batched):
+            taken = eq_p.bind(index, _batch_of(np.int32(i), axis))
+            cases.append(eval_jaxpr(branch, branch.consts, *(
+                _select(taken, stop_gradient_p.bind(x), x) if f and r else x
+                for x, f, r in zip(fronted, inexact, read[i], strict=True))))
+        return [_select(index, *same) for same in zip(*cases, strict=True)]
+
+    return stage_under_evaluation(run, list(map(typeof, args)), branches[0].debug_info)
+
+
+def _batch_of(scalar: Any, axis: AxisData) -> Any:
+    return broadcast_in_dim_p.bind(scalar, shape=(axis.size,), broadcast_dimensions=())
+
+
+def _select(which: Any, *cases: Any) -> Any:
+    """Chooses along the leading axis."""
+    shape = typeof(cases[0]).shape
+    if len(shape) > 1:
+        which = broadcast_in_dim_p.bind(which, shape=shape, broadcast_dimensions=(0,))
+    return select_n_p.bind(which, *cases)
+
+
+__all__ = ["Branches", "Platforms", "bind", "cond_p", "plan", "platform_index_p"]

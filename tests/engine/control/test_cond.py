@@ -1,0 +1,839 @@
+"""cond, switch, platform_dependent: against Python's `if`, under every transformation."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import itertools
+import weakref
+
+import numpy as np
+import pytest
+
+import mjax
+import mjax.numpy as jnp
+from mjax import errors, lax
+from mjax._engine.base.errors import JaxprTypeError
+from mjax._engine.control.cond import bind, cond_p
+from mjax._engine.ir.check import check_jaxpr
+from mjax._engine.ir.effects import Effect, EffectPolicy
+from mjax._engine.ir.jaxpr import jaxprs_in_params
+from mjax._engine.ir.pytree import tree_leaves, tree_map
+from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.stage import stage
+from mjax._engine.transforms.dce import dce_jaxpr
+from mjax._engine.transforms.linearize import linearize_jaxpr
+from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
+from mjax._engine.transforms.recompute import recompute_jaxpr
+from mjax.dtypes import float0
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(2, 3)).astype("float32")
+XS, YS = RNG.normal(size=(2, 4, 3)).astype("float32")
+PREDICATES = np.array([True, False, False, True])
+
+
+def by_if(pred, true_fun, false_fun, *operands):
+    """`cond` by Python's `if`: the oracle, which needs to know the predicate."""
+    return true_fun(*operands) if pred else false_fun(*operands)
+
+
+def by_list(index, branches, *operands):
+    """`switch` by a Python list."""
+    return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+
+
+class Python:
+    """The functions under test, in Python."""
+
+    cond = staticmethod(by_if)
+    switch = staticmethod(by_list)
+
+
+# ---- programs, of a predicate and two arrays -------------------------------------------
+
+
+def plain(m, p, x, y):
+    return m.cond(p, lambda x, y: jnp.sin(x) * y, lambda x, y: jnp.exp(y) * y + x, x, y)
+
+
+def handing_on(m, p, x, y):
+    """Results that are operands, literals, duplicates, closed-over; not all read."""
+    a, (b, c), d, e = m.cond(
+        p, lambda x, _: (x, (y, 2.0), jnp.sin(x) * x, x), lambda x, u: (u, (y, 3.0), u, x), x, y)
+    return a * d + b * c + e * 0.5
+
+
+def one_sided(m, p, x, y):
+    """A branch without a derivative."""
+    return m.cond(p, lambda x: jnp.ones(3), lambda x: jnp.tanh(x * y), x) * y
+
+
+def with_integers(m, p, x, y):
+    n, b, z = m.cond(p, lambda n, x: (n * 2, n > 3, x * n), lambda n, x: (n, n < 3, jnp.cos(x)),
+                     jnp.arange(3), x)
+    return jnp.where(b, z * n, y)
+
+
+def nested(m, p, x, y):
+    def outer(x):
+        scale = jnp.exp(x)
+        inner = m.cond(p, lambda u: u * scale, lambda u: jnp.sin(u) * y, x * y)
+        return m.cond(jnp.sum(scale) > 0, lambda: inner * scale, lambda: inner)
+
+    return m.cond(p, outer, lambda x: m.cond(p, lambda: x, lambda: outer(x) * y), x)
+
+
+def jitted(m, p, x, y):
+    f = mjax.jit(lambda u, v: (jnp.sin(u) * v, v)) if m is lax else lambda u, v: (
+        jnp.sin(u) * v, v)
+    a, b = m.cond(p, lambda x: f(x, y), lambda x: f(y * 2, x), x)
+    return a * b
+
+
+def switching(m, p, x, y):
+    """Indices below, in and above the range, of several widths."""
+    i = jnp.where(p, 1, 7) if not isinstance(p, (bool, np.bool_)) else (1 if p else 7)
+    a = m.switch(i, [lambda x: x, lambda x: x * y, jnp.sin], x)
+    b = m.switch(i - 5, [jnp.cos, lambda x: x * x, lambda x: x / 2], a)
+    return a + b
+
+
+PROGRAMS = [plain, handing_on, one_sided, with_integers, nested, jitted, switching]
+everywhere = pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+
+
+def close(actual, expected, tolerance=2e-4):
+    actual, expected = tree_leaves(actual), tree_leaves(expected)
+    assert len(actual) == len(expected)
+    for a, e in zip(actual, expected, strict=True):
+        assert np.shape(a) == np.shape(e)
+        np.testing.assert_allclose(a, e, tolerance, tolerance)
+
+
+def total(f):
+    """A scalar function of a function of a predicate and two arrays."""
+    return lambda p, x, y: jnp.sum(jnp.sin(f(p, x, y)))
+
+
+def unjitted(f):
+    return f
+
+
+#: Name -> (transformation, given `jit`).
+TRANSFORMED = {
+    "value": lambda f, jit: f,
+    "jit": lambda f, jit: jit(f),
+    "jvp": lambda f, jit: lambda p, x, y: mjax.jvp(lambda *a: f(p, *a), (x, y), (y, x)),
+    "jvp of one": lambda f, jit: lambda p, x, y: mjax.jvp(lambda y: f(p, x, y), (y,), (x,)),
+    "jit of jvp": lambda f, jit: jit(lambda p, x, y: mjax.jvp(
+        lambda *a: f(p, *a), (x, y), (y, x))),
+    "linearize": lambda f, jit: lambda p, x, y: mjax.linearize(
+        lambda x: f(p, x, y), x)[1](y),
+    "vjp": lambda f, jit: lambda p, x, y: mjax.vjp(lambda *a: f(p, *a), x, y)[1](x),
+    "grad": lambda f, jit: mjax.grad(total(f), (1, 2)),
+    "grad of one": lambda f, jit: mjax.grad(total(f), 2),
+    "jit of grad": lambda f, jit: jit(mjax.grad(total(f), (1, 2))),
+    "grad of jit": lambda f, jit: mjax.grad(jit(total(f)), (1, 2)),
+    "jvp of grad": lambda f, jit: lambda p, x, y: mjax.jvp(
+        lambda x, y: mjax.grad(total(f), (1, 2))(p, x, y), (x, y), (y, x)),
+    "grad of jvp": lambda f, jit: lambda p, x, y: mjax.grad(
+        lambda x, y: jnp.sum(mjax.jvp(lambda x: f(p, x, y), (x,), (y,))[1] ** 2), (0, 1))(x, y),
+    "hessian": lambda f, jit: lambda p, x, y: mjax.hessian(
+        lambda x, y: jit(total(f))(p, x, y), (0, 1))(x, y),
+    "reverse over reverse": lambda f, jit: lambda p, x, y: mjax.jacrev(
+        jit(mjax.grad(total(f), (1, 2))), 1)(p, x, y),
+    "third order": lambda f, jit: lambda p, x, y: mjax.grad(lambda x: jnp.sum(mjax.grad(
+        lambda x: jnp.sum(mjax.grad(jit(total(f)), 1)(p, x, y) * y))(x) * y))(x),
+}
+FAST = {"value", "jit", "grad of jit"}
+
+
+@everywhere
+@pytest.mark.parametrize("name", [
+    pytest.param(n, marks=[] if n in FAST else [pytest.mark.slow]) for n in TRANSFORMED])
+def test_against_python(program, name):
+    transform = TRANSFORMED[name]
+    ours = transform(functools.partial(program, lax), mjax.jit)
+    theirs = transform(functools.partial(program, Python), unjitted)
+    for p in (True, False):
+        close(ours(p, X, Y), theirs(p, X, Y))
+        close(ours(jnp.array(p), X, Y), theirs(p, X, Y))
+
+
+@pytest.mark.slow
+@everywhere
+def test_derivatives_against_differences(program):
+    f = functools.partial(program, lax)
+    with mjax.enable_x64(True):
+        x, y = (a.astype("float64") for a in (X, Y))
+        step = 1e-6
+        for p in (True, False):
+            tangent = mjax.jvp(lambda x, y, p=p: f(p, x, y), (x, y), (y, x))[1]
+            above, below = f(p, x + step * y, y + step * x), f(p, x - step * y, y - step * x)
+            np.testing.assert_allclose(tangent, (above - below) / (2 * step), 1e-6, 1e-6)
+            gx, gy = mjax.vjp(lambda x, y, p=p: f(p, x, y), x, y)[1](jnp.ones(3))
+            np.testing.assert_allclose(jnp.sum(tangent), jnp.sum(gx * y + gy * x), 1e-9)
+
+
+# ---- batches ---------------------------------------------------------------------------
+
+AXES = [axes for axes in itertools.product([0, None], repeat=3) if any(a == 0 for a in axes)]
+
+
+def of_batch(f, axes, args):
+    """`vmap` by a Python loop."""
+    rows = [f(*[a[i] if axis == 0 else a for a, axis in zip(args, axes, strict=True)])
+            for i in range(4)]
+    return tree_map(lambda *leaves: np.stack(leaves), *rows)
+
+
+def arguments(axes):
+    return [many if axis == 0 else one
+            for axis, many, one in zip(axes, (PREDICATES, XS, YS), (False, X, Y), strict=True)]
+
+
+@everywhere
+@pytest.mark.parametrize("axes", [
+    pytest.param(a, marks=[] if a in AXES[:1] + AXES[-2:] else [pytest.mark.slow]) for a in AXES],
+    ids=str)
+def test_vmap(program, axes):
+    args = arguments(axes)
+    expected = of_batch(functools.partial(program, Python), axes, args)
+    close(mjax.vmap(functools.partial(program, lax), axes)(*args), expected)
+
+
+@pytest.mark.slow
+@everywhere
+@pytest.mark.parametrize("axes", AXES, ids=str)
+def test_gradients_of_batches(program, axes):
+    args = arguments(axes)
+    ours, theirs = (total(functools.partial(program, m)) for m in (lax, Python))
+    expected = of_batch(mjax.grad(theirs, (1, 2)), axes, args)
+    close(mjax.vmap(mjax.grad(ours, (1, 2)), axes)(*args), expected)
+    close(mjax.jit(mjax.vmap(mjax.grad(mjax.jit(ours), (1, 2)), axes))(*args), expected)
+    # Of what is not mapped, the gradient of the sum is the sum of the gradients.
+    summed = [g if axis == 0 else g.sum(0)
+              for g, axis in zip(expected, axes[1:], strict=True)]
+    of_sum = mjax.grad(lambda p, x, y: jnp.sum(mjax.vmap(ours, axes)(p, x, y)), (1, 2))
+    close(of_sum(*args), summed)
+
+
+@pytest.mark.slow
+@everywhere
+def test_vmap_of_vmap(program):
+    f = functools.partial(program, lax)
+    rows = [[program(Python, p, x, y) for x in XS] for p, y in zip(PREDICATES, YS, strict=True)]
+    close(mjax.vmap(mjax.vmap(f, (None, 0, None)), (0, None, 0))(PREDICATES, XS, YS),
+          np.array(rows))
+    close(mjax.vmap(mjax.vmap(f, (0, None, 0)), (None, 0, None), 1)(PREDICATES, XS, YS),
+          np.array(rows))
+
+
+def test_batch_axes_in_other_places():
+    f = functools.partial(plain, lax)
+    expected = of_batch(functools.partial(plain, Python), (0, 0, 0), (PREDICATES, XS, YS))
+    close(mjax.vmap(f, (0, 1, 0), 1)(PREDICATES, XS.T, YS), expected.T)
+    close(mjax.vmap(f, (None, 1, 0))(True, XS.T, YS),
+          of_batch(functools.partial(plain, Python), (None, 0, 0), (True, XS, YS)))
+
+
+def test_a_predicate_for_all_stays_a_branch():
+    jaxpr = mjax.make_jaxpr(mjax.vmap(functools.partial(plain, lax), (None, 0, None)))(True, XS, Y)
+    assert "cond" in [e.primitive.name for e in jaxpr.eqns]
+    assert "select_n" not in names(jaxpr)
+    jaxpr = mjax.make_jaxpr(mjax.vmap(functools.partial(plain, lax)))(PREDICATES, XS, YS)
+    assert "cond" not in names(jaxpr) and "select_n" in names(jaxpr)
+
+
+def test_results_that_no_batch_reaches_are_not_batched():
+    f = lambda p, x: lax.cond(p, lambda x: (jnp.sin(Y), x), lambda x: (Y * 2, x + 1), x)
+    jaxpr = mjax.make_jaxpr(mjax.vmap(f, (None, 0), (None, 0)))(True, XS)
+    (eqn,) = (e for e in jaxpr.eqns if e.primitive is cond_p)
+    assert [v.aval.shape for v in eqn.outvars] == [(3,), (4, 3)]
+
+
+def test_gradients_are_finite_where_the_branch_not_taken_has_none():
+    """The derivative of a log at 0, and of its scale, multiplied by a cotangent of 0."""
+    def loss(w, xs):
+        return jnp.sum(mjax.vmap(lambda x: lax.cond(
+            x > 0, lambda x: jnp.log(x * w), lambda x: x * w, x))(xs))
+
+    xs = np.array([0.0, 2.0, 0.0], "float32")
+    gw, gxs = mjax.grad(loss, (0, 1))(np.float32(3), xs)
+    np.testing.assert_allclose(gw, 1 / 3 + 0, 1e-6)
+    np.testing.assert_allclose(gxs, [3, 0.5, 3], 1e-6)
+
+
+# ---- residuals -------------------------------------------------------------------------
+
+
+def names(jaxpr):
+    """The primitives of a program, inside of its equations too."""
+    found = []
+    for eqn in jaxpr.eqns:
+        found.append(eqn.primitive.name)
+        for inner in jaxprs_in_params(eqn.params):
+            found += names(inner)
+    return found
+
+
+def conds(f, *args):
+    """The cond equations of a program, in order."""
+    return [e for e in mjax.make_jaxpr(f)(*args).eqns if e.primitive is cond_p]
+
+
+def test_branches_share_places_for_residuals():
+    """One keeps two arrays and a scalar, the other three arrays: four places."""
+    def f(p, x, s):
+        def true_fun(x, s):
+            return jnp.sin(x) * jnp.exp(s)  # cos x, sin x; exp s
+
+        def false_fun(x, s):
+            return jnp.sin(jnp.sin(jnp.sin(x)))  # three cosines
+
+        return jnp.sum(lax.cond(p, true_fun, false_fun, x, s))
+
+    forward, backward = conds(mjax.grad(f, (1, 2)), True, X, np.float32(2))
+    shapes = [v.aval.shape for v in forward.outvars]
+    assert sorted(shapes[1:]) == [(), (3,), (3,), (3,)]
+    # Index, residuals, cotangent.
+    assert len(backward.invars) == 1 + 4 + 1
+    zeros = forward.params["branches"][0].outvars[1:]
+    assert sum(v.aval.shape == () for v in zeros) == 1
+
+
+def test_residuals_that_are_operands_or_results_are_not_copied():
+    f = lambda p, x, y: jnp.sum(lax.cond(
+        p, lambda x, y: x * y, lambda x, y: jnp.exp(x) * 1.0, x, y))
+    jaxpr = mjax.make_jaxpr(mjax.grad(f, (1, 2)))(True, X, Y)
+    forward, backward = (e for e in jaxpr.eqns if e.primitive is cond_p)
+    p, x, y = jaxpr.invars
+    assert len(forward.outvars) == 2  # the result, and exp x
+    assert {x, y} <= set(backward.invars)
+    # A result that is its own derivative.
+    f = lambda p, x: jnp.sum(lax.cond(p, jnp.exp, lambda x: jnp.exp(x * 2.0), x))
+    forward, backward = conds(mjax.grad(f, 1), True, X)
+    assert len(forward.outvars) == 1 and forward.outvars[0] in backward.invars
+
+
+# ---- the jaxprs ------------------------------------------------------------------------
+
+
+def test_what_is_staged():
+    jaxpr = mjax.make_jaxpr(functools.partial(plain, lax))(True, X, Y)
+    assert [e.primitive.name for e in jaxpr.eqns] == ["convert_element_type", "cond"]
+    eqn = jaxpr.eqns[1]
+    assert list(eqn.params) == ["branches"] and len(eqn.params["branches"]) == 2
+    assert names(eqn.params["branches"][0]) == ["exp", "mul", "add"]
+    assert eqn.invars[0].aval == ShapedArray((), "int32")
+    jaxpr = mjax.make_jaxpr(lambda i, x: lax.switch(i, [jnp.sin, jnp.cos, jnp.exp], x))(
+        np.int32(1), X)
+    assert [e.primitive.name for e in jaxpr.eqns] == ["clamp", "cond"]
+    assert [names(b) for b in jaxpr.eqns[1].params["branches"]] == [["sin"], ["cos"], ["exp"]]
+
+
+def test_what_is_closed_over():
+    """Values of the outer trace become operands, once; arrays stay constants."""
+    def f(p, x, y):
+        return lax.cond(p, lambda: x * y, lambda: y + XS)
+
+    (eqn,) = mjax.make_jaxpr(lambda p, x, y: f(p, x, y))(True, XS, Y).eqns[1:]
+    assert len(eqn.invars) == 3
+    assert [len(b.consts) for b in eqn.params["branches"]] == [1, 0]
+
+
+def test_results_all_branches_take_from_one_operand_do_not_pass_through():
+    jaxpr = mjax.make_jaxpr(lambda p, x, y: lax.cond(
+        p, lambda x, y: (x, y, x), lambda x, y: (x, x, y), x, y))(True, X, Y)
+    assert jaxpr.outvars[0] is jaxpr.invars[1]
+    assert len(jaxpr.eqns[-1].outvars) == 2
+    a, b, c = lax.cond(True, lambda x, n: (x, n, n), lambda x, n: (x, n, 2), X, 1)
+    assert all(isinstance(v, mjax.Array) for v in (a, b, c))
+    close([a, b, c], [X, 1, 1])
+
+
+def test_printed():
+    text = str(mjax.make_jaxpr(lambda p, x: lax.cond(p, lax.sin, lax.cos, x))(True, X))
+    assert text == """\
+{ lambda  ; a:bool[] b:f32[3]. let
+    c:i32[] = convert_element_type[new_dtype=int32 weak_type=False] a
+    d:f32[3] = cond[
+      branches=(
+        { lambda  ; e:f32[3]. let
+              f:f32[3] = cos e
+            in (f,) }
+        { lambda  ; g:f32[3]. let
+              h:f32[3] = sin g
+            in (h,) }
+      )
+    ] c b
+  in (d,) }"""
+
+
+def test_lowered():
+    text = mjax.jit(functools.partial(plain, lax)).lower(True, X, Y).as_text()
+    assert text.count("stablehlo.case") == 1
+
+
+def test_ill_typed_equations_are_refused():
+    one = stage(lambda x: [lax.sin(x)], [typeof(X)])
+    two = stage(lambda x: [lax.sin(x), x], [typeof(X)])
+    other = stage(lambda x: [lax.sin(x)], [typeof(np.float32(1))])
+    index = typeof(np.int32(0))
+    def staged(branches, *operands):
+        stage(lambda i, *x: cond_p.bind(i, *x, branches=branches), [index, *operands])
+
+    staged((one, one), typeof(X))
+    for branches, operands, text in [
+            ((one, other), [typeof(X)], r"branch 1 has f32\[\]"),
+            ((one,), [typeof(XS)], r"operands have types f32\[4,3\] where branch 0 has f32\[3\]"),
+            ((one,), [], "operands have types")]:
+        with pytest.raises(JaxprTypeError, match=text):
+            staged(branches, *operands)
+    with pytest.raises(JaxprTypeError, match=r"the index has type bool\[\], not int32"):
+        stage(lambda i, x: cond_p.bind(i, x, branches=(one, one)),
+              [typeof(True), typeof(X)])
+    with pytest.raises((JaxprTypeError, ValueError)):
+        stage(lambda i, x: cond_p.bind(i, x, branches=(one, two)), [index, typeof(X)])
+
+
+def staged_cond():
+    def f(p, x, y):
+        def true_fun(x, y):
+            return jnp.sin(x), y * 2, jnp.exp(x)
+
+        def false_fun(x, y):
+            return x, jnp.cos(y) * x, jnp.exp(y)
+
+        return lax.cond(p, true_fun, false_fun, x, y)
+
+    return mjax.make_jaxpr(f)(True, X, Y)
+
+
+def test_dead_code():
+    jaxpr = staged_cond()
+    smaller, used = dce_jaxpr(jaxpr, [True, False, False])
+    assert used == [True, True, False]
+    assert [names(b) for b in smaller.eqns[-1].params["branches"]] == [[], ["sin"]]
+    smaller, used = dce_jaxpr(jaxpr, [False, True, False])
+    assert used == [True, True, True]
+    smaller, used = dce_jaxpr(jaxpr, [False] * 3)
+    assert smaller.eqns == [] and used == [False] * 3
+
+
+def test_what_can_be_done_ahead():
+    jaxpr = staged_cond()
+    cut = partial_eval_jaxpr(jaxpr, [False, False, True])
+    (known,), (unknown,) = ([e for e in j.eqns if e.primitive is cond_p]
+                            for j in (cut.known, cut.unknown))
+    # Of `false_fun` the third result is unknown, so it is of both.
+    assert cut.unknown_outs == [False, True, True]
+    assert sorted(names(cut.known)) == ["broadcast_in_dim", "cond", "convert_element_type", "exp",
+                                        "sin"]
+    assert len(known.outvars) == 2  # sin x or x, and a place for exp x
+    whole = partial_eval_jaxpr(jaxpr, [True, False, False])
+    assert whole.known.eqns == [] and whole.unknown_outs == [True] * 3
+
+
+def test_derived_programs_are_well_typed():
+    for program in PROGRAMS:
+        jaxpr = mjax.make_jaxpr(functools.partial(program, lax))(True, X, Y)
+        parts = linearize_jaxpr(jaxpr, [False, True, True])
+        for j in (parts.primal, parts.linear, mjax.make_jaxpr(mjax.hessian(
+                total(functools.partial(program, lax)), (1, 2)))(True, X, Y)):
+            check_jaxpr(j)
+
+
+# ---- work that is not repeated ---------------------------------------------------------
+
+
+def test_branches_are_traced_once():
+    traced = []
+
+    def true_fun(x):
+        traced.append("true")
+        return jnp.sin(x)
+
+    def false_fun(x):
+        traced.append("false")
+        return jnp.cos(x) * 2
+
+    def f(p, x):
+        return jnp.sum(lax.cond(p, true_fun, false_fun, x))
+
+    for transformed in (f, mjax.jit(f), mjax.grad(f, 1), mjax.jit(mjax.grad(f, 1)),
+                        mjax.hessian(f, 1), mjax.vmap(mjax.grad(f, 1), (None, None), 0,
+                                                      axis_size=2)):
+        transformed(True, X)
+    mjax.vmap(mjax.grad(f, 1))(PREDICATES, XS)
+    assert traced == ["true", "false"]
+
+
+@pytest.mark.parametrize("transformation", [
+    lambda f: f, lambda f: mjax.grad(f, 1), lambda f: mjax.hessian(f, 1),
+    lambda f: lambda p, x: mjax.jvp(lambda x: f(p, x), (x,), (x,)),
+    lambda f: lambda p, x: mjax.vmap(f)(PREDICATES, XS),
+    lambda f: lambda p, x: mjax.vmap(mjax.grad(f, 1))(PREDICATES, XS)],
+    ids=["value", "grad", "hessian", "jvp", "vmap", "vmap of grad"])
+def test_eager_calls_find_their_programs_again(transformation, monkeypatch):
+    true_fun, false_fun = lambda x: (jnp.sin(x), x), lambda x: (jnp.cos(x) * 2, x)
+    f = transformation(lambda p, x: jnp.sum(lax.cond(p, true_fun, false_fun, x)[0]))
+    x = jnp.asarray(X)
+    f(jnp.array(True), x)
+
+    def compile(*args, **kwargs):
+        raise AssertionError("a program is compiled once more")
+
+    monkeypatch.setattr("mjax._engine.runtime.executable.Program.compile", compile)
+    f(jnp.array(True), x)
+    f(jnp.array(False), x)
+
+
+def test_functions_are_not_kept():
+    def run():
+        scale = mjax.device_put(np.float32(2))
+        true_fun = lambda x: x * scale
+        lax.cond(True, true_fun, lambda x: x, X)
+        return weakref.ref(true_fun)
+
+    reference = run()
+    gc.collect()
+    assert reference() is None
+
+
+def test_without_jit_it_is_python():
+    seen = []
+    with mjax.disable_jit():
+        out = lax.cond(True, lambda x: (seen.append(float(x[0])), x * 2)[1],
+                       lambda x: seen.append("no"), X)
+        lax.switch(jnp.array(1), [lambda: seen.append("no"), lambda: (seen.append(1), 0)[1]])
+        mjax.grad(lambda x: lax.cond(x > 0, lambda x: (seen.append(float(x)), x * x)[1],
+                                     lambda x: x, x))(3.0)
+    close(out, X * 2)
+    assert seen == [X[0], 1, 3.0]
+
+
+# ---- values of other kinds -------------------------------------------------------------
+
+
+def test_predicates_of_all_kinds():
+    choose = lambda p: int(lax.cond(p, lambda: 1, lambda: 0))
+    for p in (True, 1, -2, 0.5, np.float16(1), np.uint8(3), np.nan, jnp.array(2.0), np.array(True),
+              np.bool_(True)):
+        assert choose(p) == 1 == int(mjax.jit(choose_of)(p))
+    for p in (False, 0, 0.0, -0.0, np.int8(0), jnp.array(0)):
+        assert choose(p) == 0 == int(mjax.jit(choose_of)(p))
+
+
+def choose_of(p):
+    return lax.cond(p, lambda: 1, lambda: 0)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32", "int64", "uint64"])
+def test_indices_are_clamped_in_their_own_width(dtype):
+    with mjax.enable_x64(True):
+        last = np.iinfo(dtype).max
+        branches = [lambda: 0, lambda: 1, lambda: 2]
+        pick = mjax.jit(lambda i: lax.switch(i, branches))
+        for i, expected in [(0, 0), (2, 2), (last, 2), (last // 2 + 1, 2),
+                            (np.iinfo(dtype).min, 0)]:
+            assert int(pick(np.array(i, dtype))) == expected
+            assert int(lax.switch(np.array(i, dtype), branches)) == expected
+
+
+def test_one_branch_is_called():
+    jaxpr = mjax.make_jaxpr(lambda i, x: lax.switch(i, [jnp.sin], x))(np.int32(0), X)
+    assert names(jaxpr) == ["sin"]
+
+
+def test_results_without_leaves():
+    assert lax.cond(True, lambda: None, lambda: None) is None
+    assert lax.switch(0, [lambda x: (), lambda x: ()], X) == ()
+    assert mjax.vmap(lambda p: lax.cond(p, dict, dict))(PREDICATES) == {}
+
+
+def test_keys():
+    key, other = mjax.random.split(mjax.random.key(0))
+    f = lambda p, k: lax.cond(p, lambda k: mjax.random.split(k)[0], lambda k: other, k)
+    data = mjax.random.key_data
+    for transformed in (f, mjax.jit(f)):
+        assert (data(transformed(True, key)) == data(mjax.random.split(key)[0])).all()
+        assert (data(transformed(False, key)) == data(other)).all()
+    many = mjax.vmap(f, (0, None))(PREDICATES, key)
+    assert (data(many) == np.stack([data(f(p, key)) for p in PREDICATES])).all()
+
+
+def test_float0():
+    zeros = np.zeros(3, [("float0", np.void, 0)])
+    for f in (lambda p, z: lax.cond(p, lambda z: (z, 1), lambda z: (zeros, 2), z),
+              lambda p, z: mjax.jit(lambda p: lax.cond(
+                  p, lambda z: (z, 1), lambda z: (zeros, 2), zeros))(p)):
+        z, n = f(False, zeros)
+        assert z.dtype == float0 and int(n) == 2
+    out = mjax.vjp(lambda n: lax.cond(True, lambda n: n * 2, lambda n: n, n), np.arange(3))[1](
+        np.zeros(3, float0))
+    assert out[0].dtype == float0
+
+
+@pytest.mark.parametrize(("one", "other", "weak"), [
+    (1, 2, True), (1, np.int32(2), False), (np.int32(1), 2, False), (1.0, 2.0, True),
+    (np.float32(1), 2.0, False)])
+def test_a_result_is_weak_if_it_is_in_all_branches(one, other, weak):
+    f = lambda p: lax.cond(p, lambda: one, lambda: other)
+    for out in (f(True), f(False), mjax.jit(f)(True), mjax.vmap(f)(PREDICATES),
+                lax.switch(1, [lambda: one, lambda: other])):
+        assert out.weak_type == weak
+    assert mjax.grad(lambda x: lax.cond(True, lambda: x, lambda: other * x * one))(2.0) == 1
+
+
+def test_old_forms():
+    assert int(lax.cond(True, 3, lambda x: x + 1, 4, lambda x: x * 10)) == 4
+    assert int(lax.cond(False, 3, lambda x: x + 1, 4, lambda x: x * 10)) == 40
+    assert int(lax.cond(False, lambda x: x + 1, lambda x: x * 10, operand=3)) == 30
+    assert int(lax.switch(0, [lambda x: x + 1, lambda x: x * 10], operand=3)) == 4
+    assert int(lax.cond(True, lambda x: 1, lambda x: 2, operand=None)) == 1
+
+
+def test_trees():
+    tree = {"a": X, "b": [Y, None, (2,)]}
+    f = lambda p, t: lax.cond(p, lambda t: tree_map(lambda x: x * 2, t), lambda t: t, t)
+    out = mjax.jit(f)(True, tree)
+    assert mjax.tree.structure(out) == mjax.tree.structure(tree)
+    close(out, tree_map(lambda x: x * 2, tree))
+
+
+def test_perturbations_of_outer_functions():
+    """d/dx of x d/dy (y^2 if x > 0 else x y), where branches close over both."""
+    def f(x):
+        return x * mjax.grad(lambda y: lax.cond(x > 0, lambda: y * y, lambda: x * y))(x)
+
+    np.testing.assert_allclose(mjax.grad(f)(3.0), 12.0)
+    np.testing.assert_allclose(mjax.grad(f)(-3.0), -6.0)
+    np.testing.assert_allclose(mjax.vmap(mjax.grad(f))(np.array([3.0, -3.0], "float32")), [12, -6])
+
+
+# ---- loops -----------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_scan_of_cond():
+    def loss(scan, m, c, xs):
+        def body(c, x):
+            c = m.cond(jnp.sum(x) > 0, lambda c: jnp.sin(c * x), lambda c: c * x + c, c)
+            return c, m.switch(jnp.sum(x > 0), [lambda: c, lambda: x * c, lambda: x], )
+
+        c, ys = scan(body, c, xs)
+        return jnp.sum(c) + jnp.sum(ys ** 2)
+
+    def loop(f, c, xs):
+        ys = []
+        for x in xs:
+            c, y = f(c, x)
+            ys.append(y)
+        return c, jnp.stack(ys)
+
+    ours, theirs = (functools.partial(loss, *how) for how in ((lax.scan, lax), (loop, Python)))
+    close(mjax.grad(ours, (0, 1))(X, XS), mjax.grad(theirs, (0, 1))(X, XS))
+    close(mjax.jit(mjax.grad(ours, (0, 1)))(X, XS), mjax.grad(theirs, (0, 1))(X, XS))
+    batch = np.stack([XS, -XS])
+    expected = [mjax.grad(theirs, 1)(X, xs) for xs in batch]
+    close(mjax.vmap(mjax.grad(ours, 1), (None, 0))(X, batch), np.stack(expected))
+
+
+def test_while_in_cond_in_scan():
+    def halve(x):
+        return lax.while_loop(lambda x: x > 1, lambda x: x / 2, x)
+
+    def body(c, x):
+        y = lax.cond(x > 0, halve, lambda x: x * c, x)
+        return c + y, y
+
+    def run(x):
+        return lax.scan(body, 0.5, x)
+
+    xs = np.array([5.0, -1.0, 0.3, 9.0], "float32")
+    c, ys = 0.5, []
+    for x in xs:
+        y = x / 2 ** max(0, np.ceil(np.log2(x))) if x > 0 else x * c
+        c, ys = c + y, [*ys, y]
+    close(run(xs), (np.float32(c), np.array(ys, "float32")))
+    tangent = mjax.jvp(run, (xs,), (np.ones(4, "float32"),))[1][0]
+    step = np.float32(1e-2)
+    close(tangent, (run(xs + step)[0] - run(xs - step)[0]) / (2 * step), 1e-3)
+
+
+# ---- effects ---------------------------------------------------------------------------
+
+
+def knocking(**policy):
+    class Knock(Effect):
+        pass
+
+    Knock.policy = EffectPolicy(**policy)
+    knock = Knock()
+    knock_p = Primitive("knock")
+    knock_p.def_effectful_abstract_eval(lambda x: (x, {knock}))
+    knock_p.def_batch(lambda args, dims: (knock_p.bind(*args), dims[0]))
+    knock_p.def_jvp(lambda primals, tangents: (knock_p.bind(*primals), tangents[0]))
+    return knock, knock_p
+
+
+def test_effects_are_those_of_all_branches():
+    knock, knock_p = knocking()
+    other, other_p = knocking()
+    f = lambda p, x: lax.cond(p, knock_p.bind, other_p.bind, x)
+    jaxpr = mjax.make_jaxpr(f)(True, X)
+    assert jaxpr.effects == {knock, other}
+    smaller, _ = dce_jaxpr(jaxpr, [False])
+    assert smaller.effects == {knock, other}
+    both = mjax.make_jaxpr(mjax.vmap(f))(PREDICATES, XS)
+    assert both.effects == {knock, other}
+    assert mjax.make_jaxpr(mjax.grad(lambda p, x: jnp.sum(f(p, x)), 1))(True, X).effects == {
+        knock, other}
+
+
+def test_effects_that_no_batch_may_repeat():
+    _, knock_p = knocking(batchable=False)
+    f = lambda p, x: lax.cond(p, knock_p.bind, lambda x: x, x)
+    assert mjax.make_jaxpr(mjax.vmap(f, (None, 0)))(True, XS).effects
+    with pytest.raises(TypeError, match=r"vmap of cond over its predicate.*Knock.*batchable=False"):
+        mjax.make_jaxpr(mjax.vmap(f))(PREDICATES, XS)
+
+
+def test_effects_that_no_branch_may_have():
+    _, knock_p = knocking(control_flow=False)
+    with pytest.raises(TypeError, match=r"cond: <lambda> at .*test_cond.* Knock"):
+        lax.cond(True, lambda x: knock_p.bind(x), lambda x: x, X)
+
+
+# ---- device variance -------------------------------------------------------------------
+
+
+def test_where_devices_may_branch_differently_results_vary():
+    axes = frozenset({"i"})
+    branches = tuple(stage(f, [typeof(X), typeof(Y)]) for f in (
+        lambda x, y: [lax.sin(x), y], lambda x, y: [lax.mul(x, y), jnp.ones(3)]))
+    index = ShapedArray((), np.int32, False, axes)
+    jaxpr = stage(lambda i, x, y: bind(i, [x, y], branches), [index, typeof(X), typeof(Y)])
+    assert [e.primitive.name for e in jaxpr.eqns] == ["pvary", "pvary", "cond"]
+    assert [a.varying for a in jaxpr.out_avals] == [axes, axes]
+    # One operand varies: so do the results that depend on it, in all branches.
+    varying = typeof(X).update(varying=axes)
+    jaxpr = stage(lambda i, x, y: bind(i, [x, y], branches),
+                  [typeof(np.int32(0)), varying, typeof(Y)])
+    assert [e.primitive.name for e in jaxpr.eqns] == ["cond"]
+    assert [a.varying for a in jaxpr.out_avals] == [axes, frozenset()]
+    parts = linearize_jaxpr(jaxpr, [False, True, False])
+    recomputed = recompute_jaxpr(jaxpr, [True] * 2, [True] * 2, lambda *_, **__: False)
+    for j in (jaxpr, parts.primal, parts.linear, recomputed.known, recomputed.again):
+        check_jaxpr(j)
+
+
+# ---- platforms -------------------------------------------------------------------------
+
+
+def test_platforms():
+    here, elsewhere = lambda x: jnp.sin(x), lambda x: jnp.cos(x)
+    for f in (lambda x: lax.platform_dependent(x, cpu=here, tpu=elsewhere),
+              lambda x: lax.platform_dependent(x, tpu=elsewhere, default=here),
+              lambda x: lax.platform_dependent(x, tpu=elsewhere, rocm=elsewhere, cpu=here)):
+        for transformed, expected in [
+                (f, np.sin(X)), (mjax.jit(f), np.sin(X)),
+                (mjax.grad(lambda x: jnp.sum(f(x))), np.cos(X)),  # noqa: B023
+                (mjax.grad(mjax.jit(lambda x: jnp.sum(f(x)))), np.cos(X)),  # noqa: B023
+                (mjax.jit(mjax.grad(lambda x: jnp.sum(f(x)))), np.cos(X)),  # noqa: B023
+                (mjax.vmap(mjax.jit(f)), np.sin(X)), (mjax.jit(mjax.vmap(f)), np.sin(X))]:
+            np.testing.assert_allclose(transformed(X), expected, 1e-6)
+
+
+def test_only_one_platform_is_lowered():
+    f = mjax.jit(lambda x: lax.platform_dependent(x, cpu=jnp.sin, cuda=jnp.cos, rocm=jnp.cos))
+    text = f.lower(X).as_text()
+    assert "sine" in text and "cosine" not in text and "case" not in text
+    jaxpr = mjax.make_jaxpr(f)(X).eqns[0].params["jaxpr"]
+    assert [e.primitive.name for e in jaxpr.eqns] == ["platform_index", "cond"]
+    assert jaxpr.eqns[0].params == {"platforms": (("cpu",), ("cuda", "rocm"))}
+    assert jaxpr.eqns[1].params["branches_platforms"] == (("cpu",), ("cuda", "rocm"))
+
+
+def test_platforms_below_a_batched_branch():
+    """The platform's index is a residual of a branch that all elements run."""
+    @mjax.jit
+    def f(x):
+        return lax.cond(x > 0, lambda x: mjax.jit(
+            lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos))(x) * x,
+            lambda x: x, x)
+
+    close(mjax.vmap(mjax.grad(f))(X), np.where(X > 0, np.cos(X) * X + np.sin(X), 1))
+    close(mjax.grad(lambda x: jnp.sum(mjax.vmap(f)(x)))(X),
+          np.where(X > 0, np.cos(X) * X + np.sin(X), 1))
+
+
+def test_platforms_that_are_not_there():
+    f = lambda x: lax.platform_dependent(x, tpu=jnp.sin)
+    for call in (f, mjax.jit(f)):
+        with pytest.raises(errors.MissingRuleError, match=(
+                r"no branch for the platform 'cpu', only for tpu(.|\n)*test_cond.py")):
+            call(X)
+
+
+# ---- bad input -------------------------------------------------------------------------
+
+
+def same(x):
+    return x
+
+
+def wrapped(x):
+    return {"a": x, "b": [x, x]}
+
+
+@pytest.mark.parametrize(("call", "error", "parts"), [
+    (lambda: lax.cond(X, same, same, X), TypeError,
+     ["cond: the predicate must be a scalar", "f32[3]", "vmap", "where"]),
+    (lambda: lax.cond(None, same, same, X), TypeError, ["predicate must be a scalar", "None"]),
+    (lambda: lax.cond([True], same, same, X), TypeError, ["predicate must be a scalar", "list"]),
+    (lambda: lax.cond(1j, same, same, X), TypeError, ["boolean or a real number", "complex64"]),
+    (lambda: lax.cond(mjax.random.key(0), same, same, X), TypeError, ["real number", "key<fry>"]),
+    (lambda: lax.cond(True, X, same), TypeError, ["cond expects a function", "ndarray"]),
+    (lambda: lax.cond(True, same, None, X), TypeError, ["cond expects a function", "None"]),
+    (lambda: lax.cond(True, same, same, "x"), TypeError, ["operands[0]", "'x'"]),
+    (lambda: lax.cond(True, same, same, X, operand=X), TypeError, ["operand", "not both"]),
+    (lambda: lax.switch(X, [same, same], X), TypeError, ["switch: the index", "scalar", "f32[3]"]),
+    (lambda: lax.switch(1.0, [same, same], X), TypeError, ["must be an integer", "float32"]),
+    (lambda: lax.switch(True, [same, same], X), TypeError, ["must be an integer", "bool"]),
+    (lambda: lax.switch(0, [], X), ValueError, ["at least one branch"]),
+    (lambda: lax.switch(0, same, X), TypeError, ["sequence of functions"]),
+    (lambda: lax.switch(0, [same, 3], X), TypeError, ["branches[1] expects a function", "3"]),
+    (lambda: lax.platform_dependent(X), ValueError, ["needs a function"]),
+    (lambda: lax.platform_dependent(X, gpu=same), ValueError, ["'cuda'", "'rocm'"]),
+    (lambda: lax.platform_dependent(X, cpu=3), TypeError, ["platform_dependent: cpu expects"]),
+    (lambda: lax.platform_dependent(X, default=3), TypeError, ["default expects a function"]),
+    (lambda: lax.cond(True, wrapped, lambda x: {"a": x, "c": x}, X), TypeError, [
+        "true_fun and false_fun must have the same structure",
+        "result['b'][0]: f32[3] in true_fun, missing in false_fun",
+        "result['c']: missing in true_fun, f32[3] in false_fun",
+        "true_fun is wrapped at", "test_cond.py", "false_fun is <lambda>"]),
+    (lambda: lax.cond(True, wrapped, lambda x: {"a": x[:2], "b": [x, x]}, X), TypeError,
+     ["result['a']: f32[3] in true_fun, f32[2] in false_fun"]),
+    (lambda: lax.cond(True, wrapped, lambda x: {"a": x, "b": [x, x.astype(int)]}, X), TypeError,
+     ["result['b'][1]: f32[3] in true_fun, i32[3] in false_fun; cast with .astype('float32')"]),
+    (lambda: lax.cond(True, lambda: 1, lambda: 2.0), TypeError, ["~i32[]", "~f32[]"]),
+    (lambda: lax.cond(True, lambda: (1, 2), lambda: [1, 2]), TypeError, ["nested", "(*, *)"]),
+    (lambda: lax.switch(0, [same, same, wrapped], X), TypeError,
+     ["switch: the results of branch 0 and branch 2", "branch 2 is wrapped"]),
+    (lambda: mjax.jit(lambda x: lax.platform_dependent(x, cpu=same, default=wrapped))(X),
+     TypeError, ["platform_dependent: the results of cpu and default"]),
+], ids=itertools.count())
+def test_bad_input(call, error, parts):
+    with pytest.raises(error) as info:
+        call()
+    for part in parts:
+        assert part in str(info.value), str(info.value)
+
+
+def test_bad_input_of_the_old_form_names_the_users_functions():
+    with pytest.raises(TypeError, match="true_fun is same at"):
+        lax.cond(True, 3, same, 4.0, same)
