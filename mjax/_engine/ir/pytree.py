@@ -385,31 +385,14 @@ def register_dataclass(nodetype: Any, data_fields: Iterable[str] | None = None,
       TypeError: one list is given without the other, or none for what is no dataclass.
       ValueError: the lists do not cover the fields of `__init__`, or have a name in common.
     """
-    if data_fields is None or meta_fields is None:
-        if (data_fields is None) != (meta_fields is None):
-            msg = "register_dataclass: give data_fields and meta_fields, or neither."
-            raise TypeError(msg)
-        if not dataclasses.is_dataclass(nodetype):
-            msg = (f"register_dataclass: {nodetype} is no dataclass; name its fields in "
-                   "data_fields and meta_fields.")
-            raise TypeError(msg)
-        fields = [f for f in dataclasses.fields(nodetype) if f.init]
-        static = {f.name for f in fields if f.metadata.get("static", False)}
-        data_fields = [f.name for f in fields if f.name not in static]
-        meta_fields = [f.name for f in fields if f.name in static]
-    data, meta = tuple(data_fields), tuple(meta_fields)
-    if set(data) & set(meta):
-        msg = (f"register_dataclass: {sorted(set(data) & set(meta))} cannot be in data_fields and "
-               "meta_fields at once.")
-        raise ValueError(msg)
-    if dataclasses.is_dataclass(nodetype):
-        init = {f.name for f in dataclasses.fields(nodetype) if f.init}
-        given = {*data, *meta, *drop_fields}
-        if init != given:
-            name = getattr(nodetype, "__name__", nodetype)
-            msg = (f"register_dataclass: fields of {name} and the fields given "
-                   f"differ; missing: {sorted(init - given)}, unexpected: {sorted(given - init)}.")
-            raise ValueError(msg)
+    if data_fields is None and meta_fields is None:
+        data, meta = _declared_fields(nodetype)
+    elif data_fields is None or meta_fields is None:
+        msg = "register_dataclass: give data_fields and meta_fields, or neither."
+        raise TypeError(msg)
+    else:
+        data, meta = tuple(data_fields), tuple(meta_fields)
+    _check_fields(nodetype, data, meta, drop_fields)
 
     def flatten_with_keys(node: Any) -> tuple[Any, Any]:
         children = tuple((GetAttrKey(name), getattr(node, name)) for name in data)
@@ -425,6 +408,35 @@ def register_dataclass(nodetype: Any, data_fields: Iterable[str] | None = None,
 
     register_pytree_node(nodetype, flatten, unflatten, flatten_with_keys)
     return nodetype
+
+
+def _declared_fields(nodetype: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The fields of a dataclass that are data, and those with `metadata=dict(static=True)`."""
+    if not dataclasses.is_dataclass(nodetype):
+        msg = (f"register_dataclass: {nodetype} is no dataclass; name its fields in "
+               "data_fields and meta_fields.")
+        raise TypeError(msg)
+    fields = [f for f in dataclasses.fields(nodetype) if f.init]
+    static = {f.name for f in fields if f.metadata.get("static", False)}
+    return (tuple(f.name for f in fields if f.name not in static),
+            tuple(f.name for f in fields if f.name in static))
+
+
+def _check_fields(nodetype: Any, data: tuple[str, ...], meta: tuple[str, ...],
+                  dropped: Iterable[str]) -> None:
+    """Refuses fields that are given twice, and those of a dataclass that are not given."""
+    if set(data) & set(meta):
+        msg = (f"register_dataclass: {sorted(set(data) & set(meta))} cannot be in data_fields and "
+               "meta_fields at once.")
+        raise ValueError(msg)
+    if dataclasses.is_dataclass(nodetype):
+        init = {f.name for f in dataclasses.fields(nodetype) if f.init}
+        given = {*data, *meta, *dropped}
+        if init != given:
+            name = getattr(nodetype, "__name__", nodetype)
+            msg = (f"register_dataclass: fields of {name} and the fields given "
+                   f"differ; missing: {sorted(init - given)}, unexpected: {sorted(given - init)}.")
+            raise ValueError(msg)
 
 
 def register_static(cls: Any) -> Any:

@@ -141,12 +141,14 @@ def _define_reduction(name: str, kinds: str, identity: Callable[[Any], Any],
     def function(operand: Any, axes: Sequence[int]) -> Any:
         return primitive.bind(operand, axes=tuple(map(operator.index, axes)))
 
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = "mjax.lax"
-    function.__doc__ = f"""{doc}
+    return primitive, _public(function, name, _REDUCTION_DOC.format(
+        name=name, doc=doc, example=example, dtypes=", ".join(KIND_NAMES[k] for k in kinds)))
+
+
+_REDUCTION_DOC = """{doc}
 
     Args:
-      operand: array of dtype {", ".join(KIND_NAMES[k] for k in kinds)}.
+      operand: array of dtype {dtypes}.
       axes: distinct axes, not negative.
 
     Returns:
@@ -162,7 +164,14 @@ def _define_reduction(name: str, kinds: str, identity: Callable[[Any], Any],
       >>> lax.{name}(jnp.array([1, 5, 6]), (0,))
       Array({example}, dtype=int32)
     """
-    return primitive, function
+
+
+def _public(function: Any, name: str, doc: str) -> Any:
+    """A function that a table makes, under its name in `mjax.lax`."""
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "mjax.lax"
+    function.__doc__ = doc
+    return function
 
 
 def keep_axes(reduced: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
@@ -283,18 +292,7 @@ def _define_arg(name: str, operation: str, direction: str, identity: Callable[[A
 
     @primitive.def_abstract_eval
     def type_rule(x: Any, *, axes: tuple[int, ...], index_dtype: Any) -> ShapedArray:
-        axis, = axes
-        if not 0 <= axis < x.ndim:
-            msg = f"{name}: axis {axis} is no axis of an operand of shape {x.shape}."
-            raise ValueError(msg)
-        if dtypes.kind(x.dtype) not in "biuf":
-            msg = f"{name} does not accept dtype {x.dtype}: its elements have no order."
-            raise TypeError(msg)
-        _check_index_dtype(name, x.shape[axis], index_dtype)
-        if x.shape[axis] == 0:
-            msg = f"{name} of an empty sequence: axis {axis} of shape {x.shape} has size 0."
-            raise ValueError(msg)
-        return ShapedArray(reduced_shape(x, axes, name), index_dtype)
+        return _arg_type(name, x, axes, index_dtype)
 
     @primitive.def_lowering
     def pairs(ctx: Any, x: Any, *, axes: tuple[int, ...], index_dtype: Any) -> Any:
@@ -320,9 +318,11 @@ def _define_arg(name: str, operation: str, direction: str, identity: Callable[[A
         return primitive.bind(operand, axes=(operator.index(axis),),
                               index_dtype=dtypes.canonical_dtype(index_dtype))
 
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = "mjax.lax"
-    function.__doc__ = f"""{doc}
+    return primitive, _public(function, name, _ARG_DOC.format(
+        name=name, doc=doc, example=example))
+
+
+_ARG_DOC = """{doc}
 
     Args:
       operand: array of booleans, integers or floats.
@@ -341,7 +341,21 @@ def _define_arg(name: str, operation: str, direction: str, identity: Callable[[A
       >>> lax.{name}(jnp.array([4, 9, 2]), 0, jnp.int32)
       Array({example}, dtype=int32)
     """
-    return primitive, function
+
+
+def _arg_type(name: str, x: Any, axes: tuple[int, ...], index_dtype: Any) -> ShapedArray:
+    axis, = axes
+    if not 0 <= axis < x.ndim:
+        msg = f"{name}: axis {axis} is no axis of an operand of shape {x.shape}."
+        raise ValueError(msg)
+    if dtypes.kind(x.dtype) not in "biuf":
+        msg = f"{name} does not accept dtype {x.dtype}: its elements have no order."
+        raise TypeError(msg)
+    _check_index_dtype(name, x.shape[axis], index_dtype)
+    if x.shape[axis] == 0:
+        msg = f"{name} of an empty sequence: axis {axis} of shape {x.shape} has size 0."
+        raise ValueError(msg)
+    return ShapedArray(reduced_shape(x, axes, name), index_dtype)
 
 
 def _check_index_dtype(name: str, size: int, index_dtype: Any) -> None:
