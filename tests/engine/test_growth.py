@@ -57,6 +57,10 @@ WORK = {
         lambda x: lax.reduce_sum(mjax.grad(total(n))(x), (0,))))(X),
     "grad of jit": lambda n: mjax.make_jaxpr(mjax.grad(mjax.jit(total(n))))(X),
     "vmap": lambda n: mjax.make_jaxpr(mjax.vmap(chain(n)))(np.stack([X, X])),
+    "grad of cond": lambda n: mjax.make_jaxpr(mjax.grad(
+        lambda x: lax.cond(True, total(n), total(n), x)))(X),
+    "vmap of cond": lambda n: mjax.make_jaxpr(mjax.vmap(
+        lambda p, x: lax.cond(p, chain(n), chain(n), x)))(np.ones(2, bool), np.stack([X, X])),
     "eager grad": lambda n: mjax.grad(total(n))(X),
     "lower": lambda n: mjax.jit(chain(n)).lower(X),
     "print": lambda n: str(mjax.make_jaxpr(chain(n))(X)),
@@ -77,6 +81,7 @@ NESTED = {
     "jvp": lambda f: lambda x: mjax.jvp(lambda y: f(y), (x,), (x,))[1],
     "vmap": lambda f: lambda x: lax.index_in_dim(
         mjax.vmap(lambda y: f(y))(lax.broadcast(x, (2,))), 0, keepdims=False),
+    "cond": lambda f: lambda x: lax.cond(True, lambda x: f(x), lambda x: x, x),
 }
 
 
