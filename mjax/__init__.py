@@ -12,12 +12,15 @@ from typing import Any
 from mjax._engine.base.config import (
     checking_leaks,
     config,
+    debug_infs,
+    debug_nans,
     default_device,
     default_matmul_precision,
     default_prng_impl,
     disable_jit,
     enable_checks,
     enable_x64,
+    explain_cache_misses,
     log_compiles,
     numpy_dtype_promotion,
     numpy_rank_promotion,
@@ -35,8 +38,9 @@ from mjax._engine.runtime.devices import (
     process_count,
     process_index,
 )
-from mjax._engine.runtime.jit import clear_caches, ensure_compile_time_eval, eval_shape, jit
-from mjax._engine.runtime.stages import ShapeDtypeStruct
+from mjax._engine.runtime.jit import ensure_compile_time_eval, eval_shape, jit
+from mjax._engine.runtime.structs import ShapeDtypeStruct
+from mjax._engine.runtime.traces import clear_caches
 from mjax._engine.runtime.transfer import block_until_ready, device_get, device_put
 from mjax._engine.transforms.forward import jvp, linearize
 from mjax._engine.transforms.jacobian import hessian, jacfwd, jacrev
@@ -56,12 +60,12 @@ _SUBMODULES = ("dtypes", "errors", "lax", "numpy", "random", "stages", "tree", "
 
 __all__ = [
     "Array", "Device", "ShapeDtypeStruct", "block_until_ready", "checking_leaks", "clear_caches",
-    "config", "default_backend", "default_device", "default_matmul_precision",
-    "default_prng_impl", "device_count", "device_get", "device_put", "devices", "disable_jit",
-    "enable_checks", "enable_x64", "ensure_compile_time_eval", "eval_shape", "grad", "hessian",
-    "jacfwd", "jacobian", "jacrev", "jit", "jvp", "linear_transpose", "linearize",
-    "local_device_count", "local_devices", "log_compiles", "make_jaxpr",
-    "numpy_dtype_promotion", "numpy_rank_promotion", "process_count", "process_index",
+    "config", "debug_infs", "debug_nans", "default_backend", "default_device",
+    "default_matmul_precision", "default_prng_impl", "device_count", "device_get", "device_put",
+    "devices", "disable_jit", "enable_checks", "enable_x64", "ensure_compile_time_eval",
+    "eval_shape", "explain_cache_misses", "grad", "hessian", "jacfwd", "jacobian", "jacrev", "jit",
+    "jvp", "linear_transpose", "linearize", "local_device_count", "local_devices", "log_compiles",
+    "make_jaxpr", "numpy_dtype_promotion", "numpy_rank_promotion", "process_count", "process_index",
     "threefry_partitionable", "typeof", "value_and_grad", "vjp", "vmap", *_SUBMODULES,
 ]
 

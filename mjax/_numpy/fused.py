@@ -22,8 +22,8 @@ from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.ir.pytree import registry, treedef_is_leaf
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.array import Array
-from mjax._engine.runtime.executable import Program, single_runner
-from mjax._engine.runtime.jit import caches_of
+from mjax._engine.runtime.executable import Program
+from mjax._engine.runtime.traces import caches_of
 from mjax._engine.runtime.transfer import to_array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Tracer
@@ -114,7 +114,7 @@ def fused(f: F | None = None, *, static_argnames: Sequence[str] = ()) -> Any:
 
 def new_cache(f: Callable[..., Any]) -> Any:
     """The cache of a function's runners, which `mjax.clear_caches` clears."""
-    return caches_of(f, "fused").calls  # type: ignore[arg-type]
+    return caches_of(f, "fused").calls
 
 
 def _key_of(args: Sequence[Any], kwargs: dict[str, Any], positions: frozenset[int],
@@ -276,7 +276,7 @@ def compile_for(f: Callable[..., Any], name: str, arrays: Sequence[Array]) -> Ca
     placements = [a._placement for a in arrays]
     program = Program(stage_under_evaluation(flat, [p.aval for p in placements]), name, placements)
     if treedef_is_leaf(out_tree):
-        one = single_runner(program, len(arrays))
+        one = program.single_runner()
         if one is not None:
             return one
         several = program.runner()

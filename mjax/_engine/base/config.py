@@ -40,6 +40,8 @@ SETTINGS = (
     Flag("default_prng_impl", "threefry2x32", None, "Key type that `random.key` makes."),
     Flag("threefry_partitionable", True, bool, "Generate each random bit from its own counter."),
     Flag("disable_jit", False, bool, "Run jitted functions operation by operation."),
+    Flag("debug_nans", False, bool, "Raise as soon as an operation gives a NaN."),
+    Flag("debug_infs", False, bool, "Raise as soon as an operation gives an infinity."),
 )
 OPTIONS = (
     Flag("traceback_filtering", "auto", ("auto", "off", "remove_frames", "tracebackhide",
@@ -48,6 +50,7 @@ OPTIONS = (
     Flag("enable_checks", False, bool, "Type-check every jaxpr as it is built."),
     Flag("check_tracer_leaks", False, bool, "Raise as soon as a finished trace leaked a tracer."),
     Flag("log_compiles", False, bool, "Log each trace and compilation with its time."),
+    Flag("explain_cache_misses", False, bool, "Log why a function is traced or compiled again."),
 )
 
 
@@ -77,6 +80,8 @@ class Settings(Record):
     default_prng_impl: str
     threefry_partitionable: bool
     disable_jit: bool
+    debug_nans: bool
+    debug_infs: bool
 
 
 class Options(Record):
@@ -87,6 +92,7 @@ class Options(Record):
     enable_checks: bool
     check_tracer_leaks: bool
     log_compiles: bool
+    explain_cache_misses: bool
 
 
 _FLAGS: dict[str, tuple[Flag, type[Record], str]] = {
@@ -258,4 +264,7 @@ threefry_partitionable = flag_manager("threefry_partitionable", True)
 enable_checks = flag_manager("enable_checks", True)
 checking_leaks = flag_manager("check_tracer_leaks", True)
 log_compiles = flag_manager("log_compiles", True)
+explain_cache_misses = flag_manager("explain_cache_misses", True)
+debug_nans = flag_manager("debug_nans", True)
+debug_infs = flag_manager("debug_infs", True)
 traceback_filtering = flag_manager("traceback_filtering")

@@ -3,11 +3,15 @@
 Every transformation of it is the same transformation of its jaxpr, cached there. What the
 function closed over comes as operands, except arrays, which stay the jaxpr's constants.
 The runtime gives it its impl.
+
+Params: `jaxpr`; `name`, of the function; `donated_invars`, whose memory the results may take
+over; `keep_unused`, whether inputs that nothing reads are passed; `inline`, kept for readers of
+jaxprs; `device`, to run on, or None; `compiler_options_kvs`, XLA options as pairs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, Var
@@ -22,6 +26,8 @@ from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.partial_eval import PartialEvalInterpreter, partial_eval_jaxpr
 from mjax._engine.transforms.recompute import Policy, recompute_jaxpr
 from mjax._engine.transforms.transpose import transpose_jaxpr
+
+_NOTHING: Mapping[str, Any] = {}
 
 jit_p = Primitive("jit", multiple_results=True, types_cacheable=False, own_varying=True)
 
@@ -47,17 +53,24 @@ def _jit_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, name: str, **params: A
     return ctx.call(jaxpr, name, *operands)
 
 
-def call(jaxpr: Jaxpr, name: str, args: Sequence[Any]) -> list[Any]:
-    """Applies `jit` to a jaxpr without donation."""
-    return jit_p.bind(*args, jaxpr=jaxpr, name=name, donated_invars=(False,) * len(args),
-                      inline=False, keep_unused=False)
+def call(jaxpr: Jaxpr, name: str, args: Sequence[Any], like: Mapping[str, Any] = _NOTHING
+         ) -> list[Any]:
+    """Applies `jit` to a jaxpr without donation; it runs where and as the params `like` say."""
+    return jit_p.bind(*args, jaxpr=jaxpr, name=name, **_like(like, len(args)))
+
+
+def _like(params: Mapping[str, Any], operands: int) -> dict[str, Any]:
+    """The params of a `jit` equation made from one with these, but for its jaxpr and name."""
+    return {"donated_invars": (False,) * operands, "inline": False, "keep_unused": False,
+            "device": params.get("device"),
+            "compiler_options_kvs": params.get("compiler_options_kvs", ())}
 
 
 @jit_p.def_jvp
 def _jit_jvp(primals: Any, tangents: Any, *, jaxpr: Jaxpr, name: str, **params: Any) -> Any:
     nonzeros = [type(t) is not Zero for t in tangents]
     jvp, nonzero_outs = jvp_jaxpr(jaxpr, nonzeros, False)
-    outs = call(jvp, name, [*primals, *[t for t in tangents if type(t) is not Zero]])
+    outs = call(jvp, name, [*primals, *[t for t in tangents if type(t) is not Zero]], params)
     n = len(jaxpr.outvars)
     given = iter(outs[n:])
     return outs[:n], [next(given) if nz else Zero(a.to_tangent())
@@ -66,12 +79,12 @@ def _jit_jvp(primals: Any, tangents: Any, *, jaxpr: Jaxpr, name: str, **params: 
 
 def _jit_linearize(nonzeros: Any, *primals: Any, jaxpr: Jaxpr, name: str, **params: Any) -> Any:
     parts = linearize_jaxpr(jaxpr, nonzeros)
-    outs = call(parts.primal, name, primals)
+    outs = call(parts.primal, name, primals, params)
     n = len(jaxpr.outvars)
 
     def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
         given = iter(call(parts.linear, name, [
-            *residuals, *[t for t in tangents if type(t) is not Zero]])
+            *residuals, *[t for t in tangents if type(t) is not Zero]], params)
             if parts.linear.outvars else ())
         return [next(given) if nz else Zero(a.to_tangent())
                 for a, nz in zip(jaxpr.out_avals, parts.nonzero_outs, strict=True)]
@@ -91,13 +104,13 @@ def _jit_partial_eval(interp: PartialEvalInterpreter, *args: Any, jaxpr: Jaxpr, 
         return StageInterpreter.process(interp, jit_p, args, {"jaxpr": jaxpr, "name": name,
                                                               **params})
     known_ins = [a for a, u in zip(args, unknown, strict=True) if not u]
-    known = interp.call_known(call, parts.known, name, known_ins)
+    known = interp.call_known(call, parts.known, name, known_ins, params)
     n = len(jaxpr.outvars) - sum(parts.unknown_outs)
     residuals = parts.residuals(known_ins, known)
     unknown_ins = [a for a, u in zip(args, unknown, strict=True) if u]
     staged = StageInterpreter.process(interp, jit_p, (*residuals, *unknown_ins), {
-        "jaxpr": parts.unknown, "name": name, "inline": False, "keep_unused": False,
-        "donated_invars": (False,) * (len(residuals) + len(unknown_ins))})
+        "jaxpr": parts.unknown, "name": name,
+        **_like(params, len(residuals) + len(unknown_ins))})
     known_outs, unknown_outs = iter(known[:n]), iter(staged)
     return [next(unknown_outs) if u else next(known_outs) for u in parts.unknown_outs]
 
@@ -112,7 +125,7 @@ def _jit_transpose(cts: Any, *args: Any, jaxpr: Jaxpr, name: str, **params: Any)
     transposed, nonzero_ins = transpose_jaxpr(jaxpr, undefined, nonzero_cts)
     outs = iter(call(transposed, name, [
         *[a for a, u in zip(args, undefined, strict=True) if not u],
-        *[ct for ct in cts if type(ct) is not Zero]]))
+        *[ct for ct in cts if type(ct) is not Zero]], params))
     nonzero = iter(nonzero_ins)
     return [(next(outs) if next(nonzero) else Zero(a.to_tangent())) if u else None
             for a, u in zip(jaxpr.in_avals, undefined, strict=True)]
@@ -121,7 +134,7 @@ def _jit_transpose(cts: Any, *args: Any, jaxpr: Jaxpr, name: str, **params: Any)
 def _jit_batch(axis: AxisData, args: Any, dims: Any, *, jaxpr: Jaxpr, name: str, **params: Any
                ) -> Any:
     batched, out_dims = batch_jaxpr(jaxpr, axis, dims)
-    return call(batched, name, args), out_dims
+    return call(batched, name, args, params), out_dims
 
 
 jit_p.axis_batch = _jit_batch
@@ -162,8 +175,10 @@ jit_p.recompute = _jit_recompute
 
 def _jit_pretty(params: dict[str, Any]) -> dict[str, Any]:
     shown = {"name": params["name"], "jaxpr": params["jaxpr"]}
-    return shown | ({"donated_invars": params["donated_invars"]}
-                    if any(params["donated_invars"]) else {})
+    if any(params["donated_invars"]):
+        shown["donated_invars"] = params["donated_invars"]
+    return shown | {name: params[name] for name in ("device", "compiler_options_kvs")
+                    if params.get(name)}
 
 
 jit_p.pretty = _jit_pretty

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from mjax._engine.base.programs import generation
 from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.source import SourceInfo, source_info_of
 
@@ -114,8 +115,8 @@ class Jaxpr:
     identity, and keep the outcome of transformations applied to them (`cached`).
     """
 
-    __slots__ = ("__weakref__", "_cache", "consts", "constvars", "debug_info", "effects", "eqns",
-                 "invars", "outvars")
+    __slots__ = ("__weakref__", "_cache", "_generation", "consts", "constvars", "debug_info",
+                 "effects", "eqns", "invars", "outvars")
 
     def __init__(self, constvars: Any, invars: Sequence[Any], outvars: Sequence[Atom] | None = None,
                  eqns: Sequence[JaxprEqn] | None = None, effects: Effects = no_effects,
@@ -134,6 +135,8 @@ class Jaxpr:
         self.effects: Effects = frozenset(effects)
         self.debug_info: DebugInfo = debug_info or no_debug_info
         self._cache: dict[Any, Any] = {}
+        #: Of the rules that made what is in `_cache`.
+        self._generation = generation.number
 
     @property
     def jaxpr(self) -> Jaxpr:
@@ -172,6 +175,8 @@ class Jaxpr:
 
     def cached(self, key: Any, make: Callable[[], Any]) -> Any:
         """The value kept under `key`, made and kept if there is none; not for None."""
+        if self._generation != generation.number:
+            self._cache, self._generation = {}, generation.number
         known = self._cache.get(key)
         return self._cache.setdefault(key, make()) if known is None else known
 

@@ -9,8 +9,8 @@ from mjax._engine.base.context import ctx
 from mjax._engine.control.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.runtime.array import Array
-from mjax._engine.runtime.executable import Program, single_runner
-from mjax._engine.runtime.transfer import refuse_deleted, to_array
+from mjax._engine.runtime.executable import Program
+from mjax._engine.runtime.transfer import to_array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
@@ -36,11 +36,7 @@ def execute(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any])
         primitive._refuse_unhashable(params)
     if run is None:
         run = primitive.executables.put(key, _compile(primitive, placements, params))
-    try:
-        return run(*args)
-    except Exception as error:
-        refuse_deleted(error, args)
-        raise
+    return run(*args)
 
 
 def _compile(primitive: Primitive, placements: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -54,7 +50,7 @@ def _compile(primitive: Primitive, placements: tuple[Any, ...], params: dict[str
     jaxpr = stage_under_evaluation(f, [p.aval for p in placements])
     program = Program(jaxpr, primitive.name, placements)
     if not primitive.multiple_results:
-        run = single_runner(program, len(placements))
+        run = program.single_runner()
         if run is not None:
             return run
         several = program.runner()
@@ -67,13 +63,17 @@ evaluation.executor = execute
 
 @jit_p.def_impl
 def _jit_impl(*args: Any, jaxpr: Jaxpr, name: str, donated_invars: tuple[bool, ...],
-              keep_unused: bool, **params: Any) -> list[Any]:
+              keep_unused: bool, device: Any = None,
+              compiler_options_kvs: tuple[tuple[str, Any], ...] = (), **params: Any) -> list[Any]:
     """Runs `jit` equations that are evaluated outside of `jit`'s own dispatch."""
     if ctx.settings.disable_jit:
         return eval_jaxpr(jaxpr, jaxpr.consts, *args)
     shared = not any(donated_invars)
     arrays = [a if type(a) is Array else to_array(a, shared) for a in args]
     placements = tuple([a._placement for a in arrays])
-    run = jaxpr.cached(("runner", ctx.settings, placements, donated_invars), lambda: Program(
-        jaxpr, name, placements, donated_invars, keep_unused).runner())
+    key = ("runner", ctx.settings, placements, donated_invars, keep_unused, device,
+           compiler_options_kvs)
+    run = jaxpr.cached(key, lambda: Program(
+        jaxpr, name, placements, donated_invars, keep_unused, device).runner(
+            dict(compiler_options_kvs)))
     return run(*arrays)

@@ -7,53 +7,31 @@ is settled when the runner is made, so that a call does nothing but execute.
 
 from __future__ import annotations
 
-import logging
 import operator
-import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.lowering.module import LoweredModule, lower_to_module
-from mjax._engine.runtime.array import Array, Placement, SingleDeviceSharding, placement_of
-from mjax._engine.runtime.devices import default_device
-from mjax._engine.runtime.transfer import move, sharding_of, to_array, unshared
+from mjax._engine.runtime.array import Array, Placement, placement_of
+from mjax._engine.runtime.debugging import checked, debugging
+from mjax._engine.runtime.donation import (
+    ArgumentNames,
+    refuse_deleted,
+    refuse_shared,
+    settle,
+)
+from mjax._engine.runtime.explain import Joined, log_compile, timed
+from mjax._engine.runtime.placing import check_demands, demands_of, execution_device
+from mjax._engine.runtime.transfer import move, to_array, unshared
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjaxlib_shim import executables as shim
 
 Runner = Callable[..., list[Array]]
-logger = logging.getLogger("mjax")
 _buffer_of = operator.attrgetter("_buffer")
-
-
-def execution_device(placements: Sequence[Placement], used: Collection[int],
-                     describe: Callable[[int], str]) -> tuple[SingleDeviceSharding, bool]:
-    """Where a computation on arguments so placed runs, and whether its results are committed.
-
-    Args:
-      placements: those of the arguments.
-      used: which arguments are asked.
-      describe: the name of an argument.
-
-    Raises:
-      ValueError: committed arguments are on different devices.
-    """
-    committed = [(i, p) for i, p in enumerate(placements) if p.committed and i in used]
-    if not committed:
-        return SingleDeviceSharding(default_device()), False
-    first, chosen = committed[0]
-    for i, placement in committed[1:]:
-        if placement.sharding is not chosen.sharding:
-            one, other = (f"{d.platform}:{d.id}" for d in
-                          (chosen.sharding.device, placement.sharding.device))
-            msg = (f"arguments are committed to different devices: {describe(first)} is on {one}, "
-                   f"{describe(i)} on {other}. Move one with mjax.device_put.")
-            raise ValueError(msg)
-    return chosen.sharding, True
 
 
 class Program:
@@ -70,83 +48,95 @@ class Program:
 
     def __init__(self, jaxpr: Jaxpr, name: str, placements: Sequence[Placement],
                  donated: Sequence[bool] = (), keep_unused: bool = False, device: Any = None):
+        #: The program as it was given; `jaxpr` computes only what is no input.
+        self.whole = jaxpr
+        self.name = name
+        self.names = ArgumentNames(name, jaxpr.debug_info.arg_names)
+        self.arity = len(placements)
         # Results of dtype float0 are NumPy arrays and are made anew.
         input_of: dict[Any, int] = {v: i for i, (v, p) in enumerate(
             zip(jaxpr.invars, placements, strict=True)) if not _is_float0(p)}
         #: Per result: the input that it is, or None.
         self.forwarded = [None if type(v) is Literal else input_of.get(v) for v in jaxpr.outvars]
-        computed = [i is None for i in self.forwarded]
-        smaller, kept = dce_jaxpr(jaxpr, computed, keep_unused)
+        self.jaxpr, kept = dce_jaxpr(jaxpr, [i is None for i in self.forwarded], keep_unused)
         self.kept = [i for i, k in enumerate(kept) if k]
         shared = {i for i in self.forwarded if i is not None}
         #: Inputs that are results too, and may be scalars that others use.
         self.scalars = {i for i in shared if not placements[i].aval.shape}
-        if device is None:
-            self.sharding, self.committed = execution_device(
-                placements, shared.union(self.kept), jaxpr.debug_info.arg_name)
-        else:
-            self.sharding, self.committed = sharding_of(device), True
-        self.jaxpr = smaller
+        demands = demands_of(self.jaxpr)
+        self.sharding, self.committed = execution_device(
+            placements, shared.union(self.kept), self.names, demands, device)
+        check_demands(name, demands, self.sharding)
         self.moved = [i for i in self.kept if placements[i].sharding is not self.sharding]
-        self.donated = [n for n, i in enumerate(self.kept)
-                        if donated and donated[i] and i not in shared and i not in self.moved]
+        # A program that may be run a second time, to find a NaN, keeps its arguments.
+        self.donation = settle([
+            n for n, i in enumerate(self.kept) if donated and donated[i] and i not in shared
+            and i not in self.moved and not debugging()],
+            self.jaxpr.in_avals, self.jaxpr.out_avals, lambda n: self.names(self.kept[n]))
         self.out_placements = [placement_of(a, self.sharding, self.committed)
-                               for a in smaller.out_avals]
-        self.arity = len(placements)
-        self.name = name
+                               for a in self.jaxpr.out_avals]
+        #: What it is lowered for.
+        self.platform = str(self.sharding.device.platform)
         self.lowered: LoweredModule | None = None
         self.loaded: Any = None
 
     def lower(self) -> LoweredModule:
         """The StableHLO module."""
         if self.lowered is None:
-            platform = str(self.sharding.device.platform)
-            aliases = self._aliases()
-            self.lowered = lower_to_module(self.jaxpr, self.name, platform, aliases,
-                                           [i for i in self.donated if i not in aliases])
+            with timed("Finished lowering jit(%s) to StableHLO in %.6f s", self.name):
+                self.lowered = lower_to_module(self.jaxpr, self.name, self.platform,
+                                               *self.donation)
         return self.lowered
 
-    def _aliases(self) -> dict[int, int]:
-        """Donated inputs, each with a result of its type to take over its buffer."""
-        free: dict[Any, list[int]] = {}
-        for i, aval in enumerate(self.jaxpr.out_avals):
-            free.setdefault((aval.shape, aval.dtype), []).append(i)
-        aliases = {}
-        for i in self.donated:
-            aval = self.jaxpr.in_avals[i]
-            candidates = free.get((aval.shape, aval.dtype))
-            if candidates:
-                aliases[i] = candidates.pop(0)
-        return aliases
-
     def compile(self, options: dict[str, Any] | None = None) -> Any:
-        """Compiles and loads the program."""
+        """Compiles and loads the program.
+
+        Raises:
+          ValueError: it was lowered for another platform than its device's.
+        """
         if self.loaded is None:
-            lowered = self.lower()
-            device = self.sharding.device
-            start = time.perf_counter()
-            self.loaded = shim.compile_module(device.client, lowered.module, [device],
-                                              options=options,
-                                              host_callbacks=lowered.host_callbacks)
-            if ctx.options.log_compiles:
-                logger.warning("Finished XLA compilation of %s in %.6f s", self.name,
-                               time.perf_counter() - start)
+            if self.platform != self.sharding.device.platform:
+                msg = (f"{self.name} was lowered for {self.platform!r} and cannot be compiled for "
+                       f"{self.sharding.device}.")
+                raise ValueError(msg)
+            log_compile("Compiling jit(%s) for %s with arguments of types (%s)", self.name,
+                        self.sharding.device, Joined(self.jaxpr.in_avals))
+            lowered, device = self.lower(), self.sharding.device
+            with timed("Finished XLA compilation of jit(%s) in %.6f s", self.name):
+                self.loaded = shim.compile_module(device.client, lowered.module, [device],
+                                                  options=options,
+                                                  host_callbacks=lowered.host_callbacks)
         return self.loaded
+
+    # Runners hold neither the program nor its module, which would stay in memory with them.
 
     def runner(self, options: dict[str, Any] | None = None) -> Runner:
         """A function from arrays of the given placements to the list of results."""
         if not self.jaxpr.outvars and not self.jaxpr.effects:
-            return self._forwarding_runner()
-        loaded = self.compile(options)
-        execute = loaded.execute_sharded
+            return self._watched(self._forwarding_runner())
+        execute = self.compile(options).execute_sharded
         handlers = [p.handler for p in self.out_placements]
-        constants = [self._constant(c) for c in self.lower().constants]
-        plain = (not constants and not self.moved and self.kept == list(range(self.arity))
-                 and all(i is None for i in self.forwarded)
-                 and not any(_is_float0(p) for p in self.out_placements))
-        if plain:
-            return _plain_runner(execute, handlers, self.out_placements)
-        return self._general_runner(execute, handlers, [c._buffer for c in constants])
+        constants = [self._constant(c)._buffer for c in self.lower().constants]
+        if (not constants and not self.moved and self.kept == list(range(self.arity))
+                and all(i is None for i in self.forwarded)
+                and not any(_is_float0(p) for p in self.out_placements)):
+            return self._watched(_plain(execute, handlers, self.out_placements, self.names))
+        return self._watched(self._general_runner(execute, handlers, constants))
+
+    def single_runner(self) -> Callable[..., Any] | None:
+        """A runner that gives the one result itself; None if it takes more than executing."""
+        if (self.moved or self.kept != list(range(self.arity)) or self.forwarded != [None]
+                or self.lower().constants or _is_float0(self.out_placements[0])):
+            return None
+        execute = self.compile().execute_sharded
+        return self._watched(_single(execute, self.out_placements[0], self.arity, self.names))
+
+    def _watched(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """A runner with the checks that only some programs need."""
+        donated = [self.kept[n] for n in (*self.donation.aliases, *self.donation.donors)]
+        if donated and self.arity > 1:
+            run = refuse_shared(run, self.names, self.kept, donated)
+        return checked(run, self.whole, self.name) if debugging() else run
 
     def _constant(self, value: Any) -> Array:
         return move(to_array(value), self.sharding, self.committed)
@@ -159,26 +149,33 @@ class Program:
             for i in indices]
 
     def _general_runner(self, execute: Any, handlers: list[Any], constants: list[Any]) -> Runner:
-        kept, moved, forwarded = self.kept, set(self.moved), self.forwarded
+        kept, moved, scalars, names = self.kept, set(self.moved), self.scalars, self.names
         placements, sharding, committed = self.out_placements, self.sharding, self.committed
-        scalars = self.scalars
+        forwarded = self.forwarded
+        as_computed = not any(_is_float0(p) for p in placements) and all(
+            i is None for i in forwarded)
+
+        def result(i: int | None, args: Sequence[Any], computed: Any) -> Any:
+            if i is not None:
+                return move(unshared(args[i]) if i in scalars else args[i], sharding, committed)
+            buffer, placement = next(computed)
+            if _is_float0(placement):
+                return np.zeros(placement.aval.shape, dtypes.float0)
+            return Array(buffer, placement)
 
         def run(*args: Any) -> list[Any]:
-            buffers = constants + [
-                (move(args[i], sharding, committed) if i in moved else args[i])._buffer
-                for i in kept]
-            computed = zip(execute(buffers).consume_with_handlers(handlers), placements,
-                           strict=True)
-            outs: list[Any] = []
-            for i in forwarded:
-                if i is not None:
-                    outs.append(move(unshared(args[i]) if i in scalars else args[i], sharding,
-                                     committed))
-                else:
-                    buffer, placement = next(computed)
-                    outs.append(np.zeros(placement.aval.shape, dtypes.float0)
-                                if _is_float0(placement) else Array(buffer, placement))
-            return outs
+            try:
+                given = constants + [
+                    (move(args[i], sharding, committed) if i in moved else args[i])._buffer
+                    for i in kept]
+                buffers = execute(given).consume_with_handlers(handlers)
+            except Exception as error:
+                refuse_deleted(error, names, args)
+                raise
+            if as_computed:
+                return list(map(Array, buffers, placements))
+            computed = zip(buffers, placements, strict=True)
+            return [result(i, args, computed) for i in forwarded]
 
         return run
 
@@ -187,37 +184,49 @@ def _is_float0(placement: Placement) -> bool:
     return bool(placement.aval.dtype == dtypes.float0)
 
 
-def _plain_runner(execute: Any, handlers: list[Any], placements: list[Placement]) -> Runner:
+def _plain(execute: Any, handlers: list[Any], placements: list[Placement], names: ArgumentNames
+           ) -> Runner:
     """The runner of a program that reads all its arguments and computes all its results."""
-    if len(handlers) == 1:
-        placement = placements[0]
-
-        def run_one(*args: Any) -> list[Any]:
-            return [Array(execute(list(map(_buffer_of, args))).consume_with_handlers(handlers)[0],
-                          placement)]
-
-        return run_one
 
     def run(*args: Any) -> list[Any]:
-        buffers = execute(list(map(_buffer_of, args))).consume_with_handlers(handlers)
+        try:
+            buffers = execute(list(map(_buffer_of, args))).consume_with_handlers(handlers)
+        except Exception as error:
+            refuse_deleted(error, names, args)
+            raise
         return list(map(Array, buffers, placements))
 
     return run
 
 
-def single_runner(program: Program, arity: int) -> Callable[..., Any] | None:
-    """A runner that gives the one result itself, for one or two arguments; None if the
-    program needs more than executing."""
-    if (program.moved or program.kept != list(range(arity)) or program.forwarded != [None]
-            or program.lower().constants or _is_float0(program.out_placements[0])):
-        return None
-    execute = program.compile().execute_sharded
-    handlers, placement = [program.out_placements[0].handler], program.out_placements[0]
+def _single(execute: Any, placement: Placement, arity: int, names: ArgumentNames
+            ) -> Callable[..., Any]:
+    """The runner of a program with one result, by arity."""
+    handlers = [placement.handler]
+
+    def run_one(x: Any) -> Any:
+        try:
+            return Array(execute([x._buffer]).consume_with_handlers(handlers)[0], placement)
+        except Exception as error:
+            refuse_deleted(error, names, (x,))
+            raise
+
+    def run_two(x: Any, y: Any) -> Any:
+        try:
+            return Array(execute([x._buffer, y._buffer]).consume_with_handlers(handlers)[0],
+                         placement)
+        except Exception as error:
+            refuse_deleted(error, names, (x, y))
+            raise
+
+    def run(*args: Any) -> Any:
+        try:
+            return Array(execute(list(map(_buffer_of, args))).consume_with_handlers(handlers)[0],
+                         placement)
+        except Exception as error:
+            refuse_deleted(error, names, args)
+            raise
+
     if arity == 1:
-        return lambda x: Array(
-            execute([x._buffer]).consume_with_handlers(handlers)[0], placement)
-    if arity == 2:
-        return lambda x, y: Array(
-            execute([x._buffer, y._buffer]).consume_with_handlers(handlers)[0], placement)
-    return lambda *args: Array(
-        execute([a._buffer for a in args]).consume_with_handlers(handlers)[0], placement)
+        return run_one
+    return run_two if arity == 2 else run

@@ -11,264 +11,38 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-import threading
-import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary, fold
-from mjax._engine.base.util import BoundedCache, exact
 from mjax._engine.control.jit import jit_p
-from mjax._engine.ir.jaxpr import Jaxpr
-from mjax._engine.ir.pytree import registry, tree_structure, treedef_is_leaf
+from mjax._engine.ir.pytree import registry, treedef_is_leaf
 from mjax._engine.ir.types import typeof
+from mjax._engine.runtime.arguments import (
+    Call,
+    Options,
+    compiler_options_of,
+    donated_leaves,
+    normalize,
+    take_apart,
+)
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.devices import devices
-from mjax._engine.runtime.executable import Program, single_runner
+from mjax._engine.runtime.executable import Program
+from mjax._engine.runtime.explain import explain_compilation
 from mjax._engine.runtime.stages import Lowered, Traced, out_info
-from mjax._engine.runtime.transfer import refuse_deleted, to_array
+from mjax._engine.runtime.structs import aval_of
+from mjax._engine.runtime.traces import caches_of, trace_call
+from mjax._engine.runtime.transfer import FOREIGN, sharding_of, to_array
 from mjax._engine.tracing.evaluate import evaluation
-from mjax._engine.tracing.flat import (
-    FlatFunction,
-    check_arguments,
-    debug_info_of,
-    function_name,
-)
+from mjax._engine.tracing.flat import check_arguments, function_name
 from mjax._engine.tracing.interpreter import refuse_dead
-from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
+from mjax._engine.tracing.stage import eval_jaxpr
 
 _flatten = registry.flatten
 _placement_of = operator.attrgetter("_placement")
-#: Types of leaves that become arrays when they reach a compiled function.
-FOREIGN = frozenset({np.ndarray, bool, int, float, complex, np.float32, np.int32, np.bool_})
-
-
-class Options(NamedTuple):
-    """What `jit` was asked for, normalized."""
-
-    static_argnums: tuple[int, ...]
-    static_argnames: tuple[str, ...]
-    donate_argnums: tuple[int, ...]
-    donate_argnames: tuple[str, ...]
-    keep_unused: bool
-    inline: bool
-    device: Any
-    compiler_options: tuple[tuple[str, Any], ...]
-
-
-class Trace(NamedTuple):
-    """A traced function: the jaxpr, what it closed over, and how its results are nested."""
-
-    jaxpr: Jaxpr
-    closed_over: tuple[Any, ...]
-    out_tree: Any
-
-
-class Caches:
-    """What is remembered about one function under one set of options."""
-
-    __slots__ = ("__weakref__", "arrays", "calls", "traces")
-
-    def __init__(self) -> None:
-        self.arrays: BoundedCache = BoundedCache()
-        self.calls: BoundedCache = BoundedCache()
-        self.traces: BoundedCache = BoundedCache()
-
-    def clear(self) -> None:
-        """Forgets everything."""
-        for cache in (self.arrays, self.calls, self.traces):
-            cache.clear()
-
-
-_all_caches: weakref.WeakSet[Caches] = weakref.WeakSet()
-_by_function: weakref.WeakKeyDictionary[Any, dict[Any, Caches]] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
-
-
-def caches_of(f: Callable[..., Any], options: Options) -> Caches:
-    """The caches of a function, shared by all `jit`s of it with the same options.
-
-    A bound method is made anew at each attribute access, so it is known by its function
-    and its object.
-    """
-    owner: Any = f
-    key: tuple[Any, ...] = (options,)
-    instance = getattr(f, "__self__", None)
-    if inspect.ismethod(f):
-        owner, key = f.__func__, (options, id(instance))
-    with _lock:
-        try:
-            known = _by_function.setdefault(owner, {})
-        except TypeError:  # not weakly referenceable or not hashable: not shared
-            known = {}
-        caches = known.get(key)
-        if caches is None:
-            caches = known[key] = Caches()
-            _all_caches.add(caches)
-            if len(key) == 2:
-                try:
-                    # An id may be given to another object once this one is gone.
-                    weakref.finalize(instance, known.pop, key, None)
-                except TypeError:
-                    known.pop(key)
-    return caches
-
-
-def clear_caches() -> None:
-    """Forgets all traces and compiled programs of jitted functions."""
-    for caches in list(_all_caches):
-        caches.clear()
-
-
-def _as_tuple(value: Any, kind: Any) -> tuple[Any, ...]:
-    if value is None:
-        return ()
-    if isinstance(value, kind) or not isinstance(value, (tuple, list, set, frozenset, range)):
-        return (value,) if kind is str else (operator.index(value),)
-    return tuple(value) if kind is str else tuple(map(operator.index, value))
-
-
-def _normalize(f: Callable[..., Any], nums: Any, names: Any, what: str
-               ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Argument numbers and names, each completed from the other by the signature."""
-    numbers, words = _as_tuple(nums, int), _as_tuple(names, str)
-    try:
-        parameters = list(inspect.signature(f).parameters.values())
-    except (TypeError, ValueError):
-        return numbers, words
-    positional = [p.name for p in parameters
-                  if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    for n in numbers:
-        if not variadic and not -len(positional) <= n < len(positional):
-            msg = (f"jit: {what}_argnums has {n}, but {function_name(f)} takes "
-                   f"{len(positional)} positional arguments.")
-            raise ValueError(msg)
-    if not any(p.kind is p.VAR_KEYWORD for p in parameters):
-        for name in words:
-            if name not in {p.name for p in parameters}:
-                msg = (f"jit: {what}_argnames has {name!r}, which is no argument of "
-                       f"{function_name(f)}.")
-                raise ValueError(msg)
-    numbers = tuple(n + len(positional) if n < 0 else n for n in numbers)
-    if names is None:
-        words = tuple(positional[n] for n in numbers if n < len(positional)
-                      and parameters[n].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    elif nums is None:
-        numbers = tuple(i for i, name in enumerate(positional) if name in words)
-    return numbers, words
-
-
-class Call(NamedTuple):
-    """A call taken apart.
-
-    Attributes:
-      leaves: those of the dynamic arguments.
-      tree: their structure.
-      static: the static arguments, as `(position or name, value)`.
-      static_key: what stands for these in cache keys.
-    """
-
-    leaves: list[Any]
-    tree: Any
-    static: tuple[tuple[int | str, Any], ...] = ()
-    static_key: tuple[Any, ...] = ()
-
-
-def take_apart(f: Callable[..., Any], options: Options, args: tuple[Any, ...],
-               kwargs: dict[str, Any]) -> Call:
-    """Separates static arguments and flattens the others.
-
-    Raises:
-      ValueError: a static argument is not hashable.
-    """
-    static: list[Any] = []
-    if options.static_argnums or options.static_argnames:
-        dynamic = []
-        for i, arg in enumerate(args):
-            if i in options.static_argnums:
-                static.append((i, _hashable(f, arg, f"argument {i}")))
-            else:
-                dynamic.append(arg)
-        args = tuple(dynamic)
-        words = [k for k in kwargs if k in options.static_argnames]
-        static += [(k, _hashable(f, kwargs[k], f"argument {k!r}")) for k in sorted(words)]
-        kwargs = {k: v for k, v in kwargs.items() if k not in options.static_argnames}
-    leaves, tree = _flatten((args, kwargs), None)
-    return Call(leaves, tree, tuple(static), tuple([(n, exact(v)) for n, v in static]))
-
-
-def _hashable(f: Callable[..., Any], value: Any, which: str) -> Any:
-    try:
-        hash(value)
-    except TypeError:
-        msg = (f"jit: static {which} of {function_name(f)} is not hashable: a "
-               f"{type(value).__name__}. Static arguments are part of the cache key: pass a "
-               "tuple for a list, a frozen dataclass for a mutable object, or do not mark the "
-               "argument static.")
-        raise ValueError(msg) from None
-    return value
-
-
-def with_static(f: Callable[..., Any], static: tuple[Any, ...]) -> Callable[..., Any]:
-    """The function with its static arguments put back in their places."""
-    if not static:
-        return f
-    places = {name: value for name, value in static if isinstance(name, int)}
-    words = {name: value for name, value in static if isinstance(name, str)}
-
-    def complete(*args: Any, **kwargs: Any) -> Any:
-        given, total = iter(args), len(args) + len(places)
-        return f(*[places[i] if i in places else next(given) for i in range(total)], **kwargs,
-                 **words)
-
-    return complete
-
-
-def trace_call(f: Callable[..., Any], call: Call, avals: Sequence[Any], caches: Caches | None
-               ) -> Trace:
-    """Traces a function for a call; from the cache where nothing of outer traces is in it."""
-    key = (ctx.settings, ctx.axis_env, call.tree, call.static_key, tuple(avals))
-    if caches is not None:
-        known = caches.traces.get(key)
-        if known is not None:
-            return known
-    flat = FlatFunction(with_static(f, call.static), call.tree)
-    args, kwargs = call.tree.unflatten(call.leaves)
-    info = debug_info_of("jit", f, *_named_arguments(args, kwargs, call.static))
-    jaxpr, closed_over = lift_tracers(stage(flat, avals, info))
-    trace = Trace(jaxpr, tuple(closed_over), flat.out_tree)
-    if caches is not None and not closed_over:
-        caches.traces.put(key, trace)
-    return trace
-
-
-def _named_arguments(args: Sequence[Any], kwargs: dict[str, Any], static: tuple[Any, ...]
-                     ) -> tuple[list[Any], dict[str, Any], tuple[int, ...]]:
-    """Arguments with None in the places of static ones, which have no leaves."""
-    places = {name for name, _ in static if isinstance(name, int)}
-    given = iter(args)
-    return [None if i in places else next(given) for i in range(len(args) + len(places))], \
-        kwargs, tuple(places)
-
-
-def donated_leaves(options: Options, call: Call) -> tuple[bool, ...]:
-    """Which leaves of a call belong to donated arguments."""
-    if not options.donate_argnums and not options.donate_argnames:
-        return (False,) * len(call.leaves)
-    args, kwargs = call.tree.unflatten(call.leaves)
-    places = {name for name, _ in call.static if isinstance(name, int)}
-    numbers = [i for i in range(len(args) + len(places)) if i not in places]
-    flags: list[bool] = []
-    for number, arg in zip(numbers, args, strict=True):
-        flags += [number in options.donate_argnums] * tree_structure(arg).num_leaves
-    for key in sorted(kwargs):
-        flags += [key in options.donate_argnames] * tree_structure(kwargs[key]).num_leaves
-    return tuple(flags)
 
 
 @boundary
@@ -287,19 +61,24 @@ def jit(fun: Callable[..., Any] | None = None, *, static_argnums: Any = None,
         arrays cannot be used afterwards.
       donate_argnames: the same by name.
       keep_unused: whether arguments that are not read are passed to the program.
-      device: the device to run on.
-      backend: a platform to run on.
+      device: the device to run on, wherever the arguments are; results are committed to it. The
+        derivatives and batched forms of the function run there too, and so does a program that
+        calls it.
+      backend: a platform to run on; not with `device`.
       inline: whether the equations go into an outer jaxpr in place of one `jit` equation.
-      compiler_options: XLA options (`xla_...`) by name.
+      compiler_options: XLA options (`xla_...`) by name; only for a `jit` that is not called
+        inside of another.
 
     Returns:
       A function of the same signature, with methods `trace`, `lower`, `eval_shape` and
       `clear_cache`.
 
     Raises:
-      TypeError: `fun` is not callable; at calls: an argument is no array.
+      TypeError: `fun` is not callable, or `compiler_options` are no dict of XLA options; at
+        calls: an argument is no array.
       ValueError: an argument number or name that `fun` does not have; at calls: a static
-        argument that is not hashable.
+        argument that is not hashable, or arguments on different devices.
+      RuntimeError: at calls: an argument was donated before, or is donated and given twice.
 
     Example:
       >>> @mjax.jit
@@ -321,63 +100,96 @@ def jit(fun: Callable[..., Any] | None = None, *, static_argnums: Any = None,
         msg = f"jit cannot compile the generator or coroutine function {function_name(fun)}."
         raise TypeError(msg)
     if backend is not None:
+        if device is not None:
+            msg = f"jit: give a device or a backend, not both: {device} and {backend!r}."
+            raise ValueError(msg)
         device = devices(backend)[0]
+    elif device is not None:
+        sharding_of(device)  # refuses what is none
     options = Options(
-        *_normalize(fun, static_argnums, static_argnames, "static"),
-        *_normalize(fun, donate_argnums, donate_argnames, "donate"), keep_unused, inline, device,
-        tuple(sorted((compiler_options or {}).items())))
+        *normalize(fun, static_argnums, static_argnames, "static"),
+        *normalize(fun, donate_argnums, donate_argnames, "donate"), keep_unused, inline, device,
+        compiler_options_of(compiler_options))
     both = set(options.static_argnums) & set(options.donate_argnums)
     if both:
         msg = f"jit: arguments {sorted(both)} cannot be static and donated at once."
         raise ValueError(msg)
-    return _make(fun, options)
+    jitted = Jitted(fun, options)
+    function = jitted.dispatcher()
+    for name in ("trace", "lower", "eval_shape"):
+        setattr(function, name, boundary(getattr(jitted, name)))
+    function.clear_cache = jitted.caches.clear
+    function._cache_size = jitted.caches.calls.__len__
+    return function
 
 
-def _make(fun: Callable[..., Any], options: Options) -> Any:
-    caches = caches_of(fun, options)
-    arrays, calls = caches.arrays, caches.calls
-    only_arrays = not (options.static_argnums or options.static_argnames)
-    donates = bool(options.donate_argnums or options.donate_argnames)
+class Jitted:
+    """A function under `jit`: what its calls do that are not answered by one lookup.
 
-    @functools.wraps(fun)
-    def jitted(*args: Any, **kwargs: Any) -> Any:
-        try:
-            if ctx.interpreter is evaluation:
-                if only_arrays and not kwargs:
-                    # The commonest calls, spelled out: no pytree is flattened.
-                    if len(args) == 1:
-                        (x,) = args
-                        if type(x) in FOREIGN:
-                            x = to_array(x, not donates)
-                        if type(x) is Array:
-                            run = arrays.get((ctx.settings, x._placement))
-                            if run is not None:
-                                return run(x)
-                    elif len(args) == 2:
-                        x, y = args
-                        if type(x) in FOREIGN:
-                            x = to_array(x, not donates)
-                        if type(y) in FOREIGN:
-                            y = to_array(y, not donates)
-                        if type(x) is Array and type(y) is Array:
-                            run = arrays.get((ctx.settings, x._placement, y._placement))
-                            if run is not None:
-                                return run(x, y)
+    Args:
+      fun: the user's function.
+      options: what `jit` was asked for.
+    """
+
+    __slots__ = ("caches", "fun", "name", "options", "shared", "static")
+
+    def __init__(self, fun: Callable[..., Any], options: Options):
+        self.fun = fun
+        self.options = options
+        self.name = function_name(fun)
+        self.caches = caches_of(fun, options)
+        self.static = bool(options.static_argnums or options.static_argnames)
+        #: Whether arrays made of equal scalars may be one; not where they are donated.
+        self.shared = not (options.donate_argnums or options.donate_argnames)
+
+    def dispatcher(self) -> Any:
+        """The function users call. The commonest calls are spelled out: evaluation, and
+        nothing but one or two arrays; no pytree is flattened for them."""
+        arrays, static, shared = self.caches.arrays, self.static, self.shared
+        evaluated, staged = self.evaluated, self.staged
+
+        @functools.wraps(self.fun)
+        def jitted(*args: Any, **kwargs: Any) -> Any:
+            try:
+                if ctx.interpreter is not evaluation:
+                    return staged(args, kwargs)
+                if static or kwargs:
+                    return evaluated(args, kwargs)
+                if len(args) == 1:
+                    (x,) = args
+                    if type(x) is not Array and type(x) in FOREIGN:
+                        x = to_array(x, shared)
+                    if type(x) is Array:
+                        run = arrays.get((ctx.settings, x._placement))
+                        if run is not None:
+                            return run(x)
+                elif len(args) == 2:
+                    x, y = args
+                    if type(x) is not Array and type(x) in FOREIGN:
+                        x = to_array(x, shared)
+                    if type(y) is not Array and type(y) in FOREIGN:
+                        y = to_array(y, shared)
+                    if type(x) is Array and type(y) is Array:
+                        run = arrays.get((ctx.settings, x._placement, y._placement))
+                        if run is not None:
+                            return run(x, y)
                 return evaluated(args, kwargs)
-            return staged(args, kwargs)
-        except Exception as error:
-            refuse_deleted(error, args)
-            refuse_deleted(error, kwargs)
-            fold(error)
-            raise
+            except Exception as error:
+                fold(error)
+                raise
 
-    def evaluated(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        static: tuple[Any, ...] = ()
-        static_key: tuple[Any, ...] = ()
-        if only_arrays:
-            leaves, tree = _flatten((args, kwargs), None)
+        return jitted
+
+    # -- under evaluation --
+
+    def evaluated(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call under evaluation."""
+        if self.static:
+            call = take_apart(self.fun, self.options, args, kwargs)
+            leaves, tree, static_key = call.leaves, call.tree, call.static_key
         else:
-            leaves, tree, static, static_key = take_apart(fun, options, args, kwargs)
+            leaves, tree = _flatten((args, kwargs), None)
+            call, static_key = None, ()
         values: Any = None
         if leaves and type(leaves[-1]) is Array:
             # All arrays, most likely: the key is made without a Python loop.
@@ -385,83 +197,100 @@ def _make(fun: Callable[..., Any], options: Options) -> Any:
                 key = (ctx.settings, tree, static_key, *map(_placement_of, leaves))
                 values = leaves
             except AttributeError:
-                values = None
+                pass
         if values is None:
-            values = as_arrays(leaves, args, kwargs)
+            values = self.as_arrays(leaves, args, kwargs)
             key = (ctx.settings, tree, static_key, *map(_placement_of, values))
-        known = calls.get(key)
+        known = self.caches.calls.get(key)
         if known is None:
             if ctx.settings.disable_jit:
-                return fun(*args, **kwargs)
-            known = calls.put(key, compiled(Call(values, tree, static, static_key), args, kwargs))
-        run, out_tree = known
+                return self.fun(*args, **kwargs)
+            known = self.compiled(Call(values, tree, call.static if call else (), static_key), key)
+            self._remember_arrays(known, args, kwargs, values)
+        run, out_tree, _ = known
         return out_tree.unflatten(run(*values))
 
-    def as_arrays(leaves: list[Any], args: Any, kwargs: Any) -> list[Array]:
+    def as_arrays(self, leaves: list[Any], args: Any, kwargs: Any) -> list[Array]:
+        """Arguments as arrays.
+
+        Raises:
+          TypeError: names the first that is none.
+        """
         try:
-            return [a if type(a) is Array else to_array(a, not donates) for a in leaves]
+            return [a if type(a) is Array else to_array(a, self.shared) for a in leaves]
         except TypeError:
-            check_arguments(f"jit of {function_name(fun)}", args)
-            check_arguments(f"jit of {function_name(fun)}", kwargs, "keyword argument ")
+            self._check(args, kwargs)
             raise
 
-    def compiled(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        trace = trace_call(fun, call, [a.aval for a in call.leaves], caches)
+    def _check(self, args: Any, kwargs: Any) -> None:
+        check_arguments(f"jit of {self.name}", args)
+        check_arguments(f"jit of {self.name}", kwargs, "keyword argument ")
+
+    def compiled(self, call: Call, key: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The runner for calls like this one, the structure of its results, and a runner that
+        gives the result itself, or None."""
+        options, calls = self.options, self.caches.calls
+        if ctx.options.explain_cache_misses:
+            explain_compilation(self.fun, call, key, calls)
+        trace = trace_call(self.fun, call, [a.aval for a in call.leaves], self.caches)
         for value in trace.closed_over:
             refuse_dead(value)  # under evaluation no trace is open
-        values = call.leaves
-        program = Program(trace.jaxpr, function_name(fun), [a._placement for a in values],
-                          donated_leaves(options, call), options.keep_unused, options.device)
+        program = Program(trace.jaxpr, self.name, [a._placement for a in call.leaves],
+                          donated_leaves(self.fun, options, call), options.keep_unused,
+                          options.device)
         run = program.runner(dict(options.compiler_options))
-        flat = not kwargs and len(args) in (1, 2) and all(
-            type(a) is Array or type(a) in FOREIGN for a in args)
-        if flat and only_arrays and treedef_is_leaf(trace.out_tree):
-            one = single_runner(program, len(args))
-            if one is not None:
-                arrays.put((ctx.settings, *map(_placement_of, values)), one)
-        return run, trace.out_tree
+        single = program.single_runner() if treedef_is_leaf(trace.out_tree) else None
+        return calls.put(key, (run, trace.out_tree, single))
 
-    def staged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _remember_arrays(self, known: tuple[Any, ...], args: tuple[Any, ...],
+                         kwargs: dict[str, Any], values: list[Array]) -> None:
+        """Lets the next call like this one take the short way, if there is one for it."""
+        if known[2] is not None and not self.static and not kwargs and len(args) in (1, 2) and all(
+                type(a) is Array or type(a) in FOREIGN for a in args):
+            self.caches.arrays.put((ctx.settings, *map(_placement_of, values)), known[2])
+
+    # -- under other interpreters --
+
+    def staged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call under any other interpreter: an application of the primitive `jit`."""
         if ctx.settings.disable_jit:
-            return fun(*args, **kwargs)
-        call = take_apart(fun, options, args, kwargs)
+            return self.fun(*args, **kwargs)
+        options = self.options
+        call = take_apart(self.fun, options, args, kwargs)
         try:
             avals = [typeof(a) for a in call.leaves]
         except TypeError:
-            check_arguments(f"jit of {function_name(fun)}", args)
+            self._check(args, kwargs)
             raise
-        trace = trace_call(fun, call, avals, caches)
+        trace = trace_call(self.fun, call, avals, self.caches)
         operands = [*trace.closed_over, *call.leaves]
-        if options.inline:
+        if options.inline and options.device is None and not options.compiler_options:
             outs = eval_jaxpr(trace.jaxpr, trace.jaxpr.consts, *operands)
         else:
-            donated = (False,) * len(trace.closed_over) + donated_leaves(options, call)
-            outs = jit_p.bind(*operands, jaxpr=trace.jaxpr, name=function_name(fun),
-                              donated_invars=donated, inline=False,
-                              keep_unused=options.keep_unused)
+            donated = donated_leaves(self.fun, options, call)
+            outs = jit_p.bind(
+                *operands, jaxpr=trace.jaxpr, name=self.name, inline=options.inline,
+                donated_invars=(False,) * len(trace.closed_over) + donated,
+                keep_unused=options.keep_unused, device=options.device,
+                compiler_options_kvs=options.compiler_options)
         return trace.out_tree.unflatten(outs)
 
-    def traced(*args: Any, **kwargs: Any) -> Traced:
+    # -- ahead of time --
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Traces for these arguments, or for `ShapeDtypeStruct`s in their place."""
-        call = take_apart(fun, options, args, kwargs)
-        trace = trace_call(fun, call, [typeof(a) for a in call.leaves], caches)
-        return Traced(trace.jaxpr, function_name(fun), call, trace.out_tree,
-                      donated_leaves(options, call), options)
+        call = take_apart(self.fun, self.options, args, kwargs)
+        trace = trace_call(self.fun, call, avals_of(self.name, call, args, kwargs), self.caches)
+        return Traced(trace.jaxpr, self.name, call, trace.out_tree,
+                      donated_leaves(self.fun, self.options, call), self.options)
 
-    def lower(*args: Any, **kwargs: Any) -> Lowered:
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Traces and lowers for these arguments, or for `ShapeDtypeStruct`s."""
-        return traced(*args, **kwargs).lower()
+        return self.trace(*args, **kwargs).lower()
 
-    def eval_shape(*args: Any, **kwargs: Any) -> Any:
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """The types of the results for these arguments, without computing them."""
-        return traced(*args, **kwargs).out_info
-
-    jitted.trace = boundary(traced)  # type: ignore[attr-defined]
-    jitted.lower = boundary(lower)  # type: ignore[attr-defined]
-    jitted.eval_shape = boundary(eval_shape)  # type: ignore[attr-defined]
-    jitted.clear_cache = caches.clear  # type: ignore[attr-defined]
-    jitted._cache_size = lambda: len(calls)  # type: ignore[attr-defined]
-    return jitted
+        return self.trace(*args, **kwargs).out_info
 
 
 @boundary
@@ -479,9 +308,23 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
       >>> mjax.eval_shape(lambda x: x @ x, mjax.ShapeDtypeStruct((3, 3), "float32"))
       ShapeDtypeStruct(shape=(3, 3), dtype=float32)
     """
-    leaves, tree = _flatten((args, kwargs), None)
-    trace = trace_call(fun, Call(leaves, tree), [typeof(a) for a in leaves], None)
+    call = Call(*_flatten((args, kwargs), None))
+    trace = trace_call(fun, call, avals_of(function_name(fun), call, args, kwargs), None)
     return out_info(trace.jaxpr, trace.out_tree)
+
+
+def avals_of(name: str, call: Call, args: Any, kwargs: Any) -> list[Any]:
+    """Types of the leaves of a call, of which only these are needed.
+
+    Raises:
+      TypeError: names the first leaf that has none.
+    """
+    try:
+        return list(map(aval_of, call.leaves))
+    except TypeError:
+        check_arguments(name, args)
+        check_arguments(name, kwargs, "keyword argument ")
+        raise
 
 
 @contextmanager

@@ -3,199 +3,250 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
-from mjax._engine.ir.pytree import tree_flatten, tree_unflatten
-from mjax._engine.ir.types import ShapedArray
+from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_map
+from mjax._engine.ir.types import typeof
+from mjax._engine.runtime.arguments import compiler_options_of
 from mjax._engine.runtime.array import Array, SingleDeviceSharding, placement_of
+from mjax._engine.runtime.debugging import debugging, refuse_invalid
 from mjax._engine.runtime.devices import default_device
 from mjax._engine.runtime.executable import Program
-from mjax._engine.runtime.transfer import move, to_array
+from mjax._engine.runtime.structs import ShapeDtypeStruct
+from mjax._engine.runtime.transfer import move, sharding_of, to_array
 from mjax._engine.tracing.interpreter import Tracer
 from mjaxlib_shim import executables as shim
 
-
-class ShapeDtypeStruct:
-    """The type of an array, where an array is not needed.
-
-    Args:
-      shape: its shape.
-      dtype: its dtype.
-      sharding: where it is; None: on the default device.
-      weak_type: whether promotion may pick the other operand's dtype.
-    """
-
-    __slots__ = ("aval", "sharding")
-
-    def __init__(self, shape: Sequence[int], dtype: Any, *, sharding: Any = None,
-                 weak_type: bool = False):
-        self.aval = ShapedArray(tuple(shape), dtypes.canonical_dtype(dtype), weak_type)
-        self.sharding = sharding
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes of the axes."""
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype."""
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return self.aval.size
-
-    @property
-    def weak_type(self) -> bool:
-        """Whether promotion may pick the other operand's dtype."""
-        return self.aval.weak_type
-
-    def update(self, **fields: Any) -> ShapeDtypeStruct:
-        """A copy with some of `shape, dtype, sharding, weak_type` replaced."""
-        values = {"shape": self.shape, "dtype": self.dtype, "sharding": self.sharding,
-                  "weak_type": self.weak_type} | fields
-        return ShapeDtypeStruct(values.pop("shape"), values.pop("dtype"), **values)
-
-    def __len__(self) -> int:
-        return self.aval.length()
-
-    def __eq__(self, other: object) -> bool:
-        return (isinstance(other, ShapeDtypeStruct) and self.aval is other.aval
-                and self.sharding == other.sharding)
-
-    def __hash__(self) -> int:
-        return hash((self.aval, self.sharding))
-
-    def __repr__(self) -> str:
-        weak = ", weak_type=True" if self.weak_type else ""
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype}{weak})"
+_placement_of = operator.attrgetter("_placement")
 
 
-def out_info(jaxpr: Jaxpr, out_tree: Any) -> Any:
-    """The tree of types of a program's results."""
-    return tree_unflatten(out_tree, [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type)
-                                     for a in jaxpr.out_avals])
+class ArgInfo(NamedTuple):
+    """What is known of an argument ahead of time: its type, and whether it is donated."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    donated: bool
 
 
-class Traced:
-    """A traced function; what `jit(f).trace(...)` gives.
+def out_info(jaxpr: Jaxpr, out_tree: Any, shardings: Sequence[Any] | None = None) -> Any:
+    """The tree of types of a program's results, with their shardings if these are known."""
+    avals = jaxpr.out_avals
+    return out_tree.unflatten([
+        ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=s)
+        for a, s in zip(avals, shardings or [None] * len(avals), strict=True)])
+
+
+class Stage:
+    """What all stages know.
 
     Attributes:
-      jaxpr: the program.
+      in_tree: structure of `(args, kwargs)`, static arguments left out.
+      out_tree: structure of the results.
+      in_avals, out_avals: trees of the types of arguments and results.
+      args_info: tree of `ArgInfo`s.
+      donate_argnums: which leaves of the arguments are donated.
       out_info: tree of `ShapeDtypeStruct`s of the results.
     """
 
-    __slots__ = ("_call", "_donated", "_options", "_out_tree", "fun_name", "jaxpr")
+    __slots__ = ("_donated", "_jaxpr", "in_tree", "out_tree")
 
-    def __init__(self, jaxpr: Jaxpr, name: str, call: Any, out_tree: Any,
-                 donated: tuple[bool, ...], options: Any):
-        self.jaxpr = jaxpr
-        self.fun_name = name
-        self._call = call
-        self._out_tree = out_tree
-        self._donated = donated
-        self._options = options
+    def __init__(self, jaxpr: Jaxpr, in_tree: Any, out_tree: Any, donated: Sequence[bool]):
+        self._jaxpr = jaxpr
+        self.in_tree = in_tree
+        self.out_tree = out_tree
+        self._donated = tuple(donated)
+
+    def _avals(self) -> list[Any]:
+        # What was closed over of an outer trace comes before the arguments.
+        return self._jaxpr.in_avals[len(self._jaxpr.invars) - self.in_tree.num_leaves:]
+
+    @property
+    def in_avals(self) -> Any:
+        """The tree `(args, kwargs)` of the arguments' types."""
+        return self.in_tree.unflatten(self._avals())
+
+    @property
+    def out_avals(self) -> Any:
+        """The tree of the results' types."""
+        return self.out_tree.unflatten(self._jaxpr.out_avals)
+
+    @property
+    def args_info(self) -> Any:
+        """The tree `(args, kwargs)` of `ArgInfo`s."""
+        return self.in_tree.unflatten([ArgInfo(a.shape, a.dtype, d) for a, d in zip(
+            self._avals(), self._donated, strict=True)])
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """Indices of the leaves that are donated."""
+        return tuple(i for i, d in enumerate(self._donated) if d)
 
     @property
     def out_info(self) -> Any:
         """Tree of `ShapeDtypeStruct`s of the results."""
-        return out_info(self.jaxpr, self._out_tree)
+        return out_info(self._jaxpr, self.out_tree)
+
+
+class Traced(Stage):
+    """A traced function; what `jit(f).trace(...)` gives.
+
+    Attributes:
+      fun_name: the function's name.
+    """
+
+    __slots__ = ("_call", "_options", "fun_name")
+
+    def __init__(self, jaxpr: Jaxpr, name: str, call: Any, out_tree: Any,
+                 donated: tuple[bool, ...], options: Any):
+        super().__init__(jaxpr, call.tree, out_tree, donated)
+        self.fun_name = name
+        self._call = call
+        self._options = options
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """The program."""
+        return self._jaxpr
 
     @boundary
-    def lower(self) -> Lowered:
-        """Lowers to StableHLO, for the devices that the arguments or the default name."""
-        if len(self._call.leaves) != len(self.jaxpr.invars):
+    def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
+        """Lowers to StableHLO, for the device that the arguments or the default name.
+
+        Args:
+          lowering_platforms: one platform to lower for instead; the result can be read, and
+            compiled where it is the device's own.
+
+        Raises:
+          TypeError: the function uses values of an outer trace.
+          ValueError: `lowering_platforms` names not just one.
+        """
+        if len(self._call.leaves) != len(self._jaxpr.invars):
             msg = (f"{self.fun_name} uses values of an outer trace (grad, vmap, jit) and cannot be "
                    "lowered on its own: pass them as arguments.")
             raise TypeError(msg)
-        placements = []
-        for leaf, aval in zip(self._call.leaves, self.jaxpr.in_avals, strict=True):
-            if type(leaf) is Array:
-                placements.append(leaf._placement)
-            else:
-                sharding = getattr(leaf, "sharding", None)
-                placements.append(placement_of(
-                    aval, sharding or SingleDeviceSharding(default_device()),
-                    sharding is not None))
-        program = Program(self.jaxpr, self.fun_name, placements, self._donated,
+        if lowering_platforms is not None and len(lowering_platforms) != 1:
+            msg = (f"lowering_platforms={lowering_platforms!r}: a module is lowered for one "
+                   "platform.")
+            raise ValueError(msg)
+        placements = list(map(_placement, self._call.leaves, self._jaxpr.in_avals))
+        program = Program(self._jaxpr, self.fun_name, placements, self._donated,
                           self._options.keep_unused, self._options.device)
+        if lowering_platforms is not None:
+            program.platform = lowering_platforms[0]
         program.lower()
         return Lowered(program, self)
 
 
-class Lowered:
+def _placement(leaf: Any, aval: Any) -> Any:
+    if type(leaf) is Array:
+        return leaf._placement
+    sharding = getattr(leaf, "sharding", None)
+    if sharding is None:
+        return placement_of(aval, SingleDeviceSharding(default_device()), False)
+    return placement_of(aval, sharding_of(sharding), True)
+
+
+class Lowered(Stage):
     """A lowered function; what `jit(f).lower(...)` gives."""
 
-    __slots__ = ("_program", "_traced")
+    __slots__ = ("_options", "_program", "_static")
 
     def __init__(self, program: Program, traced: Traced):
+        super().__init__(traced.jaxpr, traced.in_tree, traced.out_tree, traced._donated)
         self._program = program
-        self._traced = traced
+        self._options = dict(traced._options.compiler_options)
+        self._static = [name for name, _ in traced._call.static]
 
-    @property
-    def out_info(self) -> Any:
-        """Tree of `ShapeDtypeStruct`s of the results."""
-        return self._traced.out_info
-
-    @property
-    def in_tree(self) -> Any:
-        """Structure of `(args, kwargs)`."""
-        return self._traced._call.tree
-
-    @property
-    def out_tree(self) -> Any:
-        """Structure of the results."""
-        return self._traced._out_tree
-
+    @boundary
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        """The StableHLO module as text, with source locations if asked for."""
-        if dialect not in (None, "stablehlo"):
-            msg = f"as_text: dialect {dialect!r} is unknown; there is 'stablehlo'."
-            raise ValueError(msg)
+        """The module as text.
+
+        Args:
+          dialect: "stablehlo" (the default) or "hlo".
+          debug_info: whether to show source locations (of StableHLO).
+
+        Raises:
+          ValueError: another dialect.
+        """
+        if _dialect(dialect) == "hlo":
+            return shim.to_hlo(self._program.lower().module).as_hlo_text()
         return self._program.lower().text(debug_info)
 
+    @boundary
     def compiler_ir(self, dialect: str | None = None) -> Any:
-        """The `ir.Module`."""
-        return self._program.lower().module
+        """The module as an `ir.Module`, or for the dialect "hlo" as jaxlib's `XlaComputation`.
+
+        Raises:
+          ValueError: another dialect.
+        """
+        module = self._program.lower().module
+        return shim.to_hlo(module) if _dialect(dialect) == "hlo" else module
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimates before optimization, by name ("flops", "bytes accessed", ...)."""
+        client = self._program.sharding.device.client
+        return shim.cost_before_compiling(client, self._program.lower().module)
 
     @boundary
     def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
-        """Compiles for the devices it was lowered for.
+        """Compiles for the device it was lowered for.
 
         Args:
-          compiler_options: XLA options (`xla_...`) by name.
+          compiler_options: XLA options (`xla_...`) by name; they go before those of `jit`.
+
+        Raises:
+          TypeError: the options are no dict of values that XLA takes.
         """
-        options = {**dict(self._traced._options.compiler_options), **(compiler_options or {})}
+        options = self._options | dict(compiler_options_of(compiler_options))
         # A copy, because a program keeps what was compiled, under whichever options.
-        return Compiled(copy.copy(self._program), self._traced, options)
+        return Compiled(copy.copy(self._program), self, options)
 
 
-class Compiled:
-    """A compiled function, callable with arguments of the types it was made for."""
+def _dialect(name: str | None) -> str:
+    if name not in (None, "stablehlo", "hlo"):
+        msg = f"dialect {name!r} is unknown; there are 'stablehlo' and 'hlo'."
+        raise ValueError(msg)
+    return name or "stablehlo"
 
-    __slots__ = ("_program", "_run", "_traced")
 
-    def __init__(self, program: Program, traced: Traced, options: dict[str, Any]):
+class Compiled(Stage):
+    """A compiled function, callable with arguments of the types it was made for.
+
+    Attributes:
+      input_shardings, output_shardings: trees of where arguments and results are.
+    """
+
+    __slots__ = ("_known", "_program", "_run", "_static")
+
+    def __init__(self, program: Program, lowered: Lowered, options: dict[str, Any]):
+        super().__init__(lowered._jaxpr, lowered.in_tree, lowered.out_tree, lowered._donated)
         self._program = program
-        self._traced = traced
-        program.compile(options)
+        self._static = lowered._static
         self._run = program.runner(options)
+        #: Tuples of placements of arguments that were examined and need nothing.
+        self._known: set[tuple[Any, ...]] = set()
 
     @property
     def out_info(self) -> Any:
         """Tree of `ShapeDtypeStruct`s of the results."""
-        return self._traced.out_info
+        return out_info(self._jaxpr, self.out_tree, self._shardings(self.out_tree))
+
+    @property
+    def input_shardings(self) -> Any:
+        """The tree `(args, kwargs)` of where the arguments are."""
+        return self.in_tree.unflatten(self._shardings(self.in_tree))
+
+    @property
+    def output_shardings(self) -> Any:
+        """The tree of where the results are."""
+        return self.out_tree.unflatten(self._shardings(self.out_tree))
+
+    def _shardings(self, tree: Any) -> list[Any]:
+        return [self._program.sharding] * int(tree.num_leaves)
 
     def as_text(self) -> str:
         """The optimized HLO."""
@@ -216,30 +267,85 @@ class Compiled:
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = tree_flatten((args, kwargs))
-        if tree != self._traced._call.tree:
-            msg = (f"the compiled function was made for arguments of structure "
-                   f"{self._traced._call.tree}, not {tree}. (Static arguments are left out.)")
-            raise TypeError(msg)
-        arrays = [move_like(leaf, aval, self._program)
-                  for leaf, aval in zip(leaves, self._traced.jaxpr.in_avals, strict=True)]
-        return tree_unflatten(self._traced._out_tree, self._run(*arrays))
+        if tree != self.in_tree:
+            raise TypeError(self._wrong_structure((args, kwargs)))
+        try:
+            arrays, key = leaves, tuple(map(_placement_of, leaves))
+        except AttributeError:
+            arrays, key = leaves, ()
+        if not key or key not in self._known:
+            arrays = self._examined(leaves)
+            if key and all(map(operator.is_, arrays, leaves)):
+                self._known.add(key)
+        outs = self._run(*arrays)
+        if debugging():
+            refuse_invalid(outs, self._jaxpr, self._program.name, arrays)
+        return self.out_tree.unflatten(outs)
+
+    call = __call__
+
+    def _examined(self, leaves: Sequence[Any]) -> list[Array]:
+        """The arguments as arrays on the program's device.
+
+        Raises:
+          TypeError: one is traced, or has not the type the program was compiled for.
+          ValueError: one is committed to another device.
+        """
+        program = self._program
+        for leaf in leaves:
+            if isinstance(leaf, Tracer):
+                msg = (f"{program.name} is compiled and was called with a traced value of type "
+                       f"{leaf.aval}: it cannot be differentiated, batched or traced. Call the "
+                       "jitted function instead.")
+                raise TypeError(msg)
+        wrong = [f"  {program.names(i)}: compiled for {aval}, called with {typeof(leaf)}"
+                 for i, (leaf, aval) in enumerate(zip(leaves, self._avals(), strict=True))
+                 if typeof(leaf).strip_weak_type() is not aval.strip_weak_type()]
+        if wrong:
+            raise TypeError("\n".join([
+                f"{program.name}: types of arguments differ from those it was compiled for:",
+                *wrong, "Call the jitted function to compile for other types. (Settings count: "
+                "enable_x64 decides whether 64-bit types stay.)"]))
+        arrays = [to_array(leaf, not program.donation.aliases) for leaf in leaves]
+        elsewhere = [f"  {program.names(i)}: compiled for {program.sharding}, committed to "
+                     f"{arrays[i].sharding}" for i in program.kept
+                     if arrays[i].committed and arrays[i].sharding is not program.sharding]
+        if elsewhere:
+            raise ValueError("\n".join([
+                f"{program.name}: arguments are on other devices than it was compiled for:",
+                *elsewhere, "Move them with mjax.device_put."]))
+        return [a if a.sharding is program.sharding else
+                move(a, program.sharding, program.committed) for a in arrays]
+
+    def _wrong_structure(self, given: Any) -> str:
+        """The text for arguments that are nested in another way."""
+        expected = self.in_tree.unflatten([_Leaf()] * self.in_tree.num_leaves)
+        left, right = ({_path(path) for path, _ in tree_flatten_with_path(tree)[0]}
+                       for tree in (expected, given))
+        lines = [f"  {path} is missing" for path in sorted(left - right)]
+        lines += [f"  {path} is not expected" for path in sorted(right - left)]
+        if not lines:
+            lines = [f"  {_first_difference(expected, given)}"]
+        if self._static:
+            lines.append(f"Static arguments ({', '.join(map(str, self._static))}) are part of the "
+                         "compiled function: leave them out.")
+        return "\n".join([f"{self._program.name}: structure of arguments differs from the one it "
+                          "was compiled for:", *lines])
 
 
-def move_like(leaf: Any, aval: ShapedArray, program: Program) -> Array:
-    """An argument on the program's device.
+class _Leaf:
+    """Stands for a leaf of an argument."""
 
-    Raises:
-      TypeError: it is traced, or has not the type the program was compiled for.
-    """
-    if isinstance(leaf, Tracer):
-        msg = (f"a compiled function was called with a traced value of type {leaf.aval}: it cannot "
-               "be differentiated, batched or traced. Call the jitted function instead.")
-        raise TypeError(msg)
-    array = to_array(leaf, not program.donated)
-    if array.aval.strip_weak_type() is not aval.strip_weak_type():
-        msg = (f"the compiled function was made for an argument of type {aval}, not "
-               f"{array.aval}; call the jitted function to compile for other types.")
-        raise TypeError(msg)
-    if array.sharding is not program.sharding:
-        return move(array, program.sharding, program.committed)
-    return array
+
+def _path(path: Any) -> str:
+    """A key path of the pair `(args, kwargs)`."""
+    return ("args", "kwargs")[path[0].idx] + keystr(path[1:])
+
+
+def _first_difference(expected: Any, given: Any) -> str:
+    for one, other in ((expected, given), (given, expected)):
+        try:
+            tree_map(lambda *leaves: None, one, other)
+        except ValueError as error:
+            return str(error)
+    return "the metadata of some node differs"

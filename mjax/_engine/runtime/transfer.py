@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from typing import Any
 
@@ -14,9 +13,7 @@ from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.pytree import (
     broadcast_prefix,
-    keystr,
     tree_flatten,
-    tree_flatten_with_path,
     tree_map,
 )
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
@@ -24,11 +21,15 @@ from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.array import Array, SingleDeviceSharding, placement_of, rebuild
 from mjax._engine.runtime.devices import Device, default_device
+from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import Tracer, refuse_dead
 from mjax._engine.tracing.primitive import Primitive
 from mjaxlib_shim import arrays as shim
+
+#: Types of leaves that become arrays when they reach a compiled function.
+FOREIGN = frozenset({np.ndarray, bool, int, float, complex, np.float32, np.int32, np.bool_})
 
 #: (type, value, signs of zeros, settings) of scalars -> Array: `x * 2.0` transfers 2.0 once.
 _scalars = BoundedCache(1024)
@@ -77,7 +78,15 @@ def unshared(array: Array) -> Array:
 
 
 def _converted(value: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
-    """A foreign value as a NumPy array of the dtype its buffer has."""
+    """A foreign value as a NumPy array of the dtype its buffer has.
+
+    Raises:
+      TypeError: it stands for an array without being one.
+    """
+    if isinstance(value, ShapeDtypeStruct):
+        msg = (f"{value!r} is no array: a ShapeDtypeStruct stands for one only where nothing is "
+               "computed, as in eval_shape, make_jaxpr, and jit's trace and lower.")
+        raise TypeError(msg)
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, np.bool_)
     return np.asarray(value, aval.dtype)
@@ -227,27 +236,3 @@ def block_until_ready(x: Any) -> Any:
     buffers = [leaf._buffer for leaf in tree_flatten(x)[0] if type(leaf) is Array]
     shim.block_until_ready(buffers)
     return x
-
-
-def refuse_deleted(error: Exception, args: Any) -> None:
-    """Raises an error that names the argument, if what jaxlib raised is due to a deleted one."""
-    if not isinstance(error, (RuntimeError, ValueError)) or not _raised_by_execution(error):
-        return
-    for path, leaf in tree_flatten_with_path(args)[0]:
-        if type(leaf) is Array and leaf.is_deleted():
-            msg = (f"argument{keystr(path)} of type {leaf.aval} has been deleted: it was donated "
-                   "to an earlier computation (donate_argnums) or .delete() was called. Use that "
-                   "computation's result, or do not donate what is used again.")
-            raise RuntimeError(msg) from None
-
-
-def _raised_by_execution(error: Exception) -> bool:
-    """Whether jaxlib raised an error, called from this folder: errors of the function that is
-    traced come from the user's files or other folders."""
-    tb = error.__traceback__
-    while tb is not None and tb.tb_next is not None:
-        tb = tb.tb_next
-    return tb is not None and os.path.dirname(tb.tb_frame.f_code.co_filename) == _FOLDER
-
-
-_FOLDER = os.path.dirname(__file__)

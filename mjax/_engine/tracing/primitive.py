@@ -30,7 +30,8 @@ from typing import Any, Literal, NoReturn
 
 from mjax._engine.base.context import Context, ctx
 from mjax._engine.base.errors import LazyTypeError
-from mjax._engine.base.util import BoundedCache, exact
+from mjax._engine.base.programs import ProgramCache, forget_programs
+from mjax._engine.base.util import exact
 from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.types import AbstractToken, ShapedArray
 from mjax._engine.tracing.authoring import describe_value, misfit, missing_rule, where
@@ -71,7 +72,7 @@ class Primitive:
     __slots__ = ("__dict__", "__weakref__", "abstract_eval", "axis_batch", "batch", "dce",
                  "derived", "exact_params", "executables", "impl", "jvp", "linearize", "lowerings",
                  "multiple_results", "name", "own_varying", "partial_eval", "pretty", "recompute",
-                 "structural", "transpose", "typecheck", "types", "types_cacheable")
+                 "structural", "transpose", "typecheck", "types", "types_cacheable", "used")
 
     def __init__(self, name: str, *, multiple_results: bool = False,
                  types_cacheable: bool = True, structural: bool = False,
@@ -100,9 +101,12 @@ class Primitive:
         #: Names of rules that a helper derived rather than an author wrote.
         self.derived: set[str] = set()
         #: (settings, avals, params) -> (type or list of types, effects).
-        self.types: BoundedCache = BoundedCache()
+        self.types = ProgramCache()
         #: The executor's compiled forms of single applications.
-        self.executables: BoundedCache = BoundedCache()
+        self.executables = ProgramCache()
+        #: Whether its types were asked since all programs were forgotten: only then is there
+        #: anything that its rules have made.
+        self.used = False
         registry.add(self)
 
     def __repr__(self) -> str:
@@ -142,7 +146,7 @@ class Primitive:
     def def_lowering(self, rule: Any, platform: str | None = None) -> Any:
         """Sets how the primitive becomes StableHLO, for one platform or all."""
         self.lowerings[platform] = rule
-        self.executables.clear()
+        self._forget()
         return rule
 
     def def_jvp(self, rule: Rule) -> Rule:
@@ -158,15 +162,18 @@ class Primitive:
         return self.define("batch", rule)
 
     def define(self, field: str, rule: Rule | None) -> Any:
-        """Sets a rule that somebody wrote; what was derived from the old one is forgotten."""
+        """Sets a rule that somebody wrote; what was made by the old one is forgotten."""
         setattr(self, field, rule)
         self.derived.discard(field)
-        if field in ("impl", "abstract_eval"):
-            if not _is_ours(rule):
-                self.exact_params = True
-            self.types.clear()
-            self.executables.clear()
+        if field in ("impl", "abstract_eval") and not _is_ours(rule):
+            self.exact_params = True
+        self._forget()
         return rule
+
+    def _forget(self) -> None:
+        if self.used:
+            self.used = False
+            forget_programs()
 
     def params_key(self, params: dict[str, Any]) -> Iterable[Any]:
         """What stands for params in a cache key."""
@@ -230,6 +237,7 @@ class Primitive:
         return (out if self.multiple_results else [out]), effects
 
     def _type_of(self, avals: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, Effects]:
+        self.used = True
         if self.abstract_eval is None:
             self.missing("abstract_eval", operands=len(avals), params=params)
         varying = no_axes if self.own_varying else joint_varying(self, avals)

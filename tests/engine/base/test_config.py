@@ -43,7 +43,7 @@ def test_names_are_accepted_bare_and_with_a_prefix(name):
     lambda: override(enable_x65=True).__enter__(),
 ])
 def test_unknown_flags_are_refused_with_the_list(use):
-    with pytest.raises(AttributeError, match=r"no flag named 'enable_x65'.*enable_x64, log_comp"):
+    with pytest.raises(AttributeError, match=r"no flag named .enable_x65.*enable_x64, explain"):
         use()
 
 
@@ -256,7 +256,8 @@ def test_each_setting_is_in_the_cache_keys():
     others = {"enable_x64": True, "numpy_dtype_promotion": "strict",
               "numpy_rank_promotion": "raise", "default_matmul_precision": "highest",
               "default_device": mjax.devices()[0], "default_prng_impl": "rbg",
-              "threefry_partitionable": False, "disable_jit": True}
+              "threefry_partitionable": False, "disable_jit": True, "debug_nans": True,
+              "debug_infs": True}
     assert set(others) == {s.name for s in SETTINGS}
     f(x)
     for n, (name, value) in enumerate(others.items()):

@@ -3,6 +3,7 @@
 What needs two devices runs in a subprocess: `two_devices` hands it a function of this file.
 """
 
+import functools
 import inspect
 import os
 import subprocess
@@ -132,7 +133,7 @@ def test_scalars_are_transferred_once():
 # ---- two devices -----------------------------------------------------------------------
 
 PRELUDE = """
-import numpy as np, mjax
+import functools, numpy as np, mjax
 from mjax import lax
 d0, d1 = mjax.devices()
 X = np.arange(3, dtype=np.float32)
@@ -293,7 +294,7 @@ def test_transformed_and_inner_functions_of_a_device():
         for x in (X, free, on1):
             out = outer(x)
             assert where(out[0] if isinstance(out, tuple) else out) == (1, True)
-        text = message(lambda: outer(on0))
+        text = message(functools.partial(outer, on0))
         assert "argument x to cpu:0, jit(<lambda>) at <string>" in text and "to cpu:1" in text, text
     assert where(mjax.jit(lambda x: f(x), device=d1)(on0)) == (1, True)
     text = message(lambda: mjax.jit(lambda x: f(x), device=d0)(X))
@@ -339,6 +340,5 @@ def test_compiled_functions_do_not_move_what_the_user_placed():
     assert where(compiled(elsewhere, X, X)) == (0, False)
     there = mjax.jit(lax.add).lower(on1, X).compile()
     assert where(there(X, X)) == where(there(on1, elsewhere)) == (1, True)
-    assert "argument 0" in message(lambda: there(on0, X)) or "argument x" in message(
-        lambda: there(on0, X))
+    assert "device_put" in message(lambda: there(on0, X))
     assert mjax.jit(lax.add).lower(mjax.ShapeDtypeStruct.like(on1), X).compile()(X, X).device == d1

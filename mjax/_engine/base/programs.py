@@ -1,0 +1,47 @@
+"""What the rules of primitives have made, and how it is forgotten.
+
+Types, jaxprs and compiled programs are remembered in many places. When a rule of a primitive
+that has been used is written anew, all of them may be made by the old one; that is rare, so
+everything is forgotten, and nothing is asked of the paths that look things up.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+from mjax._engine.base.util import BoundedCache
+
+#: id -> cache; a cache is a dict, which no weak set can hold.
+_caches: weakref.WeakValueDictionary[int, ProgramCache] = weakref.WeakValueDictionary()
+
+
+class ProgramCache(BoundedCache):
+    """A cache of what rules have made: `forget_programs` empties it."""
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(self, maxsize: int = 4096):
+        super().__init__(maxsize)
+        _caches[id(self)] = self
+
+
+class Generation:
+    """Which generation of rules is in force."""
+
+    __slots__ = ("number",)
+
+    def __init__(self) -> None:
+        self.number = 0
+
+
+#: What is kept outside of a `ProgramCache` compares its number, as jaxprs do.
+generation = Generation()
+
+
+def forget_programs() -> None:
+    """Forgets all types, jaxprs and compiled programs that were made so far."""
+    generation.number += 1
+    for reference in _caches.valuerefs():
+        cache = reference()
+        if cache is not None:
+            cache.clear()

@@ -1,0 +1,116 @@
+"""Donated arguments: which results take over their memory, and what may go wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from mjax._engine.ir.types import physical_aval
+from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.explain import warn
+
+
+class ArgumentNames:
+    """What messages call a program and its arguments.
+
+    Args:
+      program: its name.
+      arguments: their names, where they are known.
+    """
+
+    __slots__ = ("arguments", "program")
+
+    def __init__(self, program: str, arguments: Sequence[str] | None):
+        self.program = program
+        self.arguments = arguments or ()
+
+    def __call__(self, index: int) -> str:
+        return f"argument {self.arguments[index] if index < len(self.arguments) else index}"
+
+
+class Donation(NamedTuple):
+    """What becomes of donated inputs.
+
+    Attributes:
+      aliases: input -> the result of its type that takes over its memory.
+      donors: inputs without such a result, whose memory XLA may use for a result of the size.
+    """
+
+    aliases: dict[int, int]
+    donors: list[int]
+
+
+def settle(donated: Sequence[int], in_avals: Sequence[Any], out_avals: Sequence[Any],
+           describe: Callable[[int], str]) -> Donation:
+    """Finds results for donated inputs; warns of inputs that no result has the size of."""
+    if not donated:
+        return Donation({}, [])
+    free: dict[Any, list[int]] = {}
+    for i, aval in enumerate(out_avals):
+        free.setdefault((aval.shape, aval.dtype), []).append(i)
+    aliases: dict[int, int] = {}
+    for i in donated:
+        candidates = free.get((in_avals[i].shape, in_avals[i].dtype))
+        if candidates:
+            aliases[i] = candidates.pop(0)
+    sizes = {_bytes(out_avals[i]) for left in free.values() for i in left}
+    rest = [i for i in donated if i not in aliases]
+    unusable = [i for i in rest if _bytes(in_avals[i]) not in sizes]
+    if unusable:
+        named = ", ".join(f"{describe(i)} of type {in_avals[i]}" for i in unusable)
+        warn(f"Some donated buffers were not usable: {named}. No result of the size is left to "
+             "take over their memory; do not donate them.")
+    return Donation(aliases, [i for i in rest if i not in unusable])
+
+
+def _bytes(aval: Any) -> int:
+    stored = physical_aval(aval)
+    return int(stored.size * stored.dtype.itemsize)
+
+
+def refuse_shared(run: Callable[..., Any], names: ArgumentNames, kept: Sequence[int],
+                  donated: Sequence[int]) -> Callable[..., Any]:
+    """A runner that refuses calls in which a donated array is another argument too.
+
+    Args:
+      run: the runner.
+      names: of the program and its arguments.
+      kept: the arguments that are passed.
+      donated: those that are donated.
+    """
+    donors = frozenset(donated)
+
+    def guarded(*args: Any) -> Any:
+        places: dict[int, int] = {}
+        for i in kept:
+            other = places.setdefault(id(args[i]._buffer), i)
+            if other != i and (other in donors or i in donors):
+                msg = (f"{names.program}: one array was given as {names(other)} and as {names(i)}, "
+                       "but its memory is donated, so that a result may overwrite it while it is "
+                       "read. Donate neither of them, or pass a copy (mjax.numpy.copy).")
+                raise RuntimeError(msg)
+        return run(*args)
+
+    return guarded
+
+
+#: What jaxlib says of deleted arguments; other errors may have deleted what was donated.
+_OF_DELETED = ("deleted", "donated", "shards, got: [")
+
+
+def refuse_deleted(error: Exception, names: ArgumentNames, args: Sequence[Any]) -> None:
+    """Raises an error that names the argument, if jaxlib's is due to a deleted one.
+
+    Args:
+      error: what jaxlib raised.
+      names: of the program and its arguments.
+      args: the arguments.
+    """
+    if not any(words in str(error) for words in _OF_DELETED):
+        return
+    for i, arg in enumerate(args):
+        if type(arg) is Array and arg.is_deleted():
+            msg = (f"{names.program}: {names(i)} of type {arg.aval} has been deleted: it was "
+                   "donated to an earlier computation (donate_argnums) or .delete() was called. "
+                   "Use that computation's result, or do not donate what is used again.")
+            raise RuntimeError(msg) from None
