@@ -46,13 +46,15 @@ class ShapedArray(AbstractValue):
       varying: manual mesh axes along which devices may hold different values.
     """
 
-    __slots__ = ("__weakref__", "dtype", "ndim", "shape", "size", "varying", "weak_type")
+    __slots__ = ("__weakref__", "dtype", "inexact", "ndim", "shape", "size", "varying", "weak_type")
     shape: tuple[int, ...]
     dtype: DType
     weak_type: bool
     varying: frozenset[Any]
     ndim: int
     size: int
+    #: Whether values have tangents of this type.
+    inexact: bool
 
     def __new__(cls, shape: Any, dtype: Any, weak_type: bool = False,
                 varying: frozenset[Any] = _NOTHING) -> ShapedArray:
@@ -77,8 +79,9 @@ class ShapedArray(AbstractValue):
                 size = 1
                 for n in shape:
                     size *= n
-                for name, value in zip(("shape", "dtype", "weak_type", "varying", "ndim", "size"),
-                                       (*key, len(shape), size), strict=True):
+                for name, value in zip(
+                        ("shape", "dtype", "weak_type", "varying", "ndim", "size", "inexact"),
+                        (*key, len(shape), size, dtypes.is_inexact(key[1])), strict=True):
                     object.__setattr__(self, name, value)
                 _table[key] = weakref.ref(self, lambda ref: _forget(key, ref))
             return self
@@ -108,9 +111,7 @@ class ShapedArray(AbstractValue):
 
     def to_tangent(self) -> ShapedArray:
         """The tangent type: the same for inexact dtypes, float0 for all others."""
-        if dtypes.is_inexact(self.dtype):
-            return self
-        return ShapedArray(self.shape, float0, False, self.varying)
+        return self if self.inexact else ShapedArray(self.shape, float0, False, self.varying)
 
     # JAX's spelling, which downstream interpreters call.
     to_tangent_aval = to_tangent

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mjax._engine.base.context import Context, ctx
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.pytree import tree_map
+from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
 from mjax._engine.primitives.emit import op
 from mjax._engine.primitives.shapes import batch_size, batch_to_front, zeros_of
 from mjax._engine.tracing.authoring import misfit
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import Primitive, _is_ours
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
 # ---- add_any ---------------------------------------------------------------------------
@@ -86,7 +88,7 @@ def _without_result(rule: Callable[..., Any]) -> Callable[..., Any]:
 def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | None) -> None:
     """`define_jvp` for rules `(tangent, result, *primals, **params)`."""
 
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    def apply(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         if len(rules) != len(tangents):
             misfit(primitive, "jvp", lambda: (
                 f"was made of {len(rules)} functions for {len(tangents)} operands; give one, or "
@@ -99,7 +101,19 @@ def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | No
                 total = term if total is None else add_tangents(total, term)
         return out, zero_tangent(out) if total is None else total
 
-    jvp.__wrapped__ = next((r for r in rules if r is not None), jvp)  # type: ignore[attr-defined]
+    def from_one_place(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        # The user's line is the same for all equations: looked up once, not for each.
+        if ctx.source is not None or ctx.interpreter is Context.interpreter:
+            return apply(primals, tangents, **params)
+        ctx.source = current_traceback()
+        try:
+            return apply(primals, tangents, **params)
+        finally:
+            ctx.source = None
+
+    given = [r for r in rules if r is not None]
+    jvp = from_one_place if all(map(_is_ours, given)) else apply
+    jvp.__wrapped__ = given[0] if given else apply  # type: ignore[attr-defined]
     primitive.jvp = jvp
 
 

@@ -68,23 +68,23 @@ class JVPInterpreter(Interpreter):
         return value.primal if type(value) is JVPTracer and value.interp is self else value
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        active = False
+        primals: list[Any] = []
+        tangents: list[Any] = []
+        constants: list[int] = []
         for arg in args:
             if type(arg) is JVPTracer and arg.interp is self:
-                active = True
-                break
+                primals.append(arg.primal)
+                tangents.append(arg.tangent)
+            else:
+                constants.append(len(primals))
+                primals.append(arg)
+                tangents.append(None)
         ctx.interpreter = self.parent
         try:
-            if not active:
+            if len(constants) == len(primals):
                 return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
-            primals, tangents = [], []
-            for arg in args:
-                if type(arg) is JVPTracer and arg.interp is self:
-                    primals.append(arg.primal)
-                    tangents.append(arg.tangent)
-                else:
-                    primals.append(arg)
-                    tangents.append(Zero(typeof(arg).to_tangent()))
+            for i in constants:
+                tangents[i] = Zero(typeof(primals[i]).to_tangent())
             out, tangent = self.differentiate(primitive, primals, tangents, params)
         finally:
             ctx.interpreter = self
@@ -126,6 +126,8 @@ class JVPInterpreter(Interpreter):
                 f"gave a primal of type {aval}, but the abstract evaluation says {declared}."))
         if actual is None:
             return primal
+        if actual is aval and aval.inexact:
+            return JVPTracer(self, primal, tangent)
         expected = aval.to_tangent()
         if actual is not expected and not same_type_but_weak(actual, expected):
             cast = call_with(self.parent, vary_as, tangent, actual, expected)
@@ -135,7 +137,7 @@ class JVPInterpreter(Interpreter):
                 f"gave a tangent of type {actual} for a result of type {aval}; it must have type "
                 f"{expected}."))
         # Of an integer the tangent is float0, which is zero however it is given.
-        return JVPTracer(self, primal, tangent) if expected is aval else primal
+        return JVPTracer(self, primal, tangent) if aval.inexact else primal
 
 
 def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any],

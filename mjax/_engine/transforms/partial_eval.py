@@ -68,6 +68,9 @@ class PartialEvalInterpreter(StageInterpreter):
     def _lift(self, value: Any) -> Atom:
         # Arrays of no axes stay residuals: they are data, and baking them into the program
         # would hide them from whoever takes the residuals for a pytree.
+        known = self._const_vars.get(id(value))
+        if known is not None:
+            return known
         if type(value) in PYTHON_SCALARS:
             return Literal(value, typeof(value))
         if not hasattr(value, "aval"):

@@ -14,7 +14,7 @@ from typing import Any
 from mjax._engine.base.context import ctx
 from mjax._engine.base.util import per_item
 from mjax._engine.ir.effects import keeps_equation
-from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, Var, used_variables
+from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, used_variables
 from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import add_tangents, instantiate
 from mjax._engine.tracing.authoring import (
@@ -52,14 +52,15 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
             wanted = [atom for atom, ct in zip(jaxpr.outvars, cts, strict=True)
                       if type(ct) is not Zero]
             _run(_needed(jaxpr, wanted, known), values)
-        cotangents: dict[Var, Any] = {}
+        cotangents: dict[Any, Any] = {}
         for atom, ct in zip(jaxpr.outvars, cts, strict=True):
             if type(ct) is not Zero and type(atom) is not Literal and atom not in known:
                 if atom.aval.varying:
                     # A cotangent may come from outside, as the 1 that grad starts with.
                     cast = vary_as(ct, typeof(ct), atom.aval.to_tangent())
                     ct = ct if cast is None else cast
-                _accumulate(cotangents, atom, ct)
+                before = cotangents.get(atom)
+                cotangents[atom] = ct if before is None else add_tangents(before, ct)
         for eqn in reversed(linear):
             _transpose_equation(eqn, values, cotangents)
     finally:
@@ -111,7 +112,7 @@ def _run(eqns: Sequence[JaxprEqn], values: dict[Any, Any]) -> None:
                           strict=True))
 
 
-def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[Var, Any]) -> None:
+def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[Any, Any]) -> None:
     primitive, invars, outvars, params, _, source = eqn
     if primitive.multiple_results:
         ct: Any = [cotangents.pop(v, None) for v in outvars]
@@ -139,23 +140,22 @@ def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[
         misfit(primitive, "transpose", lambda: (
             f"gave {describe_value(results)}; it must give a list of {len(operands)}, one "
             "cotangent or None per operand."))
-    for atom, operand, result in zip(invars, operands, results, strict=True):
+    for atom, operand, result in zip(invars, operands, results):
         if type(operand) is UndefinedPrimal and result is not None and type(result) is not Zero:
-            _accumulate(cotangents, atom, _checked(primitive, atom, result))
-
-
-def _accumulate(cotangents: dict[Var, Any], var: Any, ct: Any) -> None:
-    known = cotangents.get(var)
-    cotangents[var] = ct if known is None else add_tangents(known, ct)
+            result = _checked(primitive, atom, result)
+            known = cotangents.get(atom)
+            cotangents[atom] = result if known is None else add_tangents(known, result)
 
 
 def _checked(primitive: Any, var: Any, ct: Any) -> Any:
     """The cotangent, of its variable's type; one that varies less is cast."""
-    expected = var.aval.to_tangent()
     try:
         actual = typeof(ct)
     except TypeError:
         actual = None
+    if actual is var.aval and actual.inexact:
+        return ct
+    expected = var.aval.to_tangent()
     if actual is expected or (actual is not None and same_type_but_weak(actual, expected)):
         return ct
     cast = vary_as(ct, actual, expected)

@@ -8,10 +8,14 @@ import pytest
 import mjax
 from mjax import lax
 from mjax._engine.base.context import ctx
+from mjax._engine.ir.source import user_frame
 from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives import tangents as tangents_module
+from mjax._engine.tracing import stage as stage_module
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.jvp import JVPInterpreter, JVPTracer, jvp_flat, jvp_jaxpr
+from mjax_ext.interpreters import ad
 from tests.engine.transforms.programs import PROGRAMS, X, Y, close, evaluate, staged, subsets
 
 FLOAT0 = mjax.dtypes.float0
@@ -169,3 +173,34 @@ def test_rules_may_give_float0():
     x = np.array([1.2, 3.5], "float32")
     close([mjax.jvp(f, (x,), (np.ones_like(x),))[1]], [np.cos(x) * [1, 9]])
     close([mjax.vjp(f, x)[1](np.ones_like(x))[0]], [np.cos(x) * [1, 9]])
+
+
+def lines(jaxpr):
+    return {user_frame(eqn.source).line for eqn in jaxpr.eqns}
+
+
+def test_equations_of_the_engines_rules_come_from_the_users_line(monkeypatch):
+    taken = []
+    for module in (stage_module, tangents_module):
+        monkeypatch.setattr(module, "current_traceback",
+                            lambda take=module.current_traceback: taken.append(1) or take())
+
+    def f(x, y):
+        return lax.mul(x, y)
+
+    traced = mjax.make_jaxpr(lambda x, y: mjax.jvp(f, (x, y), (y, x)))
+    assert len(traced(X, Y).eqns) == 4 and len(taken) == 1  # however many equations a rule makes
+    monkeypatch.undo()
+    assert lines(traced(X, Y)) == {f.__code__.co_firstlineno + 1}
+
+
+def test_equations_of_users_rules_come_from_their_lines():
+    p = Primitive("triple")
+    p.def_abstract_eval(lambda x: x)
+
+    def rule(t, x):
+        return lax.mul(t, np.float32(3))
+
+    ad.defjvp(p, rule)
+    jaxpr = mjax.make_jaxpr(lambda x: mjax.jvp(p.bind, (x,), (x,)))(X)
+    assert rule.__code__.co_firstlineno + 1 in lines(jaxpr) and len(lines(jaxpr)) == 2
