@@ -2,6 +2,7 @@
 
 from mjax._engine.control.cond import cond_p, platform_index_p
 from mjax._engine.control.jit import jit_p
+from mjax._engine.control.remat import remat_p
 from mjax._engine.control.scan import scan_p
 from mjax._engine.control.while_loop import while_p
 from mjax._engine.primitives.arithmetic import (
@@ -100,6 +101,7 @@ from mjax._engine.primitives.keys import (
     random_unwrap_p,
     random_wrap_p,
 )
+from mjax._engine.primitives.names import name_p
 from mjax._engine.primitives.reductions import (
     argmax_p,
     argmin_p,
@@ -180,17 +182,17 @@ __all__ = [
     "floor_p", "gather_p", "ge_p", "gt_p", "igamma_grad_a_p", "igamma_p", "igammac_p", "imag_p",
     "integer_pow_p", "iota_2x32_shape_p", "iota_p", "is_finite_p", "jit_p", "le_p", "lgamma_p",
     "linear_recurrence_p", "log1p_p", "log_p", "logistic_p", "lt_p", "max_p", "min_p", "mul_p",
-    "ne_p", "neg_p", "nextafter_p", "not_p", "optimization_barrier_p", "or_p", "pad_p",
+    "name_p", "ne_p", "neg_p", "nextafter_p", "not_p", "optimization_barrier_p", "or_p", "pad_p",
     "pbroadcast_p", "platform_index_p", "pmax_p", "pmin_p", "polygamma_p", "population_count_p",
     "pow_p", "ppermute_p", "psum_p", "pvary_p", "random_bits_p", "random_clone_p",
     "random_fold_in_p", "random_gamma_grad_p", "random_seed_p", "random_split_p", "random_unwrap_p",
     "random_wrap_p", "real_p", "reduce_and_p", "reduce_max_p", "reduce_min_p", "reduce_or_p",
     "reduce_precision_p", "reduce_prod_p", "reduce_scatter_p", "reduce_sum_p", "reduce_xor_p",
-    "regularized_incomplete_beta_p", "rem_p", "reshape_p", "rev_p", "rng_bit_generator_p",
-    "rng_uniform_p", "round_p", "rsqrt_p", "scan_p", "scatter_add_p", "scatter_apply_p",
-    "scatter_max_p", "scatter_min_p", "scatter_mul_p", "scatter_p", "scatter_sub_p", "select_n_p",
-    "shift_left_p", "shift_right_arithmetic_p", "shift_right_logical_p", "sign_p", "sin_p",
-    "sinh_p", "slice_p", "sort_p", "split_p", "sqrt_p", "square_p", "squeeze_p", "stack_p",
-    "stop_gradient_p", "sub_p", "tan_p", "tanh_p", "threefry2x32_p", "tile_p", "top_k_p",
-    "transpose_p", "unstack_p", "while_p", "xor_p", "zeta_p",
+    "regularized_incomplete_beta_p", "rem_p", "remat_p", "reshape_p", "rev_p",
+    "rng_bit_generator_p", "rng_uniform_p", "round_p", "rsqrt_p", "scan_p", "scatter_add_p",
+    "scatter_apply_p", "scatter_max_p", "scatter_min_p", "scatter_mul_p", "scatter_p",
+    "scatter_sub_p", "select_n_p", "shift_left_p", "shift_right_arithmetic_p",
+    "shift_right_logical_p", "sign_p", "sin_p", "sinh_p", "slice_p", "sort_p", "split_p", "sqrt_p",
+    "square_p", "squeeze_p", "stack_p", "stop_gradient_p", "sub_p", "tan_p", "tanh_p",
+    "threefry2x32_p", "tile_p", "top_k_p", "transpose_p", "unstack_p", "while_p", "xor_p", "zeta_p",
 ]

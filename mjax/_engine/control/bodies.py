@@ -75,7 +75,7 @@ def derived(make: Callable[[Callable[[], Any]], Callable[..., Any]], f: Callable
 
 
 def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: Sequence[Any],
-               users: Callable[..., Any] | None = None) -> Body:
+               users: Callable[..., Any] | None = None, control_flow: bool = True) -> Body:
     """Stages a function; once per function, types, settings and named axes.
 
     Args:
@@ -84,6 +84,7 @@ def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: S
       in_tree: structure of `(args, kwargs)`.
       in_avals: types of their leaves.
       users: the function the user wrote, where `f` is `derived` of it; for messages.
+      control_flow: whether it runs other than once, so that its effects have to allow it.
     """
     key = (traced_for, in_tree, tuple(in_avals), ctx.settings, ctx.axis_env)
     try:
@@ -94,14 +95,23 @@ def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: S
     if body is None:
         flat = FlatFunction(f, in_tree)
         args, kwargs = in_tree.unflatten(in_avals)
-        info = (debug_info_of(traced_for, f, args, kwargs) if users is None
-                else DebugInfo(traced_for, describe_function(users)))
+        info = (debug_info_of(traced_for, f, args, kwargs, *_leafless(in_tree, kwargs))
+                if users is None else DebugInfo(traced_for, describe_function(users)))
         jaxpr, consts = lift_tracers(stage(flat, in_avals, info))
-        _refuse_effects(traced_for, jaxpr)
+        if control_flow:
+            _refuse_effects(traced_for, jaxpr)
         body = Body(jaxpr, consts, flat.out_tree)
         if not consts:  # tracers would pin, and outlive, the trace they belong to
             known.put(key, body)
     return body
+
+
+def _leafless(in_tree: Any, kwargs: dict[str, Any]) -> tuple[list[int], list[str]]:
+    """Arguments without leaves, by position and by name: static ones have none."""
+    positional, named = (tree.children() for tree in in_tree.children())
+    return ([i for i, tree in enumerate(positional) if not tree.num_leaves],
+            [name for name, tree in zip(sorted(kwargs), named, strict=True)
+             if not tree.num_leaves])
 
 
 def _refuse_effects(traced_for: str, jaxpr: Jaxpr) -> None:

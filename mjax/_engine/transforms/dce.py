@@ -5,6 +5,7 @@ Equations with an effect whose policy says `kept_by_dce` stay.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +30,16 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool],
     """
     kept = per_item(keep_inputs, len(jaxpr.invars))
     used_outputs = tuple(used_outputs)
+    live = jaxpr.cached(_LIVE, lambda: False)
+    if live is not False and all(used_outputs) and all(map(operator.or_, live, kept)):
+        return jaxpr, [True] * len(kept)
     return jaxpr.cached(("dce", used_outputs, kept), lambda: _dce(jaxpr, used_outputs, kept))
+
+
+#: What a program made here knows of itself: which of its inputs are used. No equation of it
+#: is dead, so that programs in programs are not looked through again at each level. False:
+#: the program was made elsewhere.
+_LIVE = "live inputs"
 
 
 def _dce(jaxpr: Jaxpr, used_outputs: Sequence[bool], kept: Sequence[bool]
@@ -54,10 +64,12 @@ def _dce(jaxpr: Jaxpr, used_outputs: Sequence[bool], kept: Sequence[bool]
     eqns.reverse()
     used_inputs = [k or v in live for v, k in zip(jaxpr.invars, kept, strict=True)]
     consts = [(v, c) for v, c in zip(jaxpr.constvars, jaxpr.consts, strict=True) if v in live]
-    return Jaxpr([v for v, _ in consts],
-                 [v for v, u in zip(jaxpr.invars, used_inputs, strict=True) if u], outvars, eqns,
-                 join_effects(eqn.effects for eqn in eqns), jaxpr.debug_info,
-                 consts=[c for _, c in consts]), used_inputs
+    smaller = Jaxpr([v for v, _ in consts],
+                    [v for v, u in zip(jaxpr.invars, used_inputs, strict=True) if u], outvars,
+                    eqns, join_effects(eqn.effects for eqn in eqns), jaxpr.debug_info,
+                    consts=[c for _, c in consts])
+    smaller.cached(_LIVE, lambda: [v in live for v in smaller.invars])
+    return smaller, used_inputs
 
 
 def _apply_rule(eqn: JaxprEqn, used: list[bool]) -> tuple[Sequence[bool], JaxprEqn | None]:

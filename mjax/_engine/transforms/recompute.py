@@ -3,7 +3,8 @@ its inputs and from few saved values.
 
 It is dead-code elimination that stops at what may be saved: walking backwards from the
 results wanted again, an equation whose results a policy calls saveable ends the walk, any
-other is repeated, and its operands are needed in turn. Remat is made of it.
+other is repeated, and its operands are needed in turn. The policy is asked about equations
+inside of jits and loops, not about these. Remat is made of it.
 
 Source: Griewank and Walther 2000 (checkpointing); the policies' form is that of JAX.
 """
@@ -13,9 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from mjax._engine.base.errors import LazyText
-from mjax._engine.ir.effects import describe, forbidden, join_effects
-from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, used_variables
+import ml_dtypes
+
+from mjax._engine.base.errors import LazyNotImplementedError
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.effects import describe, forbidden, join_effects, no_effects
+from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var, used_variables
+from mjax._engine.primitives.convert import reduce_precision_p
+from mjax._engine.tracing.authoring import applied_at
 from mjax._engine.transforms.dce import dce_jaxpr
 
 #: (primitive, *types of operands, **params) -> whether the results may be saved.
@@ -51,7 +57,7 @@ def recompute_jaxpr(jaxpr: Jaxpr, keep: Sequence[bool], wanted: Sequence[bool],
       saveable: the policy; a function that compares by identity.
 
     Raises:
-      LazyText: an equation that would be repeated has an effect whose policy forbids it.
+      NotImplementedError: an equation that would be repeated has an effect whose policy forbids it.
     """
     keep, wanted = tuple(keep), tuple(wanted)
     return jaxpr.cached(("recompute", keep, wanted, saveable),
@@ -61,47 +67,108 @@ def recompute_jaxpr(jaxpr: Jaxpr, keep: Sequence[bool], wanted: Sequence[bool],
 def _recompute_jaxpr(jaxpr: Jaxpr, keep: Sequence[bool], wanted: Sequence[bool],
                      saveable: Policy) -> Recomputable:
     again_outs = [v for v, w in zip(jaxpr.outvars, wanted, strict=True) if w]
+    known, again, needed, saved = _walk(jaxpr, again_outs, saveable)
+    inputs = [v for v in jaxpr.invars if v in needed]
+    consts = [(v, c) for v, c in zip(jaxpr.constvars, jaxpr.consts, strict=True) if v in needed]
+    # A result that was saved inside of an equation may have freed its operands.
+    second, used = dce_jaxpr(Jaxpr(
+        [v for v, _ in consts], inputs + saved, again_outs, again,
+        join_effects(eqn.effects for eqn in again),
+        jaxpr.debug_info._replace(arg_names=None), consts=[c for _, c in consts]),
+        [True] * len(again_outs))
+    kept = [v for v, k in zip(jaxpr.outvars, keep, strict=True) if k]
+    given = used_variables(kept)
+    extra = [v for v, u in zip(saved, used[len(inputs):], strict=True) if u and v not in given]
+    first, _ = dce_jaxpr(round_saved(jaxpr.replace(eqns=known, outvars=kept + extra), saved),
+                         [True] * (len(kept) + len(extra)), True)
+    places: dict[Any, int] = {}
+    for i, v in enumerate([*jaxpr.invars, *kept, *extra]):
+        places.setdefault(v, i)
+    return Recomputable(first, second, [places[v] for v in second.invars])
+
+
+def _walk(jaxpr: Jaxpr, again_outs: Sequence[Any], saveable: Policy
+          ) -> tuple[list[JaxprEqn], list[JaxprEqn], set[Any], list[Any]]:
+    """The equations for the first time, those for the second, what these read, what is saved."""
     needed = used_variables(again_outs)
+    withheld = _withheld(jaxpr, saveable)
     saved: list[Any] = []
     known: list[JaxprEqn] = []
     again: list[JaxprEqn] = []
     for eqn in reversed(jaxpr.eqns):
         used = [v in needed for v in eqn.outvars]
         if any(used):
-            if saveable(eqn.primitive, *[v.aval for v in eqn.invars], **eqn.params):
+            whole = any(v in withheld for v in eqn.outvars)
+            if not whole and eqn.primitive.recompute is None and saveable(
+                    eqn.primitive, *[v.aval for v in eqn.invars], **eqn.params):
                 saved += [v for v, u in zip(eqn.outvars, used, strict=True) if u]
             else:
-                eqn, repeated = _repeat(saveable, used, eqn)
-                again.append(repeated)
-                needed |= used_variables(repeated.invars)
-                # What is saved inside of the equation are results of it in both senses.
+                eqn, repeated = _repeat(_nothing if whole else saveable, used, eqn)
+                # What is saved inside of the equation are results of it, and not made again.
                 results = set(eqn.outvars)
-                saved += [v for v in dict.fromkeys(repeated.invars) if v in results]
+                inside = dict.fromkeys(v for v in repeated.invars if v in results)
+                saved += inside
+                again.append(repeated.replace(outvars=[
+                    DropVar(v.aval) if v in inside else v for v in repeated.outvars]))
+                needed |= used_variables(repeated.invars)
         known.append(eqn)
-    inputs = [v for v in jaxpr.invars if v in needed]
-    kept = [v for v, k in zip(jaxpr.outvars, keep, strict=True) if k]
-    consts = [(v, c) for v, c in zip(jaxpr.constvars, jaxpr.consts, strict=True) if v in needed]
-    given = used_variables(kept)
-    first = jaxpr.replace(eqns=known[::-1], outvars=[
-        *kept, *[v for v in saved if v not in given]])
-    second = Jaxpr([v for v, _ in consts], inputs + saved, again_outs, again[::-1],
-                   join_effects(eqn.effects for eqn in again), jaxpr.debug_info,
-                   consts=[c for _, c in consts])
-    places: dict[Any, int] = {}
-    for i, v in enumerate([*first.invars, *first.outvars]):
-        places.setdefault(v, i)
-    smaller, _ = dce_jaxpr(first, [True] * len(first.outvars), True)
-    return Recomputable(smaller, second, [places[v] for v in second.invars])
+    return known[::-1], again[::-1], needed, saved
+
+
+def _withheld(jaxpr: Jaxpr, saveable: Policy) -> set[Any]:
+    """What must not be saved whatever makes it: a policy may have a method that says so."""
+    withholds = getattr(saveable, "withholds", None)
+    if withholds is None:
+        return set()
+    return {v for eqn in jaxpr.eqns if withholds(eqn.primitive, **eqn.params)
+            for v in eqn.invars}
+
+
+def _nothing(*_: Any, **__: Any) -> bool:
+    return False
 
 
 def _repeat(saveable: Policy, used: Sequence[bool], eqn: JaxprEqn) -> tuple[JaxprEqn, JaxprEqn]:
     """The equation for the first time, perhaps with more results, and for the second."""
-    refused = forbidden(eqn.effects, "remat")
+    rule = eqn.primitive.recompute
+    known, repeated = (eqn, eqn) if rule is None else rule(saveable, used, eqn)
+    refused = forbidden(repeated.effects, "remat")
     if refused:
-        raise LazyText(lambda: (
+        raise LazyNotImplementedError(lambda: (
             f"{eqn.primitive.name} has the effects {describe(refused)}, whose policy says "
             "remat=False: it cannot run a second time. Move it out of the rematerialized "
-            "function, or save its results with a policy."))
-    if eqn.primitive.recompute is None:
-        return eqn, eqn
-    return eqn.primitive.recompute(saveable, used, eqn)
+            f"function, or save its results with a policy.\n{applied_at(eqn.source)}"))
+    return known, repeated
+
+
+def round_saved(jaxpr: Jaxpr, saved: Sequence[Var]) -> Jaxpr:
+    """Makes a program read, of narrow floats that are saved, what is saved.
+
+    The compiler may go on with more digits than the type has, and only the value that is kept
+    is rounded. A choice made from it (a branch, the largest of several) would not be the same
+    when it is made again from the rounded one.
+
+    Args:
+      jaxpr: the program.
+      saved: inputs or results of its equations.
+    """
+    narrow = [v for v in saved if dtypes.is_float(v.aval.dtype) and v.aval.dtype.itemsize < 4]
+    if not narrow:
+        return jaxpr
+    rounded = {v for eqn in jaxpr.eqns if eqn.primitive is reduce_precision_p
+               for v in eqn.outvars}
+    read = {v for eqn in jaxpr.eqns if eqn.primitive is not reduce_precision_p
+            for v in eqn.invars}
+    exact = {v: Var(v.aval) for v in narrow if v in read and v not in rounded}
+    eqns = [_round(exact[v], v, None) for v in jaxpr.invars if v in exact]
+    for eqn in jaxpr.eqns:
+        made = [v for v in eqn.outvars if v in exact]
+        eqns.append(eqn.replace(outvars=[exact.get(v, v) for v in eqn.outvars]) if made else eqn)
+        eqns += [_round(exact[v], v, eqn.source) for v in made]
+    return jaxpr.replace(invars=[exact.get(v, v) for v in jaxpr.invars], eqns=eqns)
+
+
+def _round(exact: Var, var: Var, source: Any) -> JaxprEqn:
+    info = ml_dtypes.finfo(var.aval.dtype)
+    params = {"exponent_bits": int(info.nexp), "mantissa_bits": int(info.nmant)}
+    return JaxprEqn(reduce_precision_p, [exact], [var], params, no_effects, source)

@@ -1,4 +1,4 @@
-"""Partial evaluation and recomputation: the parts of a program, put together, are the program."""
+"""Partial evaluation: the parts of a program, put together, are the program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from mjax._engine.transforms.partial_eval import (
     find_residuals,
     partial_eval_jaxpr,
 )
-from mjax._engine.transforms.recompute import recompute_jaxpr
 from tests.engine.transforms.programs import (
     PROGRAMS,
     X,
@@ -154,39 +153,3 @@ def test_tracers_that_ended_are_refused():
     interp = PartialEvalInterpreter(ctx.interpreter)
     with running(interp), pytest.raises(Exception, match="after the jit trace that made it"):
         lax.mul(interp.new_arg(typeof(X)), leaked[0])
-
-
-# ---- recomputation ---------------------------------------------------------------------
-
-POLICIES = {
-    "nothing": lambda primitive, *avals, **params: False,
-    "everything": lambda primitive, *avals, **params: True,
-    "sines": lambda primitive, *avals, **params: primitive is lax.sin_p,
-    "products and calls": lambda primitive, *avals, **params: primitive.name in ("mul", "jit"),
-}
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_recomputed_results_are_the_same(name, policy):
-    jaxpr, inputs = staged(name)
-    expected = evaluate(jaxpr, *inputs)
-    n = len(expected)
-    for wanted in subsets(n) if n <= 3 else subsets(n)[:: 2**n // 8 - 1]:
-        for keep in ([True] * n, [not w for w in wanted]):
-            parts = recompute_jaxpr(jaxpr, keep, wanted, POLICIES[policy])
-            first = evaluate(parts.known, *inputs)
-            close(first[: sum(keep)], split(keep, expected)[1])
-            again = evaluate(parts.again, *parts.residuals(inputs, first))
-            close(again, split(wanted, expected)[1])
-            if policy == "nothing":
-                assert all(s < len(inputs) for s in parts.sources)
-                assert len(first) == sum(keep)
-
-
-def test_nothing_that_may_be_saved_is_computed_again():
-    for name in PROGRAMS:
-        jaxpr, _ = staged(name)
-        n = len(jaxpr.outvars)
-        parts = recompute_jaxpr(jaxpr, [True] * n, [True] * n, POLICIES["everything"])
-        assert not parts.again.eqns

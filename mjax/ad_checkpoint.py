@@ -1,0 +1,16 @@
+"""Rematerialization: `checkpoint`, its policies, names for values, what is saved."""
+
+from mjax._engine.control.policies import (
+    Offloadable,
+    Recompute,
+    Saveable,
+    checkpoint_policies,
+)
+from mjax._engine.control.remat import checkpoint
+from mjax._engine.control.residuals import print_saved_residuals, saved_residuals
+from mjax._engine.primitives.names import checkpoint_name
+
+__all__ = [
+    "Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name",
+    "checkpoint_policies", "print_saved_residuals", "saved_residuals",
+]
