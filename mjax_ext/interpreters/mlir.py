@@ -17,6 +17,7 @@ from mjax._engine.ir.dtypes import as_dtype
 from mjax._engine.ir.types import typeof
 from mjax._engine.lowering.context import LoweringContext as LoweringRuleContext
 from mjax._engine.lowering.context import ModuleContext
+from mjax._engine.lowering.tokens import TokenSet
 from mjax._engine.primitives.emit import (
     array_attr,
     chlo,
@@ -33,7 +34,7 @@ from mjax._engine.tracing.primitive import Primitive, traced
 
 __all__ = [
     # registration
-    "LoweringRuleContext", "ModuleContext", "lower_fun", "register_lowering",
+    "LoweringRuleContext", "ModuleContext", "TokenSet", "lower_fun", "register_lowering",
     # jaxlib's modules
     "chlo", "hlo", "ir",
     # types, constants, attributes

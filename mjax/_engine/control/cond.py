@@ -161,11 +161,18 @@ def _cond_lowering(ctx: Any, index: Any, *operands: Any, branches: Branches,
     if branches_platforms is not None:
         chosen = branches[platform_position(ctx, branches_platforms)]
         return ctx.inline(chosen, *operands)
-    case = hlo.CaseOp(ctx.out_types, index=index, num_branches=len(branches))
+    tokens = ctx.tokens_in.values()
+    case = hlo.CaseOp([*(t.type for t in tokens), *ctx.out_types], index=index,
+                      num_branches=len(branches))
     for region, branch in zip(case.regions, branches, strict=True):
         with ir.InsertionPoint(region.blocks.append()):
-            hlo.return_(ctx.inline(branch, *operands))
-    return list(case.results)
+            inner = ctx.replace()
+            outs = inner.inline(branch, *operands)
+            hlo.return_([*inner.tokens.values(), *outs])
+    results = list(case.results)
+    if tokens:
+        ctx.set_tokens_out(ctx.tokens_in.replaced(results[:len(tokens)]))
+    return results[len(tokens):]
 
 
 platform_index_p = Primitive("platform_index")

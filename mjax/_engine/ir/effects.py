@@ -2,7 +2,7 @@
 
 An effect class declares one `EffectPolicy`; what asks whether it may pass asks that record and
 nothing else, so a new effect joins no list. Jaxprs and equations carry sets of effects. Asked so
-far: `kept_by_dce`, `lowerable`, `remat`.
+far: `kept_by_dce`, `lowerable`, `remat`, `ordered`, `token`, `control_flow`, `batchable`.
 """
 
 from __future__ import annotations
@@ -67,6 +67,22 @@ def join_effects(sets: Iterable[Effects]) -> Effects:
 def forbidden(effects: Effects, field: str) -> list[Effect]:
     """The effects whose policy says no in `field`, in a stable order."""
     return sorted((e for e in effects if not getattr(e.policy, field)), key=repr)
+
+
+def token_name(effect: Effect | type[Effect]) -> str | None:
+    """The name of an ordered effect's token; an effect that gives none has its own."""
+    policy = effect.policy
+    if not policy.ordered:
+        return None
+    cls = effect if isinstance(effect, type) else type(effect)
+    return policy.token or f"{cls.__module__}.{cls.__qualname__}"
+
+
+def token_names(effects: Effects) -> tuple[str, ...]:
+    """The names of the tokens that a program with these effects takes, in order."""
+    if not effects:
+        return ()
+    return tuple(sorted({name for e in effects if (name := token_name(e)) is not None}))
 
 
 def keeps_equation(effects: Effects) -> bool:

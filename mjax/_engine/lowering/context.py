@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.util import split_list
+from mjax._engine.ir.effects import token_names
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.source import is_engine_file, source_info_of
 from mjax._engine.ir.types import typeof
-from mjax._engine.primitives.emit import ir, ir_type
-from mjax._engine.tracing.authoring import describe_value, misfit
+from mjax._engine.lowering.tokens import TokenSet, no_tokens
+from mjax._engine.primitives.emit import hlo, ir, ir_type
+from mjax._engine.tracing.authoring import applied_at, describe_value, misfit
 from mjax._engine.tracing.primitive import traced
 from mjax._engine.tracing.stage import stage_under_evaluation
 from mjaxlib_shim import tracebacks
+from mjaxlib_shim.callbacks import HostCallbacks
 from mjaxlib_shim.mlir import func
+
+
+def no_client() -> Any:
+    """For modules that nobody is going to compile here."""
+    msg = "this module is lowered without a client, and cannot have Python callbacks."
+    raise RuntimeError(msg)
 
 
 class ModuleContext:
@@ -26,14 +37,17 @@ class ModuleContext:
         when a module turned out not to verify, to find the culprit.
     """
 
-    def __init__(self, platform: str, module: Any, walk: Callable[..., list[Any]],
-                 checking: bool = False):
+    def __init__(self, platform: str, module: Any, walk: Callable[..., Any],
+                 checking: bool = False, client: Callable[[], Any] = no_client):
         self.platform = platform
         self.module = module
         self.checking = checking
         self.functions: dict[Any, Any] = {}
-        self.host_callbacks: list[Callable[..., Any]] = []
-        #: The walk, which is in `module`: `(mctx, jaxpr, constants, args) -> values`.
+        self.host_callbacks = HostCallbacks()
+        #: Gives the client that will compile the module, for callbacks.
+        self.client = client
+        #: The walk, which is in `module`: `(mctx, jaxpr, constants, args, tokens) -> values,
+        #: tokens`.
         self.walk = walk
         #: Objects whose ids are keys in `functions`.
         self.kept: list[Any] = []
@@ -70,20 +84,26 @@ class ModuleContext:
         return function
 
     def new_private(self, jaxpr: Jaxpr, name: str, constants: Sequence[Any]) -> str:
-        """Makes the function of a jaxpr; its constants are leading arguments."""
+        """Makes the function of a jaxpr; its tokens and constants are leading arguments."""
         name = self.fresh_name(name)
         avals = [*map(typeof, constants), *jaxpr.in_avals]
-        self.fill(self.new_function(name, map(self.type_of, avals),
-                                    map(self.type_of, jaxpr.out_avals)), jaxpr, constants)
+        tokens = token_types(token_names(jaxpr.effects))
+        self.fill(self.new_function(name, [*tokens, *map(self.type_of, avals)],
+                                    [*tokens, *map(self.type_of, jaxpr.out_avals)]),
+                  jaxpr, constants)
         return name
 
     def fill(self, function: Any, jaxpr: Jaxpr, constants: Sequence[Any]) -> None:
-        """Lowers a jaxpr into an empty function, whose leading arguments are constants."""
+        """Lowers a jaxpr into an empty function, whose leading arguments are its tokens, then
+        constants; its leading results are its tokens."""
         block = function.add_entry_block()
+        names = token_names(jaxpr.effects)
         with ir.InsertionPoint(block):
-            arguments = list(block.arguments)
-            values = {id(c): v for c, v in zip(constants, arguments, strict=False)}
-            func.ReturnOp(self.walk(self, jaxpr, values, arguments[len(constants):]))
+            tokens, values, args = split_list(block.arguments, [len(names), len(constants)])
+            results, out_tokens = self.walk(
+                self, jaxpr, {id(c): v for c, v in zip(constants, values, strict=True)}, args,
+                TokenSet(zip(names, tokens, strict=True)) if names else no_tokens)
+            func.ReturnOp([*out_tokens.values(), *results] if names else results)
 
     def location(self, name: str, source: Any) -> Any:
         """The MLIR location of an equation: its primitive at the user's line.
@@ -102,6 +122,11 @@ class ModuleContext:
         if known is None:
             known = self._locations[label, key] = ir.Location.name(label, childLoc=place)
         return known
+
+
+def token_types(names: Sequence[str]) -> list[Any]:
+    """The MLIR types of so many tokens."""
+    return [hlo.TokenType.get() for _ in names]
 
 
 def identifier(name: str) -> str:
@@ -137,14 +162,17 @@ class LoweringContext:
       avals_in: types of the operands.
       avals_out: types of the results.
       source: where the primitive was applied, as `ir.source` has it.
-      tokens_in, tokens_out: for primitives with ordered effects.
+      tokens_in: the tokens of the primitive's ordered effects. Its rule hands what comes out to
+        `set_tokens_out`; `inline` and `call` do so for those of a jaxpr.
+      tokens: the tokens after what was lowered so far.
     """
 
     __slots__ = ("avals_in", "avals_out", "constants", "module_context", "out_types", "platform",
-                 "primitive", "source", "tokens_in", "tokens_out")
+                 "primitive", "source", "tokens", "tokens_in")
 
     def __init__(self, module_context: ModuleContext, primitive: Any, avals_in: Sequence[Any],
-                 avals_out: Sequence[Any], constants: dict[int, Any], source: Any = None):
+                 avals_out: Sequence[Any], constants: dict[int, Any], source: Any = None,
+                 tokens: TokenSet = no_tokens):
         self.module_context = module_context
         self.platform = module_context.platform
         self.primitive = primitive
@@ -154,33 +182,60 @@ class LoweringContext:
         #: id of a constant -> its value in the function being built.
         self.constants = constants
         self.source = source
-        self.tokens_in: Any = None
-        self.tokens_out: Any = None
+        self.tokens = self.tokens_in = tokens
 
     def replace(self, **fields: Any) -> LoweringContext:
-        """A copy with other `primitive`, `avals_in` or `avals_out`."""
+        """A copy with other `primitive`, `avals_in`, `avals_out` or `tokens`."""
         return LoweringContext(
             self.module_context, fields.get("primitive", self.primitive),
             fields.get("avals_in", self.avals_in), fields.get("avals_out", self.avals_out),
-            self.constants, self.source)
+            self.constants, self.source, fields.get("tokens", self.tokens))
+
+    def set_tokens_out(self, tokens: TokenSet) -> None:
+        """Says which tokens the primitive leaves behind, one for each that it was given.
+
+        Raises:
+          TypeError: they are those of other effects.
+        """
+        if tokens.names != self.tokens_in.names:
+            raise LazyTypeError(lambda: (
+                f"the lowering of {self.primitive.name} sets the tokens "
+                f"{', '.join(tokens.names) or 'of nothing'}, but its effects have the tokens "
+                f"{', '.join(self.tokens_in.names) or 'of nothing'}.\n{applied_at(self.source)}"))
+        self.tokens = tokens
 
     def inline(self, jaxpr: Jaxpr, *operands: Any) -> list[Any]:
-        """Lowers a jaxpr at the insertion point, as bodies of control flow are."""
+        """Lowers a jaxpr at the insertion point; its ordered effects come after `tokens`.
+
+        In a region of its own that is entered with other tokens, lower with a copy:
+        `inner = ctx.replace(tokens=...); inner.inline(...); inner.tokens`.
+        """
         mctx = self.module_context
-        return mctx.walk(mctx, jaxpr, self.constants, operands)
+        names = token_names(jaxpr.effects)
+        results, tokens = mctx.walk(mctx, jaxpr, self.constants, operands,
+                                    self.tokens.subset(names) if names else no_tokens)
+        if names:
+            self.tokens = self.tokens.update_tokens(tokens)
+        return results
 
     def call(self, jaxpr: Jaxpr, name: str, *operands: Any) -> list[Any]:
         """Lowers to a call of a private function, made once per jaxpr and module."""
         mctx = self.module_context
+        names = token_names(jaxpr.effects)
         constants = [c for c in nested_constants(jaxpr) if id(c) in self.constants]
         function = mctx.functions.get(id(jaxpr))
         if function is None:
             mctx.kept.append(jaxpr)
             function = mctx.functions[id(jaxpr)] = mctx.new_private(jaxpr, name, constants)
-        results = func.CallOp(
-            [mctx.type_of(a) for a in jaxpr.out_avals], ir.FlatSymbolRefAttr.get(function),
-            [self.constants[id(c)] for c in constants] + list(operands)).results
-        return list(results)
+        results = list(func.CallOp(
+            [*token_types(names), *map(mctx.type_of, jaxpr.out_avals)],
+            ir.FlatSymbolRefAttr.get(function),
+            [*(self.tokens.get(n) for n in names), *(self.constants[id(c)] for c in constants),
+             *operands]).results)
+        if names:
+            self.tokens = self.tokens.update_tokens(TokenSet(
+                zip(names, results[:len(names)], strict=True)))
+        return results[len(names):]
 
     def lower_traced(self, rule: traced, operands: Sequence[Any], params: dict[str, Any]
                      ) -> list[Any]:

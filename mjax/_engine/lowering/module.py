@@ -7,14 +7,14 @@ leading arguments of `main` and travel to inner functions as arguments too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from mjax._engine.base.context import ctx as thread
 from mjax._engine.base.errors import LazyText, LazyTypeError, LazyValueError
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.effects import describe, forbidden
+from mjax._engine.ir.effects import describe, forbidden, token_names
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.lowering.context import (
@@ -22,7 +22,10 @@ from mjax._engine.lowering.context import (
     ModuleContext,
     identifier,
     nested_constants,
+    no_client,
+    token_types,
 )
+from mjax._engine.lowering.tokens import TokenSet, no_tokens
 from mjax._engine.primitives.emit import constant, ir
 from mjax._engine.tracing.authoring import applied_at, describe_value, misfit, rule_text
 from mjax._engine.tracing.primitive import Primitive, traced
@@ -36,18 +39,20 @@ class LoweredModule:
 
     Attributes:
       module: the `ir.Module`.
+      tokens: names of the tokens that `main` takes and gives first.
       constants: arrays that `main` takes before the inputs.
-      host_callbacks: Python functions that it calls by position.
+      host_callbacks: what `compile_module` needs of the Python functions that it calls.
     """
 
-    __slots__ = ("constants", "context", "host_callbacks", "module")
+    __slots__ = ("constants", "context", "host_callbacks", "module", "tokens")
 
-    def __init__(self, module: Any, context: Any, constants: list[Any],
-                 host_callbacks: list[Callable[..., Any]]):
+    def __init__(self, module: Any, context: Any, constants: list[Any], host_callbacks: list[Any],
+                 tokens: tuple[str, ...]):
         self.module = module
         self.context = context
         self.constants = constants
         self.host_callbacks = host_callbacks
+        self.tokens = tokens
 
     def text(self, debug_info: bool = False) -> str:
         """The module as text."""
@@ -56,7 +61,8 @@ class LoweredModule:
 
 def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
                     aliases: dict[int, int] | None = None,
-                    donated: Sequence[int] = ()) -> LoweredModule:
+                    donated: Sequence[int] = (),
+                    client: Callable[[], Any] = no_client) -> LoweredModule:
     """Lowers a jaxpr to a module with a public function `main`.
 
     Args:
@@ -65,6 +71,7 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
       platform: what to lower for.
       aliases: input index -> index of the result that may take over its buffer.
       donated: indices of inputs whose buffers XLA may reuse otherwise.
+      client: gives the client that will compile it; asked only if it has Python callbacks.
 
     Raises:
       MissingRuleError: a primitive has no lowering for the platform.
@@ -77,14 +84,14 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
             f"cannot compile a program with the effects {describe(unlowerable)}: their policy "
             "says lowerable=False."))
     try:
-        return _lower(jaxpr, name, platform, aliases or {}, donated, checking=False)
+        return _lower(jaxpr, name, platform, aliases or {}, donated, client, checking=False)
     except LazyText:
         raise
     except Exception as error:
         # Some rule emitted what does not fit together: do it again, comparing each rule's
         # results with the declared types, to name the rule.
         try:
-            _lower(jaxpr, name, platform, aliases or {}, donated, checking=True)
+            _lower(jaxpr, name, platform, aliases or {}, donated, client, checking=True)
         except Exception as named:
             raise named from None
         if isinstance(error, ir.MLIRError):
@@ -93,27 +100,29 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
 
 
 def _lower(jaxpr: Jaxpr, name: str, platform: str, aliases: dict[int, int],
-           donated: Sequence[int], checking: bool) -> LoweredModule:
+           donated: Sequence[int], client: Callable[[], Any], checking: bool) -> LoweredModule:
     context = new_context()
     with context, ir.Location.unknown(context):
         module = ir.Module.create()
         module.operation.attributes["sym_name"] = ir.StringAttr.get("jit_" + identifier(name))
-        mctx = ModuleContext(platform, module, lower_jaxpr, checking)
+        mctx = ModuleContext(platform, module, lower_jaxpr, checking, client)
         constants = nested_constants(jaxpr)
+        names = token_names(jaxpr.effects)
         avals = [*map(typeof, constants), *jaxpr.in_avals]
-        main = mctx.new_function("main", map(mctx.type_of, avals),
-                                 map(mctx.type_of, jaxpr.out_avals), public=True)
+        main = mctx.new_function(
+            "main", [*token_types(names), *map(mctx.type_of, avals)],
+            [*token_types(names), *map(mctx.type_of, jaxpr.out_avals)], public=True)
         main.arg_attrs = ir.ArrayAttr.get(
-            [ir.DictAttr.get({})] * len(constants)
-            + [_donation(i, aliases, donated) for i in range(len(jaxpr.invars))])
+            [ir.DictAttr.get({})] * (len(names) + len(constants))
+            + [_donation(i, aliases, donated, len(names)) for i in range(len(jaxpr.invars))])
         mctx.fill(main, jaxpr, constants)
         module.operation.verify()
-    return LoweredModule(module, context, constants, mctx.host_callbacks)
+    return LoweredModule(module, context, constants, mctx.host_callbacks.kept, names)
 
 
-def _donation(index: int, aliases: dict[int, int], donated: Sequence[int]) -> Any:
+def _donation(index: int, aliases: dict[int, int], donated: Sequence[int], n_tokens: int) -> Any:
     if index in aliases:
-        number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), aliases[index])
+        number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), n_tokens + aliases[index])
         return ir.DictAttr.get({"tf.aliasing_output": number})
     if index in donated:
         return ir.DictAttr.get({"jax.buffer_donor": ir.BoolAttr.get(True)})
@@ -121,7 +130,8 @@ def _donation(index: int, aliases: dict[int, int], donated: Sequence[int]) -> An
 
 
 def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
-                args: Sequence[Any]) -> list[Any]:
+                args: Sequence[Any], tokens: TokenSet = no_tokens
+                ) -> tuple[list[Any], TokenSet]:
     """Lowers a jaxpr's equations at the current insertion point.
 
     Args:
@@ -129,9 +139,10 @@ def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
       jaxpr: the program.
       constants: id of a constant -> its value in the current function.
       args: MLIR values of the inputs.
+      tokens: those of the jaxpr's ordered effects.
 
     Returns:
-      MLIR values of the results.
+      MLIR values of the results, and the tokens after the last effects.
     """
     env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
     for var, const in zip(jaxpr.constvars, jaxpr.consts, strict=True):
@@ -145,13 +156,28 @@ def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
         return env[atom]
 
     for eqn in jaxpr.eqns:
+        names = token_names(eqn.effects)
         ctx = LoweringContext(mctx, eqn.primitive, [v.aval for v in eqn.invars],
-                              [v.aval for v in eqn.outvars], constants, eqn.source)
+                              [v.aval for v in eqn.outvars], constants, eqn.source,
+                              tokens.subset(names) if names else no_tokens)
         operands = [read(v) for v in eqn.invars]
         with mctx.location(eqn.primitive.name, eqn.source):
             results = lower_application(ctx, operands, eqn.params)
         env.update(zip(eqn.outvars, results, strict=True))
-    return [read(v) for v in jaxpr.outvars]
+        if names:
+            if ctx.tokens is ctx.tokens_in:
+                _refuse_lost_tokens(ctx)
+            tokens = tokens.update_tokens(ctx.tokens)
+    return [read(v) for v in jaxpr.outvars], tokens
+
+
+def _refuse_lost_tokens(ctx: LoweringContext) -> NoReturn:
+    names = ", ".join(ctx.tokens_in.names)
+    misfit(ctx.primitive, "lowering", lambda: (
+        f"does not say which token comes out for its ordered effects ({names}): what follows "
+        "would not come after them. Emit the effect with ctx.tokens_in.get(effect) as an "
+        "operand, and hand the token it gives to ctx.set_tokens_out(TokenSet({effect: token}))."),
+        ctx.source)
 
 
 def _literal(known: dict[Any, Any], atom: Literal) -> Any:
