@@ -31,6 +31,7 @@ from mjax._engine.ir.jaxpr import (
 )
 from mjax._engine.ir.source import current_traceback, summarize
 from mjax._engine.ir.types import typeof
+from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import (
     Interpreter,
     Tracer,
@@ -214,11 +215,23 @@ def stage(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
     """
     interp = StageInterpreter(ctx.interpreter, debug_info)
     with patient_collector(), running(interp):
-        outs = [interp.atom(out) for out in f(*[interp.new_arg(aval) for aval in in_avals])]
-    jaxpr = interp.build(outs)
+        outs = f(*[interp.new_arg(aval) for aval in in_avals])
+        try:
+            atoms = [interp.atom(out) for out in outs]
+        except (TypeError, OverflowError):
+            _name_bad_result(f, outs, debug_info)
+            raise
+    jaxpr = interp.build(atoms)
     if ctx.options.check_tracer_leaks:
         _refuse_leaks(interp)
     return jaxpr
+
+
+def _name_bad_result(f: Callable[..., Any], outs: Sequence[Any], debug_info: DebugInfo) -> None:
+    """Raises the error for a result that is no array, with its key path if there is one."""
+    tree = getattr(f, "out_tree", None)
+    check_arguments(debug_info.func_name, list(outs) if tree is None else tree.unflatten(outs),
+                    "result")
 
 
 def stage_under_evaluation(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],

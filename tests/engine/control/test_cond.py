@@ -800,6 +800,8 @@ def wrapped(x):
     (lambda: lax.cond(True, X, same), TypeError, ["cond expects a function", "ndarray"]),
     (lambda: lax.cond(True, same, None, X), TypeError, ["cond expects a function", "None"]),
     (lambda: lax.cond(True, same, same, "x"), TypeError, ["operands[0]", "'x'"]),
+    (lambda: lax.cond(True, lambda: {"a": [1, "text"]}, lambda: 1), TypeError,
+     ["<lambda> at", "test_cond.py", "result['a'][1] is not a valid array", "'text'"]),
     (lambda: lax.cond(True, same, same, X, operand=X), TypeError, ["operand", "not both"]),
     (lambda: lax.switch(X, [same, same], X), TypeError, ["switch: the index", "scalar", "f32[3]"]),
     (lambda: lax.switch(1.0, [same, same], X), TypeError, ["must be an integer", "float32"]),
