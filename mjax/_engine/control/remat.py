@@ -327,8 +327,9 @@ def checkpoint(fun: Callable[..., Any], *, prevent_cse: bool | Sequence[Any] = T
     Args:
       fun: a function of pytrees of arrays.
       prevent_cse: whether the compiler is kept from finding out that values are computed twice,
-        upon which it would keep them after all. False saves a barrier where it cannot find
-        out: in the body of a `scan`. Also a tuple of flags, a prefix of the arguments' tree.
+        upon which it would keep them after all. (XLA's compiler for CPUs finds out all the
+        same before jaxlib 0.11.2.) False saves a barrier where it cannot find out: in the body
+        of a `scan`. Also a tuple of flags, a prefix of the arguments' tree.
       policy: what is saved beside the arguments: a function of a primitive, the types of its
         operands and its params, one of `mjax.checkpoint_policies` or one's own. None: nothing.
       static_argnums: positions of arguments that are hashable Python values, known when the
@@ -351,7 +352,7 @@ def checkpoint(fun: Callable[..., Any], *, prevent_cse: bool | Sequence[Any] = T
       >>> mjax.grad(layer)(2.0)
       Array(-0.25563914, dtype=float32, weak_type=True)
       >>> mjax.ad_checkpoint.print_saved_residuals(layer, 2.0)
-      ~f32[] from the argument x
+      f32[] from the argument x
 
     Source: Griewank and Walther 2000; JAX, `jax.checkpoint`.
     """
