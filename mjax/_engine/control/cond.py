@@ -159,8 +159,10 @@ def _alike_varying(branches: Branches, least: frozenset[Any], in_avals: Sequence
 def _cond_lowering(ctx: Any, index: Any, *operands: Any, branches: Branches,
                    branches_platforms: Platforms | None = None) -> Any:
     if branches_platforms is not None:
-        chosen = branches[platform_position(ctx, branches_platforms)]
-        return ctx.inline(chosen, *operands)
+        outs = ctx.inline(branches[platform_position(ctx, branches_platforms)], *operands)
+        # Another branch may have ordered effects that this one lacks.
+        ctx.set_tokens_out(ctx.tokens_in.update_tokens(ctx.tokens))
+        return outs
     tokens = ctx.tokens_in.values()
     case = hlo.CaseOp([*(t.type for t in tokens), *ctx.out_types], index=index,
                       num_branches=len(branches))

@@ -20,6 +20,8 @@ from mjax._engine.ir.effects import Effect, EffectPolicy
 from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.pytree import tree_leaves, tree_map
 from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.lowering.tokens import TokenSet
+from mjax._engine.primitives.emit import hlo
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import stage
 from mjax._engine.transforms.dce import dce_jaxpr
@@ -121,7 +123,16 @@ def unjitted(f):
     return f
 
 
-#: Name -> (transformation, given `jit`).
+def remat(jit):
+    return mjax.checkpoint if jit is mjax.jit else lambda f, policy=None: f
+
+
+def sines(primitive, *avals, **params):
+    """A policy of remat."""
+    return primitive is lax.sin_p
+
+
+#: Name -> transformation, given `jit`; what Python runs needs to know the predicate.
 TRANSFORMED = {
     "value": lambda f, jit: f,
     "jit": lambda f, jit: jit(f),
@@ -146,6 +157,11 @@ TRANSFORMED = {
         jit(mjax.grad(total(f), (1, 2))), 1)(p, x, y),
     "third order": lambda f, jit: lambda p, x, y: mjax.grad(lambda x: jnp.sum(mjax.grad(
         lambda x: jnp.sum(mjax.grad(jit(total(f)), 1)(p, x, y) * y))(x) * y))(x),
+    "remat of grad": lambda f, jit: lambda p, x, y: mjax.grad(lambda x: jnp.sum(
+        remat(jit)(mjax.grad(total(f), 1))(p, x, y)))(x),
+    "grad of remat": lambda f, jit: mjax.grad(remat(jit)(total(f)), (1, 2)),
+    "grad of grad of remat": lambda f, jit: lambda p, x, y: mjax.grad(lambda x: jnp.sum(mjax.grad(
+        remat(jit)(total(f), policy=sines), 1)(p, x, y) * y))(x),
 }
 FAST = {"value", "jit", "grad of jit"}
 
@@ -318,6 +334,21 @@ def test_residuals_that_are_operands_or_results_are_not_copied():
     assert len(forward.outvars) == 1 and forward.outvars[0] in backward.invars
 
 
+def test_keys_are_residuals_too():
+    """A rematerialized branch keeps the key that it draws from; the other branch has none."""
+    def f(p, x, key):
+        def drawing(x):
+            noise = mjax.checkpoint(lambda x, k: jnp.sin(x) * mjax.random.normal(k, (3,)))
+            return noise(x, mjax.random.fold_in(key, 3))
+
+        return jnp.sum(lax.cond(p, drawing, lambda x: x, x))
+
+    key = mjax.random.key(0)
+    noise = mjax.random.normal(mjax.random.fold_in(key, 3), (3,))
+    np.testing.assert_allclose(mjax.grad(f, 1)(True, X, key), np.cos(X) * noise, 1e-5)
+    np.testing.assert_allclose(mjax.grad(f, 1)(False, X, key), np.ones(3))
+
+
 # ---- the jaxprs ------------------------------------------------------------------------
 
 
@@ -435,6 +466,24 @@ def test_what_can_be_done_ahead():
     assert len(known.outvars) == 2  # sin x or x, and a place for exp x
     whole = partial_eval_jaxpr(jaxpr, [True, False, False])
     assert whole.known.eqns == [] and whole.unknown_outs == [True] * 3
+
+
+@pytest.mark.parametrize(("policy", "again"), [
+    (lambda p, *_, **params: False, {"sin", "mul", "cos"}),
+    (sines, {"mul", "cos"}),
+    (lambda p, *_, **params: p is lax.mul_p, {"sin", "cos"}),
+    # It saves the result of both branches: nothing is left to do.
+    (lambda p, *_, **params: p is lax.cos_p, set()),
+], ids=["nothing", "sines", "products", "cosines"])
+def test_recomputed(policy, again):
+    def f(p, x):
+        return lax.cond(p, lambda x: jnp.cos(jnp.sin(x)), lambda x: jnp.cos(jnp.sin(x) * 2.0), x)
+
+    jaxpr = mjax.make_jaxpr(f)(True, X)
+    parts = recompute_jaxpr(jaxpr, [True], [True], policy)
+    check_jaxpr(parts.known)
+    check_jaxpr(parts.again)
+    assert set(names(parts.again)) & {"sin", "mul", "cos"} == again
 
 
 def test_derived_programs_are_well_typed():
@@ -706,6 +755,27 @@ def test_effects_that_no_branch_may_have():
     _, knock_p = knocking(control_flow=False)
     with pytest.raises(TypeError, match=r"cond: <lambda> at .*test_cond.* Knock"):
         lax.cond(True, lambda x: knock_p.bind(x), lambda x: x, X)
+
+
+def test_ordered_effects_of_some_branches():
+    """What comes after a branch without the effect comes after the effect before it."""
+    log, log_p = knocking(ordered=True, token="log")
+
+    @log_p.def_lowering
+    def lower(ctx, x):
+        token = hlo.after_all([ctx.tokens_in.get(log)])
+        ctx.set_tokens_out(TokenSet({log: token}))
+        return [x]
+
+    def between(f):
+        return lambda p, x: log_p.bind(f(p, log_p.bind(x)))
+
+    for f, count in [
+            (lambda p, x: lax.cond(p, log_p.bind, lambda x: x, x), 3),
+            (lambda p, x: lax.platform_dependent(x, cpu=lambda x: x, default=log_p.bind), 2),
+            (lambda p, x: lax.platform_dependent(x, tpu=lambda x: x, default=log_p.bind), 3)]:
+        text = mjax.jit(between(f)).lower(True, X).as_text()
+        assert text.count("stablehlo.after_all") == count
 
 
 # ---- device variance -------------------------------------------------------------------
