@@ -4,6 +4,7 @@ from mjax._engine.control.cond import cond_p, platform_index_p
 from mjax._engine.control.jit import jit_p
 from mjax._engine.control.remat import remat_p
 from mjax._engine.control.scan import scan_p
+from mjax._engine.control.solves import linear_solve_p
 from mjax._engine.control.while_loop import while_p
 from mjax._engine.primitives.arithmetic import (
     abs_p,
@@ -181,14 +182,14 @@ __all__ = [
     "dynamic_update_slice_p", "eq_p", "erf_inv_p", "erf_p", "erfc_p", "exp2_p", "exp_p", "expm1_p",
     "floor_p", "gather_p", "ge_p", "gt_p", "igamma_grad_a_p", "igamma_p", "igammac_p", "imag_p",
     "integer_pow_p", "iota_2x32_shape_p", "iota_p", "is_finite_p", "jit_p", "le_p", "lgamma_p",
-    "linear_recurrence_p", "log1p_p", "log_p", "logistic_p", "lt_p", "max_p", "min_p", "mul_p",
-    "name_p", "ne_p", "neg_p", "nextafter_p", "not_p", "optimization_barrier_p", "or_p", "pad_p",
-    "pbroadcast_p", "platform_index_p", "pmax_p", "pmin_p", "polygamma_p", "population_count_p",
-    "pow_p", "ppermute_p", "psum_p", "pvary_p", "random_bits_p", "random_clone_p",
-    "random_fold_in_p", "random_gamma_grad_p", "random_seed_p", "random_split_p", "random_unwrap_p",
-    "random_wrap_p", "real_p", "reduce_and_p", "reduce_max_p", "reduce_min_p", "reduce_or_p",
-    "reduce_precision_p", "reduce_prod_p", "reduce_scatter_p", "reduce_sum_p", "reduce_xor_p",
-    "regularized_incomplete_beta_p", "rem_p", "remat_p", "reshape_p", "rev_p",
+    "linear_recurrence_p", "linear_solve_p", "log1p_p", "log_p", "logistic_p", "lt_p", "max_p",
+    "min_p", "mul_p", "name_p", "ne_p", "neg_p", "nextafter_p", "not_p", "optimization_barrier_p",
+    "or_p", "pad_p", "pbroadcast_p", "platform_index_p", "pmax_p", "pmin_p", "polygamma_p",
+    "population_count_p", "pow_p", "ppermute_p", "psum_p", "pvary_p", "random_bits_p",
+    "random_clone_p", "random_fold_in_p", "random_gamma_grad_p", "random_seed_p", "random_split_p",
+    "random_unwrap_p", "random_wrap_p", "real_p", "reduce_and_p", "reduce_max_p", "reduce_min_p",
+    "reduce_or_p", "reduce_precision_p", "reduce_prod_p", "reduce_scatter_p", "reduce_sum_p",
+    "reduce_xor_p", "regularized_incomplete_beta_p", "rem_p", "remat_p", "reshape_p", "rev_p",
     "rng_bit_generator_p", "rng_uniform_p", "round_p", "rsqrt_p", "scan_p", "scatter_add_p",
     "scatter_apply_p", "scatter_max_p", "scatter_min_p", "scatter_mul_p", "scatter_p",
     "scatter_sub_p", "select_n_p", "shift_left_p", "shift_right_arithmetic_p",
