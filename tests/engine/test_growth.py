@@ -61,6 +61,9 @@ WORK = {
         lambda x: lax.cond(True, total(n), total(n), x)))(X),
     "vmap of cond": lambda n: mjax.make_jaxpr(mjax.vmap(
         lambda p, x: lax.cond(p, chain(n), chain(n), x)))(np.ones(2, bool), np.stack([X, X])),
+    "grad of checkpoint": lambda n: mjax.make_jaxpr(mjax.grad(mjax.checkpoint(total(n))))(X),
+    "grad of grad of checkpoint": lambda n: mjax.make_jaxpr(mjax.grad(
+        lambda x: lax.reduce_sum(mjax.grad(mjax.checkpoint(total(n)))(x), (0,))))(X),
     "eager grad": lambda n: mjax.grad(total(n))(X),
     "lower": lambda n: mjax.jit(chain(n)).lower(X),
     "print": lambda n: str(mjax.make_jaxpr(chain(n))(X)),
@@ -82,6 +85,7 @@ NESTED = {
     "vmap": lambda f: lambda x: lax.index_in_dim(
         mjax.vmap(lambda y: f(y))(lax.broadcast(x, (2,))), 0, keepdims=False),
     "cond": lambda f: lambda x: lax.cond(True, lambda x: f(x), lambda x: x, x),
+    "checkpoint": lambda f: mjax.checkpoint(lambda x: f(x)),
 }
 
 
@@ -103,6 +107,34 @@ def frames(nest, levels):
 def test_frames_per_nested_transformation(name):
     nest = NESTED[name]
     assert frames(nest, 5) - frames(nest, 4) == frames(nest, 4) - frames(nest, 3) <= 12
+
+
+def deepest(f):
+    """How many frames a call stacks up."""
+    depth = most = 0
+
+    def profile(frame, event, arg):
+        nonlocal depth, most
+        depth += {"call": 1, "return": -1}.get(event, 0)
+        most = max(most, depth)
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        f()
+    finally:
+        sys.setprofile(before)
+    return most
+
+
+def test_frames_per_nested_checkpoint_in_a_derivative():
+    def frames(levels):
+        f = lax.sin
+        for _ in range(levels):
+            f = mjax.checkpoint(lambda x, f=f: lax.sin(f(x)))
+        return deepest(lambda: mjax.make_jaxpr(mjax.grad(f))(1.0))
+
+    assert frames(8) - frames(7) == frames(7) - frames(6) <= 20
 
 
 def test_long_programs_need_no_deep_stack():

@@ -71,6 +71,21 @@ def test_what_is_saved(name):
     assert saved(policy) == expected
 
 
+def test_convolutions_are_products():
+    def f(x, w):
+        y = lax.conv(lax.sin(x), lax.sin(lax.reshape(w, (4, 5, 1))), (1,), "VALID")
+        return lax.sin(y)
+
+    images = np.ones((2, 5, 3), "float32")
+
+    def kept(policy):
+        return [origin.split(" from ")[0] for _, origin in saved_residuals(
+            mjax.checkpoint(f, policy=policy), images, W)]
+
+    assert "output of conv_general_dilated" in kept(policies.dots_saveable)
+    assert len(kept(policies.dots_with_no_batch_dims_saveable)) == len(kept(None)) == 2
+
+
 def test_excepted_names_are_not_saved_by_the_way():
     """What has the name is its operand, too: saving that would save the value."""
     f = lambda x, w: lax.exp(checkpoint_name(lax.exp(lax.sin(x)), "big"))
