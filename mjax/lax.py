@@ -7,6 +7,13 @@ from mjax._engine.control.branching import (
 )
 from mjax._engine.control.cond import cond_p, platform_index_p
 from mjax._engine.control.loops import fori_loop, map, scan, while_loop
+from mjax._engine.control.reduce import (
+    reduce,
+    reduce_p,
+    reduce_window,
+    reduce_window_p,
+    select_and_scatter_p,
+)
 from mjax._engine.control.scan import scan_p
 from mjax._engine.control.solves import custom_linear_solve, linear_solve_p
 from mjax._engine.control.while_loop import while_p
@@ -357,6 +364,14 @@ from mjax._engine.primitives.threefry import (
     iota_2x32_shape_p,
     threefry2x32_p,
 )
+from mjax._engine.primitives.windows import (
+    reduce_window_max_p,
+    reduce_window_min_p,
+    reduce_window_shape_tuple,
+    reduce_window_sum_p,
+    select_and_gather_add_p,
+    select_and_scatter_add_p,
+)
 from mjax._engine.spmd.axes import axis_size
 from mjax._engine.spmd.exchanges import (
     all_gather,
@@ -419,16 +434,19 @@ __all__ = [
     "population_count_p", "pow", "pow_p", "ppermute", "ppermute_p", "pshuffle", "psum", "psum_p",
     "psum_scatter", "pswapaxes", "random_bits_p", "random_clone_p", "random_fold_in_p",
     "random_gamma_grad", "random_gamma_grad_p", "random_seed_p", "random_split_p",
-    "random_unwrap_p", "random_wrap_p", "real", "real_p", "reciprocal", "reduce_and",
+    "random_unwrap_p", "random_wrap_p", "real", "real_p", "reciprocal", "reduce", "reduce_and",
     "reduce_and_p", "reduce_max", "reduce_max_p", "reduce_min", "reduce_min_p", "reduce_or",
-    "reduce_or_p", "reduce_precision", "reduce_precision_p", "reduce_prod", "reduce_prod_p",
-    "reduce_sum", "reduce_sum_p", "reduce_xor", "reduce_xor_p", "regularized_incomplete_beta_p",
-    "rem", "rem_p", "reshape", "reshape_p", "rev", "rev_p", "rng_bit_generator",
-    "rng_bit_generator_p", "rng_uniform", "rng_uniform_p", "round", "round_p", "rsqrt", "rsqrt_p",
-    "scan", "scan_p", "scatter", "scatter_add", "scatter_add_p", "scatter_apply", "scatter_apply_p",
-    "scatter_max", "scatter_max_p", "scatter_min", "scatter_min_p", "scatter_mul", "scatter_mul_p",
-    "scatter_p", "scatter_sub", "scatter_sub_p", "select", "select_n", "select_n_p", "shift_left",
-    "shift_left_p", "shift_right_arithmetic", "shift_right_arithmetic_p", "shift_right_logical",
+    "reduce_or_p", "reduce_p", "reduce_precision", "reduce_precision_p", "reduce_prod",
+    "reduce_prod_p", "reduce_sum", "reduce_sum_p", "reduce_window", "reduce_window_max_p",
+    "reduce_window_min_p", "reduce_window_p", "reduce_window_shape_tuple", "reduce_window_sum_p",
+    "reduce_xor", "reduce_xor_p", "regularized_incomplete_beta_p", "rem", "rem_p", "reshape",
+    "reshape_p", "rev", "rev_p", "rng_bit_generator", "rng_bit_generator_p", "rng_uniform",
+    "rng_uniform_p", "round", "round_p", "rsqrt", "rsqrt_p", "scan", "scan_p", "scatter",
+    "scatter_add", "scatter_add_p", "scatter_apply", "scatter_apply_p", "scatter_max",
+    "scatter_max_p", "scatter_min", "scatter_min_p", "scatter_mul", "scatter_mul_p", "scatter_p",
+    "scatter_sub", "scatter_sub_p", "select", "select_and_gather_add_p", "select_and_scatter_add_p",
+    "select_and_scatter_p", "select_n", "select_n_p", "shift_left", "shift_left_p",
+    "shift_right_arithmetic", "shift_right_arithmetic_p", "shift_right_logical",
     "shift_right_logical_p", "sign", "sign_p", "sin", "sin_p", "sinh", "sinh_p", "slice",
     "slice_in_dim", "slice_p", "sort", "sort_key_val", "sort_p", "split", "split_p", "sqrt",
     "sqrt_p", "square", "square_p", "squeeze", "squeeze_p", "stack", "stack_p", "stop_gradient",

@@ -2,6 +2,7 @@
 
 from mjax._engine.control.cond import cond_p, platform_index_p
 from mjax._engine.control.jit import jit_p
+from mjax._engine.control.reduce import reduce_p, reduce_window_p, select_and_scatter_p
 from mjax._engine.control.remat import remat_p
 from mjax._engine.control.scan import scan_p
 from mjax._engine.control.solves import linear_solve_p
@@ -160,6 +161,13 @@ from mjax._engine.primitives.special import (
 from mjax._engine.primitives.tangents import add_any_p as add_jaxvals_p
 from mjax._engine.primitives.tangents import stop_gradient_p
 from mjax._engine.primitives.threefry import iota_2x32_shape_p, threefry2x32_p
+from mjax._engine.primitives.windows import (
+    reduce_window_max_p,
+    reduce_window_min_p,
+    reduce_window_sum_p,
+    select_and_gather_add_p,
+    select_and_scatter_add_p,
+)
 from mjax._engine.runtime.transfer import device_put_p
 from mjax._engine.spmd.exchanges import (
     all_gather_p,
@@ -188,11 +196,13 @@ __all__ = [
     "population_count_p", "pow_p", "ppermute_p", "psum_p", "pvary_p", "random_bits_p",
     "random_clone_p", "random_fold_in_p", "random_gamma_grad_p", "random_seed_p", "random_split_p",
     "random_unwrap_p", "random_wrap_p", "real_p", "reduce_and_p", "reduce_max_p", "reduce_min_p",
-    "reduce_or_p", "reduce_precision_p", "reduce_prod_p", "reduce_scatter_p", "reduce_sum_p",
-    "reduce_xor_p", "regularized_incomplete_beta_p", "rem_p", "remat_p", "reshape_p", "rev_p",
-    "rng_bit_generator_p", "rng_uniform_p", "round_p", "rsqrt_p", "scan_p", "scatter_add_p",
-    "scatter_apply_p", "scatter_max_p", "scatter_min_p", "scatter_mul_p", "scatter_p",
-    "scatter_sub_p", "select_n_p", "shift_left_p", "shift_right_arithmetic_p",
+    "reduce_or_p", "reduce_p", "reduce_precision_p", "reduce_prod_p", "reduce_scatter_p",
+    "reduce_sum_p", "reduce_window_max_p", "reduce_window_min_p", "reduce_window_p",
+    "reduce_window_sum_p", "reduce_xor_p", "regularized_incomplete_beta_p", "rem_p", "remat_p",
+    "reshape_p", "rev_p", "rng_bit_generator_p", "rng_uniform_p", "round_p", "rsqrt_p", "scan_p",
+    "scatter_add_p", "scatter_apply_p", "scatter_max_p", "scatter_min_p", "scatter_mul_p",
+    "scatter_p", "scatter_sub_p", "select_and_gather_add_p", "select_and_scatter_add_p",
+    "select_and_scatter_p", "select_n_p", "shift_left_p", "shift_right_arithmetic_p",
     "shift_right_logical_p", "sign_p", "sin_p", "sinh_p", "slice_p", "sort_p", "split_p", "sqrt_p",
     "square_p", "squeeze_p", "stack_p", "stop_gradient_p", "sub_p", "tan_p", "tanh_p",
     "threefry2x32_p", "tile_p", "top_k_p", "transpose_p", "unstack_p", "while_p", "xor_p", "zeta_p",

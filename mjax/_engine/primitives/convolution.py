@@ -13,8 +13,6 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
@@ -37,6 +35,7 @@ from mjax._engine.primitives.sliding import (
     dilated_shape,
     index_tuple,
     pads_of,
+    pairs_attr,
     slid_shape,
     transposed_padding,
 )
@@ -298,13 +297,6 @@ def _conv_ir(out: ShapedArray, lhs: Any, rhs: Any, *, window_strides: Sizes, pad
         precision_config=precision_attr(precision)).result
 
 
-def pairs_attr(padding: Padding) -> Any:
-    """The attribute for a padding."""
-    pairs = np.array(padding, np.int64).reshape(len(padding), 2)
-    return ir.DenseIntElementsAttr.get(
-        pairs, type=ir.IntegerType.get_signless(64), shape=pairs.shape)
-
-
 # ---- axes that are merged and split ----------------------------------------------------
 
 
@@ -365,11 +357,12 @@ def _transpose_lhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Sizes, paddin
         rhs = moveaxis(_split_axis(rhs, outs, groups), outs, ins)
         rhs = reshape(rhs, tuple(n // groups if i == outs else n * groups if i == ins else n
                                  for i, n in enumerate(rhs_shape)))
-    sizes = [_take(s, spec[2:]) for s, spec in (
-        (aval.shape, lhs_spec), (ct_shape, out_spec), (rhs_shape, rhs_spec))]
+    sizes, places, window = (_take(aval.shape, lhs_spec[2:]), _take(ct_shape, out_spec[2:]),
+                             _take(rhs_shape, rhs_spec[2:]))
     out = conv_general_dilated_p.bind(
         ct, convert(rev(rhs, rhs_spec[2:]), typeof(ct).dtype), window_strides=lhs_dilation,
-        padding=transposed_padding(*sizes, window_strides, padding, lhs_dilation, rhs_dilation),
+        padding=transposed_padding(sizes, places, window, window_strides, padding, lhs_dilation,
+                                   rhs_dilation),
         lhs_dilation=window_strides, rhs_dilation=rhs_dilation,
         dimension_numbers=ConvDimensionNumbers(out_spec, _swapped(rhs_spec), lhs_spec),
         feature_group_count=groups, batch_group_count=1, **params)
@@ -523,5 +516,5 @@ def conv_general_dilated(lhs: Any, rhs: Any, window_strides: Sequence[int], padd
 
 __all__ = [
     "ConvDimensionNumbers", "conv_dimension_numbers", "conv_general_dilated",
-    "conv_general_dilated_p", "conv_general_permutations", "pairs_attr",
+    "conv_general_dilated_p", "conv_general_permutations",
 ]

@@ -268,12 +268,13 @@ def _define_bitwise(name: str, operation: str, identity: Callable[[Any], Any], d
     return primitive, function
 
 
-def _all_ones(dtype: Any) -> Any:
+def all_ones(dtype: Any) -> Any:
+    """The value of a dtype whose bits are all set, as a NumPy scalar."""
     return np.bool_(True) if dtypes.kind(dtype) == "b" else np.asarray(-1).astype(dtype)[()]
 
 
 reduce_and_p, reduce_and = _define_bitwise(
-    "reduce_and", "and", _all_ones,
+    "reduce_and", "and", all_ones,
     "Whether all elements over axes are true; their common bits, of integers.", "0")
 reduce_or_p, reduce_or = _define_bitwise(
     "reduce_or", "or", lambda dtype: 0,

@@ -10,7 +10,10 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from mjax._engine.base.folding import boundary
+from mjax._engine.primitives.emit import ir
 
 #: (low, high) for each axis; negative ones take elements away.
 Padding = tuple[tuple[int, int], ...]
@@ -149,6 +152,13 @@ def transposed_padding(shape: Sequence[int], out_shape: Sequence[int], window: S
         behind = dilated(size, holes) + low - dilated(out, stride)
         pairs.append((before, behind))
     return tuple(pairs)
+
+
+def pairs_attr(padding: Padding) -> Any:
+    """The attribute for a padding."""
+    pairs = np.array(padding, np.int64).reshape(len(padding), 2)
+    return ir.DenseIntElementsAttr.get(
+        pairs, type=ir.IntegerType.get_signless(64), shape=pairs.shape)
 
 
 @boundary

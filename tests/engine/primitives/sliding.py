@@ -79,3 +79,32 @@ def reduce_window(x: Array, init: Any, combine: Callable[..., Any], window: Sequ
     for place, index in each:
         out[place] = combine(x[index].ravel())
     return out
+
+
+def select_and_gather(tangents: Array, operand: Array, greatest: bool, window: Sequence[int],
+                      strides: Sequence[int], padding: Sequence[Any],
+                      base_dilation: Sequence[int], window_dilation: Sequence[int]) -> Array:
+    """The tangents where each window has its first extreme element; 0 in padding."""
+    fill = -np.inf if greatest else np.inf
+    x, t = padded(operand, padding, base_dilation, fill), padded(tangents, padding, base_dilation)
+    counts, each = places(x.shape, window, strides, window_dilation)
+    out = np.zeros(counts, t.dtype)
+    for place, index in each:
+        out[place] = t[index].ravel()[_extreme(x[index], greatest)]
+    return out
+
+
+def select_and_scatter(source: Array, operand: Array, greatest: bool, window: Sequence[int],
+                       strides: Sequence[int], padding: Sequence[Any]) -> Array:
+    """Its transpose, for windows without holes."""
+    ones = [1] * operand.ndim
+    x = padded(operand, padding, ones, -np.inf if greatest else np.inf)
+    total = np.zeros(x.shape, source.dtype)
+    for place, index in places(x.shape, window, strides, ones)[1]:
+        box = total[(*index, ...)]  # a view
+        box[np.unravel_index(_extreme(x[index], greatest), box.shape)] += source[place]
+    return padded(total, [(-low, -high) for low, high in padding], ones)
+
+
+def _extreme(x: Array, greatest: bool) -> int:
+    return int(np.argmax(x) if greatest else np.argmin(x))

@@ -1,0 +1,521 @@
+"""Reductions by functions of the user's: reduce and reduce_window; and select_and_scatter.
+
+The function combines scalars, and its jaxpr is a param. Where it is an operation that a
+primitive reduces by, and the initial value that operation's identity, that primitive is taken.
+
+Derivatives, and batches of initial values, go by a tree: the function is applied to arrays,
+element by element, in about log2(n) steps. Neighbours are combined, so that the function has to
+be associative but not commutative. So are functions lowered that are more than operations on
+scalars: XLA crashes on a loop within a reduction.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import split_list
+from mjax._engine.control.bodies import Typed, agree, differences, stage_body
+from mjax._engine.control.jit import jit_p
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.effects import describe
+from mjax._engine.ir.jaxpr import Jaxpr, jaxprs_in_params, subjaxprs
+from mjax._engine.ir.promotion import result_type
+from mjax._engine.ir.pytree import tree_flatten
+from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
+from mjax._engine.primitives.arithmetic import add_p, and_p, max_p, min_p, mul_p, or_p, xor_p
+from mjax._engine.primitives.convert import convert
+from mjax._engine.primitives.emit import dense_i64, hlo, reducer_region
+from mjax._engine.primitives.joining import concatenate
+from mjax._engine.primitives.reductions import (
+    all_ones,
+    highest,
+    lowest,
+    reduce_and_p,
+    reduce_max_p,
+    reduce_min_p,
+    reduce_or_p,
+    reduce_prod_p,
+    reduce_xor_p,
+)
+from mjax._engine.primitives.shapes import (
+    batch_axes,
+    batch_size,
+    batch_to_front,
+    broadcast_in_dim_p,
+    reduce_sum_p,
+    reduced_shape,
+    squeeze,
+)
+from mjax._engine.primitives.slicing import slice_in_dim
+from mjax._engine.primitives.special import (
+    igamma_grad_a_p,
+    igamma_p,
+    igammac_p,
+    random_gamma_grad_p,
+    regularized_incomplete_beta_p,
+)
+from mjax._engine.primitives.windows import (
+    Windows,
+    along_windows,
+    batch_windows,
+    check_source,
+    in_pairs,
+    reduce_window_max_p,
+    reduce_window_min_p,
+    reduce_window_sum_p,
+    select_and_scatter_ir,
+    spread,
+    window_ir,
+    window_params,
+    windowed_shape,
+)
+from mjax._engine.tracing.flat import check_callable
+from mjax._engine.tracing.interpreter import Tracer
+from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.stage import eval_jaxpr
+from mjax._engine.tracing.symbolic import Zero
+from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
+from mjax._engine.transforms.jvp import jvp_flat
+
+# ---- applying the function -------------------------------------------------------------
+
+
+def _elementwise(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+    """The results of a jaxpr of scalars for each element of arrays of one shape."""
+    shape = typeof(args[0]).shape
+    if not shape:
+        return eval_jaxpr(jaxpr, jaxpr.consts, *args)
+    outs, dims = batch_flat(lambda *rows: _elementwise(jaxpr, rows), AxisData(None, shape[0]),
+                            args, [0] * len(args))
+    return [to_dim(o, d, 0, shape[0]) for o, d in zip(outs, dims, strict=True)]
+
+
+def _after_init(jaxpr: Jaxpr, inits: Sequence[Any], totals: Sequence[Any]) -> list[Any]:
+    shape = typeof(totals[0]).shape
+    first = [broadcast_in_dim_p.bind(i, shape=shape, broadcast_dimensions=()) for i in inits]
+    return _elementwise(jaxpr, [*first, *totals])
+
+
+def _differentiated(tree: Callable[..., list[Any]], primitive: Primitive) -> None:
+    """Gives a reduction its jvp rule: that of the tree."""
+
+    @primitive.def_jvp
+    def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+        if all(type(t) is Zero for t in tangents):
+            outs = primitive.bind(*primals, **params)
+            return outs, [Zero.from_primal_value(o) for o in outs]
+        return jvp_flat(lambda *args: tree(*args, **params), primals, tangents)
+
+    jvp.__wrapped__ = tree  # type: ignore[attr-defined]
+
+
+def _batched_by_tree(tree: Callable[..., list[Any]], args: Any, dims: Any, params: Any) -> Any:
+    axis = AxisData(None, batch_size(args, dims))
+    return batch_flat(lambda *elements: tree(*elements, **params), axis, args, dims)
+
+
+def _alike(xs: Sequence[Any], dims: Sequence[int | None]) -> tuple[Sequence[Any], int]:
+    """Operands with their batch axes at one place."""
+    if None not in dims and len(set(dims)) == 1:
+        return xs, dims[0]  # type: ignore[return-value]
+    size = batch_size(xs, dims)
+    return [batch_to_front(x, d, size) for x, d in zip(xs, dims, strict=True)], 0
+
+
+def _check_operands(name: str, avals: Sequence[ShapedArray], jaxpr: Jaxpr) -> list[ShapedArray]:
+    """The operands among `(*operands, *initial values)`; refuses what does not fit the jaxpr."""
+    xs, inits = split_list(avals, [len(avals) // 2])
+    shape = xs[0].shape
+    if any(x.shape != shape for x in xs):
+        msg = (f"{name} requires operands of one shape, got "
+               f"{', '.join(str(x.shape) for x in xs)}.")
+        raise TypeError(msg)
+    for x, init in zip(xs, inits, strict=True):
+        if init.shape or init.dtype != x.dtype:
+            msg = (f"{name}: an initial value must be a scalar of its operand's dtype, got {init} "
+                   f"for an operand of type {x}.")
+            raise TypeError(msg)
+    scalars = [ShapedArray((), x.dtype) for x in xs]
+    if not all(map(same_type_but_weak, jaxpr.in_avals, scalars * 2)) or not all(
+            map(same_type_but_weak, jaxpr.out_avals, scalars)):
+        msg = (f"{name}: its jaxpr must go from two scalars for each operand to one, here from "
+               f"{', '.join(map(str, scalars * 2))} to {', '.join(map(str, scalars))}.")
+        raise TypeError(msg)
+    return xs
+
+
+def _is_plain(jaxpr: Jaxpr) -> bool:
+    """Whether a jaxpr is made of operations on scalars, none of which is a loop inside."""
+
+    def scan() -> bool:
+        for eqn in jaxpr.eqns:
+            if eqn.primitive is jit_p:
+                if not _is_plain(eqn.params["jaxpr"]):
+                    return False
+            elif eqn.primitive in _LOOPS or any(jaxprs_in_params(eqn.params)) or any(
+                    v.aval.shape or dtypes.is_extended(v.aval.dtype)
+                    for v in (*eqn.invars, *eqn.outvars)):
+                return False
+        return True
+
+    return bool(jaxpr.cached("is_plain", scan))
+
+
+#: Primitives whose lowerings are loops.
+_LOOPS = frozenset([igamma_p, igammac_p, igamma_grad_a_p, random_gamma_grad_p,
+                    regularized_incomplete_beta_p])
+
+# ---- reduce ----------------------------------------------------------------------------
+
+reduce_p = Primitive("reduce", multiple_results=True)
+
+
+@reduce_p.def_abstract_eval
+def _reduce_type(*avals: Any, jaxpr: Jaxpr, dimensions: tuple[int, ...]) -> list[ShapedArray]:
+    xs = _check_operands("reduce", avals, jaxpr)
+    return [ShapedArray(reduced_shape(x, dimensions, "reduce"), x.dtype, x.weak_type) for x in xs]
+
+
+@reduce_p.def_lowering
+def _reduce_lowering(ctx: Any, *args: Any, jaxpr: Jaxpr, dimensions: tuple[int, ...]) -> Any:
+    if not _is_plain(jaxpr):
+        return _reduce_tree(ctx, *args, jaxpr=jaxpr, dimensions=dimensions)
+    xs, inits = split_list(args, [len(args) // 2])
+    reduce = hlo.ReduceOp(ctx.out_types, xs, inits, dense_i64(dimensions))
+    reducer_region(reduce.regions[0], [a.dtype for a in ctx.avals_out],
+                   functools.partial(ctx.inline, jaxpr))
+    return list(reduce.results)
+
+
+def _reduce_in_tree(*args: Any, jaxpr: Jaxpr, dimensions: tuple[int, ...]) -> list[Any]:
+    xs, inits = split_list(args, [len(args) // 2])
+    for axis in sorted(dimensions, reverse=True):
+        if typeof(xs[0]).shape[axis] == 0:
+            shape = reduced_shape(typeof(xs[0]), dimensions, "reduce")
+            return [broadcast_in_dim_p.bind(i, shape=shape, broadcast_dimensions=())
+                    for i in inits]
+        xs = _reduce_axis(jaxpr, xs, axis)
+    return _after_init(jaxpr, inits, xs)
+
+
+def _reduce_axis(jaxpr: Jaxpr, xs: Sequence[Any], axis: int) -> list[Any]:
+    while (size := typeof(xs[0]).shape[axis]) > 1:
+        even = size - size % 2
+        pairs = [slice_in_dim(x, i, even, 2, axis) for i in (0, 1) for x in xs]
+        halves = _elementwise(jaxpr, pairs)
+        if size % 2:
+            halves = [concatenate([h, slice_in_dim(x, even, size, 1, axis)], axis)
+                      for h, x in zip(halves, xs, strict=True)]
+        xs = halves
+    return [squeeze(x, (axis,)) for x in xs]
+
+
+_reduce_tree = traced(_reduce_in_tree, multiple_results=True)
+_differentiated(_reduce_in_tree, reduce_p)
+
+
+@reduce_p.def_batch
+def _reduce_batch(args: Any, dims: Any, **params: Any) -> Any:
+    (xs, inits), (x_dims, init_dims) = [split_list(v, [len(args) // 2]) for v in (args, dims)]
+    if any(d is not None for d in init_dims):
+        return _batched_by_tree(_reduce_in_tree, args, dims, params)
+    alike, dim = _alike(xs, x_dims)
+    axes, out_dim = batch_axes(dim, params["dimensions"])
+    outs = reduce_p.bind(*alike, *inits, **{**params, "dimensions": axes})
+    return outs, [out_dim] * len(outs)
+
+
+# ---- reduce_window ---------------------------------------------------------------------
+
+reduce_window_p = Primitive("reduce_window", multiple_results=True)
+
+
+@reduce_window_p.def_abstract_eval
+def _reduce_window_type(*avals: Any, jaxpr: Jaxpr, **params: Any) -> list[ShapedArray]:
+    xs = _check_operands("reduce_window", avals, jaxpr)
+    shape = windowed_shape("reduce_window", xs[0].shape, **params)
+    return [ShapedArray(shape, x.dtype, x.weak_type) for x in xs]
+
+
+@reduce_window_p.def_lowering
+def _reduce_window_lowering(ctx: Any, *args: Any, jaxpr: Jaxpr, **params: Any) -> Any:
+    if not _is_plain(jaxpr):
+        return _reduce_window_tree(ctx, *args, jaxpr=jaxpr, **params)
+    xs, inits = split_list(args, [len(args) // 2])
+    return window_ir(ctx.out_types, xs, inits, [a.dtype for a in ctx.avals_out],
+                     functools.partial(ctx.inline, jaxpr), params)
+
+
+def _reduce_window_in_tree(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
+    xs, inits = split_list(args, [len(args) // 2])
+
+    def combine(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
+        return _elementwise(jaxpr, [*a, *b])
+
+    xs = [spread(x, init, params) for x, init in zip(xs, inits, strict=True)]
+    for axis in reversed(range(typeof(xs[0]).ndim)):
+        cuts = along_windows(typeof(xs[0]).shape[axis], axis, params)
+        xs = in_pairs(combine, [[cut(x) for x in xs] for cut in cuts])
+    return _after_init(jaxpr, inits, xs)
+
+
+_reduce_window_tree = traced(_reduce_window_in_tree, multiple_results=True)
+_differentiated(_reduce_window_in_tree, reduce_window_p)
+
+
+@reduce_window_p.def_batch
+def _reduce_window_batch(args: Any, dims: Any, **params: Any) -> Any:
+    (xs, inits), (x_dims, init_dims) = [split_list(v, [len(args) // 2]) for v in (args, dims)]
+    if any(d is not None for d in init_dims):
+        return _batched_by_tree(_reduce_window_in_tree, args, dims, params)
+    alike, dim = _alike(xs, x_dims)
+    outs = reduce_window_p.bind(*alike, *inits, **batch_windows(params, dim))
+    return outs, [dim] * len(outs)
+
+
+# ---- select_and_scatter ----------------------------------------------------------------
+
+#: Selects an element in each window of an operand, and scatters a source's elements to these.
+select_and_scatter_p = Primitive("select_and_scatter")
+
+
+@select_and_scatter_p.def_abstract_eval
+def _select_and_scatter_type(operand: Any, source: Any, init: Any, *, select_jaxpr: Jaxpr,
+                             scatter_jaxpr: Jaxpr, **params: Any) -> ShapedArray:
+    name = "select_and_scatter"
+    check_source(name, source, operand, params)
+    if not operand.dtype == source.dtype == init.dtype or init.shape:
+        msg = (f"{name} requires an operand, a source and a scalar initial value of one dtype, got "
+               f"{operand}, {source} and {init}.")
+        raise TypeError(msg)
+    scalar, truth = ShapedArray((), operand.dtype), ShapedArray((), np.dtype(bool))
+    for argument, jaxpr, out in (("select_jaxpr", select_jaxpr, truth),
+                                 ("scatter_jaxpr", scatter_jaxpr, scalar)):
+        if len(jaxpr.in_avals) != 2 or len(jaxpr.out_avals) != 1 or not all(
+                map(same_type_but_weak, [*jaxpr.in_avals, *jaxpr.out_avals],
+                    [scalar, scalar, out])):
+            msg = f"{name}: {argument} must go from {scalar} and {scalar} to {out}."
+            raise TypeError(msg)
+        if not _is_plain(jaxpr):
+            msg = f"{name}: {argument} must be made of operations on scalars, without loops."
+            raise TypeError(msg)
+    return ShapedArray(operand.shape, operand.dtype)
+
+
+@select_and_scatter_p.def_lowering
+def _select_and_scatter_lowering(ctx: Any, operand: Any, source: Any, init: Any, *,
+                                 select_jaxpr: Jaxpr, scatter_jaxpr: Jaxpr, **params: Any) -> Any:
+    return [select_and_scatter_ir(
+        ctx.out_types[0], operand, source, init, ctx.avals_out[0].dtype,
+        functools.partial(ctx.inline, select_jaxpr),
+        functools.partial(ctx.inline, scatter_jaxpr), params)]
+
+
+@select_and_scatter_p.def_batch
+def _select_and_scatter_batch(args: Any, dims: Any, **params: Any) -> Any:
+    if dims[2] is not None:
+        msg = ("select_and_scatter has no batching rule for initial values that differ within the "
+               "batch. Scatter to an array of one value, and combine with them afterwards.")
+        raise NotImplementedError(msg)
+    (operand, source), dim = _alike(args[:2], dims[:2])
+    return select_and_scatter_p.bind(operand, source, args[2], **batch_windows(params, dim)), dim
+
+
+# ---- operations that a primitive reduces by --------------------------------------------
+
+
+class Monoid(NamedTuple):
+    """An operation, with its identity and what reduces by it.
+
+    Attributes:
+      identity: dtype -> the value that the operation leaves as it is.
+      reduction: the primitive that reduces axes by it.
+      window: the primitive that reduces windows by it, if there is one.
+    """
+
+    identity: Callable[[Any], Any]
+    reduction: Primitive
+    window: Primitive | None = None
+
+
+_MONOIDS = {
+    add_p: Monoid(lambda dtype: 0, reduce_sum_p, reduce_window_sum_p),
+    mul_p: Monoid(lambda dtype: 1, reduce_prod_p),
+    max_p: Monoid(lowest, reduce_max_p, reduce_window_max_p),
+    min_p: Monoid(highest, reduce_min_p, reduce_window_min_p),
+    and_p: Monoid(all_ones, reduce_and_p),
+    or_p: Monoid(lambda dtype: 0, reduce_or_p),
+    xor_p: Monoid(lambda dtype: 0, reduce_xor_p),
+}
+
+
+def _monoid(jaxpr: Jaxpr, inits: Sequence[Any]) -> Monoid | None:
+    """The monoid of a jaxpr that is one operation, if the initial value is its identity."""
+    if len(jaxpr.eqns) != 1 or len(inits) != 1 or isinstance(inits[0], Tracer):
+        return None
+    eqn, = jaxpr.eqns
+    found = _MONOIDS.get(eqn.primitive)
+    # All of them are commutative.
+    orders = jaxpr.invars, jaxpr.invars[::-1]
+    if found is None or jaxpr.outvars != eqn.outvars or eqn.invars not in orders:
+        return None
+    dtype = eqn.outvars[0].aval.dtype
+    same = np.asarray(inits[0]) == np.asarray(found.identity(dtype), dtype)
+    return found if bool(same) else None
+
+
+# ---- public functions ------------------------------------------------------------------
+
+
+class _Reduction(NamedTuple):
+    """What `reduce` and `reduce_window` were given."""
+
+    xs: list[Any]
+    inits: list[Any]
+    jaxpr: Jaxpr
+    tree: Any
+
+
+def _prepared(name: str, operands: Any, init_values: Any, computation: Callable[..., Any]
+              ) -> _Reduction:
+    check_callable(name, computation)
+    xs, tree = tree_flatten(operands)
+    inits, init_tree = tree_flatten(init_values)
+    if tree != init_tree:
+        msg = (f"{name}: operands and initial values must be nested alike, got {tree} and "
+               f"{init_tree}.")
+        raise ValueError(msg)
+    if not xs:
+        msg = f"{name} needs at least one operand."
+        raise TypeError(msg)
+    avals = list(map(typeof, xs))
+    inits = [_adapted(init, x) for init, x in zip(inits, avals, strict=True)]
+    scalars = [ShapedArray((), x.dtype) for x in avals]
+    pair = tree.unflatten(scalars)
+    in_tree = tree_flatten(((pair, pair), {}))[1]
+    body = stage_body(name, computation, in_tree, scalars * 2)
+    _check_computation(name, body, Typed("the operands", tree, scalars))
+    return _Reduction(xs, inits, body.jaxpr, tree)
+
+
+def _adapted(init: Any, x: ShapedArray) -> Any:
+    """An initial value; of a weak type, as Python numbers are, in the operand's dtype."""
+    aval = typeof(init)
+    if aval.weak_type and aval.dtype != x.dtype and result_type(init, x.dtype) == x.dtype:
+        return convert(init, x.dtype)
+    return init
+
+
+def _check_computation(name: str, body: Any, operands: Typed) -> None:
+    jaxpr = body.jaxpr
+    if body.consts or _closes_over_arrays(jaxpr):
+        raise LazyTypeError(lambda: (
+            f"{name}: {jaxpr.debug_info.func_name} uses arrays or traced values from outside; it "
+            "can use its arguments and constants only. Give what it needs as one more operand."))
+    if jaxpr.effects:
+        raise LazyTypeError(lambda: (
+            f"{name}: {jaxpr.debug_info.func_name} has the effects {describe(jaxpr.effects)}; it "
+            "is not said how often it is called, so it must have none."))
+    results = Typed("the result", body.out_tree, jaxpr.out_avals)
+    if not agree(operands, results):
+        raise LazyTypeError(lambda: (
+            f"{name}: {jaxpr.debug_info.func_name} must give what it takes twice, a scalar for "
+            f"each operand.\n{differences(operands, results)}"))
+
+
+def _closes_over_arrays(jaxpr: Jaxpr) -> bool:
+    return bool(jaxpr.consts) or any(map(_closes_over_arrays, subjaxprs(jaxpr)))
+
+
+@boundary
+def reduce(operands: Any, init_values: Any, computation: Callable[[Any, Any], Any],
+           dimensions: Sequence[int]) -> Any:
+    """Reduces axes of arrays by a function.
+
+    Args:
+      operands: an array, or a tree of arrays of one shape that are reduced together.
+      init_values: a scalar for each array, nested alike, of its dtype; the identity of
+        `computation`.
+      computation: combines two scalars, or two trees of scalars, into one. It has to be
+        associative; in which order and how often it is applied is not specified.
+      dimensions: distinct axes, not negative.
+
+    Returns:
+      What `operands` was, without these axes. Where `computation` is an operation that has a
+      reduction of its own, such as `lax.add`, and the initial value is its identity, that is
+      what is applied.
+
+    Raises:
+      TypeError: shapes or dtypes do not fit, or `computation` does not give what it takes.
+      ValueError: an axis is out of range or named twice, or the trees differ.
+
+    Source: StableHLO `reduce`.
+
+    Example:
+      >>> x = jnp.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+      >>> lax.reduce(x, 1.0, lax.mul, (1,))
+      Array([  6., 120.], dtype=float32)
+    """
+    xs, inits, jaxpr, tree = _prepared("reduce", operands, init_values, computation)
+    axes = tuple(map(operator.index, dimensions))
+    monoid = _monoid(jaxpr, inits)
+    if monoid is not None:
+        return tree.unflatten([monoid.reduction.bind(*xs, axes=axes)])
+    return tree.unflatten(reduce_p.bind(*xs, *inits, jaxpr=jaxpr, dimensions=axes))
+
+
+@boundary
+def reduce_window(operand: Any, init_value: Any, computation: Callable[[Any, Any], Any],
+                  window_dimensions: Sequence[int], window_strides: Sequence[int] | None = None,
+                  padding: Any = "VALID", base_dilation: Sequence[int] | None = None,
+                  window_dilation: Sequence[int] | None = None) -> Any:
+    """Reduces windows that slide over arrays by a function.
+
+    Args:
+      operand: an array, or a tree of arrays of one shape that are reduced together.
+      init_value: a scalar for each array, nested alike, of its dtype; the identity of
+        `computation`, because padding and holes count as it.
+      computation: combines two scalars, or two trees of scalars, into one. It has to be
+        associative; in which order and how often it is applied is not specified.
+      window_dimensions: for each axis the size of the window.
+      window_strides: for each axis the step from one window to the next; ones by default.
+      padding: how many elements come before and behind each axis: `(low, high)` pairs;
+        `"VALID"`: none; `"SAME"` or `"SAME_LOWER"`: as many as make the result of size
+        `ceil(size / stride)`, of an odd number the greater half behind or before.
+      base_dilation: for each axis the distance to which the operand's elements are pulled
+        apart; ones by default.
+      window_dilation: for each axis the distance between the elements that a window takes;
+        ones by default.
+
+    Returns:
+      What `operand` was, with one element for each window.
+
+    Raises:
+      TypeError: shapes or dtypes do not fit, or `computation` does not give what it takes.
+      ValueError: the padding does not fit, or the trees differ.
+
+    Source: StableHLO `reduce_window`.
+
+    Example:
+      >>> x = jnp.array([1.0, 4.0, 2.0, 3.0])
+      >>> lax.reduce_window(x, -jnp.inf, lax.max, (2,))
+      Array([4., 4., 3.], dtype=float32)
+    """
+    name = "reduce_window"
+    xs, inits, jaxpr, tree = _prepared(name, operand, init_value, computation)
+    params: Windows = window_params(name, typeof(xs[0]).shape, window_dimensions, window_strides,
+                                    padding, base_dilation, window_dilation)
+    monoid = _monoid(jaxpr, inits)
+    if monoid is not None and monoid.window is not None:
+        return tree.unflatten([monoid.window.bind(*xs, **params)])
+    return tree.unflatten(reduce_window_p.bind(*xs, *inits, jaxpr=jaxpr, **params))
+
+
+__all__ = ["reduce", "reduce_p", "reduce_window", "reduce_window_p", "select_and_scatter_p"]
