@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
-from mjax._engine.base.util import BoundedCache
+from mjax._engine.base.programs import ProgramCache
 from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Var
 from mjax._engine.ir.promotion import result_type
@@ -43,16 +43,10 @@ class Body(NamedTuple):
 
 
 #: function -> what it was staged to; the values hold no function.
-_bodies: weakref.WeakKeyDictionary[Any, BoundedCache] = weakref.WeakKeyDictionary()
-
+_bodies: weakref.WeakKeyDictionary[Any, ProgramCache] = weakref.WeakKeyDictionary()
 
 #: function -> what was made around it, by what made it.
 _derived: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
-
-
-def forget_bodies() -> None:
-    """Drops all staged bodies."""
-    _bodies.clear()
 
 
 def derived(make: Callable[[Callable[[], Any]], Callable[..., Any]], f: Callable[..., Any]
@@ -88,9 +82,9 @@ def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: S
     """
     key = (traced_for, in_tree, tuple(in_avals), ctx.settings, ctx.axis_env)
     try:
-        known = _bodies.setdefault(f, BoundedCache(256))
+        known = _bodies.get(f) or _bodies.setdefault(f, ProgramCache(256))
     except TypeError:  # not hashable, or cannot be referred to weakly
-        known = BoundedCache()
+        known = ProgramCache()
     body = known.get(key)
     if body is None:
         flat = FlatFunction(f, in_tree)

@@ -11,6 +11,7 @@ import numpy as np
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
+from mjax._engine.control import scan_cuts as _scan_cuts  # noqa: F401  # rules of scan
 from mjax._engine.control.bodies import (
     Body,
     Typed,
@@ -37,6 +38,7 @@ from mjax._engine.ir.pytree import (
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import add, lt
 from mjax._engine.primitives.convert import convert
+from mjax._engine.primitives.elementwise import constant_like
 from mjax._engine.primitives.joining import concatenate_p
 from mjax._engine.primitives.shapes import expand_dims, reshape_p
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
@@ -84,8 +86,8 @@ def scan(f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None,
     check_callable("scan", f)
     check_arguments("scan", init, "init")
     check_arguments("scan", xs, "xs")
-    n = _common_length(xs, length)
-    loop = Loop(n, bool(reverse), _unrolled(unroll, n))
+    n = _common_length("scan", xs, length)
+    loop = Loop(n, bool(reverse), _unrolled("scan", unroll, n))
     return _scan("scan", f, f, init, xs, loop)
 
 
@@ -129,30 +131,30 @@ def _row_type(aval: Any) -> Any:
     return aval.update(shape=aval.shape[1:])
 
 
-def _unrolled(unroll: int | bool, length: int) -> int:
+def _unrolled(who: str, unroll: int | bool, length: int) -> int:
     if isinstance(unroll, (bool, np.bool_)):
         return max(length, 1) if unroll else 1
     if not hasattr(unroll, "__index__") or operator.index(unroll) < 1:
-        msg = f"scan: unroll must be a bool or a positive int, got {unroll!r}."
+        msg = f"{who}: unroll must be a bool or a positive int, got {unroll!r}."
         raise ValueError(msg)
     return operator.index(unroll)
 
 
-def _common_length(xs: Any, length: Any) -> int:
+def _common_length(who: str, xs: Any, length: Any = None) -> int:
     if length is not None:
         if isinstance(length, Tracer) or not hasattr(length, "__index__"):
-            msg = (f"scan: length must be a Python int, got {length!r}. The number of iterations "
+            msg = (f"{who}: length must be a Python int, got {length!r}. The number of iterations "
                    "is part of the program: mark it static, or use while_loop.")
             raise TypeError(msg)
         length = operator.index(length)
         if length < 0:
-            msg = f"scan: length must not be negative, got {length}."
+            msg = f"{who}: length must not be negative, got {length}."
             raise ValueError(msg)
     sizes = {}
     for path, leaf in tree_flatten_with_path(xs)[0]:
         shape = typeof(leaf).shape
         if not shape:
-            msg = (f"scan: xs{keystr(path)} is a scalar of type {typeof(leaf)}; every leaf of xs "
+            msg = (f"{who}: xs{keystr(path)} is a scalar of type {typeof(leaf)}; every leaf of xs "
                    "needs a leading axis to scan over. Close over values that do not change.")
             raise ValueError(msg)
         sizes[keystr(path)] = shape[0]
@@ -160,11 +162,12 @@ def _common_length(xs: Any, length: Any) -> int:
     if len(found) == 1:
         return found.pop()
     if not found:
-        msg = "scan: there is nothing to scan over in xs; say the number of iterations by length."
+        say = "; say the number of iterations by length" if who == "scan" else ""
+        msg = f"{who}: xs has no leaves to go over{say}."
         raise ValueError(msg)
     shown = ", ".join(f"xs{path} has {size}" for path, size in sizes.items())
     said = f"length is {length}, but " if length is not None else ""
-    msg = f"scan: the leading axes must have one size: {said}{shown}."
+    msg = f"{who}: the leading axes must have one size: {said}{shown}."
     raise ValueError(msg)
 
 
@@ -210,10 +213,8 @@ def _bind_forwarding(body: Body, carry: Sequence[Any], xs: Sequence[Any], loop: 
     operands = [*body.consts, *carry, *xs]
     for i, out in enumerate(jaxpr.outvars):
         source = place.get(out, -1)
-        # Only what is an array already is a result as it is.
-        if (source == nc + i if i < nk else source >= nc + nk) and hasattr(
-                operands[source], "aval"):
-            forwarded[i] = operands[source]
+        if source == nc + i if i < nk else source >= nc + nk:
+            forwarded[i] = _as_array(operands[source])
     if not forwarded:
         return bind_scan(jaxpr, nc, nk, operands, loop)
     fixed = [nc + i for i in forwarded if i < nk]
@@ -224,6 +225,12 @@ def _bind_forwarding(body: Body, carry: Sequence[Any], xs: Sequence[Any], loop: 
                            lambda: rearranged(jaxpr, ins, kept))
     outs = iter(bind_scan(smaller, nc + len(fixed), len(moving), [operands[i] for i in ins], loop))
     return [forwarded[i] if i in forwarded else next(outs) for i in range(len(jaxpr.outvars))]
+
+
+def _as_array(x: Any) -> Any:
+    """A value as a result: what is no array yet becomes one."""
+    aval = typeof(x)
+    return convert(x, aval.dtype, aval.weak_type)
 
 
 def _python_scan(f: Any, init: Any, leaves: Sequence[Any], xs_tree: Any, loop: Loop) -> Any:
@@ -258,7 +265,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     """
     check_callable("map", f)
     check_arguments("map", xs, "xs")
-    n = _common_length(xs, None)
+    n = _common_length("map", xs)
     if batch_size is None:
         return _scan("map", derived(_step_of_map, f), f, (), xs, Loop(n, False, 1))[1]
     if not hasattr(batch_size, "__index__") or operator.index(batch_size) < 1:
@@ -360,7 +367,7 @@ def _python_while(cond_fun: Any, body_fun: Any, value: Any) -> Any:
     """The loop in Python, for debugging under `disable_jit`."""
     while cond_fun(value):
         value = body_fun(value)
-    return tree_map(lambda x: convert(x, typeof(x).dtype, typeof(x).weak_type), value)
+    return tree_map(_as_array, value)
 
 
 @boundary
@@ -399,7 +406,8 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
         weak = typeof(lower).weak_type and typeof(upper).weak_type
         return _scan("fori_loop", derived(_step_of_fori, body_fun), body_fun,
                      (convert(first, dtype, weak), init_val), None,
-                     Loop(length, False, _unrolled(unroll or 1, length)), own=1)[0][1]
+                     Loop(length, False, _unrolled(
+                         "fori_loop", False if unroll is None else unroll, length)), own=1)[0][1]
     if unroll not in (None, False, 1):
         msg = "fori_loop: unroll needs bounds that are known when it is traced."
         raise ValueError(msg)
@@ -424,10 +432,14 @@ def _static(bound: Any) -> int | None:
     return None if bound is None or isinstance(bound, Tracer) else int(bound)
 
 
+def _next(i: Any) -> Any:
+    return add(i, constant_like(i, 1))
+
+
 def _step_of_fori(f: Callable[[], Any]) -> Callable[..., Any]:
     def step(carry: Any, _: Any) -> Any:
         i, value = carry
-        return (add(i, 1), f()(i, value)), None
+        return (_next(i), f()(i, value)), None
 
     return step
 
@@ -435,7 +447,7 @@ def _step_of_fori(f: Callable[[], Any]) -> Callable[..., Any]:
 def _body_of_fori(f: Callable[[], Any]) -> Callable[..., Any]:
     def body(carry: Any) -> Any:
         i, end, value = carry
-        return add(i, 1), end, f()(i, value)
+        return _next(i), end, f()(i, value)
 
     return body
 

@@ -5,7 +5,8 @@
 
 Its rules transform the body and sort what that needs into consts (the same in each
 iteration), carry (handed from one to the next) and xs (one slice each). What they derive is
-kept on the body, so that the same scan finds the same programs again.
+kept on the body, so that the same scan finds the same programs again. Here are its type, its
+lowering, forward mode, batching and dead-code elimination; `scan_cuts` has the rest.
 
 Source: the scan of functional programming (Bird 1987) with XLA's While below it.
 """
@@ -24,24 +25,19 @@ from mjax._engine.control.jit import call
 from mjax._engine.control.while_loop import Parts
 from mjax._engine.control.while_loop import bind as bind_while
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.effects import keeps_equation, no_effects
-from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
+from mjax._engine.ir.effects import keeps_equation
+from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import ShapedArray, physical_aval, same_type_but_weak, typeof
 from mjax._engine.primitives.arithmetic import add_p, lt_p, sub_p
-from mjax._engine.primitives.keys import wrap
 from mjax._engine.primitives.shapes import reshape_p, zeros_of
 from mjax._engine.primitives.slicing import dynamic_slice_p, dynamic_update_slice_p, slice_p
-from mjax._engine.primitives.tangents import add_any_p, instantiate
+from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.tracing.primitive import Primitive, traced
-from mjax._engine.tracing.stage import StageInterpreter, stage_under_evaluation
-from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.tracing.stage import stage_under_evaluation
+from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr, to_dim
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.jvp import jvp_jaxpr
-from mjax._engine.transforms.linearize import linearize_jaxpr
-from mjax._engine.transforms.partial_eval import PartialEvalInterpreter, partial_eval_jaxpr
-from mjax._engine.transforms.recompute import Policy, recompute_jaxpr
-from mjax._engine.transforms.transpose import transpose_jaxpr
 
 scan_p = Primitive("scan", multiple_results=True, types_cacheable=False, own_varying=True)
 
@@ -185,7 +181,7 @@ def _with_row(y: Any, row: Any, i: Any) -> Any:
 def _empty(aval: ShapedArray) -> Any:
     """An array to be filled."""
     if dtypes.is_extended(aval.dtype):
-        return wrap(zeros_of(physical_aval(aval)), aval.dtype.impl)
+        return aval.dtype.wrap(zeros_of(physical_aval(aval)))
     return zeros_of(aval)
 
 
@@ -206,17 +202,12 @@ class _Tangents(NamedTuple):
     nonzero_outs: list[bool]
 
 
-def tangent_flags(jaxpr: Jaxpr, nonzeros: Sequence[bool], nc: int, nk: int) -> list[bool]:
-    """Which operands have a tangent, counting carries that get one in a later iteration."""
-    ys = [False] * (len(jaxpr.outvars) - nk)
-    return fixpoint(nonzeros, slice(nc, nc + nk),
-                    lambda nz: jvp_jaxpr(jaxpr, nz, [*nz[nc:nc + nk], *ys])[1])
-
-
 def _with_tangents(jaxpr: Jaxpr, nonzeros: Sequence[bool], nc: int, nk: int) -> _Tangents:
-    n, m = len(jaxpr.invars), len(jaxpr.outvars)
-    nonzeros = tangent_flags(jaxpr, nonzeros, nc, nk)
-    jvp, nonzero_outs = jvp_jaxpr(jaxpr, nonzeros, [*nonzeros[nc:nc + nk], *[False] * (m - nk)])
+    n, m, ys = len(jaxpr.invars), len(jaxpr.outvars), [False] * (len(jaxpr.outvars) - nk)
+    # A carry may get a tangent in a later iteration.
+    nonzeros = fixpoint(nonzeros, slice(nc, nc + nk),
+                        lambda nz: jvp_jaxpr(jaxpr, nz, [*nz[nc:nc + nk], *ys])[1])
+    jvp, nonzero_outs = jvp_jaxpr(jaxpr, nonzeros, [*nonzeros[nc:nc + nk], *ys])
     groups = [slice(nc), slice(nc, nc + nk), slice(nc + nk, n)]
     operands, sizes = _interleaved(n, nonzeros, groups)
     results, _ = _interleaved(m, nonzero_outs, [slice(nk), slice(nk, m)])
@@ -308,321 +299,4 @@ def _scan_dce(used: Sequence[bool], eqn: Any) -> Any:
 
 scan_p.dce = _scan_dce
 
-# ---- reverse mode: linearization -------------------------------------------------------
-
-
-class _Linearized(NamedTuple):
-    """The scan that keeps residuals, and the linear one.
-
-    `hoisted` computes once what the consts determine; its operands are the consts, and
-    `hoisted_ins` are the places among its operands and results of what `primal` reads.
-    Residual `i` is entry `places[i]` of `[*operands, *results of hoisted, *results of primal]`.
-    The linear scan's operands are `[*residuals, *tangents]` in the order of `linear_ins`.
-    """
-
-    hoisted: Jaxpr
-    hoisted_ins: list[int]
-    primal: Jaxpr
-    places: list[int]
-    linear: Jaxpr
-    linear_ins: list[int]
-    num_linear_consts: int
-    num_linear_carry: int
-    nonzeros: list[bool]
-    nonzero_outs: list[bool]
-
-
-def _linearized_body(jaxpr: Jaxpr, nonzeros: Sequence[bool], nc: int, nk: int) -> _Linearized:
-    n, m = len(jaxpr.invars), len(jaxpr.outvars)
-    nonzeros = tangent_flags(jaxpr, nonzeros, nc, nk)
-    parts = linearize_jaxpr(jaxpr, nonzeros, [*nonzeros[nc:nc + nk], *[False] * (m - nk)])
-    # What the consts alone determine need not be computed, nor kept, once per iteration.
-    extras = len(parts.primal.outvars) - m
-    cut = partial_eval_jaxpr(parts.primal, [i >= nc for i in range(n)],
-                             [True] * m + [False] * extras, effects_known=False)
-    kept = [i for i, u in enumerate(cut.unknown_outs) if u]
-    once = [i for i, u in enumerate(cut.unknown_outs) if not u]
-    primal, first_out = cut.unknown, n + len(cut.known.outvars)
-    n_hoisted = len(cut.sources)
-
-    def place(source: int) -> int:
-        """Where the residual at a place of the body is found outside."""
-        nonlocal primal
-        if source < nc or nc + nk <= source < n:
-            return source
-        if source - n in once:
-            return n + once.index(source - n)
-        # Of a carry, which is a result once, its values in all iterations are needed.
-        if source >= n + nk:
-            return first_out + kept.index(source - n)
-        atom = (primal.invars[n_hoisted + source - nc] if source < n
-                else primal.outvars[kept.index(source - n)])
-        primal = primal.replace(outvars=[*primal.outvars, atom])
-        return first_out + len(primal.outvars) - 1
-
-    places = [place(s) for s in parts.sources]
-    per_step = [p >= first_out or nc + nk <= p < n for p in places]
-    ins, (num_consts, num_carry) = _linear_order(per_step, nonzeros, nc, nk)
-    return _Linearized(cut.known, cut.sources, primal, places, rearranged(parts.linear, ins), ins,
-                       num_consts, num_carry, nonzeros, parts.nonzero_outs)
-
-
-def _linear_order(per_step: Sequence[bool], nonzeros: Sequence[bool], nc: int, nk: int
-                  ) -> tuple[list[int], tuple[int, int]]:
-    """From `(residuals, tangents)` to `(residuals that stay, tangents of consts, of the carry, of
-    the xs, residuals per iteration)`, and the numbers of consts and carries."""
-    r, c, k = len(per_step), sum(nonzeros[:nc]), sum(nonzeros[nc:nc + nk])
-    stay = [i for i, p in enumerate(per_step) if not p]
-    step = [i for i, p in enumerate(per_step) if p]
-    return [*stay, *range(r, r + sum(nonzeros)), *step], (len(stay) + c, k)
-
-
-def _scan_linearize(nonzeros: Any, *primals: Any, jaxpr: Jaxpr, num_consts: int, num_carry: int,
-                    **params: Any) -> Any:
-    key = ("scan_linearize", tuple(nonzeros), num_consts, num_carry, ctx.settings)
-    plan = jaxpr.cached(key, lambda: _linearized_body(jaxpr, key[1], num_consts, num_carry))
-    loop, consts = Loop(**params), list(primals[:num_consts])
-    once = call(plan.hoisted, "invariants", consts) if plan.hoisted.outvars else []
-    both = [*consts, *once]
-    hoisted = [both[i] for i in plan.hoisted_ins]
-    outs = bind(plan.primal, len(hoisted), num_carry, [*hoisted, *primals[num_consts:]], loop)
-    all_values = [*primals, *once, *outs]
-
-    def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
-        given = [*residuals, *(instantiate(t) for t, nz in zip(
-            tangents, plan.nonzeros, strict=True) if nz)]
-        results = iter(bind(plan.linear, plan.num_linear_consts, plan.num_linear_carry,
-                            [given[i] for i in plan.linear_ins], loop)
-                       if plan.linear.outvars else ())
-        return [next(results) if nz else Zero(a.to_tangent())
-                for a, nz in zip(out_avals, plan.nonzero_outs, strict=True)]
-
-    out_avals = [typeof(out) for out in outs[:len(jaxpr.outvars)]]
-    return (outs[:len(jaxpr.outvars)], plan.nonzero_outs, [all_values[i] for i in plan.places],
-            linear)
-
-
-scan_p.linearize = _scan_linearize
-
-# ---- reverse mode: transposition -------------------------------------------------------
-
-
-class _Transposed(NamedTuple):
-    """The scan backwards.
-
-    Its consts are those known; its carry the sums of cotangents of linear consts, then the
-    cotangents of the carry; its xs the cotangents of the ys, then the known xs.
-    """
-
-    jaxpr: Jaxpr
-    nonzero_carry: list[bool]
-    #: Linear operands that get a cotangent: consts, carries, xs.
-    consts: list[int]
-    carry: list[int]
-    xs: list[int]
-
-
-def _transposed_body(jaxpr: Jaxpr, linear: Sequence[bool], nonzero_cts: Sequence[bool], nc: int,
-                     nk: int) -> _Transposed:
-    n, ys = nc + nk, list(nonzero_cts[nk:])
-    lins = [i for i, u in enumerate(linear) if u]
-    first = lins.index(nc) if nk else 0
-
-    def back(nz: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
-        wanted = [nc <= i < n and nz[i - nc] for i in lins]
-        return transpose_jaxpr(jaxpr, linear, [*nz[:nk], *ys], wanted)
-
-    nonzeros = fixpoint(nonzero_cts[:nk], slice(nk), lambda nz: back(nz)[1][first:first + nk])
-    transposed, nonzero_ins = back(nonzeros)
-    got = [i for i, nz in zip(lins, nonzero_ins, strict=True) if nz]
-    consts, carry, xs = ([i for i in got if i < nc], [i for i in got if nc <= i < n],
-                         [i for i in got if i >= n])
-    res_c = sum(not u for u in linear[:nc])
-    known_c, known_x, cts = split_list(transposed.invars, [res_c, sum(not u for u in linear[n:])])
-    ct_carry, ct_ys = cts[:sum(nonzeros)], cts[sum(nonzeros):]
-    sums, added, eqns = _running_sums(transposed.outvars[:len(consts)])
-    body = transposed.replace(
-        invars=[*known_c, *sums, *ct_carry, *ct_ys, *known_x],
-        outvars=[*added, *transposed.outvars[len(consts):]], eqns=[*transposed.eqns, *eqns])
-    return _Transposed(body, nonzeros, consts, carry, xs)
-
-
-def _running_sums(terms: Sequence[Any]) -> tuple[list[Var], list[Var], list[JaxprEqn]]:
-    """Variables of sums before and after terms are added to them, and the equations."""
-    before = [Var(t.aval.strip_weak_type()) for t in terms]
-    after = [Var(v.aval) for v in before]
-    return before, after, [
-        JaxprEqn(add_any_p, [b, t], [a], {}, no_effects, ctx.source)
-        for b, t, a in zip(before, terms, after, strict=True)]
-
-
-@scan_p.def_transpose
-def _scan_transpose(cts: Any, *args: Any, jaxpr: Jaxpr, num_consts: int, num_carry: int,
-                    **params: Any) -> Any:
-    nc, n, loop = num_consts, num_consts + num_carry, Loop(**params)
-    linear = [type(a) is UndefinedPrimal for a in args]
-    if not all(linear[nc:n]):
-        reached = unknown_flags(jaxpr, linear, nc, num_carry)
-        if not all(reached[nc:n]):
-            return _transpose_rest(reached, cts, args, jaxpr, nc, num_carry, loop)
-    # A carry may start at a known zero, a tangent before the first step: it is linear as well.
-    linear[nc:n] = [True] * num_carry
-    key = ("scan_transpose", tuple(linear), tuple(type(ct) is not Zero for ct in cts), nc,
-           num_carry, ctx.settings)
-    plan = jaxpr.cached(key, lambda: _transposed_body(jaxpr, key[1], key[2], nc, num_carry))
-    known_c, known_x = ([a for a, u in zip(part, flags, strict=True) if not u] for part, flags in (
-        (args[:nc], linear[:nc]), (args[n:], linear[n:])))
-    sums = [zeros_of(jaxpr.in_avals[i].to_tangent().strip_weak_type()) for i in plan.consts]
-    ct_carry = [instantiate(ct) for ct, nz in zip(cts, plan.nonzero_carry, strict=False) if nz]
-    ct_ys = [ct for ct in cts[num_carry:] if type(ct) is not Zero]
-    outs = bind(plan.jaxpr, len(known_c), len(sums) + len(ct_carry),
-                [*known_c, *sums, *ct_carry, *ct_ys, *known_x],
-                loop._replace(reverse=not loop.reverse))
-    found = dict(zip([*plan.consts, *plan.carry, *plan.xs], outs, strict=True))
-    return [None if type(a) is not UndefinedPrimal else found.get(i, Zero(a.aval.to_tangent()))
-            for i, a in enumerate(args)]
-
-
-def _transpose_rest(reached: Sequence[bool], cts: Any, args: Sequence[Any], jaxpr: Jaxpr, nc: int,
-                    nk: int, loop: Loop) -> list[Any]:
-    """Runs what no linear operand reaches (a counter), and transposes the rest."""
-    cut = _cut(reached, args, jaxpr, nc, nk)
-    known = cut.run(bind, args, loop)
-    given = cut.rest_operands(args, known)
-    results = _scan_transpose(
-        [ct for ct, u in zip(cts, cut.unknown_outs, strict=True) if u], *given,
-        **scan_params(cut.rest, cut.rest_consts, cut.rest_carry, loop))
-    found = dict(zip(cut.rest_ins, results, strict=True))
-    # Operands of the rest are known first as places in `[*residuals, *unknown operands]`.
-    unknown = [i for i, u in enumerate(reached) if u]
-    place = {i: len(cut.sources) + k for k, i in enumerate(unknown)}
-    return [found[place[i]] if type(a) is UndefinedPrimal else None for i, a in enumerate(args)]
-
-
-# ---- partial evaluation ----------------------------------------------------------------
-
-
-class _Cut(NamedTuple):
-    """A scan in two: one over what is known, and the rest.
-
-    `sources[i]` is the place of residual `i` of the rest among the known operands and the
-    results of the known scan. The rest's operands are `[*residuals, *unknown operands]` in
-    the order of `rest_ins`.
-    """
-
-    unknown: list[bool]
-    known: Jaxpr
-    known_consts: int
-    known_carry: int
-    sources: list[int]
-    rest: Jaxpr
-    rest_ins: list[int]
-    rest_consts: int
-    rest_carry: int
-    unknown_outs: list[bool]
-
-    def run(self, bind: Any, args: Sequence[Any], loop: Loop) -> list[Any]:
-        """The results of the known scan."""
-        ins = [a for a, u in zip(args, self.unknown, strict=True) if not u]
-        return bind(self.known, self.known_consts, self.known_carry, ins, loop)
-
-    def rest_operands(self, args: Sequence[Any], known: Sequence[Any]) -> list[Any]:
-        """The operands of the rest, in its order."""
-        both = [*(a for a, u in zip(args, self.unknown, strict=True) if not u), *known]
-        given = [*(both[s] for s in self.sources),
-                 *(a for a, u in zip(args, self.unknown, strict=True) if u)]
-        return [given[i] for i in self.rest_ins]
-
-
-def unknown_flags(jaxpr: Jaxpr, unknown: Sequence[bool], nc: int, nk: int) -> list[bool]:
-    """Which operands are unknown, counting carries that become so in a later iteration."""
-    ys = [False] * (len(jaxpr.outvars) - nk)
-    return fixpoint(unknown, slice(nc, nc + nk), lambda u: partial_eval_jaxpr(
-        jaxpr, u, [*u[nc:nc + nk], *ys]).unknown_outs)
-
-
-def _cut(unknown: Sequence[bool], args: Sequence[Any], jaxpr: Jaxpr, nc: int, nk: int) -> _Cut:
-    key = ("scan_cut", tuple(unknown), nc, nk, ctx.settings)
-    return jaxpr.cached(key, lambda: _cut_body(jaxpr, key[1], nc, nk))
-
-
-def _cut_body(jaxpr: Jaxpr, unknown: Sequence[bool], nc: int, nk: int) -> _Cut:
-    parts = partial_eval_jaxpr(jaxpr, unknown, [
-        *unknown[nc:nc + nk], *[False] * (len(jaxpr.outvars) - nk)])
-    known_c, known_k = (part.count(False) for part in (
-        list(unknown[:nc]), list(unknown[nc:nc + nk])))
-    n_ins = len(parts.known.invars)
-    known = parts.known
-
-    def place(source: int) -> int:
-        """Where a residual of the body is found outside: a carry's history is a new result."""
-        nonlocal known
-        if source < known_c or known_c + known_k <= source < n_ins or source >= n_ins + known_k:
-            return source
-        atom = (known.invars[source] if source < n_ins else known.outvars[source - n_ins])
-        known = known.replace(outvars=[*known.outvars, atom])
-        return n_ins + len(known.outvars) - 1
-
-    places = [place(s) for s in parts.sources]
-    ins, (consts, carry) = _linear_order([s >= known_c for s in places], unknown, nc, nk)
-    return _Cut(list(unknown), known, known_c, known_k, places,
-                rearranged(parts.unknown, ins), ins, consts, carry, parts.unknown_outs)
-
-
-def _scan_partial_eval(interp: PartialEvalInterpreter, *args: Any, jaxpr: Jaxpr, num_consts: int,
-                       num_carry: int, **params: Any) -> Any:
-    nc, loop = num_consts, Loop(**params)
-    unknown = unknown_flags(jaxpr, [interp.is_unknown(a) for a in args], nc, num_carry)
-    if all(unknown[nc:]) or jaxpr.effects:
-        return StageInterpreter.process(interp, scan_p, args,
-                                        scan_params(jaxpr, nc, num_carry, loop))
-    cut = _cut(unknown, args, jaxpr, nc, num_carry)
-    outs = cut.run(lambda *a: interp.call_known(bind, *a), args, loop)
-    staged = iter(StageInterpreter.process(
-        interp, scan_p, tuple(cut.rest_operands(args, outs)),
-        scan_params(cut.rest, cut.rest_consts, cut.rest_carry, loop)))
-    known = iter(outs)
-    return [next(staged) if u else next(known) for u in cut.unknown_outs]
-
-
-scan_p.partial_eval = _scan_partial_eval
-
-
-def _scan_recompute(saveable: Policy, used: Sequence[bool], eqn: Any) -> Any:
-    jaxpr, nc, nk = (eqn.params[k] for k in ("jaxpr", "num_consts", "num_carry"))
-    n, m, length = len(jaxpr.invars), len(jaxpr.outvars), eqn.params["length"]
-
-    def needed_carries(wanted: Sequence[bool]) -> list[bool]:
-        sources = recompute_jaxpr(jaxpr, [True] * m, wanted, saveable).sources
-        return [nc + i in sources for i in range(nk)]
-
-    wanted = fixpoint(used, slice(nk), needed_carries)
-    parts = recompute_jaxpr(jaxpr, [True] * m, wanted, saveable)
-    # The first scan gives all it gave and, per iteration, what is saved.
-    saved = [s - n for s in dict.fromkeys(parts.sources) if n <= s < n + nk]
-    first = parts.known.replace(outvars=[
-        *parts.known.outvars, *(parts.known.outvars[i] for i in saved)])
-    outvars = [Var(v.aval) if type(v) is DropVar else v for v in eqn.outvars]
-    outvars += [Var(stacked(a, length)) for a in first.out_avals[m:]]
-    known = eqn.replace(outvars=outvars, params={**eqn.params, "jaxpr": first})
-    place = {n + i: outvars[len(parts.known.outvars) + k] for k, i in enumerate(saved)}
-    place |= {n + i: v for i, v in enumerate(outvars[:len(parts.known.outvars)]) if i >= nk}
-    place |= dict(enumerate(eqn.invars))
-    # The second has as consts and xs what it reads of the first's, and the carries it needs.
-    reads = dict(zip(parts.sources, parts.again.invars, strict=True))
-    consts = [s for s in reads if s < nc]
-    carry = [nc + i for i, w in enumerate(wanted[:nk]) if w]
-    xs = [s for s in reads if s >= nc + nk]
-    again = parts.again.replace(invars=[
-        reads[s] if s in reads else Var(jaxpr.in_avals[s]) for s in [*consts, *carry, *xs]])
-    return known, eqn.replace(
-        invars=[place[s] for s in [*consts, *carry, *xs]], effects=again.effects,
-        outvars=[v if u else DropVar(v.aval)
-                 for v, u, w in zip(eqn.outvars, used, wanted, strict=True) if w],
-        params={**eqn.params, "jaxpr": again, "num_consts": len(consts),
-                "num_carry": len(carry)})
-
-
-scan_p.recompute = _scan_recompute
-
-__all__ = ["Loop", "bind", "rearranged", "scan_p", "scan_params", "stacked", "tangent_flags"]
+__all__ = ["Loop", "bind", "rearranged", "scan_p", "scan_params", "stacked"]
