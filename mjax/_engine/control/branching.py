@@ -147,8 +147,8 @@ def platform_dependent(*args: Any, default: Callable[..., Any] | None = None,
       MissingRuleError: when lowered for a platform without a function.
 
     Example:
-      >>> lax.platform_dependent(2.0, cpu=lambda x: x + 1, default=lambda x: x)
-      Array(3., dtype=float32, weak_type=True)
+      >>> lax.platform_dependent(jnp.ones(2), cpu=lambda x: x + 1, default=lambda x: x)
+      Array([2., 2.], dtype=float32)
 
     Source: the public interface of `jax.lax.platform_dependent`.
     """

@@ -3,6 +3,8 @@ differences."""
 
 from __future__ import annotations
 
+import doctest
+
 import numpy as np
 import pytest
 
@@ -347,3 +349,11 @@ def test_bad_input(call, error, parts):
         call()
     for part in parts:
         assert part in str(info.value), str(info.value)
+
+
+def test_examples():
+    names = {"mjax": mjax, "lax": lax, "jnp": jnp}
+    examples = doctest.DocTestParser().get_doctest(
+        lax.custom_linear_solve.__doc__, names, "example", None, None)
+    with mjax.enable_x64(False):
+        assert doctest.DocTestRunner().run(examples).failed == 0 < len(examples.examples)
