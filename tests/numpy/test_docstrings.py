@@ -11,7 +11,8 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 
-FUNCTIONS = [n for n in jnp.__all__ if inspect.isroutine(getattr(jnp, n))]
+FUNCTIONS = [n for n in jnp.__all__ if inspect.isroutine(getattr(jnp, n))
+             or isinstance(getattr(jnp, n), jnp.ufunc)]
 #: Aliases share the docstring of what they are another name of.
 OWN = [n for n in FUNCTIONS if getattr(jnp, n).__name__ in (n, f"_{n}")]
 

@@ -1,0 +1,676 @@
+"""Ufuncs: elementwise functions as objects, which also reduce, accumulate and update.
+
+`jnp.add` and the others that NumPy has most use for are objects of class `ufunc`; `frompyfunc`
+makes more. Where a primitive does a method's work, a table says so; the others are loops.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import canonicalize_axes, canonicalize_axis
+from mjax._engine.control.loops import scan
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives import reductions as prims
+from mjax._engine.primitives.cumulative import cumlogsumexp_p, cummax_p, cummin_p
+from mjax._engine.primitives.elementwise import constant_like as _c
+from mjax._engine.primitives.joining import concatenate
+from mjax._engine.primitives.shapes import expand_dims, iota, moveaxis, reshape
+from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
+from mjax._engine.primitives.tangents import stop_gradient
+from mjax._engine.runtime.jit import eval_shape
+from mjax._numpy import arithmetic, bits, comparison, elementary, reductions
+from mjax._numpy.comparison import to_bool
+from mjax._numpy.core import (
+    as_array,
+    broadcast_to,
+    cast,
+    check_array,
+    choose,
+    dtype_argument,
+    promote_dtypes_inexact,
+    shape_of,
+)
+from mjax._numpy.fused import fused
+from mjax._numpy.indexing.read import getitem
+from mjax._numpy.indexing.update import _IndexUpdateHelper
+from mjax._numpy.reductions import keep_axes, masked
+from mjax._numpy.taking import take
+from mjax._numpy.vectorizing import vectorize
+
+
+class Methods(NamedTuple):
+    """How methods are done where not by loops: the methods' signatures, without `out`."""
+
+    reduce: Callable[..., Any] | None = None
+    accumulate: Callable[..., Any] | None = None
+    at: Callable[..., Any] | None = None
+    reduceat: Callable[..., Any] | None = None
+
+
+class ufunc:
+    """An elementwise function with the methods of NumPy's ufuncs.
+
+    Args:
+      func: the function, of scalars.
+      nin: the number of its arguments.
+      nout: the number of its results.
+      name: its name; that of `func` if not given.
+      nargs: `nin + nout`.
+      identity: what leaves other arguments as they are, for reductions of nothing.
+      call: the same as `func` for arrays; `func` is vectorized without.
+      reduce, accumulate, at, reduceat: what does the work of the method of this name, in place
+        of a loop.
+
+    Source: `numpy.ufunc`.
+
+    Example:
+      >>> jnp.multiply.outer(jnp.array([1, 2]), jnp.array([3, 4]))
+      Array([[3, 4],
+             [6, 8]], dtype=int32)
+    """
+
+    def __init__(self, func: Callable[..., Any], /, nin: int, nout: int, *,
+                 name: str | None = None, nargs: int | None = None, identity: Any = None,
+                 call: Callable[..., Any] | None = None,
+                 reduce: Callable[..., Any] | None = None,
+                 accumulate: Callable[..., Any] | None = None,
+                 at: Callable[..., Any] | None = None,
+                 reduceat: Callable[..., Any] | None = None):
+        self.__name__ = name or func.__name__
+        self.__doc__ = func.__doc__
+        self._func = func
+        self._call = vectorize(func) if call is None else call
+        self._methods = Methods(reduce, accumulate, at, reduceat)
+        self._nin, self._nout = operator.index(nin), operator.index(nout)
+        self._nargs = self._nin + self._nout if nargs is None else operator.index(nargs)
+        self._identity = identity
+
+    @property
+    def nin(self) -> int:
+        """The number of arguments."""
+        return self._nin
+
+    @property
+    def nout(self) -> int:
+        """The number of results."""
+        return self._nout
+
+    @property
+    def nargs(self) -> int:
+        """The number of arguments and results."""
+        return self._nargs
+
+    @property
+    def identity(self) -> Any:
+        """What leaves other arguments as they are; None if there is no such value."""
+        return self._identity
+
+    def __repr__(self) -> str:
+        return f"<jnp.ufunc {self.__name__!r}>"
+
+    def _facts(self) -> tuple[Any, ...]:
+        return (self._func, self.__name__, self._nin, self._nout, self._nargs, self._identity,
+                self._methods)
+
+    def __eq__(self, other: Any) -> bool:
+        return self is other or (type(other) is ufunc and self._facts() == other._facts())
+
+    def __hash__(self) -> int:
+        return hash((self._func, self.__name__))
+
+    def __reduce__(self) -> Any:
+        if globals().get(self.__name__) is self:
+            return self.__name__
+        return _rebuilt, (self._func, self._nin, self._nout, self.__name__, self._identity)
+
+    def __call__(self, *args: Any, out: None = None, where: None = None) -> Any:
+        if out is not None or where is not None:
+            msg = (f"{'where' if out is None else 'out'} argument of {self} is not supported: "
+                   "arrays are immutable. Use the result, and mjax.numpy.where.")
+            raise NotImplementedError(msg)
+        return self._call(*args)
+
+    def _check(self, method: str, out: Any = None) -> None:
+        if self._nin != 2:
+            msg = f"{method} only supported for binary ufuncs; {self} takes {self._nin} arguments."
+            raise ValueError(msg)
+        if self._nout != 1:
+            msg = (f"{method} only supported for functions returning a single value; {self} "
+                   f"returns {self._nout}.")
+            raise ValueError(msg)
+        if out is not None:
+            msg = (f"out argument of {self.__name__}.{method}() is not supported: arrays are "
+                   "immutable. Use the result.")
+            raise NotImplementedError(msg)
+
+    @boundary
+    def reduce(self, a: Any, axis: int | None = 0, dtype: Any = None, out: None = None,
+               keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
+        """Combines the elements along an axis to one, from the first to the last.
+
+        Args:
+          a: array.
+          axis: the axis; None: all elements. Several axes where the order does not matter.
+          dtype: dtype of the result.
+          out: not supported.
+          keepdims: whether the axis stays, with size 1.
+          initial: what is combined with the first element.
+          where: mask of the elements that count.
+
+        Raises:
+          ValueError: the axis is out of range; or it is empty, or `where` is given, and there is
+            neither an identity nor an initial value.
+          NotImplementedError: several axes of a function that is no commutative operation.
+
+        Source: `numpy.ufunc.reduce`.
+
+        Example:
+          >>> jnp.bitwise_or.reduce(jnp.array([[1, 2], [4, 8]]), axis=1)
+          Array([ 3, 12], dtype=int32)
+        """
+        self._check("reduce", out)
+        a = check_array(f"{self.__name__}.reduce", a)
+        axes = canonicalize_axes(axis, len(shape_of(a)))
+        if self._identity is None and initial is None:
+            if where is not None:
+                msg = (f"reduction operation {self.__name__!r} does not have an identity, so to "
+                       "use a where mask one has to specify 'initial'.")
+                raise ValueError(msg)
+            if any(shape_of(a)[i] == 0 for i in axes):
+                msg = (f"zero-size array to reduction operation {self.__name__} which has no "
+                       f"identity: its shape is {shape_of(a)}; specify 'initial'.")
+                raise ValueError(msg)
+        method = self._methods.reduce or self._reduce_in_loop
+        return method(a, axis=axes, dtype=dtype_argument(dtype, "reduce"), keepdims=keepdims,
+                      initial=initial, where=where)
+
+    def _reduce_in_loop(self, a: Any, axis: tuple[int, ...], dtype: Any, keepdims: bool,
+                        initial: Any, where: Any) -> Any:
+        rank = len(shape_of(a))
+        if len(axis) != 1 and len(axis) != rank:
+            msg = (f"{self}.reduce over several axes, {axis}: the order in which elements are "
+                   "combined matters. Reduce one axis, or all with axis=None.")
+            raise NotImplementedError(msg)
+        initial = self._identity if initial is None else initial
+        out = _reduce_in_loop(self, a, axis, dtype, initial, where)
+        return keep_axes(out, shape_of(a), axis) if keepdims else out
+
+    @boundary
+    def accumulate(self, a: Any, axis: int | None = 0, dtype: Any = None, out: None = None) -> Any:
+        """Combines each element along an axis with all before it, from the first on.
+
+        Args:
+          a: array.
+          axis: the axis; None: all elements.
+          dtype: dtype of the result.
+          out: not supported.
+
+        Raises:
+          ValueError: the axis is out of range.
+
+        Source: `numpy.ufunc.accumulate`.
+
+        Example:
+          >>> jnp.maximum.accumulate(jnp.array([1, 3, 2]))
+          Array([1, 3, 3], dtype=int32)
+        """
+        self._check("accumulate", out)
+        a = check_array(f"{self.__name__}.accumulate", a)
+        if axis is None or not shape_of(a):
+            a, axis = reshape(a, (typeof(a).size,)), 0 if axis is None else axis
+        axis, dtype = canonicalize_axis(axis, len(shape_of(a))), dtype_argument(dtype, "accumulate")
+        if self._methods.accumulate is not None:
+            return self._methods.accumulate(a, axis=axis, dtype=dtype)
+        return _accumulate_in_loop(self, a, axis, dtype)
+
+    @boundary
+    def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Any:
+        """An array to whose elements at indices the function was applied, once for each index.
+
+        Args:
+          a: array.
+          indices: an index, as in `a[indices]`; places that occur twice count twice.
+          b: second argument of the function, if it takes two; it broadcasts.
+          inplace: must be False: arrays are immutable.
+
+        Raises:
+          NotImplementedError: `inplace` is not False.
+          TypeError: `b` is missing, or there is no place for it.
+
+        Source: `numpy.ufunc.at`.
+
+        Example:
+          >>> jnp.add.at(jnp.zeros(3), jnp.array([0, 0, 2]), 1, inplace=False)
+          Array([2., 0., 1.], dtype=float32)
+        """
+        if inplace:
+            msg = (f"arrays are immutable: {self.__name__}.at() cannot change one in place as "
+                   f"NumPy's does. Use x = jnp.{self.__name__}.at(x, indices, b, inplace=False).")
+            raise NotImplementedError(msg)
+        name = f"{self.__name__}.at"
+        a = as_array(check_array(name, a))
+        operands = () if b is None else (check_array(name, b, 2),)
+        if 1 + len(operands) != self._nin or self._nout != 1:
+            msg = (f"{name} takes an array, indices and an operand for each further argument of "
+                   f"the function, which must give one result; {self} takes {self._nin} arguments "
+                   f"and gives {self._nout} results, and {len(operands)} operands were given.")
+            raise TypeError(msg)
+        if self._methods.at is not None:
+            return self._methods.at(a, indices, *operands)
+        return _update_in_loop(self, a, indices, *operands)
+
+    @boundary
+    def outer(self, A: Any, B: Any, /) -> Any:
+        """The function of all pairs of elements of two arrays.
+
+        Args:
+          A: array.
+          B: array.
+
+        Returns:
+          An array of shape `(*A.shape, *B.shape)`.
+
+        Source: `numpy.ufunc.outer`.
+
+        Example:
+          >>> jnp.add.outer(jnp.array([0, 10]), jnp.array([1, 2, 3]))
+          Array([[ 1,  2,  3],
+                 [11, 12, 13]], dtype=int32)
+        """
+        if self._nin != 2:
+            msg = f"outer only supported for binary ufuncs; {self} takes {self._nin} arguments."
+            raise ValueError(msg)
+        left, right = [check_array(f"{self.__name__}.outer", x, i) for i, x in enumerate((A, B))]
+        rank = len(shape_of(left))
+        return self(expand_dims(left, range(rank, rank + len(shape_of(right))))
+                    if shape_of(right) else left, right)
+
+    @boundary
+    def reduceat(self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None
+                 ) -> Any:
+        """Reduces pieces of an axis: from each index to the next one, from the last to the end.
+
+        Where an index is not below the next one, the piece is one element.
+
+        Args:
+          a: array.
+          indices: vector of integers; negative ones count from the end, what is out of range is
+            moved inside.
+          axis: the axis.
+          dtype: dtype of the result; that of `a` if not given, bool for logical functions.
+          out: not supported.
+
+        Returns:
+          An array with an axis of the pieces in place of `axis`.
+
+        Raises:
+          ValueError: the axis is out of range, or the indices are no vector of integers.
+          IndexError: pieces of an empty axis.
+
+        Source: `numpy.ufunc.reduceat`.
+
+        Example:
+          >>> jnp.add.reduceat(jnp.array([1, 2, 3, 4]), jnp.array([0, 3]))
+          Array([6, 4], dtype=int32)
+        """
+        self._check("reduceat", out)
+        a, indices = [check_array(f"{self.__name__}.reduceat", x, i)
+                      for i, x in enumerate((a, indices))]
+        shape, places = shape_of(a), typeof(indices)
+        if places.ndim != 1 or not dtypes.is_integer(places.dtype):
+            msg = f"reduceat: indices must be a vector of integers, got {places}."
+            raise ValueError(msg)
+        if axis is None or not shape:
+            msg = f"reduceat requires a single integer axis of an array; got {axis} of {typeof(a)}."
+            raise ValueError(msg)
+        axis = canonicalize_axis(axis, len(shape))
+        if not shape[axis] and places.size:
+            msg = f"reduceat: there are no pieces of axis {axis} of shape {shape}: it is empty."
+            raise IndexError(msg)
+        method = self._methods.reduceat or (lambda *args, **kwargs: _pieces_in_loop(
+            self, *args, **kwargs))
+        return method(a, indices, axis=axis, dtype=dtype_argument(dtype, "reduceat"))
+
+
+def _rebuilt(func: Any, nin: int, nout: int, name: str, identity: Any) -> ufunc:
+    return ufunc(func, nin, nout, name=name, identity=identity)
+
+
+@boundary
+def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
+    """A ufunc from a function of scalars.
+
+    Args:
+      func: a traceable function.
+      nin: the number of its arguments.
+      nout: the number of its results.
+      identity: what leaves other arguments as they are, for reductions of nothing.
+
+    Source: `numpy.frompyfunc`.
+
+    Example:
+      >>> f = jnp.frompyfunc(lambda x, y: 2 * x + y, 2, 1)
+      >>> f.reduce(jnp.array([1, 0, 1]))
+      Array(5, dtype=int32)
+    """
+    if not callable(func):
+        msg = f"frompyfunc: func must be a function, got {func!r}."
+        raise TypeError(msg)
+    return ufunc(func, nin, nout, identity=identity)
+
+
+# ---- loops -----------------------------------------------------------------------------
+
+
+def _rows(f: ufunc, x: Any, dtype: Any, *axes: int) -> tuple[Any, Any]:
+    """An array with the axis to go along in front (several as one), and the dtype of results."""
+    rest = [n for i, n in enumerate(shape_of(x)) if i not in axes]
+    x = moveaxis(x, axes[0], 0) if len(axes) == 1 else reshape(x, (typeof(x).size, *rest))
+    if dtype is None:
+        element = np.zeros((), typeof(x).dtype)
+        dtype = eval_shape(f, element, element).dtype
+        return x, dtype
+    return cast(x, dtype), dtype
+
+
+@fused(static_argnames=("f", "axes", "dtype"))
+def _reduce_in_loop(f: ufunc, a: Any, axes: tuple[int, ...], dtype: Any, initial: Any, where: Any
+                    ) -> Any:
+    shape = shape_of(a)
+    if not axes:
+        return as_array(a if initial is None else f(initial, a))
+    x, dtype = _rows(f, a, dtype, *axes)
+    mask = np.ones(shape_of(x)[:1], bool)
+    if where is not None:
+        mask = _rows(f, broadcast_to(to_bool(check_array("reduce", where, "where")), shape),
+                     np.dtype(bool), *axes)[0]
+    if initial is None:
+        first, x, mask = index_in_dim(x, 0, keepdims=False), slice_in_dim(x, 1, None), mask[1:]
+    else:
+        first = broadcast_to(check_array("reduce", initial, "initial"), shape_of(x)[1:])
+
+    def step(total: Any, row: tuple[Any, Any]) -> tuple[Any, None]:
+        counts, value = row
+        return choose(counts, cast(f(total, value), dtype), total), None
+
+    return scan(step, cast(first, dtype), (mask, x))[0]
+
+
+@fused(static_argnames=("f", "axis", "dtype"))
+def _accumulate_in_loop(f: ufunc, a: Any, axis: int, dtype: Any) -> Any:
+    x, dtype = _rows(f, a, dtype, axis)
+    if not shape_of(x)[0]:
+        return as_array(cast(a, dtype))
+    first = cast(slice_in_dim(x, 0, 1), dtype)
+
+    def step(total: Any, value: Any) -> tuple[Any, Any]:
+        total = cast(f(total, value), dtype)
+        return total, total
+
+    _, rest = scan(step, index_in_dim(first, 0, keepdims=False), slice_in_dim(x, 1, None))
+    return moveaxis(concatenate([first, rest], 0), 0, axis)
+
+
+def _update_in_loop(f: ufunc, a: Any, indices: Any, *operands: Any) -> Any:
+    """One update after the other, in the order of the indices."""
+    shape, size, dtype = shape_of(a), typeof(a).size, typeof(a).dtype
+    numbers = _IndexUpdateHelper(reshape(iota(np.int32, size), shape))
+    # Places out of range get a number that no element has: their updates are dropped.
+    places = numbers[indices].get(mode="fill", fill_value=size)
+    values = [reshape(broadcast_to(x, shape_of(places)), (typeof(places).size,)) for x in operands]
+
+    def step(flat: Any, row: list[Any]) -> tuple[Any, None]:
+        place, *others = row
+        new = f(getitem(flat, place), *others)
+        return _updates("set")(flat, place, cast(new, dtype)), None
+
+    flat = reshape(a, (size,))
+    if typeof(places).size:
+        flat, _ = scan(step, flat, [reshape(places, (typeof(places).size,)), *values])
+    return reshape(flat, shape)
+
+
+def _pieces(size: int, indices: Any) -> tuple[Any, Any]:
+    """First positions of the pieces of an axis, and how many elements each has."""
+    starts = cast(indices, np.dtype(np.int32))
+    starts = choose(lax.lt(starts, _c(starts, 0)), lax.add(starts, _c(starts, size)), starts)
+    starts = lax.clamp(_c(starts, 0), starts, _c(starts, size - 1))
+    ends = concatenate([slice_in_dim(starts, 1, None), np.full(1, size, np.int32)], 0)
+    return starts, lax.max(lax.sub(ends, starts), _c(starts, 1))
+
+
+@fused(static_argnames=("f", "axis", "dtype"))
+def _pieces_in_loop(f: ufunc, a: Any, indices: Any, axis: int, dtype: Any) -> Any:
+    """Walks along the axis once, with all pieces at hand."""
+    count, rest = typeof(indices).size, len(shape_of(a)) - 1
+    x, dtype = _rows(f, a, typeof(a).dtype if dtype is None else dtype, axis)
+    if not count:
+        return moveaxis(slice_in_dim(x, 0, 0), 0, axis)
+    starts, lengths = [expand_dims(v, range(1, rest + 1)) for v in _pieces(
+        shape_of(x)[0], indices)]
+
+    def step(totals: Any, row: tuple[Any, Any]) -> tuple[Any, None]:
+        position, value = row
+        place = lax.sub(position, starts)
+        going = lax.bitwise_and(lax.gt(place, _c(place, 0)), lax.lt(place, lengths))
+        totals = choose(lax.eq(place, _c(place, 0)), value, totals)
+        return choose(going, cast(f(totals, value), dtype), totals), None
+
+    start = broadcast_to(np.zeros((), dtype), (count, *shape_of(x)[1:]))
+    totals, _ = scan(step, start, (iota(np.int32, shape_of(x)[0]), x))
+    return moveaxis(totals, 0, axis)
+
+
+# ---- without loops ---------------------------------------------------------------------
+
+
+def _doubling(f: Callable[..., Any], combine: Callable[..., Any]) -> Callable[..., Any]:
+    """`reduceat` where `f(f(x, y), z)` is `f(x, combine(y, z))`, and `combine` associative.
+
+    Pieces are put together from runs of 1, 2, 4, ... elements: that is log(n) steps, and no
+    result is the difference of two greater ones.
+    """
+
+    @fused(static_argnames=("axis", "dtype"))
+    def reduceat(a: Any, indices: Any, axis: int, dtype: Any) -> Any:
+        dtype = typeof(a).dtype if dtype is None else dtype
+        runs = cast(moveaxis(a, axis, 0), dtype)
+        size, rank, width = shape_of(runs)[0], len(shape_of(runs)), 1
+        if not typeof(indices).size:
+            return moveaxis(slice_in_dim(runs, 0, 0), 0, axis)
+        position, left = _pieces(size, indices)
+        total = take(runs, position, 0, mode="clip")
+        position, left = lax.add(position, _c(position, 1)), lax.sub(left, _c(left, 1))
+        while width < size:
+            odd = lax.ne(lax.bitwise_and(left, _c(left, width)), _c(left, 0))
+            longer = cast(f(total, take(runs, position, 0, mode="clip")), dtype)
+            total = choose(expand_dims(odd, range(1, rank)), longer, total)
+            position = choose(odd, lax.add(position, _c(position, width)), position)
+            if 2 * width < size:
+                runs = cast(combine(slice_in_dim(runs, 0, shape_of(runs)[0] - width),
+                                    slice_in_dim(runs, width, None)), dtype)
+            width *= 2
+        return moveaxis(total, 0, axis)
+
+    return reduceat
+
+
+def _by_primitive(f: Callable[..., Any], reduce: Callable[..., Any], identity: Any,
+                  of_truth: bool = False) -> Callable[..., Any]:
+    """`reduce` by a primitive, perhaps of the elements' truth."""
+
+    @fused(static_argnames=("axis", "dtype", "keepdims"))
+    def method(a: Any, axis: tuple[int, ...], dtype: Any, keepdims: bool, initial: Any, where: Any
+               ) -> Any:
+        x = to_bool(a) if of_truth else a if dtype is None else cast(a, dtype)
+        x = masked(f.__name__, x, where, identity)
+        out = reduce(x, axis) if axis else x
+        if initial is not None:
+            out = f(out, check_array(f.__name__, initial, "initial"))
+        out = cast(out, typeof(x).dtype if dtype is None else dtype)
+        return as_array(keep_axes(out, shape_of(x), axis) if keepdims else out)
+
+    return method
+
+
+def _extreme(reduce: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda a, axis, dtype, keepdims, initial, where: reduce(
+        a if dtype is None else cast(a, dtype), axis, keepdims=keepdims, initial=initial,
+        where=where)
+
+
+def _is_odd(counts: Any) -> Any:
+    return lax.ne(lax.bitwise_and(counts, _c(counts, 1)), _c(counts, 0))
+
+
+def _running(primitive: Any, of_truth: bool = False) -> Callable[..., Any]:
+    """`accumulate` by a primitive, perhaps of the elements' truth."""
+
+    @fused(static_argnames=("axis", "dtype"))
+    def accumulate(a: Any, axis: int, dtype: Any) -> Any:
+        x = to_bool(a) if of_truth else a if dtype is None else cast(a, dtype)
+        own = typeof(x).dtype
+        number = cast(x, np.dtype(np.uint8)) if own == np.bool_ else x
+        out = cast(primitive.bind(as_array(number), axis=axis, reverse=False), own)
+        return out if dtype is None else cast(out, dtype)
+
+    return accumulate
+
+
+@fused(static_argnames=("axis", "dtype"))
+def _running_parity(a: Any, axis: int, dtype: Any) -> Any:
+    out = _is_odd(reductions.cumsum(to_bool(a), axis, np.int32))
+    return out if dtype is None else cast(out, dtype)
+
+
+def _scaled(x: Any, dtype: Any, factor: float) -> Any:
+    """Inexact numbers times a factor."""
+    x, = promote_dtypes_inexact(x if dtype is None else cast(x, dtype))
+    x = cast(x, typeof(x).dtype)
+    return x if factor == 1 else lax.mul(x, _c(x, factor))
+
+
+def _sum_in_logs(base: float) -> Callable[..., Any]:
+    """`reduce` of the logarithm of a sum of powers of a base."""
+    unit = math.log(base)
+
+    @fused(static_argnames=("axis", "dtype", "keepdims"))
+    def reduce(a: Any, axis: tuple[int, ...], dtype: Any, keepdims: bool, initial: Any, where: Any
+               ) -> Any:
+        x = masked("logaddexp", _scaled(a, dtype, unit), where, -np.inf)
+        size = lax.real(x) if dtypes.is_complex(typeof(x).dtype) else x
+        high = stop_gradient(reductions.max(size, axis, keepdims=True, initial=-np.inf))
+        high = cast(choose(lax.is_finite(high), high, _c(high, 0)), typeof(x).dtype)
+        sums = reductions.sum(lax.exp(lax.sub(x, high)), axis, keepdims=True)
+        # The derivative of a sum of nothing is 0, not that of the logarithm at 0.
+        nothing = lax.eq(sums, _c(sums, 0))
+        logs = lax.log(choose(nothing, _c(sums, 1), sums))
+        out = choose(nothing, _c(sums, -np.inf), lax.add(logs, high))
+        if initial is not None:
+            initial = _scaled(check_array("logaddexp", initial, "initial"), typeof(x).dtype, unit)
+            out = elementary.logaddexp(out, initial)
+        out = _scaled(out, None, 1 / unit)
+        return out if keepdims else reshape(out, tuple(
+            n for i, n in enumerate(shape_of(out)) if i not in axis))
+
+    return reduce
+
+
+def _running_sum_in_logs(base: float) -> Callable[..., Any]:
+    """`accumulate` of the same."""
+    unit, running = math.log(base), _running(cumlogsumexp_p)
+
+    @fused(static_argnames=("axis", "dtype"))
+    def accumulate(a: Any, axis: int, dtype: Any) -> Any:
+        return _scaled(running(_scaled(a, dtype, unit), axis, None), None, 1 / unit)
+
+    return accumulate
+
+
+def _updates(name: str) -> Callable[..., Any]:
+    """`at` by a method of `x.at[...]`; sums and products of booleans are those of ints."""
+
+    def at(a: Any, indices: Any, b: Any) -> Any:
+        dtype = typeof(a).dtype
+        number = cast(a, np.dtype(np.int32)) if dtype == np.bool_ and name in (
+            "add", "multiply") else a
+        return cast(getattr(_IndexUpdateHelper(number)[indices], name)(b), dtype)
+
+    return at
+
+
+def _updates_of_truth(name: str) -> Callable[..., Any]:
+    update = _updates(name)
+    return lambda a, indices, b: update(to_bool(a), indices, to_bool(b))
+
+
+def _toggles(a: Any, indices: Any, b: Any) -> Any:
+    counts = _updates("add")(cast(to_bool(a), np.dtype(np.int32)), indices,
+                             cast(to_bool(b), np.dtype(np.int32)))
+    return _is_odd(counts)
+
+
+def _parity(x: Any, axes: tuple[int, ...]) -> Any:
+    return _is_odd(reductions.sum(x, axes, np.int32))
+
+
+# ---- the table -------------------------------------------------------------------------
+
+
+def _pieces_of_truth(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`reduceat` of the elements' truth."""
+    pieces = _doubling(f, f)
+
+    def reduceat(a: Any, indices: Any, axis: int, dtype: Any) -> Any:
+        out = pieces(to_bool(a), indices, axis=axis, dtype=None)
+        return out if dtype is None else cast(out, dtype)
+
+    return reduceat
+
+
+def _row(f: Callable[..., Any], identity: Any = None, reduce: Callable[..., Any] | None = None,
+         accumulate: Callable[..., Any] | None = None, at: Callable[..., Any] | None = None,
+         reduceat: Callable[..., Any] | None = None) -> ufunc:
+    """A binary ufunc of an associative function."""
+    return ufunc(f, 2, 1, identity=identity, call=f, reduce=reduce, accumulate=accumulate, at=at,
+                 reduceat=reduceat or _doubling(f, f))
+
+
+add = _row(arithmetic.add, 0, reductions.sum, reductions.cumsum, _updates("add"))
+multiply = _row(arithmetic.multiply, 1, reductions.prod, reductions.cumprod, _updates("multiply"))
+subtract = _row(arithmetic.subtract, at=_updates("subtract"),
+                reduceat=_doubling(arithmetic.subtract, arithmetic.add))
+negative = ufunc(arithmetic.negative, 1, 1, call=arithmetic.negative)
+maximum = _row(arithmetic.maximum, None, _extreme(reductions.max), _running(cummax_p),
+               _updates("max"))
+minimum = _row(arithmetic.minimum, None, _extreme(reductions.min), _running(cummin_p),
+               _updates("min"))
+bitwise_and = _row(bits.bitwise_and, -1, _by_primitive(bits.bitwise_and, prims.reduce_and, -1))
+bitwise_or = _row(bits.bitwise_or, 0, _by_primitive(bits.bitwise_or, prims.reduce_or, 0))
+bitwise_xor = _row(bits.bitwise_xor, 0, _by_primitive(bits.bitwise_xor, prims.reduce_xor, 0))
+logical_and = _row(comparison.logical_and, True, _by_primitive(
+    comparison.logical_and, prims.reduce_and, True, of_truth=True),
+    _running(cummin_p, of_truth=True), _updates_of_truth("min"),
+    _pieces_of_truth(comparison.logical_and))
+logical_or = _row(comparison.logical_or, False, _by_primitive(
+    comparison.logical_or, prims.reduce_or, False, of_truth=True),
+    _running(cummax_p, of_truth=True), _updates_of_truth("max"),
+    _pieces_of_truth(comparison.logical_or))
+logical_xor = _row(comparison.logical_xor, False, _by_primitive(
+    comparison.logical_xor, _parity, False, of_truth=True), _running_parity, _toggles,
+    _pieces_of_truth(comparison.logical_xor))
+logaddexp = _row(elementary.logaddexp, -np.inf, _sum_in_logs(math.e), _running_sum_in_logs(math.e))
+logaddexp2 = _row(elementary.logaddexp2, -np.inf, _sum_in_logs(2), _running_sum_in_logs(2))
+
+__all__ = ["add", "bitwise_and", "bitwise_or", "bitwise_xor", "frompyfunc", "logaddexp",
+           "logaddexp2", "logical_and", "logical_or", "logical_xor", "maximum", "minimum",
+           "multiply", "negative", "subtract", "ufunc"]
