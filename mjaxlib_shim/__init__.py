@@ -5,7 +5,7 @@ Importing the package checks the installed jaxlib against the support window
 and nothing else: MLIR, scipy and LAPACK stay unloaded until somebody needs them.
 `jax` itself is never imported.
 
-Engine code imports the seam it needs (`client`, `arrays`, `executables`, `mlir`,
+Engine code imports the seam it needs (`client`, `arrays`, `executables`, `guards`, `mlir`,
 `trees`, `tracebacks`, `shardings`, `profiler`, `custom_calls`) and never
 looks at a jaxlib version: every difference between releases is a named `Gate`.
 """

@@ -7,7 +7,7 @@ and `weak_type` will do; it is stored by reference.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -37,6 +37,7 @@ __all__ = [
     "is_deleted",
     "put",
     "put_shards",
+    "putter",
     "result_handler",
     "shards",
     "single_device_sharding",
@@ -94,6 +95,13 @@ if gates.ENABLE_X64.open:
         force, semantics = _COPY[copy]
         return _device_put(aval, sharding, [value], [device], True, force, semantics, True)
 
+    def putter(aval: Any, sharding: Any, device: Any) -> Callable[[np.ndarray[Any, Any]], Any]:
+        """`put` of many arrays of one type to one place: a function of the array alone."""
+        (force, semantics), devices = _COPY["during_call"], [device]
+        return lambda value: _device_put(
+            aval, sharding, [value], devices, True, force, semantics, True
+        )
+
     def put_shards(
         values: Sequence[np.ndarray[Any, Any]],
         aval: Any,
@@ -121,6 +129,10 @@ else:
         if value.dtype.itemsize < 8:
             return _device_put(aval, sharding, [value], [device], True, force, semantics)
         return put_shards([value], aval, sharding, [device], copy=copy)
+
+    def putter(aval: Any, sharding: Any, device: Any) -> Callable[[np.ndarray[Any, Any]], Any]:
+        """See the newer form above."""
+        return lambda value: put(value, aval, sharding, device)
 
     def put_shards(
         values: Sequence[np.ndarray[Any, Any]],

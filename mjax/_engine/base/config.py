@@ -8,6 +8,7 @@ give the initial values.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -15,19 +16,41 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from mjax._engine.base.context import Context, ctx
+from mjaxlib_shim import guards
 
 
 class Flag(NamedTuple):
-    """One row of the table: name, initial value, what is accepted, what it does."""
+    """One row of the table.
+
+    Attributes:
+      name: its name.
+      default: its initial value.
+      accepts: the values it takes; a type; None: any.
+      doc: what it does.
+      sets: flags that get each of its values too.
+      effect: told each value, and whether it is for the whole process; None: this thread has no
+        value of its own any more.
+    """
 
     name: str
     default: Any
     accepts: tuple[Any, ...] | type | None
     doc: str
+    sets: tuple[str, ...] = ()
+    effect: Callable[[Any, bool], None] | None = None
 
 
 _PRECISIONS = (None, "default", "high", "highest", "bfloat16", "tensorfloat32", "float32",
                "fastest", "bfloat16_3x")
+_LEVELS = (None, *guards.LEVELS)
+
+
+def _guard(direction: str, which: str) -> Flag:
+    return Flag(f"transfer_guard_{direction}", None, _LEVELS,
+                f"Whether {which} are allowed, logged or refused; those that device_put and "
+                "device_get are asked for only at the levels that say explicit.", (),
+                functools.partial(guards.set_level, direction))
+
 
 SETTINGS = (
     Flag("enable_x64", False, bool, "Keep 64-bit types; otherwise they become 32-bit ones."),
@@ -51,6 +74,11 @@ OPTIONS = (
     Flag("check_tracer_leaks", False, bool, "Raise as soon as a finished trace leaked a tracer."),
     Flag("log_compiles", False, bool, "Log each trace and compilation with its time."),
     Flag("explain_cache_misses", False, bool, "Log why a function is traced or compiled again."),
+    Flag("transfer_guard", None, _LEVELS, "The level of all three guards below, set at once.",
+         tuple(f"transfer_guard_{direction}" for direction in guards.DIRECTIONS)),
+    _guard("host_to_device", "copies of NumPy arrays and Python numbers to devices"),
+    _guard("device_to_device", "copies between devices"),
+    _guard("device_to_host", "copies to the host, from devices whose memory is not the host's,"),
 )
 
 
@@ -93,6 +121,10 @@ class Options(Record):
     check_tracer_leaks: bool
     log_compiles: bool
     explain_cache_misses: bool
+    transfer_guard: str | None
+    transfer_guard_host_to_device: str | None
+    transfer_guard_device_to_device: str | None
+    transfer_guard_device_to_host: str | None
 
 
 _FLAGS: dict[str, tuple[Flag, type[Record], str]] = {
@@ -188,9 +220,11 @@ class Config:
         flag, kind, field = _lookup(name)
         value = _validated(flag, value)
         with _lock:  # or one of two threads that set two flags would undo the other
-            values = {**getattr(Context, field).values, flag.name: value}
-            setattr(Context, field, _intern(kind, values))
+            new = dict.fromkeys((flag.name, *flag.sets), value)
+            setattr(Context, field, _intern(kind, {**getattr(Context, field).values, **new}))
         _refresh(field, kind)
+        for changed in new:
+            _take_effect(changed, value, True)
 
     def read(self, name: str) -> Any:
         """The value of a flag in this thread."""
@@ -227,15 +261,26 @@ def override(**flags: Any) -> Iterator[None]:
         for name, value in flags.items():
             flag, kind, field = _lookup(name)
             local = getattr(_overrides, field + "_overrides")
-            undo.append((local, dict(local), field, kind))
-            local[flag.name] = _validated(flag, value)
+            new = dict.fromkeys((flag.name, *flag.sets), _validated(flag, value))
+            undo.append((local, dict(local), field, kind, new))
+            local.update(new)
             _refresh(field, kind)
+            for changed in new:
+                _take_effect(changed, value, False)
         yield
     finally:
-        for local, before, field, kind in reversed(undo):
+        for local, before, field, kind, new in reversed(undo):
             local.clear()
             local.update(before)
             _refresh(field, kind)
+            for changed in new:
+                _take_effect(changed, before.get(changed), False)
+
+
+def _take_effect(name: str, value: Any, everywhere: bool) -> None:
+    effect = _FLAGS[name][0].effect
+    if effect is not None:
+        effect(value, everywhere)
 
 
 def flag_manager(name: str, *default: Any) -> Callable[..., Any]:
@@ -267,4 +312,13 @@ log_compiles = flag_manager("log_compiles", True)
 explain_cache_misses = flag_manager("explain_cache_misses", True)
 debug_nans = flag_manager("debug_nans", True)
 debug_infs = flag_manager("debug_infs", True)
+transfer_guard = flag_manager("transfer_guard")
+transfer_guard_host_to_device = flag_manager("transfer_guard_host_to_device")
+transfer_guard_device_to_device = flag_manager("transfer_guard_device_to_device")
+transfer_guard_device_to_host = flag_manager("transfer_guard_device_to_host")
 traceback_filtering = flag_manager("traceback_filtering")
+
+# What the environment asks for beside a value.
+for _flag in OPTIONS:
+    if (_flag.sets or _flag.effect) and config.read(_flag.name) is not None:
+        config.update(_flag.name, config.read(_flag.name))

@@ -29,6 +29,7 @@ from mjax._engine.runtime.placing import check_demands, demands_of, execution_de
 from mjax._engine.runtime.transfer import move, to_array, unshared
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjaxlib_shim import executables as shim
+from mjaxlib_shim import guards
 
 Runner = Callable[..., list[Array]]
 _buffer_of = operator.attrgetter("_buffer")
@@ -139,7 +140,8 @@ class Program:
         return checked(run, self.whole, self.name) if debugging() else run
 
     def _constant(self, value: Any) -> Array:
-        return move(to_array(value), self.sharding, self.committed)
+        with guards.unguarded():  # part of the program
+            return move(to_array(value), self.sharding, self.committed)
 
     def _forwarding_runner(self) -> Runner:
         indices = [i for i in self.forwarded if i is not None]

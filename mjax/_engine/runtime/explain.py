@@ -71,7 +71,7 @@ def explain_trace(f: Callable[..., Any], call: Call, key: tuple[Any, ...],
     where = describe_function(f)
     if earlier:
         text = "its arguments differ from those of the closest earlier call:\n" + "\n".join(
-            f"  {line}" for line in min(earlier, key=len))
+            f"  {line}" for line in min(reversed(earlier), key=len))
     else:
         text = "this function was never traced before."
         if where in _seen:
@@ -97,7 +97,7 @@ def explain_compilation(f: Callable[..., Any], call: Call, key: tuple[Any, ...],
     if earlier:
         _log_miss("COMPILATION", f, describe_function(f), (
             "its arguments are elsewhere than those of the closest earlier call:\n" + "\n".join(
-                f"  {line}" for line in min(earlier, key=len))))
+                f"  {line}" for line in min(reversed(earlier), key=len))))
 
 
 def _log_miss(what: str, f: Callable[..., Any], where: str, text: str) -> None:
@@ -123,16 +123,20 @@ def _differences(f: Callable[..., Any], call: Call, new: tuple[Any, ...], old: t
 
 
 def _static_differences(new: dict[Any, Any], old: dict[Any, Any]) -> list[str]:
-    return [f"static argument {name!r}: now {_shown(new, name)}, before {_shown(old, name)}"
+    return [f"static argument {name!r}: now {_shown(new.get(name))}, before {_shown(old.get(name))}"
             for name in {**new, **old} if new.get(name) != old.get(name)]
 
 
-def _shown(static: dict[Any, Any], name: Any) -> str:
-    """A static value as its `exact` form tells it."""
-    if name not in static:
+def _shown(form: Any) -> str:
+    """The value behind an `exact` form; None: there is none."""
+    if form is None:
         return "not given"
-    kind, *value = static[name]
-    return repr(value[0]) if len(value) == 1 and kind is not float else f"{kind.__name__} {value}"
+    kind, *parts = form
+    if issubclass(kind, tuple):
+        return f"({', '.join(map(_shown, parts))},)"
+    if kind is float:
+        return repr(complex(parts[0]).real)
+    return repr(parts[0]) if len(parts) == 1 else f"a {kind.__name__} of other value"
 
 
 def _what(a: Any, b: Any) -> str:

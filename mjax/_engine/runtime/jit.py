@@ -35,7 +35,7 @@ from mjax._engine.runtime.explain import explain_compilation
 from mjax._engine.runtime.stages import Lowered, Traced, out_info
 from mjax._engine.runtime.structs import aval_of
 from mjax._engine.runtime.traces import caches_of, trace_call
-from mjax._engine.runtime.transfer import FOREIGN, sharding_of, to_array
+from mjax._engine.runtime.transfer import FOREIGN, FOREIGN_OWN, sharding_of, to_array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments, function_name
 from mjax._engine.tracing.interpreter import refuse_dead
@@ -43,6 +43,9 @@ from mjax._engine.tracing.stage import eval_jaxpr
 
 _flatten = registry.flatten
 _placement_of = operator.attrgetter("_placement")
+#: Stands for an argument that was not given, and for what a cache does not know.
+_ABSENT: Any = object()
+_UNKNOWN = (_ABSENT, _ABSENT)
 
 
 @boundary
@@ -145,40 +148,35 @@ class Jitted:
     def dispatcher(self) -> Any:
         """The function users call. The commonest calls are spelled out: evaluation, and
         nothing but one or two arrays; no pytree is flattened for them."""
-        arrays, static, shared = self.caches.arrays, self.static, self.shared
-        evaluated, staged = self.evaluated, self.staged
+        arrays, call, plain = self.caches.arrays, self.call, not self.static
+        foreign = FOREIGN if self.shared else FOREIGN_OWN
 
         @functools.wraps(self.fun)
-        def jitted(*args: Any, **kwargs: Any) -> Any:
+        def jitted(x: Any = _ABSENT, y: Any = _ABSENT, /, *rest: Any, **kwargs: Any) -> Any:
             try:
-                if ctx.interpreter is not evaluation:
-                    return staged(args, kwargs)
-                if static or kwargs:
-                    return evaluated(args, kwargs)
-                if len(args) == 1:
-                    (x,) = args
-                    if type(x) is not Array and type(x) in FOREIGN:
-                        x = to_array(x, shared)
-                    if type(x) is Array:
-                        run = arrays.get((ctx.settings, x._placement))
-                        if run is not None:
-                            return run(x)
-                elif len(args) == 2:
-                    x, y = args
-                    if type(x) is not Array and type(x) in FOREIGN:
-                        x = to_array(x, shared)
-                    if type(y) is not Array and type(y) in FOREIGN:
-                        y = to_array(y, shared)
-                    if type(x) is Array and type(y) is Array:
-                        run = arrays.get((ctx.settings, x._placement, y._placement))
-                        if run is not None:
-                            return run(x, y)
-                return evaluated(args, kwargs)
+                if (plain and not rest and not kwargs and ctx.interpreter is evaluation
+                        and (type(x) is Array or type(x) in foreign)):
+                    if y is _ABSENT:
+                        a = x if type(x) is Array else foreign[type(x)](x)
+                        settings, run = arrays.get(a._placement, _UNKNOWN)
+                        if settings is ctx.settings:
+                            return run(a)
+                    elif type(y) is Array or type(y) in foreign:
+                        a = x if type(x) is Array else foreign[type(x)](x)
+                        b = y if type(y) is Array else foreign[type(y)](y)
+                        settings, run = arrays.get((a._placement, b._placement), _UNKNOWN)
+                        if settings is ctx.settings:
+                            return run(a, b)
+                return call(() if x is _ABSENT else (x,) if y is _ABSENT else (x, y, *rest), kwargs)
             except Exception as error:
                 fold(error)
                 raise
 
         return jitted
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Any call."""
+        return (self.evaluated if ctx.interpreter is evaluation else self.staged)(args, kwargs)
 
     # -- under evaluation --
 
@@ -205,9 +203,12 @@ class Jitted:
         if known is None:
             if ctx.settings.disable_jit:
                 return self.fun(*args, **kwargs)
-            known = self.compiled(Call(values, tree, call.static if call else (), static_key), key)
-            self._remember_arrays(known, args, kwargs, values)
-        run, out_tree, _ = known
+            known, program = self.compiled(
+                Call(values, tree, call.static if call else (), static_key), key)
+            if not kwargs and len(args) in (1, 2) and not self.static and all(
+                    type(a) is Array or type(a) in FOREIGN for a in args):
+                self._remember_short(values, program, *known)
+        run, out_tree = known
         return out_tree.unflatten(run(*values))
 
     def as_arrays(self, leaves: list[Any], args: Any, kwargs: Any) -> list[Array]:
@@ -226,9 +227,8 @@ class Jitted:
         check_arguments(f"jit of {self.name}", args)
         check_arguments(f"jit of {self.name}", kwargs, "keyword argument ")
 
-    def compiled(self, call: Call, key: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The runner for calls like this one, the structure of its results, and a runner that
-        gives the result itself, or None."""
+    def compiled(self, call: Call, key: tuple[Any, ...]) -> tuple[Any, Program]:
+        """The program for calls like this one, and its runner with the structure of results."""
         options, calls = self.options, self.caches.calls
         if ctx.options.explain_cache_misses:
             explain_compilation(self.fun, call, key, calls)
@@ -239,15 +239,16 @@ class Jitted:
                           donated_leaves(self.fun, options, call), options.keep_unused,
                           options.device)
         run = program.runner(dict(options.compiler_options))
-        single = program.single_runner() if treedef_is_leaf(trace.out_tree) else None
-        return calls.put(key, (run, trace.out_tree, single))
+        return calls.put(key, (run, trace.out_tree)), program
 
-    def _remember_arrays(self, known: tuple[Any, ...], args: tuple[Any, ...],
-                         kwargs: dict[str, Any], values: list[Array]) -> None:
-        """Lets the next call like this one take the short way, if there is one for it."""
-        if known[2] is not None and not self.static and not kwargs and len(args) in (1, 2) and all(
-                type(a) is Array or type(a) in FOREIGN for a in args):
-            self.caches.arrays.put((ctx.settings, *map(_placement_of, values)), known[2])
+    def _remember_short(self, values: list[Array], program: Program, run: Any, out_tree: Any
+                        ) -> None:
+        """Lets the next call with one or two such arrays take the short way."""
+        short = program.single_runner() if treedef_is_leaf(out_tree) else None
+        if short is None:
+            short = lambda *args: out_tree.unflatten(run(*args))
+        key = tuple(map(_placement_of, values))
+        self.caches.arrays.put(key[0] if len(key) == 1 else key, (ctx.settings, short))
 
     # -- under other interpreters --
 

@@ -29,7 +29,8 @@ class Caches:
     """What is remembered about one function under one set of options.
 
     Attributes:
-      arrays: (settings, placements) -> runner; for calls with nothing but one or two arrays.
+      arrays: placement or pair of placements -> settings and runner under these; for calls with
+        nothing but one or two arrays.
       calls: (settings, structure, static arguments, placements) -> runner and structure of results.
       traces: (settings, axes, structure, static arguments, types) -> trace.
     """

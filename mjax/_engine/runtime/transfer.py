@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,13 @@ from mjax._engine.ir.pytree import (
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import copy_p
-from mjax._engine.runtime.array import Array, SingleDeviceSharding, placement_of, rebuild
+from mjax._engine.runtime.array import (
+    Array,
+    Placement,
+    SingleDeviceSharding,
+    placement_of,
+    rebuild,
+)
 from mjax._engine.runtime.devices import Device, default_device
 from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.tracing.evaluate import evaluation
@@ -27,11 +34,9 @@ from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import Tracer, refuse_dead
 from mjax._engine.tracing.primitive import Primitive
 from mjaxlib_shim import arrays as shim
+from mjaxlib_shim import guards
 
-#: Types of leaves that become arrays when they reach a compiled function.
-FOREIGN = frozenset({np.ndarray, bool, int, float, complex, np.float32, np.int32, np.bool_})
-
-#: (type, value, signs of zeros, settings) of scalars -> Array: `x * 2.0` transfers 2.0 once.
+#: (type, value, settings) of scalars -> Array: `x * 2.0` transfers 2.0 once.
 _scalars = BoundedCache(1024)
 #: The arrays in `_scalars` that are alive, by id.
 _shared: weakref.WeakValueDictionary[int, Array] = weakref.WeakValueDictionary()
@@ -49,25 +54,61 @@ def to_array(value: Any, shared: bool = True) -> Array:
     """
     kind = type(value)
     if kind is np.ndarray:
-        aval = typeof(value)
-        as_it_is = value.dtype is aval.dtype is not dtypes.float0
-        return put(value if as_it_is else _converted(value, aval), aval)
+        return _from_numpy(value)
     if kind is Array:
         return value
     if shared and (kind in dtypes.PYTHON_SCALARS or isinstance(value, np.generic)):
-        # The sign of a zero is not part of equality, so it is part of the key.
-        signs = str(value) if value == 0 or kind in _COMPLEX else ""
-        key = (kind, value, signs, ctx.settings)
-        known = _scalars.get(key)
-        if known is None or known._buffer.is_deleted():
-            known = to_array(value, False)
-            if value == value:  # NaN never finds its own entry
-                _shared[id(known)] = _scalars.put(key, known)
-        return known
+        return _from_scalar(value)
+    return _own(value)
+
+
+def _from_numpy(value: np.ndarray[Any, Any]) -> Array:
+    key = (value.dtype, value.shape, ctx.settings)
+    put, placement = _hosts.get(key) or _host(value, key)
+    return Array(put(value), placement)
+
+
+def _host(value: np.ndarray[Any, Any], key: Any) -> tuple[Callable[[Any], Any], Placement]:
+    """How NumPy arrays of a type get to the default device, and their placement there."""
+    aval = typeof(value)
+    sharding = SingleDeviceSharding(default_device())
+    put = shim.putter(_buffer_aval(aval), sharding.native, sharding.device)
+    as_it_is = value.dtype is aval.dtype is not dtypes.float0
+    return _hosts.put(key, (
+        put if as_it_is else lambda value: put(_converted(value, aval)),
+        placement_of(aval, sharding, False)))
+
+
+_hosts = BoundedCache()
+
+
+def _from_scalar(value: Any) -> Array:
+    kind = type(value)
+    # The sign of a zero is not part of equality: zeros are told apart by their texts.
+    key = (kind, value if value and kind not in _COMPLEX else str(value), ctx.settings)
+    known = _scalars.get(key)
+    if known is None or known._buffer.is_deleted():
+        # It is transferred once, whoever asks first: no transfer that a guard is there for.
+        with guards.unguarded():
+            known = _own(value)
+        if value == value:  # NaN never finds its own entry
+            _shared[id(known)] = _scalars.put(key, known)
+    return known
+
+
+def _own(value: Any) -> Array:
+    """A value as an array that nobody else has."""
     if isinstance(value, Tracer):
         refuse_dead(value)
     aval = typeof(value)
     return put(_converted(value, aval), aval)
+
+
+_COMMON = (bool, int, float, complex, np.float32, np.int32, np.bool_)
+#: Types of leaves that become arrays when they reach a compiled function -> how; of arrays that
+#: nobody else has in `FOREIGN_OWN`.
+FOREIGN = {np.ndarray: _from_numpy, **dict.fromkeys(_COMMON, _from_scalar)}
+FOREIGN_OWN = {np.ndarray: _from_numpy, **dict.fromkeys(_COMMON, _own)}
 
 
 def unshared(array: Array) -> Array:
@@ -169,13 +210,14 @@ def _source(x: Any) -> SingleDeviceSharding | None:
 
 @device_put_p.def_impl
 def _device_put_impl(x: Any, *, device: Any, src: Any) -> Array:
-    if device is None:
-        return to_array(x, False)
-    sharding = sharding_of(device)
-    if type(x) is Array:
-        return move(x, sharding, True)
-    aval = typeof(x)
-    return put(_converted(x, aval), aval, sharding.device)
+    with guards.explicit():
+        if device is None:
+            return to_array(x, False)
+        sharding = sharding_of(device)
+        if type(x) is Array:
+            return move(x, sharding, True)
+        aval = typeof(x)
+        return put(_converted(x, aval), aval, sharding.device)
 
 
 @boundary
@@ -215,10 +257,11 @@ def device_get(x: Any) -> Any:
 
     Keys stay key arrays.
     """
-    for leaf in tree_flatten(x)[0]:
-        if type(leaf) is Array and not dtypes.is_extended(leaf.dtype):
-            leaf.copy_to_host_async()
-    return tree_map(_on_host, x)
+    with guards.explicit():
+        for leaf in tree_flatten(x)[0]:
+            if type(leaf) is Array and not dtypes.is_extended(leaf.dtype):
+                leaf.copy_to_host_async()
+        return tree_map(_on_host, x)
 
 
 def _on_host(leaf: Any) -> Any:

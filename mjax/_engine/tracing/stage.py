@@ -10,6 +10,7 @@ import gc
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import CellType, FrameType
 from typing import Any
 
 import numpy as np
@@ -214,17 +215,22 @@ def stage(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
       A jaxpr whose `consts` are what `f` closed over: arrays and tracers of outer traces.
     """
     interp = StageInterpreter(ctx.interpreter, debug_info)
-    with patient_collector(), running(interp):
-        outs = f(*[interp.new_arg(aval) for aval in in_avals])
-        try:
-            atoms = [interp.atom(out) for out in outs]
-        except (TypeError, OverflowError):
-            _name_bad_result(f, outs, debug_info)
-            raise
-    jaxpr = interp.build(atoms)
+    jaxpr = interp.build(_run(interp, f, in_avals))
     if ctx.options.check_tracer_leaks:
         _refuse_leaks(interp)
     return jaxpr
+
+
+def _run(interp: StageInterpreter, f: Callable[..., Sequence[Any]], in_avals: Sequence[Any]
+         ) -> list[Atom]:
+    """Calls the function; gives the atoms of its results, and keeps no tracer."""
+    with patient_collector(), running(interp):
+        outs = f(*[interp.new_arg(aval) for aval in in_avals])
+        try:
+            return [interp.atom(out) for out in outs]
+        except (TypeError, OverflowError):
+            _name_bad_result(f, outs, interp.debug_info)
+            raise
 
 
 def _name_bad_result(f: Callable[..., Any], outs: Sequence[Any], debug_info: DebugInfo) -> None:
@@ -340,11 +346,34 @@ def patient_collector() -> Iterator[None]:
                 gc.set_threshold(*_threshold)
 
 
-def _refuse_leaks(interp: Interpreter) -> None:
+def _refuse_leaks(interp: StageInterpreter) -> None:
     gc.collect()
     leaked = [t for t in gc.get_objects() if isinstance(t, StageTracer) and t.interp is interp]
     if leaked:
-        what = ", ".join(str(t.aval) for t in leaked[:5])
-        raise UnexpectedTracerError(
-            f"tracers leaked: values of types {what} outlived their trace."
-            + interp.describe_origin(leaked[0]))  # type: ignore[attr-defined]
+        shown = leaked[:5]
+        lines = [f"  {t.aval}:{interp.describe_origin(t)}{_holder(t, (leaked, shown))}"
+                 for t in shown]
+        more = ["  ..."] if len(leaked) > 5 else []
+        raise UnexpectedTracerError("\n".join([
+            f"tracers leaked: {len(leaked)} outlived the trace that made them.", *lines, *more]))
+
+
+def _holder(tracer: Tracer, own: Sequence[list[Any]]) -> str:
+    """What keeps a tracer alive, as far as the collector knows, besides our own lists."""
+    ours = set(map(id, own))
+    holders = gc.get_referrers(tracer)
+    for holder in holders:
+        if isinstance(holder, FrameType) or id(holder) in ours:
+            continue
+        if isinstance(holder, Tracer):  # of a transformation inside of this trace
+            return _holder(holder, (*own, holders))
+        if isinstance(holder, CellType):
+            return " A variable that a function closes over holds it."
+        if isinstance(holder, dict):
+            for key, value in holder.items():  # no comprehension, which would close over `tracer`
+                if value is tracer:
+                    return (f" The global {key!r} of module {holder['__name__']} holds it."
+                            if "__name__" in holder else
+                            f" A dict or an object's attributes hold it, under {key!r}.")
+        return f" A {type(holder).__name__} holds it."
+    return ""

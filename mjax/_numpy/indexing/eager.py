@@ -16,15 +16,13 @@ import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.util import BoundedCache
-from mjax._engine.ir.types import ShapedArray
 from mjax._engine.runtime.array import Array
-from mjax._engine.runtime.transfer import put, to_array
+from mjax._engine.runtime.transfer import to_array
 from mjax._engine.tracing.stage import StageInterpreter
 from mjax._numpy.fused import compile_for, new_cache
 from mjax._numpy.indexing.parse import INSIDE, NEW, At, Each, Index, Range
 
 _places = BoundedCache(8192)
-_int32 = ShapedArray((), np.int32)
 
 
 def staging() -> bool:
@@ -42,8 +40,7 @@ def place(i: int) -> Array:
     key = (ctx.settings, i)
     known = _places.get(key)
     if known is None:
-        known = _places.put(key, put(np.asarray(i, np.int32), _int32) if i < 2**31
-                            else to_array(np.asarray(i)))
+        known = _places.put(key, to_array(np.int32(i) if i < 2**31 else np.asarray(i)))
     return known
 
 

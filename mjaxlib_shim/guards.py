@@ -1,0 +1,58 @@
+"""Transfer guards: C++ lets copies between host and devices pass, logs them, or refuses them.
+
+A level holds for the process or for this thread, where it goes first. Copies that the program
+asked for in so many words are *explicit*: only the levels named after them concern them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .native import ext
+
+__all__ = ["DIRECTIONS", "LEVELS", "explicit", "set_level", "unguarded"]
+
+DIRECTIONS = ("host_to_device", "device_to_device", "device_to_host")
+_levels: Any = ext.guard_lib.TransferGuardLevel
+LEVELS: dict[str, Any] = {
+    "allow": _levels.ALLOW,
+    "log": _levels.LOG,
+    "disallow": _levels.DISALLOW,
+    "log_explicit": _levels.LOG_EXPLICIT,
+    "disallow_explicit": _levels.DISALLOW_EXPLICIT,
+}
+_state: Any = ext.guard_lib.thread_local_state
+
+
+def set_level(direction: str, level: str | None, everywhere: bool) -> None:
+    """Sets the level of a direction, for the process or this thread; None: not set."""
+    state = ext.guard_lib.global_state() if everywhere else _state()
+    setattr(state, direction, None if level is None else LEVELS[level])
+
+
+@contextmanager
+def explicit() -> Iterator[None]:
+    """What the body of the `with` copies is copied explicitly."""
+    state = _state()
+    before = state.explicit_device_put, state.explicit_device_get
+    state.explicit_device_put = state.explicit_device_get = True
+    try:
+        yield
+    finally:
+        state.explicit_device_put, state.explicit_device_get = before
+
+
+@contextmanager
+def unguarded() -> Iterator[None]:
+    """Lets everything pass in the body of the `with`, in this thread."""
+    state = _state()
+    before = [getattr(state, direction) for direction in DIRECTIONS]
+    for direction in DIRECTIONS:
+        setattr(state, direction, _levels.ALLOW)
+    try:
+        yield
+    finally:
+        for direction, level in zip(DIRECTIONS, before, strict=True):
+            setattr(state, direction, level)
