@@ -6,6 +6,7 @@ reads, equations that nobody needs, constants, integers, jits in jits, values us
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -119,8 +120,8 @@ PROGRAMS = {
 }
 
 
-def random_program(seed: int):
-    """Twelve equations over what is there so far, some of them jitted."""
+def random_program(seed: int, branching: bool = False):
+    """Twelve equations over what is there so far, some of them jitted, or in branches."""
     draw = np.random.default_rng(seed)
     inputs = [draw.normal(size=2).astype("float32") for _ in range(draw.integers(1, 4))]
 
@@ -143,6 +144,9 @@ def random_program(seed: int):
                 elif depth:
                     chosen = [pick(values) for _ in range(rng.integers(1, 4))]
                     free = pick(values)
+                    if branching:
+                        values += branch(chosen, free, depth)
+                        continue
                     values += mjax.jit(lambda *a, d=depth, f=free: results(
                         grow([*a, f], 4, d - 1)))(*chosen)
             return values
@@ -150,12 +154,25 @@ def random_program(seed: int):
         def results(values):
             return [pick(values) for _ in range(rng.integers(1, 4))]
 
+        def branch(chosen, free, depth):
+            """Branches that give as many results each, of what they are given or close over."""
+            count, which = rng.integers(1, 4), pick([0, 1, 2, None])
+            if which is None:
+                which = lax.convert_element_type(lax.mul(lax.reduce_sum(free, (0,)), 4.0), np.int32)
+
+            def one(*args):
+                values = grow([*args, free], 3, depth - 1)
+                return [pick(values) for _ in range(count)]
+
+            return lax.switch(which, [functools.partial(one) for _ in range(3)], *chosen)
+
         return results(grow(args, 12, 2))
 
     return program, inputs
 
 
 PROGRAMS |= {f"random {seed}": random_program(seed) for seed in range(12)}
+PROGRAMS |= {f"random branches {seed}": random_program(seed, True) for seed in (0, 1, 4, 5)}
 
 
 def staged(name: str) -> tuple[Jaxpr, list]:
