@@ -34,6 +34,7 @@ from mjax._engine.control.policies import checkpoint_policies
 from mjax._engine.control.remat import checkpoint, remat
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.callbacks import pure_callback
 from mjax._engine.runtime.devices import (
     Device,
     default_backend,
@@ -46,6 +47,7 @@ from mjax._engine.runtime.devices import (
 )
 from mjax._engine.runtime.jit import ensure_compile_time_eval, eval_shape, jit
 from mjax._engine.runtime.structs import ShapeDtypeStruct
+from mjax._engine.runtime.tokens import effects_barrier
 from mjax._engine.runtime.traces import clear_caches
 from mjax._engine.runtime.transfer import block_until_ready, device_get, device_put
 from mjax._engine.transforms.forward import jvp, linearize
@@ -61,19 +63,19 @@ __version__ = "0.1.0"
 __version_info__ = (0, 1, 0)
 jacobian = jacrev
 
-_SUBMODULES = ("ad_checkpoint", "dtypes", "errors", "lax",
+_SUBMODULES = ("ad_checkpoint", "debug", "dtypes", "errors", "experimental", "lax",
                "numpy", "random", "stages", "tree", "tree_util", "typing")
 
 __all__ = [
     "Array", "Device", "ShapeDtypeStruct", "block_until_ready", "checking_leaks", "checkpoint",
     "checkpoint_policies", "clear_caches", "config", "debug_infs", "debug_nans", "default_backend",
     "default_device", "default_matmul_precision", "default_prng_impl", "device_count", "device_get",
-    "device_put", "devices", "disable_jit", "enable_checks", "enable_x64",
+    "device_put", "devices", "disable_jit", "effects_barrier", "enable_checks", "enable_x64",
     "ensure_compile_time_eval", "eval_shape", "explain_cache_misses", "grad", "hessian", "jacfwd",
     "jacobian", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "local_device_count",
     "local_devices", "log_compiles", "make_jaxpr", "numpy_dtype_promotion", "numpy_rank_promotion",
-    "process_count", "process_index", "remat", "threefry_partitionable", "transfer_guard",
-    "transfer_guard_device_to_device", "transfer_guard_device_to_host",
+    "process_count", "process_index", "pure_callback", "remat", "threefry_partitionable",
+    "transfer_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
     "transfer_guard_host_to_device", "typeof", "value_and_grad", "vjp", "vmap", *_SUBMODULES,
 ]
 

@@ -16,6 +16,7 @@ import numpy as np
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof_handlers
+from mjax._engine.runtime.failures import raise_original
 from mjax._engine.tracing.interpreter import Tracer
 from mjaxlib_shim import arrays as shim
 
@@ -211,7 +212,11 @@ class Array(metaclass=_ArrayMeta):
 
     def block_until_ready(self) -> Array:
         """Waits until the value is computed; raises what its computation raised."""
-        self._buffer.block_until_ready()
+        try:
+            self._buffer.block_until_ready()
+        except Exception as error:
+            raise_original(error)
+            raise
         return self
 
     def is_ready(self) -> bool:
@@ -246,7 +251,11 @@ class Array(metaclass=_ArrayMeta):
         if dtypes.is_extended(self.dtype):
             msg = f"an array of dtype {self.dtype} holds keys, not numbers: use random.key_data."
             raise TypeError(msg)
-        return shim.to_numpy(self._buffer)
+        try:
+            return shim.to_numpy(self._buffer)
+        except Exception as error:
+            raise_original(error)
+            raise
 
     def _stored(self) -> np.ndarray[Any, Any]:
         """The numbers in the buffer; those behind the elements if the dtype is an extended one."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from mjax._engine.ir.types import physical_aval
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.explain import warn
+from mjax._engine.runtime.failures import raise_original
 
 
 class ArgumentNames:
@@ -98,14 +99,16 @@ def refuse_shared(run: Callable[..., Any], names: ArgumentNames, kept: Sequence[
 _OF_DELETED = ("deleted", "donated", "shards, got: [")
 
 
-def refuse_deleted(error: Exception, names: ArgumentNames, args: Sequence[Any]) -> None:
-    """Raises an error that names the argument, if jaxlib's is due to a deleted one.
+def explain_failure(error: Exception, names: ArgumentNames, args: Sequence[Any]) -> None:
+    """Raises what a callback raised, or an error that names the argument, if jaxlib's is due to
+    that or to a deleted argument.
 
     Args:
       error: what jaxlib raised.
       names: of the program and its arguments.
       args: the arguments.
     """
+    raise_original(error)
     if not any(words in str(error) for words in _OF_DELETED):
         return
     for i, arg in enumerate(args):

@@ -14,18 +14,20 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.effects import Effects, token_name
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.lowering.module import LoweredModule, lower_to_module
 from mjax._engine.runtime.array import Array, Placement, placement_of
 from mjax._engine.runtime.debugging import checked, debugging
 from mjax._engine.runtime.donation import (
     ArgumentNames,
-    refuse_deleted,
+    explain_failure,
     refuse_shared,
     settle,
 )
 from mjax._engine.runtime.explain import Joined, log_compile, timed
 from mjax._engine.runtime.placing import check_demands, demands_of, execution_device
+from mjax._engine.runtime.tokens import thread_tokens, token_placement
 from mjax._engine.runtime.transfer import move, to_array, unshared
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjaxlib_shim import executables as shim
@@ -86,7 +88,8 @@ class Program:
         if self.lowered is None:
             with timed("Finished lowering jit(%s) to StableHLO in %.6f s", self.name):
                 self.lowered = lower_to_module(self.jaxpr, self.name, self.platform,
-                                               *self.donation)
+                                               *self.donation,
+                                               client=lambda: self.sharding.device.client)
         return self.lowered
 
     def compile(self, options: dict[str, Any] | None = None) -> Any:
@@ -118,7 +121,11 @@ class Program:
         execute = self.compile(options).execute_sharded
         handlers = [p.handler for p in self.out_placements]
         constants = [self._constant(c)._buffer for c in self.lower().constants]
-        if (not constants and not self.moved and self.kept == list(range(self.arity))
+        if self.jaxpr.effects:
+            execute = _with_effects(execute, handlers, self.lower().tokens, self.sharding,
+                                    self.jaxpr.effects)
+        if (not constants and not self.jaxpr.effects and not self.moved
+                and self.kept == list(range(self.arity))
                 and all(i is None for i in self.forwarded)
                 and not any(_is_float0(p) for p in self.out_placements)):
             return self._watched(_plain(execute, handlers, self.out_placements, self.names))
@@ -126,8 +133,9 @@ class Program:
 
     def single_runner(self) -> Callable[..., Any] | None:
         """A runner that gives the one result itself; None if it takes more than executing."""
-        if (self.moved or self.kept != list(range(self.arity)) or self.forwarded != [None]
-                or self.lower().constants or _is_float0(self.out_placements[0])):
+        if (self.jaxpr.effects or self.moved or self.kept != list(range(self.arity))
+                or self.forwarded != [None] or self.lower().constants
+                or _is_float0(self.out_placements[0])):
             return None
         execute = self.compile().execute_sharded
         return self._watched(_single(execute, self.out_placements[0], self.arity, self.names))
@@ -172,7 +180,7 @@ class Program:
                     for i in kept]
                 buffers = execute(given).consume_with_handlers(handlers)
             except Exception as error:
-                refuse_deleted(error, names, args)
+                explain_failure(error, names, args)
                 raise
             if as_computed:
                 return list(map(Array, buffers, placements))
@@ -186,6 +194,53 @@ def _is_float0(placement: Placement) -> bool:
     return bool(placement.aval.dtype == dtypes.float0)
 
 
+class _Results:
+    """What an execution gave, without its tokens."""
+
+    __slots__ = ("_buffers",)
+
+    def __init__(self, buffers: Sequence[Any]):
+        self._buffers = buffers
+
+    def consume_with_handlers(self, handlers: Any) -> Sequence[Any]:
+        """The buffers of the results; the handlers were applied to them already."""
+        return self._buffers
+
+
+def _with_effects(execute: Any, handlers: Sequence[Any], names: tuple[str, ...], sharding: Any,
+                  effects: Effects) -> Callable[[list[Any]], _Results]:
+    """`execute` that passes the thread's tokens to the program and keeps those it gives.
+
+    Args:
+      execute: of the loaded program.
+      handlers: of its results.
+      names: of the tokens that it takes and gives first.
+      sharding: where it runs.
+      effects: its effects.
+    """
+    placement = token_placement(sharding)
+    handlers = [*(placement.handler for _ in names), *handlers]
+    unordered = any(token_name(e) is None for e in effects)
+    n = len(names)
+
+    def execute_with_effects(given: list[Any]) -> _Results:
+        mine = thread_tokens()
+        taken = mine.take(names, placement)
+        try:
+            results = execute([*map(_buffer_of, taken), *given], with_tokens=unordered)
+            buffers = results.consume_with_handlers(handlers)
+        except Exception:
+            mine.forget(names)
+            raise
+        if names:
+            mine.set(names, [Array(b, placement) for b in buffers[:n]])
+        if unordered:
+            mine.add_output(results.consume_token())
+        return _Results(buffers[n:])
+
+    return execute_with_effects
+
+
 def _plain(execute: Any, handlers: list[Any], placements: list[Placement], names: ArgumentNames
            ) -> Runner:
     """The runner of a program that reads all its arguments and computes all its results."""
@@ -194,7 +249,7 @@ def _plain(execute: Any, handlers: list[Any], placements: list[Placement], names
         try:
             buffers = execute(list(map(_buffer_of, args))).consume_with_handlers(handlers)
         except Exception as error:
-            refuse_deleted(error, names, args)
+            explain_failure(error, names, args)
             raise
         return list(map(Array, buffers, placements))
 
@@ -210,7 +265,7 @@ def _single(execute: Any, placement: Placement, arity: int, names: ArgumentNames
         try:
             return Array(execute([x._buffer]).consume_with_handlers(handlers)[0], placement)
         except Exception as error:
-            refuse_deleted(error, names, (x,))
+            explain_failure(error, names, (x,))
             raise
 
     def run_two(x: Any, y: Any) -> Any:
@@ -218,7 +273,7 @@ def _single(execute: Any, placement: Placement, arity: int, names: ArgumentNames
             return Array(execute([x._buffer, y._buffer]).consume_with_handlers(handlers)[0],
                          placement)
         except Exception as error:
-            refuse_deleted(error, names, (x, y))
+            explain_failure(error, names, (x, y))
             raise
 
     def run(*args: Any) -> Any:
@@ -226,7 +281,7 @@ def _single(execute: Any, placement: Placement, arity: int, names: ArgumentNames
             return Array(execute(list(map(_buffer_of, args))).consume_with_handlers(handlers)[0],
                          placement)
         except Exception as error:
-            refuse_deleted(error, names, args)
+            explain_failure(error, names, args)
             raise
 
     if arity == 1:

@@ -28,6 +28,7 @@ from mjax._engine.runtime.array import (
     rebuild,
 )
 from mjax._engine.runtime.devices import Device, default_device
+from mjax._engine.runtime.failures import raise_original
 from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments
@@ -277,5 +278,9 @@ def block_until_ready(x: Any) -> Any:
     Raises what the computation of any of them raised.
     """
     buffers = [leaf._buffer for leaf in tree_flatten(x)[0] if type(leaf) is Array]
-    shim.block_until_ready(buffers)
+    try:
+        shim.block_until_ready(buffers)
+    except Exception as error:
+        raise_original(error)
+        raise
     return x

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import LazyTypeError, MissingRuleError
+from mjax._engine.base.errors import LazyTypeError, LazyValueError, MissingRuleError
+from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.source import current_traceback, user_frames
 
 
@@ -207,6 +208,25 @@ def where(rule: Any) -> str:
         rule = inner
     code = getattr(rule, "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(rule)
+
+
+_FORBIDDEN = {
+    "batchable": ("vmap", "The order of its effects over the batch elements would not be that of "
+                  "any program of one element"),
+    "differentiable": ("differentiation", "An effect has no derivative"),
+}
+
+
+def refuse_effects(primitive: Any, effects: Any, policy: str) -> None:
+    """Raises the error for effects that a transformation may not meet, if there are any."""
+    refused = forbidden(effects, policy)
+    if refused:
+        transformation, reason = _FORBIDDEN[policy]
+        source = ctx.source or current_traceback()
+        raise LazyValueError(lambda: (
+            f"{transformation} of {primitive.name}, which has the effects {describe(refused)}: "
+            f"their policy says {policy}=False. {reason}. Move it out of the function that is "
+            f"transformed, or use an effect that allows it.\n{applied_at(source)}"))
 
 
 def applied_at(source: Any) -> str:

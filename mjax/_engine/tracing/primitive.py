@@ -34,7 +34,13 @@ from mjax._engine.base.programs import ProgramCache, forget_programs
 from mjax._engine.base.util import exact
 from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.types import AbstractToken, ShapedArray
-from mjax._engine.tracing.authoring import describe_value, misfit, missing_rule, where
+from mjax._engine.tracing.authoring import (
+    describe_value,
+    misfit,
+    missing_rule,
+    refuse_effects,
+    where,
+)
 
 Rule = Callable[..., Any]
 
@@ -215,21 +221,33 @@ class Primitive:
         # Computed here rather than in an `except KeyError`, which would show in tracebacks.
         return self.types.put(key, self._type_of(avals, params)) if known is None else known
 
-    def declared(self, avals: Sequence[Any], params: dict[str, Any]) -> Any:
+    def declared(self, avals: Sequence[Any], params: dict[str, Any], policy: str) -> Any:
         """What `type_of` says the results are, to compare what other rules give with.
 
         None where it is not known, or settled by the jaxprs in the params.
+
+        Args:
+          avals: types of the operands.
+          params: the params.
+          policy: the field of `EffectPolicy` that must allow the effects.
+
+        Raises:
+          ValueError: the policy of an effect forbids it.
         """
         if self.abstract_eval is None or not self.types_cacheable:
             return None
         try:
-            return self.types[ctx.settings, *avals, *self.params_key(params)][0]
+            known = self.types[ctx.settings, *avals, *self.params_key(params)]
         except (KeyError, TypeError):
-            pass
-        try:
-            return self.type_of(tuple(avals), params)[0]
-        except OperandsVaryError:
-            return None
+            known = None
+        if known is None:
+            try:
+                known = self.type_of(tuple(avals), params)
+            except OperandsVaryError:
+                return None
+        if known[1]:
+            refuse_effects(self, known[1], policy)
+        return known[0]
 
     def infer(self, avals: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], Effects]:
         """Result types as a list, and effects."""

@@ -111,7 +111,7 @@ class BatchInterpreter(Interpreter):
         finally:
             ctx.interpreter = self
         out, out_dims = as_pair(primitive, "batch", result, "the result and its batch dimension")
-        declared = primitive.declared([typeof(arg) for arg in args], params)
+        declared = primitive.declared([typeof(arg) for arg in args], params, "batchable")
         if not primitive.multiple_results:
             return self.result(primitive, out, out_dims, declared)
         if (out_dims is None or isinstance(out_dims, int)) and isinstance(out, (list, tuple)):

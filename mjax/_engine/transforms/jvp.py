@@ -88,7 +88,7 @@ class JVPInterpreter(Interpreter):
             out, tangent = self.differentiate(primitive, primals, tangents, params)
         finally:
             ctx.interpreter = self
-        declared = primitive.declared(list(map(typeof, primals)), params)
+        declared = primitive.declared(list(map(typeof, primals)), params, "differentiable")
         if primitive.multiple_results:
             check_lists(primitive, self.rule_name(primitive), (out, tangent),
                         None if declared is None else len(declared),

@@ -559,8 +559,11 @@ def test_effects_are_those_of_all_branches():
 
 def test_effects_that_no_batch_may_repeat():
     _, knock_p = knocking(batchable=False)
-    f = lambda p, x: lax.cond(p, knock_p.bind, lambda x: x, x)
+    f = lambda p, x: lax.cond(p, lambda x: (knock_p.bind(X), x)[1], lambda x: x, x)
     assert mjax.make_jaxpr(mjax.vmap(f, (None, 0)))(True, XS).effects
+    g = lambda p, x: lax.cond(p, knock_p.bind, lambda x: x, x)
+    with pytest.raises(ValueError, match=r"vmap of knock.*Knock.*batchable=False"):
+        mjax.make_jaxpr(mjax.vmap(g, (None, 0)))(True, XS)
     with pytest.raises(TypeError, match=r"vmap of cond over its predicate.*Knock.*batchable=False"):
         mjax.make_jaxpr(mjax.vmap(f))(PREDICATES, XS)
 

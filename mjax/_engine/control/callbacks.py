@@ -1,0 +1,205 @@
+"""Primitives that call Python functions: `pure_callback`, `io_callback`, `debug_callback`.
+
+Their param `callback` is a function of NumPy arrays that gives a tuple of them, of the types
+`result_avals`; what users pass is wrapped so by `runtime.callbacks`, which also gives the
+impls. Two calls are merged, dropped or repeated as their effects allow: a pure one has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.base.context import ctx as thread
+from mjax._engine.base.errors import LazyValueError
+from mjax._engine.control.loops import map as map_in_order
+from mjax._engine.ir.effects import Effect, EffectPolicy, no_effects
+from mjax._engine.ir.source import current_traceback
+from mjax._engine.ir.types import physical_aval
+from mjax._engine.primitives.shapes import batch_to_front, expand_dims
+from mjax._engine.tracing.authoring import applied_at, refuse_effects
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.transforms.batching import AxisData, batched_type
+
+#: Ordered printing and ordered input and output share a token: a program tells one story.
+_STORY = "story"
+
+
+class IOEffect(Effect):
+    """Unordered input and output."""
+
+    policy = EffectPolicy(differentiable=False, remat=False)
+
+
+class OrderedIOEffect(Effect):
+    """Input and output in the order of the program."""
+
+    policy = EffectPolicy(ordered=True, token=_STORY, batchable=False, differentiable=False,
+                          remat=False)
+
+
+class DebugEffect(Effect):
+    """Looking at values; allowed everywhere."""
+
+    policy = EffectPolicy()
+
+
+class OrderedDebugEffect(Effect):
+    """Looking at values in the order of the program."""
+
+    policy = EffectPolicy(ordered=True, token=_STORY, batchable=False)
+
+
+io_effect, ordered_io_effect = IOEffect(), OrderedIOEffect()
+debug_effect, ordered_debug_effect = DebugEffect(), OrderedDebugEffect()
+
+# What is cached by types would keep the user's functions alive.
+pure_callback_p = Primitive("pure_callback", multiple_results=True, types_cacheable=False)
+io_callback_p = Primitive("io_callback", multiple_results=True, types_cacheable=False)
+debug_callback_p = Primitive("debug_callback", multiple_results=True, types_cacheable=False)
+
+
+@pure_callback_p.def_effectful_abstract_eval
+def _pure_type(*avals: Any, result_avals: Sequence[Any], **params: Any) -> Any:
+    return list(result_avals), no_effects
+
+
+@io_callback_p.def_effectful_abstract_eval
+def _io_type(*avals: Any, result_avals: Sequence[Any], ordered: bool, **params: Any) -> Any:
+    return list(result_avals), frozenset({ordered_io_effect if ordered else io_effect})
+
+
+@debug_callback_p.def_effectful_abstract_eval
+def _debug_type(*avals: Any, effect: Effect, **params: Any) -> Any:
+    return [], frozenset({effect})
+
+
+# ---- lowering --------------------------------------------------------------------------
+
+
+def _lower(ctx: Any, operands: Sequence[Any], callback: Callable[..., Any],
+           has_side_effect: bool) -> list[Any]:
+    mctx, tokens = ctx.module_context, ctx.tokens_in.values()
+    n = len(tokens)
+
+    def function(*args: Any) -> tuple[Any, ...]:
+        return (*(None for _ in tokens), *callback(*args[n:]))
+
+    emitted = mctx.host_callbacks.emit(
+        function if n else callback, [*tokens, *operands],
+        [*(None for _ in tokens), *map(_shape, ctx.avals_in)],
+        [*(None for _ in tokens), *map(_shape, ctx.avals_out)],
+        [*(t.type for t in tokens), *ctx.out_types],
+        has_side_effect=has_side_effect, client=mctx.client)
+    if n:
+        ctx.set_tokens_out(ctx.tokens_in.replaced(emitted[:n]))
+    return emitted[n:]
+
+
+def _shape(aval: Any) -> Any:
+    physical = physical_aval(aval)
+    return physical.shape, physical.dtype
+
+
+pure_callback_p.def_lowering(
+    lambda ctx, *operands, callback, **params: _lower(ctx, operands, callback, False), "cpu")
+io_callback_p.def_lowering(
+    lambda ctx, *operands, callback, **params: _lower(ctx, operands, callback, True), "cpu")
+debug_callback_p.def_lowering(
+    lambda ctx, *operands, callback, **params: _lower(ctx, operands, callback, True), "cpu")
+
+# ---- derivatives -----------------------------------------------------------------------
+
+
+@pure_callback_p.def_jvp
+def _pure_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    source = thread.source or current_traceback()
+    raise LazyValueError(lambda: (
+        f"pure_callback of {params['callback']} has no derivative: mjax does not see into a "
+        "Python function. Give one by custom_jvp or custom_vjp around it, or keep it from being "
+        f"differentiated by lax.stop_gradient of its operands.\n{applied_at(source)}"))
+
+
+@io_callback_p.def_jvp
+def _io_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    refuse_effects(io_callback_p, _io_type(**params)[1], "differentiable")
+
+
+@debug_callback_p.def_jvp
+def _debug_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    """Looks at the primals."""
+    return debug_callback_p.bind(*primals, **params), []
+
+
+# ---- batching --------------------------------------------------------------------------
+
+
+def _one_by_one(primitive: Primitive, axis: AxisData, args: Sequence[Any],
+                dims: Sequence[int | None], params: dict[str, Any]) -> Any:
+    """A call per batch element, in the order of the batch."""
+    args = [a if d is None else batch_to_front(a, d, axis.size)
+            for a, d in zip(args, dims, strict=True)]
+
+    def call(rows: Sequence[Any]) -> list[Any]:
+        given = iter(rows)
+        return primitive.bind(*[a if d is None else next(given)
+                                for a, d in zip(args, dims, strict=True)], **params)
+
+    outs = map_in_order(call, [a for a, d in zip(args, dims, strict=True) if d is not None])
+    return outs, [0] * len(outs)
+
+
+def _pure_batch(axis: AxisData, args: Any, dims: Any, *, vmap_method: str | None,
+                result_avals: Sequence[Any], **params: Any) -> Any:
+    if vmap_method is None:
+        source = thread.source or current_traceback()
+        raise LazyValueError(lambda: (
+            f"vmap of pure_callback of {params['callback']}: vmap_method says how the function "
+            "is called for a batch, and was not given. Pass vmap_method='sequential' (once per "
+            "element), 'expand_dims' or 'broadcast_all' (once, for arrays with a leading batch "
+            f"axis).\n{applied_at(source)}"))
+    params["vmap_method"] = vmap_method
+    if vmap_method == "sequential":
+        return _one_by_one(pure_callback_p, axis, args, dims,
+                           {**params, "result_avals": result_avals})
+    args = [_with_batch(a, d, axis.size, vmap_method) for a, d in zip(args, dims, strict=True)]
+    batched = tuple(batched_type(a, 0, axis.size) for a in result_avals)
+    callback = params.pop("callback").for_results(batched)
+    return pure_callback_p.bind(*args, callback=callback, result_avals=batched, **params), [
+        0] * len(batched)
+
+
+def _with_batch(x: Any, dim: int | None, size: int, method: str) -> Any:
+    if dim is None and method == "expand_dims":
+        return expand_dims(x, (0,))
+    if dim is None and method == "legacy_vectorized":
+        return x
+    return batch_to_front(x, dim, size)
+
+
+pure_callback_p.axis_batch = _pure_batch
+
+
+def _io_batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
+    refuse_effects(io_callback_p, _io_type(**params)[1], "batchable")
+    return _one_by_one(io_callback_p, axis, args, dims, params)
+
+
+io_callback_p.axis_batch = _io_batch
+
+
+def _debug_batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
+    refuse_effects(debug_callback_p, frozenset({params["effect"]}), "batchable")
+    return _one_by_one(debug_callback_p, axis, args, dims, params)
+
+
+debug_callback_p.axis_batch = _debug_batch
+
+
+
+
+__all__ = [
+    "DebugEffect", "IOEffect", "OrderedDebugEffect", "OrderedIOEffect", "debug_callback_p",
+    "debug_effect", "io_callback_p", "io_effect", "ordered_debug_effect", "ordered_io_effect",
+    "pure_callback_p",
+]

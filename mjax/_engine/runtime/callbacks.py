@@ -1,0 +1,358 @@
+"""Python callbacks as users write them: `pure_callback`, `io_callback`, `debug.callback`,
+`debug.print`."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.folding import boundary
+from mjax._engine.control.callbacks import (
+    debug_callback_p,
+    debug_effect,
+    io_callback_p,
+    ordered_debug_effect,
+    ordered_io_effect,
+    pure_callback_p,
+)
+from mjax._engine.ir.dtypes import canonical_dtype
+from mjax._engine.ir.effects import Effect, no_effects, token_names
+from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
+from mjax._engine.ir.types import ShapedArray
+from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.failures import remember
+from mjax._engine.runtime.tokens import thread_tokens
+from mjax._engine.runtime.transfer import to_array
+from mjax._engine.tracing.evaluate import evaluation
+from mjax._engine.tracing.flat import (
+    check_arguments,
+    check_callable,
+    describe_function,
+    function_name,
+)
+from mjax._engine.tracing.interpreter import call_with
+
+_METHODS = ("sequential", "expand_dims", "broadcast_all", "legacy_vectorized")
+
+
+class FlatCallback:
+    """A user's function of pytrees of arrays, as one of flat NumPy arrays.
+
+    Args:
+      who: what the user called, for messages.
+      function: the user's function.
+      in_tree: structure of `(args, kwargs)`.
+      out_tree: structure of its results; None: they are dropped.
+      result_avals: their types.
+    """
+
+    def __init__(self, who: str, function: Callable[..., Any], in_tree: Any, out_tree: Any = None,
+                 result_avals: Sequence[ShapedArray] = ()):
+        self.who = who
+        self.function = function
+        self.in_tree = in_tree
+        self.out_tree = out_tree
+        self.result_avals = tuple(result_avals)
+        self.settings = ctx.settings
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.who, self.function, self.in_tree, self.out_tree, self.result_avals, \
+            self.settings
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FlatCallback) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash((self.who, self.in_tree, self.result_avals))
+
+    def __repr__(self) -> str:
+        return function_name(self.function)
+
+    def for_results(self, result_avals: Sequence[ShapedArray]) -> FlatCallback:
+        """The same function where it is to give other types."""
+        return FlatCallback(self.who, self.function, self.in_tree, self.out_tree, result_avals)
+
+    def __call__(self, *values: Any) -> tuple[np.ndarray[Any, Any], ...]:
+        """Called by XLA; what it raises is kept to be raised where somebody waits."""
+        previous, ctx.settings = ctx.settings, self.settings
+        try:
+            return call_with(evaluation, self.apply, values)
+        except BaseException as error:
+            raise remember(error) from None
+        finally:
+            ctx.settings = previous
+
+    def apply(self, values: Sequence[Any]) -> tuple[np.ndarray[Any, Any], ...]:
+        """The results of the user's function, checked."""
+        args, kwargs = tree_unflatten(self.in_tree, map(to_array, values))
+        out = self.function(*args, **kwargs)
+        if self.out_tree is None:
+            return ()
+        leaves, tree = tree_flatten(out)
+        if tree != self.out_tree:
+            msg = (f"{self.who}: {describe_function(self.function)} returned {tree}, but "
+                   f"result_shape_dtypes says {self.out_tree}.")
+            raise TypeError(msg)
+        found = [np.asarray(leaf) for leaf in leaves]
+        for i, (value, aval) in enumerate(zip(found, self.result_avals, strict=True)):
+            if value.shape != aval.shape or canonical_dtype(value.dtype) != aval.dtype:
+                path = keystr(tree_flatten_with_path(out)[0][i][0])
+                msg = (f"{self.who}: {describe_function(self.function)} returned an array of "
+                       f"dtype {value.dtype} and shape {value.shape} for result{path}, but "
+                       f"result_shape_dtypes says {aval}.")
+                raise TypeError(msg)
+        return tuple(np.asarray(v, a.dtype) for v, a in zip(found, self.result_avals,
+                                                            strict=True))
+
+
+def _flat(who: str, function: Callable[..., Any], args: Any, kwargs: Any, results: Any = None
+          ) -> tuple[list[Any], FlatCallback]:
+    check_callable(who, function)
+    check_arguments(who, args)
+    check_arguments(who, kwargs)
+    leaves, in_tree = tree_flatten((args, kwargs))
+    if results is _nothing:
+        return leaves, FlatCallback(who, function, in_tree)
+    shapes, out_tree = tree_flatten(results)
+    return leaves, FlatCallback(who, function, in_tree, out_tree,
+                                [_result_type(who, s) for s in shapes])
+
+
+_nothing: Any = object()
+
+
+def _result_type(who: str, spec: Any) -> ShapedArray:
+    if not (hasattr(spec, "shape") and hasattr(spec, "dtype")):
+        raise LazyTypeError(lambda: (
+            f"{who}: result_shape_dtypes must hold objects with a shape and a dtype (such as "
+            f"mjax.ShapeDtypeStruct), got {spec!r}."))
+    dtype = canonical_dtype(spec.dtype)
+    if dtype != spec.dtype:
+        raise LazyTypeError(lambda: (
+            f"{who}: result_shape_dtypes asks for {spec.dtype}, but 64-bit types are off: ask "
+            f"for {dtype}, or enable_x64."))
+    return ShapedArray(tuple(spec.shape), dtype)
+
+
+@boundary
+def pure_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args: Any,
+                  sharding: None = None, vmap_method: str | None = None, **kwargs: Any) -> Any:
+    """Calls a Python function without side effects from a compiled program.
+
+    It may be called any number of times, or not at all if its results are unused.
+
+    Args:
+      callback: a function of arrays that gives arrays, of NumPy or of mjax.
+      result_shape_dtypes: a tree of objects with `shape` and `dtype`, such as
+        `ShapeDtypeStruct`: the types of its results.
+      args: pytrees of arrays.
+      sharding: must be None.
+      vmap_method: how it is called for a batch: "sequential": for one element after the other;
+        "expand_dims": once, for arrays with a leading batch axis, of size 1 where an argument
+        is the same for all; "broadcast_all": once, with every argument repeated along that
+        axis; "legacy_vectorized": once, with such arguments as they are. None: not at all.
+      kwargs: pytrees of arrays, by name.
+
+    Returns:
+      The results, as arrays.
+
+    Raises:
+      TypeError: arguments that are no arrays; at run time: results of other types than said.
+      ValueError: an unknown `vmap_method`; when it is differentiated, or batched without one.
+
+    Example:
+      >>> import numpy as np
+      >>> @mjax.jit
+      ... def f(x):
+      ...   return mjax.pure_callback(np.sinc, x, x)
+      >>> f(mjax.numpy.zeros(2))
+      Array([1., 1.], dtype=float32)
+
+    Source: the public interface of `jax.pure_callback`.
+    """
+    if vmap_method is not None and vmap_method not in _METHODS:
+        msg = f"pure_callback: vmap_method must be one of {_METHODS} or None, got {vmap_method!r}."
+        raise ValueError(msg)
+    _refuse_sharding("pure_callback", sharding)
+    leaves, flat = _flat("pure_callback", callback, args, kwargs, result_shape_dtypes)
+    outs = pure_callback_p.bind(*leaves, callback=flat, result_avals=flat.result_avals,
+                                vmap_method=vmap_method)
+    return tree_unflatten(flat.out_tree, outs)
+
+
+def _refuse_sharding(who: str, sharding: Any) -> None:
+    if sharding is not None:
+        msg = f"{who}: sharding must be None: the callback runs where the program does."
+        raise NotImplementedError(msg)
+
+
+@boundary
+def io_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args: Any,
+                sharding: None = None, ordered: bool = False, **kwargs: Any) -> Any:
+    """Calls a Python function with side effects from a compiled program, exactly once.
+
+    Under `vmap` it is called for each element, in the order of the batch.
+
+    Args:
+      callback: a function of arrays that gives arrays.
+      result_shape_dtypes: a tree of objects with `shape` and `dtype`; None: no results.
+      args: pytrees of arrays.
+      sharding: must be None.
+      ordered: whether calls happen in the program's order, also those of later computations
+        of this thread. Ordered calls cannot be batched.
+      kwargs: pytrees of arrays, by name.
+
+    Returns:
+      The results, as arrays.
+
+    Raises:
+      TypeError: arguments that are no arrays; at run time: results of other types than said.
+      ValueError: when it is differentiated, or batched though `ordered`.
+
+    Example:
+      >>> log = []
+      >>> out = mjax.jit(lambda x: io_callback(log.append, None, x, ordered=True))(3)
+      >>> mjax.effects_barrier()
+      >>> log
+      [Array(3, dtype=int32)]
+
+    Source: the public interface of `jax.experimental.io_callback`.
+    """
+    _refuse_sharding("io_callback", sharding)
+    leaves, flat = _flat("io_callback", callback, args, kwargs, result_shape_dtypes)
+    outs = io_callback_p.bind(*leaves, callback=flat, result_avals=flat.result_avals,
+                              ordered=bool(ordered))
+    return tree_unflatten(flat.out_tree, outs)
+
+
+@boundary
+def debug_callback(callback: Callable[..., Any], *args: Any, ordered: bool = False,
+                   **kwargs: Any) -> None:
+    """Calls a Python function to look at values in a compiled program.
+
+    Allowed in every transformation; under differentiation it sees the primals, under `vmap` it
+    is called for each element, in the order of the batch.
+
+    Args:
+      callback: a function of arrays; what it returns is dropped.
+      args: pytrees of arrays.
+      ordered: whether calls happen in the program's order. Ordered calls cannot be batched.
+      kwargs: pytrees of arrays, by name.
+
+    Raises:
+      TypeError: arguments that are no arrays.
+      ValueError: when it is batched though `ordered`.
+
+    Example:
+      >>> seen = []
+      >>> mjax.jit(lambda x: mjax.debug.callback(seen.append, x + 1))(3)
+      >>> mjax.effects_barrier()
+      >>> seen
+      [Array(4, dtype=int32)]
+
+    Source: the public interface of `jax.debug.callback`.
+    """
+    leaves, flat = _flat("debug.callback", callback, args, kwargs, _nothing)
+    effect = ordered_debug_effect if ordered else debug_effect
+    debug_callback_p.bind(*leaves, callback=flat, effect=effect)
+
+
+class _Printer:
+    """Prints a format with its values."""
+
+    def __init__(self, fmt: str):
+        self.fmt = fmt
+
+    @property
+    def __name__(self) -> str:
+        return f"print({self.fmt!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Printer) and self.fmt == other.fmt
+
+    def __hash__(self) -> int:
+        return hash(self.fmt)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        print(self.fmt.format(*args, **kwargs))
+
+
+class _Checker(string.Formatter):
+    """Formats for the error's sake: values stand for what is not known yet."""
+
+    def check_unused_args(self, used: Any, args: Any, kwargs: Any) -> None:
+        unused = [str(i) for i in range(len(args)) if i not in used]
+        unused += [repr(k) for k in kwargs if k not in used]
+        if unused:
+            msg = f"the arguments {', '.join(unused)} do not occur in it."
+            raise ValueError(msg)
+
+
+@boundary
+def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
+    """Prints values in a compiled program, as `print(fmt.format(*args, **kwargs))` would.
+
+    Args:
+      fmt: a format string as of `str.format`. f-strings do not work: they are made when the
+        function is traced.
+      args: pytrees of arrays, for `{}` and `{0}`.
+      ordered: whether lines come in the program's order. Ordered ones cannot be batched.
+      kwargs: pytrees of arrays, for `{name}`.
+
+    Raises:
+      TypeError: `fmt` is no string.
+      ValueError: the format does not fit the arguments.
+
+    Example:
+      >>> mjax.debug.print("x is {x}", x=mjax.numpy.arange(3))
+      x is [0 1 2]
+
+    Source: the public interface of `jax.debug.print`.
+    """
+    if not isinstance(fmt, str):
+        msg = f"debug.print expects a format string first, got {type(fmt).__name__}."
+        raise TypeError(msg)
+    try:
+        _Checker().vformat(fmt, args, kwargs)
+    except (ValueError, KeyError, IndexError, AttributeError) as error:
+        what = (f"there is no argument {error}." if isinstance(error, KeyError) else str(error))
+        msg = (f"debug.print: the format {fmt!r} does not fit its {len(args)} positional and "
+               f"{len(kwargs)} named arguments: {what}")
+        raise ValueError(msg) from None
+    debug_callback(_Printer(fmt), *args, ordered=ordered, **kwargs)
+
+
+# ---- evaluation ------------------------------------------------------------------------
+
+
+def _call_now(callback: FlatCallback, args: Sequence[Any], effects: frozenset[Effect] = no_effects
+              ) -> list[Array]:
+    """Calls the function at once, after the ordered effects that come before it."""
+    names = token_names(effects)
+    if names:
+        thread_tokens().wait_for(names)
+    values = [np.asarray(a if type(a) is Array else to_array(a)) for a in args]
+    return [to_array(out, False) for out in callback.apply(values)]
+
+
+@pure_callback_p.def_impl
+def _pure_impl(*args: Any, callback: FlatCallback, **params: Any) -> list[Array]:
+    return _call_now(callback, args)
+
+
+@io_callback_p.def_impl
+def _io_impl(*args: Any, callback: FlatCallback, ordered: bool, **params: Any) -> list[Array]:
+    return _call_now(callback, args, frozenset({ordered_io_effect}) if ordered else no_effects)
+
+
+@debug_callback_p.def_impl
+def _debug_impl(*args: Any, callback: FlatCallback, effect: Effect) -> list[Array]:
+    return _call_now(callback, args, frozenset({effect}))
+
+
+__all__ = ["FlatCallback", "debug_callback", "debug_print", "io_callback", "pure_callback"]

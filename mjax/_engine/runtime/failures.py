@@ -1,0 +1,65 @@
+"""What Python callbacks raise, carried through XLA.
+
+XLA knows of an error only its text, and reports it wherever somebody waits: at the call, when
+a result is read, at a barrier. The text carries a number, by which the exception that the
+callback raised is found again.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from types import TracebackType
+from typing import NamedTuple
+
+_MARK = "mjax callback failure {}"
+_MARKED = re.compile(_MARK.format(r"(\d+)"))
+_KEPT = 1000
+
+
+class _Failure(NamedTuple):
+    error: BaseException
+    traceback: TracebackType | None
+
+
+class CallbackFailure(Exception):
+    """What XLA gets to see in place of the exception."""
+
+
+_lock = threading.Lock()
+_failures: dict[int, _Failure] = {}
+_delivered: set[int] = set()
+_count = 0
+
+
+def remember(error: BaseException) -> CallbackFailure:
+    """Keeps an exception; gives the one to raise in its place."""
+    global _count
+    with _lock:
+        _count += 1
+        number = _count
+        _failures[number] = _Failure(error, error.__traceback__)
+        while len(_failures) > _KEPT:
+            old = next(iter(_failures))
+            del _failures[old]
+            _delivered.discard(old)
+    return CallbackFailure(f"{_MARK.format(number)}: {type(error).__name__}: {error}")
+
+
+def _number_in(error: BaseException) -> int | None:
+    found = _MARKED.search(str(error))
+    return int(found[1]) if found and int(found[1]) in _failures else None
+
+
+def raise_original(error: BaseException) -> None:
+    """Raises what a callback raised, if that is the reason of an error of XLA's."""
+    number = _number_in(error)
+    if number is not None:
+        _delivered.add(number)
+        original, traceback = _failures[number]
+        raise original.with_traceback(traceback) from None
+
+
+def is_delivered(error: BaseException) -> bool:
+    """Whether the exception behind an error of XLA's was raised to the user before."""
+    return _number_in(error) in _delivered

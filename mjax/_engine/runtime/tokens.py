@@ -1,0 +1,166 @@
+"""Runtime tokens: effects happen in Python's order, and none is lost.
+
+Executions are asynchronous. For each name of ordered effects a thread has one token: the
+array (of no elements) that its last execution with such effects gives, and the next one takes.
+An execution with unordered effects leaves an output token, which says when it is done.
+`effects_barrier` waits for all tokens of a thread; at exit those of all threads are awaited.
+
+Source: JEP 10657, "Sequencing side-effects in JAX".
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+import traceback
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir.types import ShapedArray
+from mjax._engine.runtime.array import Array, Placement, placement_of
+from mjax._engine.runtime.failures import is_delivered, raise_original
+from mjax._engine.runtime.transfer import move, put
+
+TOKEN_AVAL = ShapedArray((0,), np.dtype(bool))
+#: So many executions may be under way before the oldest is awaited.
+_MOST_OUTPUTS = 64
+
+
+class ThreadTokens:
+    """The tokens of one thread; outlives it until they have been awaited."""
+
+    __slots__ = ("ordered", "outputs")
+
+    def __init__(self) -> None:
+        self.ordered: dict[str, Array] = {}
+        self.outputs: list[Any] = []
+
+    def take(self, names: Sequence[str], placement: Placement) -> list[Array]:
+        """The tokens of these names, on the device of a placement.
+
+        One that a failed execution left behind is replaced: what comes after the failure
+        runs. Whoever waits for that execution gets its error.
+        """
+        return [self._take(name, placement) for name in names]
+
+    def _take(self, name: str, placement: Placement) -> Array:
+        token = self.ordered.get(name)
+        if token is not None and token._buffer.is_ready():
+            try:
+                token._buffer.block_until_ready()
+            except Exception:
+                self.outputs.append(token._buffer)  # the barrier reports it
+                token = None
+        if token is None:
+            return put(np.zeros(0, np.bool_), TOKEN_AVAL, placement.sharding.device)
+        return move(token, placement.sharding, True)
+
+    def set(self, names: Sequence[str], tokens: Iterable[Array]) -> None:
+        """Keeps what an execution gave in place of what it took."""
+        self.ordered.update(zip(names, tokens, strict=True))
+
+    def forget(self, names: Sequence[str]) -> None:
+        """After an execution that failed when it was called."""
+        for name in names:
+            self.ordered.pop(name, None)
+
+    def add_output(self, token: Any) -> None:
+        """Keeps the output token of an execution."""
+        self.outputs.append(token)
+        if len(self.outputs) > _MOST_OUTPUTS:
+            self._await(self.outputs.pop(0))
+
+    def wait_for(self, names: Sequence[str]) -> None:
+        """Waits for the ordered effects of these names, before one that happens at once."""
+        for name in names:
+            token = self.ordered.pop(name, None)
+            if token is not None:
+                self._await(token._buffer)
+
+    def barrier(self) -> None:
+        """Waits for all effects.
+
+        Raises:
+          Exception: what a callback raised, if nobody was told before.
+        """
+        waiting = [*self.outputs, *(t._buffer for t in self.ordered.values())]
+        self.outputs, self.ordered = [], {}
+        errors: list[Exception] = []
+        for token in waiting:
+            try:
+                self._await(token)
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    @staticmethod
+    def _await(token: Any) -> None:
+        try:
+            token.block_until_ready()
+        except Exception as error:
+            if not is_delivered(error):
+                raise_original(error)
+                raise
+
+
+_lock = threading.Lock()
+#: Threads with their tokens; the tokens of threads that are gone, until they are awaited.
+_all: list[tuple[weakref.ref[threading.Thread], ThreadTokens]] = []
+
+
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.tokens = ThreadTokens()
+        with _lock:
+            _all[:] = [(thread, t) for thread, t in _all if thread() or t.ordered or t.outputs]
+            _all.append((weakref.ref(threading.current_thread()), self.tokens))
+
+
+_local = _Local()
+
+
+def thread_tokens() -> ThreadTokens:
+    """The tokens of the current thread."""
+    return _local.tokens
+
+
+def token_placement(sharding: Any) -> Placement:
+    """Where a program that runs with a sharding has its tokens."""
+    return placement_of(TOKEN_AVAL, sharding, True)
+
+
+@boundary
+def effects_barrier() -> None:
+    """Waits until all side effects of this thread's computations have happened.
+
+    `block_until_ready` of a result waits for the value; effects of the program that do not
+    contribute to it may come later.
+
+    Raises:
+      Exception: what a callback raised in a computation that nobody has waited for.
+
+    Example:
+      >>> mjax.jit(lambda x: mjax.debug.print("x is {}", x))(3)
+      >>> mjax.effects_barrier()
+      x is 3
+
+    Source: JEP 10657.
+    """
+    _local.tokens.barrier()
+
+
+@atexit.register
+def _await_all() -> None:
+    for _, tokens in list(_all):
+        try:
+            tokens.barrier()
+        except Exception:
+            print("mjax: an effect failed in a computation that nobody waited for:",
+                  file=sys.stderr)
+            traceback.print_exc()
