@@ -66,6 +66,7 @@ from mjax._numpy.comparison import (
     logical_not,
     not_equal,
 )
+from mjax._numpy.convolving import convolve, correlate
 from mjax._numpy.core import broadcast_shapes
 from mjax._numpy.creation import (
     array,
@@ -430,14 +431,14 @@ __all__ = [
     "block", "bool", "bool_", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "c_",
     "can_cast", "cbrt", "cdouble", "ceil", "character", "choose", "clip", "column_stack",
     "complex128", "complex64", "complex_", "complexfloating", "compress", "concat", "concatenate",
-    "conj", "conjugate", "copy", "copysign", "corrcoef", "cos", "cosh", "count_nonzero", "cov",
-    "cross", "csingle", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad",
-    "degrees", "delete", "diag", "diag_indices", "diag_indices_from", "diagflat", "diagonal",
-    "diff", "digitize", "divide", "divmod", "dot", "double", "dsplit", "dstack", "dtype", "e",
-    "ediff1d", "einsum", "einsum_path", "empty", "empty_like", "equal", "euler_gamma", "exp",
-    "exp2", "expand_dims", "expm1", "extract", "eye", "fabs", "fill_diagonal", "finfo",
-    "flatnonzero", "flexible", "flip", "fliplr", "flipud", "float16", "float32", "float4_e2m1fn",
-    "float64", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
+    "conj", "conjugate", "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh",
+    "count_nonzero", "cov", "cross", "csingle", "cumprod", "cumsum", "cumulative_prod",
+    "cumulative_sum", "deg2rad", "degrees", "delete", "diag", "diag_indices", "diag_indices_from",
+    "diagflat", "diagonal", "diff", "digitize", "divide", "divmod", "dot", "double", "dsplit",
+    "dstack", "dtype", "e", "ediff1d", "einsum", "einsum_path", "empty", "empty_like", "equal",
+    "euler_gamma", "exp", "exp2", "expand_dims", "expm1", "extract", "eye", "fabs", "fill_diagonal",
+    "finfo", "flatnonzero", "flexible", "flip", "fliplr", "flipud", "float16", "float32",
+    "float4_e2m1fn", "float64", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
     "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float_", "float_power",
     "floating", "floor", "floor_divide", "fmax", "fmin", "fmod", "frexp", "frombuffer",
     "fromfunction", "fromiter", "frompyfunc", "full", "full_like", "generic", "geomspace",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import gc
 import re
 import weakref
@@ -318,3 +319,10 @@ def test_the_message_names_the_function_and_its_line():
 
     with pytest.raises(TypeError, match=r"reduce_window: mine at .*test_reduce.py:\d+ must give"):
         lax.reduce_window(X, 0.0, mine, (2, 2))
+
+
+@pytest.mark.parametrize("f", [lax.reduce, lax.reduce_window])
+def test_examples_run(f):
+    examples = doctest.DocTestParser().get_doctest(f.__doc__, {"lax": lax, "jnp": jnp},
+                                                   f.__name__, None, None)
+    assert doctest.DocTestRunner().run(examples).failed == 0 < len(examples.examples)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import itertools
 import re
 from functools import partial
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import mjax
+import mjax.numpy as jnp
 from mjax import lax
 from mjax._engine.primitives.convolution import (
     ConvDimensionNumbers,
@@ -427,3 +429,18 @@ def test_wrong_padtype_to_pads():
         lax.padtype_to_pads((5, 6), (3,), (1,), "SAME")
     with pytest.raises(TypeError, match=r"window_strides \(0,\) must be positive"):
         lax.padtype_to_pads((5,), (3,), (0,), "SAME")
+
+
+# ---- docstrings ------------------------------------------------------------------------
+
+FUNCTIONS = """conv conv_dimension_numbers conv_general_dilated conv_general_dilated_local
+    conv_general_dilated_patches conv_general_permutations conv_general_shape_tuple
+    conv_shape_tuple conv_transpose conv_transpose_shape_tuple conv_with_general_padding
+    padtype_to_pads reduce_window_shape_tuple""".split()  # noqa: SIM905
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_examples_run(name):
+    examples = doctest.DocTestParser().get_doctest(
+        getattr(lax, name).__doc__, {"lax": lax, "jnp": jnp}, name, None, None)
+    assert doctest.DocTestRunner().run(examples).failed == 0 < len(examples.examples)
