@@ -160,11 +160,17 @@ def random_program(seed: int, branching: bool = False):
             if which is None:
                 which = lax.convert_element_type(lax.mul(lax.reduce_sum(free, (0,)), 4.0), np.int32)
 
-            def one(*args):
+            def one(own, *args):
+                # Without jit only one of them runs: what follows must not depend on which.
+                nonlocal rng
+                outer, rng = rng, np.random.default_rng(own)
                 values = grow([*args, free], 3, depth - 1)
-                return [pick(values) for _ in range(count)]
+                outs = [pick(values) for _ in range(count)]
+                rng = outer
+                return outs
 
-            return lax.switch(which, [functools.partial(one) for _ in range(3)], *chosen)
+            return lax.switch(which, [functools.partial(one, own) for own in rng.integers(
+                1000, size=3)], *chosen)
 
         return results(grow(args, 12, 2))
 

@@ -47,8 +47,9 @@ def test_of_jaxprs(name):
                 if not nz:
                     assert type(e) is Zero
                 elif type(e) is Zero:
-                    out = next(found)
-                    assert instantiate and not np.any(np.asarray(out))
+                    # What has no tangent in the branch that is taken may have one in another.
+                    assert instantiate or "cond" in {e.primitive.name for e in jaxpr.eqns}
+                    assert not np.any(np.asarray(next(found)))
                 else:
                     close([next(found)], [e])
 
