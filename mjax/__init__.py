@@ -50,6 +50,7 @@ from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.runtime.tokens import effects_barrier
 from mjax._engine.runtime.traces import clear_caches
 from mjax._engine.runtime.transfer import block_until_ready, device_get, device_put
+from mjax._engine.tracing.scopes import named_call, named_scope
 from mjax._engine.transforms.forward import jvp, linearize
 from mjax._engine.transforms.jacobian import hessian, jacfwd, jacrev
 from mjax._engine.transforms.reverse import grad, linear_transpose, value_and_grad, vjp
@@ -73,9 +74,10 @@ __all__ = [
     "device_put", "devices", "disable_jit", "effects_barrier", "enable_checks", "enable_x64",
     "ensure_compile_time_eval", "eval_shape", "explain_cache_misses", "grad", "hessian", "jacfwd",
     "jacobian", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "local_device_count",
-    "local_devices", "log_compiles", "make_jaxpr", "numpy_dtype_promotion", "numpy_rank_promotion",
-    "process_count", "process_index", "pure_callback", "remat", "threefry_partitionable",
-    "transfer_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
+    "local_devices", "log_compiles", "make_jaxpr", "named_call", "named_scope",
+    "numpy_dtype_promotion", "numpy_rank_promotion", "process_count", "process_index",
+    "pure_callback", "remat", "threefry_partitionable", "transfer_guard",
+    "transfer_guard_device_to_device", "transfer_guard_device_to_host",
     "transfer_guard_host_to_device", "typeof", "value_and_grad", "vjp", "vmap", *_SUBMODULES,
 ]
 

@@ -19,6 +19,7 @@ from mjax._engine.control.jit import call
 from mjax._engine.control.scan import Loop, bind, rearranged, scan_p, scan_params, stacked
 from mjax._engine.ir.effects import no_effects
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
+from mjax._engine.ir.source import here
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import zeros_of
 from mjax._engine.primitives.tangents import add_any_p, instantiate
@@ -328,7 +329,7 @@ def _running_sums(terms: Sequence[Any]) -> tuple[list[Var], list[Var], list[Jaxp
     before = [Var(t.aval.strip_weak_type()) for t in terms]
     after = [Var(v.aval) for v in before]
     return before, after, [
-        JaxprEqn(add_any_p, [b, t], [a], {}, no_effects, ctx.source)
+        JaxprEqn(add_any_p, [b, t], [a], {}, no_effects, here())
         for b, t, a in zip(before, terms, after, strict=True)]
 
 

@@ -2,19 +2,24 @@
 
 A traceback object costs 0.1 to 0.5 µs to take and pins no frame, so it never keeps a
 user's locals alive. Decoding it is slow and happens in error texts, locations and prints.
+Names of scopes are kept beside it where the user opened scopes, and cost nothing elsewhere.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from mjax._engine.base import folding
+from mjax._engine.base.context import ctx
 from mjaxlib_shim import tracebacks
 from mjaxlib_shim.tracebacks import current_traceback
 
-__all__ = ["Frame", "SourceInfo", "current_traceback", "is_engine_file", "register_exclusion",
-           "source_info_of", "summarize", "user_frame", "user_frames"]
+__all__ = ["Frame", "Scope", "SourceInfo", "current_traceback", "here", "is_engine_file",
+           "register_exclusion", "replayed", "source_info_of", "summarize", "user_frame",
+           "user_frames", "without_names"]
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 #: Files below these paths are ours: folded out of tracebacks, skipped in search of the user.
@@ -37,6 +42,96 @@ class SourceInfo(NamedTuple):
     name_stack: tuple[str, ...] = ()
 
 
+class Scope:
+    """An open scope, in `ctx.source`: what is staged while it is open has its names.
+
+    A program that is traced starts without names. Transformations inside of it wrap the names
+    of the scopes inside of them: `outer/vmap(jvp(inner))`.
+
+    Args:
+      names: its names.
+      interpreter: the interpreter it was opened under.
+      outer: the scope around it.
+      traceback: of what is staged, if that is a repetition; else it is taken then.
+    """
+
+    __slots__ = ("_last", "interpreter", "names", "outer", "traceback")
+
+    def __init__(self, names: tuple[str, ...], interpreter: Any, outer: Scope | None = None,
+                 traceback: Any = None):
+        self.names = names
+        self.interpreter = interpreter
+        self.outer = outer
+        self.traceback = traceback
+        self._last: tuple[Any, tuple[str, ...]] = (None, ())
+
+    def source_for(self, interpreter: Any) -> Any:
+        """What an equation that an interpreter stages now has for a source."""
+        known, names = self._last
+        if known is not interpreter:
+            names = self._names_in(interpreter)
+            self._last = (interpreter, names)
+        traceback = self.traceback or current_traceback()
+        return SourceInfo(traceback, names) if names else traceback
+
+    def _names_in(self, interpreter: Any) -> tuple[str, ...]:
+        """The names of this and outer scopes that were opened under an interpreter."""
+        names: tuple[str, ...] = ()
+        scope: Scope | None = self
+        while scope is not None:
+            names = scope.names + names
+            inner, end = scope.interpreter, scope.outer and scope.outer.interpreter
+            while inner is not None and inner is not end:
+                if inner is interpreter:
+                    return names
+                if inner.mark:
+                    names = _wrapped(inner.mark, names)
+                inner = inner.parent
+            scope = scope.outer
+        return ()  # it was opened around the interpreter
+
+
+def _wrapped(mark: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names inside of a transformation."""
+    return (f"{mark}({names[0] if names else ''})", *names[1:])
+
+
+def here(interpreter: Any = None) -> Any:
+    """The source of the present call, for an equation of an interpreter or for a message."""
+    source = ctx.source
+    if source is None:
+        return current_traceback()
+    return source.source_for(interpreter) if type(source) is Scope else source
+
+
+@contextmanager
+def without_names() -> Iterator[None]:
+    """For the tracing of a program: names of open scopes stay with the equation that calls it."""
+    before = ctx.source
+    ctx.source = None if type(before) is Scope else before and source_info_of(before).traceback
+    try:
+        yield
+    finally:
+        ctx.source = before
+
+
+def replayed(source: Any, outer: Any, mark: str = "") -> Any:
+    """What `ctx.source` is while an equation is run again.
+
+    Args:
+      source: that of the equation.
+      outer: `ctx.source` before.
+      mark: the transformation that runs it, to be seen in its names.
+    """
+    info = source_info_of(source)
+    if type(outer) is not Scope:
+        if not mark or not info.name_stack:
+            return source
+        outer = None
+    names = _wrapped(mark, info.name_stack) if mark else info.name_stack
+    return Scope(names, ctx.interpreter, outer, info.traceback)
+
+
 def register_exclusion(path: str) -> None:
     """Counts a file, or all files below a folder, as engine code in tracebacks."""
     _EXCLUDED.append(os.path.abspath(path) + os.sep)
@@ -56,6 +151,8 @@ def is_engine_file(file: str) -> bool:
 
 def source_info_of(source: Any) -> SourceInfo:
     """The `SourceInfo` behind what an equation stores (a bare traceback in most cases)."""
+    if type(source) is Scope:
+        source = source.source_for(None)
     return source if type(source) is SourceInfo else SourceInfo(source)
 
 

@@ -51,6 +51,8 @@ class ModuleContext:
         self.walk = walk
         #: Objects whose ids are keys in `functions`.
         self.kept: list[Any] = []
+        #: Names around those of the equations being lowered.
+        self.scope: tuple[str, ...] = ()
         self._names: set[str] = {"main"}
         self._types: dict[Any, Any] = {}
         self._literals: dict[Any, Any] = {}
@@ -85,12 +87,14 @@ class ModuleContext:
 
     def new_private(self, jaxpr: Jaxpr, name: str, constants: Sequence[Any]) -> str:
         """Makes the function of a jaxpr; its tokens and constants are leading arguments."""
+        scope, self.scope = self.scope, ()  # the call's own names are put in front of them
         name = self.fresh_name(name)
         avals = [*map(typeof, constants), *jaxpr.in_avals]
         tokens = token_types(token_names(jaxpr.effects))
         self.fill(self.new_function(name, [*tokens, *map(self.type_of, avals)],
                                     [*tokens, *map(self.type_of, jaxpr.out_avals)]),
                   jaxpr, constants)
+        self.scope = scope
         return name
 
     def fill(self, function: Any, jaxpr: Jaxpr, constants: Sequence[Any]) -> None:
@@ -117,10 +121,13 @@ class ModuleContext:
             place = self._places[key] = (
                 ir.Location.unknown() if key is None else
                 ir.Location.file(key[0].co_filename, _line(key), 0))
-        label = "/".join((*info.name_stack, name)) if info.name_stack else name
-        known = self._locations.get((label, key))
+        names = (*self.scope, *info.name_stack)
+        known = self._locations.get((names, name, key))
         if known is None:
-            known = self._locations[label, key] = ir.Location.name(label, childLoc=place)
+            # A call that was transformed has a name that says how: `jvp(jit(f))`.
+            own = () if info.name_stack and name in info.name_stack[-1] else (name,)
+            known = self._locations[names, name, key] = ir.Location.name(
+                "/".join((*names, *own)), childLoc=place)
         return known
 
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from mjax._engine.base.context import ctx as thread
 from mjax._engine.base.errors import LazyText, LazyTypeError, LazyValueError
+from mjax._engine.control.jit import jit_p
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import describe, forbidden, token_names
-from mjax._engine.ir.jaxpr import Jaxpr, Literal
+from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.lowering.context import (
     LoweringContext,
@@ -115,6 +116,7 @@ def _lower(jaxpr: Jaxpr, name: str, platform: str, aliases: dict[int, int],
         main.arg_attrs = ir.ArrayAttr.get(
             [ir.DictAttr.get({})] * (len(names) + len(constants))
             + [_donation(i, aliases, donated, len(names)) for i in range(len(jaxpr.invars))])
+        mctx.scope = (f"jit({name})",)
         mctx.fill(main, jaxpr, constants)
         module.operation.verify()
     return LoweredModule(module, context, constants, mctx.host_callbacks.kept, names)
@@ -161,7 +163,7 @@ def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
                               [v.aval for v in eqn.outvars], constants, eqn.source,
                               tokens.subset(names) if names else no_tokens)
         operands = [read(v) for v in eqn.invars]
-        with mctx.location(eqn.primitive.name, eqn.source):
+        with mctx.location(_label(eqn), eqn.source):
             results = lower_application(ctx, operands, eqn.params)
         env.update(zip(eqn.outvars, results, strict=True))
         if names:
@@ -178,6 +180,13 @@ def _refuse_lost_tokens(ctx: LoweringContext) -> NoReturn:
         "would not come after them. Emit the effect with ctx.tokens_in.get(effect) as an "
         "operand, and hand the token it gives to ctx.set_tokens_out(TokenSet({effect: token}))."),
         ctx.source)
+
+
+def _label(eqn: JaxprEqn) -> str:
+    """What an equation is called in locations."""
+    if eqn.primitive is jit_p:
+        return f"jit({eqn.params['name']})"
+    return str(eqn.primitive.name)
 
 
 def _literal(known: dict[Any, Any], atom: Literal) -> Any:

@@ -39,6 +39,7 @@ from mjax._engine.runtime.transfer import FOREIGN, FOREIGN_OWN, sharding_of, to_
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments, function_name
 from mjax._engine.tracing.interpreter import refuse_dead
+from mjax._engine.tracing.scopes import calling
 from mjax._engine.tracing.stage import eval_jaxpr
 
 _flatten = registry.flatten
@@ -269,9 +270,9 @@ class Jitted:
             outs = eval_jaxpr(trace.jaxpr, trace.jaxpr.consts, *operands)
         else:
             donated = donated_leaves(self.fun, options, call)
-            outs = jit_p.bind(
-                *operands, jaxpr=trace.jaxpr, name=self.name, inline=options.inline,
-                donated_invars=(False,) * len(trace.closed_over) + donated,
+            outs = calling(
+                f"jit({self.name})", jit_p.bind, *operands, jaxpr=trace.jaxpr, name=self.name,
+                inline=options.inline, donated_invars=(False,) * len(trace.closed_over) + donated,
                 keep_unused=options.keep_unused, device=options.device,
                 compiler_options_kvs=options.compiler_options)
         return trace.out_tree.unflatten(outs)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, LazyValueError, MissingRuleError
 from mjax._engine.ir.effects import describe, forbidden
-from mjax._engine.ir.source import current_traceback, user_frames
+from mjax._engine.ir.source import here, user_frames
 
 
 class RuleRow(NamedTuple):
@@ -108,7 +107,7 @@ def missing_rule(primitive: Any, rule: str, operands: int | None = None,
       source: where it was applied; by default the present call.
     """
     row, names = RULES[rule], tuple(params)
-    source = source or ctx.source or current_traceback()
+    source = source or here()
 
     def text() -> str:
         p = _identifier(primitive.name)
@@ -131,7 +130,7 @@ def missing_rule(primitive: Any, rule: str, operands: int | None = None,
 
 def misfit(primitive: Any, rule: str, what: Callable[[], str], source: Any = None) -> NoReturn:
     """Raises the error for a rule whose result does not fit; `what` goes on after its name."""
-    source = source or ctx.source or current_traceback()
+    source = source or here()
     raise LazyTypeError(lambda: f"{rule_text(primitive, rule)} {what()}\n{applied_at(source)}")
 
 
@@ -182,7 +181,7 @@ class SymbolicValueError(LazyTypeError, shown_as=TypeError):
 
 def not_linear(primitive: Any) -> NoReturn:
     """Raises the error for a primitive that is not linear in its undefined operands together."""
-    source = ctx.source or current_traceback()
+    source = here()
     raise LazyTypeError(lambda: (
         f"primitive {primitive.name!r} is applied to values that depend on tangents in a way that "
         "is not linear: a jvp rule multiplies tangents or divides by one, or linear_transpose was "
@@ -222,7 +221,7 @@ def refuse_effects(primitive: Any, effects: Any, policy: str) -> None:
     refused = forbidden(effects, policy)
     if refused:
         transformation, reason = _FORBIDDEN[policy]
-        source = ctx.source or current_traceback()
+        source = here()
         raise LazyValueError(lambda: (
             f"{transformation} of {primitive.name}, which has the effects {describe(refused)}: "
             f"their policy says {policy}=False. {reason}. Move it out of the function that is "

@@ -33,6 +33,8 @@ class Interpreter:
     __slots__ = ("alive", "parent")
     #: What the transformation is called in messages.
     name = "interpreter"
+    #: What it is called in the names of scopes inside of it, if they say so.
+    mark = ""
 
     def __init__(self, parent: Interpreter | None):
         self.parent = parent

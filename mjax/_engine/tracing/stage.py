@@ -30,7 +30,14 @@ from mjax._engine.ir.jaxpr import (
     no_debug_info,
     used_variables,
 )
-from mjax._engine.ir.source import current_traceback, summarize
+from mjax._engine.ir.source import (
+    Scope,
+    current_traceback,
+    here,
+    replayed,
+    summarize,
+    without_names,
+)
 from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import (
@@ -139,7 +146,11 @@ class StageInterpreter(Interpreter):
         out, effects = self.type_of(primitive, invars, params) if typed is None else typed
         if effects:
             self.effects |= effects
-        source = ctx.source or current_traceback()
+        source = ctx.source
+        if source is None:
+            source = current_traceback()
+        elif type(source) is Scope:
+            source = source.source_for(self)
         if primitive.multiple_results:
             outvars = [Var(aval) for aval in out]
             self.eqns.append(_new_eqn(JaxprEqn, (primitive, invars, outvars, params, effects,
@@ -165,7 +176,7 @@ class StageInterpreter(Interpreter):
         out, effects = primitive.type_of(tuple([v.aval for v in invars]), params)
         var = Var(out)
         self.eqns.append(JaxprEqn(primitive, invars, [var], params, effects,
-                                  ctx.source or current_traceback()))
+                                  here(self)))
         return var
 
     def build(self, outs: Sequence[Atom]) -> Jaxpr:
@@ -224,7 +235,7 @@ def stage(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
 def _run(interp: StageInterpreter, f: Callable[..., Sequence[Any]], in_avals: Sequence[Any]
          ) -> list[Atom]:
     """Calls the function; gives the atoms of its results, and keeps no tracer."""
-    with patient_collector(), running(interp):
+    with patient_collector(), without_names(), running(interp):
         outs = f(*[interp.new_arg(aval) for aval in in_avals])
         try:
             return [interp.atom(out) for out in outs]
@@ -265,10 +276,11 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     outer = ctx.source
+    scoped = type(outer) is Scope
     try:
         for (primitive, invars, outvars, params, _, source), last in zip(
                 jaxpr.eqns, last_uses(jaxpr), strict=True):
-            ctx.source = source
+            ctx.source = replayed(source, outer) if scoped else source
             values = tuple([v.val if type(v) is Literal else env[v] for v in invars])
             out = ctx.interpreter.process(primitive, values, params)
             if primitive.multiple_results:

@@ -80,7 +80,7 @@ class BatchInterpreter(Interpreter):
     """Applies batching rules."""
 
     __slots__ = ("axis",)
-    name = "vmap"
+    name = mark = "vmap"
 
     def __init__(self, parent: Interpreter, axis: AxisData):
         super().__init__(parent)

@@ -62,7 +62,7 @@ class JVPInterpreter(Interpreter):
     """Pushes tangents forward."""
 
     __slots__ = ()
-    name = "jvp"
+    name = mark = "jvp"
 
     def detach(self, value: Any) -> Any:
         return value.primal if type(value) is JVPTracer and value.interp is self else value

@@ -89,7 +89,7 @@ class Pullback:
     def pull(self, consts: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         """Cotangents of the arguments' leaves, `Zero`s among them."""
         undefined = [UndefinedPrimal(v.aval) for v in self.jaxpr.invars]
-        found = iter(backward_pass(self.jaxpr, consts, undefined, cts))
+        found = iter(backward_pass(self.jaxpr, consts, undefined, cts, "transpose"))
         return [next(found) if nz else Zero(a)
                 for a, nz in zip(self.in_avals, self.nonzeros, strict=True)]
 
@@ -326,7 +326,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
                        ("the function's output", "the cotangent given"))
         expected = flat.out_tree.unflatten(out_avals)
         check_tangents("linear_transpose", _types_as_values(expected), ct, "cotangent")
-        found = backward_pass(jaxpr, jaxpr.consts, [UndefinedPrimal(a) for a in avals], cts)
+        found = backward_pass(jaxpr, jaxpr.consts, [UndefinedPrimal(a) for a in avals], cts,
+                              "transpose")
         return tree.unflatten([instantiate(c) for c in found])
 
     return transposed

@@ -15,6 +15,7 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.util import per_item
 from mjax._engine.ir.effects import keeps_equation
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, used_variables
+from mjax._engine.ir.source import Scope, SourceInfo, replayed
 from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import add_tangents, instantiate
 from mjax._engine.tracing.authoring import (
@@ -28,8 +29,8 @@ from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.tracing.variance import vary_as
 
 
-def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts: Sequence[Any]
-                  ) -> list[Any]:
+def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts: Sequence[Any],
+                  mark: str = "") -> list[Any]:
     """Cotangents of the linear inputs of a program.
 
     Args:
@@ -37,6 +38,7 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
       consts: values of its constants.
       args: an `UndefinedPrimal` for each linear input, values for the others.
       cts: a cotangent or a `Zero` for each result.
+      mark: what names of scopes say of its equations.
 
     Returns:
       For each input its cotangent or a `Zero` if it is undefined, else None.
@@ -61,7 +63,11 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
                     ct = ct if cast is None else cast
                 before = cotangents.get(atom)
                 cotangents[atom] = ct if before is None else add_tangents(before, ct)
+        scoped = type(outer) is Scope
         for eqn in reversed(linear):
+            source = eqn.source
+            ctx.source = (replayed(source, outer, mark)
+                          if scoped or type(source) is SourceInfo else source)
             _transpose_equation(eqn, values, cotangents)
     finally:
         ctx.source = outer
@@ -113,7 +119,7 @@ def _run(eqns: Sequence[JaxprEqn], values: dict[Any, Any]) -> None:
 
 
 def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[Any, Any]) -> None:
-    primitive, invars, outvars, params, _, source = eqn
+    primitive, invars, outvars, params, _, _ = eqn
     if primitive.multiple_results:
         ct: Any = [cotangents.pop(v, None) for v in outvars]
         if all(c is None for c in ct):
@@ -124,7 +130,6 @@ def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[
         ct = cotangents.pop(outvars[0], None)
         if ct is None:
             return
-    ctx.source = source
     if primitive.transpose is None:
         primitive.missing("transpose", operands=len(invars), params=params)
     operands = [a.val if type(a) is Literal else values[a] if a in values

@@ -129,7 +129,7 @@ def test_locations_name_primitive_and_line():
 
     first = f.__code__.co_firstlineno
     text = lower(f, X).text(debug_info=True)
-    places = dict(re.findall(r'loc\("(\w+)"\((#loc\d*|".*?":\d+:\d+)\)', text))
+    places = dict(re.findall(r'loc\("jit\(f\)/(\w+)"\((#loc\d*|".*?":\d+:\d+)\)', text))
     assert {"sin", "mul"} <= set(places)
     lines = {name: _resolve(text, place) for name, place in places.items()}
     assert lines["sin"] == (__file__, first + 1) and lines["mul"] == (__file__, first + 2)

@@ -1,0 +1,92 @@
+"""Functions users call to give names to parts of programs: `named_scope`, `named_call`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir.source import Scope
+from mjax._engine.tracing.flat import check_callable, function_name
+
+
+@boundary
+def named_scope(name: str) -> AbstractContextManager[None]:
+    """Gives a name to the operations in the body of a `with` statement.
+
+    The name is seen in StableHLO locations, in the metadata of compiled programs (`op_name`),
+    and so in profiles. Transformations inside of the scope around wrap it, as in
+    `layer/transpose(jvp(dot))`. It is a decorator of functions too.
+
+    Args:
+      name: the name.
+
+    Raises:
+      TypeError: it is no string.
+
+    Example:
+      >>> @mjax.jit
+      ... def f(x):
+      ...   with mjax.named_scope("waves"):
+      ...     return lax.sin(x)
+      >>> "jit(f)/waves/sin" in f.lower(1.0).as_text(debug_info=True)
+      True
+
+    Source: JAX, `jax.named_scope`.
+    """
+    if not isinstance(name, str):
+        msg = f"named_scope: the name must be a string, got {name!r} of type {type(name).__name__}."
+        raise TypeError(msg)
+    return _open(name)
+
+
+@contextmanager
+def _open(name: str) -> Iterator[None]:
+    before = ctx.source
+    ctx.source = Scope((name,), ctx.interpreter, before if type(before) is Scope else None)
+    try:
+        yield
+    finally:
+        ctx.source = before
+
+
+def calling(name: str, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Calls a function, in a scope of its own if transformations are to be seen in its name."""
+    if not ctx.interpreter.mark:
+        return f(*args, **kwargs)
+    with named_scope(name):
+        return f(*args, **kwargs)
+
+
+@boundary
+def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+    """A function whose operations have its name; see `named_scope`.
+
+    Args:
+      fun: a function.
+      name: another name than the function's.
+
+    Raises:
+      TypeError: `fun` is no function, or `name` no string.
+
+    Example:
+      >>> f = mjax.named_call(lax.sin, name="waves")
+      >>> mjax.make_jaxpr(f)(1.0).eqns[0].source_info.name_stack
+      ('waves',)
+
+    Source: JAX, `jax.named_call`.
+    """
+    check_callable("named_call", fun)
+    if name is not None:
+        named_scope(name)  # refuses what is no string here rather than at calls
+
+    @functools.wraps(fun)
+    @boundary
+    def named(*args: Any, **kwargs: Any) -> Any:
+        with named_scope(function_name(fun) if name is None else name):
+            return fun(*args, **kwargs)
+
+    return named

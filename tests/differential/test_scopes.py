@@ -1,0 +1,53 @@
+"""Names of scopes in compiled programs, as jax has them."""
+
+import re
+
+import jax
+import numpy as np
+import pytest
+
+import mjax
+
+X = np.ones(3, np.float32)
+XX = np.ones((2, 3), np.float32)
+
+
+def programs(m):
+    def f(x):
+        with m.named_scope("a"):
+            y = m.lax.sin(x)
+            with m.named_scope("b"):
+                return m.lax.mul(y, x)
+
+    @m.jit
+    def inner(x):
+        with m.named_scope("in"):
+            return m.lax.sin(x)
+
+    def total(g):
+        def sum_of(x):
+            with m.named_scope("total"):
+                return m.lax.reduce_sum(g(x), tuple(range(np.ndim(x))))
+
+        return sum_of
+
+    return {
+        "plain": (f, X), "grad": (m.grad(total(f)), X), "vmap": (m.vmap(f), XX),
+        "vmap of grad": (m.vmap(m.grad(total(f))), XX),
+        "grad of vmap": (m.grad(total(m.vmap(f))), XX),
+        "grad of grad": (m.grad(total(m.grad(total(f)))), X),
+        "call": (m.named_call(lambda x: inner(x), name="o"), X),
+        "grad of call": (m.grad(total(inner)), X), "vmap of call": (m.vmap(inner), XX),
+        "vjp": (m.named_call(lambda x: m.vjp(f, x)[1](x), name="o"), X),
+    }
+
+
+def operations(m, name):
+    f, x = programs(m)[name]
+    text = m.jit(lambda x: f(x)).lower(x).compile().as_text()
+    return set(re.findall('op_name="(jit[^"]*)"', text))
+
+
+@pytest.mark.parametrize("name", programs(mjax))
+def test_operations_are_called_as_in_jax(name):
+    assert operations(mjax, name) == operations(jax, name)
