@@ -121,6 +121,18 @@ def test_batch(program, name):
 SMALL = {
     "a weak result": (lambda m, p: m.lax.cond(p, lambda: 1, lambda: 2), True),
     "a strong result": (lambda m, p: m.lax.cond(p, lambda: 1.0, lambda: np.float32(2)), True),
+    "weak if false": (lambda m, p: m.lax.cond(p, lambda: np.int32(1), lambda: 2), True),
+    "weak if true": (lambda m, p: m.lax.cond(p, lambda: 1, lambda: np.int32(2)), True),
+    "weak at first": (lambda m, i: m.lax.switch(i, [lambda: 1, lambda: np.int32(2)]), 1),
+    "weak at last": (lambda m, i: m.jit(lambda i: m.lax.switch(
+        i, [lambda: np.int32(1), lambda: 2]))(i), 1),
+    "one weak of a batch": (lambda m, p: m.vmap(lambda p: m.lax.cond(
+        p, lambda: np.int32(1), lambda: 2))(p), PREDICATES),
+    "axis names": (lambda m, x: m.vmap(lambda x: (
+        m.lax.cond(True, lambda: m.lax.axis_index("i"), lambda: 0),
+        m.lax.cond(x > 0, lambda x: m.lax.psum(x, "i"), lambda x: -x, x),
+        m.lax.cond(m.numpy.array(True), lambda: m.lax.psum(x, "i"), lambda: -x)),
+        axis_name="i")(x), X),
     "of nothing": (lambda m, p: m.lax.cond(p, lambda: None, lambda: None), True),
     "a float predicate": (lambda m, p: m.lax.cond(p, lambda: 1, lambda: 2), 0.5),
     "an integer predicate": (lambda m, p: m.jit(lambda p: m.lax.cond(

@@ -51,7 +51,8 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
       operand: one operand, by name.
 
     Returns:
-      What the function gives. A result is weakly typed if it is in both.
+      What the function gives. Where only one of the functions gives a weakly typed result, it
+      is as `false_fun` has it.
 
     Raises:
       TypeError: the predicate is no scalar or no number; a function is not callable; results
@@ -95,7 +96,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any,
       operand: one operand, by name.
 
     Returns:
-      What the function gives.
+      What the function gives. Results are weakly typed where those of the first branch are.
 
     Raises:
       TypeError: the index is no scalar or no integer; a branch is not callable; results of

@@ -77,13 +77,9 @@ def _cond_type(index: Any, *operands: Any, branches: Branches, **params: Any) ->
 
 
 def _joined(index: Any, avals: Sequence[Any]) -> Any:
-    """The type of a result that has these in the branches: weak if all are weak."""
-    first = avals[0]
-    weak = all(a.weak_type for a in avals)
+    """The type of a result that has these in the branches; weak if the first is, as in JAX."""
     varying = index.varying.union(*(a.varying for a in avals))
-    if first.weak_type == weak and first.varying == varying:
-        return first
-    return first.update(weak_type=weak, varying=varying)
+    return avals[0] if avals[0].varying == varying else avals[0].update(varying=varying)
 
 
 def _cond_typecheck(index: Any, *operands: Any, branches: Branches, **params: Any) -> None:

@@ -77,15 +77,15 @@ def test_float0():
     assert out[0].dtype == float0
 
 
-@pytest.mark.parametrize(("one", "other", "weak"), [
-    (1, 2, True), (1, np.int32(2), False), (np.int32(1), 2, False), (1.0, 2.0, True),
-    (np.float32(1), 2.0, False)])
-def test_a_result_is_weak_if_it_is_in_all_branches(one, other, weak):
-    f = lambda p: lax.cond(p, lambda: one, lambda: other)
-    for out in (f(True), f(False), mjax.jit(f)(True), mjax.vmap(f)(PREDICATES),
-                lax.switch(1, [lambda: one, lambda: other])):
+@pytest.mark.parametrize(("one", "other"), [
+    (1, 2), (1, np.int32(2)), (np.int32(1), 2), (1.0, 2.0), (np.float32(1), 2.0)])
+def test_a_result_is_weak_if_it_is_in_the_first_branch(one, other):
+    """The first branch is `false_fun`."""
+    weak = isinstance(one, (int, float))
+    f = lambda p: lax.cond(p, lambda: other, lambda: one)
+    for out in (f(True), f(False), mjax.jit(f)(True), lax.switch(1, [lambda: one, lambda: other])):
         assert out.weak_type == weak
-    assert mjax.grad(lambda x: lax.cond(True, lambda: x, lambda: other * x * one))(2.0) == 1
+    close(mjax.grad(lambda x: lax.cond(x > 0, lambda: x * other, lambda: x * one))(2.0), other)
 
 
 def test_old_forms():
