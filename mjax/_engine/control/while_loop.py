@@ -9,16 +9,16 @@ Source: XLA's While operation; its batching rule is that of Frostig et al. 2018 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyValueError
-from mjax._engine.base.util import split_list
+from mjax._engine.base.util import BoundedCache, split_list
 from mjax._engine.control.carries import fixpoint
-from mjax._engine.ir.effects import keeps_equation, token_names
+from mjax._engine.ir.effects import keeps_equation
 from mjax._engine.ir.jaxpr import Jaxpr, Var
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak
 from mjax._engine.primitives.emit import hlo, ir
@@ -35,6 +35,17 @@ from mjax._engine.transforms.jvp import jvp_jaxpr
 from mjax._engine.transforms.partial_eval import PartialEvalInterpreter, partial_eval_jaxpr
 
 while_p = Primitive("while", multiple_results=True, types_cacheable=False, own_varying=True)
+
+
+def _plan(cond: Jaxpr, body: Jaxpr, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """What is derived of a loop, made once and kept with its body.
+
+    Not without end: a body of a module's may meet conditions that are made anew each time.
+    """
+    known = body.cached("plans of while", lambda: BoundedCache(64))
+    key = (cond, *key, ctx.settings)
+    found = known.get(key)
+    return known.put(key, make()) if found is None else found
 
 
 class Parts(NamedTuple):
@@ -84,30 +95,14 @@ while_p.typecheck = _while_typecheck
 def _while_lowering(ctx: Any, *operands: Any, cond_jaxpr: Jaxpr, cond_nconsts: int,
                     body_jaxpr: Jaxpr, body_nconsts: int) -> Any:
     cond_consts, body_consts, carry = parts_of(operands, cond_nconsts, body_nconsts)
-    # A condition's region gives nothing but the predicate: one with ordered effects runs before
-    # the loop and at the end of its body, which carry the predicate.
-    rotated = bool(token_names(cond_jaxpr.effects))
-    tokens, first = ctx.tokens_in, []
-    if rotated:
-        first = ctx.inline(cond_jaxpr, *cond_consts, *carry)
-        tokens = ctx.tokens
-    n, start = len(tokens), [*tokens.values(), *first, *carry]
-    types = [v.type for v in start]
-    loop = hlo.WhileOp(types, start)
-    block = loop.regions[0].blocks.append(*types)
-    with ir.InsertionPoint(block):
-        hlo.return_([block.arguments[n]] if rotated else
-                    ctx.inline(cond_jaxpr, *cond_consts, *block.arguments[n:]))
-    block = loop.regions[1].blocks.append(*types)
-    with ir.InsertionPoint(block):
-        inner = ctx.replace(tokens=tokens.replaced(block.arguments[:n]))
-        outs = inner.inline(body_jaxpr, *body_consts, *block.arguments[n + rotated:])
-        more = inner.inline(cond_jaxpr, *cond_consts, *outs) if rotated else []
-        hlo.return_([*inner.tokens.values(), *more, *outs])
-    results = list(loop.results)
-    if n:
-        ctx.set_tokens_out(tokens.replaced(results[:n]))
-    return results[n + rotated:]
+    types = [v.type for v in carry]
+    loop = hlo.WhileOp(types, carry)
+    for region, jaxpr, consts in ((loop.regions[0], cond_jaxpr, cond_consts),
+                                  (loop.regions[1], body_jaxpr, body_consts)):
+        block = region.blocks.append(*types)
+        with ir.InsertionPoint(block):
+            hlo.return_(ctx.inline(jaxpr, *consts, *block.arguments))
+    return list(loop.results)
 
 
 # ---- forward mode ----------------------------------------------------------------------
@@ -140,8 +135,9 @@ def _jvp_loop(primals: Parts, tangents: Parts, cond: Jaxpr, body: Jaxpr
               ) -> tuple[list[Any], list[Any]]:
     given = [*tangents.body_consts, *tangents.carry]
     n = len(primals.body_consts)
-    key = ("while_jvp", cond, n, tuple(type(t) is not Zero for t in given), ctx.settings)
-    loop = body.cached(key, lambda: _with_tangents(cond, body, key[3], n))
+    nonzeros = tuple(type(t) is not Zero for t in given)
+    loop = _plan(cond, body, ("jvp", nonzeros, n),
+                 lambda: _with_tangents(cond, body, nonzeros, n))
     used = [instantiate(t) if nz else t for t, nz in zip(given, loop.nonzeros, strict=True)]
     outs = bind(loop.cond, loop.body, Parts(
         primals.cond_consts,
@@ -290,9 +286,8 @@ def _while_batch(axis: AxisData, args: Any, dims: Any, *, cond_jaxpr: Jaxpr, con
                  body_jaxpr: Jaxpr, body_nconsts: int) -> Any:
     n_cond, start = cond_nconsts, cond_nconsts + body_nconsts
     flags = tuple(d is not None for d in dims)
-    loop = body_jaxpr.cached(
-        ("while_batch", cond_jaxpr, axis, flags, n_cond, ctx.settings),
-        lambda: _batched_loop(cond_jaxpr, body_jaxpr, axis, flags, n_cond, body_nconsts))
+    loop = _plan(cond_jaxpr, body_jaxpr, ("batch", axis, flags, n_cond), lambda: _batched_loop(
+        cond_jaxpr, body_jaxpr, axis, flags, n_cond, body_nconsts))
     cond_consts, body_consts, carry = parts_of(
         [to_dim(a, d, 0, axis.size) if b else a for a, d, b in zip(
             args, dims, [*flags[:start], *loop.carry_batched], strict=True)],

@@ -44,8 +44,10 @@ def x64():
 
 # ---- values and derivatives ------------------------------------------------------------
 
-WORDS = [word for n in (2, 3) for word in itertools.product(ALONG, repeat=n)]
 PROGRAMS = {**SCANS, **WHILES}
+#: All pairs of ways, and for each pair one way as the third.
+WORDS = [*itertools.product(ALONG, repeat=2), *(
+    (a, b, list(ALONG)[(i + j) % 3]) for i, a in enumerate(ALONG) for j, b in enumerate(ALONG))]
 
 
 def along(program, word):
@@ -93,11 +95,10 @@ def test_gradients(x64, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("word", WORDS, ids=" of ".join)
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "word"), [
+    pytest.param(name, word, id=f"{name}-{' of '.join(word)}")
+    for name in PROGRAMS for word in WORDS if name in SCANS or "grad" not in word])
 def test_higher_derivatives(x64, name, word):
-    if name in WHILES and "grad" in word:
-        word = [{"grad": "lin"}.get(way, way) for way in word]
     program = PROGRAMS[name]
     expected = derivatives(program)[len(word)]
     close(compiled(along(program, word))(*POINT), expected, 1e-7 * max(1, abs(expected)))
@@ -147,7 +148,7 @@ def test_derivatives_of_batches_and_batches_of_derivatives(x64, name):
         total = differentiate(lambda *x: jnp.sum(mjax.vmap(f, dims)(*x)), (0, 1, 2))
         return mjax.vmap(slopes, dims)(*args), total(*args)
 
-    for axes in SUBSETS:
+    for axes in SUBSETS[1::2]:
         args, dims = zip(*batch(axes), strict=True)
         batched, summed = compiled(functools.partial(both, dims))(*args)
         each = [one(*element(axes, i)) for i in range(3)]
