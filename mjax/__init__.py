@@ -64,7 +64,8 @@ __version__ = "0.1.0"
 __version_info__ = (0, 1, 0)
 jacobian = jacrev
 
-_SUBMODULES = ("ad_checkpoint", "debug", "dtypes", "errors", "experimental", "lax",
+_SUBMODULES = ("ad_checkpoint", "debug", "dtypes", "errors", "experimental",
+               "flatten_util", "lax",
                "numpy", "random", "stages", "tree", "tree_util", "typing")
 
 __all__ = [

@@ -1,5 +1,6 @@
 """Short names of the functions of `mjax.tree_util`."""
 
+from mjax._engine.ir.pytree import static
 from mjax._engine.ir.pytree import tree_all as all
 from mjax._engine.ir.pytree import tree_broadcast as broadcast
 from mjax._engine.ir.pytree import tree_flatten as flatten
@@ -16,5 +17,6 @@ from mjax._engine.ir.pytree import tree_unflatten as unflatten
 
 __all__ = [
     "all", "broadcast", "flatten", "flatten_with_path", "leaves", "leaves_with_path", "map",
-    "map_with_path", "reduce", "reduce_associative", "structure", "transpose", "unflatten",
+    "map_with_path", "reduce", "reduce_associative", "static", "structure", "transpose",
+    "unflatten",
 ]

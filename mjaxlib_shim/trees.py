@@ -22,6 +22,7 @@ __all__ = [
     "PyTreeDef",
     "PyTreeRegistry",
     "SequenceKey",
+    "is_node_type",
     "make_from_node_data_and_children",
     "make_registry",
     "register_node",
@@ -60,6 +61,15 @@ registry: Any = make_registry()
 
 #: (registry, node type) -> unflatten.
 _unflatteners: dict[tuple[Any, type], Callable[[Any, tuple[Any, ...]], Any]] = {}
+
+
+def is_node_type(node_type: type, registry: Any = registry) -> bool:
+    """Whether instances of a type are inner nodes; of what `register_node` was told."""
+    return (
+        (registry, node_type) in _unflatteners
+        or node_type in (tuple, list, dict, type(None))
+        or (issubclass(node_type, tuple) and hasattr(node_type, "_fields"))
+    )
 
 
 def treedef_tuple(treedefs: Iterable[Any], registry: Any = registry) -> Any:

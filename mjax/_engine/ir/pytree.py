@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import operator
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from mjaxlib_shim import trees
 from mjaxlib_shim.trees import (
@@ -22,6 +22,8 @@ from mjaxlib_shim.trees import (
     SequenceKey,
 )
 
+#: Any key of a key path: hashable, shown by `str`.
+KeyEntry = TypeVar("KeyEntry", bound=Hashable)
 KeyPath = tuple[Any, ...]
 registry = trees.registry
 _flatten = registry.flatten
@@ -250,6 +252,52 @@ def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = 
     return len(values) == len(leaves) and all(map(operator.is_, values, leaves))
 
 
+def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Hashable]:
+    """The children of a container, which are not flattened in turn, and its metadata.
+
+    Args:
+      tree: a container: a tuple, list, dict or None, or an instance of a registered class.
+
+    Raises:
+      ValueError: it is a leaf.
+
+    Example:
+      >>> flatten_one_level({"b": [1, 2], "a": 3})
+      ((3, [1, 2]), ('a', 'b'))
+    """
+    level: Any = registry.flatten_one_level(tree)
+    if level is None:
+        msg = (f"flatten_one_level takes a container, but a {type(tree).__name__} is a leaf; "
+               "register_pytree_node makes a class a container.")
+        raise ValueError(msg)
+    return level
+
+
+def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], Hashable]:
+    """`flatten_one_level` with the key of each child beside it.
+
+    Raises:
+      ValueError: the tree is a leaf.
+
+    Example:
+      >>> flatten_one_level_with_keys([7])
+      ([(SequenceKey(idx=0), 7)], None)
+    """
+    _, data = flatten_one_level(tree)
+    keys, values, _ = _one_level(tree) or ([], [], None)
+    return list(zip(keys, values, strict=True)), data
+
+
+def is_tree_node(typ: type) -> bool:
+    """Whether instances of a class are containers: built-in, namedtuples, or registered.
+
+    Example:
+      >>> is_tree_node(dict), is_tree_node(int)
+      (True, False)
+    """
+    return trees.is_node_type(typ)
+
+
 # ---- key paths -------------------------------------------------------------------------
 
 
@@ -439,6 +487,25 @@ def _check_fields(nodetype: Any, data: tuple[str, ...], meta: tuple[str, ...],
             raise ValueError(msg)
 
 
+def static(**options: Any) -> Any:
+    """A field of a dataclass that is part of the structure, for `register_dataclass`.
+
+    Args:
+      options: those of `dataclasses.field`.
+
+    Example:
+      >>> @register_dataclass
+      ... @dataclasses.dataclass
+      ... class Layer:
+      ...   weights: Any
+      ...   name: str = static(default="dense")
+      >>> tree_leaves(Layer(3.0))
+      [3.0]
+    """
+    metadata = {"static": True, **(options.pop("metadata", None) or {})}
+    return dataclasses.field(metadata=metadata, **options)
+
+
 def register_static(cls: Any) -> Any:
     """Class decorator: instances are structure, without leaves; they must be hashable."""
     register_pytree_node(cls, lambda node: ((), node), lambda aux, children: aux)
@@ -508,10 +575,11 @@ register_pytree_with_keys(
 )
 
 __all__ = [
-    "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyPath", "Partial", "PyTreeDef",
-    "SequenceKey", "all_leaves", "broadcast_prefix", "keystr", "register_dataclass",
+    "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "Partial", "PyTreeDef",
+    "SequenceKey", "all_leaves", "broadcast_prefix", "flatten_one_level",
+    "flatten_one_level_with_keys", "is_tree_node", "keystr", "register_dataclass",
     "register_pytree_node", "register_pytree_node_class", "register_pytree_with_keys",
-    "register_pytree_with_keys_class", "register_static", "registry", "tree_all",
+    "register_pytree_with_keys_class", "register_static", "registry", "static", "tree_all",
     "tree_broadcast", "tree_flatten", "tree_flatten_with_path", "tree_leaves",
     "tree_leaves_with_path", "tree_map", "tree_map_with_path", "tree_reduce",
     "tree_reduce_associative", "tree_structure", "tree_transpose", "tree_unflatten",

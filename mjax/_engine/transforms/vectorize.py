@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import numpy as np
+
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.pytree import (
@@ -16,6 +18,8 @@ from mjax._engine.ir.pytree import (
     tree_leaves,
 )
 from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.convert import convert
+from mjax._engine.primitives.shapes import reduce_sum
 from mjax._engine.tracing.flat import (
     FlatFunction,
     check_arguments,
@@ -28,7 +32,7 @@ from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
 @boundary
 def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
          axis_name: Hashable | None = None, axis_size: int | None = None,
-         spmd_axis_name: Any = None) -> Callable[..., Any]:
+         spmd_axis_name: Any = None, sum_match: bool = False) -> Callable[..., Any]:
     """A function that maps `fun` over axes of its arguments, as one vectorized computation.
 
     Args:
@@ -41,6 +45,8 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
       axis_name: what collectives in `fun` call the axis.
       axis_size: its size, where no argument is mapped.
       spmd_axis_name: mesh axes over which it is spread.
+      sum_match: whether results that depend on mapped arguments and have None in `out_axes` are
+        summed over the mapped axis, rather than refused.
 
     Returns:
       A function of arguments with one more axis, whose results have one more axis.
@@ -81,7 +87,8 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
         outs, out_dims = batch_flat(flat, axis, leaves, dims)
         wanted = _out_axes(out_axes, flat.out_tree)
         return flat.out_tree.unflatten([
-            _place(o, d, w, size, fun) for o, d, w in zip(outs, out_dims, wanted, strict=True)])
+            _place(o, d, w, size, fun, sum_match)
+            for o, d, w in zip(outs, out_dims, wanted, strict=True)])
 
     return batched
 
@@ -154,12 +161,16 @@ def _out_axes(out_axes: Any, out_tree: Any) -> list[int | None]:
 
 
 def _place(value: Any, dim: int | None, wanted: int | None, size: int,
-           fun: Callable[..., Any]) -> Any:
+           fun: Callable[..., Any], sum_match: bool) -> Any:
     if wanted is None:
+        if dim is not None and sum_match:
+            return reduce_sum(convert(value, np.dtype("int32")) if typeof(value).dtype == bool
+                              else value, (dim,))
         if dim is not None:
             msg = (f"vmap has mapped output but out_axes is None: a result of type "
                    f"{typeof(value)} of {function_name(fun)} depends on a mapped argument. Give "
-                   "an axis in out_axes, or reduce over the mapped axis inside.")
+                   "an axis in out_axes, reduce over the mapped axis inside, or pass "
+                   "sum_match=True to sum over it.")
             raise ValueError(msg)
         return value
     ndim = typeof(value).ndim + (dim is None)

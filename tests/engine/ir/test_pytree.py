@@ -532,6 +532,74 @@ def test_jit_takes_and_gives_partials():
 # ---- faces -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", mjax.tree.__all__)
+@pytest.mark.parametrize("name", [n for n in mjax.tree.__all__ if n != "static"])
 def test_short_names(name):
     assert getattr(mjax.tree, name) is getattr(tree_util, f"tree_{name}")
+
+
+# ---- one level -------------------------------------------------------------------------
+
+
+@register_pytree_node_class
+class Held:
+    def __init__(self, *children):
+        self.children = children
+
+    def tree_flatten(self):
+        return self.children, "held"
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children)
+
+
+class Pair(NamedTuple):
+    x: Any
+    y: Any
+
+
+ONE_LEVEL = [
+    ([1, [2]], [SequenceKey(0), SequenceKey(1)], [1, [2]], None),
+    ((), [], [], None), (None, [], [], None),
+    ({"b": 1, "a": [2]}, [DictKey("a"), DictKey("b")], [[2], 1], ("a", "b")),
+    (Pair(1, 2), [GetAttrKey("x"), GetAttrKey("y")], [1, 2], Pair),
+    (collections.OrderedDict(b=1, a=2), [DictKey("b"), DictKey("a")], [1, 2], ("b", "a")),
+    (collections.defaultdict(int, b=1), [DictKey("b")], [1], (int, ("b",))),
+    (Held(3, (4,)), [FlattenedIndexKey(0), FlattenedIndexKey(1)], [3, (4,)], "held"),
+]
+
+
+@pytest.mark.parametrize(("tree", "keys", "children", "data"), ONE_LEVEL, ids=str)
+def test_one_level(tree, keys, children, data):
+    found, metadata = tree_util.flatten_one_level(tree)
+    assert list(found) == children and metadata == data
+    pairs, metadata = tree_util.flatten_one_level_with_keys(tree)
+    assert list(pairs) == list(zip(keys, children, strict=True)) and metadata == data
+    assert tree_util.is_tree_node(type(tree))
+
+
+@pytest.mark.parametrize("leaf", [3, "text", np.ones(2), object()], ids=type)
+def test_leaves_have_no_level(leaf):
+    for f in (tree_util.flatten_one_level, tree_util.flatten_one_level_with_keys):
+        with pytest.raises(ValueError, match=f"a {type(leaf).__name__} is a leaf"):
+            f(leaf)
+    assert not tree_util.is_tree_node(type(leaf))
+
+
+def test_the_default_registry():
+    leaves, treedef = tree_util.default_registry.flatten({"a": [1, Held(2)]})
+    assert leaves == [1, 2] and treedef == tree_structure({"a": [1, Held(2)]})
+
+
+def test_static_fields():
+    @register_dataclass
+    @dataclasses.dataclass
+    class Layer:
+        weights: Any
+        name: str = mjax.tree.static(default="dense", metadata={"doc": "how it is called"})
+
+    (field,) = [f for f in dataclasses.fields(Layer) if f.name == "name"]
+    assert field.metadata == {"static": True, "doc": "how it is called"}
+    leaves, treedef = tree_flatten(Layer(1.0, "conv"))
+    assert leaves == [1.0] and treedef.unflatten([2.0]) == Layer(2.0, "conv")
+    assert tree_leaves(Layer(1.0)) == [1.0] and Layer(1.0).name == "dense"

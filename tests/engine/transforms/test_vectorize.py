@@ -219,3 +219,24 @@ def test_what_is_no_function_is_refused():
 def test_results_that_are_no_arrays_are_refused():
     with pytest.raises(TypeError, match="'text' of type str is not a valid array"):
         mjax.vmap(lambda x: "text")(A)
+
+
+def test_results_that_are_summed():
+    """sum_match: None in out_axes for what is mapped."""
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+    def f(x, y):
+        return x, y, {"more": x > 1}
+
+    mapped = mjax.vmap(f, in_axes=(0, None), out_axes=(None, None, None), sum_match=True)
+    total, same, counts = mapped(x, 3.0)
+    np.testing.assert_array_equal(total, x.sum(0))
+    assert same == 3.0
+    np.testing.assert_array_equal(counts["more"], (x > 1).sum(0))
+    assert counts["more"].dtype == np.int32
+    first, _, _ = mjax.vmap(f, in_axes=(0, None), out_axes=(0, None, None), sum_match=True)(x, 3.0)
+    np.testing.assert_array_equal(first, x)
+    np.testing.assert_array_equal(mjax.vmap(lambda x: x, in_axes=1, out_axes=None, sum_match=True)(
+        x), x.sum(1))
+    with pytest.raises(ValueError, match="pass sum_match=True to sum over it"):
+        mjax.vmap(lambda x: x, out_axes=None)(x)
