@@ -18,7 +18,7 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.util import BoundedCache, split_list
 from mjax._engine.control.carries import fixpoint
-from mjax._engine.ir.effects import keeps_equation
+from mjax._engine.ir.effects import keeps_equation, token_names
 from mjax._engine.ir.jaxpr import Jaxpr, Var
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak
 from mjax._engine.primitives.emit import hlo, ir
@@ -95,14 +95,30 @@ while_p.typecheck = _while_typecheck
 def _while_lowering(ctx: Any, *operands: Any, cond_jaxpr: Jaxpr, cond_nconsts: int,
                     body_jaxpr: Jaxpr, body_nconsts: int) -> Any:
     cond_consts, body_consts, carry = parts_of(operands, cond_nconsts, body_nconsts)
-    types = [v.type for v in carry]
-    loop = hlo.WhileOp(types, carry)
-    for region, jaxpr, consts in ((loop.regions[0], cond_jaxpr, cond_consts),
-                                  (loop.regions[1], body_jaxpr, body_consts)):
-        block = region.blocks.append(*types)
-        with ir.InsertionPoint(block):
-            hlo.return_(ctx.inline(jaxpr, *consts, *block.arguments))
-    return list(loop.results)
+    # A condition's region gives nothing but the predicate: one with ordered effects runs before
+    # the loop and at the end of its body, which carry the predicate.
+    rotated = bool(token_names(cond_jaxpr.effects))
+    tokens, first = ctx.tokens_in, []
+    if rotated:
+        first = ctx.inline(cond_jaxpr, *cond_consts, *carry)
+        tokens = ctx.tokens
+    n, start = len(tokens), [*tokens.values(), *first, *carry]
+    types = [v.type for v in start]
+    loop = hlo.WhileOp(types, start)
+    block = loop.regions[0].blocks.append(*types)
+    with ir.InsertionPoint(block):
+        hlo.return_([block.arguments[n]] if rotated else
+                    ctx.inline(cond_jaxpr, *cond_consts, *block.arguments[n:]))
+    block = loop.regions[1].blocks.append(*types)
+    with ir.InsertionPoint(block):
+        inner = ctx.replace(tokens=tokens.replaced(block.arguments[:n]))
+        outs = inner.inline(body_jaxpr, *body_consts, *block.arguments[n + rotated:])
+        more = inner.inline(cond_jaxpr, *cond_consts, *outs) if rotated else []
+        hlo.return_([*inner.tokens.values(), *more, *outs])
+    results = list(loop.results)
+    if n:
+        ctx.set_tokens_out(tokens.replaced(results[:n]))
+    return results[n + rotated:]
 
 
 # ---- forward mode ----------------------------------------------------------------------
