@@ -149,7 +149,8 @@ def test_equations_of_a_short_function_belong_to_the_line_that_calls() -> None:
         return y, jnp.mean(x)
 
     text = mjax.make_jaxpr(g)(X).pretty_print(source_info=True)
-    lines = {line.rsplit(":", 1)[1].split()[0] for line in text.splitlines() if "reduce_sum" in line}
+    lines = {line.rsplit(":", 1)[1].split()[0] for line in text.splitlines()
+             if "reduce_sum" in line}
     assert len(lines) == 2
 
 
