@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.context import ctx
 from mjax._engine.base.util import split_list
 from mjax._engine.ir.effects import token_names
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -262,7 +263,14 @@ class LoweringContext:
                     "marked with multiple_results=False."), self.source)
             return out
 
-        return stage_under_evaluation(f, self.avals_in)
+        # What is staged for one equation alone comes from where that came from.
+        outer = ctx.source
+        if not self.primitive.types_cacheable:
+            ctx.source = self.source
+        try:
+            return stage_under_evaluation(f, self.avals_in)
+        finally:
+            ctx.source = outer
 
 
 def nested_constants(jaxpr: Jaxpr) -> list[Any]:

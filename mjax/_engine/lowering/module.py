@@ -257,9 +257,10 @@ def _call_traced(ctx: LoweringContext, operands: Sequence[Any], tag: Any, params
     """Lowers to a call of the function that `make` stages, one per types and params."""
     primitive: Primitive = ctx.primitive
     key = (*tag, thread.settings, tuple(ctx.avals_in), *primitive.params_key(params))
-    jaxpr = primitive.executables.get(key)
+    known = primitive.programs_of(params)
+    jaxpr = known.get(key)
     if jaxpr is None:
-        jaxpr = primitive.executables.put(key, make())
+        jaxpr = known.put(key, make())
     return ctx.call(jaxpr, primitive.name, *operands)
 
 

@@ -33,6 +33,7 @@ from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.programs import ProgramCache, forget_programs
 from mjax._engine.base.util import exact
 from mjax._engine.ir.effects import Effects, no_effects
+from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.types import AbstractToken, ShapedArray
 from mjax._engine.tracing.authoring import (
     describe_value,
@@ -205,6 +206,16 @@ class Primitive:
                 "missing" if rule is None else
                 f"derived from {where(rule)}" if type(rule) is traced else where(rule))
         return table
+
+    def programs_of(self, params: dict[str, Any]) -> ProgramCache:
+        """Where the compiled forms of an application are kept.
+
+        With a jaxpr in its params, if there is one: they live as long as that.
+        """
+        if not self.types_cacheable:
+            for jaxpr in jaxprs_in_params(params):
+                return jaxpr.cached("programs", lambda: ProgramCache(64))
+        return self.executables
 
     # -- typing --
 
