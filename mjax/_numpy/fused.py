@@ -85,7 +85,7 @@ def fused(f: F | None = None, *, static_argnames: Sequence[str] = ()) -> Any:
             return f(*args, **kwargs)
         arrays = None
         try:
-            key, arrays = _key_of(args, kwargs, positions, names)
+            key, arrays = _key_of([ctx.settings], _add_operand, args, kwargs, positions, names)
             run = cache.get(key)
         except (NotFlat, TypeError, OverflowError):
             arrays = None
@@ -98,9 +98,9 @@ def fused(f: F | None = None, *, static_argnames: Sequence[str] = ()) -> Any:
     def trace(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if ctx.settings.disable_jit:
             return f(*args, **kwargs)
-        operands: list[Any] = []
         try:
-            key = _traced_key(args, kwargs, positions, names, operands)
+            key, operands = _key_of(["traced", ctx.settings], _add_traced, args, kwargs, positions,
+                                    names)
             known = cache.get(key)
         except (NotFlat, TypeError, OverflowError):
             return f(*args, **kwargs)
@@ -117,29 +117,39 @@ def new_cache(f: Callable[..., Any]) -> Any:
     return caches_of(f, "fused").calls
 
 
-def _key_of(args: Sequence[Any], kwargs: dict[str, Any], positions: frozenset[int],
-            names: frozenset[str]) -> tuple[tuple[Any, ...], list[Array]]:
-    """What a compiled call depends on, and the arrays it takes."""
-    key: list[Any] = [ctx.settings]
-    arrays: list[Array] = []
+def _key_of(key: list[Any], add: Callable[..., None], args: Sequence[Any],
+            kwargs: dict[str, Any], positions: frozenset[int], names: frozenset[str]
+            ) -> tuple[tuple[Any, ...], list[Any]]:
+    """What a call depends on, and the operands it takes.
+
+    Args:
+      key: what it begins with.
+      add: `(argument, key, operands)`: adds to both.
+      args: the arguments.
+      kwargs: those by name.
+      positions: of static arguments.
+      names: of static arguments.
+    """
+    operands: list[Any] = []
     for position, arg in enumerate(args):
         if position in positions:
             key.append(exact(arg))
-        elif type(arg) is Array:
-            key.append(arg._placement)
-            arrays.append(arg)
         else:
-            _add_operand(arg, key, arrays)
+            add(arg, key, operands)
     for name, arg in kwargs.items():
         key.append(name)
         if name in names:
             key.append(exact(arg))
         else:
-            _add_operand(arg, key, arrays)
-    return tuple(key), arrays
+            add(arg, key, operands)
+    return tuple(key), operands
 
 
 def _add_operand(arg: Any, key: list[Any], arrays: list[Array]) -> None:
+    if type(arg) is Array:
+        key.append(arg._placement)
+        arrays.append(arg)
+        return
     if arg is None:
         key.append(None)
         return
@@ -154,24 +164,6 @@ def _add_operand(arg: Any, key: list[Any], arrays: list[Array]) -> None:
             leaf = to_array(leaf)
         key.append(leaf._placement)
         arrays.append(leaf)
-
-
-def _traced_key(args: Sequence[Any], kwargs: dict[str, Any], positions: frozenset[int],
-                names: frozenset[str], operands: list[Any]) -> tuple[Any, ...]:
-    """What a traced call depends on; adds the arrays and tracers it takes to `operands`."""
-    key: list[Any] = ["traced", ctx.settings]
-    for position, arg in enumerate(args):
-        if position in positions:
-            key.append(exact(arg))
-        else:
-            _add_traced(arg, key, operands)
-    for name, arg in kwargs.items():
-        key.append(name)
-        if name in names:
-            key.append(exact(arg))
-        else:
-            _add_traced(arg, key, operands)
-    return tuple(key)
 
 
 def _add_traced(arg: Any, key: list[Any], operands: list[Any]) -> None:
