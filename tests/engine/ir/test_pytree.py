@@ -545,6 +545,9 @@ class Held:
     def __init__(self, *children):
         self.children = children
 
+    def __repr__(self):
+        return f"Held{self.children}"  # part of a test's name, the same in all processes
+
     def tree_flatten(self):
         return self.children, "held"
 
