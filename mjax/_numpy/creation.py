@@ -297,6 +297,28 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
 
 
 @boundary
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
+    """An array of the numbers in a text.
+
+    Args:
+      string: the text.
+      dtype: dtype of the numbers.
+      count: how many to read; -1: all.
+      sep: what is between them; a space stands for any white space.
+
+    Raises:
+      ValueError: the text holds something else, or fewer numbers.
+
+    Source: `numpy.fromstring`.
+
+    Example:
+      >>> jnp.fromstring("1 2 3", dtype=int, sep=" ")
+      Array([1, 2, 3], dtype=int32)
+    """
+    return asarray(np.fromstring(string, dtypes.as_dtype(dtype), count, sep=sep))
+
+
+@boundary
 def fromiter(iter: Any, dtype: Any, count: int = -1) -> Any:
     """An array of one axis of the numbers that an iterable yields.
 

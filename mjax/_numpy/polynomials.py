@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.folding import boundary
+from mjax._engine.control.loops import scan
+from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.elementwise import constant_like as _c
-from mjax._engine.primitives.slicing import pad, slice_in_dim
+from mjax._engine.primitives.joining import concatenate
+from mjax._engine.primitives.precision import Precision
+from mjax._engine.primitives.shapes import expand_dims
+from mjax._engine.primitives.slicing import index_in_dim, pad, slice_in_dim
+from mjax._numpy.arithmetic import power
+from mjax._numpy.convolving import convolve
 from mjax._numpy.core import (
     as_array,
+    broadcast_to,
+    cast,
     check_array,
     check_arrays,
     concrete_int,
+    numeric_dtype,
     promote_dtypes,
     promote_dtypes_inexact,
+    shape_of,
 )
 from mjax._numpy.fused import fused
+from mjax._numpy.shapes import trim_zeros
+
+
+def _vectors(name: str, *args: Any) -> list[Any]:
+    """Coefficients as vectors of one inexact dtype, which is not weak; a scalar is one of one."""
+    values = promote_dtypes_inexact(*check_arrays(name, *args))
+    for x in values:
+        if len(shape_of(x)) > 1:
+            msg = f"{name}: coefficients must be vectors, got {typeof(x)}."
+            raise ValueError(msg)
+    values = [cast(x, typeof(x).dtype) for x in values]
+    return [x if shape_of(x) else expand_dims(x, (0,)) for x in values]
 
 
 def _aligned(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
@@ -92,3 +117,191 @@ def polyder(p: Any, m: int = 1) -> Any:
     powers = np.arange(n - 1, m - 1, -1)
     factor = np.prod([powers - i for i in range(m)], axis=0) if n > m else powers
     return lax.mul(slice_in_dim(p, 0, max(n - m, 0)), factor.astype(typeof(p).dtype))
+
+
+@boundary
+def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
+    """Coefficients of the product of two polynomials.
+
+    Args:
+      a1: coefficients, from that of the highest power down; none are those of 0.
+      a2: coefficients.
+      trim_leading_zeros: whether to leave zeros in front out, as NumPy does; the values must be
+        known then.
+
+    Returns:
+      A vector of floats or complex numbers.
+
+    Raises:
+      ValueError: arrays of several axes.
+
+    Source: `numpy.polymul`.
+
+    Example:
+      >>> jnp.polymul(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0]))
+      Array([ 3., 10.,  8.], dtype=float32)
+    """
+    a1, a2 = _vectors("polymul", a1, a2)
+    if trim_leading_zeros and max(typeof(a).size for a in (a1, a2)) > 1:
+        a1, a2 = trim_zeros(a1, "f"), trim_zeros(a2, "f")
+    a1, a2 = [a if typeof(a).size else np.zeros(1, typeof(a).dtype) for a in (a1, a2)]
+    return convolve(a1, a2, precision=Precision.HIGHEST)
+
+
+@boundary
+def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, Any]:
+    """Coefficients of the quotient of two polynomials, and of the remainder.
+
+    Args:
+      u: coefficients of the dividend, from that of the highest power down.
+      v: coefficients of the divisor; the first must not be 0.
+      trim_leading_zeros: whether to leave out zeros, and what is as good as that, in front of the
+        remainder, as NumPy does; the values must be known then.
+
+    Returns:
+      The quotient, and the remainder with as many coefficients as `u`.
+
+    Raises:
+      ValueError: arrays of several axes, or without elements.
+
+    Source: `numpy.polydiv`.
+
+    Example:
+      >>> jnp.polydiv(jnp.array([1.0, 2.0, 4.0]), jnp.array([1.0, 1.0]))
+      (Array([1., 1.], dtype=float32), Array([0., 0., 3.], dtype=float32))
+    """
+    quotient, rest = _divided(u, v)
+    if trim_leading_zeros:
+        known = np.abs(np.asarray(rest))
+        counts = np.nonzero(known > np.sqrt(np.finfo(known.dtype).eps))[0]
+        rest = slice_in_dim(rest, int(counts[0]) if len(counts) else len(known), None)
+    return quotient, rest
+
+
+@fused
+def _divided(u: Any, v: Any) -> tuple[Any, Any]:
+    u, v = _vectors("polydiv", u, v)
+    m, n = typeof(u).size, typeof(v).size
+    if not m or not n:
+        msg = f"polydiv: there must be coefficients, got shapes {(m,)} and {(n,)}."
+        raise ValueError(msg)
+    if m < n:
+        return as_array(np.zeros(1, typeof(u).dtype)), as_array(u)
+    head = index_in_dim(v, 0, keepdims=False)
+
+    def step(window: Any, entering: Any) -> tuple[Any, Any]:
+        factor = lax.div(index_in_dim(window, 0, keepdims=False), head)
+        rest = lax.sub(window, lax.mul(factor, v))
+        return concatenate([slice_in_dim(rest, 1, None), expand_dims(entering, (0,))], 0), factor
+
+    entering = pad(slice_in_dim(u, n, None), _c(u, 0), [(0, 1, 0)])
+    window, quotient = scan(step, slice_in_dim(u, 0, n), entering)
+    return quotient, pad(slice_in_dim(window, 0, n - 1), _c(u, 0), [(m - n + 1, 0, 0)])
+
+
+@fused(static_argnames=("m",))
+def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+    """Coefficients of an antiderivative of a polynomial.
+
+    Args:
+      p: coefficients, from that of the highest power down.
+      m: how many times to integrate.
+      k: constants of integration, a scalar or one for each time; zeros if not given.
+
+    Raises:
+      ValueError: `m` is negative, or there are not as many constants.
+
+    Source: `numpy.polyint`.
+
+    Example:
+      >>> jnp.polyint(jnp.array([6.0, 2.0]))
+      Array([3., 2., 0.], dtype=float32)
+    """
+    m = concrete_int(m, "polyint: m")
+    if m < 0:
+        msg = f"polyint: m must not be negative, got {m}; polyder differentiates."
+        raise ValueError(msg)
+    p, k = _vectors("polyint", p, 0 if k is None else k)
+    if typeof(k).size not in (1, m):
+        msg = f"polyint: k must be a scalar, or one constant for each of m={m}; got {typeof(k)}."
+        raise ValueError(msg)
+    p = concatenate([p, broadcast_to(k, (m,))], 0)
+    # The term of a power e was integrated min(e, m) times.
+    divisors = [math.prod(range(max(e - m, 0) + 1, e + 1)) for e in range(typeof(p).size)][::-1]
+    return lax.div(p, np.array(divisors, np.float64).astype(typeof(p).dtype))
+
+
+@fused
+def poly(seq_of_zeros: Any) -> Any:
+    """Coefficients of the polynomial with given roots, the highest of which is 1.
+
+    Args:
+      seq_of_zeros: vector of roots, or one root.
+
+    Returns:
+      Coefficients from that of the highest power down; 1 for no roots.
+
+    Raises:
+      NotImplementedError: a matrix, of which NumPy takes the eigenvalues.
+      ValueError: an array of more axes.
+
+    Source: `numpy.poly`.
+
+    Example:
+      >>> jnp.poly(jnp.array([1.0, 2.0]))
+      Array([ 1., -3.,  2.], dtype=float32)
+    """
+    roots = check_array("poly", seq_of_zeros)
+    if len(shape_of(roots)) == 2:
+        msg = ("poly of a matrix needs its eigenvalues, which mjax does not compute yet; give the "
+               "roots.")
+        raise NotImplementedError(msg)
+    roots, = _vectors("poly", roots)
+    n, dtype = typeof(roots).size, typeof(roots).dtype
+    if not n:
+        return as_array(np.ones((), dtype))
+
+    def step(coefficients: Any, root: Any) -> tuple[Any, None]:
+        shifted = pad(coefficients, _c(root, 0), [(1, -1, 0)])
+        return lax.sub(coefficients, lax.mul(root, shifted)), None
+
+    start = np.zeros(n + 1, dtype)
+    start[0] = 1
+    return scan(step, start, roots)[0]
+
+
+@fused(static_argnames=("N", "increasing"))
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """The Vandermonde matrix: its columns are powers of a vector.
+
+    Args:
+      x: vector.
+      N: the number of columns; that of the elements of `x` if not given.
+      increasing: whether powers increase from left to right.
+
+    Returns:
+      An array of shape `(len(x), N)`, of the dtype of `x`; of booleans int32.
+
+    Raises:
+      ValueError: `x` is no vector, or `N` negative.
+
+    Source: `numpy.vander`.
+
+    Example:
+      >>> jnp.vander(jnp.array([1, 2, 3]))
+      Array([[1, 1, 1],
+             [4, 2, 1],
+             [9, 3, 1]], dtype=int32)
+    """
+    x = check_array("vander", x)
+    if len(shape_of(x)) != 1:
+        msg = f"vander: x must be a one-dimensional array, got {typeof(x)}."
+        raise ValueError(msg)
+    size = typeof(x).size if N is None else concrete_int(N, "vander: N")
+    if size < 0:
+        msg = f"vander: N must be nonnegative, got {size}."
+        raise ValueError(msg)
+    dtype = numeric_dtype(typeof(x).dtype)
+    exponents = np.arange(size, dtype=dtype if dtypes.is_integer(dtype) else np.int32)
+    exponents = exponents if increasing else exponents[::-1]
+    return power(expand_dims(cast(x, dtype), (1,)), exponents[None])

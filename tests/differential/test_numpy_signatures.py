@@ -15,7 +15,7 @@ LEFT_OUT = {"out_sharding"}
 #: Objects of class `ufunc`.
 UFUNCS = {n for n in dir(jax.numpy) if isinstance(getattr(jax.numpy, n), jax.numpy.ufunc)}
 #: Ours say more: jax has `*args` there.
-MORE = {"array", "fromiter", "result_type"}
+MORE = {"array", "fromiter", "result_type", "set_printoptions"}
 
 
 def functions() -> list[str]:

@@ -1,0 +1,124 @@
+"""Polynomials: against NumPy."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mjax
+import mjax.numpy as jnp
+from tests.numpy.calls import Call, call, check, check_derivative, differentiable, table
+
+rng = np.random.default_rng(0)
+P5 = rng.normal(size=5).astype(np.float32)
+P3 = np.array([2, -1, 3], np.float32)
+C3 = (P3 + 1j * P3[::-1]).astype(np.complex64)
+I4 = np.array([3, -1, 4, 1], np.int32)
+COEFFICIENTS = (P5, P3, C3, P5[:1])
+
+
+def in_floats(name: str) -> Any:
+    """NumPy's function, whose results for integers are floats here."""
+
+    def reference(*args: Any, **kwargs: Any) -> Any:
+        return np.asarray(getattr(np, name)(*args, **kwargs)).astype(np.result_type(
+            np.float32, *[np.float32 if x.dtype.kind in "biu" else x.dtype for x in args
+                          if isinstance(x, np.ndarray)]))
+    return reference
+
+
+def aligned(name: str) -> Any:
+    """NumPy's sums, which are of the longer one's length."""
+    return lambda a, b: getattr(np, name)(a, b)
+
+
+ROWS = [
+    *[call(name, a, b) for name in ("polyadd", "polysub") for a in COEFFICIENTS for b in (P3, P5)],
+    call("polyadd", I4, I4[:2]), call("polysub", I4[:2], I4), call("polyadd", I4, P3),
+    *[call("polymul", a, b) for a in COEFFICIENTS for b in (P3, P5)],
+    call("polymul", I4, I4[:2], reference=in_floats("polymul")),
+    call("polymul", P3, P3[:0], reference=lambda a, b: a * 0),
+    call("polymul", np.concatenate([P3 * 0, P3]), P3, trim_leading_zeros=True, static=True,
+         reference=lambda a, b, **kw: np.polymul(a, b)),
+    *[call("polyder", a, m) for a in COEFFICIENTS for m in (0, 1, 2)],
+    call("polyder", I4, reference=in_floats("polyder")),
+    *[call("polyint", a, m, reference=in_floats("polyint")) for a in (*COEFFICIENTS, I4)
+      for m in (0, 1, 3)],
+    call("polyint", P3, 2, P3[:2]), call("polyint", P3, 2, 5.0), call("polyint", P3, 1, P5[:1]),
+    call("polyint", C3, 2, P3[:2]), call("polyint", P3[:0], reference=lambda p: np.zeros(1, "f4")),
+    *[call("poly", a, reference=lambda a: np.poly(a).astype(np.result_type(a, np.float32)))
+      for a in COEFFICIENTS], call("poly", I4, reference=in_floats("poly")),
+    call("poly", P3[:0], reference=lambda a: np.float32(1)),
+    *[call("vander", a) for a in (*COEFFICIENTS, I4, P3[:0])],
+    call("vander", P5, 3), call("vander", P5, 0), call("vander", P5, 7, increasing=True),
+    call("vander", I4, 3, increasing=True), call("vander", I4 > 0),
+    call("vander", I4.astype(np.int8), 3, reference=lambda x, n: np.vander(x, n).astype("i1")),
+    call("vander", np.array([0, 2], np.float32), 4),
+]
+
+
+@table(ROWS)
+def test_against_numpy(row: Call) -> None:
+    check(row)
+
+
+@pytest.mark.slow
+@table(differentiable(ROWS))
+def test_derivative(row: Call) -> None:
+    check_derivative(row)
+
+
+@pytest.mark.parametrize("u", [P5, P3, C3, np.arange(9, dtype=np.float32)], ids=len)
+@pytest.mark.parametrize("v", [P3, P3[:1], P3[:2], C3, P5], ids=len)
+def test_division(u: np.ndarray, v: np.ndarray) -> None:
+    for f in (jnp.polydiv, mjax.jit(jnp.polydiv)):
+        quotient, rest = map(np.asarray, f(u, v))
+        np.testing.assert_allclose(quotient, np.polydiv(u, v)[0], rtol=1e-4, atol=1e-4)
+        assert rest.shape == u.shape
+        assert not rest[: max(len(u) - len(v) + 1, 0)].any()
+        np.testing.assert_allclose(np.polyadd(np.polymul(quotient, v), rest)[-len(u):], u,
+                                   rtol=1e-4, atol=1e-4)
+
+
+def test_division_without_leading_zeros() -> None:
+    _, rest = jnp.polydiv(np.array([1.0, 2, 4]), np.array([1.0, 1]), trim_leading_zeros=True)
+    np.testing.assert_allclose(np.asarray(rest), [3])
+    _, rest = jnp.polydiv(np.array([1.0, 2, 1]), np.array([1.0, 1]), trim_leading_zeros=True)
+    assert rest.shape == (0,)
+
+
+def test_derivative_of_a_division() -> None:
+    slope = mjax.jacfwd(lambda v: jnp.polydiv(P5, v)[0])(P3)
+    assert slope.shape == (3, 3)
+    step = np.float32(1e-3)
+    for i in range(3):
+        e = np.eye(3, dtype=np.float32)[i] * step
+        numeric = (np.polydiv(P5, P3 + e)[0] - np.polydiv(P5, P3 - e)[0]) / (2 * step)
+        np.testing.assert_allclose(np.asarray(slope)[:, i], numeric, rtol=1e-2, atol=1e-2)
+
+
+ERRORS = [
+    (ValueError, "polymul: coefficients must be vectors, got f32[1,3]",
+     lambda: jnp.polymul(P3[None], P3)),
+    (ValueError, "polydiv: there must be coefficients, got shapes (3,) and (0,)",
+     lambda: jnp.polydiv(P3, P3[:0])),
+    (ValueError, "polyder: m must not be negative", lambda: jnp.polyder(P3, -1)),
+    (ValueError, "polyint: m must not be negative, got -1", lambda: jnp.polyint(P3, -1)),
+    (TypeError, "polyint: m must be an integer", lambda: jnp.polyint(P3, 1.5)),
+    (ValueError, "one constant for each of m=2; got f32[3]", lambda: jnp.polyint(P3, 2, P3)),
+    (NotImplementedError, "poly of a matrix", lambda: jnp.poly(np.eye(2))),
+    (ValueError, "poly: coefficients must be vectors", lambda: jnp.poly(np.ones((1, 1, 1)))),
+    (ValueError, "vander: x must be a one-dimensional array", lambda: jnp.vander(P3[None])),
+    (ValueError, "vander: N must be nonnegative, got -1", lambda: jnp.vander(P3, -1)),
+    (TypeError, "vander requires ndarray or scalar", lambda: jnp.vander([1, 2])),
+    (TypeError, "polyadd requires ndarray or scalar", lambda: jnp.polyadd([1, 2], P3)),
+]
+
+
+@pytest.mark.parametrize(("error", "text", "use"), ERRORS, ids=[t[:30] for _, t, _ in ERRORS])
+def test_errors(error: type[Exception], text: str, use: Any) -> None:
+    with pytest.raises(error, match=re.escape(text)):
+        use()
