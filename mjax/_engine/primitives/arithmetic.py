@@ -11,6 +11,7 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.folding import boundary
@@ -172,6 +173,24 @@ ge_p, ge = comparison("ge", "GE", "biuf", "Elementwise `x >= y`.")
 gt_p, gt = comparison("gt", "GT", "biuf", "Elementwise `x > y`.")
 le_p, le = comparison("le", "LE", "biuf", "Elementwise `x <= y`.")
 lt_p, lt = comparison("lt", "LT", "biuf", "Elementwise `x < y`.")
+
+
+def _total_order(name: str, direction: str) -> Primitive:
+    """A comparison in IEEE 754's total order: -NaN, negative numbers, -0.0, 0.0, ..., NaN."""
+
+    def lowering(ctx: Any, x: Any, y: Any) -> Any:
+        dtype = ctx.avals_in[0].dtype
+        if not dtypes.is_float(dtype):
+            return [compare_ir(x, y, direction, dtype)]
+        return [hlo.compare(x, y, hlo.ComparisonDirectionAttr.get(direction),
+                            compare_type=hlo.ComparisonTypeAttr.get("TOTALORDER"))]
+
+    return binary(name, "biuf", lowering, None, None, "", lambda dtype: _bool)[0]
+
+
+eq_to_p = _total_order("eq_to", "EQ")
+le_to_p = _total_order("le_to", "LE")
+lt_to_p = _total_order("lt_to", "LT")
 
 
 def _extremum_lowering(name: str, direction: str) -> Callable[..., Any]:
@@ -461,6 +480,49 @@ atan2_p, atan2 = binary(
     lambda t, out, x, y: mul(t, div(neg(x), add(square(x), square(y)))),
     "Elementwise angle of the point with coordinates `y` and `x`, that is `atan(x / y)` in the "
     "right quadrant.")
+
+# ---- mulhi -----------------------------------------------------------------------------
+
+
+def _mulhi_lowering(ctx: Any, x: Any, y: Any) -> Any:
+    aval = ctx.avals_out[0]
+    bits, signed = ml_dtypes.iinfo(aval.dtype).bits, dtypes.kind(aval.dtype) == "i"
+    if bits == 64:
+        return [_mulhi_64_ir(x, y, aval, signed)]
+    wide = aval.update(dtype=np.dtype(np.int64 if signed else np.uint64))
+    x, y = [op("stablehlo.convert", [ir_type(wide)], [v])[0] for v in (x, y)]
+    shift = "arithmetic" if signed else "logical"
+    high = op(f"stablehlo.shift_right_{shift}", [ir_type(wide)],
+              [hlo.multiply(x, y), full_ir(bits, wide)])
+    return op("stablehlo.convert", ctx.out_types, high)
+
+
+def _mulhi_64_ir(x: Any, y: Any, aval: ShapedArray, signed: bool) -> Any:
+    """By four products of halves; of signed numbers as if unsigned, and then corrected."""
+    half, mask = full_ir(32, aval), full_ir(2**32 - 1, aval)
+
+    def high(v: Any) -> Any:
+        return hlo.shift_right_logical(v, half)
+
+    def low(v: Any) -> Any:
+        return hlo.and_(v, mask)
+
+    across = [hlo.multiply(high(x), low(y)), hlo.multiply(low(x), high(y))]
+    middle = high(hlo.multiply(low(x), low(y)))
+    total = hlo.multiply(high(x), high(y))
+    for product in across:
+        middle, total = hlo.add(middle, low(product)), hlo.add(total, high(product))
+    total = hlo.add(total, high(middle))
+    if signed:
+        zero = full_ir(0, aval)
+        for a, b in ((x, y), (y, x)):
+            negative = compare_ir(a, zero, "LT", aval.dtype)
+            total = hlo.subtract(total, hlo.select(negative, b, zero))
+    return total
+
+
+mulhi_p, mulhi = binary("mulhi", "iu", _mulhi_lowering, None, None,
+                        "Elementwise upper half of the product of integers, of twice their bits.")
 
 # ---- complex parts ---------------------------------------------------------------------
 

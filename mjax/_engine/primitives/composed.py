@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.ir.dtypes import canonical_dtype, is_extended
+from mjax._engine.ir.dtypes import canonical_dtype, dtype_of_python, is_extended
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import integer_pow
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.shapes import (
     broadcast_in_dim,
     canonical_shape,
+    copy_p,
     expand_dims,
     scalar_of,
 )
@@ -124,3 +125,20 @@ def broadcast_like(x: Any, other: Any) -> Any:
     own, shape = typeof(x).shape, typeof(other).shape
     dims = tuple(range(len(shape) - len(own), len(shape)))
     return broadcast_in_dim(x, shape, dims)
+
+
+@boundary
+def shape_as_value(shape: Sequence[int]) -> Any:
+    """A shape as an array of integers.
+
+    Args:
+      shape: sizes.
+
+    Raises:
+      TypeError: it holds something else than sizes.
+
+    Example:
+      >>> lax.shape_as_value((2, 3))
+      Array([2, 3], dtype=int32)
+    """
+    return copy_p.bind(np.array(canonical_shape(shape), dtype_of_python(int)))

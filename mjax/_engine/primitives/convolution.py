@@ -59,6 +59,9 @@ class ConvDimensionNumbers(NamedTuple):
     out_spec: tuple[int, ...]
 
 
+#: What `dimension_numbers` arguments take.
+ConvGeneralDilatedDimensionNumbers = tuple[str, str, str] | ConvDimensionNumbers | None
+
 _ROLES = (("lhs", "NC"), ("rhs", "OI"), ("out", "NC"))
 
 
@@ -515,6 +518,6 @@ def conv_general_dilated(lhs: Any, rhs: Any, window_strides: Sequence[int], padd
 
 
 __all__ = [
-    "ConvDimensionNumbers", "conv_dimension_numbers", "conv_general_dilated",
-    "conv_general_dilated_p", "conv_general_permutations",
+    "ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "conv_dimension_numbers",
+    "conv_general_dilated", "conv_general_dilated_p", "conv_general_permutations",
 ]

@@ -28,6 +28,10 @@ from mjax._engine.tracing.primitive import Primitive
 DimensionNumbers = tuple[tuple[tuple[int, ...], tuple[int, ...]],
                          tuple[tuple[int, ...], tuple[int, ...]]]
 
+#: What `dimension_numbers` arguments take.
+DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]],
+                            tuple[Sequence[int], Sequence[int]]]
+
 dot_general_p = Primitive("dot_general")
 
 # ---- type ------------------------------------------------------------------------------
@@ -321,5 +325,5 @@ def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
     return dot_general(lhs, rhs, (((ndim - 1,), (ndim - 2,)), (batch, batch)), precision)
 
 
-__all__ = ["DimensionNumbers", "batch_matmul", "dot", "dot_general", "dot_general_p", "free_axes",
-           "result_dtype"]
+__all__ = ["DimensionNumbers", "DotDimensionNumbers", "batch_matmul", "dot", "dot_general",
+           "dot_general_p", "free_axes", "result_dtype"]

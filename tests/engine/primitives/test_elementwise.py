@@ -216,10 +216,23 @@ CASES += [
         ("eq", np.equal, FC), ("ne", np.not_equal, FC), ("ge", np.greater_equal, FLOATS),
         ("gt", np.greater, FLOATS), ("le", np.less_equal, FLOATS), ("lt", np.less, FLOATS)]
 ] + [
+    Case(f"{name}_to", getattr(lax, f"{name}_to_p").bind, reference, PAIRS,
+         f"{FLOATS} {INTS} {UINTS} bool", with_ties)
+    for name, reference in [("eq", np.equal), ("le", np.less_equal), ("lt", np.less)]
+] + [
     Case(name, getattr(lax, f"bitwise_{name}"), reference, PAIRS, f"{INTS} {UINTS} bool")
     for name, reference in [
         ("and", np.bitwise_and), ("or", np.bitwise_or), ("xor", np.bitwise_xor)]
 ]
+
+
+def upper_half(x, y):
+    """Of the product in Python's integers."""
+    bits = 8 * x.dtype.itemsize
+    return np.vectorize(lambda a, b: int(a) * int(b) >> bits, [x.dtype])(x, y)
+
+
+CASES += [Case("mulhi", lax.mulhi, upper_half, PAIRS, f"{INTS} {UINTS}", all_bits)]
 
 
 def shifted(operation):
@@ -509,3 +522,30 @@ def test_full_converts():
     assert lax.full((2,), lax.full((), 1.0)).weak_type
     with pytest.raises(TypeError, match="complex value 1j has no place in dtype float32"):
         lax.full((2,), 1j, np.float32)
+
+
+def test_total_order():
+    order = np.array([-np.nan, -np.inf, -1, -0.0, 0.0, 1, np.inf, np.nan])
+    order[0], order[-1] = np.copysign(np.nan, -1), np.copysign(np.nan, 1)
+    n = len(order)
+    for dtype in (np.float32, np.float16, ml_dtypes.bfloat16):
+        x, y = (np.array(v, dtype) for v in np.broadcast_arrays(order[:, None], order))
+        for name, matrix in [("eq", np.eye(n)), ("le", np.triu(np.ones((n, n)))),
+                             ("lt", np.triu(np.ones((n, n)), 1))]:
+            out = getattr(lax, f"{name}_to_p").bind(x, y)
+            np.testing.assert_array_equal(out, matrix.astype(bool), f"{name} {dtype}")
+
+
+def test_extremes_of_mulhi():
+    for name in (*INTS.split(), *UINTS.split()):
+        info = np.iinfo(DTYPES[name])
+        x = np.array([info.min, info.max, 0, 1, info.max // 2], DTYPES[name])
+        x, y = (np.array(v) for v in np.broadcast_arrays(x[:, None], x))
+        with mjax.enable_x64(True):
+            np.testing.assert_array_equal(lax.mulhi(x, y), upper_half(x, y), name)
+
+
+def test_shape_as_value():
+    out = lax.shape_as_value((2, 0, 3))
+    assert (out.tolist(), out.dtype) == ([2, 0, 3], np.int32)
+    assert mjax.jit(lambda: lax.shape_as_value(()))().shape == (0,)

@@ -1,0 +1,123 @@
+"""Searching for the greatest or least elements, where it is enough to find most of them.
+
+Approximate searches are for TPUs; CPUs and GPUs do as well with an exact one, which is what
+`approx_top_k` does on all platforms. The parameters that say how good it has to be are kept.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives.arithmetic import neg
+from mjax._engine.primitives.gather import take_along_axis
+from mjax._engine.primitives.sort import top_k_p
+from mjax._engine.primitives.tangents import zero_tangent
+from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.symbolic import Zero
+
+approx_top_k_p = Primitive("approx_top_k", multiple_results=True,
+                           exact_params=("recall_target",))
+
+
+@approx_top_k_p.def_abstract_eval
+def _approx_top_k_type(x: Any, *, k: int, reduction_dimension: int, recall_target: float,
+                       is_max_k: bool, reduction_input_size_override: int,
+                       aggregate_to_topk: bool) -> list[ShapedArray]:
+    name, axis = "approx_max_k" if is_max_k else "approx_min_k", reduction_dimension
+    if not dtypes.is_float(x.dtype):
+        msg = f"{name} searches among floats, not {x.dtype}; lax.top_k takes other dtypes."
+        raise ValueError(msg)
+    if not 0 < k <= x.shape[axis]:
+        msg = (f"{name}: k={k} must be positive and at most {x.shape[axis]}, the size of axis "
+               f"{axis} of an operand of shape {x.shape}.")
+        raise ValueError(msg)
+    if not 0 < recall_target <= 1:
+        msg = f"{name}: recall_target={recall_target} must be in the range from 0, excluded, to 1."
+        raise ValueError(msg)
+    shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
+    return [ShapedArray(shape, x.dtype), ShapedArray(shape, np.dtype(np.int32))]
+
+
+def _exactly(x: Any, *, k: int, reduction_dimension: int, is_max_k: bool, **params: Any
+             ) -> list[Any]:
+    values, indices = top_k_p.bind(x if is_max_k else neg(x), k=k, axis=reduction_dimension)
+    return [values if is_max_k else neg(values), indices]
+
+
+approx_top_k_p.def_lowering(traced(_exactly, multiple_results=True))
+
+
+@approx_top_k_p.def_jvp
+def _approx_top_k_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    outs = approx_top_k_p.bind(*primals, **params)
+    if type(tangents[0]) is Zero:
+        return outs, [zero_tangent(o) for o in outs]
+    tangent = take_along_axis(tangents[0], outs[1], params["reduction_dimension"],
+                              unique_indices=True)
+    return outs, [tangent, zero_tangent(outs[1])]
+
+
+@approx_top_k_p.def_batch
+def _approx_top_k_batch(args: Any, dims: Any, *, reduction_dimension: int, **params: Any) -> Any:
+    dim, = dims
+    outs = approx_top_k_p.bind(
+        args[0], reduction_dimension=reduction_dimension + (reduction_dimension >= dim), **params)
+    return outs, [dim, dim]
+
+
+def _define_search(name: str, is_max_k: bool, which: str, example: str) -> Callable[..., Any]:
+    @boundary
+    def function(operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
+                 reduction_input_size_override: int = -1, aggregate_to_topk: bool = True
+                 ) -> list[Any]:
+        axis = canonicalize_axis(reduction_dimension, typeof(operand).ndim)
+        outs: list[Any] = approx_top_k_p.bind(
+            operand, k=operator.index(k), reduction_dimension=axis,
+            recall_target=float(recall_target), is_max_k=is_max_k,
+            reduction_input_size_override=operator.index(reduction_input_size_override),
+            aggregate_to_topk=bool(aggregate_to_topk))
+        return outs
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "mjax.lax"
+    function.__doc__ = f"""The {which} elements along an axis and their indices; some may be missed.
+
+    Args:
+      operand: array of floats.
+      k: how many.
+      reduction_dimension: the axis; negative ones count from the end.
+      recall_target: the share of them that should be found, on average.
+      reduction_input_size_override: if positive, the size to which that share refers, for an
+        operand that is a part of something larger.
+      aggregate_to_topk: whether there have to be `k` of them, in order; else there may be more.
+
+    Returns:
+      Two arrays with size `k` along the axis: elements, the {which} first, and their indices
+      (int32). All are found: the search is exact.
+
+    Raises:
+      ValueError: the axis is out of range, `k` or `recall_target` is, or the dtype is no float.
+
+    Example:
+      >>> lax.{name}(jnp.array([1.0, 5.0, 3.0]), 2)
+      {example}
+    """
+    return function
+
+
+approx_max_k = _define_search(
+    "approx_max_k", True, "greatest",
+    "[Array([5., 3.], dtype=float32), Array([1, 2], dtype=int32)]")
+approx_min_k = _define_search(
+    "approx_min_k", False, "least",
+    "[Array([1., 3.], dtype=float32), Array([0, 2], dtype=int32)]")
+
+__all__ = ["approx_max_k", "approx_min_k", "approx_top_k_p"]

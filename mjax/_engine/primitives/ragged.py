@@ -1,0 +1,423 @@
+"""Products in groups of rows: ragged_dot_general, and ragged_dot in its terms.
+
+One axis of the lhs, the ragged one, is cut into consecutive groups whose sizes are known when
+the program runs. If it is a free axis, each group is multiplied by a matrix of its own, which
+are stacked along an axis of the rhs. If it is contracted, each group gives a product of its
+own. These two are each other's derivatives. What is in no group counts as zero.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives.convert import convert
+from mjax._engine.primitives.cumulative import cumsum_p
+from mjax._engine.primitives.dot import DimensionNumbers, dot_general_p, free_axes, result_dtype
+from mjax._engine.primitives.elementwise import stretch
+from mjax._engine.primitives.gather import shift_axes
+from mjax._engine.primitives.precision import canonical_precision
+from mjax._engine.primitives.select import select_n
+from mjax._engine.primitives.shapes import (
+    batch_size,
+    batch_to_front,
+    broadcast_in_dim_p,
+    broadcasted_iota,
+    moveaxis,
+    transpose,
+)
+from mjax._engine.primitives.tangents import add_tangents, zero_tangent
+from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+
+
+class RaggedDotDimensionNumbers(NamedTuple):
+    """Which axes of the operands of a product in groups play which part.
+
+    Attributes:
+      dot_dimension_numbers: `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`, as
+        in `dot_general`.
+      lhs_ragged_dimensions: the one axis of the lhs that is cut into groups.
+      rhs_group_dimensions: the one axis along which the rhs has a matrix for each group, if the
+        ragged axis is neither contracted nor a batch axis; else empty.
+    """
+
+    dot_dimension_numbers: DimensionNumbers
+    lhs_ragged_dimensions: tuple[int, ...]
+    rhs_group_dimensions: tuple[int, ...]
+
+
+_NAME = "ragged_dot_general"
+ragged_dot_general_p = Primitive(_NAME)
+
+# ---- type ------------------------------------------------------------------------------
+
+
+def _kind_of(numbers: RaggedDotDimensionNumbers) -> str:
+    """What the ragged axis is: `"free"`, `"contracting"` or `"batch"`."""
+    (lc, _), (lb, _) = numbers.dot_dimension_numbers
+    ragged, = numbers.lhs_ragged_dimensions
+    return "contracting" if ragged in lc else "batch" if ragged in lb else "free"
+
+
+@ragged_dot_general_p.def_abstract_eval
+def _ragged_type(lhs: Any, rhs: Any, group_sizes: Any, *,
+                 ragged_dot_dimension_numbers: RaggedDotDimensionNumbers, precision: Any,
+                 preferred_element_type: Any) -> ShapedArray:
+    numbers = ragged_dot_dimension_numbers
+    _check_numbers(lhs, rhs, numbers)
+    (lc, rc), (lb, rb) = numbers.dot_dimension_numbers
+    _check_sizes(lhs, rhs, group_sizes, numbers)
+    group = numbers.rhs_group_dimensions
+    free = [lhs.shape[i] for i in free_axes(lhs.ndim, lc, lb)]
+    free += [rhs.shape[i] for i in free_axes(rhs.ndim, (*rc, *group), rb)]
+    shape = (*[lhs.shape[i] for i in lb], *free)
+    if _kind_of(numbers) == "contracting":
+        shape = (group_sizes.shape[-1], *shape)
+    return ShapedArray(shape, result_dtype(lhs.dtype, rhs.dtype, preferred_element_type))
+
+
+def _check_numbers(lhs: ShapedArray, rhs: ShapedArray, numbers: RaggedDotDimensionNumbers
+                   ) -> None:
+    (lc, rc), (lb, rb) = numbers.dot_dimension_numbers
+    ragged, group = numbers.lhs_ragged_dimensions, numbers.rhs_group_dimensions
+    for side, aval, named in (("lhs", lhs, (*lc, *lb)), ("rhs", rhs, (*rc, *rb, *group))):
+        if len(set(named)) != len(named) or any(not 0 <= i < aval.ndim for i in named):
+            msg = (f"{_NAME}: the axes {named} of the {side}, of shape {aval.shape}, that "
+                   f"{numbers} names must be distinct and among its axes.")
+            raise TypeError(msg)
+    if len(ragged) != 1 or not 0 <= ragged[0] < lhs.ndim:
+        msg = f"{_NAME}: lhs_ragged_dimensions {ragged} must be one axis of shape {lhs.shape}."
+        raise TypeError(msg)
+    kind = _kind_of(numbers)
+    if len(group) != (kind == "free"):
+        wanted = "one axis" if kind == "free" else "none"
+        msg = (f"{_NAME}: rhs_group_dimensions {group} must be {wanted}, since the ragged axis of "
+               f"the lhs, {ragged[0]}, is a {kind} one.")
+        raise TypeError(msg)
+
+
+def _check_sizes(lhs: ShapedArray, rhs: ShapedArray, group_sizes: ShapedArray,
+                 numbers: RaggedDotDimensionNumbers) -> None:
+    (lc, rc), (lb, rb) = numbers.dot_dimension_numbers
+    for role, left, right in (("contracting", lc, rc), ("batch", lb, rb)):
+        sizes = [tuple(a.shape[i] for i in axes) for a, axes in ((lhs, left), (rhs, right))]
+        if sizes[0] != sizes[1]:
+            msg = (f"{_NAME}: the {role} axes {left} of the lhs, of shape {lhs.shape}, and {right} "
+                   f"of the rhs, of shape {rhs.shape}, must have equal sizes, not {sizes[0]} and "
+                   f"{sizes[1]}.")
+            raise TypeError(msg)
+    if not dtypes.is_integer(group_sizes.dtype):
+        msg = f"{_NAME}: group_sizes must be integers, not {group_sizes.dtype}."
+        raise TypeError(msg)
+    batch = tuple(lhs.shape[i] for i in lb)
+    if not group_sizes.shape or group_sizes.shape[:-1] not in ((), batch):
+        msg = (f"{_NAME}: group_sizes must be a vector, or one for each element of the batch, of "
+               f"shape {(*batch, 'g')}; got shape {group_sizes.shape}.")
+        raise TypeError(msg)
+    count = group_sizes.shape[-1]
+    for axis in numbers.rhs_group_dimensions:
+        if rhs.shape[axis] != count:
+            msg = (f"{_NAME}: axis {axis} of the rhs, of shape {rhs.shape}, must have an element "
+                   f"for each of the {count} groups of group_sizes.")
+            raise TypeError(msg)
+
+
+# ---- lowering --------------------------------------------------------------------------
+
+
+def _in_groups(lhs: Any, group_sizes: Any, numbers: RaggedDotDimensionNumbers) -> Any:
+    """The lhs once for each group, along a new first axis, with zeros for the other groups."""
+    (_, _), (lb, _) = numbers.dot_dimension_numbers
+    ragged, = numbers.lhs_ragged_dimensions
+    if typeof(group_sizes).dtype.itemsize < 4:
+        group_sizes = convert(group_sizes, np.dtype(np.int32))
+    sizes, aval = typeof(group_sizes), typeof(lhs)
+    shape = (sizes.shape[-1], *aval.shape)
+    ends = cumsum_p.bind(group_sizes, axis=sizes.ndim - 1, reverse=False)
+    # Axes of the sizes: (batch ..., group); batch axes in the order in which the lhs has them.
+    places = [i + 1 for i in lb] if sizes.ndim > 1 else []
+    order = [sizes.ndim - 1, *np.argsort(places).tolist()]
+    starts, ends = [broadcast_in_dim_p.bind(
+        transpose(v, order), shape=shape, broadcast_dimensions=(0, *sorted(places)))
+        for v in (lax.sub(ends, group_sizes), ends)]
+    index = broadcasted_iota(sizes.dtype, shape, ragged + 1)
+    inside = lax.bitwise_and(lax.le(starts, index), lax.lt(index, ends))
+    copies = broadcast_in_dim_p.bind(lhs, shape=shape,
+                                     broadcast_dimensions=tuple(range(1, len(shape))))
+    zeros = stretch(aval.dtype.type(0), shape)
+    return select_n(inside, zeros, copies)
+
+
+def _by_masks(lhs: Any, rhs: Any, group_sizes: Any, *,
+              ragged_dot_dimension_numbers: RaggedDotDimensionNumbers, **params: Any) -> Any:
+    numbers = ragged_dot_dimension_numbers
+    kind = _kind_of(numbers)
+    if kind == "batch":
+        return dot_general_p.bind(lhs, rhs, dimension_numbers=numbers.dot_dimension_numbers,
+                                  **params)
+    (lc, rc), (lb, rb) = numbers.dot_dimension_numbers
+    lc, lb = shift_axes(lc, 0), shift_axes(lb, 0)
+    if kind == "free":
+        lc, rc = (0, *lc), (*numbers.rhs_group_dimensions, *rc)
+    out = dot_general_p.bind(_in_groups(lhs, group_sizes, numbers), rhs,
+                             dimension_numbers=((lc, rc), (lb, rb)), **params)
+    return moveaxis(out, len(lb), 0) if kind == "contracting" else out
+
+
+ragged_dot_general_p.def_lowering(traced(_by_masks))
+
+# ---- derivatives -----------------------------------------------------------------------
+
+
+@ragged_dot_general_p.def_jvp
+def _ragged_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    lhs, rhs, group_sizes = primals
+    out = ragged_dot_general_p.bind(*primals, **params)
+    total: Any = zero_tangent(out)
+    if type(tangents[0]) is not Zero:
+        total = ragged_dot_general_p.bind(tangents[0], rhs, group_sizes, **params)
+    if type(tangents[1]) is not Zero:
+        total = add_tangents(
+            total, ragged_dot_general_p.bind(lhs, tangents[1], group_sizes, **params))
+    return out, total
+
+
+@ragged_dot_general_p.def_transpose
+def _ragged_transpose(ct: Any, lhs: Any, rhs: Any, group_sizes: Any, *,
+                      ragged_dot_dimension_numbers: RaggedDotDimensionNumbers, precision: Any,
+                      preferred_element_type: Any) -> Any:
+    numbers = ragged_dot_dimension_numbers
+    left = type(lhs) is UndefinedPrimal
+    unknown, known = (lhs.aval, rhs) if left else (rhs.aval, lhs)
+    axes = _Axes.of(lhs.aval if left else typeof(lhs), typeof(rhs) if left else rhs.aval, numbers)
+    if type(precision) is tuple and _known_first(left, numbers):
+        precision = precision[::-1]
+    rule = {"free": _transpose_free, "contracting": _transpose_contracting,
+            "batch": _transpose_batch}[_kind_of(numbers)]
+    out, order = rule(ct, known, group_sizes, axes, left, {
+        "precision": precision, "preferred_element_type": preferred_element_type})
+    # `order` says which axis of the unknown operand each axis of the product is.
+    out = convert(transpose(out, np.argsort(order).tolist()), unknown.dtype)
+    return [out, None, None] if left else [None, out, None]
+
+
+def _known_first(left: bool, numbers: RaggedDotDimensionNumbers) -> bool:
+    """Whether a transpose has an operand at the other place than the product had it."""
+    return left and _kind_of(numbers) == "contracting"
+
+
+class _Axes(NamedTuple):
+    """The axes of the operands by part, as tuples, and of the product as counts."""
+
+    lc: tuple[int, ...]
+    rc: tuple[int, ...]
+    lb: tuple[int, ...]
+    rb: tuple[int, ...]
+    lf: tuple[int, ...]
+    rf: tuple[int, ...]
+    ragged: int
+    group: tuple[int, ...]
+
+    @staticmethod
+    def of(lhs: ShapedArray, rhs: ShapedArray, numbers: RaggedDotDimensionNumbers) -> _Axes:
+        (lc, rc), (lb, rb) = numbers.dot_dimension_numbers
+        group = numbers.rhs_group_dimensions
+        return _Axes(lc, rc, lb, rb, tuple(free_axes(lhs.ndim, lc, lb)),
+                     tuple(free_axes(rhs.ndim, (*rc, *group), rb)),
+                     numbers.lhs_ragged_dimensions[0], group)
+
+    def of_product(self, first: int) -> tuple[tuple[int, ...], ...]:
+        """Its batch axes, those of the lhs and those of the rhs, if batch axes begin at `first`."""
+        stops = np.cumsum([first, len(self.lb), len(self.lf), len(self.rf)]).tolist()
+        return tuple(tuple(range(a, b)) for a, b in itertools.pairwise(stops))
+
+
+def _product(lhs: Any, rhs: Any, group_sizes: Any, contracting: Any, batch: Any, ragged: int,
+             group: tuple[int, ...], params: dict[str, Any]) -> Any:
+    return ragged_dot_general_p.bind(
+        lhs, rhs, group_sizes, ragged_dot_dimension_numbers=RaggedDotDimensionNumbers(
+            (contracting, batch), (ragged,), group), **params)
+
+
+def _paired(axes: Sequence[int], by: Sequence[int]) -> list[int]:
+    """The axes in the order in which those that they are paired with increase."""
+    return [axes[i] for i in np.argsort(by)]
+
+
+def _transpose_free(ct: Any, known: Any, sizes: Any, axes: _Axes, left: bool,
+                    params: dict[str, Any]) -> Any:
+    b, m, n = axes.of_product(0)
+    if left:
+        # The rows of the cotangent, in the same groups, by the same matrices.
+        out = _product(ct, known, sizes, (n, axes.rf), (b, axes.rb),
+                       m[axes.lf.index(axes.ragged)], axes.group, params)
+        return out, [*axes.lb, *axes.lf, *_paired(axes.lc, axes.rc)]
+    out = _product(known, ct, sizes, (axes.lf, m), (axes.lb, b), axes.ragged, (), params)
+    return out, [*axes.group, *axes.rb, *_paired(axes.rc, axes.lc), *axes.rf]
+
+
+def _transpose_contracting(ct: Any, known: Any, sizes: Any, axes: _Axes, left: bool,
+                           params: dict[str, Any]) -> Any:
+    b, m, n = axes.of_product(1)
+    if left:
+        ragged = axes.rc[axes.lc.index(axes.ragged)]
+        out = _product(known, ct, sizes, (axes.rf, n), (axes.rb, b), ragged, (0,), params)
+        return out, [*axes.lb, *_paired(axes.lc, axes.rc), *axes.lf]
+    out = _product(known, ct, sizes, (axes.lf, m), (axes.lb, b), axes.ragged, (0,), params)
+    return out, [*axes.rb, *_paired(axes.rc, axes.lc), *axes.rf]
+
+
+def _transpose_batch(ct: Any, known: Any, sizes: Any, axes: _Axes, left: bool,
+                     params: dict[str, Any]) -> Any:
+    b, m, n = axes.of_product(0)
+    place = axes.lb.index(axes.ragged)
+    if left:
+        out = _product(ct, known, sizes, (n, axes.rf), (b, axes.rb), b[place], (), params)
+        return out, [*axes.lb, *axes.lf, *_paired(axes.lc, axes.rc)]
+    out = _product(known, ct, sizes, (axes.lf, m), (axes.lb, b), axes.ragged, (), params)
+    return out, [*axes.rb, *_paired(axes.rc, axes.lc), *axes.rf]
+
+
+# ---- batching --------------------------------------------------------------------------
+
+
+@ragged_dot_general_p.def_batch
+def _ragged_batch(args: Any, dims: Any, *,
+                  ragged_dot_dimension_numbers: RaggedDotDimensionNumbers, **params: Any) -> Any:
+    numbers = ragged_dot_dimension_numbers
+    (lhs, rhs, sizes), (left, right, groups) = args, dims
+    (lc, rc), (lb, rb) = numbers.dot_dimension_numbers
+    ragged, group = numbers.lhs_ragged_dimensions, numbers.rhs_group_dimensions
+    size = batch_size(args, dims)
+    own_sizes = groups is not None or typeof(sizes).ndim > 1
+    both = own_sizes or (left is not None and right is not None)
+    # Of one operand alone, the batch is one more free axis, the first one.
+    dim = (0 if both else len(lb) if right is None
+           else len(lb) + len(free_axes(typeof(lhs).ndim, lc, lb)))
+    if own_sizes:
+        batch = [typeof(rhs).shape[i + (right is not None and i >= right)] for i in rb]
+        sizes = _sizes_of_batch(batch_to_front(sizes, groups, size), batch)
+    if both or left is not None:
+        lhs = batch_to_front(lhs, left, size)
+        lc, lb, ragged = shift_axes(lc, 0), shift_axes(lb, 0), shift_axes(ragged, 0)
+    if both or right is not None:
+        rhs = batch_to_front(rhs, right, size)
+        rc, rb, group = shift_axes(rc, 0), shift_axes(rb, 0), shift_axes(group, 0)
+    if both:
+        lb, rb = (0, *lb), (0, *rb)
+    out = ragged_dot_general_p.bind(
+        lhs, rhs, sizes, ragged_dot_dimension_numbers=RaggedDotDimensionNumbers(
+            ((lc, rc), (lb, rb)), ragged, group), **params)
+    return out, dim + (_kind_of(numbers) == "contracting")
+
+
+def _sizes_of_batch(sizes: Any, batch: Sequence[int]) -> Any:
+    """Group sizes, whose first axis is a new batch axis, with all older batch axes behind it."""
+    shape = typeof(sizes).shape
+    if len(shape) == len(batch) + 2:
+        return sizes
+    return broadcast_in_dim_p.bind(sizes, shape=(shape[0], *batch, shape[-1]),
+                                   broadcast_dimensions=(0, len(batch) + 1))
+
+
+# ---- printing --------------------------------------------------------------------------
+
+ragged_dot_general_p.pretty = lambda params: {k: v for k, v in params.items() if v is not None}
+
+# ---- public functions ------------------------------------------------------------------
+
+
+@boundary
+def ragged_dot_general(lhs: Any, rhs: Any, group_sizes: Any, ragged_dot_dimension_numbers: Any,
+                       precision: Any = None, preferred_element_type: Any = None,
+                       group_offset: None = None) -> Any:
+    """Multiplies two arrays and sums over pairs of axes, in groups along an axis of the lhs.
+
+    Args:
+      lhs: array. Its ragged axis is cut into consecutive groups.
+      rhs: array.
+      group_sizes: how many elements of the ragged axis each of the `g` groups has: integers of
+        shape `(g,)`, or `(..., g)` with an axis for each batch axis. What is left counts as 0.
+      ragged_dot_dimension_numbers: a `RaggedDotDimensionNumbers`. Where the ragged axis is
+        contracted, each group gives a product. Where it is free, each group is multiplied by
+        its own part of the rhs, along the rhs's group axis. Where it is a batch axis, groups
+        make no difference.
+      precision: as in `dot_general`.
+      preferred_element_type: as in `dot_general`.
+      group_offset: not supported.
+
+    Returns:
+      An array whose axes are those of `dot_general`, after one of size `g` if the ragged axis is
+      contracted.
+
+    Raises:
+      TypeError: axes, sizes or dtypes do not fit.
+      NotImplementedError: a `group_offset` is given.
+
+    Example:
+      >>> numbers = lax.RaggedDotDimensionNumbers((((0,), (0,)), ((), ())), (0,), ())
+      >>> x, y = jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 10.0, 100.0])
+      >>> lax.ragged_dot_general(x, y, jnp.array([1, 2]), numbers)
+      Array([  1., 320.], dtype=float32)
+    """
+    if group_offset is not None:
+        msg = f"{_NAME} does not support group_offset; give the rhs all groups."
+        raise NotImplementedError(msg)
+    ((lc, rc), (lb, rb)), ragged, group = ragged_dot_dimension_numbers
+    numbers = RaggedDotDimensionNumbers(((_axes(lc), _axes(rc)), (_axes(lb), _axes(rb))),
+                                        _axes(ragged), _axes(group))
+    preferred = (None if preferred_element_type is None
+                 else dtypes.canonical_dtype(preferred_element_type))
+    return ragged_dot_general_p.bind(
+        lhs, rhs, group_sizes, ragged_dot_dimension_numbers=numbers,
+        precision=canonical_precision(precision), preferred_element_type=preferred)
+
+
+def _axes(axes: Iterable[Any]) -> tuple[int, ...]:
+    return tuple(map(operator.index, axes))
+
+
+@boundary
+def ragged_dot(lhs: Any, rhs: Any, group_sizes: Any, precision: Any = None,
+               preferred_element_type: Any = None, group_offset: None = None) -> Any:
+    """Multiplies groups of rows, each by a matrix of its own.
+
+    Args:
+      lhs: array of shape `(m, k)`.
+      rhs: array of shape `(g, k, n)`: a matrix for each group.
+      group_sizes: integers of shape `(g,)`: how many rows each group has. Rows that are left
+        count as 0.
+      precision: as in `dot_general`.
+      preferred_element_type: as in `dot_general`.
+      group_offset: not supported.
+
+    Returns:
+      An array of shape `(m, n)`.
+
+    Raises:
+      TypeError: shapes or dtypes do not fit.
+      NotImplementedError: a `group_offset` is given.
+
+    Example:
+      >>> x = jnp.array([[1.0], [2.0], [3.0]])
+      >>> lax.ragged_dot(x, jnp.array([[[1.0]], [[10.0]]]), jnp.array([1, 2]))
+      Array([[ 1.],
+             [20.],
+             [30.]], dtype=float32)
+    """
+    return ragged_dot_general(
+        lhs, rhs, group_sizes, RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,)),
+        precision, preferred_element_type, group_offset)
+
+
+__all__ = ["RaggedDotDimensionNumbers", "ragged_dot", "ragged_dot_general",
+           "ragged_dot_general_p"]
