@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from mjax._engine.control.inline import inline_calls
 from mjax._engine.ir.check import check_jaxpr
 from mjax._engine.ir.effects import Effect, EffectPolicy, Effects, no_effects
 from mjax._engine.ir.jaxpr import (
@@ -46,8 +47,8 @@ __all__ = [
     "primal_dtype_to_tangent_dtype", "unmapped_aval", "valid_jaxtype",
     # jaxprs
     "Atom", "ClosedJaxpr", "DebugInfo", "DropVar", "Jaxpr", "JaxprBuilder", "JaxprEqn",
-    "Literal", "Var", "check_jaxpr", "eval_jaxpr", "jaxpr_as_fun", "jaxprs_in_params",
-    "new_jaxpr_eqn", "subjaxprs",
+    "Literal", "Var", "check_jaxpr", "eval_jaxpr", "inline_calls", "jaxpr_as_fun",
+    "jaxprs_in_params", "new_jaxpr_eqn", "subjaxprs",
     # effects
     "Effect", "EffectPolicy", "Effects", "no_effects",
 ]

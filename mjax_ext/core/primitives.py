@@ -1,6 +1,7 @@
 """Every primitive of the engine, by the name under which JAX has it where JAX has it."""
 
 from mjax._engine.control.callbacks import debug_callback_p, io_callback_p, pure_callback_p
+from mjax._engine.control.calls import closed_call_p
 from mjax._engine.control.cond import cond_p, platform_index_p
 from mjax._engine.control.jit import jit_p
 from mjax._engine.control.reduce import reduce_p, reduce_window_p, select_and_scatter_p
@@ -190,7 +191,8 @@ __all__ = [
     "abs_p", "acos_p", "acosh_p", "add_jaxvals_p", "add_p", "all_gather_p", "all_to_all_p", "and_p",
     "approx_top_k_p", "argmax_p", "argmin_p", "asin_p", "asinh_p", "atan2_p", "atan_p", "atanh_p",
     "axis_index_p", "bessel_i0e_p", "bessel_i1e_p", "bitcast_convert_type_p", "broadcast_in_dim_p",
-    "cbrt_p", "ceil_p", "clamp_p", "clz_p", "complex_p", "concatenate_p", "cond_p", "conj_p",
+    "cbrt_p", "ceil_p", "clamp_p", "closed_call_p", "clz_p", "complex_p", "concatenate_p", "cond_p",
+    "conj_p",
     "conv_general_dilated_p", "convert_element_type_p", "copy_p", "cos_p", "cosh_p",
     "cumlogsumexp_p", "cummax_p", "cummin_p", "cumprod_p", "cumsum_p", "cumulative_loop_p",
     "debug_callback_p", "device_put_p", "digamma_p", "div_p", "dot_general_p", "dynamic_slice_p",

@@ -15,7 +15,7 @@ from typing import Any
 
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, no_debug_info
 from mjax._engine.tracing.stage import stage
-from mjax._engine.transforms.dce import dce_jaxpr
+from mjax._engine.transforms import dce
 from mjax._engine.transforms.partial_eval import PartialEvaluated, partial_eval_jaxpr
 from mjax_ext._tables import RuleTable
 
@@ -26,6 +26,22 @@ __all__ = [
 
 dce_rules = RuleTable("dce")
 custom_partial_eval_rules = RuleTable("partial_eval")
+
+
+def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool],
+              instantiate: bool | Sequence[bool] = False) -> tuple[Jaxpr, list[bool]]:
+    """The part of a jaxpr that determines some of its results.
+
+    Args:
+      jaxpr: the program.
+      used_outputs: which results are wanted.
+      instantiate: which inputs stay although nothing uses them.
+
+    Returns:
+      The smaller program, of the wanted results and the inputs it uses, and which inputs of
+      `jaxpr` these are.
+    """
+    return dce.dce_jaxpr(jaxpr, used_outputs, instantiate)
 
 
 def trace_to_jaxpr_dynamic(fun: Callable[..., Sequence[Any]], in_avals: Sequence[Any], *,
