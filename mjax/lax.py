@@ -150,6 +150,7 @@ from mjax._engine.primitives.arithmetic import (
     tanh_p,
     xor_p,
 )
+from mjax._engine.primitives.associative import associative_scan
 from mjax._engine.primitives.barrier import (
     optimization_barrier,
     optimization_barrier_p,
@@ -192,7 +193,6 @@ from mjax._engine.primitives.convolution import (
     conv_general_permutations,
 )
 from mjax._engine.primitives.cumulative import (
-    associative_scan,
     cumlogsumexp,
     cumlogsumexp_p,
     cummax,

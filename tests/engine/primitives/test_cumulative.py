@@ -11,7 +11,8 @@ import pytest
 import mjax
 from mjax._engine.primitives import arithmetic
 from mjax._engine.primitives import cumulative as lax
-from mjax._engine.primitives.cumulative import associative_scan, linear_recurrence_p
+from mjax._engine.primitives.associative import scan_in_tree
+from mjax._engine.primitives.cumulative import linear_recurrence_p
 from mjax._engine.primitives.shapes import broadcast
 from tests.engine.primitives.harness import Case, table
 
@@ -130,7 +131,7 @@ def test_scans_of_logarithmic_depth(name, n):
     combine = {"cumsum": arithmetic.add, "cumprod": arithmetic.mul, "cummax": arithmetic.max,
                "cummin": arithmetic.min, "cumlogsumexp": lax._logaddexp}[name]
     x = np.random.default_rng(0).normal(size=(2, n)).astype(np.float32)
-    out, = associative_scan(lambda a, b: [combine(a[0], b[0])], [x], 1)
+    out, = scan_in_tree(lambda a, b: [combine(a[0], b[0])], [x], 1)
     np.testing.assert_allclose(out, NUMPY[name](x, 1), rtol=1e-5, atol=1e-6)
 
 
