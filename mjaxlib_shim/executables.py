@@ -64,7 +64,36 @@ def compile_module(
         return client.compile_and_load(module, device_list(devices), settings, **keywords)
     if gates.COMPILE_AND_LOAD.open:
         return client.compile_and_load(bytecode(module), device_list(devices), settings, **keywords)
-    return client.compile(bytecode(module), settings, **keywords)
+    loaded = client.compile(bytecode(module), settings, **keywords)
+    return loaded if gates.FFI_CALLBACKS.open or not host_callbacks else _Awaited(loaded)
+
+
+class _Awaited:
+    """A program with Python callbacks that is done when it is called, as on newer jaxlibs.
+
+    Where one fails that runs in a thread of its own, 0.4.36 lets programs that wait for its
+    results go on with whatever is in their buffers.
+    """
+
+    def __init__(self, loaded: Any):
+        self._loaded = loaded
+
+    def execute_sharded(self, arguments: Sequence[Any], with_tokens: bool = False) -> Any:
+        results = self._loaded.execute_sharded(arguments, with_tokens=True)
+        token = results.consume_token()
+        token.block_until_ready()
+        return _Done(results, token)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loaded, name)
+
+
+class _Done:
+    """Results whose token was read already."""
+
+    def __init__(self, results: Any, token: Any):
+        self.consume_with_handlers = results.consume_with_handlers
+        self.consume_token = lambda: token
 
 
 def compile_options(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -157,3 +159,32 @@ def test_tokens_order_calls_in_a_program_and_between_programs(build, emit, put, 
         (token,) = program.execute_sharded([token, put(F4 + i)]).consume_with_handlers([handler])
     token.block_until_ready()
     assert seen == [(tag, float(i)) for i in range(3) for tag in "ab"]
+
+
+def test_programs_with_callbacks_are_done_when_they_have_been_called(build, emit, put, device):
+    """So does jaxlib run them from 0.5 on, and the shim makes 0.4.36 do so."""
+    seen = []
+
+    def slow(x):
+        time.sleep(0.05)
+        seen.append(float(x[1]))
+        return (x,)
+
+    square = ((40, 40), np.dtype(np.float32))
+    costly = np.ones((40, 40), np.float32)
+
+    def main(cbs, x, a):
+        contract = hlo.DotDimensionNumbers.get([], [], [1], [0])
+        product = hlo.dot_general(type_of(square), a, a, contract)
+        return [*emit(cbs, slow, [x], [F], [F]), product]
+
+    program = build(main, [F, square], [F, square])
+    handlers = [arrays.result_handler(PlainAval(*entry), arrays.single_device_sharding(device),
+                                      True) for entry in (F, square)]
+    for with_tokens in (False, True):
+        results = program.execute_sharded([put(F4), put(costly)], with_tokens=with_tokens)
+        assert seen.pop() == 1.0
+        results.consume_with_handlers(handlers)
+        if with_tokens:
+            results.consume_token().block_until_ready()
+    assert [module.name for module in program.hlo_modules()]

@@ -219,13 +219,13 @@ def lower_application(ctx: LoweringContext, operands: Sequence[Any], params: dic
     # The engine's own rules are tested, and looked at where a module does not verify; those of
     # others are looked at here, which costs half a microsecond.
     written = rule.function if type(rule) is traced else rule
-    module = getattr(written, "__module__", None) or ""
-    if ctx.module_context.checking or not module.startswith("mjax._engine"):
-        return _checked_results(ctx, results)
-    if type(rule) is traced and len(ctx.tokens_in):
+    ours = (getattr(written, "__module__", None) or "").startswith("mjax._engine")
+    if ours and type(rule) is traced and len(ctx.tokens_in):
         # A loop of no iterations has the effects of its body only by type.
         ctx.set_tokens_out(ctx.tokens_in.update_tokens(ctx.tokens))
-    return results
+    if ours and not ctx.module_context.checking:
+        return results
+    return _checked_results(ctx, results)
 
 
 def _apply(rule: Callable[..., Any], ctx: LoweringContext, operands: Sequence[Any],

@@ -283,7 +283,13 @@ class _Printer:
 
 
 class _Checker(string.Formatter):
-    """Formats for the error's sake: values stand for what is not known yet."""
+    """Formats for the error's sake; how a value will look is not known yet."""
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        return value
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return ""
 
     def check_unused_args(self, used: Any, args: Any, kwargs: Any) -> None:
         unused = [str(i) for i in range(len(args)) if i not in used]

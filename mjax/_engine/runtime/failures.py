@@ -20,6 +20,9 @@ _KEPT = 1000
 class _Failure(NamedTuple):
     error: BaseException
     traceback: TracebackType | None
+    cause: BaseException | None
+    context: BaseException | None
+    suppress_context: bool
 
 
 class CallbackFailure(Exception):
@@ -38,7 +41,8 @@ def remember(error: BaseException) -> CallbackFailure:
     with _lock:
         _count += 1
         number = _count
-        _failures[number] = _Failure(error, error.__traceback__)
+        _failures[number] = _Failure(error, error.__traceback__, error.__cause__,
+                                     error.__context__, error.__suppress_context__)
         while len(_failures) > _KEPT:
             old = next(iter(_failures))
             del _failures[old]
@@ -56,8 +60,12 @@ def raise_original(error: BaseException) -> None:
     number = _number_in(error)
     if number is not None:
         _delivered.add(number)
-        original, traceback = _failures[number]
-        raise original.with_traceback(traceback) from None
+        kept = _failures[number]
+        try:
+            raise kept.error.with_traceback(kept.traceback)
+        finally:  # XLA's error is not what it came from
+            kept.error.__cause__, kept.error.__context__ = kept.cause, kept.context
+            kept.error.__suppress_context__ = kept.suppress_context
 
 
 def is_delivered(error: BaseException) -> bool:
