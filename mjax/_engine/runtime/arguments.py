@@ -111,7 +111,8 @@ def compiler_options_of(options: Any) -> tuple[tuple[str, Any], ...]:
     """XLA options as sorted pairs that make a cache key.
 
     Raises:
-      TypeError: they are no dict from names to bools, numbers, strings or sequences of these.
+      TypeError: they are no dict from names to bools, numbers and strings, or for fields of
+        jaxlib's own options to sequences of these.
     """
     if options is None:
         return ()
@@ -133,7 +134,7 @@ def _option_name(name: Any) -> str:
 def _option_value(name: str, value: Any) -> Any:
     if isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple)) and not name.startswith("xla_"):
         return tuple(_option_value(name, item) for item in value)
     msg = (f"compiler_options: the value of {name!r} is {value!r} of type {type(value).__name__}; "
            "XLA's options take bools, ints, floats and strings.")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from mjax._engine.ir.types import physical_aval
-from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.explain import warn
 from mjax._engine.runtime.failures import raise_original
 
@@ -17,13 +16,15 @@ class ArgumentNames:
     Args:
       program: its name.
       arguments: their names, where they are known.
+      avals: their types.
     """
 
-    __slots__ = ("arguments", "program")
+    __slots__ = ("arguments", "avals", "program")
 
-    def __init__(self, program: str, arguments: Sequence[str] | None):
+    def __init__(self, program: str, arguments: Sequence[str] | None, avals: Sequence[Any]):
         self.program = program
         self.arguments = arguments or ()
+        self.avals = avals
 
     def __call__(self, index: int) -> str:
         return f"argument {self.arguments[index] if index < len(self.arguments) else index}"
@@ -99,21 +100,21 @@ def refuse_shared(run: Callable[..., Any], names: ArgumentNames, kept: Sequence[
 _OF_DELETED = ("deleted", "donated", "shards, got: [")
 
 
-def explain_failure(error: Exception, names: ArgumentNames, args: Sequence[Any]) -> None:
+def explain_failure(error: Exception, names: ArgumentNames, buffers: Iterable[Any]) -> None:
     """Raises what a callback raised, or an error that names the argument, if jaxlib's is due to
     that or to a deleted argument.
 
     Args:
       error: what jaxlib raised.
       names: of the program and its arguments.
-      args: the arguments.
+      buffers: those of the arguments.
     """
     raise_original(error)
     if not any(words in str(error) for words in _OF_DELETED):
         return
-    for i, arg in enumerate(args):
-        if type(arg) is Array and arg.is_deleted():
-            msg = (f"{names.program}: {names(i)} of type {arg.aval} has been deleted: it was "
+    for i, buffer in enumerate(buffers):
+        if buffer.is_deleted():
+            msg = (f"{names.program}: {names(i)} of type {names.avals[i]} has been deleted: it was "
                    "donated to an earlier computation (donate_argnums) or .delete() was called. "
                    "Use that computation's result, or do not donate what is used again.")
             raise RuntimeError(msg) from None

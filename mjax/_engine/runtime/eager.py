@@ -6,6 +6,7 @@ import operator
 from typing import Any
 
 from mjax._engine.base.context import ctx
+from mjax._engine.base.util import exact
 from mjax._engine.control.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.runtime.array import Array
@@ -72,7 +73,7 @@ def _jit_impl(*args: Any, jaxpr: Jaxpr, name: str, donated_invars: tuple[bool, .
     arrays = [a if type(a) is Array else to_array(a, shared) for a in args]
     placements = tuple([a._placement for a in arrays])
     key = ("runner", ctx.settings, placements, donated_invars, keep_unused, device,
-           compiler_options_kvs)
+           exact(compiler_options_kvs))
     run = jaxpr.cached(key, lambda: Program(
         jaxpr, name, placements, donated_invars, keep_unused, device).runner(
             dict(compiler_options_kvs)))

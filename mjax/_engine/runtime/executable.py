@@ -16,6 +16,7 @@ import numpy as np
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import Effects, token_name
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
+from mjax._engine.ir.pytree import treedef_is_leaf
 from mjax._engine.lowering.module import LoweredModule, lower_to_module
 from mjax._engine.runtime.array import Array, Placement, placement_of
 from mjax._engine.runtime.debugging import checked, debugging
@@ -54,7 +55,7 @@ class Program:
         #: The program as it was given; `jaxpr` computes only what is no input.
         self.whole = jaxpr
         self.name = name
-        self.names = ArgumentNames(name, jaxpr.debug_info.arg_names)
+        self.names = ArgumentNames(name, jaxpr.debug_info.arg_names, jaxpr.in_avals)
         self.arity = len(placements)
         # Results of dtype float0 are NumPy arrays and are made anew.
         input_of: dict[Any, int] = {v: i for i, (v, p) in enumerate(
@@ -119,26 +120,36 @@ class Program:
         if not self.jaxpr.outvars and not self.jaxpr.effects:
             return self._watched(self._forwarding_runner())
         execute = self.compile(options).execute_sharded
+        if self._is_plain():
+            return self._watched(_plain(execute, self.out_placements, self.names))
         handlers = [p.handler for p in self.out_placements]
-        constants = [self._constant(c)._buffer for c in self.lower().constants]
         if self.jaxpr.effects:
             execute = _with_effects(execute, handlers, self.lower().tokens, self.sharding,
                                     self.jaxpr.effects)
-        if (not constants and not self.jaxpr.effects and not self.moved
-                and self.kept == list(range(self.arity))
-                and all(i is None for i in self.forwarded)
-                and not any(_is_float0(p) for p in self.out_placements)):
-            return self._watched(_plain(execute, handlers, self.out_placements, self.names))
+        constants = [self._constant(c)._buffer for c in self.lower().constants]
         return self._watched(self._general_runner(execute, handlers, constants))
+
+    def _is_plain(self) -> bool:
+        """Whether it takes nothing but executing: it reads all its arguments, where they are,
+        and computes all its results."""
+        return (not self.jaxpr.effects and not self.moved and self.kept == list(range(self.arity))
+                and all(i is None for i in self.forwarded) and not self.lower().constants
+                and not any(map(_is_float0, self.out_placements)))
 
     def single_runner(self) -> Callable[..., Any] | None:
         """A runner that gives the one result itself; None if it takes more than executing."""
-        if (self.jaxpr.effects or self.moved or self.kept != list(range(self.arity))
-                or self.forwarded != [None] or self.lower().constants
-                or _is_float0(self.out_placements[0])):
+        if len(self.forwarded) != 1 or not self._is_plain():
             return None
         execute = self.compile().execute_sharded
         return self._watched(_single(execute, self.out_placements[0], self.arity, self.names))
+
+    def buffer_runner(self, out_tree: Any) -> Callable[..., Any] | None:
+        """A function from buffers to the tree of results; None if it takes more than executing."""
+        if not self.forwarded or not self._is_plain() or debugging() or (
+                any(self.donation) and self.arity > 1):
+            return None
+        return _of_buffers(self.compile().execute_sharded, self.out_placements, self.names,
+                           None if treedef_is_leaf(out_tree) else out_tree)
 
     def _watched(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """A runner with the checks that only some programs need."""
@@ -180,7 +191,7 @@ class Program:
                     for i in kept]
                 buffers = execute(given).consume_with_handlers(handlers)
             except Exception as error:
-                explain_failure(error, names, args)
+                explain_failure(error, names, map(_buffer_of, args))
                 raise
             if as_computed:
                 return list(map(Array, buffers, placements))
@@ -241,15 +252,15 @@ def _with_effects(execute: Any, handlers: Sequence[Any], names: tuple[str, ...],
     return execute_with_effects
 
 
-def _plain(execute: Any, handlers: list[Any], placements: list[Placement], names: ArgumentNames
-           ) -> Runner:
-    """The runner of a program that reads all its arguments and computes all its results."""
+def _plain(execute: Any, placements: list[Placement], names: ArgumentNames) -> Runner:
+    """The runner of a program that takes nothing but executing."""
+    handlers = [p.handler for p in placements]
 
     def run(*args: Any) -> list[Any]:
         try:
             buffers = execute(list(map(_buffer_of, args))).consume_with_handlers(handlers)
         except Exception as error:
-            explain_failure(error, names, args)
+            explain_failure(error, names, map(_buffer_of, args))
             raise
         return list(map(Array, buffers, placements))
 
@@ -265,7 +276,7 @@ def _single(execute: Any, placement: Placement, arity: int, names: ArgumentNames
         try:
             return Array(execute([x._buffer]).consume_with_handlers(handlers)[0], placement)
         except Exception as error:
-            explain_failure(error, names, (x,))
+            explain_failure(error, names, (x._buffer,))
             raise
 
     def run_two(x: Any, y: Any) -> Any:
@@ -273,7 +284,7 @@ def _single(execute: Any, placement: Placement, arity: int, names: ArgumentNames
             return Array(execute([x._buffer, y._buffer]).consume_with_handlers(handlers)[0],
                          placement)
         except Exception as error:
-            explain_failure(error, names, (x, y))
+            explain_failure(error, names, (x._buffer, y._buffer))
             raise
 
     def run(*args: Any) -> Any:
@@ -281,9 +292,32 @@ def _single(execute: Any, placement: Placement, arity: int, names: ArgumentNames
             return Array(execute(list(map(_buffer_of, args))).consume_with_handlers(handlers)[0],
                          placement)
         except Exception as error:
-            explain_failure(error, names, args)
+            explain_failure(error, names, map(_buffer_of, args))
             raise
 
     if arity == 1:
         return run_one
     return run_two if arity == 2 else run
+
+
+def _of_buffers(execute: Any, placements: list[Placement], names: ArgumentNames, out_tree: Any
+                ) -> Callable[..., Any]:
+    """A function of buffers; gives the tree of results, or the one result without a tree."""
+    handlers, placement = [p.handler for p in placements], placements[0]
+
+    def run_single(*buffers: Any) -> Any:
+        try:
+            return Array(execute(buffers).consume_with_handlers(handlers)[0], placement)
+        except Exception as error:
+            explain_failure(error, names, buffers)
+            raise
+
+    def run(*buffers: Any) -> Any:
+        try:
+            outs = execute(buffers).consume_with_handlers(handlers)
+        except Exception as error:
+            explain_failure(error, names, buffers)
+            raise
+        return out_tree.unflatten(map(Array, outs, placements))
+
+    return run_single if out_tree is None else run

@@ -1,9 +1,9 @@
 """`jit` as users call it: from Python arguments to a compiled program, by as few lookups as
 can be.
 
-Three levels, each a dictionary lookup: arrays as only arguments (keyed by their
-placements), any pytrees under evaluation (keyed by structure and placements), and traces
-(keyed by structure and types), which every interpreter uses.
+Three levels, each a dictionary lookup: one or two arrays as only arguments (keyed by their
+placements, NumPy arrays by dtype and shape), any pytrees under evaluation (keyed by structure
+and placements), and traces (keyed by structure and types), which every interpreter uses.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary, fold
+from mjax._engine.base.util import exact
 from mjax._engine.control.jit import jit_p
-from mjax._engine.ir.pytree import registry, treedef_is_leaf
+from mjax._engine.ir.pytree import registry, tree_structure
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.arguments import (
     Call,
@@ -35,7 +38,7 @@ from mjax._engine.runtime.explain import explain_compilation
 from mjax._engine.runtime.stages import Lowered, Traced, out_info
 from mjax._engine.runtime.structs import aval_of
 from mjax._engine.runtime.traces import caches_of, trace_call
-from mjax._engine.runtime.transfer import FOREIGN, FOREIGN_OWN, sharding_of, to_array
+from mjax._engine.runtime.transfer import SCALARS, from_scalar, host, sharding_of, to_array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments, function_name
 from mjax._engine.tracing.interpreter import refuse_dead
@@ -46,7 +49,10 @@ _flatten = registry.flatten
 _placement_of = operator.attrgetter("_placement")
 #: Stands for an argument that was not given, and for what a cache does not know.
 _ABSENT: Any = object()
-_UNKNOWN = (_ABSENT, _ABSENT)
+_UNKNOWN = (_ABSENT,) * 4
+_NOTHING: Any = None
+#: Structures of calls with nothing but one or two leaves.
+_FLAT = [tree_structure(((0,) * n, {})) for n in (1, 2)]
 
 
 @boundary
@@ -112,8 +118,8 @@ def jit(fun: Callable[..., Any] | None = None, *, static_argnums: Any = None,
         sharding_of(device)  # refuses what is none
     options = Options(
         *normalize(fun, static_argnums, static_argnames, "static"),
-        *normalize(fun, donate_argnums, donate_argnames, "donate"), keep_unused, inline, device,
-        compiler_options_of(compiler_options))
+        *normalize(fun, donate_argnums, donate_argnames, "donate"), bool(keep_unused),
+        bool(inline), device, compiler_options_of(compiler_options))
     both = set(options.static_argnums) & set(options.donate_argnums)
     if both:
         msg = f"jit: arguments {sorted(both)} cannot be static and donated at once."
@@ -141,7 +147,8 @@ class Jitted:
         self.fun = fun
         self.options = options
         self.name = function_name(fun)
-        self.caches = caches_of(fun, options)
+        # 1 and True are equal, and no equal options to XLA.
+        self.caches = caches_of(fun, (options, exact(options.compiler_options)))
         self.static = bool(options.static_argnums or options.static_argnames)
         #: Whether arrays made of equal scalars may be one; not where they are donated.
         self.shared = not (options.donate_argnums or options.donate_argnames)
@@ -149,25 +156,38 @@ class Jitted:
     def dispatcher(self) -> Any:
         """The function users call. The commonest calls are spelled out: evaluation, and
         nothing but one or two arrays; no pytree is flattened for them."""
-        arrays, call, plain = self.caches.arrays, self.call, not self.static
-        foreign = FOREIGN if self.shared else FOREIGN_OWN
+        short, call, plain = self.caches.short, self.call, not self.static
+        scalars = SCALARS if self.shared else frozenset()
+        ndarray = np.ndarray
 
         @functools.wraps(self.fun)
         def jitted(x: Any = _ABSENT, y: Any = _ABSENT, /, *rest: Any, **kwargs: Any) -> Any:
             try:
-                if (plain and not rest and not kwargs and ctx.interpreter is evaluation
-                        and (type(x) is Array or type(x) in foreign)):
+                if plain and not rest and not kwargs and ctx.interpreter is evaluation:
+                    # What stands for each argument in the key, and its buffer.
+                    p = q = a = b = _NOTHING
+                    if type(x) is Array:
+                        p, a = x._placement, x._buffer
+                    elif type(x) is ndarray:
+                        p = x.dtype, x.shape
+                    elif type(x) in scalars:
+                        known = from_scalar(x)
+                        p, a = known._placement, known._buffer
                     if y is _ABSENT:
-                        a = x if type(x) is Array else foreign[type(x)](x)
-                        settings, run = arrays.get(a._placement, _UNKNOWN)
+                        settings, run, put_x, _ = short.get(p, _UNKNOWN)
                         if settings is ctx.settings:
-                            return run(a)
-                    elif type(y) is Array or type(y) in foreign:
-                        a = x if type(x) is Array else foreign[type(x)](x)
-                        b = y if type(y) is Array else foreign[type(y)](y)
-                        settings, run = arrays.get((a._placement, b._placement), _UNKNOWN)
+                            return run(put_x(x) if a is None else a)
+                    else:
+                        if type(y) is Array:
+                            q, b = y._placement, y._buffer
+                        elif type(y) is ndarray:
+                            q = y.dtype, y.shape
+                        elif type(y) in scalars:
+                            known = from_scalar(y)
+                            q, b = known._placement, known._buffer
+                        settings, run, put_x, put_y = short.get((p, q), _UNKNOWN)
                         if settings is ctx.settings:
-                            return run(a, b)
+                            return run(put_x(x) if a is None else a, put_y(y) if b is None else b)
                 return call(() if x is _ABSENT else (x,) if y is _ABSENT else (x, y, *rest), kwargs)
             except Exception as error:
                 fold(error)
@@ -204,12 +224,10 @@ class Jitted:
         if known is None:
             if ctx.settings.disable_jit:
                 return self.fun(*args, **kwargs)
-            known, program = self.compiled(
-                Call(values, tree, call.static if call else (), static_key), key)
-            if not kwargs and len(args) in (1, 2) and not self.static and all(
-                    type(a) is Array or type(a) in FOREIGN for a in args):
-                self._remember_short(values, program, *known)
-        run, out_tree = known
+            known = self.compiled(Call(values, tree, call.static if call else (), static_key), key)
+        run, out_tree, of_buffers = known
+        if of_buffers is not None:
+            self._shorten(args, of_buffers)
         return out_tree.unflatten(run(*values))
 
     def as_arrays(self, leaves: list[Any], args: Any, kwargs: Any) -> list[Array]:
@@ -228,8 +246,9 @@ class Jitted:
         check_arguments(f"jit of {self.name}", args)
         check_arguments(f"jit of {self.name}", kwargs, "keyword argument ")
 
-    def compiled(self, call: Call, key: tuple[Any, ...]) -> tuple[Any, Program]:
-        """The program for calls like this one, and its runner with the structure of results."""
+    def compiled(self, call: Call, key: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The runner for calls like this one, the structure of its results, and a function from
+        buffers to results or None."""
         options, calls = self.options, self.caches.calls
         if ctx.options.explain_cache_misses:
             explain_compilation(self.fun, call, key, calls)
@@ -240,16 +259,27 @@ class Jitted:
                           donated_leaves(self.fun, options, call), options.keep_unused,
                           options.device)
         run = program.runner(dict(options.compiler_options))
-        return calls.put(key, (run, trace.out_tree)), program
+        of_buffers = None
+        if not self.static and call.tree in _FLAT:
+            of_buffers = program.buffer_runner(trace.out_tree)
+        return calls.put(key, (run, trace.out_tree, of_buffers))
 
-    def _remember_short(self, values: list[Array], program: Program, run: Any, out_tree: Any
-                        ) -> None:
-        """Lets the next call with one or two such arrays take the short way."""
-        short = program.single_runner() if treedef_is_leaf(out_tree) else None
-        if short is None:
-            short = lambda *args: out_tree.unflatten(run(*args))
-        key = tuple(map(_placement_of, values))
-        self.caches.arrays.put(key[0] if len(key) == 1 else key, (ctx.settings, short))
+    def _shorten(self, args: tuple[Any, ...], of_buffers: Callable[..., Any]) -> None:
+        """Lets the next call with one or two arguments like these take the short way."""
+        key: list[Any] = []
+        puts: list[Any] = [None, None]
+        for i, arg in enumerate(args):
+            if type(arg) is Array:
+                key.append(arg._placement)
+            elif type(arg) is np.ndarray:
+                key.append((arg.dtype, arg.shape))
+                puts[i] = host(arg)[0]
+            elif type(arg) in SCALARS and self.shared:
+                key.append(from_scalar(arg)._placement)
+            else:
+                return
+        self.caches.short.put(tuple(key) if len(key) == 2 else key[0],
+                              (ctx.settings, of_buffers, *puts))
 
     # -- under other interpreters --
 

@@ -18,6 +18,7 @@ from mjax._engine.runtime.devices import default_device
 from mjax._engine.runtime.executable import Program
 from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.runtime.transfer import move, sharding_of, to_array
+from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import Tracer
 from mjaxlib_shim import executables as shim
 
@@ -298,6 +299,7 @@ class Compiled(Stage):
                        f"{leaf.aval}: it cannot be differentiated, batched or traced. Call the "
                        "jitted function instead.")
                 raise TypeError(msg)
+        check_arguments(program.name, self.in_tree.unflatten(leaves))
         wrong = [f"  {program.names(i)}: compiled for {aval}, called with {typeof(leaf)}"
                  for i, (leaf, aval) in enumerate(zip(leaves, self._avals(), strict=True))
                  if typeof(leaf).strip_weak_type() is not aval.strip_weak_type()]

@@ -29,22 +29,22 @@ class Caches:
     """What is remembered about one function under one set of options.
 
     Attributes:
-      arrays: placement or pair of placements -> settings and runner under these; for calls with
-        nothing but one or two arrays.
+      short: for calls with nothing but one or two arrays or scalars: what stands for it, or the
+        pair -> settings, function of buffers under these, and how NumPy arrays become buffers.
       calls: (settings, structure, static arguments, placements) -> runner and structure of results.
       traces: (settings, axes, structure, static arguments, types) -> trace.
     """
 
-    __slots__ = ("arrays", "calls", "traces")
+    __slots__ = ("calls", "short", "traces")
 
     def __init__(self) -> None:
-        self.arrays = ProgramCache()
+        self.short = ProgramCache()
         self.calls = ProgramCache()
         self.traces = ProgramCache()
 
     def clear(self) -> None:
         """Forgets everything."""
-        for cache in (self.arrays, self.calls, self.traces):
+        for cache in (self.short, self.calls, self.traces):
             cache.clear()
 
 

@@ -42,6 +42,8 @@ _scalars = BoundedCache(1024)
 #: The arrays in `_scalars` that are alive, by id.
 _shared: weakref.WeakValueDictionary[int, Array] = weakref.WeakValueDictionary()
 _COMPLEX = frozenset({complex, np.complex64, np.complex128})
+#: Types of the commonest scalars, which `from_scalar` takes as they are.
+SCALARS = frozenset({bool, int, float, np.float32, np.int32, np.bool_})
 
 
 def to_array(value: Any, shared: bool = True) -> Array:
@@ -59,18 +61,22 @@ def to_array(value: Any, shared: bool = True) -> Array:
     if kind is Array:
         return value
     if shared and (kind in dtypes.PYTHON_SCALARS or isinstance(value, np.generic)):
-        return _from_scalar(value)
+        return from_scalar(value, str(value) if kind in _COMPLEX else None)
     return _own(value)
 
 
 def _from_numpy(value: np.ndarray[Any, Any]) -> Array:
-    key = (value.dtype, value.shape, ctx.settings)
-    put, placement = _hosts.get(key) or _host(value, key)
+    put, placement = host(value)
     return Array(put(value), placement)
 
 
+def host(value: np.ndarray[Any, Any]) -> tuple[Callable[[Any], Any], Placement]:
+    """How NumPy arrays of this type get to the default device as buffers, and their placement."""
+    key = (value.dtype, value.shape, ctx.settings)
+    return _hosts.get(key) or _host(value, key)
+
+
 def _host(value: np.ndarray[Any, Any], key: Any) -> tuple[Callable[[Any], Any], Placement]:
-    """How NumPy arrays of a type get to the default device, and their placement there."""
     aval = typeof(value)
     sharding = SingleDeviceSharding(default_device())
     put = shim.putter(_buffer_aval(aval), sharding.native, sharding.device)
@@ -83,10 +89,15 @@ def _host(value: np.ndarray[Any, Any], key: Any) -> tuple[Callable[[Any], Any], 
 _hosts = BoundedCache()
 
 
-def _from_scalar(value: Any) -> Array:
-    kind = type(value)
+def from_scalar(value: Any, text: str | None = None) -> Array:
+    """A Python or NumPy scalar as an array that is shared by all who ask for it.
+
+    Args:
+      value: the scalar.
+      text: what tells it apart from its equals, needed for complex numbers.
+    """
     # The sign of a zero is not part of equality: zeros are told apart by their texts.
-    key = (kind, value if value and kind not in _COMPLEX else str(value), ctx.settings)
+    key = (type(value), text or value or str(value), ctx.settings)
     known = _scalars.get(key)
     if known is None or known._buffer.is_deleted():
         # It is transferred once, whoever asks first: no transfer that a guard is there for.
@@ -103,13 +114,6 @@ def _own(value: Any) -> Array:
         refuse_dead(value)
     aval = typeof(value)
     return put(_converted(value, aval), aval)
-
-
-_COMMON = (bool, int, float, complex, np.float32, np.int32, np.bool_)
-#: Types of leaves that become arrays when they reach a compiled function -> how; of arrays that
-#: nobody else has in `FOREIGN_OWN`.
-FOREIGN = {np.ndarray: _from_numpy, **dict.fromkeys(_COMMON, _from_scalar)}
-FOREIGN_OWN = {np.ndarray: _from_numpy, **dict.fromkeys(_COMMON, _own)}
 
 
 def unshared(array: Array) -> Array:

@@ -42,6 +42,7 @@ def uses(p):
     outer = mjax.jit(mjax.grad(total))
     batched = mjax.jit(mjax.vmap(f))
     compiled_twice = mjax.jit(lambda x: f(f(x)))
+    body = lambda i, x: p.bind(x)
     x = mjax.device_put(X)
     return {
         "eager": (lambda: p.bind(x), X),
@@ -54,6 +55,9 @@ def uses(p):
         "jitted vmap": (lambda: batched(x[None])[0], X),
         "jaxpr": (lambda: eval_jaxpr(inner, inner.consts, x)[0], X),
         "jvp": (lambda: mjax.jvp(f, (x,), (x,))[1], X),
+        "loop": (lambda: lax.fori_loop(0, 1, body, x), X),
+        "derivative of a loop": (lambda: mjax.grad(lambda x: lax.fori_loop(
+            0, 1, body, x).sum())(x), np.ones(3)),
     }
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import mjax
 from mjax import lax
+from mjax._engine.tracing.stage import eval_jaxpr
 from mjax.stages import ArgInfo
 
 X = np.arange(3, dtype=np.float32)
@@ -112,7 +113,7 @@ def test_compiled_functions_refuse_tracers_and_what_is_no_array(stages):
     for transform in (mjax.grad, mjax.jit, lambda f: mjax.vmap(lambda x: f(x[None]))):
         with pytest.raises(TypeError, match="traced value of type"):
             transform(compiled)(X)
-    with pytest.raises(TypeError, match="not a valid array"):
+    with pytest.raises(TypeError, match=r"<lambda>: argument\[0\]\[0\] is not a valid array"):
         compiled("text")
     with pytest.raises(TypeError, match="ShapeDtypeStruct"):
         compiled(STRUCT((3,), np.float32))
@@ -144,6 +145,7 @@ def test_options_at_both_stages():
     ({"xla_x": {"a": 1}}, r"value of 'xla_x' is \{'a': 1\} of type dict"),
     ({"xla_x": np.ones(2)}, "of type ndarray"),
     ({"xla_x": None}, "of type NoneType"),
+    ({"xla_x": [True]}, r"value of 'xla_x' is \[True\] of type list"),
     ({1: 2}, "name 1 is no string"),
     ("xla_x", "must be a dict"),
     ([("xla_x", True)], "must be a dict"),
@@ -153,6 +155,19 @@ def test_options_that_are_none(options, text):
         mjax.jit(lambda x: x, compiler_options=options)
     with pytest.raises(TypeError, match=text):
         mjax.jit(lambda x: x + 1.0).lower(1.0).compile(options)
+
+
+def test_equal_options_of_other_types_are_other_options():
+    f = lambda x: x + 1.0
+    assert float(mjax.jit(f, compiler_options={"xla_cpu_enable_fast_math": True})(1.0)) == 2.0
+    with pytest.raises(RuntimeError, match="'1' is not a valid bool"):
+        mjax.jit(f, compiler_options={"xla_cpu_enable_fast_math": 1})(1.0)
+    g = mjax.make_jaxpr(mjax.jit(f, compiler_options={"xla_cpu_enable_fast_math": True}))(1.0)
+    assert eval_jaxpr(g, g.consts, 1.0) == [2.0]
+    (eqn,) = g.eqns
+    with pytest.raises(RuntimeError, match="'1' is not a valid bool"):
+        eqn.primitive.bind(1.0, **{
+            **eqn.params, "compiler_options_kvs": (("xla_cpu_enable_fast_math", 1),)})
 
 
 def test_options_with_lists():
