@@ -30,6 +30,10 @@ from mjax._engine.base.config import (
     transfer_guard_device_to_host,
     transfer_guard_host_to_device,
 )
+from mjax._engine.control.closure_convert import closure_convert
+from mjax._engine.control.custom_gradient import custom_gradient
+from mjax._engine.control.custom_jvp import custom_jvp
+from mjax._engine.control.custom_vjp import custom_vjp
 from mjax._engine.control.policies import checkpoint_policies
 from mjax._engine.control.remat import checkpoint, remat
 from mjax._engine.ir.types import typeof
@@ -64,15 +68,18 @@ __version__ = "0.1.0"
 __version_info__ = (0, 1, 0)
 jacobian = jacrev
 
-_SUBMODULES = ("ad_checkpoint", "debug", "dtypes", "errors", "experimental",
-               "flatten_util", "lax",
-               "numpy", "random", "stages", "tree", "tree_util", "typing")
+_SUBMODULES = (
+    "ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "dtypes", "errors",
+    "experimental", "flatten_util", "lax", "numpy", "random", "stages", "tree", "tree_util",
+    "typing",
+)
 
 __all__ = [
     "Array", "Device", "ShapeDtypeStruct", "block_until_ready", "checking_leaks", "checkpoint",
-    "checkpoint_policies", "clear_caches", "config", "debug_infs", "debug_nans", "default_backend",
-    "default_device", "default_matmul_precision", "default_prng_impl", "device_count", "device_get",
-    "device_put", "devices", "disable_jit", "effects_barrier", "enable_checks", "enable_x64",
+    "checkpoint_policies", "clear_caches", "closure_convert", "config", "custom_gradient",
+    "custom_jvp", "custom_vjp", "debug_infs", "debug_nans", "default_backend", "default_device",
+    "default_matmul_precision", "default_prng_impl", "device_count", "device_get", "device_put",
+    "devices", "disable_jit", "effects_barrier", "enable_checks", "enable_x64",
     "ensure_compile_time_eval", "eval_shape", "explain_cache_misses", "grad", "hessian", "jacfwd",
     "jacobian", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "local_device_count",
     "local_devices", "log_compiles", "make_jaxpr", "named_call", "named_scope",

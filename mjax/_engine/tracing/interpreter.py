@@ -38,7 +38,9 @@ class Interpreter:
 
     def __init__(self, parent: Interpreter | None):
         self.parent = parent
-        self.alive = True
+        #: False once its tracers are refused; a `Refusal` while they are for another reason
+        #: than that it has ended.
+        self.alive: bool | Refusal = True
 
     def detach(self, value: Any) -> Any:
         """A value as those outside may keep it: without what it carries here."""
@@ -66,6 +68,32 @@ def running(interpreter: Interpreter) -> Iterator[None]:
     finally:
         ctx.interpreter = previous
         interpreter.alive = False
+
+
+class Refusal:
+    """Why tracers of an interpreter are refused for a while. False, as `alive` of an ended one.
+
+    Args:
+      text: gives the message, for a tracer that was used.
+    """
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: Callable[[Tracer], str]):
+        self.text = text
+
+    def __bool__(self) -> bool:
+        return False
+
+
+@contextmanager
+def refusing(interpreter: Interpreter, text: Callable[[Tracer], str]) -> Iterator[None]:
+    """Refuses an interpreter's tracers in the body of a `with`, which runs below it."""
+    before, interpreter.alive = interpreter.alive, Refusal(text)
+    try:
+        yield
+    finally:
+        interpreter.alive = before
 
 
 @contextmanager
@@ -207,8 +235,11 @@ class Tracer:
 
 def refuse_dead(tracer: Tracer) -> NoReturn:
     """Raises the error for a tracer that outlived its trace."""
+    refusal = tracer.interp.alive
 
     def text() -> str:
+        if isinstance(refusal, Refusal):
+            return refusal.text(tracer)
         made = getattr(tracer.interp, "describe_origin", None)
         return (
             f"A value of type {tracer.aval} was used after the {tracer.interp.name} trace that "

@@ -129,6 +129,15 @@ class StageInterpreter(Interpreter):
             self.consts.append(value)
         return var
 
+    def stand_in(self, value: Any, tracer: StageTracer) -> None:
+        """Makes a variable of the program stand for a value of another trace.
+
+        Args:
+          value: the value; the caller keeps it alive as long as this interpreter.
+          tracer: the variable's.
+        """
+        self._const_vars[id(value)] = tracer.variable
+
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         invars: list[Any] = []
         key: list[Any] = [ctx.settings]

@@ -151,10 +151,14 @@ class BatchInterpreter(Interpreter):
 
 
 def named_axes(params: dict[str, Any]) -> set[Any]:
-    """The names of the axes that an equation's params refer to, in inner jaxprs too."""
+    """The names of the axes that an equation's params refer to, in inner jaxprs too.
+
+    Rules of users among the params may refer to any of their `names_in_scope`.
+    """
     names = params.get("axes", params.get("axis_name", ()))
     found = set(names) if isinstance(names, (tuple, list)) else {names}
-    return found.union(*map(_axes_named_in, jaxprs_in_params(params)))
+    return found.union(*map(_axes_named_in, jaxprs_in_params(params)),
+                       *(getattr(value, "names_in_scope", ()) for value in params.values()))
 
 
 def _axes_named_in(jaxpr: Jaxpr) -> set[Any]:

@@ -1,0 +1,137 @@
+"""What custom rules see, with `symbolic_zeros=True`, of what is known to be zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir.pytree import tree_map
+from mjax._engine.ir.types import typeof, typeof_handlers
+from mjax._engine.primitives.tangents import instantiate
+from mjax._engine.tracing.symbolic import Zero
+
+
+class SymbolicZero:
+    """A tangent or cotangent known to be zero, in the hands of a user's rule.
+
+    Args:
+      aval: its type.
+
+    Attributes:
+      shape, dtype, ndim, size, weak_type: those of the type.
+    """
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any):
+        self.aval = aval
+
+    @staticmethod
+    def from_primal_value(value: Any) -> SymbolicZero:
+        """The zero tangent of a value."""
+        return SymbolicZero(typeof(value).to_tangent())
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("shape", "dtype", "ndim", "size", "weak_type"):
+            return getattr(self.aval, name)
+        raise AttributeError(f"SymbolicZero has no attribute {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is SymbolicZero and self.aval == other.aval
+
+    def __hash__(self) -> int:
+        return hash((SymbolicZero, self.aval))
+
+    def __repr__(self) -> str:
+        return f"SymbolicZero({self.aval})"
+
+
+def _refuse(value: SymbolicZero) -> NoReturn:
+    raise LazyTypeError(lambda: (
+        f"{value} was used as if it were an array. A rule defined with symbolic_zeros=True gets "
+        "one for each tangent or cotangent that is known to be zero: ask with isinstance(x, "
+        "mjax.custom_derivatives.SymbolicZero) and leave its term out."))
+
+
+typeof_handlers[SymbolicZero] = _refuse
+
+
+@dataclass(frozen=True, eq=False)
+class CustomVJPPrimal:
+    """An argument of a fwd rule that was defined with `symbolic_zeros=True`.
+
+    Attributes:
+      value: the argument.
+      perturbed: whether it is differentiated.
+    """
+
+    value: Any
+    perturbed: bool
+
+
+@boundary
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
+    """The values of a tree of `CustomVJPPrimal`s.
+
+    Args:
+      tree: a pytree whose leaves are `CustomVJPPrimal`s.
+
+    Raises:
+      TypeError: another leaf is among them.
+
+    Example:
+      >>> from mjax.custom_derivatives import CustomVJPPrimal, custom_vjp_primal_tree_values
+      >>> custom_vjp_primal_tree_values({"x": CustomVJPPrimal(1.0, True)})
+      {'x': 1.0}
+    """
+
+    def value(leaf: Any) -> Any:
+        if type(leaf) is not CustomVJPPrimal:
+            msg = ("custom_vjp_primal_tree_values takes trees of CustomVJPPrimal, as fwd rules get "
+                   f"them with symbolic_zeros=True; got a leaf of type {type(leaf).__name__}.")
+            raise TypeError(msg)
+        return leaf.value
+
+    return tree_map(value, tree)
+
+
+@boundary
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+    """The zero tangents of a tree of values.
+
+    Args:
+      val: a pytree of arrays.
+      symbolic_zeros: whether to give `SymbolicZero`s rather than arrays.
+
+    Returns:
+      The same tree of zeros; those of integers and booleans are of dtype float0.
+
+    Example:
+      >>> from mjax.custom_derivatives import zero_from_primal
+      >>> zero_from_primal(2.0)
+      Array(0., dtype=float32, weak_type=True)
+    """
+
+    def zero(leaf: Any) -> Any:
+        aval = typeof(leaf).to_tangent()
+        return SymbolicZero(aval) if symbolic_zeros else instantiate(Zero(aval))
+
+    return tree_map(zero, val)
+
+
+def for_rule(tangent: Any, symbolic: bool) -> Any:
+    """A tangent or cotangent as rules of users get it: no `Zero`."""
+    if type(tangent) is not Zero:
+        return tangent
+    return SymbolicZero(tangent.aval) if symbolic else instantiate(tangent)
+
+
+def from_rule(tangent: Any) -> Any:
+    """What a user's rule gave, with `Zero` for `SymbolicZero`."""
+    return Zero(tangent.aval) if type(tangent) is SymbolicZero else tangent
+
+
+__all__ = ["CustomVJPPrimal", "SymbolicZero", "custom_vjp_primal_tree_values", "for_rule",
+           "from_rule", "zero_from_primal"]

@@ -1,0 +1,5 @@
+"""Batching that users write."""
+
+from mjax._engine.control.custom_vmap import custom_vmap, sequential_vmap
+
+__all__ = ["custom_vmap", "sequential_vmap"]
