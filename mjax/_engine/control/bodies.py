@@ -20,6 +20,7 @@ from mjax._engine.ir.promotion import result_type
 from mjax._engine.ir.pytree import keystr, tree_flatten_with_path
 from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.convert import convert_element_type
+from mjax._engine.tracing.authoring import carriers
 from mjax._engine.tracing.flat import FlatFunction, debug_info_of, describe_function
 from mjax._engine.tracing.stage import lift_tracers, stage
 
@@ -113,7 +114,8 @@ def _refuse_effects(traced_for: str, jaxpr: Jaxpr) -> None:
     if refused:
         raise LazyTypeError(lambda: (
             f"{traced_for}: {jaxpr.debug_info.func_name} has the effects {describe(refused)}, "
-            "whose policy says control_flow=False. Move them out of the body."))
+            f"whose policy says control_flow=False. Move them out of the body.\n"
+            f"{carriers(jaxpr, refused)}"))
 
 
 def share_consts(bodies: Sequence[Body]) -> tuple[list[Jaxpr], list[Any]]:

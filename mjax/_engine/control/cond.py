@@ -39,7 +39,7 @@ from mjax._engine.primitives.emit import constant, hlo, ir
 from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import batch_to_front, broadcast_in_dim_p, zeros_of
 from mjax._engine.primitives.tangents import stop_gradient_p
-from mjax._engine.tracing.authoring import applied_at
+from mjax._engine.tracing.authoring import applied_at, carriers
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, stage_under_evaluation
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
@@ -501,7 +501,9 @@ def _refuse_effects(branches: Branches) -> None:
         raise LazyTypeError(lambda: (
             f"vmap of cond over its predicate: the branches have the effects {describe(refused)}, "
             "whose policy says batchable=False. All branches would run for all batch elements. "
-            "Move the effects out of the branches, or do not map over the predicate."))
+            "Move the effects out of the branches, or do not map over the predicate.\n"
+            + "\n".join(carriers(b, found) for b in branches
+                        if (found := forbidden(b.effects, "batchable")))))
 
 
 def _selecting(branches: Branches, axis: AxisData, args: Sequence[Any],

@@ -1,15 +1,14 @@
 """Effects and their policies.
 
 An effect class declares one `EffectPolicy`; what asks whether it may pass asks that record and
-nothing else, so a new effect joins no list. Jaxprs and equations carry sets of effects. Asked so
-far: `kept_by_dce`, `lowerable`, `remat`, `ordered`, `token`, `control_flow`, `batchable`.
+nothing else, so a new effect joins no list. Jaxprs and equations carry sets of effects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,37 @@ class EffectPolicy:
     remat: bool = True
     shardable: bool = True
     kept_by_dce: bool = True
+
+
+class Question(NamedTuple):
+    """What a field of the policy decides.
+
+    Attributes:
+      transformation: what asks it.
+      functions: what users call it by.
+      reason: why it refuses.
+    """
+
+    transformation: str
+    functions: str
+    reason: str
+
+
+#: Field -> question. The refusals of transformations, and the table in docs/effects.md.
+QUESTIONS = {
+    "lowerable": Question("compilation", "jit", "Nothing stands for it in a compiled program"),
+    "control_flow": Question("control flow", "cond, switch, while_loop, scan",
+                             "A body runs any number of times, or never"),
+    "batchable": Question("vmap", "vmap", "The order of its effects over the batch elements would "
+                          "not be that of any program of one element"),
+    "differentiable": Question("differentiation", "jvp, linearize, vjp, grad",
+                               "An effect has no derivative"),
+    "custom_derivatives": Question("differentiation by a custom rule", "custom_jvp, custom_vjp",
+                                   "The rule would run in its place, or besides"),
+    "remat": Question("rematerialization", "checkpoint", "It cannot run a second time"),
+    "shardable": Question("partition over devices", "shard_map",
+                          "It would happen once per device"),
+}
 
 
 class Effect:
@@ -88,6 +118,26 @@ def token_names(effects: Effects) -> tuple[str, ...]:
 def keeps_equation(effects: Effects) -> bool:
     """Whether dead-code elimination must keep an equation with these effects."""
     return any(e.policy.kept_by_dce for e in effects)
+
+
+def policy_table(effects: Iterable[type[Effect]]) -> str:
+    """Transformations against effects, as a table in Markdown: what their policies say.
+
+    Example:
+      >>> class Logging(Effect):
+      ...     policy = EffectPolicy(ordered=True, token="log", remat=False)
+      >>> print(policy_table([Logging]).splitlines()[7])
+      | checkpoint | no |
+    """
+    effects = list(effects)
+    rows = [["", *(f"`{e.__name__}`" for e in effects)], ["---"] * (len(effects) + 1)]
+    rows += [[question.functions, *("yes" if getattr(e.policy, field) else "no" for e in effects)]
+             for field, question in QUESTIONS.items()]
+    rows += [["dead-code elimination", *("keeps" if e.policy.kept_by_dce else "drops"
+                                         for e in effects)],
+             ["order", *(f"token `{token_name(e)}`" if e.policy.ordered else "none"
+                         for e in effects)]]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def describe(effects: Iterable[Any]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.util import split_list
 from mjax._engine.ir.effects import token_names
 from mjax._engine.ir.jaxpr import Jaxpr

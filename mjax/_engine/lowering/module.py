@@ -28,7 +28,13 @@ from mjax._engine.lowering.context import (
 )
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
 from mjax._engine.primitives.emit import constant, ir
-from mjax._engine.tracing.authoring import applied_at, describe_value, misfit, rule_text
+from mjax._engine.tracing.authoring import (
+    applied_at,
+    carriers,
+    describe_value,
+    misfit,
+    rule_text,
+)
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.stage import stage_under_evaluation
 from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
@@ -83,7 +89,7 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
     if unlowerable:
         raise LazyValueError(lambda: (
             f"cannot compile a program with the effects {describe(unlowerable)}: their policy "
-            "says lowerable=False."))
+            f"says lowerable=False.\n{carriers(jaxpr, unlowerable)}"))
     try:
         return _lower(jaxpr, name, platform, aliases or {}, donated, client, checking=False)
     except LazyText:

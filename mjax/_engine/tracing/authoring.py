@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from mjax._engine.base.errors import LazyTypeError, LazyValueError, MissingRuleError
-from mjax._engine.ir.effects import describe, forbidden
+from mjax._engine.ir.effects import QUESTIONS, Effect, describe, forbidden
+from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
 from mjax._engine.ir.source import here, user_frames
 
 
@@ -209,23 +210,33 @@ def where(rule: Any) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(rule)
 
 
-_FORBIDDEN = {
-    "batchable": ("vmap", "The order of its effects over the batch elements would not be that of "
-                  "any program of one element"),
-    "differentiable": ("differentiation", "An effect has no derivative"),
-}
-
-
 def refuse_effects(primitive: Any, effects: Any, policy: str) -> None:
     """Raises the error for effects that a transformation may not meet, if there are any."""
     refused = forbidden(effects, policy)
     if refused:
-        transformation, reason = _FORBIDDEN[policy]
+        question = QUESTIONS[policy]
         source = here()
         raise LazyValueError(lambda: (
-            f"{transformation} of {primitive.name}, which has the effects {describe(refused)}: "
-            f"their policy says {policy}=False. {reason}. Move it out of the function that is "
-            f"transformed, or use an effect that allows it.\n{applied_at(source)}"))
+            f"{question.transformation} of {primitive.name}, which has the effects "
+            f"{describe(refused)}: their policy says {policy}=False. {question.reason}. Move it out "
+            f"of the function that is transformed, or use an effect that allows it.\n{applied_at(source)}"))
+
+
+def carriers(jaxpr: Jaxpr, refused: Sequence[Effect]) -> str:
+    """Which equations of a program have effects that it must not have, and where they stand."""
+    found: dict[Effect, JaxprEqn] = {}
+    for effect in refused:
+        inner: Jaxpr | None = jaxpr
+        while inner is not None:
+            for eqn in inner.eqns:
+                if effect in eqn.effects:
+                    break
+            else:
+                break  # a loop of no iterations
+            found[effect] = eqn
+            inner = next((j for j in jaxprs_in_params(eqn.params) if effect in j.effects), None)
+    return "\n".join(f"Primitive {eqn.primitive.name!r} has {effect!r}. {applied_at(eqn.source)}"
+                     for effect, eqn in found.items())
 
 
 def applied_at(source: Any) -> str:

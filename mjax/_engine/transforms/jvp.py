@@ -105,6 +105,7 @@ class JVPInterpreter(Interpreter):
                       params: dict[str, Any]) -> tuple[Any, Any]:
         """Primal and tangent results; runs with the parent current."""
         if primitive.jvp is None:
+            primitive.declared(list(map(typeof, primals)), params, "differentiable")
             primitive.missing("jvp", operands=len(primals), params=params)
         try:
             result = primitive.jvp(primals, tangents, **params)

@@ -8,6 +8,7 @@ import pytest
 import mjax
 from mjax import lax
 from mjax._engine.ir.effects import (
+    QUESTIONS,
     Effect,
     EffectPolicy,
     describe,
@@ -15,6 +16,9 @@ from mjax._engine.ir.effects import (
     join_effects,
     keeps_equation,
     no_effects,
+    policy_table,
+    token_name,
+    token_names,
 )
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.transforms.dce import dce_jaxpr
@@ -123,6 +127,43 @@ def test_unused_equations_stay_if_their_effect_says_so():
 
 def test_programs_that_cannot_be_compiled():
     p = effectful("p", Unlowerable())
-    with pytest.raises(Exception, match=r"effects Unlowerable: .* lowerable=False"):
-        mjax.jit(lambda x: p.bind(x))(np.float32(1))
+    for f in (p.bind, lambda x: p.bind(x), lambda x: mjax.jit(p.bind)(x)):
+        with pytest.raises(ValueError, match=r"effects Unlowerable: .* lowerable=False.\n"
+                           r"Primitive 'p' has Unlowerable. It was applied at\n.*test_effects.py"):
+            mjax.jit(f)(np.float32(1))
     assert mjax.make_jaxpr(lambda x: p.bind(x))(1.0).eqns
+
+
+# ---- what is asked ---------------------------------------------------------------------
+
+
+def test_every_field_of_the_policy_is_a_question_or_says_how():
+    fields = {f.name for f in dataclasses.fields(EffectPolicy)}
+    assert set(QUESTIONS) == fields - {"ordered", "token", "kept_by_dce"}
+
+
+def test_the_table():
+    class Own(Effect):
+        policy = EffectPolicy(ordered=True, remat=False, kept_by_dce=False)
+
+    lines = policy_table([Own, Log]).splitlines()
+    rows = {cells[0]: cells[1:] for cells in (
+        [c.strip() for c in line.strip("|").split("|")] for line in lines)}
+    assert rows.pop("") == ["`Own`", "`Log`"] and rows.pop("---") == ["---", "---"]
+    assert rows.pop("order") == [f"token `{token_name(Own)}`", "token `log`"]
+    assert rows.pop("dead-code elimination") == ["drops", "keeps"]
+    assert rows.pop("checkpoint") == ["no", "yes"] and rows.pop("vmap") == ["yes", "no"]
+    assert set(rows) == {q.functions for f, q in QUESTIONS.items()
+                         if f not in ("remat", "batchable")}
+
+
+def test_tokens_are_named_by_the_policy_or_the_class():
+    class Own(Effect):
+        policy = EffectPolicy(ordered=True)
+
+    assert token_name(Log()) == token_name(Log) == "log"
+    assert token_name(Own()) == f"{__name__}.{Own.__qualname__}"
+    assert token_name(Numbered(1)) is None
+    assert token_names(frozenset({Log(), Own(), Log(), Numbered(2)})) == tuple(
+        sorted(["log", token_name(Own)]))
+    assert token_names(no_effects) == ()
