@@ -218,8 +218,9 @@ def refuse_effects(primitive: Any, effects: Any, policy: str) -> None:
         source = here()
         raise LazyValueError(lambda: (
             f"{question.transformation} of {primitive.name}, which has the effects "
-            f"{describe(refused)}: their policy says {policy}=False. {question.reason}. Move it out "
-            f"of the function that is transformed, or use an effect that allows it.\n{applied_at(source)}"))
+            f"{describe(refused)}: their policy says {policy}=False. {question.reason}. Move it "
+            "out of the function that is transformed, or use an effect that allows it.\n"
+            f"{applied_at(source)}"))
 
 
 def carriers(jaxpr: Jaxpr, refused: Sequence[Effect]) -> str:
