@@ -26,7 +26,6 @@ from mjax._engine.control.scan import bind as bind_scan
 from mjax._engine.control.while_loop import Parts
 from mjax._engine.control.while_loop import bind as bind_while
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.promotion import result_type
 from mjax._engine.ir.pytree import (
     keystr,
     tree_flatten,
@@ -66,7 +65,7 @@ def scan(f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None,
       length: the number of iterations; may be left out where `xs` says it.
       reverse: whether to go from the last slice to the first; `ys` keep the places of their
         `xs`.
-      unroll: how many iterations the compiled loop makes at a time; True: all of them.
+      unroll: how many iterations the compiled loop makes at a time; True or 0: all of them.
       _split_transpose: accepted for compatibility; the transposed loop is split wherever that
         saves memory.
 
@@ -134,10 +133,10 @@ def _row_type(aval: Any) -> Any:
 def _unrolled(who: str, unroll: int | bool, length: int) -> int:
     if isinstance(unroll, (bool, np.bool_)):
         return max(length, 1) if unroll else 1
-    if not hasattr(unroll, "__index__") or operator.index(unroll) < 1:
-        msg = f"{who}: unroll must be a bool or a positive int, got {unroll!r}."
+    if not hasattr(unroll, "__index__") or operator.index(unroll) < 0:
+        msg = f"{who}: unroll must be a bool or an int that is not negative, got {unroll!r}."
         raise ValueError(msg)
-    return operator.index(unroll)
+    return operator.index(unroll) or max(length, 1)
 
 
 def _common_length(who: str, xs: Any, length: Any = None) -> int:
@@ -381,7 +380,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
 
     Args:
       lower: the first number, an integer scalar.
-      upper: the end.
+      upper: the end, of the same dtype.
       body_fun: from the number and the value to the next value, of the same type.
       init_val: the first value, a pytree of arrays.
       unroll: as in `scan`; needs bounds that are known.
@@ -403,26 +402,33 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     first, last = _static(lower), _static(upper)
     if first is not None and last is not None:
         length = max(last - first, 0)
-        weak = typeof(lower).weak_type and typeof(upper).weak_type
-        return _scan("fori_loop", derived(_step_of_fori, body_fun), body_fun,
-                     (convert(first, dtype, weak), init_val), None,
-                     Loop(length, False, _unrolled(
-                         "fori_loop", False if unroll is None else unroll, length)), own=1)[0][1]
+        loop = Loop(length, False, _unrolled(
+            "fori_loop", False if unroll is None else unroll, length))
+        return _scan("fori_loop", derived(_step_of_fori, body_fun), body_fun, (first, init_val),
+                     None, loop, own=1)[0][1]
     if unroll not in (None, False, 1):
         msg = "fori_loop: unroll needs bounds that are known when it is traced."
         raise ValueError(msg)
-    bounds = [convert(b, dtype) for b in (lower, upper)]
+    bounds = [b if typeof(b).dtype == dtype else convert(b, dtype) for b in (lower, upper)]
     return _while("fori_loop", _before_end, derived(_body_of_fori, body_fun), body_fun,
                   (*bounds, init_val), own=2)[2]
 
 
 def _counter_dtype(lower: Any, upper: Any) -> Any:
-    for name, bound in (("lower", lower), ("upper", upper)):
-        aval = typeof(bound)
+    """The common dtype of the bounds; only Python's numbers take that of the other."""
+    bounds = typeof(lower), typeof(upper)
+    for name, aval in zip(("lower", "upper"), bounds, strict=True):
         if aval.shape or not dtypes.is_integer(aval.dtype):
             msg = f"fori_loop: {name} must be an integer scalar, got one of type {aval}."
             raise TypeError(msg)
-    return result_type(lower, upper)
+    found = {a.dtype for a in bounds}
+    if len(found) == 2 and not any(dtypes.kind(dtype) == "u" for dtype in found):
+        found = {a.dtype for a in bounds if not a.weak_type}
+    if len(found) != 1:
+        msg = (f"fori_loop: lower and upper must have the same dtype, got {bounds[0]} and "
+               f"{bounds[1]}; convert one of them with .astype.")
+        raise TypeError(msg)
+    return found.pop()
 
 
 def _static(bound: Any) -> int | None:
