@@ -31,12 +31,13 @@ def execute(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any])
     key: tuple[Any, ...] = (ctx.settings, placements)
     if params:
         key = (*key, *(primitive.params_key(params) if primitive.exact_params else params.items()))
+    known = primitive.executables if primitive.types_cacheable else primitive.programs_of(params)
     try:
-        run = primitive.executables.get(key)
+        run = known.get(key)
     except TypeError:
         primitive._refuse_unhashable(params)
     if run is None:
-        run = primitive.executables.put(key, _compile(primitive, placements, params))
+        run = known.put(key, _compile(primitive, placements, params))
     return run(*args)
 
 
