@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.control.callbacks import emit_python_callback
 from mjax._engine.ir.dtypes import as_dtype
 from mjax._engine.ir.types import typeof
 from mjax._engine.lowering.context import LoweringContext as LoweringRuleContext
@@ -41,7 +42,7 @@ __all__ = [
     "aval_to_ir_type", "aval_to_ir_types", "dtype_to_ir_type", "ir_constant",
     "dense_bool_array", "dense_int_array", "dense_int_elements", "i32_attr", "i64_attr",
     # operations
-    "custom_call", "reducer_region",
+    "custom_call", "emit_python_callback", "reducer_region",
 ]
 
 

@@ -77,23 +77,51 @@ def _debug_type(*avals: Any, effect: Effect, **params: Any) -> Any:
 # ---- lowering --------------------------------------------------------------------------
 
 
-def _lower(ctx: Any, operands: Sequence[Any], callback: Callable[..., Any],
-           has_side_effect: bool) -> list[Any]:
-    mctx, tokens = ctx.module_context, ctx.tokens_in.values()
+def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
+                         operands: Sequence[Any], operand_avals: Sequence[Any],
+                         result_avals: Sequence[Any], *, has_side_effect: bool
+                         ) -> tuple[list[Any], Any, None]:
+    """Emits a call of a Python function, on CPU.
+
+    Args:
+      ctx: what the lowering rule got.
+      callback: gets a NumPy array per operand and returns a tuple of arrays of exactly the
+        types `result_avals`.
+      token: one that it comes after, such as `ctx.tokens_in.get(effect)`; or None.
+      operands: `ir.Value`s.
+      operand_avals: their types.
+      result_avals: those of the results.
+      has_side_effect: whether it is called although nobody reads its results.
+
+    Returns:
+      The results' `ir.Value`s, the token that comes after it (None without one), and None,
+      where JAX gives an object to keep; mjax keeps what there is to keep.
+
+    Source: the public interface of `jax.interpreters.mlir.emit_python_callback`.
+    """
+    mctx, tokens = ctx.module_context, [] if token is None else [token]
     n = len(tokens)
 
-    def function(*args: Any) -> tuple[Any, ...]:
-        return (*(None for _ in tokens), *callback(*args[n:]))
+    def with_token(_: None, *args: Any) -> tuple[Any, ...]:
+        return (None, *callback(*args))
 
     emitted = mctx.host_callbacks.emit(
-        function if n else callback, [*tokens, *operands],
-        [*(None for _ in tokens), *map(_shape, ctx.avals_in)],
-        [*(None for _ in tokens), *map(_shape, ctx.avals_out)],
-        [*(t.type for t in tokens), *ctx.out_types],
+        with_token if n else callback, [*tokens, *operands],
+        [*(None for _ in tokens), *map(_shape, operand_avals)],
+        [*(None for _ in tokens), *map(_shape, result_avals)],
+        [*(t.type for t in tokens), *map(mctx.type_of, result_avals)],
         has_side_effect=has_side_effect, client=mctx.client)
-    if n:
-        ctx.set_tokens_out(ctx.tokens_in.replaced(emitted[:n]))
-    return emitted[n:]
+    return emitted[n:], emitted[0] if n else None, None
+
+
+def _lower(ctx: Any, operands: Sequence[Any], callback: Callable[..., Any],
+           has_side_effect: bool) -> list[Any]:
+    (token,) = ctx.tokens_in.values() or (None,)
+    results, token, _ = emit_python_callback(ctx, callback, token, operands, ctx.avals_in,
+                                             ctx.avals_out, has_side_effect=has_side_effect)
+    if token is not None:
+        ctx.set_tokens_out(ctx.tokens_in.replaced([token]))
+    return results
 
 
 def _shape(aval: Any) -> Any:
@@ -196,10 +224,8 @@ def _debug_batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
 debug_callback_p.axis_batch = _debug_batch
 
 
-
-
 __all__ = [
     "DebugEffect", "IOEffect", "OrderedDebugEffect", "OrderedIOEffect", "debug_callback_p",
-    "debug_effect", "io_callback_p", "io_effect", "ordered_debug_effect", "ordered_io_effect",
-    "pure_callback_p",
+    "debug_effect", "emit_python_callback", "io_callback_p", "io_effect", "ordered_debug_effect",
+    "ordered_io_effect", "pure_callback_p",
 ]

@@ -41,7 +41,7 @@ from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import array_of
 from mjax._engine.primitives.tangents import stop_gradient_p
-from mjax._engine.tracing.authoring import applied_at
+from mjax._engine.tracing.authoring import applied_at, carriers
 from mjax._engine.tracing.flat import (
     check_arguments,
     check_callable,
@@ -374,7 +374,7 @@ class Call:
         if refused:
             raise LazyNotImplementedError(lambda: (
                 f"{self.custom.describe()} has the effects {describe(refused)}, whose policy says "
-                "custom_derivatives=False. Move them out of it."))
+                f"custom_derivatives=False. Move them out of it.\n{carriers(jaxpr, refused)}"))
         body = Body(jaxpr, consts, self.out_tree)
         known.results = Typed("the function's output", self.out_tree, jaxpr.out_avals)
         if not consts:

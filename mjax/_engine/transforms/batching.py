@@ -107,6 +107,7 @@ class BatchInterpreter(Interpreter):
             elif primitive.batch is not None:
                 result = primitive.batch(values, dims, **params)
             else:
+                primitive.declared([typeof(arg) for arg in args], params, "batchable")
                 primitive.missing("batch", operands=len(values), params=params)
         finally:
             ctx.interpreter = self
