@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import bitcast_convert_type_p
@@ -24,6 +25,7 @@ from mjax._numpy.core import (
     promote_dtypes_inexact,
     promote_dtypes_numeric,
     promote_shapes,
+    weak_type_of,
 )
 from mjax._numpy.fused import fused
 from mjax._numpy.ufunc import binary, unary
@@ -383,6 +385,8 @@ def _power(x1: Any, x2: Any) -> Any:
         return choose(nothing, _c(x1, 0), _power_of_ints(x1, x2))
     if kind1 in "fc" and kind2 in "iu":
         # Not promoted: an integer exponent has no derivative that could be NaN at x1 = 0.
+        if typeof(x2).shape:
+            common_type(weak_type_of(x1), weak_type_of(x2))  # refused in mode "strict"
         return lax.pow_p.bind(*promote_shapes("power", x1, x2))
     x1, x2 = promote_args_inexact("power", x1, x2)
     return lax.pow_p.bind(x1, x2)
@@ -423,8 +427,8 @@ def power(x1: Any, x2: Any, /) -> Any:
       >>> jnp.power(jnp.array([2.0, 3.0]), 2)
       Array([4., 9.], dtype=float32)
     """
-    if type(x2) is int:
-        return _power_static(x1, x2)
+    if type(x2) is int or type(x2) is bool:
+        return _power_static(x1, int(x2))
     if isinstance(x2, np.integer) or (isinstance(x2, np.ndarray) and not x2.shape
                                       and x2.dtype.kind in "iu"):
         return _power_static(x1, operator.index(x2))

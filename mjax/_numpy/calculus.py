@@ -241,8 +241,10 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
       >>> jnp.trapezoid(jnp.array([1., 2., 3.]))
       Array(4., dtype=float32)
     """
-    given = check_arrays("trapezoid", y, dx if x is None else x)
-    y, width = promote_dtypes_inexact(*given)
+    y, width = check_arrays("trapezoid", y, dx if x is None else x)
+    if x is None:
+        y, = promote_dtypes_inexact(y)
+    y, width = promote_dtypes_inexact(y, width)
     axis = canonicalize_axis(axis, typeof(y).ndim)
     if x is not None:
         if typeof(width).ndim == 1:

@@ -107,13 +107,19 @@ def test_strict_mode() -> None:
         assert (f + 1).dtype == np.float32 and (i + 1).dtype == np.int32 and (f * 2.0).shape == (3,)
         assert (i / 2).dtype == np.float32
         assert (1 + 2.0) == 3.0 and jnp.add(1, 2.0) == 3.0
+        # What is part of the program takes no part in promotion.
+        assert (f ** 2).dtype == (f ** True).dtype == (f ** np.int8(2)).dtype == np.float32
+        assert (i ** True).dtype == np.int32
+        assert jnp.trapezoid(i).dtype == jnp.trapezoid(i, dx=2.0).dtype == np.float32
         for call in (lambda: f + i, lambda: i + 1.0, lambda: f + True, lambda: f + np.float16(1),
-                     lambda: jnp.where(i > 1, f, i), lambda: mjax.jit(jnp.add)(f, i)):
+                     lambda: jnp.where(i > 1, f, i), lambda: mjax.jit(jnp.add)(f, i),
+                     lambda: f ** i, lambda: 2.0 ** i, lambda: i ** f,
+                     lambda: jnp.trapezoid(f, i)):
             with pytest.raises(TypePromotionError, match=r"strict.*astype"):
                 call()
         with pytest.raises(TypePromotionError, match="int32, Python float"):
             i + 1.0
-    assert (f + i).dtype == np.float32
+    assert (f + i).dtype == (f ** i).dtype == (2.0 ** i).dtype == np.float32
 
 
 def test_keys_are_not_promoted() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import mjax
+from mjax import lax
 from mjax._engine.primitives.dot import batch_matmul, dot, dot_general
 from mjax._engine.primitives.precision import (
     DotAlgorithm,
@@ -261,3 +262,14 @@ def test_other_errors():
     key = mjax.random.split(mjax.random.key(0))
     with pytest.raises(TypeError, match="needs numeric or boolean operands, got key<fry>"):
         dot(key, key)
+
+
+def test_the_setting_takes_the_names_of_all_algorithms():
+    for preset in lax.DotAlgorithmPreset:
+        if preset is not lax.DotAlgorithmPreset.DEFAULT:
+            with mjax.default_matmul_precision(preset.name):
+                jaxpr = mjax.make_jaxpr(lambda x: lax.dot(x, x))(np.ones((2, 2), np.float32))
+            assert jaxpr.eqns[0].params["precision"] is preset
+    with mjax.default_matmul_precision("F32_F32_F32"):
+        text = mjax.jit(lambda x: lax.dot(x, x)).lower(np.ones((2, 2), np.float32)).as_text()
+    assert "accumulation_type = f32" in text
