@@ -296,7 +296,10 @@ class Call:
     def equation(self, avals: Sequence[Any]) -> Equation:
         """What an equation holds, and the operands that lead the function's."""
         body = self.staged(avals)
-        more = [t for t in self.custom.closed_over() if all(t is not c for c in body.consts)]
+        # Tracers of other traces were left there by side effects.
+        chain = list(interpreters())
+        more = [t for t in self.custom.closed_over() if t.interp in chain
+                and all(t is not c for c in body.consts)]
         outer = [*body.consts, *more]
         if not outer:
             # Equal calls hold the same rules, so that what is made of these is made once.

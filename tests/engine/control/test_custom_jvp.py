@@ -397,6 +397,19 @@ def test_rules_that_run_elsewhere(inside, also_the_function):
         np.testing.assert_allclose(found, 7 * X, 1e-6)
 
 
+def test_tracers_that_side_effects_left_behind():
+    left = []
+
+    def loss(x):
+        f = mjax.custom_jvp(lambda x: x * 2)
+        f.defjvp(lambda p, t: (left.append(p[0]) or f(*p), 7 * t[0]))
+        return mjax.jit(lambda x: f(x))(x)
+
+    for _ in range(2):
+        assert mjax.jit(mjax.grad(loss))(1.0) == 7
+    assert left
+
+
 def test_second_derivatives_in_what_a_rule_closes_over():
     def loss(w, x):
         f = mjax.custom_jvp(lambda x: jnp.sin(x))
