@@ -1,6 +1,9 @@
 """Looking into compiled programs."""
 
+from mjax._engine.control.callbacks import DebugEffect, OrderedDebugEffect
+from mjax._engine.runtime.breakpoint import debug_breakpoint as breakpoint
 from mjax._engine.runtime.callbacks import debug_callback as callback
+from mjax._engine.runtime.callbacks import debug_log as log
 from mjax._engine.runtime.callbacks import debug_print as print
 
-__all__ = ["callback", "print"]
+__all__ = ["DebugEffect", "OrderedDebugEffect", "breakpoint", "callback", "log", "print"]

@@ -1,8 +1,9 @@
 """Python callbacks as users write them: `pure_callback`, `io_callback`, `debug.callback`,
-`debug.print`."""
+`debug.print`, `debug.log`."""
 
 from __future__ import annotations
 
+import logging
 import string
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,10 +21,11 @@ from mjax._engine.control.callbacks import (
     ordered_io_effect,
     pure_callback_p,
 )
-from mjax._engine.ir.dtypes import canonical_dtype
+from mjax._engine.ir.dtypes import canonical_dtype, is_extended
 from mjax._engine.ir.effects import Effect, no_effects, token_names
 from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
-from mjax._engine.ir.types import ShapedArray
+from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives.keys import unwrap
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.failures import remember
 from mjax._engine.runtime.tokens import thread_tokens
@@ -37,6 +39,7 @@ from mjax._engine.tracing.flat import (
 )
 from mjax._engine.tracing.interpreter import call_with
 
+logger = logging.getLogger("mjax.debug")
 _METHODS = ("sequential", "expand_dims", "broadcast_all", "legacy_vectorized")
 
 
@@ -47,22 +50,25 @@ class FlatCallback:
       who: what the user called, for messages.
       function: the user's function.
       in_tree: structure of `(args, kwargs)`.
+      key_dtypes: of each of their leaves, its dtype if it holds keys, else None.
       out_tree: structure of its results; None: they are dropped.
       result_avals: their types.
     """
 
-    def __init__(self, who: str, function: Callable[..., Any], in_tree: Any, out_tree: Any = None,
+    def __init__(self, who: str, function: Callable[..., Any], in_tree: Any,
+                 key_dtypes: Sequence[Any], out_tree: Any = None,
                  result_avals: Sequence[ShapedArray] = ()):
         self.who = who
         self.function = function
         self.in_tree = in_tree
+        self.key_dtypes = tuple(key_dtypes)
         self.out_tree = out_tree
         self.result_avals = tuple(result_avals)
         self.settings = ctx.settings
 
     def _key(self) -> tuple[Any, ...]:
-        return self.who, self.function, self.in_tree, self.out_tree, self.result_avals, \
-            self.settings
+        return (self.who, self.function, self.in_tree, self.key_dtypes, self.out_tree,
+                self.result_avals, self.settings)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FlatCallback) and self._key() == other._key()
@@ -75,7 +81,8 @@ class FlatCallback:
 
     def for_results(self, result_avals: Sequence[ShapedArray]) -> FlatCallback:
         """The same function where it is to give other types."""
-        return FlatCallback(self.who, self.function, self.in_tree, self.out_tree, result_avals)
+        return FlatCallback(self.who, self.function, self.in_tree, self.key_dtypes,
+                            self.out_tree, result_avals)
 
     def __call__(self, *values: Any) -> tuple[np.ndarray[Any, Any], ...]:
         """Called by XLA; what it raises is kept to be raised where somebody waits."""
@@ -89,7 +96,9 @@ class FlatCallback:
 
     def apply(self, values: Sequence[Any]) -> tuple[np.ndarray[Any, Any], ...]:
         """The results of the user's function, checked."""
-        args, kwargs = tree_unflatten(self.in_tree, map(to_array, values))
+        args, kwargs = tree_unflatten(self.in_tree, [
+            to_array(v) if keys is None else keys.wrap(to_array(v))
+            for v, keys in zip(values, self.key_dtypes, strict=True)])
         out = self.function(*args, **kwargs)
         if self.out_tree is None:
             return ()
@@ -116,10 +125,12 @@ def _flat(who: str, function: Callable[..., Any], args: Any, kwargs: Any, result
     check_arguments(who, args)
     check_arguments(who, kwargs)
     leaves, in_tree = tree_flatten((args, kwargs))
+    dtypes = [typeof(leaf).dtype for leaf in leaves]
+    key_dtypes = [dtype if is_extended(dtype) else None for dtype in dtypes]
     if results is _nothing:
-        return leaves, FlatCallback(who, function, in_tree)
+        return leaves, FlatCallback(who, function, in_tree, key_dtypes)
     shapes, out_tree = tree_flatten(results)
-    return leaves, FlatCallback(who, function, in_tree, out_tree,
+    return leaves, FlatCallback(who, function, in_tree, key_dtypes, out_tree,
                                 [_result_type(who, s) for s in shapes])
 
 
@@ -131,6 +142,10 @@ def _result_type(who: str, spec: Any) -> ShapedArray:
         raise LazyTypeError(lambda: (
             f"{who}: result_shape_dtypes must hold objects with a shape and a dtype (such as "
             f"mjax.ShapeDtypeStruct), got {spec!r}."))
+    if is_extended(spec.dtype):
+        raise LazyTypeError(lambda: (
+            f"{who}: result_shape_dtypes asks for keys ({spec.dtype}): have the callback return "
+            "their data, and wrap it by random.wrap_key_data."))
     dtype = canonical_dtype(spec.dtype)
     if dtype != spec.dtype:
         raise LazyTypeError(lambda: (
@@ -263,23 +278,24 @@ def debug_callback(callback: Callable[..., Any], *args: Any, ordered: bool = Fal
 
 
 class _Printer:
-    """Prints a format with its values."""
+    """Writes a format with its values: prints it, or logs it."""
 
-    def __init__(self, fmt: str):
+    def __init__(self, who: str, fmt: str, write: Callable[[str], None]):
         self.fmt = fmt
+        self.write = write
+        self.__name__ = f"{who}({fmt!r})"
 
-    @property
-    def __name__(self) -> str:
-        return f"print({self.fmt!r})"
+    def _key(self) -> tuple[Any, ...]:
+        return self.fmt, self.write
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Printer) and self.fmt == other.fmt
+        return isinstance(other, _Printer) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(self.fmt)
+        return hash(self._key())
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        print(self.fmt.format(*args, **kwargs))
+        self.write(self.fmt.format(*args, **kwargs))
 
 
 class _Checker(string.Formatter):
@@ -299,8 +315,33 @@ class _Checker(string.Formatter):
             raise ValueError(msg)
 
 
+def _print(text: str) -> None:
+    print(text)  # to what sys.stdout is then
+
+
+def _log(text: str) -> None:
+    logger.info("%s", text)
+
+
+def _write(who: str, write: Callable[[str], None], fmt: str, args: tuple[Any, ...],
+           kwargs: dict[str, Any], ordered: bool, skip_format_check: bool) -> None:
+    if not isinstance(fmt, str):
+        msg = f"{who} expects a format string first, got {type(fmt).__name__}."
+        raise TypeError(msg)
+    try:
+        if not skip_format_check:
+            _Checker().vformat(fmt, args, kwargs)
+    except (ValueError, KeyError, IndexError, AttributeError) as error:
+        what = (f"there is no argument {error}." if isinstance(error, KeyError) else str(error))
+        msg = (f"{who}: the format {fmt!r} does not fit its {len(args)} positional and "
+               f"{len(kwargs)} named arguments: {what}")
+        raise ValueError(msg) from None
+    debug_callback(_Printer(who, fmt, write), *args, ordered=ordered, **kwargs)
+
+
 @boundary
-def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
+def debug_print(fmt: str, *args: Any, ordered: bool = False, skip_format_check: bool = False,
+                **kwargs: Any) -> None:
     """Prints values in a compiled program, as `print(fmt.format(*args, **kwargs))` would.
 
     Args:
@@ -308,6 +349,8 @@ def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> N
         function is traced.
       args: pytrees of arrays, for `{}` and `{0}`.
       ordered: whether lines come in the program's order. Ordered ones cannot be batched.
+      skip_format_check: whether the format may leave out arguments, or ask for what is found
+        only at run time.
       kwargs: pytrees of arrays, for `{name}`.
 
     Raises:
@@ -320,17 +363,38 @@ def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> N
 
     Source: the public interface of `jax.debug.print`.
     """
-    if not isinstance(fmt, str):
-        msg = f"debug.print expects a format string first, got {type(fmt).__name__}."
-        raise TypeError(msg)
-    try:
-        _Checker().vformat(fmt, args, kwargs)
-    except (ValueError, KeyError, IndexError, AttributeError) as error:
-        what = (f"there is no argument {error}." if isinstance(error, KeyError) else str(error))
-        msg = (f"debug.print: the format {fmt!r} does not fit its {len(args)} positional and "
-               f"{len(kwargs)} named arguments: {what}")
-        raise ValueError(msg) from None
-    debug_callback(_Printer(fmt), *args, ordered=ordered, **kwargs)
+    _write("debug.print", _print, fmt, args, kwargs, ordered, skip_format_check)
+
+
+@boundary
+def debug_log(fmt: str, *args: Any, ordered: bool = False, skip_format_check: bool = False,
+              **kwargs: Any) -> None:
+    """Logs values in a compiled program, to the logger "mjax.debug" at level INFO.
+
+    Args:
+      fmt: a format string as of `str.format`.
+      args: pytrees of arrays, for `{}` and `{0}`.
+      ordered: whether records come in the program's order. Ordered ones cannot be batched.
+      skip_format_check: see `debug.print`.
+      kwargs: pytrees of arrays, for `{name}`.
+
+    Raises:
+      TypeError: `fmt` is no string.
+      ValueError: the format does not fit the arguments.
+
+    Example:
+      >>> import logging, sys
+      >>> logger = logging.getLogger("mjax.debug")
+      >>> handler = logging.StreamHandler(sys.stdout)
+      >>> logger.addHandler(handler)
+      >>> logger.setLevel(logging.INFO)
+      >>> mjax.debug.log("x is {}", 3)
+      x is 3
+      >>> logger.removeHandler(handler)
+
+    Source: the public interface of `jax.debug.log`.
+    """
+    _write("debug.log", _log, fmt, args, kwargs, ordered, skip_format_check)
 
 
 # ---- evaluation ------------------------------------------------------------------------
@@ -342,7 +406,8 @@ def _call_now(callback: FlatCallback, args: Sequence[Any], effects: frozenset[Ef
     names = token_names(effects)
     if names:
         thread_tokens().wait_for(names)
-    values = [np.asarray(a if type(a) is Array else to_array(a)) for a in args]
+    arrays = [a if type(a) is Array else to_array(a) for a in args]
+    values = [np.asarray(unwrap(a) if is_extended(a.dtype) else a) for a in arrays]
     return [to_array(out, False) for out in callback.apply(values)]
 
 
@@ -361,4 +426,5 @@ def _debug_impl(*args: Any, callback: FlatCallback, effect: Effect) -> list[Arra
     return _call_now(callback, args, frozenset({effect}))
 
 
-__all__ = ["FlatCallback", "debug_callback", "debug_print", "io_callback", "pure_callback"]
+__all__ = ["FlatCallback", "debug_callback", "debug_log", "debug_print", "io_callback",
+           "pure_callback"]

@@ -146,9 +146,11 @@ def effects_barrier() -> None:
       Exception: what a callback raised in a computation that nobody has waited for.
 
     Example:
-      >>> mjax.jit(lambda x: mjax.debug.print("x is {}", x))(3)
+      >>> seen = []
+      >>> mjax.jit(lambda x: mjax.debug.callback(seen.append, x))(3)
       >>> mjax.effects_barrier()
-      x is 3
+      >>> seen
+      [Array(3, dtype=int32)]
 
     Source: JEP 10657.
     """

@@ -116,6 +116,32 @@ def test_a_callback_without_arguments(how):
     assert f() == 4 and f() == 4 and seen == [1, 1]
 
 
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_keys(call, how):
+    from mjax import random
+
+    key, seen = random.key(3), []
+
+    def draw(key, keys):
+        seen.append((key.dtype, key.shape, keys.shape))
+        return random.uniform(key) + random.uniform(keys[1])
+
+    f = how(lambda k, ks: call(draw, F, k, ks))
+    keys = random.split(key, 3)
+    np.testing.assert_allclose(f(key, keys), random.uniform(key) + random.uniform(keys[1]))
+    assert seen == [(key.dtype, (), (3,))]
+    with pytest.raises(TypeError, match=r"asks for keys \(key<fry>\): have the callback"):
+        call(draw, mjax.ShapeDtypeStruct((), key.dtype), key, keys)
+
+
+def test_batches_of_keys(how):
+    from mjax import random
+
+    keys = random.split(random.key(3), 2)
+    f = lambda k: mjax.pure_callback(random.uniform, F, k, vmap_method="sequential")
+    np.testing.assert_array_equal(how(mjax.vmap(f))(keys), [random.uniform(k) for k in keys])
+
+
 # ---- printing --------------------------------------------------------------------------
 
 
@@ -158,6 +184,27 @@ def test_formats_of_traced_values_are_for_run_time(capsys):
     mjax.jit(lambda x: mjax.debug.print("{:.3f} {:5d}", x, 3))(np.float32(0.5))
     mjax.effects_barrier()
     assert capsys.readouterr().out == "0.500     3\n"
+
+
+def test_formats_that_are_not_checked(capsys):
+    f = mjax.jit(lambda x: mjax.debug.print("{x[0]}", 1, x=x, skip_format_check=True))
+    f(X)
+    mjax.effects_barrier()
+    assert capsys.readouterr().out == "0.0\n"
+
+
+def test_logging(caplog, how):
+    f = how(lambda x: mjax.debug.log("x is {:.1f}, 100%s", x, ordered=True))
+    with caplog.at_level("INFO", logger="mjax.debug"):
+        f(np.float32(1))
+        mjax.effects_barrier()
+    with caplog.at_level("WARNING", logger="mjax.debug"):
+        f(np.float32(2))
+        mjax.effects_barrier()
+    assert [(r.name, r.levelname, r.getMessage()) for r in caplog.records] == [
+        ("mjax.debug", "INFO", "x is 1.0, 100%s")]
+    with pytest.raises(ValueError, match=r"debug.log: the format '\{y\}' does not fit"):
+        mjax.debug.log("{y}", 1)
 
 
 def test_what_is_no_format():
