@@ -253,6 +253,24 @@ def test_inside_of_a_loop():
     close(mjax.jvp(f, (0.1,), (1.0,))[1], difference, 1e-5)
 
 
+@both
+def test_inside_of_remat_and_branches(solve, many):
+    a, b = many[0], B[0]
+
+    def choosing(p, a, b):
+        return lax.cond(p, lambda a, b: loss(solve)(a, b), lambda a, b: jnp.sum(a) + jnp.sum(b),
+                        a, b)
+
+    for actual, expected in zip(mjax.jit(mjax.grad(mjax.checkpoint(loss(solve)), (0, 1)))(a, b),
+                                gradients(a, b), strict=True):
+        close(actual, expected)
+    found = mjax.jit(mjax.vmap(mjax.grad(choosing, (1, 2)), (0, None, None)))(
+        np.array([True, False]), a, b)
+    for actual, expected in zip(found, gradients(a, b), strict=True):
+        close(actual[0], expected)
+        close(actual[1], np.ones_like(expected))
+
+
 def test_staged():
     def f(a, b):
         return lax.custom_linear_solve(lambda x: a * x, b, lambda _, b: b / a, symmetric=True)
