@@ -449,9 +449,12 @@ cond_p.dce = _cond_dce
 
 def _cond_recompute(saveable: Policy, used: Sequence[bool], eqn: JaxprEqn) -> Any:
     branches, (index, *operands), n = eqn.params["branches"], eqn.invars, len(used)
-    cut = plan(branches, ("recompute", tuple(used), saveable), lambda: _join(
-        [_Part(*recompute_jaxpr(b, [True] * n, used, saveable)) for b in branches],
-        len(operands), n))
+
+    def make() -> _Cut:
+        parts = [recompute_jaxpr(b, [True] * n, used, saveable) for b in branches]
+        return _join([_Part(p.known, p.again, p.sources) for p in parts], len(operands), n)
+
+    cut = plan(branches, ("recompute", tuple(used), saveable), make)
     outvars = [Var(v.aval) if type(v) is DropVar else v for v in eqn.outvars]
     known = _with_branches(eqn, cut.first, eqn.invars)
     outvars += [Var(a) for a in cond_p.infer([v.aval for v in eqn.invars], known.params)[0][n:]]

@@ -340,8 +340,8 @@ def batch_gather(args: Any, dims: Any, *, dimension_numbers: GatherDimensionNumb
         offset = shift_axes(offset, out_dim)
         index_batching = shift_axes(index_batching, index_dim)
     if dim is not None:
-        collapsed, index_map = shift_axes(collapsed, dim), shift_axes(index_map, dim)
-        batching = shift_axes(batching, dim)
+        collapsed, index_map, batching = [
+            shift_axes(axes, dim) for axes in (collapsed, index_map, batching)]
     if index_dim is not None and dim is not None:
         size = typeof(operand).shape[dim]
         slice_sizes = insert(slice_sizes, dim, min(size, 1))

@@ -13,7 +13,7 @@ from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
 from mjax._engine.primitives.emit import op
 from mjax._engine.primitives.shapes import batch_size, batch_to_front, zeros_of
 from mjax._engine.tracing.authoring import misfit
-from mjax._engine.tracing.primitive import Primitive, _is_ours
+from mjax._engine.tracing.primitive import Primitive, is_ours
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
 # ---- add_any ---------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | No
             ctx.source = None
 
     given = [r for r in rules if r is not None]
-    jvp = from_one_place if all(map(_is_ours, given)) else apply
+    jvp = from_one_place if all(map(is_ours, given)) else apply
     jvp.__wrapped__ = given[0] if given else apply  # type: ignore[attr-defined]
     primitive.jvp = jvp
 

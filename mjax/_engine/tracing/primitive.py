@@ -172,7 +172,7 @@ class Primitive:
         """Sets a rule that somebody wrote; what was made by the old one is forgotten."""
         setattr(self, field, rule)
         self.derived.discard(field)
-        if field in ("impl", "abstract_eval") and not _is_ours(rule):
+        if field in ("impl", "abstract_eval") and not is_ours(rule):
             self.exact_params = True
         self._forget()
         return rule
@@ -313,7 +313,7 @@ class Primitive:
         raise AssertionError("all params are hashable")
 
 
-def _is_ours(rule: Any) -> bool:
+def is_ours(rule: Any) -> bool:
     """Whether a rule is the engine's."""
     module = getattr(getattr(rule, "__wrapped__", rule), "__module__", None)
     return rule is None or (module or "").startswith("mjax._engine")

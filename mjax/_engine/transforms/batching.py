@@ -102,16 +102,9 @@ class BatchInterpreter(Interpreter):
         try:
             if not batched and not self.names_axis(primitive, params):
                 return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
-            if primitive.axis_batch is not None:
-                result = primitive.axis_batch(self.axis, values, dims, **params)
-            elif primitive.batch is not None:
-                result = primitive.batch(values, dims, **params)
-            else:
-                primitive.declared([typeof(arg) for arg in args], params, "batchable")
-                primitive.missing("batch", operands=len(values), params=params)
+            out, out_dims = self.apply(primitive, args, values, dims, params)
         finally:
             ctx.interpreter = self
-        out, out_dims = as_pair(primitive, "batch", result, "the result and its batch dimension")
         declared = primitive.declared([typeof(arg) for arg in args], params, "batchable")
         if not primitive.multiple_results:
             return self.result(primitive, out, out_dims, declared)
@@ -122,6 +115,18 @@ class BatchInterpreter(Interpreter):
                     "a list of results and one of batch dimensions")
         return list(map(self.result, repeat(primitive), out, out_dims,
                         repeat(None) if declared is None else declared))
+
+    def apply(self, primitive: Primitive, args: Sequence[Any], values: list[Any],
+              dims: list[int | None], params: dict[str, Any]) -> Any:
+        """What the primitive's rule gives; runs with the parent current."""
+        if primitive.axis_batch is not None:
+            result = primitive.axis_batch(self.axis, values, dims, **params)
+        elif primitive.batch is not None:
+            result = primitive.batch(values, dims, **params)
+        else:
+            primitive.declared([typeof(arg) for arg in args], params, "batchable")
+            primitive.missing("batch", operands=len(values), params=params)
+        return as_pair(primitive, "batch", result, "the result and its batch dimension")
 
     def names_axis(self, primitive: Primitive, params: dict[str, Any]) -> bool:
         """Whether a collective refers to this interpreter's axis."""

@@ -12,7 +12,8 @@ Source: Griewank and Walther 2000 (checkpointing); the policies' form is that of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import ml_dtypes
 
@@ -23,27 +24,22 @@ from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var, used_variables
 from mjax._engine.primitives.convert import reduce_precision_p
 from mjax._engine.tracing.authoring import applied_at
 from mjax._engine.transforms.dce import dce_jaxpr
+from mjax._engine.transforms.partial_eval import Cut
 
 #: (primitive, *types of operands, **params) -> whether the results may be saved.
 Policy = Callable[..., bool]
 
 
-class Recomputable(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recomputable(Cut):
     """A jaxpr that saves what is needed to compute some of its results again.
 
     `known` goes from the inputs to the results kept and the saved values that are no results;
-    `again` goes from inputs and saved values to the results wanted again. `sources[i]` is the
-    index of input `i` of `again` among the inputs and results of `known`.
+    `again` goes from inputs and saved values, its residuals, to the results wanted again.
     """
 
     known: Jaxpr
     again: Jaxpr
-    sources: list[int]
-
-    def residuals(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
-        """The inputs of `again`, from the inputs and results of `known`."""
-        both = [*ins, *outs]
-        return [both[i] for i in self.sources]
 
 
 def recompute_jaxpr(jaxpr: Jaxpr, keep: Sequence[bool], wanted: Sequence[bool],
@@ -84,7 +80,7 @@ def _recompute_jaxpr(jaxpr: Jaxpr, keep: Sequence[bool], wanted: Sequence[bool],
     places: dict[Any, int] = {}
     for i, v in enumerate([*jaxpr.invars, *kept, *extra]):
         places.setdefault(v, i)
-    return Recomputable(first, second, [places[v] for v in second.invars])
+    return Recomputable(known=first, again=second, sources=[places[v] for v in second.invars])
 
 
 def _walk(jaxpr: Jaxpr, again_outs: Sequence[Any], saveable: Policy
