@@ -74,7 +74,7 @@ class MissingRuleError(LazyText, NotImplementedError):
     """A primitive lacks the rule that a transformation asked for."""
 
 
-class UnexpectedTracerError(LazyText):
+class UnexpectedTracerError(LazyTypeError):
     """A tracer was used after the trace that made it had ended."""
 
 
