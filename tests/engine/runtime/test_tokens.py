@@ -315,6 +315,36 @@ def test_the_barrier_waits(log):
     assert sorted(log.seen) == [1, 2, 3]
 
 
+def test_a_slow_callback_holds_up_no_other_thread():
+    times = {}
+
+    def slow(x):
+        times["started"] = time.perf_counter()
+        released.wait(60)
+        times["ended"] = time.perf_counter()
+
+    released, others = threading.Event(), mjax.jit(lambda x: (jnp.ones((40, 40)) @ x).sum())
+    f = mjax.jit(lambda x: (mjax.debug.callback(slow, x), x)[1])
+    others(jnp.ones((40, 40)))  # compiled
+
+    def work():
+        f(1)
+        mjax.effects_barrier()
+        times["waited"] = time.perf_counter()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while "started" not in times:
+        time.sleep(0.001)
+    for _ in range(20):
+        assert others(jnp.ones((40, 40))) == 64_000
+    mjax.effects_barrier()  # of this thread, which has no effects under way
+    times["others"] = time.perf_counter()
+    released.set()
+    thread.join()
+    assert times["started"] < times["others"] < times["ended"] < times["waited"]
+
+
 def test_an_effect_that_happens_at_once_comes_after_those_before_it(log):
     f = mjax.jit(lambda x: (io_callback(lambda v: (time.sleep(0.05), log(v))[1], None, x,
                                         ordered=True), jnp.ones((30, 30)) @ jnp.ones((30, 30))))
