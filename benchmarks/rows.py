@@ -115,6 +115,33 @@ def compiled(function: Callable[..., Any], args: Callable[[Any], tuple[Any, ...]
     return make
 
 
+def calling_back(ordered: bool) -> Callable[[Any], Timed]:
+    """Times calls of a jitted function with one effect; the callback does nothing."""
+
+    def make(m: Any) -> Timed:
+        seen: list[None] = []
+
+        def look(x: Any) -> None:
+            seen.append(None)
+
+        @m.jit
+        def f(x: Any) -> Any:
+            m.debug.callback(look, x, ordered=ordered)
+            return m.lax.sin(x)
+
+        array = m.device_put(X)
+
+        def values() -> Any:
+            before, out = len(seen), f(array)
+            m.effects_barrier()
+            assert len(seen) == before + 1
+            return out
+
+        return Timed(lambda: f(array), values)
+
+    return make
+
+
 def eager_transformed(transform: Callable[[Any, Any], Any], x: Any) -> Callable[[Any], Timed]:
     """Times the evaluation of a transformed program, one primitive after the other."""
 
@@ -215,6 +242,8 @@ ROWS = [
                                                    lambda m: (X, 2.0))),
     Row("jit call, 100 leaves", 1.1, compiled(
         lambda m, tree: m.tree_util.tree_map(m.lax.neg, tree), lambda m: (leaves(m, 100),))),
+    Row("jit call, one ordered effect", 1.3, calling_back(True)),
+    Row("jit call, one unordered effect", 1.3, calling_back(False)),
     Row("random.split", 0.6, drawn(lambda random, key: random.split(key))),
     Row("random.normal", 1.0, drawn(lambda random, key: random.normal(key, (3,)))),
     Row("tree_map, 300 leaves", 1.0, mapped_tree),
