@@ -40,7 +40,7 @@ from mjax._engine.runtime.structs import aval_of
 from mjax._engine.runtime.traces import caches_of, trace_call
 from mjax._engine.runtime.transfer import SCALARS, from_scalar, host, sharding_of, to_array
 from mjax._engine.tracing.evaluate import evaluation
-from mjax._engine.tracing.flat import check_arguments, function_name
+from mjax._engine.tracing.flat import check_arguments, check_callable, function_name
 from mjax._engine.tracing.interpreter import refuse_dead
 from mjax._engine.tracing.scopes import calling
 from mjax._engine.tracing.stage import eval_jaxpr
@@ -50,7 +50,6 @@ _placement_of = operator.attrgetter("_placement")
 #: Stands for an argument that was not given, and for what a cache does not know.
 _ABSENT: Any = object()
 _UNKNOWN = (_ABSENT,) * 4
-_NOTHING: Any = None
 #: Structures of calls with nothing but one or two leaves.
 _FLAT = [tree_structure(((0,) * n, {})) for n in (1, 2)]
 
@@ -103,19 +102,11 @@ def jit(fun: Callable[..., Any] | None = None, *, static_argnums: Any = None,
             donate_argnums=donate_argnums, donate_argnames=donate_argnames,
             keep_unused=keep_unused, device=device, backend=backend, inline=inline,
             compiler_options=compiler_options)
-    if not callable(fun):
-        msg = f"jit expects a function, got {fun!r} of type {type(fun).__name__}."
-        raise TypeError(msg)
+    check_callable("jit", fun)
     if inspect.isgeneratorfunction(fun) or inspect.iscoroutinefunction(fun):
         msg = f"jit cannot compile the generator or coroutine function {function_name(fun)}."
         raise TypeError(msg)
-    if backend is not None:
-        if device is not None:
-            msg = f"jit: give a device or a backend, not both: {device} and {backend!r}."
-            raise ValueError(msg)
-        device = devices(backend)[0]
-    elif device is not None:
-        sharding_of(device)  # refuses what is none
+    device = _device_of(device, backend)
     options = Options(
         *normalize(fun, static_argnums, static_argnames, "static"),
         *normalize(fun, donate_argnums, donate_argnames, "donate"), bool(keep_unused),
@@ -131,6 +122,18 @@ def jit(fun: Callable[..., Any] | None = None, *, static_argnums: Any = None,
     function.clear_cache = jitted.caches.clear
     function._cache_size = jitted.caches.calls.__len__
     return function
+
+
+def _device_of(device: Any, backend: str | None) -> Any:
+    """The device to run on, given as such or by a platform; None: where the arguments are."""
+    if backend is None:
+        if device is not None:
+            sharding_of(device)  # refuses what is none
+        return device
+    if device is not None:
+        msg = f"jit: give a device or a backend, not both: {device} and {backend!r}."
+        raise ValueError(msg)
+    return devices(backend)[0]
 
 
 class Jitted:
@@ -155,24 +158,17 @@ class Jitted:
 
     def dispatcher(self) -> Any:
         """The function users call. The commonest calls are spelled out: evaluation, and
-        nothing but one or two arrays; no pytree is flattened for them."""
-        short, call, plain = self.caches.short, self.call, not self.static
-        scalars = SCALARS if self.shared else frozenset()
-        ndarray = np.ndarray
+        nothing but one or two arrays or scalars; no pytree is flattened for them."""
+        short, call, plain, foreign = self.caches.short, self.call, not self.static, self.foreign
 
         @functools.wraps(self.fun)
         def jitted(x: Any = _ABSENT, y: Any = _ABSENT, /, *rest: Any, **kwargs: Any) -> Any:
             try:
                 if plain and not rest and not kwargs and ctx.interpreter is evaluation:
-                    # What stands for each argument in the key, and its buffer.
-                    p = q = a = b = _NOTHING
                     if type(x) is Array:
                         p, a = x._placement, x._buffer
-                    elif type(x) is ndarray:
-                        p = x.dtype, x.shape
-                    elif type(x) in scalars:
-                        known = from_scalar(x)
-                        p, a = known._placement, known._buffer
+                    else:
+                        p, a = foreign(x)
                     if y is _ABSENT:
                         settings, run, put_x, _ = short.get(p, _UNKNOWN)
                         if settings is ctx.settings:
@@ -180,11 +176,8 @@ class Jitted:
                     else:
                         if type(y) is Array:
                             q, b = y._placement, y._buffer
-                        elif type(y) is ndarray:
-                            q = y.dtype, y.shape
-                        elif type(y) in scalars:
-                            known = from_scalar(y)
-                            q, b = known._placement, known._buffer
+                        else:
+                            q, b = foreign(y)
                         settings, run, put_x, put_y = short.get((p, q), _UNKNOWN)
                         if settings is ctx.settings:
                             return run(put_x(x) if a is None else a, put_y(y) if b is None else b)
@@ -194,6 +187,16 @@ class Jitted:
                 raise
 
         return jitted
+
+    def foreign(self, value: Any) -> tuple[Any, Any]:
+        """What stands for an argument that is no array in the keys of short calls, and its
+        buffer if there is one already; None for what has no place there."""
+        if type(value) is np.ndarray:
+            return (value.dtype, value.shape), None
+        if self.shared and type(value) in SCALARS:
+            known = from_scalar(value)
+            return known._placement, known._buffer
+        return None, None
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Any call."""
@@ -266,20 +269,11 @@ class Jitted:
 
     def _shorten(self, args: tuple[Any, ...], of_buffers: Callable[..., Any]) -> None:
         """Lets the next call with one or two arguments like these take the short way."""
-        key: list[Any] = []
-        puts: list[Any] = [None, None]
-        for i, arg in enumerate(args):
-            if type(arg) is Array:
-                key.append(arg._placement)
-            elif type(arg) is np.ndarray:
-                key.append((arg.dtype, arg.shape))
-                puts[i] = host(arg)[0]
-            elif type(arg) in SCALARS and self.shared:
-                key.append(from_scalar(arg)._placement)
-            else:
-                return
-        self.caches.short.put(tuple(key) if len(key) == 2 else key[0],
-                              (ctx.settings, of_buffers, *puts))
+        parts = [a._placement if type(a) is Array else self.foreign(a)[0] for a in args]
+        if None not in parts:
+            puts = [host(a)[0] if type(a) is np.ndarray else None for a in (*args, None)]
+            self.caches.short.put(parts[0] if len(args) == 1 else tuple(parts),
+                                  (ctx.settings, of_buffers, puts[0], puts[1]))
 
     # -- under other interpreters --
 
