@@ -32,13 +32,20 @@ _MOST_OUTPUTS = 64
 
 
 class ThreadTokens:
-    """The tokens of one thread; outlives it until they have been awaited."""
+    """The tokens of one thread; outlives it until they have been awaited.
 
-    __slots__ = ("ordered", "outputs")
+    Attributes:
+      ordered: name -> what the last execution with such effects gave.
+      outputs: those of executions with unordered effects, oldest first.
+      failed: those of executions that failed. A later one does not tell of it: the barrier does.
+    """
+
+    __slots__ = ("failed", "ordered", "outputs")
 
     def __init__(self) -> None:
         self.ordered: dict[str, Array] = {}
         self.outputs: list[Any] = []
+        self.failed: list[Any] = []
 
     def take(self, names: Sequence[str], placement: Placement) -> list[Array]:
         """The tokens of these names, on the device of a placement.
@@ -50,13 +57,7 @@ class ThreadTokens:
 
     def _take(self, name: str, placement: Placement) -> Array:
         token = self.ordered.get(name)
-        if token is not None and token._buffer.is_ready():
-            try:
-                token._buffer.block_until_ready()
-            except Exception:
-                self.outputs.append(token._buffer)  # the barrier reports it
-                token = None
-        if token is None:
+        if token is None or (token._buffer.is_ready() and not self._settles(token._buffer)):
             return put(np.zeros(0, np.bool_), TOKEN_AVAL, placement.sharding.device)
         return move(token, placement.sharding, True)
 
@@ -73,14 +74,23 @@ class ThreadTokens:
         """Keeps the output token of an execution."""
         self.outputs.append(token)
         if len(self.outputs) > _MOST_OUTPUTS:
-            self._await(self.outputs.pop(0))
+            self._settles(self.outputs.pop(0))
 
     def wait_for(self, names: Sequence[str]) -> None:
         """Waits for the ordered effects of these names, before one that happens at once."""
         for name in names:
             token = self.ordered.pop(name, None)
             if token is not None:
-                self._await(token._buffer)
+                self._settles(token._buffer)
+
+    def _settles(self, token: Any) -> bool:
+        """Waits for a token; whether its execution succeeded."""
+        try:
+            token.block_until_ready()
+        except Exception:
+            self.failed.append(token)
+            return False
+        return True
 
     def barrier(self) -> None:
         """Waits for all effects.
@@ -88,8 +98,8 @@ class ThreadTokens:
         Raises:
           Exception: what a callback raised, if nobody was told before.
         """
-        waiting = [*self.outputs, *(t._buffer for t in self.ordered.values())]
-        self.outputs, self.ordered = [], {}
+        waiting = [*self.failed, *self.outputs, *(t._buffer for t in self.ordered.values())]
+        self.failed, self.outputs, self.ordered = [], [], {}
         errors: list[Exception] = []
         for token in waiting:
             try:
@@ -118,7 +128,8 @@ class _Local(threading.local):
     def __init__(self) -> None:
         self.tokens = ThreadTokens()
         with _lock:
-            _all[:] = [(thread, t) for thread, t in _all if thread() or t.ordered or t.outputs]
+            _all[:] = [(thread, t) for thread, t in _all
+                       if thread() or t.ordered or t.outputs or t.failed]
             _all.append((weakref.ref(threading.current_thread()), self.tokens))
 
 

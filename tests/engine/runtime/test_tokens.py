@@ -370,6 +370,58 @@ def test_tokens_do_not_pile_up(log):
     assert len(log.taken()) == 600 and mine.ordered == {} and mine.outputs == []
 
 
+class Pending:
+    """An output token, as of an execution in another thread."""
+
+    def __init__(self, error=None):
+        self.error, self.waits = error, 0
+
+    def block_until_ready(self):
+        self.waits += 1
+        if self.error:
+            raise self.error
+
+
+def test_executions_under_way_are_bounded_and_their_failures_kept_for_the_barrier():
+    mine = tokens.ThreadTokens()
+    pending = [Pending(ValueError(i) if i in (3, 5) else None) for i in range(100)]
+    for p in pending:
+        mine.add_output(p)
+    assert [p.waits for p in pending] == [1] * 36 + [0] * 64
+    assert mine.failed == [pending[3], pending[5]]
+    with pytest.raises(ValueError, match="3"):
+        mine.barrier()
+    assert all(p.waits for p in pending) and not (mine.failed or mine.outputs)
+    mine.barrier()
+
+
+def test_an_effect_that_happens_at_once_comes_after_one_that_failed():
+    class Token:
+        _buffer = Pending(ValueError("before"))
+
+    mine = tokens.ThreadTokens()
+    mine.ordered["story"] = Token()
+    mine.wait_for(["story", "journal"])
+    assert mine.failed == [Token._buffer] and mine.ordered == {}
+    with pytest.raises(ValueError, match="before"):
+        mine.barrier()
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_donated_and_passed_on_arguments_beside_tokens(ordered, log):
+    constant = jnp.arange(3.0)
+
+    def f(x, y, unused):
+        (log.ordered if ordered else log.unordered)(y)
+        return y, x + constant, 1.0
+
+    g = mjax.jit(f, donate_argnums=0)
+    x = jnp.ones(3)
+    y, total, one = g(x, jnp.int32(7), jnp.zeros(2))
+    assert x.is_deleted() and (y, one) == (7, 1) and log.taken() == [7]
+    np.testing.assert_array_equal(total, [1, 2, 3])
+
+
 def test_threads_that_are_gone_are_forgotten_once_their_effects_are_awaited(log):
     def work():
         mjax.jit(log.ordered)(1)
