@@ -18,14 +18,16 @@ from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.shapes import moveaxis
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.special import bessel_i0e
-from mjax._numpy.arithmetic import remainder
+from mjax._numpy.arithmetic import divide, floor_divide, remainder
 from mjax._numpy.core import (
     broadcast_values,
     cast,
     check_array,
     check_arrays,
     choose,
+    promote_dtypes,
     promote_dtypes_inexact,
+    promote_dtypes_numeric,
 )
 from mjax._numpy.fused import fused
 from mjax._numpy.ufunc import binary, if_all_are, unary
@@ -238,7 +240,10 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
       period: the period.
 
     Returns:
-      An array of the shape of `p`.
+      An array of the shape of `p`, of the dtype that `p` and the period promote to.
+
+    Raises:
+      ValueError: complex angles, or an axis out of range.
 
     Source: `numpy.unwrap`.
 
@@ -246,18 +251,27 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
       >>> jnp.unwrap(jnp.array([0.0, 3.0, 7.0]), period=6)
       Array([0., 3., 1.], dtype=float32)
     """
-    p, = promote_dtypes_inexact(check_array("unwrap", p))
-    period = cast(check_array("unwrap", period), typeof(p).dtype)
-    half = lax.mul(period, _c(p, 0.5))
+    p, period = promote_dtypes_numeric(*check_arrays("unwrap", p, period))
+    kind = dtypes.kind(typeof(p).dtype)
+    if kind == "c":
+        msg = f"unwrap is for real angles, got dtypes {typeof(p).dtype}."
+        raise ValueError(msg)
+    p, period = cast(p, typeof(p).dtype), cast(period, typeof(p).dtype)
+    # Of ints half a period is rounded down, and then there is one way to the nearest place.
+    half = lax.mul(period, _c(p, 0.5)) if kind == "f" else floor_divide(period, 2)
     axis = canonicalize_axis(axis, typeof(p).ndim)
     p, n = moveaxis(p, axis, 0), typeof(p).shape[axis]
     steps = lax.sub(slice_in_dim(p, min(1, n), n), slice_in_dim(p, 0, max(n - 1, 0)))
     wrapped = lax.sub(remainder(lax.add(steps, half), period), half)
     upward = lax.bitwise_and(lax.eq(*broadcast_values("unwrap", wrapped, lax.neg(half))),
                              lax.gt(steps, _c(steps, 0)))
+    if kind != "f":
+        even = lax.eq(remainder(period, 2), _c(period, 0))
+        upward = lax.bitwise_and(*broadcast_values("unwrap", upward, even))
     wrapped = choose(upward, half, wrapped)
-    limit = half if discont is None else cast(check_array("unwrap", discont), typeof(p).dtype)
-    small = lax.lt(lax.abs(steps), limit)
+    limit = divide(period, 2) if discont is None else check_array("unwrap", discont)
+    size, limit = promote_dtypes(steps if kind == "u" else lax.abs(steps), limit)
+    small = lax.lt(*broadcast_values("unwrap", size, limit))
     correction = choose(small, _c(steps, 0), lax.sub(wrapped, steps))
     total = cumsum_p.bind(correction, axis=0, reverse=False)
     first, others = slice_in_dim(p, 0, min(1, n)), slice_in_dim(p, min(1, n), n)

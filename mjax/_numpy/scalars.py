@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import ml_dtypes
@@ -312,6 +311,4 @@ def iterable(y: Any) -> bool:
       >>> jnp.iterable(jnp.zeros(3))
       True
     """
-    if hasattr(y, "aval"):
-        return bool(y.shape)
-    return isinstance(y, Iterable)
+    return bool(y.shape) if hasattr(y, "aval") else bool(np.iterable(y))

@@ -36,6 +36,9 @@ ROWS = [
     call("interp", AT, XP, FP * (1 + 1j), reference=lambda *a: np.interp(*a).astype("c8")),
     call("interp", AT[None], XP, FP), call("interp", 1, np.array([0, 2]), np.array([0, 1])),
     call("interp", AT, XP[:1], FP[1:2]),
+    *[call("unwrap", a * 3, **kw) for a in (V, X, I5, I5 > 2, V[:0]) for kw in (
+        {}, {"period": 4}, {"period": 3}, {"period": 2.5}, {"discont": 4.0})],
+    call("unwrap", X * 9, axis=0), call("unwrap", I5.astype(np.int8), period=4),
     *[call("polyval", p, x) for p, x in ((I5, 2), (V, X), (C, V), (V[:0], 2.0), (I5, I5))],
 ]
 
@@ -117,6 +120,8 @@ ERRORS = [
     (ValueError, "equal size, got shapes (3,) and (2,)", lambda: jnp.interp(1.0, XP, FP[:2])),
     (ValueError, "at least one point", lambda: jnp.interp(1.0, XP[:0], FP[:0])),
     (ValueError, "'extrapolate', got 'x'", lambda: jnp.interp(1.0, XP, FP, left="x")),
+    (ValueError, "unwrap is for real angles", lambda: jnp.unwrap(C)),
+    (ValueError, "axis 1 is out of bounds", lambda: jnp.unwrap(V, axis=1)),
     (ValueError, "no order", lambda: jnp.interp(1j, XP, FP)),
     (ValueError, "period must be a scalar", lambda: jnp.interp(1.0, XP, FP, period=XP)),
     (TypeError, "polyval requires ndarray", lambda: jnp.polyval([1, 2], 2)),

@@ -315,6 +315,19 @@ def test_files(tmp_path: Any) -> None:
         np.testing.assert_array_equal(y, x)
 
 
+def test_archives(tmp_path: Any) -> None:
+    jnp.savez(tmp_path / "x.npz", jnp.arange(3), weights=jnp.ones(2))
+    with jnp.load(tmp_path / "x.npz") as archive:
+        np.testing.assert_array_equal(archive["arr_0"], [0, 1, 2])
+        np.testing.assert_array_equal(archive["weights"], [1, 1])
+
+
+def test_texts_of_numbers() -> None:
+    same(jnp.fromstring("1 2  3", dtype=int, sep=" "), [1, 2, 3], "int32")
+    same(jnp.fromstring("1.5,2", sep=","), [1.5, 2], "float32")
+    same(jnp.fromstring("1 2 3", dtype="int8", count=2, sep=" "), [1, 2], "int8")
+
+
 def test_buffers() -> None:
     same(jnp.frombuffer(b"abcd", dtype="uint8", offset=1), [98, 99, 100], "uint8")
     same(jnp.fromiter((i * i for i in range(4)), dtype=float), [0, 1, 4, 9], "float32")

@@ -67,6 +67,9 @@ SETS = [
     *[call(f, a, b, static=True) for f in ("union1d", "setdiff1d", "setxor1d", "intersect1d")
       for a, b in ((M, U.astype(np.int32)), (U, np.array([9, 9], np.uint8)), (X, X[0]),
                    (M, np.zeros(0, np.int32)))],
+    *[call(f"unique_{part}", a, static=True) for part in ("all", "counts", "inverse")
+      for a in (F, M, U, B, F[:0])],
+    *[call("unique_values", a, static=True, reference=np.unique) for a in (M, U, B, F[:0])],
     call("setdiff1d", U, U[:1], assume_unique=True, static=True),
     call("intersect1d", M, np.array([4, 0, 0, 9], np.int32), return_indices=True, static=True),
 ]
