@@ -46,12 +46,6 @@ def names(g, *args):
             for eqn in mjax.make_jaxpr(g)(*args).eqns if eqn.source_info.name_stack]
 
 
-def operations(g, *args):
-    """The names in the metadata of the compiled program."""
-    text = mjax.jit(g).lower(*args).compile().as_text()
-    return sorted(set(re.findall('op_name="([^"]*)"', text)))
-
-
 def locations(g, *args):
     """The names in the locations of the StableHLO module."""
     text = mjax.jit(g).lower(*args).as_text(debug_info=True)
@@ -125,21 +119,24 @@ def test_names_in_locations(g, x, expected):
 
 
 @pytest.mark.parametrize(("g", "x", "expected"), [
-    (inside(inner), X, ["jit(named)/o/jit(inner)/in/sin"]),
-    (inner.__wrapped__, X, ["jit(inner)/in/sin"]),
-    (inside(mjax.grad(total(inner))), X, ["jit(named)/o/jvp(jit(inner))/in/cos"]),
-    (inside(mjax.vmap(inner)), XX, ["jit(named)/o/vmap(jit(inner))/in/sin"]),
-    (mjax.grad(total(mjax.vmap(inner))), XX, ["jit(<lambda>)/jvp(vmap(jit(inner)))/in/cos"]),
+    (inside(inner), X, {"jit(named)/o/jit(inner)"}),
+    (inside(mjax.grad(total(inner))), X, {"jit(named)/o/jvp(jit(inner))",
+                                          "jit(named)/o/transpose(jvp(jit(inner)))"}),
+    (inside(mjax.vmap(inner)), XX, {"jit(named)/o/vmap(jit(inner))"}),
+    (mjax.grad(total(mjax.vmap(inner))), XX, {"jit(<lambda>)/jvp(vmap(jit(inner)))"}),
 ])
 def test_names_of_calls(g, x, expected):
-    """A call's own name is wrapped; names inside of the program it calls follow it."""
-    assert operations(g, x) == expected
+    """A call's own name is wrapped. Names inside of the program it calls are relative to it; XLA
+    puts the two together (in older jaxlibs it does not)."""
+    found = locations(g, x)
+    assert expected <= found
+    assert any(name.startswith("in/") for name in found)
 
 
-def test_backward_pass_of_a_call():
-    found = operations(mjax.grad(lambda x: lax.reduce_sum(
-        mjax.jit(lambda x: lax.mul(lax.exp(f(x)), x))(x), (0,))), X)
-    assert any(n.startswith("jit(<lambda>)/transpose(jvp(jit(<lambda>)))/") for n in found), found
+def test_names_in_compiled_programs():
+    text = mjax.jit(f).lower(X).compile().as_text()
+    found = set(re.findall('op_name="([^"]*)"', text))
+    assert {"jit(f)/a/sin", "jit(f)/a/b/mul"} <= found
 
 
 def test_a_program_traced_in_a_scope_does_not_have_its_name():
