@@ -246,17 +246,19 @@ def io_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args: A
 
 
 @boundary
-def debug_callback(callback: Callable[..., Any], *args: Any, ordered: bool = False,
-                   **kwargs: Any) -> None:
+def debug_callback(callback: Callable[..., Any] | None = None, *args: Any, ordered: bool = False,
+                   partitioned: bool = False, **kwargs: Any) -> Any:
     """Calls a Python function to look at values in a compiled program.
 
     Allowed in every transformation; under differentiation it sees the primals, under `vmap` it
     is called for each element, in the order of the batch.
 
     Args:
-      callback: a function of arrays; what it returns is dropped.
+      callback: a function of arrays; what it returns is dropped. Without it, a function of
+        callback, args and kwargs is returned, for callbacks with arguments named as options.
       args: pytrees of arrays.
       ordered: whether calls happen in the program's order. Ordered calls cannot be batched.
+      partitioned: accepted as in JAX; on one device the whole and its part are the same.
       kwargs: pytrees of arrays, by name.
 
     Raises:
@@ -272,6 +274,15 @@ def debug_callback(callback: Callable[..., Any], *args: Any, ordered: bool = Fal
 
     Source: the public interface of `jax.debug.callback`.
     """
+
+    @boundary
+    def call(callback: Any, /, *args: Any, **kwargs: Any) -> None:
+        _look(callback, args, kwargs, ordered)
+
+    return call if callback is None and not (args or kwargs) else call(callback, *args, **kwargs)
+
+
+def _look(callback: Any, args: tuple[Any, ...], kwargs: dict[str, Any], ordered: bool) -> None:
     leaves, flat = _flat("debug.callback", callback, args, kwargs, _nothing)
     effect = ordered_debug_effect if ordered else debug_effect
     debug_callback_p.bind(*leaves, callback=flat, effect=effect)
@@ -323,32 +334,41 @@ def _log(text: str) -> None:
     logger.info("%s", text)
 
 
-def _write(who: str, write: Callable[[str], None], fmt: str, args: tuple[Any, ...],
-           kwargs: dict[str, Any], ordered: bool, skip_format_check: bool) -> None:
-    if not isinstance(fmt, str):
-        msg = f"{who} expects a format string first, got {type(fmt).__name__}."
-        raise TypeError(msg)
-    try:
+def _writer(who: str, write: Callable[[str], None], ordered: bool, skip_format_check: bool
+            ) -> Callable[..., None]:
+    @boundary
+    def call(fmt: str, /, *args: Any, **kwargs: Any) -> None:
+        if not isinstance(fmt, str):
+            msg = f"{who} expects a format string first, got {type(fmt).__name__}."
+            raise TypeError(msg)
         if not skip_format_check:
-            _Checker().vformat(fmt, args, kwargs)
+            _check_format(who, fmt, args, kwargs)
+        _look(_Printer(who, fmt, write), args, kwargs, ordered)
+
+    return call
+
+
+def _check_format(who: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    try:
+        _Checker().vformat(fmt, args, kwargs)
     except (ValueError, KeyError, IndexError, AttributeError) as error:
         what = (f"there is no argument {error}." if isinstance(error, KeyError) else str(error))
         msg = (f"{who}: the format {fmt!r} does not fit its {len(args)} positional and "
                f"{len(kwargs)} named arguments: {what}")
         raise ValueError(msg) from None
-    debug_callback(_Printer(who, fmt, write), *args, ordered=ordered, **kwargs)
 
 
 @boundary
-def debug_print(fmt: str, *args: Any, ordered: bool = False, skip_format_check: bool = False,
-                **kwargs: Any) -> None:
+def debug_print(fmt: str | None = None, *args: Any, ordered: bool = False,
+                partitioned: bool = False, skip_format_check: bool = False, **kwargs: Any) -> Any:
     """Prints values in a compiled program, as `print(fmt.format(*args, **kwargs))` would.
 
     Args:
       fmt: a format string as of `str.format`. f-strings do not work: they are made when the
-        function is traced.
+        function is traced. Without one, a function of format, args and kwargs is returned.
       args: pytrees of arrays, for `{}` and `{0}`.
       ordered: whether lines come in the program's order. Ordered ones cannot be batched.
+      partitioned: accepted as in JAX; on one device the whole and its part are the same.
       skip_format_check: whether the format may leave out arguments, or ask for what is found
         only at run time.
       kwargs: pytrees of arrays, for `{name}`.
@@ -363,18 +383,20 @@ def debug_print(fmt: str, *args: Any, ordered: bool = False, skip_format_check: 
 
     Source: the public interface of `jax.debug.print`.
     """
-    _write("debug.print", _print, fmt, args, kwargs, ordered, skip_format_check)
+    call = _writer("debug.print", _print, ordered, skip_format_check)
+    return call if fmt is None and not (args or kwargs) else call(fmt, *args, **kwargs)
 
 
 @boundary
-def debug_log(fmt: str, *args: Any, ordered: bool = False, skip_format_check: bool = False,
-              **kwargs: Any) -> None:
+def debug_log(fmt: str | None = None, *args: Any, ordered: bool = False,
+              partitioned: bool = False, skip_format_check: bool = False, **kwargs: Any) -> Any:
     """Logs values in a compiled program, to the logger "mjax.debug" at level INFO.
 
     Args:
-      fmt: a format string as of `str.format`.
+      fmt: a format string as of `str.format`; see `debug.print`.
       args: pytrees of arrays, for `{}` and `{0}`.
       ordered: whether records come in the program's order. Ordered ones cannot be batched.
+      partitioned: see `debug.print`.
       skip_format_check: see `debug.print`.
       kwargs: pytrees of arrays, for `{name}`.
 
@@ -394,7 +416,8 @@ def debug_log(fmt: str, *args: Any, ordered: bool = False, skip_format_check: bo
 
     Source: the public interface of `jax.debug.log`.
     """
-    _write("debug.log", _log, fmt, args, kwargs, ordered, skip_format_check)
+    call = _writer("debug.log", _log, ordered, skip_format_check)
+    return call if fmt is None and not (args or kwargs) else call(fmt, *args, **kwargs)
 
 
 # ---- evaluation ------------------------------------------------------------------------

@@ -73,6 +73,17 @@ def test_callbacks_may_compute_with_the_library(how):
     np.testing.assert_allclose(nested(X), 2 * expected, rtol=1e-5)
 
 
+@pytest.mark.slow
+def test_callbacks_that_compute_inside_of_each_other():
+    """They do not wait for threads that callbacks around them occupy."""
+    busy = mjax.jit(lambda x: jnp.ones((50, 50)) @ jnp.ones((50, 50)) * x)
+    f = lambda x: np.float32(x) + np.asarray(busy(np.float32(0)))[0, 0]
+    for _ in range(12):
+        f = mjax.jit(lambda x, f=f: (mjax.pure_callback(lambda v: np.float32(f(v) + 1), F, x)
+                                     + busy(x)[0, 0] * 0))
+    assert f(np.float32(1)) == 13
+
+
 def test_large_arrays(how):
     x = np.random.default_rng(0).normal(size=(1000, 1000)).astype("float32")
     f = how(lambda x: mjax.pure_callback(
@@ -184,6 +195,28 @@ def test_formats_of_traced_values_are_for_run_time(capsys):
     mjax.jit(lambda x: mjax.debug.print("{:.3f} {:5d}", x, 3))(np.float32(0.5))
     mjax.effects_barrier()
     assert capsys.readouterr().out == "0.500     3\n"
+
+
+def test_options_in_a_call_of_their_own(capsys):
+    seen = []
+
+    def look(x, ordered):
+        seen.append((int(x), int(ordered)))
+
+    @mjax.jit
+    def f(x):
+        mjax.debug.callback(ordered=True)(look, x, ordered=x + 1)
+        mjax.debug.print(ordered=True)("{} and {ordered}", x, ordered=x + 1)
+        mjax.debug.callback(ordered=True, partitioned=True)(look, x, x)
+
+    f(1)
+    mjax.effects_barrier()
+    assert seen == [(1, 2), (1, 1)] and capsys.readouterr().out == "1 and 2\n"
+    assert len(mjax.make_jaxpr(f)(1).effects) == 1
+    with pytest.raises(TypeError, match="debug.callback expects a function, got None"):
+        mjax.debug.callback(ordered=True)(None, 1)
+    with pytest.raises(TypeError, match="debug.log expects a format string first, got int"):
+        mjax.debug.log()(1)
 
 
 def test_formats_that_are_not_checked(capsys):
