@@ -313,12 +313,16 @@ def test_execution_is_asynchronous():
             x = lax.dot(x, x)
         return x
 
+    def returns_early():
+        start = time.perf_counter()
+        out = f(big)
+        dispatched = time.perf_counter() - start
+        out.block_until_ready()
+        return dispatched < (time.perf_counter() - start) / 2 and out.is_ready()
+
     f(big).block_until_ready()
-    start = time.perf_counter()
-    out = f(big)
-    dispatched = time.perf_counter() - start
-    out.block_until_ready()
-    assert dispatched < (time.perf_counter() - start) / 2 and out.is_ready()
+    # On a busy machine the thread that dispatches may lose its turn to those that compute.
+    assert any(returns_early() for _ in range(20))
 
 
 def test_stages():
