@@ -1,6 +1,6 @@
 """Measures mjax and jax side by side and prints the table.
 
-    python -m benchmarks [--rows "eager x + y,lower"] [--quick] [--json out.json]
+    python -m benchmarks [--rows "eager x + y,lower"] [--programs] [--quick] [--json out.json]
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 import mjax
 import mjax.numpy
 import mjax.random
-from benchmarks import growth
-from benchmarks.rows import IMPORT, LATER, ROWS, Row
+from benchmarks import growth, phases
+from benchmarks.rows import IMPORT, ROWS, Row
 from benchmarks.timing import import_seconds, interleaved
 
 
@@ -47,7 +47,8 @@ def human(seconds: float) -> str:
 
 def compare(rows: list[Row], quick: bool) -> list[dict[str, Any]]:
     """Measures and prints the rows."""
-    print(f"{'':36}{'jax':>10}{'mjax':>10}{'ratio':>8}{'goal':>7}")
+    if rows:
+        print(f"{'':36}{'jax':>10}{'mjax':>10}{'ratio':>8}{'goal':>7}")
     results = []
     for row in rows:
         ours, theirs = measure(row, *((3, 0.005) if quick else (9, 0.03)))
@@ -83,14 +84,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", help="names or parts of names, separated by commas")
+    parser.add_argument("--programs", action="store_true", help="whole programs alone")
     parser.add_argument("--quick", action="store_true", help="fewer turns, shorter programs")
     parser.add_argument("--json", metavar="FILE", help="where the numbers go as well")
     options = parser.parse_args()
 
-    rows = [IMPORT, *ROWS]
+    rows = [] if options.programs else [IMPORT, *ROWS]
     if options.rows:
         wanted = options.rows.split(",")
-        rows = [row for row in rows if any(part in row.name for part in wanted)]
+        rows = [row for row in [IMPORT, *ROWS] if any(part in row.name for part in wanted)]
         if not rows:
             parser.error(f"no row's name has one of {wanted}")
     print(f"jax {jax.__version__}, jaxlib {jax.lib.__version__}, Python "
@@ -98,15 +100,15 @@ def main() -> None:
     report: dict[str, Any] = {"jax": jax.__version__, "jaxlib": jax.lib.__version__,
                               "python": platform.python_version(),
                               "rows": compare(rows, options.quick)}
-    if not options.rows:
+    if not options.rows and not options.programs:
         report |= show_growth(options.quick)
-        for name, why in LATER.items():
-            print(f"\nnot measured yet: {name} ({why})")
+    if options.programs or not options.rows:
+        report["programs"] = phases.table(options.quick)
     if options.json:
         with open(options.json, "w") as file:
             json.dump(report, file, indent=1)
-    missed = [row["row"] for row in report["rows"] if not row["reached"]]
-    print(f"\n{len(report['rows']) - len(missed)} of {len(report['rows'])} goals reached")
+    reached = [row["reached"] for row in [*report["rows"], *report.get("programs", ())]]
+    print(f"\n{sum(reached)} of {len(reached)} goals reached")
 
 
 if __name__ == "__main__":

@@ -61,6 +61,21 @@ def scalar(m: Any, n: int) -> Callable[[Any], Any]:
     return lambda x: m.lax.reduce_sum(f(x), (0,))
 
 
+def scanned(m: Any, n: int) -> Callable[[Any], Any]:
+    """A scan whose body has n equations; a scalar result."""
+    body = chain(m, n)
+
+    def f(x: Any) -> Any:
+        def step(c: Any, y: Any) -> Any:
+            c = m.lax.mul(body(c), y)
+            return c, c
+
+        c, ys = m.lax.scan(step, x, m.lax.broadcast(x, (10,)))
+        return m.lax.add(m.lax.reduce_sum(c, (0,)), m.lax.reduce_sum(ys, (0, 1)))
+
+    return f
+
+
 def numpy_chain(m: Any, n: int) -> Callable[[Any], Any]:
     """A function of n calls and operators of the NumPy front end."""
     jnp = m.numpy
@@ -92,6 +107,11 @@ def lowered(m: Any) -> Timed:
     return Timed(lambda: m.jit(chain(m, 300)).lower(X), lambda: m.jit(chain(m, 300))(X))
 
 
+def lowered_scan(m: Any) -> Timed:
+    return Timed(lambda: m.jit(m.grad(scanned(m, 100))).lower(X),
+                 lambda: m.jit(m.grad(scanned(m, 100)))(X))
+
+
 def eager(call: Callable[..., Any], *operands: Any) -> Callable[[Any], Timed]:
     """Times `call(m, *arrays)`; the operands are on the device before."""
 
@@ -111,33 +131,6 @@ def compiled(function: Callable[..., Any], args: Callable[[Any], tuple[Any, ...]
         f, given = m.jit(lambda *xs: function(m, *xs)), args(m)
         run = lambda: f(*given)
         return Timed(run, lambda: m.tree_util.tree_leaves(run()))
-
-    return make
-
-
-def calling_back(ordered: bool) -> Callable[[Any], Timed]:
-    """Times calls of a jitted function with one effect; the callback does nothing."""
-
-    def make(m: Any) -> Timed:
-        seen: list[None] = []
-
-        def look(x: Any) -> None:
-            seen.append(None)
-
-        @m.jit
-        def f(x: Any) -> Any:
-            m.debug.callback(look, x, ordered=ordered)
-            return m.lax.sin(x)
-
-        array = m.device_put(X)
-
-        def values() -> Any:
-            before, out = len(seen), f(array)
-            m.effects_barrier()
-            assert len(seen) == before + 1
-            return out
-
-        return Timed(lambda: f(array), values)
 
     return make
 
@@ -228,6 +221,11 @@ ROWS = [
     Row("make_jaxpr(jvp), per equation", 0.25, traced(chain, 300, JVP), 300),
     Row("make_jaxpr(grad), per equation", 0.08, traced(scalar, 300, GRAD), 300),
     Row("make_jaxpr(vmap), per equation", 0.2, traced(chain, 300, VMAP), 300),
+    Row("make_jaxpr(scan of 100 equations)", 0.3, traced(scanned, 100)),
+    Row("make_jaxpr(grad(scan of 100))", 0.25, traced(scanned, 100, GRAD)),
+    Row("make_jaxpr(jvp(scan of 100))", 0.25, traced(scanned, 100, JVP)),
+    Row("make_jaxpr(vmap(scan of 100))", 0.25, traced(scanned, 100, VMAP)),
+    Row("lower grad(scan of 100)", 0.6, lowered_scan),
     Row("lower, per equation", 0.6, lowered, 300),
     Row("eager x + y", 0.8, eager(lambda m, x, y: x + y, X, X)),
     Row("eager sum", 1.0, eager(lambda m, x: x.sum(), X)),
@@ -242,8 +240,6 @@ ROWS = [
                                                    lambda m: (X, 2.0))),
     Row("jit call, 100 leaves", 1.1, compiled(
         lambda m, tree: m.tree_util.tree_map(m.lax.neg, tree), lambda m: (leaves(m, 100),))),
-    Row("jit call, one ordered effect", 1.3, calling_back(True)),
-    Row("jit call, one unordered effect", 1.3, calling_back(False)),
     Row("random.split", 0.6, drawn(lambda random, key: random.split(key))),
     Row("random.normal", 1.0, drawn(lambda random, key: random.normal(key, (3,)))),
     Row("tree_map, 300 leaves", 1.0, mapped_tree),
@@ -252,5 +248,3 @@ ROWS = [
 ]
 #: In a fresh interpreter each, so no factory.
 IMPORT = Row("import, with numpy", 0.45, lambda m: Timed(lambda: None, lambda: ()))
-#: Rows of the design that wait for what they measure.
-LATER = {"make_jaxpr(grad(scan of 100 equations))": "control flow, part 2 of the engine"}
