@@ -24,7 +24,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.runtime.array import Array, Placement, placement_of
 from mjax._engine.runtime.failures import is_delivered, raise_original
-from mjax._engine.runtime.transfer import move, put
+from mjax._engine.runtime.transfer import put
 
 TOKEN_AVAL = ShapedArray((0,), np.dtype(bool))
 #: So many executions may be under way before the oldest is awaited.
@@ -57,9 +57,14 @@ class ThreadTokens:
 
     def _take(self, name: str, placement: Placement) -> Array:
         token = self.ordered.get(name)
-        if token is None or (token._buffer.is_ready() and not self._settles(token._buffer)):
-            return put(np.zeros(0, np.bool_), TOKEN_AVAL, placement.sharding.device)
-        return move(token, placement.sharding, True)
+        if token is not None:
+            # A token is not copied to another device (jaxlib 0.8 aborts): it is awaited.
+            here = token.sharding is placement.sharding
+            if here and not token._buffer.is_ready():
+                return token
+            if self._settles(token._buffer) and here:
+                return token
+        return put(np.zeros(0, np.bool_), TOKEN_AVAL, placement.sharding.device)
 
     def set(self, names: Sequence[str], tokens: Iterable[Array]) -> None:
         """Keeps what an execution gave in place of what it took."""
