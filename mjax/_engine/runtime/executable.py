@@ -67,6 +67,8 @@ class Program:
         shared = {i for i in self.forwarded if i is not None}
         #: Inputs that are results too, and may be scalars that others use.
         self.scalars = {i for i in shared if not placements[i].aval.shape}
+        #: Whether the user said where to run: then arguments are moved there.
+        self.chosen = device is not None
         demands = demands_of(self.jaxpr)
         self.sharding, self.committed = execution_device(
             placements, shared.union(self.kept), self.names, demands, device)

@@ -310,8 +310,8 @@ class Compiled(Stage):
                 "enable_x64 decides whether 64-bit types stay.)"]))
         arrays = [to_array(leaf, not program.donation.aliases) for leaf in leaves]
         elsewhere = [f"  {program.names(i)}: compiled for {program.sharding}, committed to "
-                     f"{arrays[i].sharding}" for i in program.kept
-                     if arrays[i].committed and arrays[i].sharding is not program.sharding]
+                     f"{arrays[i].sharding}" for i in program.kept if not program.chosen
+                     and arrays[i].committed and arrays[i].sharding is not program.sharding]
         if elsewhere:
             raise ValueError("\n".join([
                 f"{program.name}: arguments are on other devices than it was compiled for:",

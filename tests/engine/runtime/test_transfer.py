@@ -338,6 +338,7 @@ def test_compiled_functions_do_not_move_what_the_user_placed():
     with mjax.default_device(d1):
         elsewhere = lax.full((3,), 1.0)
     assert where(compiled(elsewhere, X, X)) == (0, False)
+    assert where(mjax.jit(lax.add, device=d1).lower(X, X).compile()(on0, X)) == (1, True)
     there = mjax.jit(lax.add).lower(on1, X).compile()
     assert where(there(X, X)) == where(there(on1, elsewhere)) == (1, True)
     assert "device_put" in message(lambda: there(on0, X))

@@ -1,0 +1,119 @@
+"""Where calls run, what is traced again, and what donation leaves, side by side with jax.
+
+Both libraries run the same program, each in a process of its own with two CPU devices.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+PRELUDE = """
+import json, sys, warnings
+import {name} as m
+import {name}.numpy as mnp
+import numpy as np
+warnings.simplefilter("ignore")
+d0, d1 = m.devices()
+X = np.arange(3, dtype=np.float32)
+def where(x):
+    return [m.devices().index(next(iter(x.devices()))), x.committed]
+def fate(call):
+    try:
+        out = call()
+    except Exception as error:
+        kinds = TypeError, ValueError, RuntimeError
+        return [kind.__name__ for kind in kinds if isinstance(error, kind)]
+    return [where(leaf) for leaf in m.tree_util.tree_leaves(out)]
+free, on0, on1 = m.device_put(X), m.device_put(X, d0), m.device_put(X, d1)
+args = {{"NumPy": X, "free": free, "on0": on0, "on1": on1}}
+total = lambda x: mnp.sum(x * 2)
+out = {{}}
+"""
+
+PLACES = """
+f = m.jit(total, device=d1)
+put = lambda x: m.device_put(x * 2, d1) + 1
+stages = m.jit(total).lower(X).compile(), f.lower(X).compile(), m.jit(total).lower(on1).compile()
+programs = {
+    "jit": f, "grad": m.grad(f), "value_and_grad": m.value_and_grad(f),
+    "vmap": lambda x: m.vmap(f)(mnp.stack([x, x])), "jvp": lambda x: m.jvp(f, (x,), (x,)),
+    "vjp": lambda x: m.vjp(f, x)[1](np.float32(1)), "inside": m.jit(lambda x: f(x) + 1),
+    "jit of grad": m.jit(m.grad(f)), "inside of its own device": m.jit(lambda x: f(x), device=d1),
+    "inside of another": m.jit(lambda x: f(x), device=d0), "unused": m.jit(lambda x: (f(x), 1)[1]),
+    "inline": m.jit(lambda x: m.jit(total, device=d1, inline=True)(x)), "identity": m.jit(
+        lambda x: x, device=d1), "several": m.jit(lambda x: (x, x + 1, 1), device=d1),
+    "put": m.jit(put), "put outside": put, "put under vmap": m.vmap(put),
+    "closed over": m.jit(lambda x: x + on1), "two": m.jit(lambda x: x + free),
+    "compiled": stages[0], "compiled there": stages[1], "compiled for an argument": stages[2],
+}
+for name, program in programs.items():
+    for kind, x in args.items():
+        out[f"{name} of {kind}"] = fate(lambda: program(x))
+for kind, x in args.items():
+    for other, y in args.items():
+        out[f"{kind} + {other}"] = fate(lambda: m.jit(lambda x, y: x + y)(x, y))
+"""
+
+DONATION = """
+def left(f, *args, **kwargs):
+    args = [m.device_put(a) for a in args]
+    f(*args, **kwargs)
+    return [a.is_deleted() for a in args]
+def named(f, x, y):
+    x, y = m.device_put(x), m.device_put(y)
+    f(x, y=y)
+    return [x.is_deleted(), y.is_deleted()]
+both = lambda x, y: (x + y, x * y)
+out["one"] = left(m.jit(both, donate_argnums=0), X, X)
+out["two"] = left(m.jit(both, donate_argnums=(0, 1)), X, X)
+out["second"] = left(m.jit(lambda *a: a[0] + a[-1], donate_argnums=1), X, X)
+out["by name"] = left(m.jit(both, donate_argnames="y"), X, X)
+out["named"] = named(m.jit(both, donate_argnames="y"), X, X)
+out["no result for it"] = left(m.jit(lambda x, y: x[0], donate_argnums=0), X, X)
+out["not read"] = left(m.jit(lambda x, y: y + 1, donate_argnums=0), X, X)
+out["other shape"] = left(m.jit(lambda x, y: y + 1, donate_argnums=0), X, X[:2])
+x = m.device_put(X)
+# Of which class the error is depends, in jax, on which path runs.
+out["twice"] = isinstance(fate(lambda: m.jit(both, donate_argnums=0)(x, x))[0], str)
+m.jit(both, donate_argnums=0)(x, m.device_put(X))
+out["again"] = isinstance(fate(lambda: m.jit(both)(x, X))[0], str)
+"""
+
+STATIC = """
+def kinds(call, **options):
+    seen = []
+    def f(x, *args, **kwargs):
+        seen.append([isinstance(v, (int, float)) for v in (x, *args, *kwargs.values())])
+        return x
+    for c in call:
+        m.jit(f, **options)(*c)
+    return seen
+calls = [(1.0, 2, 3), (1.0, 2, 3), (1.0, 2, 4), (1.0, 5)]
+for options in ({"static_argnums": -1}, {"static_argnums": (-2,)}, {"static_argnums": (0, -1)},
+                {"static_argnums": 1}, {"static_argnums": 7}, {}):
+    out[str(options)] = kinds(calls, **options)
+def fates(**options):
+    return [fate(lambda: m.jit(lambda *a: a[0], **options)(*c)) for c in calls]
+out["too far"] = fates(static_argnums=-3)
+"""
+
+
+def run(name, body):
+    code = PRELUDE.format(name=name) + textwrap.dedent(body) + "print(json.dumps(out))"
+    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "XLA_FLAGS": flags},
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("body", [PLACES, DONATION, STATIC], ids=["places", "donation", "static"])
+def test_same_as_jax(body):
+    ours, theirs = run("mjax", body), run("jax", body)
+    assert ours.keys() == theirs.keys()
+    assert {k: (v, theirs[k]) for k, v in ours.items() if v != theirs[k]} == {}
