@@ -364,9 +364,9 @@ def ragged_dot_general(lhs: Any, rhs: Any, group_sizes: Any, ragged_dot_dimensio
       NotImplementedError: a `group_offset` is given.
 
     Example:
-      >>> numbers = lax.RaggedDotDimensionNumbers((((0,), (0,)), ((), ())), (0,), ())
+      >>> numbers = mjax.lax.RaggedDotDimensionNumbers((((0,), (0,)), ((), ())), (0,), ())
       >>> x, y = jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 10.0, 100.0])
-      >>> lax.ragged_dot_general(x, y, jnp.array([1, 2]), numbers)
+      >>> mjax.lax.ragged_dot_general(x, y, jnp.array([1, 2]), numbers)
       Array([  1., 320.], dtype=float32)
     """
     if group_offset is not None:
@@ -409,7 +409,7 @@ def ragged_dot(lhs: Any, rhs: Any, group_sizes: Any, precision: Any = None,
 
     Example:
       >>> x = jnp.array([[1.0], [2.0], [3.0]])
-      >>> lax.ragged_dot(x, jnp.array([[[1.0]], [[10.0]]]), jnp.array([1, 2]))
+      >>> mjax.lax.ragged_dot(x, jnp.array([[[1.0]], [[10.0]]]), jnp.array([1, 2]))
       Array([[ 1.],
              [20.],
              [30.]], dtype=float32)
