@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.base.context import ctx as thread
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.control.loops import map as map_in_order
 from mjax._engine.ir.effects import Effect, EffectPolicy, no_effects
-from mjax._engine.ir.source import current_traceback
+from mjax._engine.ir.source import here
 from mjax._engine.ir.types import physical_aval
 from mjax._engine.primitives.shapes import batch_to_front, expand_dims
 from mjax._engine.tracing.authoring import applied_at, refuse_effects
@@ -141,7 +140,7 @@ debug_callback_p.def_lowering(
 
 @pure_callback_p.def_jvp
 def _pure_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-    source = thread.source or current_traceback()
+    source = here()
     raise LazyValueError(lambda: (
         f"pure_callback of {params['callback']} has no derivative: mjax does not see into a "
         "Python function. Give one by custom_jvp or custom_vjp around it, or keep it from being "
@@ -180,7 +179,7 @@ def _one_by_one(primitive: Primitive, axis: AxisData, args: Sequence[Any],
 def _pure_batch(axis: AxisData, args: Any, dims: Any, *, vmap_method: str | None,
                 result_avals: Sequence[Any], **params: Any) -> Any:
     if vmap_method is None:
-        source = thread.source or current_traceback()
+        source = here()
         raise LazyValueError(lambda: (
             f"vmap of pure_callback of {params['callback']}: vmap_method says how the function "
             "is called for a batch, and was not given. Pass vmap_method='sequential' (once per "

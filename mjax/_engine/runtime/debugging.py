@@ -12,7 +12,7 @@ import numpy as np
 from mjax._engine.base.context import ctx
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr, no_debug_info
-from mjax._engine.ir.source import current_traceback, summarize
+from mjax._engine.ir.source import here, summarize
 from mjax._engine.runtime.array import Array
 from mjax._engine.tracing.stage import eval_jaxpr
 
@@ -66,7 +66,7 @@ def invalid(value: Any) -> str | None:
 
 
 def _diagnose(kind: str, index: int, jaxpr: Jaxpr, name: str, args: Sequence[Any]) -> NoReturn:
-    here = ctx.source or current_traceback()
+    source = here()
     only = jaxpr.eqns[0] if len(jaxpr.eqns) == 1 else None
     # An operation without an impl is run as the program that is being diagnosed.
     if only is None or only.primitive.impl is not None:
@@ -74,7 +74,7 @@ def _diagnose(kind: str, index: int, jaxpr: Jaxpr, name: str, args: Sequence[Any
                        kind, index, name)
         if jaxpr.debug_info is no_debug_info:
             # No function of the user's: its lines are those of the first call.
-            jaxpr = jaxpr.replace(eqns=[eqn._replace(source=here) for eqn in jaxpr.eqns])
+            jaxpr = jaxpr.replace(eqns=[eqn._replace(source=source) for eqn in jaxpr.eqns])
         eval_jaxpr(jaxpr, jaxpr.consts, *args)
     if only is None:
         msg = (f"invalid value ({kind}) in result {index} of {name}. Run operation by operation, "
@@ -82,6 +82,6 @@ def _diagnose(kind: str, index: int, jaxpr: Jaxpr, name: str, args: Sequence[Any
                "it.")
     else:
         given = [str(i) for i, arg in enumerate(args) if invalid(arg)]
-        msg = (f"invalid value ({kind}) encountered in {only.primitive.name} at {summarize(here)}"
+        msg = (f"invalid value ({kind}) encountered in {only.primitive.name} at {summarize(source)}"
                + (f"; its operand {' and '.join(given)} has it already." if given else "."))
     raise FloatingPointError(msg)

@@ -214,3 +214,12 @@ def test_named_call_takes_a_function():
         mjax.named_call(3)
     assert mjax.named_call(f).__name__ == "f"
     assert names(mjax.named_call(lax.cos, name="wave"), X) == ["wave:cos"]
+
+
+def test_errors_inside_of_scopes_name_the_line_of_the_call():
+    """Texts are built when they are shown, elsewhere."""
+    with mjax.named_scope("a"):
+        with pytest.raises(ValueError) as caught:
+            mjax.jvp(lambda x: mjax.pure_callback(lambda x: x, x, x), (X,), (X,))
+    line = test_errors_inside_of_scopes_name_the_line_of_the_call.__code__.co_firstlineno + 4
+    assert f"test_scopes.py:{line}" in str(caught.value)
