@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 from functools import partial
 
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 
 import mjax
-import mjax.numpy as jnp
 from mjax import lax
 from tests.engine.primitives.harness import Case, normal, primitive_names, table
 
@@ -168,10 +166,3 @@ def test_what_is_refused(args, text):
 def test_group_offset_is_refused():
     with pytest.raises(NotImplementedError, match="does not support group_offset"):
         lax.ragged_dot(X, Y, N, group_offset=np.array([0]))
-
-
-@pytest.mark.parametrize("f", [lax.ragged_dot, lax.ragged_dot_general])
-def test_examples_run(f):
-    examples = doctest.DocTestParser().get_doctest(f.__doc__, {"lax": lax, "jnp": jnp},
-                                                   f.__name__, None, None)
-    assert doctest.DocTestRunner().run(examples).failed == 0 < len(examples.examples)
