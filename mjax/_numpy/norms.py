@@ -48,7 +48,7 @@ def _vector_norm(x: Any, axes: tuple[int, ...], ord: Any) -> Any:
         return reduce_sum(cast(ne(x, zero), dtypes.real_dtype(typeof(x).dtype)), axes)
     sizes = absolute(x)
     if abs(ord) == np.inf:
-        return (reduce_max if ord > 0 else reduce_min)(sizes, axes)
+        return _extreme(sizes, axes, ord > 0)
     if ord == 1:
         return reduce_sum(sizes, axes)
     number = lambda value: np.asarray(value).astype(typeof(sizes).dtype)[()]
@@ -68,7 +68,18 @@ def _matrix_norm(x: Any, axes: tuple[int, ...], ord: Any) -> Any:
     rows, columns = axes
     summed, chosen = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = reduce_sum(absolute(x), (summed,))
-    return (reduce_max if ord > 0 else reduce_min)(sums, (chosen - (chosen > summed),))
+    return _extreme(sums, (chosen - (chosen > summed),), ord > 0)
+
+
+def _extreme(sizes: Any, axes: tuple[int, ...], greatest: bool) -> Any:
+    """The greatest or least of numbers that are not negative; the greatest of none is 0."""
+    shape = typeof(sizes).shape
+    if any(shape[i] == 0 for i in axes):
+        if not greatest:
+            msg = f"norm: there is no least one among no elements, of shape {shape}."
+            raise ValueError(msg)
+        return reduce_sum(sizes, axes)
+    return (reduce_max if greatest else reduce_min)(sizes, axes)
 
 
 @fused(static_argnames=("ord", "axis", "keepdims"))

@@ -320,7 +320,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
             weights = given if weights is None else lax.mul(weights, given)
     if weights is None:
         center = lax.div(reduce_sum(x, (1,)), count)
-        divisor = lax.sub(count, _c(x, ddof))
+        divisor = _c(x, max(typeof(x).shape[1] - ddof, 0))
     else:
         count = reduce_sum(weights, (0,))
         center = lax.div(reduce_sum(lax.mul(x, reshape(weights, (1, typeof(x).shape[1]))),
@@ -328,6 +328,8 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
         divisor = lax.sub(count, _c(x, ddof)) if aweights is None else lax.sub(
             count, lax.mul(_c(x, ddof), lax.div(reduce_sum(lax.mul(weights, cast(
                 aweights, typeof(x).dtype)), (0,)), count)))
+        size = lax.real(divisor) if dtypes.is_complex(typeof(x).dtype) else divisor
+        divisor = choose(lax.gt(size, _c(size, 0)), divisor, _c(divisor, 0))
     x = lax.sub(x, reshape(center, (typeof(x).shape[0], 1)))
     right = x if weights is None else lax.mul(x, reshape(weights, (1, typeof(x).shape[1])))
     if dtypes.is_complex(typeof(x).dtype):

@@ -185,6 +185,9 @@ def _along(name: str, arr: Any, indices: Any, axis: int | None) -> tuple[Any, in
                f"{len(index_shape)} vs. {len(shape)} (shapes {index_shape} and {shape}).")
         raise ValueError(msg)
     axis = canonicalize_axis(axis, len(shape))
+    if shape[axis] == 0 and 0 not in index_shape:
+        msg = f"{name}: cannot take from axis {axis} of size 0, of shape {shape}."
+        raise IndexError(msg)
     for i, (n, m) in enumerate(zip(shape, index_shape, strict=True)):
         if i != axis and n != m and 1 not in (n, m):
             msg = (f"{name}: incompatible shapes for broadcasting: but for axis {axis} the "

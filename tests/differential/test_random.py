@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -253,6 +254,40 @@ CASES = [
 def test_distributions(name, args, x64):
     same(name, *args, jitted=not x64)
     same(name, *args, raw=True)
+
+
+#: Distributions with parameters and a dtype: arguments before the shape.
+WITH_DTYPE = {
+    "truncated_normal": (-1.0, 2.0), "double_sided_maxwell": (0.5, 2.0), "rayleigh": (1.5,),
+    "wald": (2.0,), "pareto": (2.0,), "weibull_min": (1.5, 2.0), "triangular": (0.0, 1.0, 4.0),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", WITH_DTYPE)
+def test_dtypes_of_distributions(name, dtype, x64):
+    same(name, *WITH_DTYPE[name], (7,), dtype)
+    same(name, *[np.asarray(p).astype(dtype) for p in WITH_DTYPE[name]], (2, 3), dtype)
+
+
+def test_dtype_of_lognormal(x64):
+    for dtype in FLOATS:
+        same("lognormal", 0.5, (7,), dtype)
+
+
+def test_every_function_is_compared():
+    """Each name of mjax.random is one of jax.random, and in this file."""
+    text = Path(__file__).read_text()
+    for name in mjax.random.__all__:
+        assert hasattr(jax.random, name)
+        assert f'"{name}"' in text or f".{name}(" in text, f"{name} is not compared with jax's"
+
+
+def test_dtypes_and_generators_of_keys():
+    for impl in IMPLS:
+        ours, theirs = mjax.random.key(0, impl=impl), jax.random.key(0, impl=impl)
+        assert str(mjax.random.key_dtype(impl)) == str(jax.random.key_dtype(impl))
+        assert mjax.random.key_impl(ours) == str(jax.random.key_impl(theirs)) == impl
 
 
 RANGES = [

@@ -97,6 +97,10 @@ NORMS = [
     *[call("linalg.norm", V5, p) for p in (None, 0, 1, -1, 2, 3, 0.5, np.inf, -np.inf)],
     *[call("linalg.norm", M34, p, a, k) for p in (None, 1, -1, np.inf, -np.inf)
       for a in (None, 0, (1, 0)) for k in (False, True)],
+    *[call("linalg.norm", np.zeros(s, np.float32), p, derivative=False)
+      for s in ((0, 3), (3, 0)) for p in (None, 1, np.inf)],
+    *[call("linalg.norm", np.zeros(0, np.float32), p, derivative=False)
+      for p in (None, 0, 1, 3, np.inf)],
     call("linalg.norm", M34, "fro"), call("linalg.norm", r(2, 3, 4)),
     call("linalg.norm", r(2, 3, 4), "fro", (0, 2)), call("linalg.norm", r(3, dtype="c8"), 1),
     call("linalg.norm", r(3, dtype="c8")), call("linalg.norm", np.arange(3)),
@@ -241,6 +245,8 @@ ERRORS = [
     (ValueError, "invalid order 'fro' for a vector norm", lambda: jnp.linalg.norm(V, "fro")),
     (ValueError, "invalid order 3 for a matrix norm", lambda: jnp.linalg.norm(M, 3)),
     (ValueError, "improper number of axes", lambda: jnp.linalg.norm(np.ones((2, 2, 2)), "fro")),
+    (ValueError, "no least one among no elements, of shape (0,)",
+     lambda: jnp.linalg.norm(np.zeros(0), -np.inf)),
     (NotImplementedError, "needs singular values", lambda: jnp.linalg.norm(M, 2)),
     (ValueError, "size of label 'j' for operand 1 (2) does not match previous terms (3)",
      lambda: jnp.einsum("ij,jk", M, M)),

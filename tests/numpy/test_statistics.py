@@ -151,6 +151,14 @@ def test_statistics_of_nothing_are_nan(name: str) -> None:
     assert getattr(jnp, name)(jnp.zeros((0, 3)), axis=1).shape == (0,)
 
 
+def test_covariance_of_too_few_is_nan() -> None:
+    for x in (np.zeros((2, 0), np.float32), np.float32([[1], [2]])):
+        assert np.isnan(np.asarray(jnp.cov(x))).all()
+        assert np.isnan(np.asarray(jnp.cov(x, aweights=np.ones(x.shape[1])))).all()
+    assert np.isnan(jnp.cov(np.zeros(0, np.float32)))
+    assert np.isinf(np.asarray(jnp.cov(np.float32([[1, 2], [2, 1]]), ddof=3))).all()
+
+
 def test_totals_of_nothing() -> None:
     for name, identity in (("sum", 0), ("prod", 1), ("all", True), ("any", False),
                            ("nansum", 0), ("nanprod", 1)):

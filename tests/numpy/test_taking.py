@@ -145,6 +145,8 @@ ERRORS = [
     (TypeError, "position 1", lambda: jnp.take(X, [1, 2])),
     (ValueError, "1 vs. 2", lambda: jnp.take_along_axis(X, I3, 0)),
     (ValueError, "incompatible shapes", lambda: jnp.take_along_axis(X, np.zeros((2, 1), int), 1)),
+    (IndexError, "take_along_axis: cannot take from axis 0 of size 0, of shape (0, 4)",
+     lambda: jnp.take_along_axis(X[:0], INSIDE[:1], 0)),
     (ValueError, "indices must have one axis", lambda: jnp.take_along_axis(X, INSIDE, None)),
     (ValueError, "Pass inplace=False", lambda: jnp.put(X, 1, 2)),
     (ValueError, "Pass inplace=False", lambda: jnp.put_along_axis(X, INSIDE, 2, 1)),
