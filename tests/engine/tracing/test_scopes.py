@@ -218,8 +218,7 @@ def test_named_call_takes_a_function():
 
 def test_errors_inside_of_scopes_name_the_line_of_the_call():
     """Texts are built when they are shown, elsewhere."""
-    with mjax.named_scope("a"):
-        with pytest.raises(ValueError) as caught:
-            mjax.jvp(lambda x: mjax.pure_callback(lambda x: x, x, x), (X,), (X,))
-    line = test_errors_inside_of_scopes_name_the_line_of_the_call.__code__.co_firstlineno + 4
+    with mjax.named_scope("a"), pytest.raises(ValueError) as caught:
+        mjax.jvp(lambda x: mjax.pure_callback(lambda x: x, x, x), (X,), (X,))
+    line = test_errors_inside_of_scopes_name_the_line_of_the_call.__code__.co_firstlineno + 3
     assert f"test_scopes.py:{line}" in str(caught.value)
