@@ -34,6 +34,12 @@ def test_parameters(name: str) -> None:
     assert ours == theirs
 
 
+@pytest.mark.parametrize("name", mjax.numpy.linalg.__all__)
+def test_parameters_of_linear_algebra(name: str) -> None:
+    ours, theirs = (_parameters(getattr(m.numpy.linalg, name)) for m in (mjax, jax))
+    assert ours == theirs
+
+
 def _parameters(f: Any) -> list[tuple[str, str, Any]]:
     return [(p.name, p.kind.name, "a function" if inspect.isroutine(p.default) else repr(p.default))
             for p in inspect.signature(f).parameters.values() if p.name not in LEFT_OUT]

@@ -11,10 +11,20 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 from collections.abc import Iterable
 from typing import Any
 
 from mjax._engine.tracing.interpreter import Tracer
+
+
+class MadeOfFunctions:
+    """Base of callables that are no Python functions but made of some."""
+
+    def functions(self) -> Iterable[Any]:
+        """These functions."""
+        raise NotImplementedError
+
 
 #: How many functions and containers deep.
 _DEPTH = 6
@@ -46,18 +56,18 @@ def _contents(value: Any) -> Iterable[Any]:
         return value.func, value.args, value.keywords
     if inspect.ismethod(value):
         return value.__func__, value.__self__
-    if not callable(value):
-        return ()
-    # A function, or an object that stands for one: jitted, or with rules.
-    defaults = getattr(value, "__defaults__", None), getattr(value, "__kwdefaults__", None)
-    rules = [getattr(value, name, None) for name in ("fun", "jvp", "fwd", "bwd", "vmap_rule")]
-    cells = []
-    for cell in getattr(value, "__closure__", None) or ():
+    if isinstance(value, types.FunctionType):
+        return [*_cells(value), value.__defaults__, value.__kwdefaults__,
+                getattr(value, "__wrapped__", None)]
+    return value.functions() if isinstance(value, MadeOfFunctions) else ()
+
+
+def _cells(function: Any) -> Iterable[Any]:
+    for cell in function.__closure__ or ():
         try:
-            cells.append(cell.cell_contents)
+            yield cell.cell_contents
         except ValueError:  # not assigned yet
             continue
-    return [*cells, *filter(None, defaults), getattr(value, "__wrapped__", None), *rules]
 
 
-__all__ = ["closed_over"]
+__all__ = ["MadeOfFunctions", "closed_over"]

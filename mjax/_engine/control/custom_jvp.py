@@ -15,16 +15,14 @@ from typing import Any
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.bodies import Typed, agree, differences
-from mjax._engine.control.custom_rules import (
-    BatchedCall,
+from mjax._engine.control.custom_calls import (
     Call,
-    Custom,
     RuleRun,
-    batched_call,
     check_primal_output,
     invariant,
     refuse_differentiated,
 )
+from mjax._engine.control.custom_rules import BatchedCall, Custom, batched_call
 from mjax._engine.control.symbolic_zeros import SymbolicZero, for_rule, from_rule
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr

@@ -21,6 +21,14 @@ from mjax._engine.base.errors import (
 from mjax._engine.base.folding import boundary
 from mjax._engine.control import remat_opt
 from mjax._engine.control.bodies import Body
+from mjax._engine.control.custom_calls import (
+    Call,
+    RuleRun,
+    check_primal_output,
+    invariant,
+    refuse_differentiated,
+    staging,
+)
 from mjax._engine.control.custom_jvp import (
     Derived,
     call_typecheck,
@@ -34,17 +42,7 @@ from mjax._engine.control.custom_lin import (
     custom_lin_p,
     refuse_forward_mode,
 )
-from mjax._engine.control.custom_rules import (
-    BatchedCall,
-    Call,
-    Custom,
-    RuleRun,
-    batched_call,
-    check_primal_output,
-    invariant,
-    refuse_differentiated,
-    staging,
-)
+from mjax._engine.control.custom_rules import BatchedCall, Custom, batched_call
 from mjax._engine.control.symbolic_zeros import CustomVJPPrimal, for_rule, from_rule
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr

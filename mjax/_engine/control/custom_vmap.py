@@ -18,6 +18,7 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.bodies import Body, Typed, agree, differences
+from mjax._engine.control.custom_calls import users_code
 from mjax._engine.control.custom_rules import Custom
 from mjax._engine.control.loops import map as loop_map
 from mjax._engine.ir import dtypes
@@ -89,7 +90,8 @@ class UsersRule:
                     f"{typeof(value)} for the whole batch. Its rule says nothing of it: pass it "
                     "as an argument."))
         in_batched = list(self.in_tree.unflatten(batched[n:]))
-        result = self.f(size, in_batched, *self.in_tree.unflatten(map(array_of, args[n:])))
+        with users_code():
+            result = self.f(size, in_batched, *self.in_tree.unflatten(map(array_of, args[n:])))
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise LazyTypeError(lambda: (
                 f"the {self.name()} must return a pair (output, which of it is batched), but "

@@ -14,6 +14,7 @@ from typing import Any
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.bodies import Typed, agree, differences
+from mjax._engine.control.custom_calls import users_code
 from mjax._engine.control.custom_lin import BatchedInfo, batched_backward
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr
 from mjax._engine.ir.pytree import tree_flatten
@@ -58,8 +59,9 @@ class UsersTranspose:
         self.in_avals = in_avals
 
     def __call__(self, fixed: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-        result = self.f(self.res_tree.unflatten(fixed[len(fixed) - self.num_res:]),
-                        self.out_tree.unflatten(map(instantiate, cts)))
+        residuals = self.res_tree.unflatten(fixed[len(fixed) - self.num_res:])
+        with users_code():
+            result = self.f(residuals, self.out_tree.unflatten(map(instantiate, cts)))
         who = f"linear_call: the transpose {describe_function(self.f)}"
         check_arguments(who, result, "result")
         found, tree = tree_flatten(result)

@@ -12,9 +12,12 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 from mjax import lax
+from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import JaxprTypeError
 from mjax._engine.control.custom_jvp import custom_jvp_call_p
 from mjax._engine.ir.check import check_jaxpr
+from mjax._engine.ir.source import user_frames
+from mjax._engine.tracing.interpreter import Interpreter, call_with, running
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr
 from mjax._engine.transforms.dce import dce_jaxpr
@@ -636,3 +639,56 @@ def test_it_looks_like_the_function():
     g = mjax.custom_jvp(f)
     assert g.__name__ == "f" and g.__doc__ == "Doc." and g.__wrapped__ is f and g.fun is f
     assert partial(mjax.custom_jvp, nondiff_argnums=(0,))(f).nondiff_argnums == (0,)
+
+
+# ---- elsewhere -------------------------------------------------------------------------
+
+
+def test_equations_of_rules_are_traced_back_to_the_rule():
+    @mjax.custom_jvp
+    def f(x):
+        return jnp.sin(x)
+
+    @f.defjvp
+    def f_jvp(primals, tangents):
+        return f(*primals), lax.exp(tangents[0])
+
+    jaxpr = mjax.make_jaxpr(lambda x: mjax.jvp(lambda x: lax.cond(x > 0, f, f, x), (x,), (x,)))(1.0)
+    cond, = [e for e in jaxpr.eqns if e.primitive.name == "cond"]
+    exp, = [e for e in cond.params["branches"][0].eqns if e.primitive.name == "exp"]
+    assert user_frames(exp.source)[0].function.endswith("f_jvp")
+
+
+def test_keys():
+    f = mjax.custom_vjp(lambda key, x: x * mjax.random.normal(key, x.shape))
+    f.defvjp(lambda key, x: (f(key, x), key), lambda key, ct: (
+        None, 2 * ct * mjax.random.normal(key, ct.shape)))
+    g = mjax.custom_jvp(lambda key, x: x * mjax.random.normal(key, x.shape))
+    g.defjvp(lambda p, t: (g(*p), 2 * g(p[0], t[1])))
+    keys = mjax.random.split(mjax.random.key(0), 4)
+    noise = np.stack([mjax.random.normal(k, (3,)) for k in keys])
+    for h in (f, g):
+        for around in (same, mjax.jit):
+            found = around(mjax.grad(lambda x, h=h: h(keys[0], x).sum()))(X)
+            np.testing.assert_allclose(found, 2 * noise[0], 1e-6)
+            loss = around(lambda x, h=h: mjax.vmap(h, (0, None))(keys, x).sum())
+            np.testing.assert_allclose(mjax.grad(loss)(X), 2 * noise.sum(0), 1e-5)
+
+
+def test_interpreters_of_users_see_an_equation():
+    class Names(Interpreter):
+        def __init__(self, parent):
+            super().__init__(parent)
+            self.seen = []
+
+        def process(self, primitive, args, params):
+            self.seen.append(primitive.name)
+            return call_with(self.parent, self.parent.process, primitive, args, params)
+
+    names = Names(ctx.interpreter)
+    f = with_rule(lambda p, t: (f(*p), 5 * t[0]), lambda x: jnp.sin(x))
+    with running(names):
+        value, tangent = mjax.jvp(f, (1.0,), (2.0,))
+        assert f(1.0) == value and tangent == 10
+        f(1.0)
+    assert names.seen.count("custom_jvp_call") == 3

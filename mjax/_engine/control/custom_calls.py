@@ -1,0 +1,417 @@
+"""Calls of functions with rules: the function and its rules as functions of flat values, and
+what is known of them once they were traced.
+
+A function is traced once for its static arguments and the types of the others, a rule once for
+the types it is run on. An equation holds rules that run later, maybe in another program: what
+function or rules close over of other traces are its leading operands, and when a rule is
+staged, inputs stand for these values.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, NamedTuple, NoReturn
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import (
+    LazyNotImplementedError,
+    LazyTypeError,
+    UnexpectedTracerError,
+)
+from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.util import exact
+from mjax._engine.control.bodies import Body, Typed, agree, differences
+from mjax._engine.ir.effects import describe, forbidden
+from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Var
+from mjax._engine.ir.pytree import tree_flatten
+from mjax._engine.ir.source import current_traceback
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.shapes import array_of
+from mjax._engine.tracing.authoring import applied_at, carriers
+from mjax._engine.tracing.flat import check_arguments, debug_info_of
+from mjax._engine.tracing.interpreter import Interpreter, Tracer
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, lift_tracers, stage
+from mjax._engine.transforms.batching import AxisData
+
+
+class Signature:
+    """What is known of a function with rules at one abstract signature.
+
+    Attributes:
+      body: the staged function, unless it closes over tracers.
+      results: structure and types of what the function gives, once it was staged.
+      call: a call at this signature, whose rules equations hold.
+      traces: rules staged, by kind, types and what is known to be zero.
+    """
+
+    __slots__ = ("body", "call", "results", "traces")
+
+    def __init__(self, call: Call):
+        self.body: Body | None = None
+        self.results: Typed | None = None
+        self.call = call
+        self.traces = ProgramCache(64)
+
+
+class Call:
+    """A call of a function with rules, but for its operands.
+
+    Args:
+      custom: the function.
+      static: arguments that are handed to rules by themselves.
+      in_tree: structure of the others, which are pytrees of arrays.
+
+    Attributes:
+      hidden: how many tracers are among the static arguments; they lead the operands.
+      out_tree: how results are nested; known once the function or a rule has run.
+      names_in_scope: the axes that its rules may refer to.
+      outer: tracers that function or rules close over and that an equation has as its leading
+        operands; those stand for them when the rules run.
+      jaxpr: that of such an equation.
+    """
+
+    __slots__ = ("custom", "hidden", "in_tree", "jaxpr", "names_in_scope", "out_tree", "outer",
+                 "places", "signature", "static")
+    primitive: ClassVar[Primitive]
+
+    def __init__(self, custom: Any, static: tuple[Any, ...], in_tree: Any):
+        self.custom = custom
+        self.static, self.places = _without_tracers(static)
+        self.hidden = sum(len(where) for *_, where in self.places)
+        self.in_tree = in_tree
+        self.out_tree: Any = None
+        self.names_in_scope = tuple([name for name, _ in ctx.axis_env])
+        self.signature: Signature | None = None
+        self.outer: Sequence[Tracer] = ()
+        self.jaxpr: Jaxpr | None = None
+
+    def params(self, rule: Any, jaxpr: Jaxpr | None = None, num_consts: int = 0
+               ) -> dict[str, Any]:
+        """The params of the primitive; without a jaxpr where the rule runs at once."""
+        raise NotImplementedError
+
+    def rule(self) -> Any:
+        """The rule of this call, to be run at once."""
+        return self
+
+    def batched(self, rule: Any, axis: AxisData, dims: Sequence[int | None], batched: bool,
+                live: Any = None) -> Any:
+        """A rule for a batch; with a live `BatchedCall` it runs at once, under its vmap."""
+        raise NotImplementedError
+
+    def equation(self, avals: Sequence[Any]) -> Equation:
+        """What an equation holds, and the operands that lead the function's."""
+        body = self.staged(avals)
+        # Tracers of other traces were left there by side effects.
+        chain = list(interpreters())
+        more = [t for t in self.custom.closed_over() if t.interp in chain
+                and all(t is not c for c in body.consts)]
+        outer = [*body.consts, *more]
+        if not outer:
+            # Equal calls hold the same rules, so that what is made of these is made once.
+            return Equation(body.jaxpr, self.known(avals).call, [], 0)
+        n = len(body.consts)
+        rule = copy.copy(self)
+        rule.outer = outer
+        # Its traces have inputs for these.
+        rule.signature = Signature(rule)
+        rule.signature.results = self.known(avals).results
+        rule.jaxpr = body.jaxpr if not more else body.jaxpr.replace(invars=[
+            *body.jaxpr.invars[:n], *(Var(t.aval) for t in more), *body.jaxpr.invars[n:]])
+        return Equation(rule.jaxpr, rule, outer, n)
+
+    # -- arguments --
+
+    def take(self, values: Sequence[Any]) -> tuple[Sequence[Any], tuple[Any, ...]]:
+        """Static and dynamic arguments, from operands."""
+        n = self.hidden
+        return self.static_from(values[:n]), self.in_tree.unflatten(values[n:])
+
+    def static_from(self, hidden: Sequence[Any]) -> Sequence[Any]:
+        """The static arguments with other values in place of the tracers among them."""
+        static, values = list(self.static), iter(hidden)
+        for i, tree, leaves, where in self.places:
+            static[i] = tree.unflatten([next(values) if j in where else leaf
+                                        for j, leaf in enumerate(leaves)])
+        return tuple(static)
+
+    def own(self, operands: Sequence[Any]) -> Sequence[Any]:
+        """The operands without the leading ones, which stand for what is closed over."""
+        return operands[len(operands) - self.hidden - self.in_tree.num_leaves:]
+
+    def leading(self, operands: Sequence[Any]) -> Sequence[Any]:
+        """Those that stand for what is closed over."""
+        return operands[:len(operands) - self.hidden - self.in_tree.num_leaves]
+
+    # -- the function --
+
+    def run(self, *values: Any) -> list[Any]:
+        """Runs the function."""
+        out = self.custom.fun(*self.custom.arguments.join(*self.take(values)))
+        leaves, self.out_tree = tree_flatten(out)
+        check_arguments(self.custom.describe(), out, "output")
+        return leaves
+
+    def known(self, avals: Sequence[Any]) -> Signature:
+        """What is known at these types of the operands."""
+        if self.signature is None:
+            key = self._key(avals)
+            found = None if key is None else self.custom.signatures.get(key)
+            self.signature = Signature(self) if found is None else found
+        return self.signature
+
+    def _key(self, avals: Sequence[Any]) -> Any:
+        key = (tuple(map(exact, self.static)), self.in_tree, tuple(avals), ctx.settings,
+               ctx.axis_env)
+        try:
+            hash(key)
+        except TypeError:  # a static argument is not hashable
+            return None
+        return None if self.hidden else key
+
+    def _keep(self, avals: Sequence[Any]) -> None:
+        """Remembers what is known; only where it holds no tracers, which would pin a trace."""
+        key = self._key(avals)
+        if key is not None:
+            self.custom.signatures.setdefault(key, self.signature)
+
+    def staged(self, avals: Sequence[Any]) -> Body:
+        """The function as a jaxpr; staged once per types."""
+        known = self.known(avals)
+        if known.body is not None:
+            self.out_tree = known.body.out_tree
+            return known.body
+        jaxpr, consts = lift_tracers(stage(self.run, avals, self.debug_info()))
+        refused = forbidden(jaxpr.effects, "custom_derivatives")
+        if refused:
+            raise LazyNotImplementedError(lambda: (
+                f"{self.custom.describe()} has the effects {describe(refused)}, whose policy says "
+                f"custom_derivatives=False. Move them out of it.\n{carriers(jaxpr, refused)}"))
+        body = Body(jaxpr, consts, self.out_tree)
+        known.results = Typed("the function's output", self.out_tree,
+                              list(map(invariant, jaxpr.out_avals)))
+        if not consts:
+            known.body = body
+            self._keep(avals)
+        return body
+
+    def debug_info(self) -> DebugInfo:
+        """Names for messages about what is traced."""
+        arguments = self.custom.arguments
+        args = arguments.join(self.static, self.in_tree.unflatten([0] * self.in_tree.num_leaves))
+        info = debug_info_of(arguments.who, self.custom.fun, args, {}, arguments.nondiff)
+        hidden = ["a static argument"] * self.hidden
+        return info._replace(arg_names=(*hidden, *(info.arg_names or ())))
+
+    # -- rules --
+
+    def traced(self, rule: RuleRun, avals: Sequence[Any], args: Sequence[Any],
+               outer: Sequence[Any]) -> Any:
+        """Runs a rule: traced at most once where a program is being staged.
+
+        Args:
+          rule: what is run.
+          avals: types of the function's operands.
+          args: what it is run on.
+          outer: values of what is closed over.
+
+        Returns:
+          What `rule.f` gives.
+        """
+        if not staging() and not self.outer:
+            with users_code():
+                return rule.f(*map(array_of, args))
+        trace = self.trace(rule, avals, list(map(typeof, args)), list(map(typeof, outer)))
+        values = eval_jaxpr(trace.jaxpr, trace.jaxpr.consts, *trace.consts, *outer, *args)
+        return values, trace.known
+
+    def trace(self, rule: RuleRun, avals: Sequence[Any], in_avals: Sequence[Any],
+              outer_avals: Sequence[Any]) -> Trace:
+        """Stages a rule, for arguments of the types `in_avals`; once per types."""
+        traces = self.known(avals).traces
+        key = (rule.kind, rule.key, tuple(in_avals), ctx.settings, ctx.axis_env)
+        found = traces.get(key)
+        if found is None:
+            found = self._stage_rule(rule, in_avals, outer_avals)
+            if not found.consts:
+                traces.put(key, found)
+                if not self.outer:
+                    self._keep(avals)
+        return found
+
+    def _stage_rule(self, rule: RuleRun, in_avals: Sequence[Any], outer_avals: Sequence[Any]
+                    ) -> Trace:
+        known: list[Any] = []
+        n = len(outer_avals)
+
+        def values(*args: Any) -> Any:
+            for tracer, value in zip(self.outer, args, strict=False):
+                ctx.interpreter.stand_in(tracer, value)
+            out, more = rule.f(*args[n:])
+            known.append(more)
+            return out
+
+        who = f"{rule.kind} rule of {self.custom.describe()}"
+        info = DebugInfo(self.custom.who, f"the {who}")
+        try:
+            with accepting(self.outer), users_code():
+                jaxpr, consts = lift_tracers(stage(values, [*outer_avals, *in_avals], info))
+        except UnexpectedTracerError as error:
+            raise UnexpectedTracerError(f"{error}\n{_LATER.format(who=who)}") from None
+        chain = list(interpreters())
+        for const in consts:
+            if const.interp not in chain:
+                _refuse_foreign(who, const)
+        return Trace(jaxpr, consts, known[0])
+
+    # -- messages --
+
+    def outside(self, tracer: Tracer) -> str:
+        """Why a value is refused that is not among the arguments."""
+        return (f"{self.custom.describe()} uses a value of type {tracer.aval} that is being "
+                f"differentiated and is not among its arguments. {_REMEDY}")
+
+
+class Equation(NamedTuple):
+    """What an equation of a function with rules is made of.
+
+    Attributes:
+      jaxpr: the function's.
+      rule: its rule.
+      leading: operands in front of the function's: what it closes over, then what its rules do.
+      num_consts: how many of them the function closes over.
+    """
+
+    jaxpr: Jaxpr
+    rule: Any
+    leading: list[Any]
+    num_consts: int
+
+
+class RuleRun(NamedTuple):
+    """A user's rule about to be run.
+
+    Attributes:
+      kind: which it is, for messages.
+      key: what it depends on beside types.
+      f: from flat values to a list of values and what else there is to know of them.
+    """
+
+    kind: str
+    key: Any
+    f: Callable[..., tuple[list[Any], Any]]
+
+
+class Trace(NamedTuple):
+    """A staged rule: its jaxpr, the tracers it closed over, and what else it gave."""
+
+    jaxpr: Jaxpr
+    consts: list[Any]
+    known: Any
+
+
+# ---- what runs ----------------------------------------------------------------------------
+
+
+def interpreters() -> Iterator[Interpreter]:
+    """The current interpreter and those below it."""
+    interp: Interpreter | None = ctx.interpreter
+    while interp is not None:
+        yield interp
+        interp = interp.parent
+
+
+def staging() -> bool:
+    """Whether a program is being staged, so that values are known by type only."""
+    return any(type(i) is StageInterpreter for i in interpreters())
+
+
+# ---- messages and checks -------------------------------------------------------------------
+
+
+def _without_tracers(static: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]]:
+    """Static arguments, and of those with tracers index, structure, leaves, and indices of the
+    tracers, which are replaced by None: equations must not hold them."""
+    kept, places = list(static), []
+    for i, value in enumerate(static):
+        leaves, tree = tree_flatten(value)
+        where = [j for j, leaf in enumerate(leaves) if isinstance(leaf, Tracer)]
+        if where:
+            places.append((i, tree, [None if j in where else leaf
+                                     for j, leaf in enumerate(leaves)], where))
+            kept[i] = None
+    return tuple(kept), places
+
+
+_REMEDY = ("Its rule says nothing about such values: pass the value as an argument "
+           "(mjax.closure_convert finds those that a function closes over), or hold it constant "
+           "with mjax.lax.stop_gradient.")
+_LATER = ("It was used by the {who}. Rules run when the function is differentiated, which may be "
+          "after the traces around its call have ended: pass what a rule needs to the function, "
+          "as an argument.")
+
+
+def _refuse_foreign(who: str, tracer: Tracer) -> NoReturn:
+    raise UnexpectedTracerError(lambda: (
+        f"The {who} closes over a value of type {tracer.aval} of a {tracer.interp.name} trace "
+        "that is not among those in which the rule runs. Pass what a rule needs to the function, "
+        "as an argument."))
+
+
+def refuse_differentiated(who: str, aval: Any) -> NoReturn:
+    """Raises the error for a value a function closes over that carries a tangent."""
+    source = applied_at(ctx.source or current_traceback())
+    raise UnexpectedTracerError(lambda: (
+        f"{who} closes over a value of type {aval} that is being differentiated. {_REMEDY}\n"
+        f"{source}"))
+
+
+def check_primal_output(call: Call, rule: str, tree: Any, avals: Sequence[Any]) -> None:
+    """Compares a rule's first result with what the function gives, where that is known.
+
+    Raises:
+      TypeError: they have not the same structure or types; names the leaves.
+    """
+    expected = None if call.signature is None else call.signature.results
+    given = Typed(f"the first result of the {rule}", tree, list(map(invariant, avals)))
+    if expected is not None and not agree(expected, given):
+        raise LazyTypeError(lambda: (
+            f"the {rule} of {call.custom.describe()} must give the function's output as its first "
+            f"result, but they differ:\n{differences(expected, given, 'output')}"))
+
+
+@contextmanager
+def accepting(outer: Sequence[Tracer]) -> Iterator[None]:
+    """Lets values of traces that have ended be used in the body of a `with`, where inputs
+    stand for them; others of these traces are refused afterwards."""
+    ended = {id(t.interp): t.interp for t in outer if t.interp.alive is False}.values()
+    for interp in ended:
+        interp.alive = True
+    try:
+        yield
+    finally:
+        for interp in ended:
+            interp.alive = False
+
+
+@contextmanager
+def users_code() -> Iterator[None]:
+    """Lets equations be traced back to what runs in the body of a `with`, not to the equation
+    whose rule it is."""
+    outer, ctx.source = ctx.source, None
+    try:
+        yield
+    finally:
+        ctx.source = outer
+
+
+def invariant(aval: Any) -> Any:
+    """A type without the mesh axes along which it varies: what rules give may vary less."""
+    return aval.update(varying=frozenset()) if aval.varying else aval
+
+
+__all__ = ["Call", "Equation", "RuleRun", "Signature", "Trace", "check_primal_output",
+           "interpreters", "invariant", "refuse_differentiated", "staging", "users_code"]
