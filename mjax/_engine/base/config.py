@@ -64,6 +64,7 @@ SETTINGS = (
          "Whether operands of different rank are broadcast, warned about or refused."),
     Flag("default_matmul_precision", None, _PRECISIONS, "Precision of dot and convolution."),
     Flag("default_device", None, None, "Device for values that are committed to none."),
+    Flag("mesh", None, None, "Mesh that partition specs without one refer to; see `set_mesh`."),
     Flag("default_prng_impl", "threefry2x32", None, "Key type that `random.key` makes."),
     Flag("threefry_partitionable", True, bool, "Generate each random bit from its own counter."),
     Flag("disable_jit", False, bool, "Run jitted functions operation by operation."),
@@ -109,6 +110,7 @@ class Settings(Record):
     numpy_rank_promotion: str
     default_matmul_precision: str | None
     default_device: Any
+    mesh: Any
     default_prng_impl: str
     threefry_partitionable: bool
     disable_jit: bool

@@ -7,7 +7,22 @@ fields per call. Class attributes are the process-wide defaults that a new threa
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class NamedAxis(NamedTuple):
+    """A named axis in scope.
+
+    Attributes:
+      name: its name.
+      size: the number of elements along it.
+      manual: None for an axis of vmap; for a mesh axis inside of shard_map what `spmd` has to know
+        of it. It is part of cache keys, like all of this.
+    """
+
+    name: Any
+    size: int
+    manual: Any = None
 
 
 class Context(threading.local):
@@ -19,8 +34,8 @@ class Context(threading.local):
     settings: Any = None
     #: Interned `base.config.Options`: switches that never change what a trace yields.
     options: Any = None
-    #: Named axes in scope, innermost last: a tuple of `(name, size)`.
-    axis_env: tuple[tuple[Any, int], ...] = ()
+    #: Named axes in scope, innermost last.
+    axis_env: tuple[NamedAxis, ...] = ()
     #: Source info for equations staged while a transformation replays others' equations;
     #: None means: take the traceback of the call.
     source: Any = None

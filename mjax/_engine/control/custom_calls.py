@@ -83,7 +83,7 @@ class Call:
         self.hidden = sum(len(where) for *_, where in self.places)
         self.in_tree = in_tree
         self.out_tree: Any = None
-        self.names_in_scope = tuple([name for name, _ in ctx.axis_env])
+        self.names_in_scope = tuple([axis.name for axis in ctx.axis_env])
         self.signature: Signature | None = None
         self.outer: Sequence[Tracer] = ()
         self.jaxpr: Jaxpr | None = None

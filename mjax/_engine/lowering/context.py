@@ -36,13 +36,18 @@ class ModuleContext:
       module: the `ir.Module`.
       checking: whether each rule's results are compared with the declared types; on only
         when a module turned out not to verify, to find the culprit.
+      devices: those that partitions of the program run on, in order; None: nobody knows yet.
+      meshes: shape and order of the devices of a mesh -> its name in the module.
     """
 
     def __init__(self, platform: str, module: Any, walk: Callable[..., Any],
-                 checking: bool = False, client: Callable[[], Any] = no_client):
+                 checking: bool = False, client: Callable[[], Any] = no_client,
+                 devices: tuple[Any, ...] | None = None):
         self.platform = platform
         self.module = module
         self.checking = checking
+        self.devices = devices
+        self.meshes: dict[Any, str] = {}
         self.functions: dict[Any, Any] = {}
         self.host_callbacks = HostCallbacks()
         #: Gives the client that will compile the module, for callbacks.

@@ -17,67 +17,9 @@ from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof_handlers
 from mjax._engine.runtime.failures import raise_original
+from mjax._engine.runtime.shardings import SingleDeviceSharding
 from mjax._engine.tracing.interpreter import Tracer
 from mjaxlib_shim import arrays as shim
-
-
-class Sharding:
-    """Where an array's elements are. Base of `SingleDeviceSharding` and mesh shardings."""
-
-    __slots__ = ()
-
-
-class SingleDeviceSharding(Sharding):
-    """A whole array on one device.
-
-    Args:
-      device: the device.
-
-    Instances for one device are one object.
-    """
-
-    __slots__ = ("device", "native")
-    device: Any
-    native: Any
-
-    def __new__(cls, device: Any) -> SingleDeviceSharding:
-        known = _single_device.get(device)
-        if known is None:
-            self = object.__new__(cls)
-            self.device = device
-            self.native = shim.single_device_sharding(device)
-            known = _single_device.setdefault(device, self)
-        return known
-
-    @property
-    def device_set(self) -> set[Any]:
-        """The devices that hold a part of the array."""
-        return {self.device}
-
-    @property
-    def memory_kind(self) -> str:
-        """The memory the array is in."""
-        return str(self.device.default_memory().kind)
-
-    @property
-    def is_fully_replicated(self) -> bool:
-        """Whether each device holds the whole array."""
-        return True
-
-    @property
-    def is_fully_addressable(self) -> bool:
-        """Whether all parts are in this process."""
-        return True
-
-    def __reduce__(self) -> Any:
-        msg = "shardings refer to this process's devices and cannot be pickled."
-        raise TypeError(msg)
-
-    def __repr__(self) -> str:
-        return f"SingleDeviceSharding(device={self.device!r})"
-
-
-_single_device: dict[Any, SingleDeviceSharding] = {}
 
 
 class Placement:
@@ -93,8 +35,9 @@ class Placement:
         self.aval = aval
         self.sharding = sharding
         self.committed = committed
+        physical = physical_aval(aval)
         #: Makes buffers of this placement from results of an execution.
-        self.handler = shim.result_handler(physical_aval(aval), sharding.native, committed)
+        self.handler = shim.result_handler(physical, sharding.native_for(physical.ndim), committed)
 
     def __repr__(self) -> str:
         return f"Placement({self.aval}, {self.sharding}, committed={self.committed})"

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 from mjax._engine.control.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, subjaxprs
 from mjax._engine.ir.source import summarize
-from mjax._engine.runtime.array import Placement, SingleDeviceSharding
+from mjax._engine.runtime.array import Placement
 from mjax._engine.runtime.devices import default_device
 from mjax._engine.runtime.explain import warn
+from mjax._engine.runtime.shardings import SingleDeviceSharding
 from mjax._engine.runtime.transfer import device_put_p, sharding_of
 
 

@@ -12,10 +12,11 @@ from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_map
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.arguments import compiler_options_of
-from mjax._engine.runtime.array import Array, SingleDeviceSharding, placement_of
+from mjax._engine.runtime.array import Array, placement_of
 from mjax._engine.runtime.debugging import debugging, refuse_invalid
 from mjax._engine.runtime.devices import default_device
 from mjax._engine.runtime.executable import Program
+from mjax._engine.runtime.shardings import SingleDeviceSharding
 from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.runtime.transfer import move, sharding_of, to_array
 from mjax._engine.tracing.flat import check_arguments

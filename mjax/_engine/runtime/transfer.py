@@ -20,15 +20,10 @@ from mjax._engine.ir.pytree import (
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import copy_p
-from mjax._engine.runtime.array import (
-    Array,
-    Placement,
-    SingleDeviceSharding,
-    placement_of,
-    rebuild,
-)
+from mjax._engine.runtime.array import Array, Placement, placement_of, rebuild
 from mjax._engine.runtime.devices import Device, default_device
 from mjax._engine.runtime.failures import raise_original
+from mjax._engine.runtime.shardings import SingleDeviceSharding
 from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments

@@ -41,9 +41,9 @@ def size_of(name: Hashable, who: str = "") -> int:
     Raises:
       NameError: there is none; the text lists the axes in scope.
     """
-    for known, size in reversed(ctx.axis_env):
-        if known == name:
-            return size
+    for axis in reversed(ctx.axis_env):
+        if axis.name == name:
+            return axis.size
     refuse_unbound(name, who)
 
 
@@ -71,7 +71,7 @@ def axis_size(axis_name: Any) -> int:
 
 def refuse_unbound(name: Hashable, who: str = "") -> NoReturn:
     """Raises the error for an axis that is not in scope."""
-    scope = ", ".join(f"{n} (size {s})" for n, s in ctx.axis_env) or "none"
+    scope = ", ".join(f"{axis.name} (size {axis.size})" for axis in ctx.axis_env) or "none"
     where = f", used by {who}" if who else ""
     raise LazyNameError(lambda: (
         f"unbound axis name: {name}{where}. Axes in scope: {scope}. Call the function under "

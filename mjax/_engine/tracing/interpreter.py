@@ -10,13 +10,13 @@ taken at different levels cannot be confused.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
+from mjax._engine.base.context import NamedAxis, ctx
 from mjax._engine.base.errors import (
     ConcretizationTypeError,
     TracerArrayConversionError,
@@ -97,10 +97,10 @@ def refusing(interpreter: Interpreter, text: Callable[[Tracer], str]) -> Iterato
 
 
 @contextmanager
-def axes_in_scope(axes: Iterable[tuple[Hashable, int]]) -> Iterator[None]:
-    """Lets collectives refer to named axes, `(name, size)`, in the body of a `with`."""
+def axes_in_scope(axes: Iterable[Iterable[Any]]) -> Iterator[None]:
+    """Lets collectives refer to named axes, `(name, size[, manual])`, in the body of a `with`."""
     outer = ctx.axis_env
-    ctx.axis_env = (*outer, *axes)
+    ctx.axis_env = (*outer, *[NamedAxis(*axis) for axis in axes])
     try:
         yield
     finally:

@@ -13,6 +13,7 @@ from mjax import lax
 from mjax._engine.base import config as module
 from mjax._engine.base.config import OPTIONS, SETTINGS, config, override
 from mjax._engine.base.context import ctx
+from mjax._engine.ir.mesh import AbstractMesh
 
 FLAGS = [*SETTINGS, *OPTIONS]
 
@@ -255,7 +256,8 @@ def test_each_setting_is_in_the_cache_keys():
     x = np.float32(2)
     others = {"enable_x64": True, "numpy_dtype_promotion": "strict",
               "numpy_rank_promotion": "raise", "default_matmul_precision": "highest",
-              "default_device": mjax.devices()[0], "default_prng_impl": "rbg",
+              "default_device": mjax.devices()[0], "mesh": AbstractMesh((2,), ("x",)),
+              "default_prng_impl": "rbg",
               "threefry_partitionable": False, "disable_jit": True, "debug_nans": True,
               "debug_infs": True}
     assert set(others) == {s.name for s in SETTINGS}

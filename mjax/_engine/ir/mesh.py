@@ -1,0 +1,347 @@
+"""Meshes of devices and partition specs, as plain data: nothing here knows what a device is.
+
+A mesh is an array of devices with a name per axis. A spec says for each dimension of an array
+along which mesh axes it is cut; dimensions at the end may be left out, axes that are not named
+hold copies. Equal meshes are one object, so that caches keyed by them compare by identity.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from mjax._engine.base.errors import LazyValueError
+
+Name = Hashable
+
+
+class AxisType(enum.Enum):
+    """Who decides how values are cut along a mesh axis.
+
+    Attributes:
+      Auto: XLA, from the shardings of arguments and from constraints.
+      Explicit: the types of values. mjax has no such axes.
+      Manual: the program itself, inside of shard_map.
+    """
+
+    Auto = "Auto"
+    Explicit = "Explicit"
+    Manual = "Manual"
+
+
+class _Unconstrained:
+    """The entry of a spec that leaves a dimension to XLA."""
+
+    def __repr__(self) -> str:
+        return "UNCONSTRAINED"
+
+    def __reduce__(self) -> str:
+        return "UNCONSTRAINED"
+
+
+UNCONSTRAINED: Final = _Unconstrained()
+
+
+class PartitionSpec(tuple[Any, ...]):
+    """How an array is cut: per dimension None, the name of a mesh axis, or a tuple of names.
+
+    Of several axes the first varies slowest. Dimensions at the end may be left out.
+
+    Example:
+      >>> mjax.P('x', None, ('y', 'z'))
+      PartitionSpec('x', None, ('y', 'z'))
+    """
+
+    __slots__ = ()
+    UNCONSTRAINED = UNCONSTRAINED
+
+    def __new__(cls, *partitions: Any) -> PartitionSpec:
+        return super().__new__(cls, [_entry(p) for p in partitions])
+
+    def dims(self, ndim: int) -> tuple[tuple[Name, ...], ...]:
+        """The mesh axes of each of `ndim` dimensions; none for those left to XLA.
+
+        Raises:
+          ValueError: the spec is longer.
+        """
+        if len(self) > ndim:
+            raise LazyValueError(lambda: (
+                f"{self} has {len(self)} entries, one per dimension, but the array has {ndim} "
+                "dimensions. Leave out the last entries."))
+        found = [() if p is None or p is UNCONSTRAINED else p if type(p) is tuple else (p,)
+                 for p in self]
+        return (*found, *[()] * (ndim - len(found)))
+
+    @property
+    def axes(self) -> tuple[Name, ...]:
+        """All mesh axes it names, in order."""
+        return tuple(a for dim in self.dims(len(self)) for a in dim)
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return tuple(self)
+
+    def __repr__(self) -> str:
+        return f"PartitionSpec({', '.join(map(repr, self))}{',' if len(self) == 1 else ''})"
+
+    def __add__(self, other: Any) -> PartitionSpec:
+        return PartitionSpec(*self, *other)
+
+
+def _entry(part: Any) -> Any:
+    """An entry in its one spelling: no tuples of one name or of none."""
+    if type(part) in (tuple, list):
+        return None if not part else part[0] if len(part) == 1 else tuple(part)
+    return part
+
+
+_lock = threading.Lock()
+_meshes: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
+
+
+def _interned(key: Any, made: Any) -> Any:
+    with _lock:
+        return _meshes.setdefault(key, made)
+
+
+class AbstractMesh:
+    """Names and sizes of mesh axes, without devices.
+
+    Args:
+      axis_sizes: sizes.
+      axis_names: names; also `(name, size)` pairs as the only argument.
+      axis_types: an `AxisType` per axis; only Auto ones can be had.
+
+    Raises:
+      ValueError: numbers of names and sizes differ, or a name is given twice.
+      NotImplementedError: an axis type is Explicit.
+    """
+
+    __slots__ = ("__weakref__", "axis_names", "axis_sizes", "axis_types")
+    axis_names: tuple[Name, ...]
+    axis_sizes: tuple[int, ...]
+    axis_types: tuple[AxisType, ...]
+
+    def __new__(cls, axis_sizes: Any, axis_names: Any = None, axis_types: Any = None
+                ) -> AbstractMesh:
+        if axis_names is None:
+            axis_names, axis_sizes = zip(*axis_sizes, strict=True) if axis_sizes else ((), ())
+        names = _checked_names(axis_names, len(tuple(axis_sizes)))
+        types = _checked_types(axis_types, names)
+        key = (cls, tuple(map(int, axis_sizes)), names, types)
+        known = _meshes.get(key)
+        if known is None:
+            self = object.__new__(cls)
+            self.axis_sizes, self.axis_names, self.axis_types = key[1:]
+            known = _interned(key, self)
+        return known
+
+    @property
+    def shape(self) -> OrderedDict[Name, int]:
+        """Name -> size."""
+        return OrderedDict(zip(self.axis_names, self.axis_sizes, strict=True))
+
+    @property
+    def shape_tuple(self) -> tuple[tuple[Name, int], ...]:
+        """`(name, size)` pairs."""
+        return tuple(zip(self.axis_names, self.axis_sizes, strict=True))
+
+    @property
+    def size(self) -> int:
+        """The number of devices."""
+        return math.prod(self.axis_sizes)
+
+    @property
+    def empty(self) -> bool:
+        """Whether it has no axes."""
+        return not self.axis_names
+
+    @property
+    def abstract_mesh(self) -> AbstractMesh:
+        """Itself."""
+        return self
+
+    def __reduce__(self) -> Any:
+        return AbstractMesh, (self.axis_sizes, self.axis_names, self.axis_types)
+
+    def __repr__(self) -> str:
+        pairs = ", ".join(f"{n!r}: {s}" for n, s in self.shape_tuple)
+        return f"AbstractMesh({pairs})"
+
+
+class Mesh:
+    """An array of devices whose axes have names.
+
+    Args:
+      devices: n-dimensional array (or nested lists) of devices, each at most once.
+      axis_names: a name per axis; a string alone is the name of the only one.
+      axis_types: an `AxisType` per axis; only Auto ones can be had.
+
+    Raises:
+      ValueError: numbers of axes and names differ, a name or a device is given twice.
+      NotImplementedError: an axis type is Explicit.
+
+    Example:
+      >>> mesh = mjax.sharding.Mesh(np.array(mjax.devices()[:1]), ('x',))
+      >>> mesh.shape
+      OrderedDict({'x': 1})
+    """
+
+    __slots__ = ("__weakref__", "abstract_mesh", "devices", "flat_devices")
+    #: The same without devices.
+    abstract_mesh: AbstractMesh
+    #: Read-only array of the devices.
+    devices: np.ndarray[Any, Any]
+    #: The devices in row-major order: the order of the partitions of a program.
+    flat_devices: tuple[Any, ...]
+
+    def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Mesh:
+        grid = np.array(devices, dtype=object)
+        abstract = AbstractMesh(grid.shape, _as_names(axis_names), axis_types)
+        key = (cls, abstract, tuple(grid.flat))
+        known = _meshes.get(key)
+        if known is None:
+            if len(set(grid.flat)) != grid.size:
+                raise LazyValueError(lambda: f"Mesh: a device is given twice in {devices}.")
+            grid.flags.writeable = False
+            self = object.__new__(cls)
+            self.abstract_mesh, self.devices, self.flat_devices = abstract, grid, key[2]
+            known = _interned(key, self)
+        return known
+
+    axis_names = property(lambda self: self.abstract_mesh.axis_names, doc="Names of the axes.")
+    axis_sizes = property(lambda self: self.abstract_mesh.axis_sizes, doc="Sizes of the axes.")
+    axis_types = property(lambda self: self.abstract_mesh.axis_types, doc="Types of the axes.")
+    shape = property(lambda self: self.abstract_mesh.shape, doc="Name -> size.")
+    shape_tuple = property(lambda self: self.abstract_mesh.shape_tuple, doc="Pairs of them.")
+    size = property(lambda self: self.abstract_mesh.size, doc="The number of devices.")
+    empty = property(lambda self: self.abstract_mesh.empty, doc="Whether it has no axes.")
+
+    @property
+    def device_ids(self) -> np.ndarray[Any, Any]:
+        """Ids of the devices, shaped like the mesh."""
+        ids = np.array([d.id for d in self.flat_devices], np.int64)
+        return ids.reshape(self.devices.shape)
+
+    @property
+    def local_devices(self) -> list[Any]:
+        """Those of this process, in the mesh's order."""
+        return [d for d in self.flat_devices if d.process_index == d.client.process_index()]
+
+    @property
+    def is_multi_process(self) -> bool:
+        """Whether some devices belong to other processes."""
+        return len(self.local_devices) < self.size
+
+    def __reduce__(self) -> Any:
+        msg = "a Mesh refers to this process's devices and cannot be pickled."
+        raise TypeError(msg)
+
+    def __repr__(self) -> str:
+        pairs = ", ".join(f"{n!r}: {s}" for n, s in self.shape_tuple)
+        return f"Mesh({pairs})"
+
+
+def _as_names(names: Any) -> tuple[Name, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _checked_names(names: Any, count: int) -> tuple[Name, ...]:
+    found = _as_names(names)
+    if len(found) != count:
+        raise LazyValueError(lambda: (
+            f"a mesh with {count} axes needs as many names, got {found}."))
+    if len(set(found)) != len(found) or None in found:
+        raise LazyValueError(lambda: (
+            f"the axes of a mesh need names that differ and are not None, got {found}."))
+    return found
+
+
+def _checked_types(types: Any, names: tuple[Name, ...]) -> tuple[AxisType, ...]:
+    if types is None:
+        return (AxisType.Auto,) * len(names)
+    found = tuple(types) if isinstance(types, Iterable) else (types,) * len(names)
+    if len(found) != len(names):
+        raise LazyValueError(lambda: f"{len(names)} axes need as many axis_types, got {found}.")
+    if AxisType.Explicit in found:
+        msg = ("mjax has no Explicit mesh axes (shardings are no part of its types): leave "
+               "axis_types out, and constrain values with lax.with_sharding_constraint.")
+        raise NotImplementedError(msg)
+    return found
+
+
+# ---- specs on meshes ---------------------------------------------------------------------
+
+
+def check_spec(spec: PartitionSpec, mesh: Any, who: str = "") -> None:
+    """Refuses a spec that names axes the mesh does not have, or one of them twice.
+
+    Raises:
+      ValueError: so it does.
+    """
+    prefix = f"{who}: " if who else ""
+    axes = spec.axes
+    unknown = [name for name in axes if name not in mesh.axis_names]
+    if unknown:
+        raise LazyValueError(lambda: (
+            f"{prefix}{spec} names the mesh axis {unknown[0]!r}, but the mesh has the axes "
+            f"{', '.join(map(repr, mesh.axis_names)) or 'none'}."))
+    twice = [name for i, name in enumerate(axes) if name in axes[:i]]
+    if twice:
+        raise LazyValueError(lambda: (
+            f"{prefix}{spec} names the mesh axis {twice[0]!r} twice; a mesh axis can cut one "
+            "dimension of an array, once."))
+
+
+def cuts(spec: PartitionSpec, mesh: Any, ndim: int) -> tuple[int, ...]:
+    """Into how many pieces each dimension is cut."""
+    sizes = dict(mesh.shape_tuple)
+    return tuple(math.prod(sizes[a] for a in dim) for dim in spec.dims(ndim))
+
+
+def shard_shape(spec: PartitionSpec, mesh: Any, shape: Sequence[int], who: str = ""
+                ) -> tuple[int, ...]:
+    """The shape of one piece.
+
+    Raises:
+      ValueError: a size is not divisible, or the spec is longer than the shape.
+    """
+    pieces = cuts(spec, mesh, len(shape))
+    for dim, (size, count) in enumerate(zip(shape, pieces, strict=True)):
+        if size % count:
+            _refuse_uneven(spec, mesh, shape, dim, count, who)
+    return tuple(size // count for size, count in zip(shape, pieces, strict=True))
+
+
+def _refuse_uneven(spec: PartitionSpec, mesh: Any, shape: Sequence[int], dim: int, count: int,
+                   who: str) -> NoReturn:
+    size = shape[dim]
+    raise LazyValueError(lambda: (
+        f"{who + ': ' if who else ''}dimension {dim} of an array of shape {tuple(shape)} has {size} "
+        f"elements, which {spec} cuts into {count} pieces, one per device along "
+        f"{_axes_text(spec.dims(len(shape))[dim], mesh)}: {size} = {size // count} * {count} + "
+        f"{size % count}. Pad it by {-size % count} elements, or leave the dimension whole (None "
+        "in the spec)."))
+
+
+def _axes_text(axes: Sequence[Name], mesh: Any) -> str:
+    sizes = dict(mesh.shape_tuple)
+    return " and ".join(f"{a!r} (size {sizes[a]})" for a in axes)
+
+
+def device_order(spec: PartitionSpec, mesh: Any, ndim: int) -> Iterator[int]:
+    """Which device (an index into the mesh's flat ones) holds each piece.
+
+    Pieces are in row-major order; the copies of one piece stand one after another.
+    """
+    position = {name: i for i, name in enumerate(mesh.axis_names)}
+    named = [position[a] for dim in spec.dims(ndim) for a in dim]
+    rest = [i for i in range(len(position)) if i not in named]
+    grid = np.arange(mesh.size).reshape(mesh.axis_sizes or ())
+    return iter(grid.transpose(*named, *rest).reshape(-1).tolist())

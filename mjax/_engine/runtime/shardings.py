@@ -1,0 +1,255 @@
+"""Shardings: on which devices the parts of an array are.
+
+Equal shardings are one object: caches compare them by identity. `native_for(ndim)` is the
+same as jaxlib knows it, which cuts arrays of one rank only.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.ir.mesh import Mesh, PartitionSpec, check_spec, cuts, device_order, shard_shape
+from mjaxlib_shim import shardings as shim
+
+Index = tuple[slice, ...]
+
+
+class Sharding:
+    """Where an array's elements are. Base of `SingleDeviceSharding` and `NamedSharding`.
+
+    Attributes:
+      flat_devices: the devices, in the order of the parts (of a program: its partitions).
+    """
+
+    __slots__ = ()
+    flat_devices: tuple[Any, ...]
+
+    def native_for(self, ndim: int) -> Any:
+        """jaxlib's sharding for arrays of this rank."""
+        raise NotImplementedError
+
+    def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape of the part on each device.
+
+        Raises:
+          ValueError: a size is not divisible by the number of parts.
+        """
+        raise NotImplementedError
+
+    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
+        """Device -> the part of an array of this shape that it holds."""
+        raise NotImplementedError
+
+    def addressable_devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
+        """The same for the devices of this process."""
+        mine = self.addressable_devices
+        return {d: i for d, i in self.devices_indices_map(global_shape).items() if d in mine}
+
+    @property
+    def device_set(self) -> set[Any]:
+        """The devices that hold a part of the array."""
+        return set(self.flat_devices)
+
+    @property
+    def num_devices(self) -> int:
+        """Their number."""
+        return len(self.flat_devices)
+
+    @property
+    def addressable_devices(self) -> set[Any]:
+        """Those of this process."""
+        return set(self.local_devices)
+
+    @property
+    def local_devices(self) -> tuple[Any, ...]:
+        """Those of this process, in order."""
+        return tuple(d for d in self.flat_devices if d.process_index == d.client.process_index())
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether all parts are in this process."""
+        return len(self.local_devices) == len(self.flat_devices)
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each device holds the whole array."""
+        raise NotImplementedError
+
+    def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
+        """Whether both put the same parts of arrays of this rank on the same devices."""
+        if self is other:
+            return True
+        if self.flat_devices != other.flat_devices or self.memory_kind != other.memory_kind:
+            return False
+        one, two = (shim.hlo_sharding_of(s.native_for(ndim), ndim) for s in (self, other))
+        return bool(one == two or (one.is_replicated() and two.is_replicated()))
+
+    @property
+    def memory_kind(self) -> str:
+        """The memory the array is in."""
+        raise NotImplementedError
+
+
+class SingleDeviceSharding(Sharding):
+    """A whole array on one device.
+
+    Args:
+      device: the device.
+
+    Instances for one device are one object.
+    """
+
+    __slots__ = ("device", "flat_devices", "native")
+    device: Any
+    native: Any
+
+    def __new__(cls, device: Any) -> SingleDeviceSharding:
+        known = _single_device.get(device)
+        if known is None:
+            self = object.__new__(cls)
+            self.device = device
+            self.flat_devices = (device,)
+            self.native = shim.single_device_sharding(device)
+            known = _single_device.setdefault(device, self)
+        return known
+
+    def native_for(self, ndim: int) -> Any:
+        return self.native
+
+    def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
+        return tuple(global_shape)
+
+    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
+        return {self.device: (slice(None),) * len(global_shape)}
+
+    @property
+    def memory_kind(self) -> str:
+        return str(self.device.default_memory().kind)
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return True
+
+    def __reduce__(self) -> Any:
+        msg = "shardings refer to this process's devices and cannot be pickled."
+        raise TypeError(msg)
+
+    def __repr__(self) -> str:
+        return f"SingleDeviceSharding(device={self.device!r})"
+
+
+_single_device: dict[Any, SingleDeviceSharding] = {}
+
+
+class NamedSharding(Sharding):
+    """An array cut along the axes of a mesh.
+
+    Args:
+      mesh: a `Mesh`.
+      spec: a `PartitionSpec`: per dimension the mesh axes that cut it. Devices that differ
+        only along other axes hold copies.
+      memory_kind: which of the devices' memories; default: their own default.
+
+    Raises:
+      TypeError: `mesh` or `spec` is none.
+      ValueError: the spec names an axis that the mesh does not have, or one twice.
+
+    Example:
+      >>> mesh = mjax.make_mesh((1,), ('x',))
+      >>> mjax.device_put(jnp.arange(4), mjax.NamedSharding(mesh, mjax.P('x'))).sharding.spec
+      PartitionSpec('x',)
+    """
+
+    __slots__ = ("__weakref__", "_local", "_memory_kind", "_native", "flat_devices", "mesh",
+                 "spec")
+    mesh: Mesh
+    spec: PartitionSpec
+    _memory_kind: str | None
+    _native: dict[int, Any]
+    _local: tuple[Any, ...] | None
+
+    def __new__(cls, mesh: Any, spec: Any, *, memory_kind: str | None = None) -> NamedSharding:
+        key = (mesh, spec, memory_kind)
+        try:
+            known = _named.get(key)
+        except TypeError:  # a list among the entries of a spec given as a tuple
+            known = None
+        # A plain tuple equals the spec it stands for, but is refused.
+        if known is not None and type(spec) is PartitionSpec:
+            return known
+        if not isinstance(mesh, Mesh):
+            raise LazyTypeError(lambda: (
+                f"NamedSharding needs a Mesh, got {mesh!r} of type {type(mesh).__name__}."))
+        if not isinstance(spec, PartitionSpec):
+            raise LazyTypeError(lambda: (
+                f"NamedSharding needs a PartitionSpec, got {spec!r} of type "
+                f"{type(spec).__name__}: write PartitionSpec(...), or P(...)."))
+        check_spec(spec, mesh, "NamedSharding")
+        self = object.__new__(cls)
+        self.mesh, self.spec, self._memory_kind = mesh, spec, memory_kind
+        self.flat_devices = mesh.flat_devices
+        self._native = {}
+        self._local = None
+        with _lock:
+            return _named.setdefault(key, self)
+
+    def native_for(self, ndim: int) -> Any:
+        known = self._native.get(ndim)
+        if known is None:
+            known = self._native[ndim] = shim.gspmd_sharding(
+                self.flat_devices, self._hlo(ndim), self._memory_kind)
+        return known
+
+    def _hlo(self, ndim: int) -> Any:
+        pieces = cuts(self.spec, self.mesh, ndim)
+        total = functools.reduce(int.__mul__, pieces, 1)
+        if total == 1:
+            return shim.replicated()
+        copies = self.mesh.size // total
+        return shim.tiled((*pieces, copies) if copies > 1 else pieces,
+                          devices=list(device_order(self.spec, self.mesh, ndim)),
+                          replicate_last=copies > 1)
+
+    @property
+    def local_devices(self) -> tuple[Any, ...]:
+        if self._local is None:
+            self._local = super().local_devices
+        return self._local
+
+    def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
+        return shard_shape(self.spec, self.mesh, global_shape)
+
+    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
+        self.shard_shape(global_shape)  # refuses sizes that are not divisible
+        hlo = shim.hlo_sharding_of(self.native_for(len(global_shape)), len(global_shape))
+        return dict(zip(self.flat_devices, shim.shard_slices(
+            hlo, global_shape, len(self.flat_devices)), strict=True))
+
+    @property
+    def memory_kind(self) -> str:
+        return self._memory_kind or str(self.flat_devices[0].default_memory().kind)
+
+    def with_memory_kind(self, kind: str) -> NamedSharding:
+        """The same in another memory."""
+        return NamedSharding(self.mesh, self.spec, memory_kind=kind)
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return all(size == 1 for size in cuts(self.spec, self.mesh, len(self.spec)))
+
+    def __reduce__(self) -> Any:
+        msg = "shardings refer to this process's devices and cannot be pickled."
+        raise TypeError(msg)
+
+    def __repr__(self) -> str:
+        memory = f", memory_kind={self._memory_kind!r}" if self._memory_kind else ""
+        return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}{memory})"
+
+
+_lock = threading.Lock()
+_named: weakref.WeakValueDictionary[Any, NamedSharding] = weakref.WeakValueDictionary()
