@@ -1,6 +1,6 @@
-"""What holds for every test: each jaxpr that is built is type-checked.
+"""What holds for every test: each jaxpr that is built is type-checked, and there are 8 devices.
 
-The switch is an environment variable, so that subprocesses have it too and the tests of the
+The switches are environment variables, so that subprocesses have them too and the tests of the
 shim need no mjax.
 """
 
@@ -9,3 +9,7 @@ from __future__ import annotations
 import os
 
 os.environ.setdefault("MJAX_ENABLE_CHECKS", "1")
+# Read by XLA at the first client; on every jaxlib of the window.
+_FLAG = "--xla_force_host_platform_device_count"
+if _FLAG not in os.environ.get("XLA_FLAGS", ""):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}=8".strip()

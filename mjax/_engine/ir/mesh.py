@@ -323,8 +323,8 @@ def _refuse_uneven(spec: PartitionSpec, mesh: Any, shape: Sequence[int], dim: in
                    who: str) -> NoReturn:
     size = shape[dim]
     raise LazyValueError(lambda: (
-        f"{who + ': ' if who else ''}dimension {dim} of an array of shape {tuple(shape)} has {size} "
-        f"elements, which {spec} cuts into {count} pieces, one per device along "
+        f"{who + ': ' if who else ''}dimension {dim} of an array of shape {tuple(shape)} has "
+        f"{size} elements, which {spec} cuts into {count} pieces, one per device along "
         f"{_axes_text(spec.dims(len(shape))[dim], mesh)}: {size} = {size // count} * {count} + "
         f"{size % count}. Pad it by {-size % count} elements, or leave the dimension whole (None "
         "in the spec)."))
