@@ -2,8 +2,8 @@
 
 Under vmap an axis has a name, and its elements are rows of one array, so that every
 collective becomes an operation on rows: its batching rule handles one axis, the one of the
-vmap it meets, and leaves the others to the vmaps outside. shard_map gives the same functions
-their meaning between devices.
+vmap it meets, and leaves the others to the vmaps outside. Within shard_map an axis is one of a
+mesh, its elements are on different devices, and collectives communicate.
 """
 
 from __future__ import annotations
@@ -11,23 +11,87 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Hashable
-from typing import Any, NoReturn
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import AbstractContextManager
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
+from mjax._engine.base.context import NamedAxis, ctx
 from mjax._engine.base.errors import LazyNameError
 from mjax._engine.base.folding import boundary
+from mjax._engine.ir.mesh import AbstractMesh, Mesh
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
 from mjax._engine.primitives.shapes import batch_to_front, reshape
+from mjax._engine.tracing.interpreter import axes_in_scope
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.transforms.batching import AxisData, batch_flat, element_type, to_dim
 
 Names = tuple[Hashable, ...]
 #: Sets of indices along an axis between which a collective keeps to itself.
 Groups = tuple[tuple[int, ...], ...]
+
+
+#: How a shard_map keeps track of device variance. "checked": types say along which mesh axes
+#: values differ, and casts are inserted where operands do not vary alike; "explicit": the author
+#: writes every cast; "unchecked": types say nothing, and psum is its own transpose.
+Mode = Literal["checked", "explicit", "unchecked"]
+
+
+class Manual(NamedTuple):
+    """What is known of a mesh axis in the body of a shard_map.
+
+    Attributes:
+      mesh: the mesh.
+      axes: the manual axes of that mesh, those of enclosing shard_maps included.
+      mode: how device variance is kept track of.
+    """
+
+    mesh: Mesh | AbstractMesh
+    axes: frozenset[Hashable]
+    mode: Mode
+
+
+def manual_axes(mesh: Mesh | AbstractMesh, axes: Iterable[Hashable], mode: Mode
+                ) -> tuple[NamedAxis, ...]:
+    """The named axes in the body of a shard_map, in the mesh's order.
+
+    Args:
+      mesh: its mesh.
+      axes: the axes that it makes manual.
+      mode: how it keeps track of device variance.
+    """
+    mine = frozenset(axes)
+    around = frozenset(axis.name for axis in ctx.axis_env
+                       if axis.manual is not None and axis.name in mesh.axis_names)
+    manual = Manual(mesh, mine | around, mode)
+    return tuple(NamedAxis(name, size, manual) for name, size in mesh.shape_tuple if name in mine)
+
+
+def in_manual(mesh: Mesh | AbstractMesh, axes: Iterable[Hashable], mode: Mode
+              ) -> AbstractContextManager[None]:
+    """Puts the axes of a shard_map in scope: where its body is staged, transformed, lowered."""
+    return axes_in_scope(manual_axes(mesh, axes, mode))
+
+
+def axis_of(name: Hashable) -> NamedAxis | None:
+    """The innermost axis of this name."""
+    for axis in reversed(ctx.axis_env):
+        if axis.name == name:
+            return axis
+    return None
+
+
+def manual_of(name: Hashable) -> Manual | None:
+    """What is known of the innermost axis of this name if it is one of a mesh."""
+    axis = axis_of(name)
+    return None if axis is None else axis.manual
+
+
+def varying_names(names: Iterable[Hashable]) -> Names:
+    """Those of some axes along which types can vary: of a mesh, and not unchecked."""
+    return tuple(n for n in names if (m := manual_of(n)) is not None and m.mode != "unchecked")
 
 
 def names_of(axis_name: Any) -> Names:
@@ -41,10 +105,10 @@ def size_of(name: Hashable, who: str = "") -> int:
     Raises:
       NameError: there is none; the text lists the axes in scope.
     """
-    for axis in reversed(ctx.axis_env):
-        if axis.name == name:
-            return axis.size
-    refuse_unbound(name, who)
+    axis = axis_of(name)
+    if axis is None:
+        refuse_unbound(name, who)
+    return axis.size
 
 
 def sizes_of(names: Names, who: str = "") -> list[int]:
