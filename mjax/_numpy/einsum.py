@@ -11,11 +11,12 @@ import importlib
 import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.records import Record
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.dot import dot_general
@@ -38,7 +39,7 @@ Term = tuple[Label, ...]
 Path = tuple[tuple[int, ...], ...]
 
 
-class Plan(NamedTuple):
+class Plan(Record):
     """Everything about an `einsum` that is known from subscripts and shapes."""
 
     terms: tuple[Term, ...]
@@ -207,7 +208,7 @@ def _cached_plan(subscripts: Any, args: tuple[Any, ...], optimize: Any
 # ---- computing -------------------------------------------------------------------------
 
 
-class _Operand(NamedTuple):
+class _Operand(Record):
     value: Any
     term: Term
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import fold
+from mjax._engine.base.programs import ProgramCache
 from mjax._engine.base.util import exact
 from mjax._engine.control.jit import call
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
@@ -23,7 +24,6 @@ from mjax._engine.ir.pytree import registry, treedef_is_leaf
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.executable import Program
-from mjax._engine.runtime.traces import caches_of
 from mjax._engine.runtime.transfer import to_array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Tracer
@@ -114,7 +114,7 @@ def fused(f: F | None = None, *, static_argnames: Sequence[str] = ()) -> Any:
 
 def new_cache(f: Callable[..., Any]) -> Any:
     """The cache of a function's runners, which `mjax.clear_caches` clears."""
-    return caches_of(f, "fused").calls
+    return ProgramCache()
 
 
 def _key_of(key: list[Any], add: Callable[..., None], args: Sequence[Any],

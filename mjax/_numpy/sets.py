@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mjax._engine.base.errors import ConcretizationTypeError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.records import Record
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
@@ -108,19 +109,19 @@ def _known(name: str, value: Any) -> np.ndarray[Any, Any]:
 # ---- unique ----------------------------------------------------------------------------
 
 
-class _UniqueAllResult(NamedTuple):
+class _UniqueAllResult(Record):
     values: Any
     indices: Any
     inverse_indices: Any
     counts: Any
 
 
-class _UniqueCountsResult(NamedTuple):
+class _UniqueCountsResult(Record):
     values: Any
     counts: Any
 
 
-class _UniqueInverseResult(NamedTuple):
+class _UniqueInverseResult(Record):
     values: Any
     inverse_indices: Any
 

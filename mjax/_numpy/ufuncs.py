@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.records import Record
 from mjax._engine.base.util import canonicalize_axes, canonicalize_axis
 from mjax._engine.control.loops import scan
 from mjax._engine.ir import dtypes
@@ -47,7 +48,7 @@ from mjax._numpy.taking import take
 from mjax._numpy.vectorizing import vectorize
 
 
-class Methods(NamedTuple):
+class Methods(Record):
     """How methods are done where not by loops: the methods' signatures, without `out`."""
 
     reduce: Callable[..., Any] | None = None

@@ -1,4 +1,10 @@
-"""NumPy's functions for arrays on devices and for traced values."""
+"""NumPy's functions for arrays on devices and for traced values.
+
+`mjax.numpy.linalg` loads when it is first used.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from numpy import array_repr, array_str, get_printoptions, printoptions, set_printoptions
 from numpy.exceptions import ComplexWarning
@@ -436,7 +442,9 @@ from mjax._numpy.ufuncs import (
 )
 from mjax._numpy.vectorizing import apply_along_axis, apply_over_axes, vectorize
 from mjax._numpy.windows import bartlett, blackman, hamming, hanning, kaiser
-from mjax.numpy import linalg
+
+if TYPE_CHECKING:
+    from mjax.numpy import linalg
 
 __all__ = [
     "ComplexWarning", "abs", "absolute", "acos", "acosh", "add", "all", "allclose", "amax", "amin",
@@ -491,3 +499,14 @@ __all__ = [
     "unravel_index", "unsignedinteger", "unstack", "unwrap", "vander", "var", "vdot", "vecdot",
     "vecmat", "vectorize", "vsplit", "vstack", "where", "zeros", "zeros_like",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "linalg":
+        return importlib.import_module("mjax.numpy.linalg")
+    msg = f"module 'mjax.numpy' has no attribute {name!r}"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

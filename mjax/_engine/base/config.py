@@ -13,13 +13,14 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from mjax._engine.base.context import Context, ctx
+from mjax._engine.base.records import Record
 from mjaxlib_shim import guards
 
 
-class Flag(NamedTuple):
+class Flag(Record):
     """One row of the table.
 
     Attributes:
@@ -87,7 +88,7 @@ OPTIONS = (
 )
 
 
-class Record:
+class Values:
     """An immutable set of flag values; equal sets are one object, so identity is equality."""
 
     __slots__ = ("__dict__", "values")
@@ -101,7 +102,7 @@ class Record:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.values.items())})"
 
 
-class Settings(Record):
+class Settings(Values):
     """Flags that are part of every cache key."""
 
     __slots__ = ()
@@ -118,7 +119,7 @@ class Settings(Record):
     debug_infs: bool
 
 
-class Options(Record):
+class Options(Values):
     """Flags that change no trace."""
 
     __slots__ = ()
@@ -133,20 +134,20 @@ class Options(Record):
     transfer_guard_device_to_host: str | None
 
 
-_FLAGS: dict[str, tuple[Flag, type[Record], str]] = {
+_FLAGS: dict[str, tuple[Flag, type[Values], str]] = {
     **{f.name: (f, Settings, "settings") for f in SETTINGS},
     **{f.name: (f, Options, "options") for f in OPTIONS},
 }
-_interned: dict[tuple[Any, ...], Record] = {}
+_interned: dict[tuple[Any, ...], Values] = {}
 _lock = threading.Lock()
 
 
-def _intern(kind: type[Record], values: dict[str, Any]) -> Any:
+def _intern(kind: type[Values], values: dict[str, Any]) -> Any:
     key = (kind, *values.values())
     return _interned.get(key) or _interned.setdefault(key, kind(dict(values)))
 
 
-def _lookup(name: str) -> tuple[Flag, type[Record], str]:
+def _lookup(name: str) -> tuple[Flag, type[Values], str]:
     bare = name.removeprefix("mjax_").removeprefix("jax_")
     try:
         return _FLAGS[bare]
@@ -196,7 +197,7 @@ class _Overrides(threading.local):
 _overrides = _Overrides()
 
 
-def _refresh(field: str, kind: type[Record]) -> None:
+def _refresh(field: str, kind: type[Values]) -> None:
     """Make this thread's record what the process-wide one says, overridden by its managers."""
     local = getattr(_overrides, field + "_overrides")
     if local:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.records import Record
 from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Var
 from mjax._engine.ir.promotion import result_type
@@ -25,7 +26,7 @@ from mjax._engine.tracing.flat import FlatFunction, debug_info_of, describe_func
 from mjax._engine.tracing.stage import lift_tracers, stage
 
 
-class Body(NamedTuple):
+class Body(Record):
     """A staged body.
 
     Attributes:
@@ -139,7 +140,7 @@ def _with_consts(body: Body, shared: Sequence[Any]) -> Jaxpr:
 # ---- types that have to agree ----------------------------------------------------------
 
 
-class Typed(NamedTuple):
+class Typed(Record):
     """A tree of types and what messages call it."""
 
     name: str

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.records import Record
 from mjax._engine.control.bodies import (
     Body,
     Typed,
@@ -229,7 +230,7 @@ def _clamped(index: Any, aval: Any, last: int) -> Any:
 # ---- from functions to branches --------------------------------------------------------
 
 
-class _Staged(NamedTuple):
+class _Staged(Record):
     """Staged functions, alike in all types: their branches, operands and tree of results."""
 
     branches: Branches

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, MissingRuleError
+from mjax._engine.base.records import Record
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.control.jit import call
 from mjax._engine.ir import dtypes
@@ -219,7 +220,7 @@ def _alike(branches: Branches, transform: Callable[[Jaxpr, Any], Any],
             for b, f in zip(branches, found, strict=True)], marked
 
 
-class _Part(NamedTuple):
+class _Part(Record):
     """A branch cut in two; see `find_residuals` for `sources`."""
 
     first: Jaxpr
@@ -227,7 +228,7 @@ class _Part(NamedTuple):
     sources: Sequence[int]
 
 
-class _Cut(NamedTuple):
+class _Cut(Record):
     """Branches cut in two: `first` gives what is left for `second`.
 
     Residual `i` of `second` is value `sources[i]` of the operands and results of `first`.
@@ -338,7 +339,7 @@ def _cond_jvp(primals: Any, tangents: Any, *, branches: Branches, **params: Any)
                       for out, nz in zip(outs, nonzero_outs, strict=False)]
 
 
-class _Linearized(NamedTuple):
+class _Linearized(Record):
     cut: _Cut
     nonzero_outs: list[bool]
 
@@ -391,7 +392,7 @@ def _cond_transpose(cts: Any, index: Any, *operands: Any, branches: Branches, **
 # ---- partial evaluation ----------------------------------------------------------------
 
 
-class _PartiallyEvaluated(NamedTuple):
+class _PartiallyEvaluated(Record):
     cut: _Cut
     unknown_outs: list[bool]
 

@@ -6,12 +6,13 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from mjax._engine.base.records import Record
 from mjax._engine.tracing.flat import function_name
 
 
-class Arguments(NamedTuple):
+class Arguments(Record):
     """How the arguments of a function with custom rules are taken apart.
 
     Attributes:

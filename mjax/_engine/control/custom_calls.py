@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import (
@@ -21,6 +21,7 @@ from mjax._engine.base.errors import (
     UnexpectedTracerError,
 )
 from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.records import Record
 from mjax._engine.base.util import exact
 from mjax._engine.control.bodies import Body, Typed, agree, differences
 from mjax._engine.ir.effects import describe, forbidden
@@ -275,7 +276,7 @@ class Call:
                 f"differentiated and is not among its arguments. {_REMEDY}")
 
 
-class Equation(NamedTuple):
+class Equation(Record):
     """What an equation of a function with rules is made of.
 
     Attributes:
@@ -291,7 +292,7 @@ class Equation(NamedTuple):
     num_consts: int
 
 
-class RuleRun(NamedTuple):
+class RuleRun(Record):
     """A user's rule about to be run.
 
     Attributes:
@@ -305,7 +306,7 @@ class RuleRun(NamedTuple):
     f: Callable[..., tuple[list[Any], Any]]
 
 
-class Trace(NamedTuple):
+class Trace(Record):
     """A staged rule: its jaxpr, the tracers it closed over, and what else it gave."""
 
     jaxpr: Jaxpr

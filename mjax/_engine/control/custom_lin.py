@@ -7,10 +7,11 @@ zero; `bwd(residuals, cotangents)` gives the cotangents. It can be transposed, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.records import Record
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import typeof
@@ -95,7 +96,7 @@ def _transpose(cts: Any, *args: Any, num_res: int, bwd: Any, in_zeros: tuple[boo
     return [None] * num_res + [ct for ct, zero in zip(given, in_zeros, strict=True) if not zero]
 
 
-class BatchedInfo(NamedTuple):
+class BatchedInfo(Record):
     """What the backward pass of a batch has to know.
 
     Attributes:

@@ -9,7 +9,7 @@ second. Pushing tangents forward is an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import (
@@ -19,6 +19,7 @@ from mjax._engine.base.errors import (
     UnexpectedTracerError,
 )
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.records import Record
 from mjax._engine.control import remat_opt
 from mjax._engine.control.bodies import Body
 from mjax._engine.control.custom_calls import (
@@ -73,7 +74,7 @@ custom_vjp_call_p = Primitive("custom_vjp_call", multiple_results=True, types_ca
 # ---- rules as functions of flat values -------------------------------------------------
 
 
-class Info(NamedTuple):
+class Info(Record):
     """What a backward pass has to know: structures, and types of the operands."""
 
     res_tree: Any

@@ -9,10 +9,10 @@ policy made anew at each call costs no new program.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
+from mjax._engine.base.records import Record
 from mjax._engine.primitives.names import name_p
 from mjax._engine.tracing.primitive import Primitive
 
@@ -35,7 +35,7 @@ Saveable = _Verdict("Saveable")
 Recompute = _Verdict("Recompute")
 
 
-class Offloadable(NamedTuple):
+class Offloadable(Record):
     """What a policy says of results that are to be saved in another memory; refused.
 
     Args:
@@ -47,11 +47,28 @@ class Offloadable(NamedTuple):
     dst: str
 
 
-@dataclass(frozen=True)
-class Decided:
+class _Policy:
+    """A policy that compares by the values of its slots."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in type(self).__slots__])
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other._values() == self._values()
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self._values()))
+
+
+class Decided(_Policy):
     """A policy whose answers are checked and made True or False."""
 
-    policy: Callable[..., Any]
+    __slots__ = ("policy",)
+
+    def __init__(self, policy: Callable[..., Any]):
+        self.policy = policy
 
     def __call__(self, primitive: Primitive, *avals: Any, **params: Any) -> bool:
         verdict = self.policy(primitive, *avals, **params)
@@ -121,12 +138,13 @@ def _call_text(maker: str, names: frozenset[str]) -> str:
     return f"{maker}({', '.join(map(repr, sorted(names)))})"
 
 
-@dataclass(frozen=True)
-class _Names:
+class _Names(_Policy):
     """Saves the results of `checkpoint_name` whose name is in a set, or is not."""
 
-    names: frozenset[str]
-    saved: bool
+    __slots__ = ("names", "saved")
+
+    def __init__(self, names: frozenset[str], saved: bool):
+        self.names, self.saved = names, saved
 
     def __repr__(self) -> str:
         maker = "save_only_these_names" if self.saved else "save_any_names_but_these"
@@ -136,9 +154,11 @@ class _Names:
         return primitive is name_p and (params["name"] in self.names) is self.saved
 
 
-@dataclass(frozen=True)
-class _Except:
-    names: frozenset[str]
+class _Except(_Policy):
+    __slots__ = ("names",)
+
+    def __init__(self, names: frozenset[str]):
+        self.names = names
 
     def __repr__(self) -> str:
         return _call_text("save_anything_except_these_names", self.names)
@@ -150,9 +170,11 @@ class _Except:
         return primitive is name_p and params["name"] in self.names
 
 
-@dataclass(frozen=True)
-class _Either:
-    policies: tuple[Decided, Decided]
+class _Either(_Policy):
+    __slots__ = ("policies",)
+
+    def __init__(self, policies: tuple[Decided, Decided]):
+        self.policies = policies
 
     def __repr__(self) -> str:
         names = ", ".join(policy_name(decided.policy) for decided in self.policies)

@@ -14,12 +14,13 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
 from mjax._engine.control.bodies import Typed, agree, differences, stage_body
 from mjax._engine.control.jit import jit_p
@@ -331,7 +332,7 @@ def _select_and_scatter_batch(args: Any, dims: Any, **params: Any) -> Any:
 # ---- operations that a primitive reduces by --------------------------------------------
 
 
-class Monoid(NamedTuple):
+class Monoid(Record):
     """An operation, with its identity and what reduces by it.
 
     Attributes:
@@ -374,7 +375,7 @@ def _monoid(jaxpr: Jaxpr, inits: Sequence[Any]) -> Monoid | None:
 # ---- public functions ------------------------------------------------------------------
 
 
-class _Reduction(NamedTuple):
+class _Reduction(Record):
     """What `reduce` and `reduce_window` were given."""
 
     xs: list[Any]

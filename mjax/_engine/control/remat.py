@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.records import Record
 from mjax._engine.base.util import per_item
 from mjax._engine.control.bodies import stage_body
 from mjax._engine.control.policies import Decided, check_policy, nothing_saveable
@@ -44,7 +45,7 @@ Flags = bool | tuple[bool, ...]
 remat_p = Primitive("remat2", multiple_results=True, types_cacheable=False, own_varying=True)
 
 
-class Options(NamedTuple):
+class Options(Record):
     """The params of `remat2` beside its jaxpr.
 
     Attributes:
@@ -230,7 +231,7 @@ def _params(eqn: JaxprEqn, jaxpr: Jaxpr, sources: Sequence[int | None]) -> dict[
 # ---- cutting ---------------------------------------------------------------------------
 
 
-class _Cut(NamedTuple):
+class _Cut(Record):
     """A program, and what comes after it, cut by a policy.
 
     `known` goes from the program's inputs to its results that are kept and to what is saved;

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.records import Record
 from mjax._engine.control.remat import remat_p
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal
 from mjax._engine.ir.pytree import tree_flatten
@@ -18,7 +19,7 @@ from mjax._engine.tracing.stage import stage
 from mjax._engine.transforms.reverse import vjp
 
 
-class _Origin(NamedTuple):
+class _Origin(Record):
     """Where a value comes from; sorted as its program is read."""
 
     place: tuple[int, ...]

@@ -14,11 +14,12 @@ Source: the scan of functional programming (Bird 1987) with XLA's While below it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mjax._engine.base.context import ctx
+from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
 from mjax._engine.control.carries import fixpoint
 from mjax._engine.control.jit import call
@@ -42,7 +43,7 @@ from mjax._engine.transforms.jvp import jvp_jaxpr
 scan_p = Primitive("scan", multiple_results=True, types_cacheable=False, own_varying=True)
 
 
-class Loop(NamedTuple):
+class Loop(Record):
     """What stays of a scan's params when its body is replaced."""
 
     length: int
@@ -117,7 +118,7 @@ def _as_while(*args: Any, jaxpr: Jaxpr, num_consts: int, num_carry: int, length:
     return [*carry, *ys]
 
 
-class _Step(NamedTuple):
+class _Step(Record):
     """One iteration, on whole arrays."""
 
     jaxpr: Jaxpr
@@ -190,7 +191,7 @@ scan_p.def_lowering(traced(_as_while, multiple_results=True))
 # ---- forward mode ----------------------------------------------------------------------
 
 
-class _Tangents(NamedTuple):
+class _Tangents(Record):
     """The scan that carries tangents too; places of operands and results in its own."""
 
     jaxpr: Jaxpr
@@ -248,7 +249,7 @@ def _scan_jvp(primals: Any, tangents: Any, *, jaxpr: Jaxpr, num_consts: int, num
 # ---- batching and dead code ------------------------------------------------------------
 
 
-class _Batched(NamedTuple):
+class _Batched(Record):
     jaxpr: Jaxpr
     flags: list[bool]
     out_dims: list[int | None]

@@ -10,9 +10,10 @@ determine is computed once, before the loops.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mjax._engine.base.context import ctx
+from mjax._engine.base.records import Record
 from mjax._engine.base.util import partition_list, split_list
 from mjax._engine.control.carries import fixpoint
 from mjax._engine.control.jit import call
@@ -33,7 +34,7 @@ from mjax._engine.transforms.transpose import transpose_jaxpr
 # ---- two loops -------------------------------------------------------------------------
 
 
-class _First(NamedTuple):
+class _First(Record):
     """The first of two loops.
 
     `once` computes what the consts determine, from them. The loop's consts are the entries
@@ -67,7 +68,7 @@ class _First(NamedTuple):
         return not (self.once.eqns or self.body.eqns)
 
 
-class _Second(NamedTuple):
+class _Second(Record):
     """The second loop; its operands are `[*residuals, *others]` in the order of `ins`."""
 
     body: Jaxpr
@@ -80,7 +81,7 @@ class _Second(NamedTuple):
         return [given[i] for i in self.ins]
 
 
-class _Cut(NamedTuple):
+class _Cut(Record):
     """Two loops. Residual `i` of the second is entry `places[i]` of the values of the first."""
 
     first: _First
@@ -284,7 +285,7 @@ scan_p.recompute = _scan_recompute
 # ---- transposition ---------------------------------------------------------------------
 
 
-class _Transposed(NamedTuple):
+class _Transposed(Record):
     """The scan backwards.
 
     Its consts are those known; its carry the sums of cotangents of linear consts, then the

@@ -11,10 +11,11 @@ Source: the public interface of `jax.lax`; Christianson 1994 (implicit different
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mjax._engine.base.errors import LazyText, LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
 from mjax._engine.control.bodies import Body, Typed, agree, differences, stage_body
 from mjax._engine.control.carries import fixpoint
@@ -37,7 +38,7 @@ linear_solve_p = Primitive("custom_linear_solve", multiple_results=True, types_c
                            own_varying=True)
 
 
-class LinearSolve(NamedTuple):
+class LinearSolve(Record):
     """What there is one of per function: its jaxpr, its operands, or how many these are.
 
     `vecmat` and `transpose_solve` are None where the solve cannot be transposed.

@@ -9,8 +9,9 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from mjax._engine.base.records import Record
 from mjax._engine.base.util import exact
 from mjax._engine.ir.pytree import register_pytree_node
 from mjax._engine.tracing.flat import function_name
@@ -39,7 +40,7 @@ class Static:
 register_pytree_node(Static, lambda static: ((), static), lambda static, _: static.value)
 
 
-class StaticArguments(NamedTuple):
+class StaticArguments(Record):
     """Which arguments of a function are static.
 
     Attributes:

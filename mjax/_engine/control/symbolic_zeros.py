@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from mjax._engine.base.errors import LazyTypeError
@@ -58,7 +57,6 @@ def _refuse(value: SymbolicZero) -> NoReturn:
 typeof_handlers[SymbolicZero] = _refuse
 
 
-@dataclass(frozen=True, eq=False)
 class CustomVJPPrimal:
     """An argument of a fwd rule that was defined with `symbolic_zeros=True`.
 
@@ -67,8 +65,13 @@ class CustomVJPPrimal:
       perturbed: whether it is differentiated.
     """
 
-    value: Any
-    perturbed: bool
+    __slots__ = ("perturbed", "value")
+
+    def __init__(self, value: Any, perturbed: bool):
+        self.value, self.perturbed = value, perturbed
+
+    def __repr__(self) -> str:
+        return f"CustomVJPPrimal(value={self.value!r}, perturbed={self.perturbed})"
 
 
 @boundary

@@ -10,12 +10,13 @@ Source: XLA's While operation; its batching rule is that of Frostig et al. 2018 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.records import Record
 from mjax._engine.base.util import BoundedCache, split_list
 from mjax._engine.control.carries import fixpoint
 from mjax._engine.ir.effects import keeps_equation, token_names
@@ -48,7 +49,7 @@ def _plan(cond: Jaxpr, body: Jaxpr, key: tuple[Any, ...], make: Callable[[], Any
     return known.put(key, make()) if found is None else found
 
 
-class Parts(NamedTuple):
+class Parts(Record):
     """The operands of a `while`."""
 
     cond_consts: list[Any]
@@ -124,7 +125,7 @@ def _while_lowering(ctx: Any, *operands: Any, cond_jaxpr: Jaxpr, cond_nconsts: i
 # ---- forward mode ----------------------------------------------------------------------
 
 
-class _Tangents(NamedTuple):
+class _Tangents(Record):
     """The loop that carries tangents too."""
 
     cond: Jaxpr
@@ -243,7 +244,7 @@ def _without(cond: Jaxpr, body: Jaxpr, dropped: Sequence[bool], parts: Parts
 while_p.partial_eval = _while_partial_eval
 
 
-class _Batched(NamedTuple):
+class _Batched(Record):
     """The loop for a batch. With `masked` it carries in front which elements go on."""
 
     cond: Jaxpr

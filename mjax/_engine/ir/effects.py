@@ -7,12 +7,12 @@ nothing else, so a new effect joins no list. Jaxprs and equations carry sets of 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
+
+from mjax._engine.base.records import Record
 
 
-@dataclass(frozen=True)
-class EffectPolicy:
+class EffectPolicy(Record):
     """What transformations may do with an equation that has the effect.
 
     Attributes:
@@ -40,7 +40,7 @@ class EffectPolicy:
     kept_by_dce: bool = True
 
 
-class Question(NamedTuple):
+class Question(Record):
     """What a field of the policy decides.
 
     Attributes:

@@ -8,9 +8,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mjax._engine.base.programs import generation
+from mjax._engine.base.records import Record
 from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.source import SourceInfo, source_info_of
 
@@ -52,7 +53,7 @@ class Literal:
 Atom = Var | Literal
 
 
-class JaxprEqn(NamedTuple):
+class JaxprEqn(Record):
     """One equation. `source` holds the bare traceback in most cases; read `source_info`.
 
     A tuple, because building one is on the path of every traced operation.
@@ -80,7 +81,7 @@ class JaxprEqn(NamedTuple):
         return print_eqn(self)
 
 
-class DebugInfo(NamedTuple):
+class DebugInfo(Record):
     """Whose program a jaxpr is: for error texts and module names only."""
 
     traced_for: str = ""

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from mjax._engine.base import folding
 from mjax._engine.base.context import ctx
+from mjax._engine.base.records import Record
 from mjaxlib_shim import tracebacks
 from mjaxlib_shim.tracebacks import current_traceback
 
@@ -27,7 +28,7 @@ _EXCLUDED = [os.path.join(os.path.dirname(_ROOT), package) + os.sep
              for package in ("mjax", "mjax_ext", "mjaxlib_shim")]
 
 
-class Frame(NamedTuple):
+class Frame(Record):
     """A place in the user's program."""
 
     file: str
@@ -35,7 +36,7 @@ class Frame(NamedTuple):
     line: int
 
 
-class SourceInfo(NamedTuple):
+class SourceInfo(Record):
     """What `eqn.source_info` gives: the traceback and the stack of `named_scope` names."""
 
     traceback: Any

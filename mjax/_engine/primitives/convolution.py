@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.records import Record
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.convert import convert
@@ -45,7 +46,7 @@ from mjax._engine.tracing.primitive import Primitive
 # ---- dimension numbers -----------------------------------------------------------------
 
 
-class ConvDimensionNumbers(NamedTuple):
+class ConvDimensionNumbers(Record):
     """Which axes of the operands and the result of a convolution play which part.
 
     Attributes:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import enum
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.records import Record
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
@@ -41,7 +42,7 @@ from mjax._engine.tracing.symbolic import Zero
 # ---- dimension numbers and modes -------------------------------------------------------
 
 
-class GatherDimensionNumbers(NamedTuple):
+class GatherDimensionNumbers(Record):
     """Which axes of the operand, the indices and the result of a gather belong together.
 
     The last axis of the indices holds index vectors; its other axes are batch axes.

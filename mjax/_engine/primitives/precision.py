@@ -7,11 +7,12 @@ per operand), or a `DotAlgorithm` or one of its presets.
 from __future__ import annotations
 
 import enum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mjax._engine.base.context import ctx
+from mjax._engine.base.records import Record
 from mjax._engine.ir.dtypes import bfloat16
 from mjax._engine.primitives.emit import array_attr, element_type, hlo, ir
 
@@ -37,7 +38,7 @@ class Precision(enum.Enum):
     __str__ = __repr__
 
 
-class DotAlgorithm(NamedTuple):
+class DotAlgorithm(Record):
     """An exact description of how `dot_general` computes.
 
     Attributes:
@@ -145,7 +146,7 @@ def precision_attr(precision: Any) -> Any:
 _f16, _f32, _f64 = map(np.dtype, ("float16", "float32", "float64"))
 
 
-class AlgorithmFacts(NamedTuple):
+class AlgorithmFacts(Record):
     """What lowering needs to know of a dot algorithm.
 
     Attributes:

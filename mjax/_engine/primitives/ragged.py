@@ -11,11 +11,12 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.records import Record
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives import arithmetic as lax
@@ -39,7 +40,7 @@ from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
 
-class RaggedDotDimensionNumbers(NamedTuple):
+class RaggedDotDimensionNumbers(Record):
     """Which axes of the operands of a product in groups play which part.
 
     Attributes:
@@ -215,7 +216,7 @@ def _known_first(left: bool, numbers: RaggedDotDimensionNumbers) -> bool:
     return left and _kind_of(numbers) == "contracting"
 
 
-class _Axes(NamedTuple):
+class _Axes(Record):
     """The axes of the operands by part, as tuples, and of the product as counts."""
 
     lc: tuple[int, ...]

@@ -10,12 +10,13 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mjax._engine.base.context import ctx as thread
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.records import Record
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import (
@@ -60,7 +61,7 @@ from mjax._engine.tracing.stage import stage_under_evaluation
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
 
-class ScatterDimensionNumbers(NamedTuple):
+class ScatterDimensionNumbers(Record):
     """Which axes of the operand, the indices and the updates of a scatter belong together.
 
     The last axis of the indices holds index vectors; its other axes are batch axes.

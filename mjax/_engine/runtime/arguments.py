@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from mjax._engine.base.records import Record
 from mjax._engine.base.util import exact
 from mjax._engine.ir.jaxpr import DebugInfo
 from mjax._engine.ir.pytree import registry, tree_structure
@@ -15,7 +16,7 @@ from mjax._engine.tracing.flat import debug_info_of, function_name
 _flatten = registry.flatten
 
 
-class Options(NamedTuple):
+class Options(Record):
     """What `jit` was asked for, normalized. Argument numbers below zero count from the last
     argument of a call; only functions that take any number of them have such."""
 
@@ -29,7 +30,7 @@ class Options(NamedTuple):
     compiler_options: tuple[tuple[str, Any], ...] = ()
 
 
-class Call(NamedTuple):
+class Call(Record):
     """A call taken apart.
 
     Attributes:

@@ -14,10 +14,11 @@ import threading
 from collections.abc import Callable, Sequence
 from pprint import pformat
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 from mjax._engine.base.errors import UnexpectedTracerError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.records import Record
 from mjax._engine.control.custom_jvp import custom_jvp
 from mjax._engine.ir.pytree import tree_flatten, tree_unflatten
 from mjax._engine.ir.source import is_engine_file
@@ -29,7 +30,7 @@ from mjax._engine.tracing.interpreter import Tracer, check_alive
 _AROUND = 3
 
 
-class _Traced(NamedTuple):
+class _Traced(Record):
     """A local that holds traced values.
 
     Attributes:
@@ -49,7 +50,7 @@ class _Traced(NamedTuple):
             for i, leaf in enumerate(self.leaves)])
 
 
-class _Frame(NamedTuple):
+class _Frame(Record):
     """A frame as it was when the function was traced."""
 
     file: str

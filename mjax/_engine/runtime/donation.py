@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from mjax._engine.base.records import Record
 from mjax._engine.ir.types import physical_aval
 from mjax._engine.runtime.explain import warn
 from mjax._engine.runtime.failures import raise_original
@@ -30,7 +31,7 @@ class ArgumentNames:
         return f"argument {self.arguments[index] if index < len(self.arguments) else index}"
 
 
-class Donation(NamedTuple):
+class Donation(Record):
     """What becomes of donated inputs.
 
     Attributes:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 import threading
 from types import TracebackType
-from typing import NamedTuple
+
+from mjax._engine.base.records import Record
 
 _MARK = "mjax callback failure {}"
-_MARKED = re.compile(_MARK.format(r"(\d+)"))
 _KEPT = 1000
 
 
-class _Failure(NamedTuple):
+class _Failure(Record):
     error: BaseException
     traceback: TracebackType | None
     cause: BaseException | None
@@ -51,7 +51,7 @@ def remember(error: BaseException) -> CallbackFailure:
 
 
 def _number_in(error: BaseException) -> int | None:
-    found = _MARKED.search(str(error))
+    found = re.search(_MARK.format(r"(\d+)"), str(error))
     return int(found[1]) if found and int(found[1]) in _failures else None
 
 

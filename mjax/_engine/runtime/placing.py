@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from mjax._engine.base.records import Record
 from mjax._engine.control.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, subjaxprs
 from mjax._engine.ir.source import summarize
@@ -15,7 +16,7 @@ from mjax._engine.runtime.shardings import SingleDeviceSharding
 from mjax._engine.runtime.transfer import device_put_p, sharding_of
 
 
-class Demand(NamedTuple):
+class Demand(Record):
     """What an equation inside of a program asks of the whole: where or how it is to run."""
 
     eqn: JaxprEqn

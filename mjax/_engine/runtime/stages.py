@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.records import Record
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_map
 from mjax._engine.ir.types import typeof
@@ -26,7 +27,7 @@ from mjaxlib_shim import executables as shim
 _placement_of = operator.attrgetter("_placement")
 
 
-class ArgInfo(NamedTuple):
+class ArgInfo(Record):
     """What is known of an argument ahead of time: its type, and whether it is donated."""
 
     shape: tuple[int, ...]

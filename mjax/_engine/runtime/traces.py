@@ -6,10 +6,11 @@ import inspect
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.programs import ProgramCache, forget_programs
+from mjax._engine.base.records import Record
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.runtime.arguments import Call, names_of, with_static
 from mjax._engine.runtime.explain import explain_trace, timed
@@ -17,7 +18,7 @@ from mjax._engine.tracing.flat import FlatFunction, function_name
 from mjax._engine.tracing.stage import lift_tracers, stage
 
 
-class Trace(NamedTuple):
+class Trace(Record):
     """A traced function: the jaxpr, what it closed over, and how its results are nested."""
 
     jaxpr: Jaxpr

@@ -7,15 +7,16 @@ defined and the line at which the primitive was applied.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from mjax._engine.base.errors import LazyTypeError, LazyValueError, MissingRuleError
+from mjax._engine.base.records import Record
 from mjax._engine.ir.effects import QUESTIONS, Effect, describe, forbidden
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
 from mjax._engine.ir.source import here, user_frames
 
 
-class RuleRow(NamedTuple):
+class RuleRow(Record):
     """A rule as messages speak of it.
 
     Attributes:

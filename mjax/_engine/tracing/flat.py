@@ -7,10 +7,11 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.records import Record
 from mjax._engine.ir.jaxpr import DebugInfo
 from mjax._engine.ir.pytree import (
     keystr,
@@ -58,7 +59,7 @@ class FlatFunction:
         return leaves_out
 
 
-class Chosen(NamedTuple):
+class Chosen(Record):
     """A function of some of its arguments, the others held fixed.
 
     Attributes:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any
 
 from mjax._engine.base.context import ctx
+from mjax._engine.base.records import Record
 from mjax._engine.base.util import BoundedCache, per_item
 from mjax._engine.ir.jaxpr import Jaxpr, jaxprs_in_params
 from mjax._engine.ir.types import ShapedArray, same_array_type, typeof
@@ -27,7 +28,7 @@ from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
 
 
-class AxisData(NamedTuple):
+class AxisData(Record):
     """The axis that is mapped over.
 
     Attributes:

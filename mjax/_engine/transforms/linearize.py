@@ -10,11 +10,11 @@ Source: Radul et al. 2022, "You Only Linearize Once", arXiv:2204.10923.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.records import Record
 from mjax._engine.base.util import per_item
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, no_debug_info
 from mjax._engine.ir.types import typeof
@@ -69,7 +69,7 @@ class LinearizeInterpreter(JVPInterpreter):
                      for o, nz, t in zip(out, nonzero_out, tangent, strict=True)]
 
 
-class Linearized(NamedTuple):
+class Linearized(Record):
     """`outs` with the linear program of their tangents.
 
     `jaxpr` goes from the tangents of the inputs that have one to those of the results that
@@ -114,7 +114,6 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
     return Linearized(outs, tangent_interp.build(atoms), nonzero_outs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LinearizedJaxpr(Cut):
     """A jaxpr cut into its evaluation and its derivative.
 
@@ -123,9 +122,12 @@ class LinearizedJaxpr(Cut):
     results that have one (`nonzero_outs`).
     """
 
-    primal: Jaxpr
-    linear: Jaxpr
-    nonzero_outs: list[bool]
+    __slots__ = ("linear", "nonzero_outs", "primal")
+
+    def __init__(self, primal: Jaxpr, linear: Jaxpr, sources: list[int],
+                 nonzero_outs: list[bool]):
+        super().__init__(sources)
+        self.primal, self.linear, self.nonzero_outs = primal, linear, nonzero_outs
 
 
 def linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool],

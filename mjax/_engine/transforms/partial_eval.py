@@ -9,7 +9,6 @@ values it reads become the program's constants, its *residuals*. Two customers: 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mjax._engine.base.context import ctx
@@ -125,14 +124,16 @@ def find_residuals(residuals: Sequence[Any], ins: Sequence[Any], outs: Sequence[
     return [places[id(r)] for r in residuals], extra
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
     """A jaxpr cut in two: the second part takes inputs and results of the first, `residuals`.
 
     `sources[i]` is the index of residual `i` among the inputs and results of the first part.
     """
 
-    sources: list[int]
+    __slots__ = ("sources",)
+
+    def __init__(self, sources: list[int]):
+        self.sources = sources
 
     def residuals(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
         """The residuals in order, from the inputs and results of the first part."""
@@ -140,7 +141,6 @@ class Cut:
         return [both[i] for i in self.sources]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PartialEvaluated(Cut):
     """A jaxpr cut into what is known and the rest.
 
@@ -149,9 +149,12 @@ class PartialEvaluated(Cut):
     results.
     """
 
-    known: Jaxpr
-    unknown: Jaxpr
-    unknown_outs: list[bool]
+    __slots__ = ("known", "unknown", "unknown_outs")
+
+    def __init__(self, known: Jaxpr, unknown: Jaxpr, sources: list[int],
+                 unknown_outs: list[bool]):
+        super().__init__(sources)
+        self.known, self.unknown, self.unknown_outs = known, unknown, unknown_outs
 
 
 def partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool],

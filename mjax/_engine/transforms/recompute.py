@@ -12,7 +12,6 @@ Source: Griewank and Walther 2000 (checkpointing); the policies' form is that of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -30,7 +29,6 @@ from mjax._engine.transforms.partial_eval import Cut
 Policy = Callable[..., bool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Recomputable(Cut):
     """A jaxpr that saves what is needed to compute some of its results again.
 
@@ -38,8 +36,11 @@ class Recomputable(Cut):
     `again` goes from inputs and saved values, its residuals, to the results wanted again.
     """
 
-    known: Jaxpr
-    again: Jaxpr
+    __slots__ = ("again", "known")
+
+    def __init__(self, known: Jaxpr, again: Jaxpr, sources: list[int]):
+        super().__init__(sources)
+        self.known, self.again = known, again
 
 
 def recompute_jaxpr(jaxpr: Jaxpr, keep: Sequence[bool], wanted: Sequence[bool],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from mjax._engine.base.errors import (
     NonConcreteBooleanIndexError,
     TracerIntegerConversionError,
 )
+from mjax._engine.base.records import Record
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 
@@ -26,7 +27,7 @@ from mjax._engine.ir.types import typeof
 RAW, FINAL, INSIDE = "raw", "final", "inside"
 
 
-class At(NamedTuple):
+class At(Record):
     """One place on an axis, which the result does not have.
 
     Attributes:
@@ -38,7 +39,7 @@ class At(NamedTuple):
     known: str
 
 
-class Range(NamedTuple):
+class Range(Record):
     """The places `low, low + abs(step), ...` of an axis; in reverse if the step is negative."""
 
     low: Any
@@ -46,7 +47,7 @@ class Range(NamedTuple):
     step: int
 
 
-class Each(NamedTuple):
+class Each(Record):
     """The places that an integer array names; all arrays of an index broadcast together."""
 
     indices: Any
@@ -64,7 +65,7 @@ class _New:
 NEW = _New()
 
 
-class Index(NamedTuple):
+class Index(Record):
     """A parsed index.
 
     Attributes:
@@ -77,7 +78,7 @@ class Index(NamedTuple):
     grown: tuple[int, ...] = ()
 
 
-class _Mask(NamedTuple):
+class _Mask(Record):
     value: np.ndarray[Any, Any]
 
 

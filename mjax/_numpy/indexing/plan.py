@@ -9,10 +9,11 @@ arrays stand, or in front where a slice or new axis separates them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.records import Record
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import add, lt, mul
@@ -26,7 +27,7 @@ from mjax._numpy.core import broadcast_shapes, broadcast_to, shape_of
 from mjax._numpy.indexing.parse import FINAL, INSIDE, NEW, RAW, At, Each, Range
 
 
-class Box(NamedTuple):
+class Box(Record):
     """A box in an array.
 
     Attributes:
@@ -40,7 +41,7 @@ class Box(NamedTuple):
     static: bool
 
 
-class Windows(NamedTuple):
+class Windows(Record):
     """Windows in an array.
 
     Attributes:

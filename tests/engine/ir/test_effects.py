@@ -1,6 +1,5 @@
 """Effects: identity and equality, policies, what transformations read off them."""
 
-import dataclasses
 
 import numpy as np
 import pytest
@@ -60,9 +59,9 @@ def effectful(name, effect):
 
 def test_policies_are_immutable_and_say_yes_by_default():
     policy = EffectPolicy()
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         policy.ordered = True
-    values = dataclasses.asdict(policy)
+    values = policy._asdict()
     assert (values.pop("ordered"), values.pop("token")) == (False, None)
     assert all(values.values())
     assert Effect.policy == policy
@@ -138,7 +137,7 @@ def test_programs_that_cannot_be_compiled():
 
 
 def test_every_field_of_the_policy_is_a_question_or_says_how():
-    fields = {f.name for f in dataclasses.fields(EffectPolicy)}
+    fields = set(EffectPolicy._fields)
     assert set(QUESTIONS) == fields - {"ordered", "token", "kept_by_dce"}
 
 
