@@ -8,6 +8,7 @@ effects are a superset of its equations' effects. Where a primitive's params hol
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import Any, NoReturn
 
@@ -44,8 +45,10 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
 
 def _check_equation(bound: set[Var], eqn: JaxprEqn) -> None:
     in_avals = [_type_of(bound, atom, eqn) for atom in eqn.invars]
-    for inner in jaxprs_in_params(eqn.params):
-        inner.cached(("checked", ctx.settings), functools.partial(_checked, inner))
+    scope = eqn.primitive.scope
+    with contextlib.nullcontext() if scope is None else scope(**eqn.params):
+        for inner in jaxprs_in_params(eqn.params):
+            inner.cached(("checked", ctx.settings), functools.partial(_checked, inner))
     if eqn.primitive.typecheck is not None:
         try:
             eqn.primitive.typecheck(*in_avals, **eqn.params)

@@ -36,7 +36,7 @@ class ModuleContext:
       module: the `ir.Module`.
       checking: whether each rule's results are compared with the declared types; on only
         when a module turned out not to verify, to find the culprit.
-      devices: those that partitions of the program run on, in order; None: it runs on one.
+      devices: those that partitions of the program run on, in order; None: nobody knows yet.
       meshes: shape and order of the devices of a mesh -> its name in the module.
     """
 
@@ -60,16 +60,11 @@ class ModuleContext:
         #: Names around those of the equations being lowered.
         self.scope: tuple[str, ...] = ()
         self._names: set[str] = {"main"}
+        self._channels = 0
         self._types: dict[Any, Any] = {}
         self._literals: dict[Any, Any] = {}
         self._places: dict[Any, Any] = {}
         self._locations: dict[Any, Any] = {}
-
-    @property
-    def partitioned(self) -> bool:
-        """Whether XLA partitions the program. On one device, a mesh of one too, it does not, and
-        no operation of the Shardy dialect may be in the module."""
-        return self.devices is not None and len(self.devices) > 1
 
     def type_of(self, aval: Any) -> Any:
         """The MLIR type of values of a type."""
@@ -87,6 +82,11 @@ class ModuleContext:
             candidate = f"{base}_{n}"
         self._names.add(candidate)
         return candidate
+
+    def new_channel(self) -> int:
+        """The number of a channel for a collective operation; no two of a module share one."""
+        self._channels += 1
+        return self._channels
 
     def new_function(self, name: str, in_types: Iterable[Any], out_types: Iterable[Any],
                      public: bool = False) -> Any:

@@ -8,6 +8,7 @@ mesh, its elements are on different devices, and collectives communicate.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import operator
@@ -21,11 +22,11 @@ from mjax._engine.base.context import NamedAxis, ctx
 from mjax._engine.base.errors import LazyNameError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.mesh import AbstractMesh, Mesh
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
 from mjax._engine.primitives.shapes import batch_to_front, reshape
 from mjax._engine.tracing.interpreter import axes_in_scope
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import OperandsVaryError, Primitive
 from mjax._engine.transforms.batching import AxisData, batch_flat, element_type, to_dim
 
 Names = tuple[Hashable, ...]
@@ -94,6 +95,38 @@ def varying_names(names: Iterable[Hashable]) -> Names:
     return tuple(n for n in names if (m := manual_of(n)) is not None and m.mode != "unchecked")
 
 
+def require_varying(who: str, aval: ShapedArray, names: Iterable[Hashable]) -> None:
+    """For type rules of collectives whose operand has to vary along mesh axes.
+
+    Raises:
+      OperandsVaryError: it does not, along some of them. Staging casts it then.
+    """
+    missing = [n for n in varying_names(names) if n not in aval.varying]
+    if missing:
+        raise OperandsVaryError(lambda: (
+            f"{who} over {_listed(missing)} of {aval}, which does not vary along "
+            f"{'them' if len(missing) > 1 else 'it'}. Cast it with mjax.lax.pcast(x, "
+            f"{tuple(missing)}, to='varying')."), frozenset(missing))
+
+
+def invariant_names(who: str, x: Any, names: Iterable[Hashable]) -> Names:
+    """Those of some axes along which a value is known to be the same on all devices.
+
+    Raises:
+      TypeError: there are such, and authors write the casts.
+    """
+    varying = typeof(x).varying
+    found = tuple(n for n in varying_names(names) if n not in varying)
+    explicit = [n for n in found if manual_of(n).mode == "explicit"]  # type: ignore[union-attr]
+    if explicit:
+        require_varying(who, typeof(x), explicit)
+    return found
+
+
+def _listed(names: Iterable[Hashable]) -> str:
+    return ", ".join(map(repr, names))
+
+
 def names_of(axis_name: Any) -> Names:
     """The names that an `axis_name` argument stands for."""
     return tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
@@ -139,18 +172,22 @@ def refuse_unbound(name: Hashable, who: str = "") -> NoReturn:
     where = f", used by {who}" if who else ""
     raise LazyNameError(lambda: (
         f"unbound axis name: {name}{where}. Axes in scope: {scope}. Call the function under "
-        f"mjax.vmap(..., axis_name={name!r})."))
+        f"mjax.vmap(..., axis_name={name!r}), or mjax.shard_map on a mesh with this axis."))
 
 
 #: What batching rules give.
 Batched = tuple[Any, int | None]
 
 
-def collective(name: str) -> Primitive:
+def collective(name: str, own_varying: bool = False) -> Primitive:
     """A primitive whose types depend on the axes in scope."""
-    primitive = Primitive(name, types_cacheable=False)
-    primitive.def_lowering(_unreachable(name))
-    return primitive
+    return Primitive(name, types_cacheable=False, own_varying=own_varying)
+
+
+def def_unary_batch(primitive: Primitive) -> None:
+    """Sets the batching rule of a collective over mesh axes alone, whatever vmap calls its own."""
+    primitive.def_batch(lambda args, dims, **params: (
+        primitive.bind(*args, **params), dims[0]))
 
 
 def def_axis_batch(primitive: Primitive) -> Callable[..., Any]:
@@ -162,26 +199,16 @@ def def_axis_batch(primitive: Primitive) -> Callable[..., Any]:
     def define(rule: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(rule)
         def checked(axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
-            primitive.type_of(tuple(
-                typeof(x) if d is None else element_type(typeof(x), d)
-                for x, d in zip(args, dims, strict=True)), params)
+            with contextlib.suppress(OperandsVaryError):  # the parent casts what the rule binds
+                primitive.type_of(tuple(
+                    typeof(x) if d is None else element_type(typeof(x), d)
+                    for x, d in zip(args, dims, strict=True)), params)
             return rule(axis, *args, *dims, **params)
 
         primitive.axis_batch = checked
         return rule
 
     return define
-
-
-def _unreachable(name: str) -> Callable[..., NoReturn]:
-    """The lowering of a collective outside of every axis: vmap has handled it before."""
-
-    def lowering(ctx: Any, *operands: Any, **params: Any) -> NoReturn:
-        for axis in names_of(params.get("axes", params.get("axis_name"))):
-            refuse_unbound(axis, name)
-        raise AssertionError(f"{name} over no axis")
-
-    return lowering
 
 
 # ---- groups ----------------------------------------------------------------------------

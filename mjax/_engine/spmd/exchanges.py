@@ -1,9 +1,7 @@
-"""Exchanges between the elements along named axes: all_gather, psum_scatter, ppermute,
-pbroadcast, all_to_all.
+"""Exchanges between the elements along named axes: ppermute, pbroadcast, all_to_all.
 
-Derivatives are those of functions of all elements at once: all_gather and psum_scatter are
-each other's transposes, that of a permutation is its inverse. Over several axes, what does
-not fall apart into one axis after the other gathers first.
+Derivatives are those of functions of all elements at once: that of a permutation is its inverse.
+Over several axes of vmap, what does not fall apart into one axis after the other gathers first.
 """
 
 from __future__ import annotations
@@ -27,8 +25,6 @@ from mjax._engine.primitives.shapes import (
     broadcast_in_dim,
     expand_dims,
     moveaxis,
-    reduce_sum_p,
-    reshape,
     squeeze,
     zeros_of,
 )
@@ -44,184 +40,14 @@ from mjax._engine.spmd.axes import (
     def_axis_batch,
     names_of,
     reorder,
+    require_varying,
     sizes_of,
 )
-from mjax._engine.spmd.reductions import axis_index, psum_p, times
+from mjax._engine.spmd.gathers import cut_axis, gather, merge_axes, resize
+from mjax._engine.spmd.partitions import emit, number, partition_groups
+from mjax._engine.spmd.reductions import axis_index, psum_p
+from mjax._engine.tracing.primitive import traced
 from mjax._engine.transforms.batching import AxisData, batch_flat
-
-
-def insert(shape: Sequence[int], place: int, size: int) -> tuple[int, ...]:
-    """A shape with one more axis."""
-    return (*shape[:place], size, *shape[place:])
-
-
-def resize(shape: Sequence[int], place: int, size: int) -> tuple[int, ...]:
-    """A shape with another size along one axis."""
-    return (*shape[:place], size, *shape[place + 1 :])
-
-
-def _cut(x: Any, place: int, sizes: Sequence[int]) -> Any:
-    """One axis as several."""
-    return reshape(x, (*x.shape[:place], *sizes, *x.shape[place + 1 :]))
-
-
-def _merge(x: Any, place: int, count: int = 2) -> Any:
-    """Several neighbouring axes as one."""
-    return reshape(x, (*x.shape[:place], math.prod(x.shape[place : place + count]),
-                       *x.shape[place + count :]))
-
-
-# ---- all_gather, psum_scatter ----------------------------------------------------------
-
-all_gather_p = collective("all_gather")
-reduce_scatter_p = collective("reduce_scatter")
-
-
-@all_gather_p.def_abstract_eval
-def _all_gather_type(x: Any, *, all_gather_dimension: int, axis_name: Names, axis_size: int,
-                     tiled: bool, axis_index_groups: Groups | None) -> ShapedArray:
-    sizes_of(axis_name, "all_gather")
-    d = all_gather_dimension
-    shape = (resize(x.shape, d, x.shape[d] * axis_size) if tiled
-             else insert(x.shape, d, axis_size))
-    return ShapedArray(shape, x.dtype, x.weak_type)
-
-
-define_linear(all_gather_p, lambda ct, x, *, all_gather_dimension, **params: reduce_scatter_p.bind(
-    ct, scatter_dimension=all_gather_dimension, **params))
-
-
-@def_axis_batch(all_gather_p)
-def _all_gather_batch(axis: AxisData, x: Any, dim: int | None, *, all_gather_dimension: int,
-                      axis_name: Names, axis_size: int, tiled: bool,
-                      axis_index_groups: Groups | None) -> Batched:
-    d = all_gather_dimension
-    params = {"axis_name": axis_name, "axis_size": axis_size}
-    if axis.name not in axis_name:
-        return all_gather_p.bind(
-            batch_to_front(x, dim, axis.size), all_gather_dimension=d + 1, tiled=tiled,
-            axis_index_groups=axis_index_groups, **params), 0
-    if axis_index_groups is not None:
-        return by_groups(lambda x: all_gather_p.bind(
-            x, all_gather_dimension=d, tiled=tiled, axis_index_groups=None, **params), axis, x,
-            dim, axis_index_groups)
-    out = moveaxis(batch_to_front(x, dim, axis.size), 0, d)
-    rest = tuple(a for a in axis_name if a != axis.name)
-    if rest:
-        out = _all_gather(out, rest, d, False)
-        # The axes stand as (rest..., this one); they are wanted as they were named.
-        place = axis_name.index(axis.name)
-        out = _cut(out, d, sizes_of(rest))
-        out = _merge(moveaxis(out, d + len(rest), d + place), d, len(axis_name))
-    return _merge(out, d) if tiled else out, None
-
-
-def _all_gather(x: Any, names: Names, dimension: int, tiled: bool, groups: Groups | None = None
-                ) -> Any:
-    return all_gather_p.bind(
-        x, all_gather_dimension=dimension, axis_name=names, tiled=tiled, axis_index_groups=groups,
-        axis_size=len(groups[0]) if groups else math.prod(sizes_of(names, "all_gather")))
-
-
-@boundary
-def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0,
-               tiled: bool = False, to: str = "varying") -> Any:
-    """Collects the values of all elements along named axes, in order.
-
-    Args:
-      x: pytree of arrays.
-      axis_name: the name of an axis in scope, or a tuple of names, the last of which varies
-        fastest.
-      axis_index_groups: lists of indices along the axis; values are collected within each.
-      axis: where the collected values are: a new axis, or with `tiled` the one along which
-        they are concatenated.
-      tiled: whether values are concatenated instead of stacked.
-      to: whether the result is typed as differing between devices, within shard_map; without
-        meaning under vmap.
-
-    Raises:
-      NameError: no such axis is in scope.
-      ValueError: `axis` is out of range.
-
-    Example:
-      >>> mjax.vmap(lambda x: lax.all_gather(x, 'i') + x, axis_name='i')(jnp.array([1, 2]))
-      Array([[2, 3],
-             [3, 4]], dtype=int32)
-    """
-    names = names_of(axis_name)
-    groups = checked_groups("all_gather", names, axis_index_groups)
-    return tree_map(lambda leaf: _all_gather(
-        leaf, names, canonicalize_axis(axis, np.ndim(leaf) + (not tiled)), tiled, groups), x)
-
-
-@reduce_scatter_p.def_abstract_eval
-def _reduce_scatter_type(x: Any, *, scatter_dimension: int, axis_name: Names, axis_size: int,
-                         tiled: bool, axis_index_groups: Groups | None) -> ShapedArray:
-    sizes_of(axis_name, "psum_scatter")
-    d, size = scatter_dimension, x.shape[scatter_dimension]
-    if size % axis_size if tiled else size != axis_size:
-        msg = (f"psum_scatter: axis {d} of an operand of shape {x.shape} must have "
-               f"{'a multiple of ' if tiled else ''}{axis_size} elements, as many as there are "
-               f"along {axis_name}" + ("." if tiled else ", or tiled=True and a multiple."))
-        raise ValueError(msg)
-    shape = resize(x.shape, d, size // axis_size) if tiled else x.shape[:d] + x.shape[d + 1 :]
-    return ShapedArray(shape, x.dtype, x.weak_type)
-
-
-define_linear(reduce_scatter_p, lambda ct, x, *, scatter_dimension, **params: all_gather_p.bind(
-    ct, all_gather_dimension=scatter_dimension, **params))
-
-
-@def_axis_batch(reduce_scatter_p)
-def _reduce_scatter_batch(axis: AxisData, x: Any, dim: int | None, *, scatter_dimension: int,
-                          axis_name: Names, axis_size: int, tiled: bool,
-                          axis_index_groups: Groups | None) -> Batched:
-    d = scatter_dimension
-    params = {"axis_name": axis_name, "axis_size": axis_size}
-    if axis.name not in axis_name:
-        return reduce_scatter_p.bind(
-            batch_to_front(x, dim, axis.size), scatter_dimension=d + 1, tiled=tiled,
-            axis_index_groups=axis_index_groups, **params), 0
-    if axis_index_groups is not None:
-        return by_groups(lambda x: reduce_scatter_p.bind(
-            x, scatter_dimension=d, tiled=tiled, axis_index_groups=None, **params), axis, x,
-            dim, axis_index_groups)
-    out = times(x, axis.size) if dim is None else reduce_sum_p.bind(x, axes=(dim,))
-    # Cut what is scattered into an axis per name and one of what an element gets.
-    out = _cut(out, d, (*sizes_of(axis_name), out.shape[d] // axis_size))
-    out = moveaxis(out, d + axis_name.index(axis.name), 0)
-    rest = tuple(a for a in axis_name if a != axis.name)
-    if rest:
-        out = reduce_scatter_p.bind(
-            _merge(out, d + 1, len(rest)), scatter_dimension=d + 1, axis_name=rest, tiled=False,
-            axis_size=math.prod(sizes_of(rest)), axis_index_groups=None)
-    return out if tiled else squeeze(out, (d + 1,)), 0
-
-
-@boundary
-def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0,
-                 axis_index_groups: Any = None, tiled: bool = False) -> Any:
-    """Sums over named axes and gives each element its part of the sum.
-
-    Args:
-      x: pytree of arrays.
-      axis_name: the name of an axis in scope, or a tuple of names.
-      scatter_dimension: the axis of the arrays that is cut: of as many elements as there are
-        along the named axes, and removed; with `tiled`, of a multiple, and made shorter.
-      axis_index_groups: lists of indices along the axis; each group has a sum of its own.
-      tiled: whether the axis is kept.
-
-    Raises:
-      NameError: no such axis is in scope.
-      ValueError: the axis is out of range or has the wrong size.
-    """
-    names = names_of(axis_name)
-    groups = checked_groups("psum_scatter", names, axis_index_groups)
-    size = len(groups[0]) if groups else math.prod(sizes_of(names, "psum_scatter"))
-    return tree_map(lambda leaf: reduce_scatter_p.bind(
-        leaf, scatter_dimension=canonicalize_axis(scatter_dimension, np.ndim(leaf)),
-        axis_name=names, axis_size=size, axis_index_groups=groups, tiled=bool(tiled)), x)
-
 
 # ---- ppermute, pbroadcast --------------------------------------------------------------
 
@@ -231,12 +57,20 @@ ppermute_p = collective("ppermute")
 @ppermute_p.def_abstract_eval
 def _ppermute_type(x: Any, *, axis_name: Names, perm: tuple[tuple[int, int], ...]) -> ShapedArray:
     size = math.prod(sizes_of(axis_name, "ppermute"))
+    require_varying("ppermute", x, axis_name)
     for what, ends in (("source", [s for s, _ in perm]), ("destination", [d for _, d in perm])):
         if len(set(ends)) != len(ends) or not all(0 <= i < size for i in ends):
             msg = (f"ppermute: perm must hold pairs (source, destination) in which each {what} is "
                    f"an index in [0, {size}) along {axis_name} and stands once, got {perm}.")
             raise ValueError(msg)
     return x
+
+
+@ppermute_p.def_lowering
+def _ppermute_lowering(ctx: Any, x: Any, *, axis_name: Names, perm: Any) -> Any:
+    ends = np.array(perm, np.int64).reshape(-1, 2)
+    pairs = partition_groups(ctx, axis_name)[:, ends].reshape(-1, 2)
+    return [emit(ctx, "collective_permute", ctx.out_types[0], x, pairs, {})]
 
 
 define_linear(ppermute_p, lambda ct, x, *, axis_name, perm: ppermute_p.bind(
@@ -255,7 +89,7 @@ def _ppermute_batch(axis: AxisData, x: Any, dim: int | None, *, axis_name: Names
 
     def from_all(x: Any) -> list[Any]:
         index = axis_index(axis_name)
-        sent = dynamic_index_in_dim(_all_gather(x, axis_name, 0, False),
+        sent = dynamic_index_in_dim(gather(x, axis_name, 0, False),
                                     dynamic_index_in_dim(sources, index, keepdims=False),
                                     keepdims=False)
         return [_where(dynamic_index_in_dim(receives, index, keepdims=False), sent)]
@@ -325,10 +159,18 @@ pbroadcast_p = collective("pbroadcast")
 @pbroadcast_p.def_abstract_eval
 def _pbroadcast_type(x: Any, *, axis_name: Any, source: int) -> ShapedArray:
     size = math.prod(sizes_of(names_of(axis_name), "pbroadcast"))
+    require_varying("pbroadcast", x, names_of(axis_name))
     if not 0 <= source < size:
         msg = f"pbroadcast: source {source} is no index along {axis_name}, of size {size}."
         raise ValueError(msg)
     return x
+
+
+@pbroadcast_p.def_lowering
+def _pbroadcast_lowering(ctx: Any, x: Any, *, axis_name: Any, source: int) -> Any:
+    # CPU has no collective_broadcast.
+    return ctx.lower_traced(traced(lambda x: index_in_dim(
+        gather(x, names_of(axis_name), 0, False), source, keepdims=False)), [x], {})
 
 
 def _pbroadcast_transpose(ct: Any, x: Any, *, axis_name: Any, source: int) -> Any:
@@ -346,7 +188,7 @@ def _pbroadcast_batch(axis: AxisData, x: Any, dim: int | None, *, axis_name: Any
     if axis.name not in names:
         return pbroadcast_p.bind(x, axis_name=axis_name, source=source), dim
     (out,), (out_dim,) = batch_flat(
-        lambda x: [index_in_dim(_all_gather(x, names, 0, False), source, keepdims=False)], axis,
+        lambda x: [index_in_dim(gather(x, names, 0, False), source, keepdims=False)], axis,
         [x], [dim])
     return out, out_dim
 
@@ -377,6 +219,7 @@ all_to_all_p = collective("all_to_all")
 def _all_to_all_type(x: Any, *, split_axis: int, concat_axis: int, axis_name: Any, tiled: bool,
                      axis_index_groups: Groups | None) -> ShapedArray:
     count = _parties(names_of(axis_name), axis_index_groups)
+    require_varying("all_to_all", x, names_of(axis_name))
     size = x.shape[split_axis]
     if size % count if tiled else size != count:
         msg = (f"all_to_all: axis {split_axis} of an operand of shape {x.shape} must have "
@@ -390,6 +233,15 @@ def _all_to_all_type(x: Any, *, split_axis: int, concat_axis: int, axis_name: An
 
 def _parties(names: Names, groups: Groups | None) -> int:
     return len(groups[0]) if groups else math.prod(sizes_of(names, "all_to_all"))
+
+
+@all_to_all_p.def_lowering
+def _all_to_all_lowering(ctx: Any, x: Any, *, split_axis: int, concat_axis: int, axis_name: Any,
+                         tiled: bool, axis_index_groups: Groups | None) -> Any:
+    pairs = partition_groups(ctx, names_of(axis_name), axis_index_groups)
+    return [emit(ctx, "all_to_all", ctx.out_types[0], x, pairs, {
+        "split_dimension": number(split_axis), "concat_dimension": number(concat_axis),
+        "split_count": number(pairs.shape[1])})]
 
 
 define_linear(all_to_all_p, lambda ct, x, *, split_axis, concat_axis, **params: all_to_all_p.bind(
@@ -412,18 +264,18 @@ def _all_to_all_batch(axis: AxisData, x: Any, dim: int | None, *, split_axis: in
 
     def from_all(x: Any) -> list[Any]:
         part = x.shape[split_axis] // axis_size(names)
-        out = dynamic_slice_in_dim(_all_gather(x, names, 0, False),
+        out = dynamic_slice_in_dim(gather(x, names, 0, False),
                                    mul(axis_index(names), np.int32(part)), part, split_axis + 1)
-        return [_merge(moveaxis(out, 0, concat_axis), concat_axis)]
+        return [merge_axes(moveaxis(out, 0, concat_axis), concat_axis)]
 
     if len(names) > 1:
         (out,), (out_dim,) = batch_flat(from_all, axis, [x], [dim])
         return out, out_dim
     x = batch_to_front(x, dim, axis.size)
-    out = _cut(x, split_axis + 1, (axis.size, x.shape[split_axis + 1] // axis.size))
+    out = cut_axis(x, split_axis + 1, (axis.size, x.shape[split_axis + 1] // axis.size))
     # From (source, ..., destination, ...) to (destination, ..., source, ...).
     out = moveaxis(moveaxis(out, split_axis + 1, 0), 1, concat_axis + 1)
-    return _merge(out, concat_axis + 1), 0
+    return merge_axes(out, concat_axis + 1), 0
 
 
 @boundary

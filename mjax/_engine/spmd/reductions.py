@@ -1,16 +1,23 @@
-"""Reductions over named axes: psum, pmean, pmax, pmin; axis_index.
+"""Reductions over named axes: psum, pmean, pmax, pmin; casts to varying; axis_index.
 
-Derivatives are those of functions of all elements at once: psum is its own transpose.
+Derivatives are those of functions of all elements at once: `psum` is its own transpose, under
+vmap, in a shard_map that is not checked, and within groups. Where types say what varies, the
+result of a sum is known to be the same on all devices: that is `psum_invariant`, whose
+transpose is the cast `pvary`, which moves no data. The sum of a value that does not vary is a
+product.
+
+Source: efficient transposition of replication-inducing collectives, JEP 17111.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
@@ -18,8 +25,16 @@ from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import add, div, mul
 from mjax._engine.primitives.convert import convert_element_type
+from mjax._engine.primitives.emit import hlo, ir_type
 from mjax._engine.primitives.linear import define_linear
-from mjax._engine.primitives.reductions import reduce_max_p, reduce_min_p
+from mjax._engine.primitives.reductions import (
+    extremum_ir,
+    highest,
+    lowest,
+    reduce_ir,
+    reduce_max_p,
+    reduce_min_p,
+)
 from mjax._engine.primitives.shapes import iota, reduce_sum_p
 from mjax._engine.spmd.axes import (
     Batched,
@@ -29,32 +44,44 @@ from mjax._engine.spmd.axes import (
     checked_groups,
     collective,
     def_axis_batch,
+    def_unary_batch,
+    invariant_names,
     names_of,
+    require_varying,
     size_of,
     sizes_of,
+    varying_names,
 )
+from mjax._engine.spmd.partitions import axis_index_ir, emit, number, partition_groups
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.variance import pvary_p
 from mjax._engine.transforms.batching import AxisData
 
 # ---- psum, pmax, pmin ------------------------------------------------------------------
 
 
-def _define_reduction(name: str, reduce_p: Primitive, of_equals: Callable[[Any, int], Any]
-                      ) -> Primitive:
+def _define_reduction(name: str, reduce_p: Primitive, of_equals: Callable[[Any, int], Any],
+                      all_reduce: Callable[..., Any]) -> Primitive:
     """A reduction over named axes.
 
     Args:
       name: of the primitive.
       reduce_p: the same over axes of an array.
       of_equals: the result where all elements are the same, from one and their number.
+      all_reduce: `(ctx, x, pairs) -> result`, emits it between partitions.
     """
     primitive = collective(name)
 
     @primitive.def_abstract_eval
     def type_rule(x: Any, *, axes: Names, axis_index_groups: Groups | None) -> ShapedArray:
         sizes_of(axes, name)
+        require_varying(name, x, axes)
         return reduce_p.infer([x], {"axes": ()})[0][0]
+
+    @primitive.def_lowering
+    def lowering(ctx: Any, x: Any, *, axes: Names, axis_index_groups: Groups | None) -> Any:
+        return [all_reduce(ctx, x, partition_groups(ctx, axes, axis_index_groups))]
 
     @def_axis_batch(primitive)
     def batch(axis: AxisData, x: Any, dim: int | None, *, axes: Names,
@@ -76,30 +103,118 @@ def times(x: Any, count: int) -> Any:
     return mul(x, np.asarray(count).astype(typeof(x).dtype)[()])
 
 
-psum_p = _define_reduction("psum", reduce_sum_p, times)
-pmax_p = _define_reduction("pmax", reduce_max_p, lambda x, count: x)
-pmin_p = _define_reduction("pmin", reduce_min_p, lambda x, count: x)
+def _sum_ir(ctx: Any, x: Any, pairs: Any) -> Any:
+    return emit(ctx, "all_reduce", ctx.out_types[0], x, pairs, {}, lambda a, b: hlo.add(a, b))
+
+
+def _extremum_ir(name: str, identity: Callable[[Any], Any]) -> Callable[..., Any]:
+    def all_reduce(ctx: Any, x: Any, pairs: Any) -> Any:
+        aval = ctx.avals_in[0]
+        combine = extremum_ir(name, aval.dtype)
+        if dtypes.kind(aval.dtype) != "c":
+            return emit(ctx, "all_reduce", ctx.out_types[0], x, pairs, {}, combine)
+        # XLA reduces between devices only by operations that it knows.
+        one, many = (ir_type(aval.update(shape=(n, *aval.shape))) for n in (1, pairs.shape[1]))
+        gathered = emit(ctx, "all_gather", many, hlo.reshape(one, x), pairs,
+                        {"all_gather_dim": number(0)})
+        return reduce_ir(ctx.out_types[0], gathered, aval.dtype, (0,), identity(aval.dtype),
+                         combine)
+
+    return all_reduce
+
+
+psum_p = _define_reduction("psum", reduce_sum_p, times, _sum_ir)
+pmax_p = _define_reduction("pmax", reduce_max_p, lambda x, count: x,
+                           _extremum_ir("maximum", lowest))
+pmin_p = _define_reduction("pmin", reduce_min_p, lambda x, count: x,
+                           _extremum_ir("minimum", highest))
 define_linear(psum_p, lambda ct, x, **params: psum_p.bind(ct, **params))
 
 
-def _reduce(primitive: Primitive, reduce_p: Primitive, x: Any, axis_name: Any,
-            axis_index_groups: Any, of_constant: Callable[[Any, int], Any] | None) -> Any:
+# ---- where types say what varies -------------------------------------------------------
+
+
+def _define_invariant(name: str, reduce_p: Primitive, all_reduce: Callable[..., Any]) -> Primitive:
+    """A reduction over mesh axes whose result is known to be the same on all devices."""
+    primitive = collective(name, own_varying=True)
+
+    @primitive.def_abstract_eval
+    def type_rule(x: Any, *, axes: Names) -> ShapedArray:
+        require_varying(name, x, axes)
+        out = reduce_p.infer([x], {"axes": ()})[0][0]
+        return out.update(varying=x.varying.difference(axes))
+
+    @primitive.def_lowering
+    def lowering(ctx: Any, x: Any, *, axes: Names) -> Any:
+        return [all_reduce(ctx, x, partition_groups(ctx, axes))]
+
+    def_unary_batch(primitive)
+    return primitive
+
+
+psum_invariant_p = _define_invariant("psum_invariant", reduce_sum_p, _sum_ir)
+pmax_invariant_p = _define_invariant("pmax_invariant", reduce_max_p,
+                                     _extremum_ir("maximum", lowest))
+pmin_invariant_p = _define_invariant("pmin_invariant", reduce_min_p,
+                                     _extremum_ir("minimum", highest))
+define_linear(psum_invariant_p, lambda ct, x, *, axes: pvary_p.bind(ct, axes=axes))
+define_linear(pvary_p, lambda ct, x, *, axes: psum_invariant_p.bind(ct, axes=axes))
+def_unary_batch(pvary_p)
+
+
+class _Reduction(NamedTuple):
+    """The primitives of one reduction.
+
+    Attributes:
+      name: what users call it.
+      over_axes: over axes of an array.
+      over_names: over named axes.
+      invariant: over mesh axes, with a result known to be the same.
+      of_equals: the result where all elements are the same, from one and their number.
+    """
+
+    name: str
+    over_axes: Primitive
+    over_names: Primitive
+    invariant: Primitive
+    of_equals: Callable[[Any, int], Any]
+
+    def over(self, x: Any, names: Names, groups: Groups | None) -> Any:
+        """The reduction of an array over named axes, each by the primitive for it."""
+        typed = () if groups else varying_names(names)
+        same = invariant_names(self.name, x, typed)
+        if len(same) < len(typed):
+            x = self.invariant.bind(x, axes=tuple(n for n in typed if n not in same))
+        if len(typed) < len(names):
+            x = self.over_names.bind(x, axes=tuple(n for n in names if n not in typed),
+                                     axis_index_groups=groups)
+        return self.of_equals(x, math.prod(sizes_of(same))) if same else x
+
+
+_SUM = _Reduction("psum", reduce_sum_p, psum_p, psum_invariant_p, times)
+_MAX = _Reduction("pmax", reduce_max_p, pmax_p, pmax_invariant_p, lambda x, count: x)
+_MIN = _Reduction("pmin", reduce_min_p, pmin_p, pmin_invariant_p, lambda x, count: x)
+
+
+def _reduce(reduction: _Reduction, x: Any, axis_name: Any, axis_index_groups: Any,
+            of_constant: Callable[[Any, int], Any] | None) -> Any:
     """What `psum`, `pmax` and `pmin` have in common; ints among the names are array axes."""
     axes = names_of(axis_name)
     names = tuple(a for a in axes if not isinstance(a, int))
     positions = tuple(a for a in axes if isinstance(a, int))
-    groups = checked_groups(primitive.name, names, axis_index_groups)
-    count = len(groups[0]) if groups else math.prod(sizes_of(names, primitive.name))
+    groups = checked_groups(reduction.name, names, axis_index_groups)
+    count = len(groups[0]) if groups else math.prod(sizes_of(names, reduction.name))
 
     def of_leaf(leaf: Any) -> Any:
         if positions:
             ndim = np.ndim(leaf)
-            leaf = reduce_p.bind(leaf, axes=tuple(canonicalize_axis(p, ndim) for p in positions))
+            leaf = reduction.over_axes.bind(
+                leaf, axes=tuple(canonicalize_axis(p, ndim) for p in positions))
         if not names:
             return leaf
         if of_constant is not None and not isinstance(leaf, Tracer):
             return of_constant(leaf, count)
-        return primitive.bind(leaf, axes=names, axis_index_groups=groups)
+        return reduction.over(leaf, names, groups)
 
     return tree_map(of_leaf, x)
 
@@ -133,8 +248,7 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     def of_constant(leaf: Any, count: int) -> Any:
         return count * leaf if isinstance(leaf, (int, float, complex)) else times(leaf, count)
 
-    return _reduce(psum_p, reduce_sum_p, tree_map(counted, x), axis_name, axis_index_groups,
-                   of_constant)
+    return _reduce(_SUM, tree_map(counted, x), axis_name, axis_index_groups, of_constant)
 
 
 @boundary
@@ -169,7 +283,7 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     Raises:
       NameError: no such axis is in scope.
     """
-    return _reduce(pmax_p, reduce_max_p, x, axis_name, axis_index_groups, None)
+    return _reduce(_MAX, x, axis_name, axis_index_groups, None)
 
 
 @boundary
@@ -179,18 +293,80 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     Raises:
       NameError: no such axis is in scope.
     """
-    return _reduce(pmin_p, reduce_min_p, x, axis_name, axis_index_groups, None)
+    return _reduce(_MIN, x, axis_name, axis_index_groups, None)
+
+
+# ---- pvary -----------------------------------------------------------------------------
+
+
+@boundary
+def pvary(x: Any, axis_name: Any) -> Any:
+    """Casts values that are the same on all devices along mesh axes to ones that may differ.
+
+    It moves no data. Its transpose is a sum over these axes, which is why where it stands can
+    matter: a sum of cotangents is one sum, whatever is added up before it. Within `shard_map`
+    casts are inserted where operands need them; write one to say where the sum is.
+
+    Args:
+      x: pytree of arrays.
+      axis_name: the name of an axis in scope, or a tuple of names. Those of vmap, and those of
+        a shard_map that is not checked, change nothing.
+
+    Raises:
+      NameError: no such axis is in scope.
+      ValueError: a value varies along one of them already.
+
+    Source: JEP 17111, where it is called pbroadcast.
+    """
+    names = names_of(axis_name)
+    sizes_of(names, "pvary")
+    typed = varying_names(names)
+
+    def of_leaf(leaf: Any) -> Any:
+        aval = typeof(leaf)
+        if not aval.varying.isdisjoint(typed):
+            raise LazyValueError(lambda: (
+                f"pvary over {typed} of a value of type {aval}, which varies along "
+                f"{tuple(n for n in typed if n in aval.varying)} already."))
+        return pvary_p.bind(leaf, axes=typed) if typed else leaf
+
+    return tree_map(of_leaf, x)
+
+
+@boundary
+def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
+    """Casts how values are typed to vary along mesh axes.
+
+    Args:
+      x: pytree of arrays.
+      axis_name: the name of an axis in scope, or a tuple of names.
+      to: "varying", the only type that needs no communication: `pvary`.
+
+    Raises:
+      NameError: no such axis is in scope.
+      ValueError: a value varies along one of the axes already, or `to` is something else.
+    """
+    if to != "varying":
+        msg = (f"pcast: to={to!r} is none of: 'varying'. What differs between devices is made the "
+               "same by communication: psum, pmax, all_gather_invariant.")
+        raise ValueError(msg)
+    return pvary(x, axis_name)
 
 
 # ---- axis_index ------------------------------------------------------------------------
 
-axis_index_p = collective("axis_index")
+axis_index_p = collective("axis_index", own_varying=True)
 
 
 @axis_index_p.def_abstract_eval
 def _axis_index_type(*, axis_name: Any) -> ShapedArray:
     size_of(axis_name, "axis_index")
-    return ShapedArray((), np.int32)
+    return ShapedArray((), np.int32, varying=frozenset(varying_names((axis_name,))))
+
+
+@axis_index_p.def_lowering
+def _axis_index_lowering(ctx: Any, *, axis_name: Any) -> Any:
+    return [axis_index_ir(ctx, axis_name)]
 
 
 @def_axis_batch(axis_index_p)

@@ -79,7 +79,8 @@ class Primitive:
     __slots__ = ("__dict__", "__weakref__", "abstract_eval", "axis_batch", "batch", "dce",
                  "derived", "exact_params", "executables", "impl", "jvp", "linearize", "lowerings",
                  "multiple_results", "name", "own_varying", "partial_eval", "pretty", "recompute",
-                 "structural", "transpose", "typecheck", "types", "types_cacheable", "used")
+                 "scope", "structural", "transpose", "typecheck", "types", "types_cacheable",
+                 "used")
 
     def __init__(self, name: str, *, multiple_results: bool = False,
                  types_cacheable: bool = True, structural: bool = False,
@@ -94,6 +95,9 @@ class Primitive:
         #: Gives (avals, effects); `def_abstract_eval` adapts rules that give avals only.
         self.abstract_eval: Rule | None = None
         self.typecheck: Rule | None = None
+        #: Gives, from the params, a context manager that puts the named axes in scope which the
+        #: jaxprs among them refer to.
+        self.scope: Rule | None = None
         #: Platform (None: any) -> rule.
         self.lowerings: dict[str | None, Any] = {}
         self.jvp: Rule | None = None
@@ -324,7 +328,16 @@ no_axes: frozenset[Any] = frozenset()
 
 
 class OperandsVaryError(LazyTypeError, shown_as=TypeError):
-    """Operands vary along different mesh axes; staging makes them vary alike."""
+    """Operands vary along different mesh axes; staging makes them vary alike.
+
+    Args:
+      text: the text.
+      least: axes along which all operands have to vary, besides those of each other.
+    """
+
+    def __init__(self, text: str | Callable[[], str], least: frozenset[Any] = no_axes):
+        super().__init__(text)
+        self.least = least
 
 
 def joint_varying(primitive: Primitive, avals: Sequence[Any]) -> frozenset[Any]:

@@ -2,8 +2,8 @@
 
 Within shard_map the type of a value says along which mesh axes devices may hold different
 values (`f32[3]{i}`). `pvary` casts to more of them; it moves no data, and its transpose is a
-sum over these axes, which is why it has to stand in the program. Its derivative rules are in
-`spmd`, beside those of the sum.
+sum over these axes, which is why it has to stand in the program. Its other rules are in `spmd`,
+beside those of the sum.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mjax._engine.base.context import ctx
 from mjax._engine.ir.jaxpr import Literal
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.interpreter import Tracer
+from mjax._engine.tracing.primitive import OperandsVaryError, Primitive
 
 pvary_p = Primitive("pvary", own_varying=True)
 
@@ -43,7 +45,7 @@ def sorted_axes(axes: frozenset[Any]) -> tuple[Any, ...]:
     return tuple(sorted(axes, key=str))
 
 
-def vary_alike(interp: Any, atoms: Sequence[Any]) -> list[Any]:
+def vary_alike(interp: Any, atoms: Sequence[Any], error: OperandsVaryError) -> list[Any]:
     """The operands of an equation under construction, varying along the same axes.
 
     A value used in several equations is cast once, so that its cotangents are added up
@@ -52,10 +54,35 @@ def vary_alike(interp: Any, atoms: Sequence[Any]) -> list[Any]:
     Args:
       interp: the staging interpreter.
       atoms: the operands.
+      error: what their primitive says of them.
+
+    Raises:
+      OperandsVaryError: this one, where authors write the casts and one is missing.
     """
-    target = frozenset[Any]().union(
+    target = error.least.union(
         *(a.aval.varying for a in atoms if isinstance(a.aval, ShapedArray)))
+    if any(axis.manual is not None and axis.manual.mode == "explicit" for axis in ctx.axis_env):
+        _refuse_uncast(interp, atoms, target, error)
     return [_cast(interp, atom, target) for atom in atoms]
+
+
+def _refuse_uncast(interp: Any, atoms: Sequence[Any], target: frozenset[Any],
+                   error: OperandsVaryError) -> None:
+    """Raises the error if one of the operands to be cast depends on inputs of the program.
+
+    Casts of others, which are made of literals and constants, have no transpose.
+    """
+    seen, found = interp.from_inputs
+    found.update(interp.invars)
+    found.update(v for v, c in zip(interp.constvars, interp.consts, strict=True)
+                 if isinstance(c, Tracer))
+    for eqn in interp.eqns[seen:]:
+        if not found.isdisjoint(v for v in eqn.invars if type(v) is not Literal):
+            found.update(eqn.outvars)
+    interp.from_inputs = len(interp.eqns), found
+    for atom in atoms:
+        if type(atom) is not Literal and atom in found and atom.aval.varying != target:
+            raise error
 
 
 def _cast(interp: Any, atom: Any, target: frozenset[Any]) -> Any:
