@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .native import ext, xc
 
@@ -20,6 +20,7 @@ __all__ = [
     "OpSharding",
     "Sharding",
     "SingleDeviceSharding",
+    "Tiles",
     "gspmd_sharding",
     "hlo_sharding_of",
     "manual",
@@ -27,6 +28,7 @@ __all__ = [
     "shard_slices",
     "single_device_sharding",
     "tiled",
+    "tiles_of",
 ]
 
 HloSharding: Any = xc.HloSharding
@@ -107,6 +109,32 @@ def hlo_sharding_of(sharding: Any, ndim: int) -> Any:
     return sharding._hlo_sharding if convert is None else convert(ndim)
 
 
+class Tiles(NamedTuple):
+    """How a HloSharding cuts arrays.
+
+    Attributes:
+      pieces: into how many pieces it cuts each dimension.
+      order: which device (an index into the sharding's devices) holds each piece, in
+        row-major order of the pieces, copies of one after another.
+    """
+
+    pieces: tuple[int, ...]
+    order: tuple[int, ...]
+
+
+def tiles_of(hlo_sharding: Any) -> Tiles | None:
+    """The pieces of a HloSharding; None if it has none: replicated, manual, on one device."""
+    if not hlo_sharding.is_tiled():
+        return None
+    dims = hlo_sharding.tile_assignment_dimensions()
+    kinds = hlo_sharding.subgroup_types()
+    if any(kind != OpSharding.Type.REPLICATED for kind in kinds):
+        return None
+    repeated = len(kinds) or int(hlo_sharding.replicate_on_last_tile_dim())
+    order = hlo_sharding.tile_assignment_devices()
+    return Tiles(tuple(dims[: len(dims) - repeated]), tuple(order))
+
+
 def shard_slices(
     hlo_sharding: Any, shape: Sequence[int], num_devices: int
 ) -> list[tuple[slice, ...]]:
@@ -120,17 +148,13 @@ def shard_slices(
     whole = tuple(slice(0, dim) for dim in shape)
     if hlo_sharding.is_replicated():
         return [whole] * num_devices
-    dims = hlo_sharding.tile_assignment_dimensions()
-    order = hlo_sharding.tile_assignment_devices()
-    kinds = hlo_sharding.subgroup_types()
-    repeated = len(kinds) or int(hlo_sharding.replicate_on_last_tile_dim())
-    pieces = dims[: len(dims) - repeated]
-    replicated_only = all(kind == OpSharding.Type.REPLICATED for kind in kinds)
-    if len(pieces) != len(shape) or len(order) != num_devices or not replicated_only:
+    tiles = tiles_of(hlo_sharding)
+    if tiles is None or len(tiles.pieces) != len(shape) or len(tiles.order) != num_devices:
         raise ValueError(
             f"{hlo_sharding} does not cut an array of shape {tuple(shape)} into parts for "
             f"{num_devices} devices"
         )
+    pieces, order = tiles
     cuts = [(dim, count, -(-dim // count)) for dim, count in zip(shape, pieces, strict=True)]
     copies = len(order) // math.prod(pieces)
     result: list[tuple[slice, ...]] = [whole] * num_devices

@@ -1,7 +1,8 @@
 """NumPy's functions for arrays on devices and for traced values.
 
-`mjax.numpy.linalg` loads when it is first used.
+`mjax.numpy.linalg` and the functions of `_rare` load when they are first used.
 """
+# ruff: noqa: F403, F405  (the names of `_rare` are written down there)
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,6 @@ from numpy import array_repr, array_str, get_printoptions, printoptions, set_pri
 from numpy.exceptions import ComplexWarning
 
 from mjax._engine.ir.promotion import promote_types, result_type
-from mjax._engine.runtime.dlpack import from_dlpack
 from mjax._numpy.arithmetic import (
     abs,
     absolute,
@@ -50,14 +50,6 @@ from mjax._numpy.bits import (
     right_shift,
     unpackbits,
 )
-from mjax._numpy.calculus import (
-    diff,
-    ediff1d,
-    gradient,
-    interp,
-    polyval,
-    trapezoid,
-)
 from mjax._numpy.comparison import (
     allclose,
     array_equal,
@@ -78,7 +70,6 @@ from mjax._numpy.comparison import (
     logical_not,
     not_equal,
 )
-from mjax._numpy.convolving import convolve, correlate
 from mjax._numpy.core import broadcast_shapes
 from mjax._numpy.creation import (
     array,
@@ -100,7 +91,6 @@ from mjax._numpy.creation import (
     zeros,
     zeros_like,
 )
-from mjax._numpy.divisors import gcd, lcm
 from mjax._numpy.einsum import (
     einsum,
     einsum_path,
@@ -142,25 +132,6 @@ from mjax._numpy.elementary import (
     tanh,
     unwrap,
 )
-from mjax._numpy.histograms import (
-    bincount,
-    histogram,
-    histogram2d,
-    histogram_bin_edges,
-    histogramdd,
-)
-from mjax._numpy.index_tricks import (
-    c_,
-    index_exp,
-    ix_,
-    mask_indices,
-    mgrid,
-    ogrid,
-    r_,
-    ravel_multi_index,
-    s_,
-    unravel_index,
-)
 from mjax._numpy.joining import (
     append,
     array_split,
@@ -198,32 +169,6 @@ from mjax._numpy.matrices import (
     triu_indices,
     triu_indices_from,
 )
-from mjax._numpy.nanfunctions import (
-    nanargmax,
-    nanargmin,
-    nancumprod,
-    nancumsum,
-    nanmax,
-    nanmean,
-    nanmin,
-    nanprod,
-    nanstd,
-    nansum,
-    nanvar,
-)
-from mjax._numpy.padding import (
-    pad,
-)
-from mjax._numpy.polynomials import (
-    poly,
-    polyadd,
-    polyder,
-    polydiv,
-    polyint,
-    polymul,
-    polysub,
-    vander,
-)
 from mjax._numpy.products import (
     cross,
     dot,
@@ -236,14 +181,6 @@ from mjax._numpy.products import (
     vdot,
     vecdot,
     vecmat,
-)
-from mjax._numpy.quantiles import (
-    median,
-    nanmedian,
-    nanpercentile,
-    nanquantile,
-    percentile,
-    quantile,
 )
 from mjax._numpy.ranges import (
     arange,
@@ -365,18 +302,6 @@ from mjax._numpy.searching import (
     searchsorted,
 )
 from mjax._numpy.selecting import argwhere, clip, flatnonzero, nonzero, piecewise, select, where
-from mjax._numpy.sets import (
-    intersect1d,
-    isin,
-    setdiff1d,
-    setxor1d,
-    union1d,
-    unique,
-    unique_all,
-    unique_counts,
-    unique_inverse,
-    unique_values,
-)
 from mjax._numpy.shapes import (
     atleast_1d,
     atleast_2d,
@@ -440,11 +365,10 @@ from mjax._numpy.ufuncs import (
     subtract,
     ufunc,
 )
-from mjax._numpy.vectorizing import apply_along_axis, apply_over_axes, vectorize
-from mjax._numpy.windows import bartlett, blackman, hamming, hanning, kaiser
 
 if TYPE_CHECKING:
     from mjax.numpy import linalg
+    from mjax.numpy._rare import *
 
 __all__ = [
     "ComplexWarning", "abs", "absolute", "acos", "acosh", "add", "all", "allclose", "amax", "amin",
@@ -504,6 +428,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "linalg":
         return importlib.import_module("mjax.numpy.linalg")
+    if name in __all__:
+        rare = importlib.import_module("mjax.numpy._rare")
+        globals().update({key: getattr(rare, key) for key in rare.__all__})
+        return globals()[name]
     msg = f"module 'mjax.numpy' has no attribute {name!r}"
     raise AttributeError(msg)
 

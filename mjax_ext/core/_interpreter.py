@@ -12,6 +12,7 @@ from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import typeof
 from mjax._engine.tracing import interpreter as engine
 from mjax._engine.tracing.authoring import describe_value
+from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr
 
@@ -68,7 +69,10 @@ class Interpreter:
         interp = _Running(ctx.interpreter, self)
         with engine.running(interp):
             leaves, tree = tree_flatten(f(*[_Carrier(interp, c) for c in carried]))
-        return tree.unflatten([interp.carried_by(leaf) for leaf in leaves])
+        results = [interp.carried_by(leaf) for leaf in leaves]
+        del leaves
+        refuse_leaks(interp)
+        return tree.unflatten(results)
 
 
 @engine.register_tracer

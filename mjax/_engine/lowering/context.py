@@ -36,7 +36,7 @@ class ModuleContext:
       module: the `ir.Module`.
       checking: whether each rule's results are compared with the declared types; on only
         when a module turned out not to verify, to find the culprit.
-      devices: those that partitions of the program run on, in order; None: nobody knows yet.
+      devices: those that partitions of the program run on, in order; None: it runs on one.
       meshes: shape and order of the devices of a mesh -> its name in the module.
     """
 
@@ -65,6 +65,12 @@ class ModuleContext:
         self._literals: dict[Any, Any] = {}
         self._places: dict[Any, Any] = {}
         self._locations: dict[Any, Any] = {}
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether XLA partitions the program. On one device, a mesh of one too, it does not, and
+        no operation of the Shardy dialect may be in the module."""
+        return self.devices is not None and len(self.devices) > 1
 
     def type_of(self, aval: Any) -> Any:
         """The MLIR type of values of a type."""

@@ -26,6 +26,7 @@ from mjax._engine.lowering.context import (
     no_client,
     token_types,
 )
+from mjax._engine.lowering.shardings import Partition
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
 from mjax._engine.primitives.emit import constant, ir
 from mjax._engine.tracing.authoring import (
@@ -69,7 +70,8 @@ class LoweredModule:
 def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
                     aliases: dict[int, int] | None = None,
                     donated: Sequence[int] = (),
-                    client: Callable[[], Any] = no_client) -> LoweredModule:
+                    client: Callable[[], Any] = no_client,
+                    partition: Partition | None = None) -> LoweredModule:
     """Lowers a jaxpr to a module with a public function `main`.
 
     Args:
@@ -79,6 +81,7 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
       aliases: input index -> index of the result that may take over its buffer.
       donated: indices of inputs whose buffers XLA may reuse otherwise.
       client: gives the client that will compile it; asked only if it has Python callbacks.
+      partition: over which devices it runs; None: one.
 
     Raises:
       MissingRuleError: a primitive has no lowering for the platform.
@@ -91,14 +94,16 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
             f"cannot compile a program with the effects {describe(unlowerable)}: their policy "
             f"says lowerable=False.\n{carriers(jaxpr, unlowerable)}"))
     try:
-        return _lower(jaxpr, name, platform, aliases or {}, donated, client, checking=False)
+        return _lower(jaxpr, name, platform, aliases or {}, donated, client, partition,
+                      checking=False)
     except LazyText:
         raise
     except Exception as error:
         # Some rule emitted what does not fit together: do it again, comparing each rule's
         # results with the declared types, to name the rule.
         try:
-            _lower(jaxpr, name, platform, aliases or {}, donated, client, checking=True)
+            _lower(jaxpr, name, platform, aliases or {}, donated, client, partition,
+                   checking=True)
         except Exception as named:
             raise named from None
         if isinstance(error, ir.MLIRError):
@@ -107,34 +112,55 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
 
 
 def _lower(jaxpr: Jaxpr, name: str, platform: str, aliases: dict[int, int],
-           donated: Sequence[int], client: Callable[[], Any], checking: bool) -> LoweredModule:
+           donated: Sequence[int], client: Callable[[], Any], partition: Partition | None,
+           checking: bool) -> LoweredModule:
     context = new_context()
     with context, ir.Location.unknown(context):
         module = ir.Module.create()
         module.operation.attributes["sym_name"] = ir.StringAttr.get("jit_" + identifier(name))
-        mctx = ModuleContext(platform, module, lower_jaxpr, checking, client)
+        mctx = ModuleContext(platform, module, lower_jaxpr, checking, client,
+                             partition and partition.devices)
         constants = nested_constants(jaxpr)
         names = token_names(jaxpr.effects)
         avals = [*map(typeof, constants), *jaxpr.in_avals]
         main = mctx.new_function(
             "main", [*token_types(names), *map(mctx.type_of, avals)],
             [*token_types(names), *map(mctx.type_of, jaxpr.out_avals)], public=True)
-        main.arg_attrs = ir.ArrayAttr.get(
-            [ir.DictAttr.get({})] * (len(names) + len(constants))
-            + [_donation(i, aliases, donated, len(names)) for i in range(len(jaxpr.invars))])
+        attributes: list[dict[str, Any]] = [{} for _ in range(len(names) + len(constants))] + [
+            _donation(i, aliases, donated, len(names)) for i in range(len(jaxpr.invars))]
+        if mctx.partitioned:
+            _partition(mctx, main, partition, attributes, constants, jaxpr, len(names))
+        main.arg_attrs = ir.ArrayAttr.get(list(map(ir.DictAttr.get, attributes)))
         mctx.scope = (f"jit({name})",)
         mctx.fill(main, jaxpr, constants)
         module.operation.verify()
     return LoweredModule(module, context, constants, mctx.host_callbacks.kept, names)
 
 
-def _donation(index: int, aliases: dict[int, int], donated: Sequence[int], n_tokens: int) -> Any:
+def _donation(index: int, aliases: dict[int, int], donated: Sequence[int], n_tokens: int
+              ) -> dict[str, Any]:
     if index in aliases:
         number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), n_tokens + aliases[index])
-        return ir.DictAttr.get({"tf.aliasing_output": number})
+        return {"tf.aliasing_output": number}
     if index in donated:
-        return ir.DictAttr.get({"jax.buffer_donor": ir.BoolAttr.get(True)})
-    return ir.DictAttr.get({})
+        return {"jax.buffer_donor": ir.BoolAttr.get(True)}
+    return {}
+
+
+def _partition(mctx: ModuleContext, main: Any, partition: Any, attributes: list[dict[str, Any]],
+               constants: Sequence[Any], jaxpr: Jaxpr, n_tokens: int) -> None:
+    """Marks a module and the results of `main`, and adds to the attributes of its arguments."""
+    number = ir.IntegerType.get_signless(32)
+    for name, count in ("partitions", len(partition.devices)), ("replicas", 1):
+        mctx.module.operation.attributes[f"mhlo.num_{name}"] = ir.IntegerAttr.get(number, count)
+    given = [*map(partition.constant, constants), *partition.inputs]
+    avals = [*map(typeof, constants), *jaxpr.in_avals]
+    for known, more in zip(attributes[n_tokens:], partition.attributes(mctx, given, avals),
+                           strict=True):
+        known.update(more)
+    main.res_attrs = ir.ArrayAttr.get(list(map(ir.DictAttr.get, [
+        *({} for _ in range(n_tokens)),
+        *partition.attributes(mctx, partition.outputs, jaxpr.out_avals)])))
 
 
 def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],

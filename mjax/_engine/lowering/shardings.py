@@ -5,11 +5,46 @@ Devices are numbered by their place among the program's: partition i runs on the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from mjax._engine.base.records import Record
+from mjax._engine.ir import dtypes
 from mjax._engine.ir.mesh import UNCONSTRAINED, AbstractMesh, Mesh, PartitionSpec
+from mjax._engine.ir.types import physical_aval
 from mjaxlib_shim.mlir import ir, sdy
+
+
+class Partition(Record):
+    """Over which devices a program runs, and how what it takes and gives is cut.
+
+    Attributes:
+      devices: the partitions' devices, in order.
+      mesh: a mesh of them.
+      inputs, outputs: per value a sharding with `mesh` and `spec`; None: XLA chooses.
+      constant: gives the sharding of a closed-over array.
+    """
+
+    devices: tuple[Any, ...]
+    mesh: Mesh
+    inputs: Sequence[Any]
+    outputs: Sequence[Any]
+    constant: Callable[[Any], Any]
+
+    def attributes(self, mctx: Any, shardings: Sequence[Any], avals: Sequence[Any]
+                   ) -> list[dict[str, Any]]:
+        """Attributes of arguments or results of `main`."""
+        found = [self._attribute(mctx, s, a) for s, a in zip(shardings, avals, strict=True)]
+        return [{} if attribute is None else {"sdy.sharding": attribute} for attribute in found]
+
+    def _attribute(self, mctx: Any, sharding: Any, aval: Any) -> Any:
+        ndim = physical_aval(aval).ndim
+        if sharding is not None:
+            return tensor_sharding(mctx, sharding.mesh, sharding.spec, ndim)
+        if not dtypes.is_extended(aval.dtype):
+            return None
+        # What stands for one element stays together.
+        return tensor_sharding(mctx, self.mesh, PartitionSpec(*[UNCONSTRAINED] * aval.ndim), ndim)
 
 
 def mesh_symbol(mctx: Any, mesh: Mesh | AbstractMesh) -> str:

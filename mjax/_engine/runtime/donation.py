@@ -9,6 +9,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.ir.types import physical_aval
 from mjax._engine.runtime.explain import warn
 from mjax._engine.runtime.failures import raise_original
+from mjaxlib_shim.arrays import is_deleted
 
 
 class ArgumentNames:
@@ -95,6 +96,21 @@ def refuse_shared(run: Callable[..., Any], names: ArgumentNames, kept: Sequence[
         return run(*args)
 
     return guarded
+
+
+def refuse_deleted(execute: Callable[..., Any]) -> Callable[..., Any]:
+    """`execute_sharded` over several devices that looks for deleted arguments itself.
+
+    jaxlib 0.10 crashes on arrays over several devices that were donated.
+    """
+
+    def looked_at(buffers: Sequence[Any], **options: Any) -> Any:
+        if any(map(is_deleted, buffers)):
+            msg = "an array that the program takes has been deleted."
+            raise RuntimeError(msg)
+        return execute(buffers, **options)
+
+    return looked_at
 
 
 #: What jaxlib says of deleted arguments; other errors may have deleted what was donated.

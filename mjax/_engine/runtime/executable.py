@@ -17,17 +17,22 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import Effects, token_name
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.ir.pytree import treedef_is_leaf
+from mjax._engine.ir.types import physical_aval
 from mjax._engine.lowering.module import LoweredModule, lower_to_module
+from mjax._engine.lowering.shardings import Partition
 from mjax._engine.runtime.array import Array, Placement, placement_of
+from mjax._engine.runtime.chosen import chosen_sharding, in_order
 from mjax._engine.runtime.debugging import checked, debugging
 from mjax._engine.runtime.donation import (
     ArgumentNames,
     explain_failure,
+    refuse_deleted,
     refuse_shared,
     settle,
 )
 from mjax._engine.runtime.explain import Joined, log_compile, timed
-from mjax._engine.runtime.placing import check_demands, demands_of, execution_device
+from mjax._engine.runtime.placing import check_demands, demands_of, execution_place, place_text
+from mjax._engine.runtime.shardings import SingleDeviceSharding
 from mjax._engine.runtime.tokens import thread_tokens, token_placement
 from mjax._engine.runtime.transfer import move, to_array, unshared
 from mjax._engine.transforms.dce import dce_jaxpr
@@ -69,30 +74,50 @@ class Program:
         self.scalars = {i for i in shared if not placements[i].aval.shape}
         #: Whether the user said where to run: then arguments are moved there.
         self.chosen = device is not None
-        demands = demands_of(self.jaxpr)
-        self.sharding, self.committed = execution_device(
-            placements, shared.union(self.kept), self.names, demands, device)
-        check_demands(name, demands, self.sharding)
-        self.moved = [i for i in self.kept if placements[i].sharding is not self.sharding]
+        #: Where it runs: the sharding of whole arrays there.
+        self.sharding, self.committed, self.meshes = execution_place(
+            placements, shared.union(self.kept), self.names, self.jaxpr, device)
+        check_demands(name, demands_of(self.jaxpr), self.sharding)
+        self.devices = self.sharding.flat_devices
+        #: Whether it runs on a device; a mesh of one device is a mesh.
+        self.single = type(self.sharding) is SingleDeviceSharding
+        #: Per argument where it has to be; None: XLA says, when it is compiled.
+        self.in_shardings = [self._asked(p) for p in placements]
+        self.moved = [i for i in self.kept
+                      if placements[i].sharding is not self.in_shardings[i]]
+        #: Per result of `jaxpr`, likewise.
+        self.out_shardings: list[Any] = [self.sharding if self.single else None
+                                         for _ in self.jaxpr.outvars]
         # A program that may be run a second time, to find a NaN, keeps its arguments.
         self.donation = settle([
             n for n, i in enumerate(self.kept) if donated and donated[i] and i not in shared
             and i not in self.moved and not debugging()],
             self.jaxpr.in_avals, self.jaxpr.out_avals, lambda n: self.names(self.kept[n]))
-        self.out_placements = [placement_of(a, self.sharding, self.committed)
-                               for a in self.jaxpr.out_avals]
         #: What it is lowered for.
-        self.platform = str(self.sharding.device.platform)
+        self.platform = str(self.devices[0].platform)
         self.lowered: LoweredModule | None = None
         self.loaded: Any = None
+
+    def _asked(self, placement: Placement) -> Any:
+        """Where an argument has to be, as far as that is known before it is compiled."""
+        if self.single:
+            return self.sharding
+        given = placement.sharding
+        if type(given) is SingleDeviceSharding:
+            return None
+        return in_order(given, self.devices, physical_aval(placement.aval).ndim)
 
     def lower(self) -> LoweredModule:
         """The StableHLO module."""
         if self.lowered is None:
             with timed("Finished lowering jit(%s) to StableHLO in %.6f s", self.name):
-                self.lowered = lower_to_module(self.jaxpr, self.name, self.platform,
-                                               *self.donation,
-                                               client=lambda: self.sharding.device.client)
+                self.lowered = lower_to_module(
+                    self.jaxpr, self.name, self.platform, *self.donation,
+                    client=lambda: self.devices[0].client,
+                    partition=None if self.single else Partition(
+                        self.devices, self.sharding.mesh,
+                        [self.in_shardings[i] for i in self.kept], self.out_shardings,
+                        self._sharding_of_constant))
         return self.lowered
 
     def compile(self, options: dict[str, Any] | None = None) -> Any:
@@ -102,18 +127,68 @@ class Program:
           ValueError: it was lowered for another platform than its device's.
         """
         if self.loaded is None:
-            if self.platform != self.sharding.device.platform:
+            where = place_text(self.sharding)
+            if self.platform != self.devices[0].platform:
                 msg = (f"{self.name} was lowered for {self.platform!r} and cannot be compiled for "
-                       f"{self.sharding.device}.")
+                       f"{where}.")
                 raise ValueError(msg)
-            log_compile("Compiling jit(%s) for %s with arguments of types (%s)", self.name,
-                        self.sharding.device, Joined(self.jaxpr.in_avals))
-            lowered, device = self.lower(), self.sharding.device
+            log_compile("Compiling jit(%s) for %s with arguments of types (%s)", self.name, where,
+                        Joined(self.jaxpr.in_avals))
+            lowered = self.lower()
             with timed("Finished XLA compilation of jit(%s) in %.6f s", self.name):
-                self.loaded = shim.compile_module(device.client, lowered.module, [device],
-                                                  options=options,
-                                                  host_callbacks=lowered.host_callbacks)
+                self.loaded = shim.compile_module(
+                    self.devices[0].client, lowered.module, self.devices,
+                    num_partitions=len(self.devices), options=self._with_propagation(options),
+                    host_callbacks=lowered.host_callbacks)
+            if not self.single:
+                self._read_back()
         return self.loaded
+
+    def _with_propagation(self, options: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Options that let XLA choose the shardings that nobody gave."""
+        if len(self.devices) == 1:
+            return options
+        first = [False] * (len(self.lower().tokens))
+        constants = [False] * len(self.lower().constants)
+        return {
+            "allow_spmd_sharding_propagation_to_parameters":
+                first + constants + [self.in_shardings[i] is None for i in self.kept],
+            "allow_spmd_sharding_propagation_to_output":
+                first + [s is None for s in self.out_shardings], **(options or {})}
+
+    def _read_back(self) -> None:
+        """Completes the shardings of arguments and results by what XLA chose."""
+        known = list(dict.fromkeys(s for s in self.in_shardings if s is not None))
+        ins, outs = shim.parameter_shardings(self.loaded), shim.output_shardings(self.loaded)
+        first = len(self.lower().tokens)
+
+        def chosen(found: Any, index: int, aval: Any) -> Any:
+            if found is None:  # one device: there was nothing to choose
+                return self.sharding
+            return chosen_sharding(found[index], self.devices, self.meshes,
+                                   physical_aval(aval).ndim, known)
+
+        for n, i in enumerate(self.kept, first + len(self.lower().constants)):
+            if self.in_shardings[i] is None:
+                self.in_shardings[i] = chosen(ins, n, self.whole.in_avals[i])
+        for n, aval in enumerate(self.jaxpr.out_avals):
+            if self.out_shardings[n] is None:
+                self.out_shardings[n] = chosen(outs, first + n, aval)
+
+    def _sharding_of_constant(self, value: Any) -> Any:
+        """That of an array over the program's devices, which stays where it is; else copies."""
+        if type(value) is Array and not self.single and (
+                type(value.sharding) is not SingleDeviceSharding):
+            return in_order(value.sharding, self.devices, physical_aval(value.aval).ndim)
+        return self.sharding
+
+    def _out_placements(self) -> list[Placement]:
+        return [placement_of(a, s, self.committed) for a, s in zip(
+            self.jaxpr.out_avals, self.out_shardings, strict=True)]
+
+    def _forwarded_to(self, index: int) -> Any:
+        """The sharding of a result that is an argument."""
+        return self.in_shardings[index] or self.sharding
 
     # Runners hold neither the program nor its module, which would stay in memory with them.
 
@@ -121,36 +196,40 @@ class Program:
         """A function from arrays of the given placements to the list of results."""
         if not self.jaxpr.outvars and not self.jaxpr.effects:
             return self._watched(self._forwarding_runner())
-        execute = self.compile(options).execute_sharded
+        execute = self._execute(options)
         if self._is_plain():
-            return self._watched(_plain(execute, self.out_placements, self.names))
-        handlers = [p.handler for p in self.out_placements]
+            return self._watched(_plain(execute, self._out_placements(), self.names))
+        handlers = [p.handler for p in self._out_placements()]
         if self.jaxpr.effects:
             execute = _with_effects(execute, handlers, self.lower().tokens, self.sharding,
                                     self.jaxpr.effects)
         constants = [self._constant(c)._buffer for c in self.lower().constants]
         return self._watched(self._general_runner(execute, handlers, constants))
 
+    def _execute(self, options: dict[str, Any] | None = None) -> Callable[..., Any]:
+        execute = self.compile(options).execute_sharded
+        return execute if len(self.devices) == 1 else refuse_deleted(execute)
+
     def _is_plain(self) -> bool:
         """Whether it takes nothing but executing: it reads all its arguments, where they are,
         and computes all its results."""
         return (not self.jaxpr.effects and not self.moved and self.kept == list(range(self.arity))
                 and all(i is None for i in self.forwarded) and not self.lower().constants
-                and not any(map(_is_float0, self.out_placements)))
+                and not any(a.dtype == dtypes.float0 for a in self.jaxpr.out_avals))
 
     def single_runner(self) -> Callable[..., Any] | None:
         """A runner that gives the one result itself; None if it takes more than executing."""
         if len(self.forwarded) != 1 or not self._is_plain():
             return None
-        execute = self.compile().execute_sharded
-        return self._watched(_single(execute, self.out_placements[0], self.arity, self.names))
+        execute = self._execute()
+        return self._watched(_single(execute, self._out_placements()[0], self.arity, self.names))
 
     def buffer_runner(self, out_tree: Any) -> Callable[..., Any] | None:
         """A function from buffers to the tree of results; None if it takes more than executing."""
         if not self.forwarded or not self._is_plain() or debugging() or (
                 any(self.donation) and self.arity > 1):
             return None
-        return _of_buffers(self.compile().execute_sharded, self.out_placements, self.names,
+        return _of_buffers(self._execute(), self._out_placements(), self.names,
                            None if treedef_is_leaf(out_tree) else out_tree)
 
     def _watched(self, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -162,25 +241,27 @@ class Program:
 
     def _constant(self, value: Any) -> Array:
         with guards.unguarded():  # part of the program
-            return move(to_array(value), self.sharding, self.committed)
+            return move(to_array(value), self._sharding_of_constant(value), self.committed)
 
     def _forwarding_runner(self) -> Runner:
-        indices = [i for i in self.forwarded if i is not None]
-        sharding, committed, scalars = self.sharding, self.committed, self.scalars
+        targets = [(i, self._forwarded_to(i)) for i in self.forwarded if i is not None]
+        committed, scalars = self.committed, self.scalars
         return lambda *args: [
             move(unshared(args[i]) if i in scalars else args[i], sharding, committed)
-            for i in indices]
+            for i, sharding in targets]
 
     def _general_runner(self, execute: Any, handlers: list[Any], constants: list[Any]) -> Runner:
-        kept, moved, scalars, names = self.kept, set(self.moved), self.scalars, self.names
-        placements, sharding, committed = self.out_placements, self.sharding, self.committed
-        forwarded = self.forwarded
+        moved = {i: self.in_shardings[i] for i in self.moved}
+        kept, scalars, names, forwarded = self.kept, self.scalars, self.names, self.forwarded
+        placements, committed = self._out_placements(), self.committed
+        forwarded_to = {i: self._forwarded_to(i) for i in forwarded if i is not None}
         as_computed = not any(_is_float0(p) for p in placements) and all(
             i is None for i in forwarded)
 
         def result(i: int | None, args: Sequence[Any], computed: Any) -> Any:
             if i is not None:
-                return move(unshared(args[i]) if i in scalars else args[i], sharding, committed)
+                return move(unshared(args[i]) if i in scalars else args[i], forwarded_to[i],
+                            committed)
             buffer, placement = next(computed)
             if _is_float0(placement):
                 return np.zeros(placement.aval.shape, dtypes.float0)
@@ -189,7 +270,7 @@ class Program:
         def run(*args: Any) -> list[Any]:
             try:
                 given = constants + [
-                    (move(args[i], sharding, committed) if i in moved else args[i])._buffer
+                    (move(args[i], moved[i], committed) if i in moved else args[i])._buffer
                     for i in kept]
                 buffers = execute(given).consume_with_handlers(handlers)
             except Exception as error:

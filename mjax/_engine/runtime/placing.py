@@ -1,4 +1,4 @@
-"""Where a program runs: what its arguments and the `jit`s inside of it say."""
+"""Where a program runs: what its arguments say, and the meshes and devices inside of it."""
 
 from __future__ import annotations
 
@@ -8,23 +8,32 @@ from typing import Any
 from mjax._engine.base.records import Record
 from mjax._engine.control.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, subjaxprs
+from mjax._engine.ir.mesh import Mesh, PartitionSpec
 from mjax._engine.ir.source import summarize
-from mjax._engine.runtime.array import Placement
+from mjax._engine.lowering.context import nested_constants
+from mjax._engine.runtime.array import Array, Placement
+from mjax._engine.runtime.chosen import GSPMDSharding
 from mjax._engine.runtime.devices import default_device
 from mjax._engine.runtime.explain import warn
-from mjax._engine.runtime.shardings import SingleDeviceSharding
+from mjax._engine.runtime.shardings import NamedSharding, SingleDeviceSharding
 from mjax._engine.runtime.transfer import device_put_p, sharding_of
 
 
 class Demand(Record):
-    """What an equation inside of a program asks of the whole: where or how it is to run."""
+    """What an equation inside of a program asks of the whole: where or how it is to run.
+
+    Attributes:
+      eqn: the equation.
+      meshes: the meshes and shardings over several devices among its params.
+    """
 
     eqn: JaxprEqn
+    meshes: tuple[Any, ...] = ()
 
     @property
     def device(self) -> Any:
         """The device or sharding asked for, or None."""
-        return self.eqn.params.get("device")
+        return None if self.meshes else self.eqn.params.get("device")
 
     @property
     def options(self) -> dict[str, Any]:
@@ -32,16 +41,21 @@ class Demand(Record):
         return dict(self.eqn.params.get("compiler_options_kvs", ()))
 
     def __str__(self) -> str:
-        return f"jit({self.eqn.params['name']}) at {summarize(self.eqn.source)}"
+        name = (f"jit({self.eqn.params['name']})" if self.eqn.primitive is jit_p else
+                self.eqn.primitive.name)
+        return f"{name} at {summarize(self.eqn.source)}"
 
 
 def demands_of(jaxpr: Jaxpr) -> list[Demand]:
-    """The `jit`s and `device_put`s with a device or options in a jaxpr, however deep."""
+    """The equations of a jaxpr that name a mesh, a device or options, however deep."""
 
     def make() -> list[Demand]:
-        found = [Demand(eqn) for eqn in jaxpr.eqns
-                 if (eqn.primitive is jit_p or eqn.primitive is device_put_p)
-                 and (eqn.params.get("device") or eqn.params.get("compiler_options_kvs"))]
+        found = []
+        for eqn in jaxpr.eqns:
+            meshes = tuple([v for v in eqn.params.values() if type(v) in _MESHED])
+            if meshes or ((eqn.primitive is jit_p or eqn.primitive is device_put_p) and (
+                    eqn.params.get("device") or eqn.params.get("compiler_options_kvs"))):
+                found.append(Demand(eqn, meshes))
         for inner in subjaxprs(jaxpr):
             found += demands_of(inner)
         return found
@@ -49,42 +63,78 @@ def demands_of(jaxpr: Jaxpr) -> list[Demand]:
     return jaxpr.cached("demands", make)
 
 
-def execution_device(placements: Sequence[Placement], used: Collection[int],
-                     describe: Callable[[int], str], demands: Sequence[Demand] = (),
-                     device: Any = None) -> tuple[SingleDeviceSharding, bool]:
-    """Where a computation on arguments so placed runs, and whether its results are committed.
+_MESHED = frozenset({Mesh, NamedSharding, GSPMDSharding})
+
+
+class Place(Record):
+    """Where a program runs.
+
+    Attributes:
+      sharding: of whole arrays there: on the one device, or copies on all devices.
+      committed: whether its results stay there.
+      meshes: those that arguments and equations name, of the program's devices.
+    """
+
+    sharding: Any
+    committed: bool
+    meshes: tuple[Mesh, ...] = ()
+
+
+def execution_place(placements: Sequence[Placement], used: Collection[int],
+                    describe: Callable[[int], str], jaxpr: Jaxpr, device: Any = None) -> Place:
+    """Where a computation on arguments so placed runs.
 
     Args:
       placements: those of the arguments.
       used: which arguments are asked.
       describe: the name of an argument.
-      demands: what equations of the program ask for.
+      jaxpr: the program.
       device: where to run, whatever the arguments say; None: where they say.
 
     Raises:
-      ValueError: committed arguments and demands name different devices.
+      ValueError: committed arguments and equations name different devices.
     """
+    demands = demands_of(jaxpr)
     votes = [(sharding_of(d.device), str(d)) for d in demands
              if d.device is not None and d.eqn.primitive is jit_p]
+    votes += [(mesh, str(d)) for d in demands for mesh in d.meshes]
     if device is None:
         votes = [(p.sharding, describe(i)) for i, p in enumerate(placements)
                  if p.committed and i in used] + votes
     else:
         votes.insert(0, (sharding_of(device), "the device given to jit"))
+    votes += [(c.sharding, f"an array of type {c.aval} that it closes over")
+              for c in nested_constants(jaxpr)
+              if type(c) is Array and type(c.sharding) is not SingleDeviceSharding]
     if not votes:
-        return SingleDeviceSharding(default_device()), False
+        return Place(SingleDeviceSharding(default_device()), False)
     chosen, first = votes[0]
-    for sharding, who in votes[1:]:
-        if sharding is not chosen:
-            one, other = (f"{s.device.platform}:{s.device.id}" for s in (chosen, sharding))
+    for other, who in votes[1:]:
+        if other is not chosen and set(other.flat_devices) != set(chosen.flat_devices):
             msg = (f"the parts of one program are committed to different devices: {first} to "
-                   f"{one}, {who} to {other}. Move an argument with mjax.device_put, or call the "
-                   "parts one after the other, outside of jit.")
+                   f"{_listed(chosen)}, {who} to {_listed(other)}. Move an argument with "
+                   "mjax.device_put, or call the parts one after the other, outside of jit.")
             raise ValueError(msg)
-    return chosen, True
+    meshed = [v for v, _ in votes if type(v) is not SingleDeviceSharding]
+    return _over(meshed) if meshed else Place(chosen, True)
 
 
-def check_demands(name: str, demands: Sequence[Demand], sharding: SingleDeviceSharding) -> None:
+def _over(votes: Sequence[Any]) -> Place:
+    """Several devices, or a mesh of one, in the order of the first."""
+    devices = votes[0].flat_devices
+    meshes = dict.fromkeys(v if type(v) is Mesh else v.mesh for v in votes
+                           if type(v) is not GSPMDSharding and v.flat_devices == devices)
+    mesh = next(iter(meshes), None) or Mesh(devices, "_0")
+    return Place(NamedSharding(mesh, PartitionSpec()), True, tuple(meshes) or (mesh,))
+
+
+def _listed(where: Any) -> str:
+    devices = where.flat_devices
+    ids = [d.id for d in devices]
+    return f"{devices[0].platform}:{ids[0] if len(ids) == 1 else ids}"
+
+
+def check_demands(name: str, demands: Sequence[Demand], sharding: Any) -> None:
     """Refuses options of a part of the program; warns of `device_put`s without effect.
 
     Args:
@@ -101,7 +151,13 @@ def check_demands(name: str, demands: Sequence[Demand], sharding: SingleDeviceSh
                    f"inside of another program, {name}: a program is compiled as a whole. Give "
                    "them to the outermost jit.")
             raise ValueError(msg)
-        if demand.eqn.primitive is device_put_p and sharding_of(demand.device) is not sharding:
+        if demand.eqn.primitive is device_put_p and not demand.meshes and (
+                sharding_of(demand.device) is not sharding):
             warn(f"device_put to {sharding_of(demand.device).device} at "
                  f"{summarize(demand.eqn.source)} has no effect: it is part of the program {name}, "
-                 f"which runs on {sharding.device}. Call it outside of jit.")
+                 f"which runs on {place_text(sharding)}. Call it outside of jit.")
+
+
+def place_text(sharding: Any) -> Any:
+    """Where a program runs, for messages."""
+    return sharding.device if type(sharding) is SingleDeviceSharding else _listed(sharding)

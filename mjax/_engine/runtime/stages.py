@@ -191,7 +191,7 @@ class Lowered(Stage):
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimates before optimization, by name ("flops", "bytes accessed", ...)."""
-        client = self._program.sharding.device.client
+        client = self._program.devices[0].client
         return shim.cost_before_compiling(client, self._program.lower().module)
 
     @boundary

@@ -24,7 +24,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.runtime.array import Array, Placement, placement_of
 from mjax._engine.runtime.failures import is_delivered, raise_original
-from mjax._engine.runtime.transfer import put
+from mjax._engine.runtime.transfer import move, put
 
 TOKEN_AVAL = ShapedArray((0,), np.dtype(bool))
 #: So many executions may be under way before the oldest is awaited.
@@ -64,7 +64,8 @@ class ThreadTokens:
                 return token
             if self._settles(token._buffer) and here:
                 return token
-        return put(np.zeros(0, np.bool_), TOKEN_AVAL, placement.sharding.device)
+        made = put(np.zeros(0, np.bool_), TOKEN_AVAL, placement.sharding.flat_devices[0])
+        return move(made, placement.sharding, True)
 
     def set(self, names: Sequence[str], tokens: Iterable[Array]) -> None:
         """Keeps what an execution gave in place of what it took."""

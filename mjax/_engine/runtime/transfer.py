@@ -156,13 +156,28 @@ def _buffer_aval(aval: ShapedArray) -> ShapedArray:
 
 
 def move(array: Array, sharding: Any, committed: bool) -> Array:
-    """An array on another device; the same buffer if it is there already."""
+    """An array on other devices; the same buffer if it is there already."""
     placement = placement_of(array.aval, sharding, committed)
     if placement is array._placement:
         return array
     if sharding is array._placement.sharding:
         return Array(array._buffer, placement)
+    if len(sharding.flat_devices) > 1 or len(array.sharding.flat_devices) > 1:
+        return _spread(array, placement)
+    if type(sharding) is not SingleDeviceSharding:
+        native = sharding.native_for(physical_aval(array.aval).ndim)
+        return Array(shim.copy_to_device(array._buffer, sharding.flat_devices[0], native),
+                     placement)
     return Array(shim.copy_to_device(array._buffer, sharding.device, sharding.native), placement)
+
+
+def _spread(array: Array, placement: Placement) -> Array:
+    """An array cut anew, through the host."""
+    value, sharding, aval = array._stored(), placement.sharding, physical_aval(array.aval)
+    parts = sharding.addressable_devices_indices_map(value.shape)
+    devices = sharding.local_devices
+    return Array(shim.put_shards([value[parts[d]].copy() for d in devices], aval,
+                                 sharding.native_for(value.ndim), devices), placement)
 
 
 rebuild.append(put)

@@ -154,6 +154,10 @@ class Tracer:
         """The array behind this tracer where there is one (eager jvp), else None."""
         return None
 
+    def below(self) -> Any:
+        """What stands for the value in the hands of the parent; None: nothing does."""
+        return None
+
     def provenance(self) -> str:
         """Which arguments the value depends on; part of error texts."""
         return ""

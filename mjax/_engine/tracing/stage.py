@@ -10,13 +10,11 @@ import gc
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import CellType, FrameType
 from typing import Any
 
 import numpy as np
 
 from mjax._engine.base.context import Context, ctx
-from mjax._engine.base.errors import UnexpectedTracerError
 from mjax._engine.ir.check import check_jaxpr
 from mjax._engine.ir.dtypes import PYTHON_SCALARS, is_extended
 from mjax._engine.ir.effects import no_effects
@@ -47,6 +45,7 @@ from mjax._engine.tracing.interpreter import (
     register_tracer,
     running,
 )
+from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.primitive import OperandsVaryError, Primitive
 from mjax._engine.tracing.variance import vary_alike
 
@@ -239,8 +238,7 @@ def stage(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
     """
     interp = StageInterpreter(ctx.interpreter, debug_info)
     jaxpr = interp.build(_run(interp, f, in_avals))
-    if ctx.options.check_tracer_leaks:
-        _refuse_leaks(interp)
+    refuse_leaks(interp)
     return jaxpr
 
 
@@ -368,36 +366,3 @@ def patient_collector() -> Iterator[None]:
             _open_traces -= 1
             if _open_traces == 0:
                 gc.set_threshold(*_threshold)
-
-
-def _refuse_leaks(interp: StageInterpreter) -> None:
-    gc.collect()
-    leaked = [t for t in gc.get_objects() if isinstance(t, StageTracer) and t.interp is interp]
-    if leaked:
-        shown = leaked[:5]
-        lines = [f"  {t.aval}:{interp.describe_origin(t)}{_holder(t, (leaked, shown))}"
-                 for t in shown]
-        more = ["  ..."] if len(leaked) > 5 else []
-        raise UnexpectedTracerError("\n".join([
-            f"tracers leaked: {len(leaked)} outlived the trace that made them.", *lines, *more]))
-
-
-def _holder(tracer: Tracer, own: Sequence[list[Any]]) -> str:
-    """What keeps a tracer alive, as far as the collector knows, besides our own lists."""
-    ours = set(map(id, own))
-    holders = gc.get_referrers(tracer)
-    for holder in holders:
-        if isinstance(holder, FrameType) or id(holder) in ours:
-            continue
-        if isinstance(holder, Tracer):  # of a transformation inside of this trace
-            return _holder(holder, (*own, holders))
-        if isinstance(holder, CellType):
-            return " A variable that a function closes over holds it."
-        if isinstance(holder, dict):
-            for key, value in holder.items():  # no comprehension, which would close over `tracer`
-                if value is tracer:
-                    return (f" The global {key!r} of module {holder['__name__']} holds it."
-                            if "__name__" in holder else
-                            f" A dict or an object's attributes hold it, under {key!r}.")
-        return f" A {type(holder).__name__} holds it."
-    return ""

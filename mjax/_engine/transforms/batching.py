@@ -24,6 +24,7 @@ from mjax._engine.tracing.interpreter import (
     register_tracer,
     running,
 )
+from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
 
@@ -72,6 +73,9 @@ class BatchTracer(Tracer):
         self.value = value
         self.dim = dim
         self.aval = element_type(typeof(value), dim)
+
+    def below(self) -> Any:
+        return self.value
 
     def provenance(self) -> str:
         return "\nUnder vmap a value has no one truth: each batch element has its own."
@@ -179,9 +183,11 @@ def batch_flat(f: Callable[..., Sequence[Any]], axis: AxisData, args: Sequence[A
     interp = BatchInterpreter(ctx.interpreter, axis)
     names = () if axis.name is None else ((axis.name, axis.size),)
     with axes_in_scope(names), running(interp):
-        outs = f(*[arg if dim is None else BatchTracer(interp, arg, dim)
-                   for arg, dim in zip(args, dims, strict=True)])
-        return split_results(interp, outs)
+        results = split_results(interp, f(*[
+            arg if dim is None else BatchTracer(interp, arg, dim)
+            for arg, dim in zip(args, dims, strict=True)]))
+    refuse_leaks(interp)
+    return results
 
 
 def split_results(interp: Interpreter, outs: Sequence[Any]) -> tuple[list[Any], list[int | None]]:

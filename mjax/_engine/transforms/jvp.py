@@ -32,6 +32,7 @@ from mjax._engine.tracing.interpreter import (
     register_tracer,
     running,
 )
+from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
 from mjax._engine.tracing.symbolic import Zero
@@ -53,6 +54,9 @@ class JVPTracer(Tracer):
     def concrete(self) -> Any:
         primal = self.primal
         return primal.concrete() if isinstance(primal, Tracer) else primal
+
+    def below(self) -> Any:
+        return self.primal
 
     def provenance(self) -> str:
         return self.primal.provenance() if isinstance(self.primal, Tracer) else ""
@@ -147,9 +151,11 @@ def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: 
     """Evaluates a function of flat values with tangents; those may be and become `Zero`s."""
     interp = interpreter(ctx.interpreter)
     with running(interp):
-        outs = f(*[p if type(t) is Zero else JVPTracer(interp, p, t)
-                   for p, t in zip(primals, tangents, strict=True)])
-        return split_results(interp, outs)
+        results = split_results(interp, f(*[
+            p if type(t) is Zero else JVPTracer(interp, p, t)
+            for p, t in zip(primals, tangents, strict=True)]))
+    refuse_leaks(interp)
+    return results
 
 
 def split_results(interp: Interpreter, outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:

@@ -21,6 +21,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.tangents import instantiate, zero_tangent
 from mjax._engine.tracing.authoring import check_lists, describe_value, misfit
 from mjax._engine.tracing.interpreter import running
+from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import (
     eval_jaxpr,
@@ -96,13 +97,14 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
     tangent_interp = PartialEvalInterpreter(ctx.interpreter, debug_info)
     interp = LinearizeInterpreter(tangent_interp)
     with patient_collector(), running(tangent_interp), running(interp):
-        ins = [JVPTracer(interp, p, tangent_interp.new_arg(typeof(p).to_tangent())) if nz else p
-               for p, nz in zip(primals, nonzeros, strict=True)]
-        outs, tangents = split_results(interp, f(*ins))
+        outs, tangents = split_results(interp, f(*[
+            JVPTracer(interp, p, tangent_interp.new_arg(typeof(p).to_tangent())) if nz else p
+            for p, nz in zip(primals, nonzeros, strict=True)]))
         if instantiate_outs:
             # Zeros are made where they are used; computed here they would be residuals.
             tangents = [tangent_interp.call_staged(instantiate, t) if w else t
                         for t, w in zip(tangents, instantiate_outs, strict=True)]
+    refuse_leaks(interp)
     for out in outs:
         if tangent_interp.is_unknown(out):
             raise LazyTypeError(lambda out=out: (  # type: ignore[misc]

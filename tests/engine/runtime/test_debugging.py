@@ -216,7 +216,40 @@ def test_leaked_tracers_are_named(transform, f, holder):
         assert part in text, text
 
 
+#: Transformation -> its application at an array, and what it is called.
+EAGER = {
+    "jvp": (lambda f: mjax.jvp(f, (X,), (X,)), "jvp"),
+    "linearize": (lambda f: mjax.linearize(f, X), "linearize"),
+    "vjp": (lambda f: mjax.vjp(f, X), "linearize"),
+    "grad": (lambda f: mjax.grad(lambda x: f(x).sum())(X), "linearize"),
+    "vmap": (lambda f: mjax.vmap(f)(X), "vmap"),
+    "hessian": (lambda f: mjax.hessian(lambda x: f(x).sum())(X), "linearize"),
+    "jvp of scan": (lambda f: mjax.jvp(lambda x: lax.scan(
+        lambda c, _: (f(x), None), x, None, length=2)[0], (X,), (X,)), "jit"),
+}
+
+
+@pytest.mark.parametrize("name", EAGER)
+@pytest.mark.parametrize(("f", "holder"), [
+    (leaky, "A list holds it"), (as_global, "The global 'LEAK' of module"),
+    (as_attribute, "hold it, under 'leak'")])
+def test_leaks_of_eager_transformations(name, f, holder):
+    global LEAK
+    LEAK = here.leak = None
+    KEPT.clear()
+    apply, trace = EAGER[name]
+    with mjax.checking_leaks(), pytest.raises(mjax.errors.UnexpectedTracerError) as info:
+        apply(lambda x: f(x))
+    text = str(info.value)
+    assert "tracers leaked: 1 outlived the" in text and holder in text, text
+    assert name == "jvp of scan" or f"outlived the {trace} trace" in text
+
+
 @pytest.mark.parametrize("transform", [
+    lambda f: mjax.vmap(f), mjax.jacfwd, mjax.jacrev,
+    lambda f: lambda x: mjax.linearize(f, x)[1](x), lambda f: lambda x: mjax.vjp(f, x)[1](x),
+    lambda f: lambda x: mjax.jvp(mjax.grad(lambda x: f(x).sum()), (x,), (x,)),
+    lambda f: mjax.vmap(mjax.grad(mjax.checkpoint(f))),
     mjax.jit, mjax.make_jaxpr, lambda f: mjax.jit(mjax.vmap(f)),
     lambda f: mjax.jit(lambda x: f(f(x))),
     lambda f: mjax.grad(lambda x: mjax.jit(f)(x).sum()), lambda f: mjax.jit(mjax.jit(f)),

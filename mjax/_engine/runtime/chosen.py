@@ -1,0 +1,165 @@
+"""Shardings that XLA chose, as ours.
+
+The partitioner says for each result which device holds which piece. That is a `NamedSharding`
+wherever axes of a mesh of the program say the same; else a `GSPMDSharding`.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.ir.mesh import Mesh, PartitionSpec, shard_shape
+from mjax._engine.runtime.shardings import Index, NamedSharding, Sharding
+from mjaxlib_shim import shardings as shim
+
+
+class GSPMDSharding(Sharding):
+    """An array cut into pieces that no axes of a mesh name.
+
+    Attributes:
+      mesh: a mesh made for it, with an axis per dimension; its devices are in the order of the
+        pieces.
+      spec: how the array is cut along that mesh.
+
+    Args:
+      devices: the devices, in the order of the program whose result it is.
+      tiles: the pieces, of dimensions of arrays of one rank, and who holds them.
+    """
+
+    __slots__ = ("__weakref__", "_native", "flat_devices", "mesh", "spec", "tiles")
+    mesh: Mesh
+    spec: PartitionSpec
+    tiles: Any
+
+    def __new__(cls, devices: Sequence[Any], tiles: Any) -> GSPMDSharding:
+        key = (tuple(devices), tiles)
+        known = _interned.get(key)
+        if known is not None:
+            return known
+        self = object.__new__(cls)
+        self.flat_devices, self.tiles = key
+        self._native = None
+        names = [f"_{i}" for i in range(len(tiles.pieces) + 1)]
+        grid = np.array([devices[i] for i in tiles.order], object).reshape(*tiles.pieces, -1)
+        self.mesh, self.spec = Mesh(grid, names), PartitionSpec(*names[:-1])
+        return _interned.setdefault(key, self)
+
+    def native_for(self, ndim: int) -> Any:
+        if self._native is None:
+            pieces, order = self.tiles
+            copies = len(order) // math.prod(pieces)
+            hlo = shim.tiled((*pieces, copies), devices=order, replicate_last=True)
+            self._native = shim.gspmd_sharding(self.flat_devices, hlo)
+        return self._native
+
+    def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
+        return shard_shape(self.spec, self.mesh, global_shape)
+
+    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
+        self.shard_shape(global_shape)
+        ndim = len(global_shape)
+        return dict(zip(self.flat_devices, shim.shard_slices(
+            shim.hlo_sharding_of(self.native_for(ndim), ndim), global_shape,
+            len(self.flat_devices)), strict=True))
+
+    @property
+    def memory_kind(self) -> str:
+        return str(self.flat_devices[0].default_memory().kind)
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return math.prod(self.tiles.pieces) == 1
+
+    def __reduce__(self) -> Any:
+        msg = "shardings refer to this process's devices and cannot be pickled."
+        raise TypeError(msg)
+
+    def __repr__(self) -> str:
+        return f"GSPMDSharding(pieces={self.tiles.pieces}, devices={self.tiles.order})"
+
+
+_interned: weakref.WeakValueDictionary[Any, GSPMDSharding] = weakref.WeakValueDictionary()
+
+
+def in_order(sharding: Any, devices: tuple[Any, ...], ndim: int) -> Any:
+    """A sharding of the same devices in another order: each keeps its piece.
+
+    Args:
+      sharding: a sharding over several devices.
+      devices: the order of the program.
+      ndim: the rank of the array.
+    """
+    if sharding.flat_devices == devices:
+        return sharding
+    place = {device: i for i, device in enumerate(devices)}
+    tiles = shim.tiles_of(shim.hlo_sharding_of(sharding.native_for(ndim), ndim))
+    if tiles is None:
+        tiles = shim.Tiles((1,) * ndim, tuple(range(len(devices))))
+    return GSPMDSharding(devices, shim.Tiles(
+        tiles.pieces, tuple(place[sharding.flat_devices[i]] for i in tiles.order)))
+
+
+def chosen_sharding(hlo: Any, devices: tuple[Any, ...], meshes: Sequence[Mesh], ndim: int,
+                    known: Iterable[Any]) -> Sharding:
+    """What XLA chose, as one of our shardings.
+
+    Args:
+      hlo: XLA's form.
+      devices: the program's devices.
+      meshes: the program's meshes; there is one.
+      ndim: the rank of the array.
+      known: shardings of arguments: one that says the same is taken, so that a program gets
+        its own result back as it gave its argument.
+    """
+    tiles = shim.tiles_of(hlo)
+    whole = tiles is None or math.prod(tiles.pieces) == 1
+    for sharding in known:
+        if len(sharding.spec) <= ndim and (sharding.is_fully_replicated if whole else tiles ==
+                shim.tiles_of(shim.hlo_sharding_of(sharding.native_for(ndim), ndim))):
+            return sharding
+    if whole:
+        return NamedSharding(meshes[0], PartitionSpec())
+    for mesh in meshes:
+        spec = spec_over(mesh, tiles) if mesh.flat_devices == devices else None
+        if spec is not None:
+            return NamedSharding(mesh, spec)
+    return GSPMDSharding(devices, tiles)
+
+
+def spec_over(mesh: Mesh, tiles: Any) -> PartitionSpec | None:
+    """The spec over a mesh that says the same as tiles of its devices; None if none does."""
+    copies = mesh.size // math.prod(tiles.pieces)
+    piece_of = np.empty(mesh.size, np.int64)
+    piece_of[list(tiles.order)] = np.arange(mesh.size) // copies
+    positions = np.unravel_index(piece_of.reshape(mesh.axis_sizes), tiles.pieces)
+    dims = [_axes_of(position, mesh) for position in positions]
+    if None in dims:
+        return None
+    while dims and not dims[-1]:
+        dims.pop()
+    return PartitionSpec(*(axes or None for axes in dims))
+
+
+def _axes_of(position: Any, mesh: Mesh) -> tuple[Any, ...] | None:
+    """The axes that cut a dimension, given the place along it of what each device holds."""
+    steps: list[tuple[int, int]] = []
+    for axis, size in enumerate(mesh.axis_sizes):
+        if size > 1:
+            second = tuple(int(i == axis) for i in range(len(mesh.axis_sizes)))
+            step = int(position[second])
+            if step:
+                steps.append((step, axis))
+    steps.sort(reverse=True)
+    expected: Any = np.zeros(position.shape, np.int64)
+    for _, axis in steps:
+        coordinates = np.arange(mesh.axis_sizes[axis])
+        shape = [-1 if i == axis else 1 for i in range(position.ndim)]
+        expected = expected * mesh.axis_sizes[axis] + coordinates.reshape(shape)
+    if not np.array_equal(expected, position):
+        return None
+    return tuple(mesh.axis_names[axis] for _, axis in steps)
