@@ -8,8 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mjaxlib_shim import arrays, executables, gates
+from mjaxlib_shim import arrays, executables, gates, shardings
 from mjaxlib_shim.arrays import PlainAval, is_deleted, single_device_sharding, to_numpy
+from mjaxlib_shim.shardings import replicated, tiled
 
 NATIVE = [
     np.dtype(code)
@@ -302,6 +303,35 @@ def test_two_devices(run_python):
             arrays.block_until_ready([both, y])
 
     run_python(body, devices=2)
+
+
+SAME_MEMORY = {
+    "rows": (tiled([2, 1, 2], replicate_last=True), lambda v: [v[:2], v[:2], v[2:], v[2:]]),
+    "one object": (replicated(), lambda v: [v] * 4),
+    "nothing": (tiled([2, 1, 2], replicate_last=True), lambda v: [v[:0]] * 4),
+    "strides": (tiled([4, 1]), lambda v: [v[:1, :4], v[:, 0][None], v[2:3, :4], v[3:, :4]]),
+}
+
+
+@pytest.mark.parametrize("copy", ["always", "during_call", "alias"])
+@pytest.mark.parametrize("case", SAME_MEMORY)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, ml_dtypes.bfloat16])
+def test_shards_of_the_same_memory(client, case, copy, dtype):
+    """`bad_function_call` on newer jaxlibs, if they get the values as they are."""
+    hlo, cut = SAME_MEMORY[case]
+    devices = client.local_devices()[:4]
+    values = cut(np.arange(32).reshape(4, 8).astype(dtype))
+    expected = [value.copy() for value in values]
+    shape = (0, 8) if case == "nothing" else (4, 4 if case == "strides" else 8)
+    sharding = shardings.gspmd_sharding(devices, hlo)
+    buffer = arrays.put_shards(values, PlainAval(shape, np.dtype(dtype)), sharding, devices,
+                               copy=copy)  # fmt: skip
+    if copy != "alias":
+        for value in values:
+            value[...] = 7
+    pieces = [to_numpy(piece) for piece in arrays.shards(buffer)]
+    for piece, value in zip(pieces, expected, strict=True):
+        np.testing.assert_array_equal(piece, value)
 
 
 # ---------------------------------------------------------------- hidden imports
