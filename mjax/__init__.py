@@ -36,6 +36,7 @@ from mjax._engine.control.custom_jvp import custom_jvp
 from mjax._engine.control.custom_vjp import custom_vjp
 from mjax._engine.control.policies import checkpoint_policies
 from mjax._engine.control.remat import checkpoint, remat
+from mjax._engine.ir.mesh import PartitionSpec as P
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.callbacks import pure_callback
@@ -50,6 +51,8 @@ from mjax._engine.runtime.devices import (
     process_index,
 )
 from mjax._engine.runtime.jit import ensure_compile_time_eval, eval_shape, jit
+from mjax._engine.runtime.meshes import make_mesh, set_mesh
+from mjax._engine.runtime.shardings import NamedSharding
 from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.runtime.tokens import effects_barrier
 from mjax._engine.runtime.traces import clear_caches
@@ -70,22 +73,22 @@ jacobian = jacrev
 
 _SUBMODULES = (
     "ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "dtypes", "errors",
-    "experimental", "flatten_util", "lax", "numpy", "random", "stages", "tree", "tree_util",
-    "typing",
+    "experimental", "flatten_util", "lax", "numpy", "random", "sharding", "stages", "tree",
+    "tree_util", "typing",
 )
 
 __all__ = [
-    "Array", "Device", "ShapeDtypeStruct", "block_until_ready", "checking_leaks", "checkpoint",
-    "checkpoint_policies", "clear_caches", "closure_convert", "config", "custom_gradient",
-    "custom_jvp", "custom_vjp", "debug_infs", "debug_nans", "default_backend", "default_device",
-    "default_matmul_precision", "default_prng_impl", "device_count", "device_get", "device_put",
-    "devices", "disable_jit", "effects_barrier", "enable_checks", "enable_x64",
-    "ensure_compile_time_eval", "eval_shape", "explain_cache_misses", "grad", "hessian", "jacfwd",
-    "jacobian", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "local_device_count",
-    "local_devices", "log_compiles", "make_jaxpr", "named_call", "named_scope",
-    "numpy_dtype_promotion", "numpy_rank_promotion", "process_count", "process_index",
-    "pure_callback", "remat", "threefry_partitionable", "transfer_guard",
-    "transfer_guard_device_to_device", "transfer_guard_device_to_host",
+    "Array", "Device", "NamedSharding", "P", "ShapeDtypeStruct", "block_until_ready",
+    "checking_leaks", "checkpoint", "checkpoint_policies", "clear_caches", "closure_convert",
+    "config", "custom_gradient", "custom_jvp", "custom_vjp", "debug_infs", "debug_nans",
+    "default_backend", "default_device", "default_matmul_precision", "default_prng_impl",
+    "device_count", "device_get", "device_put", "devices", "disable_jit", "effects_barrier",
+    "enable_checks", "enable_x64", "ensure_compile_time_eval", "eval_shape", "explain_cache_misses",
+    "grad", "hessian", "jacfwd", "jacobian", "jacrev", "jit", "jvp", "linear_transpose",
+    "linearize", "local_device_count", "local_devices", "log_compiles", "make_jaxpr", "make_mesh",
+    "named_call", "named_scope", "numpy_dtype_promotion", "numpy_rank_promotion", "process_count",
+    "process_index", "pure_callback", "remat", "set_mesh", "threefry_partitionable",
+    "transfer_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
     "transfer_guard_host_to_device", "typeof", "value_and_grad", "vjp", "vmap", *_SUBMODULES,
 ]
 

@@ -190,7 +190,8 @@ def _aligned_copy(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A copy that a CPU device can use in place."""
     memory = np.empty(value.nbytes + _ALIGNMENT, np.uint8)
     start = -memory.__array_interface__["data"][0] % _ALIGNMENT
-    copy = memory[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
+    elements = memory[start : start + value.nbytes].view(value.dtype)
+    copy: np.ndarray[Any, Any] = elements.reshape(value.shape)
     copy[...] = value
     return copy
 

@@ -88,12 +88,18 @@ if not hasattr(SingleDeviceSharding, "_to_xla_hlo_sharding"):
 _single: dict[Any, Any] = {}
 
 
-def single_device_sharding(device: Any) -> Any:
-    """The sharding of arrays on `device`; the same object each time."""
+def single_device_sharding(device: Any, memory_kind: str | None = None) -> Any:
+    """The sharding of arrays on `device`; the same object each time.
+
+    Args:
+      memory_kind: None for the device's default memory. (Up to jaxlib 0.4.38 the C++ class
+        takes no name for it, and there is no other.)
+    """
+    key = (device, memory_kind)
     try:
-        return _single[device]
+        return _single[key]
     except KeyError:
-        return _single.setdefault(device, SingleDeviceSharding(device))
+        return _single.setdefault(key, SingleDeviceSharding(device, memory_kind=memory_kind))
 
 
 def gspmd_sharding(

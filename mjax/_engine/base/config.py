@@ -263,25 +263,53 @@ Context.options = _intern(Options, {f.name: _from_environment(f) for f in OPTION
 @contextmanager
 def override(**flags: Any) -> Iterator[None]:
     """Sets flags in this thread for the body of a `with` statement."""
-    undo = []
+    undo = set_here(**flags)
     try:
-        for name, value in flags.items():
-            flag, kind, field = _lookup(name)
-            local = getattr(_overrides, field + "_overrides")
-            new = dict.fromkeys((flag.name, *flag.sets), _validated(flag, value))
-            undo.append((local, dict(local), field, kind, new))
-            local.update(new)
-            _refresh(field, kind)
-            for changed in new:
-                _take_effect(changed, value, False)
         yield
     finally:
-        for local, before, field, kind, new in reversed(undo):
-            local.clear()
-            local.update(before)
-            _refresh(field, kind)
-            for changed in new:
-                _take_effect(changed, before.get(changed), False)
+        undo()
+
+
+UNSET: Any = object()
+
+
+def set_here(**flags: Any) -> Callable[[], None]:
+    """Sets flags in this thread; what it returns gives these flags back the values they had.
+
+    The value `UNSET` stands for that of the process.
+
+    Raises:
+      AttributeError: there is no such flag.
+      ValueError: a flag does not take its value.
+    """
+    changes = []
+    for name, value in flags.items():
+        flag, kind, field = _lookup(name)
+        accepted = value if value is UNSET else _validated(flag, value)
+        changes.append((field, kind, dict.fromkeys((flag.name, *flag.sets), accepted)))
+    undo = []
+    for field, kind, new in changes:
+        local = getattr(_overrides, field + "_overrides")
+        undo.append((field, kind, {name: local.get(name, UNSET) for name in new}))
+        _set_here(field, kind, new)
+
+    def restore() -> None:
+        for field, kind, before in reversed(undo):
+            _set_here(field, kind, before)
+
+    return restore
+
+
+def _set_here(field: str, kind: type[Values], new: dict[str, Any]) -> None:
+    local = getattr(_overrides, field + "_overrides")
+    for name, value in new.items():
+        if value is UNSET:
+            local.pop(name, None)
+        else:
+            local[name] = value
+    _refresh(field, kind)
+    for name, value in new.items():
+        _take_effect(name, None if value is UNSET else value, False)
 
 
 def _take_effect(name: str, value: Any, everywhere: bool) -> None:

@@ -12,11 +12,12 @@ import math
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from mjax._engine.base.config import set_here
 from mjax._engine.base.errors import LazyValueError
 
 Name = Hashable
@@ -187,6 +188,8 @@ class Mesh:
       ValueError: numbers of axes and names differ, a name or a device is given twice.
       NotImplementedError: an axis type is Explicit.
 
+    In `with mesh:` partition specs alone refer to it, as with `set_mesh`.
+
     Example:
       >>> mesh = mjax.sharding.Mesh(np.array(mjax.devices()[:1]), ('x',))
       >>> mesh.shape
@@ -239,13 +242,31 @@ class Mesh:
         """Whether some devices belong to other processes."""
         return len(self.local_devices) < self.size
 
+    def __enter__(self) -> Mesh:
+        _entered.undo.append(set_here(mesh=self))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _entered.undo.pop()()
+
     def __reduce__(self) -> Any:
-        msg = "a Mesh refers to this process's devices and cannot be pickled."
+        msg = ("a Mesh refers to this process's devices and cannot be pickled; its "
+               "abstract_mesh, and PartitionSpecs, can.")
         raise TypeError(msg)
 
     def __repr__(self) -> str:
         pairs = ", ".join(f"{n!r}: {s}" for n, s in self.shape_tuple)
         return f"Mesh({pairs})"
+
+
+class _Entered(threading.local):
+    """How to leave the meshes that this thread has entered by `with mesh:`."""
+
+    def __init__(self) -> None:
+        self.undo: list[Callable[[], None]] = []
+
+
+_entered = _Entered()
 
 
 def _as_names(names: Any) -> tuple[Name, ...]:

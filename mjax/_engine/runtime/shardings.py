@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.ir.mesh import Mesh, PartitionSpec, check_spec, cuts, device_order, shard_shape
 from mjaxlib_shim import shardings as shim
 
@@ -90,8 +90,21 @@ class Sharding:
         return bool(one == two or (one.is_replicated() and two.is_replicated()))
 
     @property
+    def has_addressable_devices(self) -> bool:
+        """Whether some parts are in this process."""
+        return bool(self.local_devices)
+
+    @property
     def memory_kind(self) -> str:
         """The memory the array is in."""
+        raise NotImplementedError
+
+    def with_memory_kind(self, kind: str) -> Sharding:
+        """The same in another memory.
+
+        Raises:
+          ValueError: the devices have no such memory.
+        """
         raise NotImplementedError
 
 
@@ -100,23 +113,36 @@ class SingleDeviceSharding(Sharding):
 
     Args:
       device: the device.
+      memory_kind: which of its memories; default: its own default.
 
-    Instances for one device are one object.
+    Instances for one memory of a device are one object.
+
+    Raises:
+      ValueError: the device has no such memory.
+
+    Example:
+      >>> sharding = mjax.sharding.SingleDeviceSharding(mjax.devices()[0])
+      >>> mjax.device_put(1.0, sharding).sharding is sharding
+      True
     """
 
-    __slots__ = ("device", "flat_devices", "native")
+    __slots__ = ("_memory_kind", "device", "flat_devices", "native")
     device: Any
     native: Any
+    _memory_kind: str | None
 
-    def __new__(cls, device: Any) -> SingleDeviceSharding:
-        known = _single_device.get(device)
-        if known is None:
-            self = object.__new__(cls)
-            self.device = device
-            self.flat_devices = (device,)
-            self.native = shim.single_device_sharding(device)
-            known = _single_device.setdefault(device, self)
-        return known
+    def __new__(cls, device: Any, *, memory_kind: str | None = None) -> SingleDeviceSharding:
+        known = _single_device.get((device, memory_kind))
+        if known is not None:
+            return known
+        kind = own_memory_kind((device,), memory_kind, "SingleDeviceSharding")
+        if kind is None is not memory_kind:
+            return SingleDeviceSharding(device)
+        self = object.__new__(cls)
+        self.device, self._memory_kind = device, kind
+        self.flat_devices = (device,)
+        self.native = shim.single_device_sharding(device, kind)
+        return _single_device.setdefault((device, kind), self)
 
     def native_for(self, ndim: int) -> Any:
         return self.native
@@ -129,7 +155,10 @@ class SingleDeviceSharding(Sharding):
 
     @property
     def memory_kind(self) -> str:
-        return str(self.device.default_memory().kind)
+        return self._memory_kind or str(self.device.default_memory().kind)
+
+    def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
+        return SingleDeviceSharding(self.device, memory_kind=kind)
 
     @property
     def is_fully_replicated(self) -> bool:
@@ -140,10 +169,28 @@ class SingleDeviceSharding(Sharding):
         raise TypeError(msg)
 
     def __repr__(self) -> str:
-        return f"SingleDeviceSharding(device={self.device!r})"
+        memory = f", memory_kind={self._memory_kind!r}" if self._memory_kind else ""
+        return f"SingleDeviceSharding(device={self.device!r}{memory})"
 
 
-_single_device: dict[Any, SingleDeviceSharding] = {}
+_single_device: dict[tuple[Any, str | None], SingleDeviceSharding] = {}
+
+
+def own_memory_kind(devices: Sequence[Any], kind: str | None, who: str) -> str | None:
+    """The name of a memory if it is not the default one of the devices; else None.
+
+    Raises:
+      ValueError: the devices have no such memory.
+    """
+    if kind is None or kind == devices[0].default_memory().kind:
+        return None
+    known = sorted({str(memory.kind) for memory in devices[0].addressable_memories()})
+    if kind not in known:
+        raise LazyValueError(lambda: (
+            f"{who}: {devices[0]} has no memory of the kind {kind!r}; it has "
+            f"{', '.join(map(repr, known))}, of which "
+            f"{devices[0].default_memory().kind!r} is the default."))
+    return kind
 
 
 class NamedSharding(Sharding):
@@ -157,7 +204,8 @@ class NamedSharding(Sharding):
 
     Raises:
       TypeError: `mesh` or `spec` is none.
-      ValueError: the spec names an axis that the mesh does not have, or one twice.
+      ValueError: the spec names an axis that the mesh does not have, or one twice; the devices
+        have no such memory.
 
     Example:
       >>> mesh = mjax.make_mesh((1,), ('x',))
@@ -190,6 +238,9 @@ class NamedSharding(Sharding):
                 f"NamedSharding needs a PartitionSpec, got {spec!r} of type "
                 f"{type(spec).__name__}: write PartitionSpec(...), or P(...)."))
         check_spec(spec, mesh, "NamedSharding")
+        kind = own_memory_kind(mesh.flat_devices, memory_kind, "NamedSharding")
+        if kind is None is not memory_kind:
+            return NamedSharding(mesh, spec)
         self = object.__new__(cls)
         self.mesh, self.spec, self._memory_kind = mesh, spec, memory_kind
         self.flat_devices = mesh.flat_devices
@@ -235,7 +286,6 @@ class NamedSharding(Sharding):
         return self._memory_kind or str(self.flat_devices[0].default_memory().kind)
 
     def with_memory_kind(self, kind: str) -> NamedSharding:
-        """The same in another memory."""
         return NamedSharding(self.mesh, self.spec, memory_kind=kind)
 
     @property

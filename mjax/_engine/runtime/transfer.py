@@ -12,18 +12,20 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.mesh import Mesh, PartitionSpec
 from mjax._engine.ir.pytree import (
     broadcast_prefix,
     tree_flatten,
     tree_map,
 )
-from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
+from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.array import Array, Placement, placement_of, rebuild
 from mjax._engine.runtime.devices import Device, default_device
 from mjax._engine.runtime.failures import raise_original
-from mjax._engine.runtime.shardings import SingleDeviceSharding
+from mjax._engine.runtime.resharding import buffer_aval, cut, layout_of, resharded
+from mjax._engine.runtime.shardings import NamedSharding, Sharding, SingleDeviceSharding
 from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments
@@ -74,7 +76,7 @@ def host(value: np.ndarray[Any, Any]) -> tuple[Callable[[Any], Any], Placement]:
 def _host(value: np.ndarray[Any, Any], key: Any) -> tuple[Callable[[Any], Any], Placement]:
     aval = typeof(value)
     sharding = SingleDeviceSharding(default_device())
-    put = shim.putter(_buffer_aval(aval), sharding.native, sharding.device)
+    put = shim.putter(buffer_aval(aval), sharding.native, sharding.device)
     as_it_is = value.dtype is aval.dtype is not dtypes.float0
     return _hosts.put(key, (
         put if as_it_is else lambda value: put(_converted(value, aval)),
@@ -133,51 +135,44 @@ def _converted(value: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
     return np.asarray(value, aval.dtype)
 
 
-def put(value: np.ndarray[Any, Any], aval: ShapedArray, device: Device | None = None) -> Array:
-    """A NumPy array on a device; committed if the device is given."""
+def put(value: np.ndarray[Any, Any], aval: ShapedArray, device: Device | Sharding | None = None
+        ) -> Array:
+    """A NumPy array on a device or in a sharding; committed if that is given.
+
+    Raises:
+      ValueError: the sharding does not divide a size, or has more dimensions.
+    """
+    if isinstance(device, Sharding) and type(device) is not SingleDeviceSharding:
+        return cut(value, layout_of(aval, device))
     key = (aval, device or ctx.settings, device is not None)
     target = _targets.get(key)
     if target is None:
-        sharding = SingleDeviceSharding(device or default_device())
+        sharding = sharding_of(device or default_device())
         target = _targets.put(key, (placement_of(aval, sharding, device is not None),
-                                    _buffer_aval(aval), sharding.native, sharding.device))
-    placement, buffer_aval, native, device = target
-    return Array(_put(value, buffer_aval, native, device), placement)
+                                    buffer_aval(aval), sharding.native, sharding.device))
+    placement, stored, native, device = target
+    return Array(_put(value, stored, native, device), placement)
 
 
 _put = shim.put
 _targets = BoundedCache()
 
 
-def _buffer_aval(aval: ShapedArray) -> ShapedArray:
-    if aval.dtype == dtypes.float0:
-        return ShapedArray(aval.shape, np.bool_)
-    return physical_aval(aval)
-
-
 def move(array: Array, sharding: Any, committed: bool) -> Array:
-    """An array on other devices; the same buffer if it is there already."""
-    placement = placement_of(array.aval, sharding, committed)
-    if placement is array._placement:
-        return array
-    if sharding is array._placement.sharding:
-        return Array(array._buffer, placement)
-    if len(sharding.flat_devices) > 1 or len(array.sharding.flat_devices) > 1:
-        return _spread(array, placement)
-    if type(sharding) is not SingleDeviceSharding:
-        native = sharding.native_for(physical_aval(array.aval).ndim)
-        return Array(shim.copy_to_device(array._buffer, sharding.flat_devices[0], native),
-                     placement)
-    return Array(shim.copy_to_device(array._buffer, sharding.device, sharding.native), placement)
+    """An array in another sharding; the same buffer if it is there already.
 
-
-def _spread(array: Array, placement: Placement) -> Array:
-    """An array cut anew, through the host."""
-    value, sharding, aval = array._stored(), placement.sharding, physical_aval(array.aval)
-    parts = sharding.addressable_devices_indices_map(value.shape)
-    devices = sharding.local_devices
-    return Array(shim.put_shards([value[parts[d]].copy() for d in devices], aval,
-                                 sharding.native_for(value.ndim), devices), placement)
+    Raises:
+      ValueError: the sharding does not divide a size, or has more dimensions.
+      RuntimeError: the array was deleted; or parts of it that this process needs are in others.
+    """
+    now = array._placement
+    if sharding is now.sharding:
+        return array if committed is now.committed else Array(
+            array._buffer, placement_of(now.aval, sharding, committed))
+    if type(sharding) is SingleDeviceSharding is type(now.sharding):
+        return Array(shim.copy_to_device(array._buffer, sharding.device, sharding.native),
+                     placement_of(now.aval, sharding, committed))
+    return resharded(array, sharding, committed)
 
 
 rebuild.append(put)
@@ -189,16 +184,23 @@ def _copy_impl(x: Any) -> Array:
     return evaluation.executor(copy_p, (x,), {}) if type(x) is Array else to_array(x, False)
 
 
-def sharding_of(device: Any) -> SingleDeviceSharding:
-    """The sharding that a device, or a sharding, given by the user stands for.
+def sharding_of(device: Any) -> Any:
+    """The sharding that a device, a sharding or a partition spec given by the user stands for.
 
     Raises:
-      ValueError: it is neither.
+      ValueError: it is none of these; or a spec, and no mesh is set that it could refer to.
     """
-    if isinstance(device, SingleDeviceSharding):
+    if isinstance(device, Sharding):
         return device
     if isinstance(device, Device):
         return SingleDeviceSharding(device)
+    if isinstance(device, PartitionSpec):
+        mesh = ctx.settings.mesh
+        if isinstance(mesh, Mesh):
+            return NamedSharding(mesh, device)
+        msg = (f"{device} alone says nothing of devices: give a NamedSharding(mesh, spec), or set "
+               "the mesh that it refers to (with mjax.set_mesh(mesh): ...).")
+        raise ValueError(msg)
     msg = (f"expected a device (such as mjax.devices()[0]) or a sharding, got {device!r} of type "
            f"{type(device).__name__}.")
     raise ValueError(msg)
@@ -216,7 +218,7 @@ device_put_p.def_batch(lambda args, dims, *, device, src: (
     device_put_p.bind(args[0], device=device, src=src), dims[0]))
 
 
-def _source(x: Any) -> SingleDeviceSharding | None:
+def _source(x: Any) -> Sharding | None:
     """Where a value is committed to; that of a tracer if it knows it."""
     while isinstance(x, Tracer):
         x = getattr(x, "primal", None) if hasattr(x, "primal") else getattr(x, "value", None)
@@ -232,7 +234,7 @@ def _device_put_impl(x: Any, *, device: Any, src: Any) -> Array:
         if type(x) is Array:
             return move(x, sharding, True)
         aval = typeof(x)
-        return put(_converted(x, aval), aval, sharding.device)
+        return put(_converted(x, aval), aval, sharding)
 
 
 @boundary

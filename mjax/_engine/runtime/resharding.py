@@ -1,0 +1,112 @@
+"""Arrays cut into shards, put together from shards, and moved from one sharding to another.
+
+A part that a device needs and another has goes from device to device; the rest is cut on the
+host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.records import Record
+from mjax._engine.base.util import BoundedCache
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import ShapedArray, physical_aval
+from mjax._engine.runtime.array import Array, Placement, placement_of
+from mjax._engine.runtime.shardings import Index, Sharding, SingleDeviceSharding
+from mjaxlib_shim import arrays as shim
+
+
+class Layout(Record):
+    """What there is to know of arrays of one placement to put them there, or to read them.
+
+    Attributes:
+      placement: of the array.
+      aval: the type of its buffer.
+      native: jaxlib's sharding of the buffer.
+      devices: those of this process.
+      parts: which part of the array each of them holds.
+      keys: the same as bounds per dimension, which dictionaries take.
+    """
+
+    placement: Placement
+    aval: ShapedArray
+    native: Any
+    devices: tuple[Any, ...]
+    parts: tuple[Index, ...]
+    keys: tuple[tuple[tuple[int, int], ...], ...]
+
+
+_layouts = BoundedCache()
+
+
+def layout_of(aval: ShapedArray, sharding: Sharding, committed: bool = True) -> Layout:
+    """How arrays of this type are laid out by a sharding.
+
+    Raises:
+      ValueError: the sharding does not divide a size, or has more dimensions.
+    """
+    key = (aval, sharding, committed)
+    known = _layouts.get(key)
+    return known or _layouts.put(key, _layout(aval, sharding, committed))
+
+
+def _layout(aval: ShapedArray, sharding: Sharding, committed: bool) -> Layout:
+    where = sharding.devices_indices_map(aval.shape)
+    stored, devices = buffer_aval(aval), sharding.local_devices
+    parts = tuple([where[device] for device in devices])
+    keys = [tuple([part.indices(size)[:2] for part, size in zip(index, aval.shape, strict=True)])
+            for index in parts]
+    return Layout(placement_of(aval, sharding, committed), stored,
+                  sharding.native_for(stored.ndim), devices, parts, tuple(keys))
+
+
+def buffer_aval(aval: ShapedArray) -> ShapedArray:
+    """The type of the buffers of arrays of a type."""
+    if aval.dtype == dtypes.float0:
+        return ShapedArray(aval.shape, np.bool_)
+    return physical_aval(aval)
+
+
+def cut(value: np.ndarray[Any, Any], layout: Layout) -> Array:
+    """A NumPy array of the dtype of the buffers, in parts on the devices of this process."""
+    return Array(shim.put_shards([value[part] for part in layout.parts], layout.aval,
+                                 layout.native, layout.devices), layout.placement)
+
+
+def joined(buffers: Sequence[Any], layout: Layout) -> Array:
+    """One array of the buffers on the devices of this process; copies nothing."""
+    return Array(shim.assemble(layout.aval, layout.native, buffers, layout.placement.committed),
+                 layout.placement)
+
+
+def resharded(array: Array, sharding: Sharding, committed: bool) -> Array:
+    """An array in another sharding; shares with it the parts that stay where they are.
+
+    Raises:
+      ValueError: the sharding does not divide a size, or has more dimensions.
+      RuntimeError: the array was deleted; or parts of it that this process needs are in others.
+    """
+    source = layout_of(array.aval, array.sharding, array.committed)
+    target = layout_of(array.aval, sharding, committed)
+    if array.is_deleted():
+        array._numpy()  # says so
+    buffers = shim.shards(array._buffer)
+    here = dict(zip(zip(source.devices, source.keys, strict=True), buffers, strict=True))
+    anywhere = dict(zip(source.keys, buffers, strict=True))
+    if any(key not in anywhere for key in target.keys):
+        return cut(array._stored(), target)
+    kind = sharding.memory_kind
+    moves = kind != array.sharding.memory_kind
+    pieces = []
+    for place in zip(target.devices, target.keys, strict=True):
+        piece = here.get(place)
+        if piece is None or moves:
+            alone = SingleDeviceSharding(place[0], memory_kind=kind)
+            piece = shim.copy_to_device(anywhere[place[1]] if piece is None else piece,
+                                        place[0], alone.native)
+        pieces.append(piece)
+    return joined(pieces, target)

@@ -1,0 +1,17 @@
+"""Meshes of devices, and how arrays are cut along their axes."""
+
+from mjax._engine.ir.mesh import AbstractMesh, AxisType, Mesh, PartitionSpec
+from mjax._engine.runtime.meshes import (
+    get_abstract_mesh,
+    get_mesh,
+    set_mesh,
+    use_abstract_mesh,
+    use_mesh,
+)
+from mjax._engine.runtime.shardings import NamedSharding, Sharding, SingleDeviceSharding
+
+__all__ = [
+    "AbstractMesh", "AxisType", "Mesh", "NamedSharding", "PartitionSpec", "Sharding",
+    "SingleDeviceSharding", "get_abstract_mesh", "get_mesh", "set_mesh", "use_abstract_mesh",
+    "use_mesh",
+]

@@ -1,0 +1,190 @@
+"""Meshes and partition specs: facts, equality, what they refuse, and the mesh in force."""
+
+import copy
+import math
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import mjax
+from mjax import P
+from mjax._engine.ir.mesh import check_spec, cuts, device_order, shard_shape
+from mjax.sharding import AbstractMesh, AxisType, Mesh, PartitionSpec
+
+DEVICES = mjax.devices()
+
+
+def mesh(*shape, names="xyz"):
+    count = math.prod(shape)
+    return Mesh(np.array(DEVICES[:count]).reshape(shape), tuple(names[:len(shape)]))
+
+
+# ---- specs -----------------------------------------------------------------------------
+
+
+def test_specs_have_one_spelling():
+    assert P("x", None) == PartitionSpec("x", None) != P("x")
+    assert P(("x",), ()) == P("x", None) and P(["x", "y"]) == P(("x", "y"))
+    assert repr(P("x", None, ("y", "z"))) == "PartitionSpec('x', None, ('y', 'z'))"
+    assert repr(P("x")) == "PartitionSpec('x',)" and repr(P()) == "PartitionSpec()"
+    assert P("x") + P(None, "y") == P("x", None, "y") and isinstance(P("x") + ("y",), P)
+    assert {P("x", "y"): 1}[P("x", "y")] == 1
+
+
+@pytest.mark.parametrize("spec", [P(), P("x", None), P(("x", "y"), P.UNCONSTRAINED)], ids=str)
+def test_specs_are_copied_and_pickled(spec):
+    for same in (pickle.loads(pickle.dumps(spec)), copy.copy(spec), copy.deepcopy(spec)):
+        assert same == spec and type(same) is PartitionSpec
+        assert [p is P.UNCONSTRAINED for p in same] == [p is P.UNCONSTRAINED for p in spec]
+
+
+def test_a_spec_is_a_leaf_of_trees():
+    assert mjax.tree.leaves({"a": P("x"), "b": P()}) == [P("x"), P()]
+
+
+def test_dims_of_a_spec():
+    assert P("x", None, ("y", "z")).dims(4) == (("x",), (), ("y", "z"), ())
+    assert P("x", P.UNCONSTRAINED).dims(2) == (("x",), ())
+    assert P("x", None, ("y", "z")).axes == ("x", "y", "z")
+    with pytest.raises(ValueError, match=r"\('x', 'y'\) has 2 entries, one per dimension, but "
+                                         r"the array has 1 dimensions. Leave out"):
+        P("x", "y").dims(1)
+
+
+def test_specs_that_do_not_fit_a_mesh():
+    check_spec(P("x", ("y",)), mesh(2, 2))
+    with pytest.raises(ValueError, match=r"who: .*names the mesh axis 'q', but the mesh has the "
+                                         "axes 'x', 'y'"):
+        check_spec(P("x", "q"), mesh(2, 2), "who")
+    with pytest.raises(ValueError, match=r"names the mesh axis 'x' twice; a mesh axis can cut one"):
+        check_spec(P("x", ("y", "x")), mesh(2, 2))
+
+
+@pytest.mark.parametrize(("spec", "expected"), [
+    (P(), (8, 8)), (P("x"), (4, 8)), (P(None, ("x", "y")), (8, 1)), (P("y", "x"), (2, 4))],
+    ids=str)
+def test_shapes_of_shards(spec, expected):
+    m = mesh(2, 4)
+    assert shard_shape(spec, m, (8, 8)) == expected
+    assert tuple(8 // n for n in cuts(spec, m, 2)) == expected
+    assert shard_shape(spec, m.abstract_mesh, (8, 0))[1] == 0
+
+
+def test_sizes_that_are_not_divisible():
+    with pytest.raises(ValueError, match=(
+            r"put: dimension 1 of an array of shape \(4, 10\) has 10 elements, which "
+            r"PartitionSpec\(None, \('x', 'y'\)\) cuts into 8 pieces, one per device along "
+            r"'x' \(size 2\) and 'y' \(size 4\): 10 = 1 \* 8 \+ 2. Pad it by 6 elements, or "
+            r"leave the dimension whole")):
+        shard_shape(P(None, ("x", "y")), mesh(2, 4), (4, 10), "put")
+
+
+@pytest.mark.parametrize("spec", [P(), P("x"), P("y", "x"), P(("y", "x")), P(None, "y", "x")],
+                         ids=str)
+def test_the_device_of_each_piece(spec):
+    """Against the definition: of the axes that cut a dimension the first varies slowest."""
+    m = mesh(2, 4)
+    pieces = cuts(spec, m, 3)
+    copies = m.size // math.prod(pieces)
+    expected = [[] for _ in range(math.prod(pieces))]
+    for number, place in enumerate(np.ndindex(2, 4)):
+        at = dict(zip("xy", place, strict=True))
+        index = [0, 0, 0]
+        for d, axes in enumerate(spec.dims(3)):
+            for axis in axes:
+                index[d] = index[d] * m.shape[axis] + at[axis]
+        expected[np.ravel_multi_index(index, pieces)].append(number)
+    order = np.array(list(device_order(spec, m, 3))).reshape(-1, copies)
+    assert [sorted(row) for row in order.tolist()] == expected
+
+
+# ---- meshes ----------------------------------------------------------------------------
+
+
+def test_facts_of_meshes():
+    m = mesh(2, 4)
+    assert m.axis_names == ("x", "y") and m.axis_sizes == (2, 4) and m.size == 8
+    assert dict(m.shape) == {"x": 2, "y": 4} and m.shape_tuple == (("x", 2), ("y", 4))
+    assert m.axis_types == (AxisType.Auto,) * 2 and not m.empty and not m.is_multi_process
+    assert m.device_ids.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert m.local_devices == list(m.flat_devices) == DEVICES
+    assert repr(m) == "Mesh('x': 2, 'y': 4)"
+    assert repr(m.abstract_mesh) == "AbstractMesh('x': 2, 'y': 4)"
+    assert Mesh(DEVICES[:3], "x").axis_names == ("x",)
+    with pytest.raises(ValueError, match="read-only"):
+        m.devices[0, 0] = None
+
+
+def test_equal_meshes_are_one_object():
+    assert mesh(2, 4) is mesh(2, 4) is not mesh(4, 2)
+    assert mesh(2, 4) is not mesh(2, 4, names="ab")
+    assert Mesh(DEVICES[:2], "x") is not Mesh(DEVICES[1::-1], "x")
+    assert mesh(2, 4).abstract_mesh is AbstractMesh((2, 4), ("x", "y"))
+    assert AbstractMesh((("x", 2), ("y", 4))) is AbstractMesh((2, 4), ("x", "y"))
+    manual = AbstractMesh((2,), ("x",), (AxisType.Manual,))
+    assert manual is not AbstractMesh((2,), ("x",)) and manual.axis_types == (AxisType.Manual,)
+
+
+def test_abstract_meshes_are_pickled_and_others_are_not():
+    m = mesh(2, 4)
+    assert pickle.loads(pickle.dumps(m.abstract_mesh)) is m.abstract_mesh
+    assert copy.deepcopy(m.abstract_mesh) is m.abstract_mesh
+    with pytest.raises(TypeError, match="cannot be pickled; its abstract_mesh, and Partition"):
+        pickle.dumps(m)
+
+
+@pytest.mark.parametrize(("make", "error", "text"), [
+    (lambda: Mesh(DEVICES[:2], ("x", "y")), ValueError, "a mesh with 1 axes needs as many names"),
+    (lambda: mesh(2, 2, names="xx"), ValueError, "need names that differ"),
+    (lambda: Mesh(DEVICES[:2], (None,)), ValueError, "need names that differ and are not None"),
+    (lambda: Mesh(DEVICES[:1] * 2, "x"), ValueError, "a device is given twice"),
+    (lambda: AbstractMesh((2,), ("x",), (AxisType.Auto,) * 2), ValueError, "as many axis_types"),
+    (lambda: AbstractMesh((2,), ("x",), AxisType.Explicit), NotImplementedError,
+     "mjax has no Explicit mesh axes .*leave axis_types out"),
+])
+def test_what_is_no_mesh(make, error, text):
+    with pytest.raises(error, match=text):
+        make()
+
+
+# ---- the mesh in force -----------------------------------------------------------------
+
+
+def test_a_mesh_is_a_context_manager():
+    one, other = mesh(2), mesh(4)
+    with one as entered:
+        assert entered is one and mjax.config.mesh is one
+        with other, one, one:
+            assert mjax.config.mesh is one
+        assert mjax.config.mesh is one
+    assert mjax.config.mesh is None
+
+
+def test_threads_enter_meshes_of_their_own():
+    m, seen = mesh(2), []
+    ready, leave = threading.Event(), threading.Event()
+
+    def work():
+        with m:
+            ready.set()
+            leave.wait(10)
+            seen.append(mjax.config.mesh)
+        seen.append(mjax.config.mesh)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    ready.wait(10)
+    assert mjax.config.mesh is None
+    with m:
+        leave.set()
+        thread.join()
+        assert mjax.config.mesh is m
+    assert seen == [m, None]
+
+
+def test_an_error_leaves_a_mesh():
+    with pytest.raises(KeyError), mesh(2):
+        raise KeyError
+    assert mjax.config.mesh is None

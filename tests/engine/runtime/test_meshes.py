@@ -1,0 +1,115 @@
+"""Making meshes, and setting the one in force."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import mjax
+from mjax import P
+from mjax.experimental import mesh_utils
+from mjax.sharding import (
+    AbstractMesh,
+    AxisType,
+    Mesh,
+    get_abstract_mesh,
+    get_mesh,
+    use_abstract_mesh,
+    use_mesh,
+)
+
+DEVICES = mjax.devices()
+
+
+@pytest.fixture(autouse=True)
+def _no_mesh_is_left():
+    yield
+    mjax.set_mesh(None)
+
+
+def test_make_mesh_takes_the_first_devices():
+    assert mjax.make_mesh((2, 4), ("x", "y")).device_ids.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert mjax.make_mesh((2,), ("x",)).device_ids.tolist() == [0, 1]
+    assert mjax.make_mesh((), ()).size == 1
+    turned = mjax.make_mesh((2,), ("x",), devices=[DEVICES[5], DEVICES[3], DEVICES[1]])
+    assert turned.device_ids.tolist() == [5, 3]
+    auto = (AxisType.Auto,)
+    assert mjax.make_mesh((2,), ("x",), axis_types=auto) is mjax.make_mesh((2,), ("x",), auto)
+
+
+def test_make_mesh_refuses():
+    with pytest.raises(ValueError, match=r"shape \(4, 4\) takes 16 devices, but there are 8. .*"
+                                         "MJAX_NUM_CPU_DEVICES=16"):
+        mjax.make_mesh((4, 4), ("x", "y"))
+    with pytest.raises(ValueError, match="a mesh with 1 axes needs as many names"):
+        mjax.make_mesh((2,), ("x", "y"))
+    with pytest.raises(NotImplementedError, match="no Explicit mesh axes"):
+        mjax.make_mesh((2,), ("x",), axis_types=AxisType.Explicit)
+
+
+def test_create_device_mesh():
+    grid = mesh_utils.create_device_mesh((4, 2), allow_split_physical_axes=True)
+    assert grid.tolist() == np.array(DEVICES).reshape(4, 2).tolist()
+    assert mesh_utils.create_device_mesh((2,), DEVICES[1::-1]).tolist() == DEVICES[1::-1]
+    with pytest.raises(ValueError, match=r"shape \(3,\) has 3 places, but there are 8 devices"):
+        mesh_utils.create_device_mesh((3,))
+
+
+def test_no_mesh_is_an_empty_one():
+    assert get_mesh().empty and get_abstract_mesh().empty
+    assert get_mesh() is get_mesh() and get_abstract_mesh() is AbstractMesh((), ())
+
+
+def test_set_mesh_as_a_function_lasts():
+    m = mjax.make_mesh((2,), ("x",))
+    with mjax.enable_x64(True):
+        mjax.set_mesh(m)
+        gc.collect()
+        assert get_mesh() is m and get_abstract_mesh() is m.abstract_mesh
+    assert get_mesh() is m and not mjax.config.enable_x64
+    mjax.set_mesh(None)
+    assert get_mesh().empty
+
+
+def test_set_mesh_as_a_context_manager():
+    m, other = mjax.make_mesh((2,), ("x",)), mjax.make_mesh((4,), ("x",))
+    with mjax.set_mesh(m):
+        with mjax.sharding.set_mesh(other):
+            assert get_mesh() is other
+        with use_mesh(other), use_mesh(None):
+            assert get_mesh().empty
+        assert get_mesh() is m
+        with use_abstract_mesh(other.abstract_mesh):
+            assert get_abstract_mesh() is other.abstract_mesh and get_mesh().empty
+    assert get_mesh().empty
+
+
+@pytest.mark.parametrize("setter", [mjax.set_mesh, use_mesh])
+def test_what_cannot_be_set(setter):
+    text = r"needs a Mesh, or None, got AbstractMesh\('x': 2\)"
+    with pytest.raises(TypeError, match=text), setter(AbstractMesh((2,), ("x",))):
+        pass
+    text = "needs an AbstractMesh, or None, got Mesh"
+    with pytest.raises(TypeError, match=text), use_abstract_mesh(mjax.make_mesh((2,), ("x",))):
+        pass
+
+
+def test_specs_alone_refer_to_the_mesh_in_force():
+    m = mjax.make_mesh((2,), ("x",))
+    with m:
+        x = mjax.device_put(np.arange(4), P("x"))
+    assert x.sharding is mjax.NamedSharding(m, P("x"))
+    with pytest.raises(ValueError, match=r"PartitionSpec\('x',\) alone says nothing of devices: "
+                                         r"give a NamedSharding\(mesh, spec\), or set the mesh"):
+        mjax.device_put(np.arange(4), P("x"))
+    text = "names the mesh axis 'y', but the mesh has the axes 'x'"
+    with mjax.set_mesh(m), pytest.raises(ValueError, match=text):
+        mjax.device_put(np.arange(4), P("y"))
+
+
+def test_the_mesh_of_traces_inside_of_its_body():
+    m, seen = mjax.make_mesh((2,), ("x",)), []
+    mjax.jit(lambda x: seen.append(get_mesh()) or x)(1.0)
+    with m:
+        mjax.jit(lambda x: seen.append(get_mesh()) or x)(1.0)
+    assert seen[0].empty and seen[1] is m and isinstance(seen[1], Mesh)
