@@ -296,19 +296,23 @@ def _place(part: _Part, n_ins: int, base: int, places: dict[Any, list[int]], ext
 
 def _with_extra(jaxpr: Jaxpr, n_ins: int, n_outs: int, extra: Sequence[Any],
                 source_of: dict[int, int]) -> Jaxpr:
-    """A first half with a result for each place, zeros where it has nothing to leave."""
+    """A first half with a result for each place, zeros where it has nothing to leave.
+
+    Nested branches leave places for what is inside of each other: zeros of one type are made
+    once, or their number would be quadratic in the depth.
+    """
     base = n_ins + n_outs
-    blank = [a for i, a in enumerate(extra) if base + i not in source_of]
+    blank = list(dict.fromkeys(a for i, a in enumerate(extra) if base + i not in source_of))
     if not extra:
         return jaxpr
     zeros = stage_under_evaluation(lambda: list(map(_blank, blank)), [])
-    given = iter(zeros.outvars)
+    zero_of = dict(zip(blank, zeros.outvars, strict=True))
     return jaxpr.replace(
         eqns=[*jaxpr.eqns, *zeros.eqns], constvars=[*jaxpr.constvars, *zeros.constvars],
         consts=[*jaxpr.consts, *zeros.consts],
         outvars=[*jaxpr.outvars[:n_outs], *(
-            jaxpr.outvars[source_of[base + i] - n_ins] if base + i in source_of else next(given)
-            for i in range(len(extra)))])
+            jaxpr.outvars[source_of[base + i] - n_ins] if base + i in source_of else zero_of[aval]
+            for i, aval in enumerate(extra))])
 
 
 def _blank(aval: ShapedArray) -> Any:

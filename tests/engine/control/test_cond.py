@@ -17,6 +17,7 @@ from mjax._engine.base.errors import JaxprTypeError
 from mjax._engine.control.cond import bind, cond_p
 from mjax._engine.ir.check import check_jaxpr
 from mjax._engine.ir.effects import Effect, EffectPolicy
+from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.lowering.tokens import TokenSet
@@ -411,6 +412,35 @@ def test_derived_programs_are_well_typed():
 
 
 # ---- work that is not repeated ---------------------------------------------------------
+
+
+def equations(jaxpr):
+    return sum(1 + sum(map(equations, jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns)
+
+
+def test_derivatives_of_nested_branches_grow_linearly():
+    """Each level leaves room for what the levels inside remember, in zeros made once."""
+
+    def nested(levels):
+        def f(x):
+            return jnp.sin(x)
+
+        for _ in range(levels):
+            f = (lambda g: lambda x: lax.cond(
+                x[0] > 0.5, lambda x: g(jnp.sin(x)) * x, jnp.cos, x))(f)
+        return lambda x: f(x).sum()
+
+    sizes = [equations(mjax.make_jaxpr(mjax.grad(nested(n)))(X)) for n in (4, 8, 16)]
+    assert sizes[2] - sizes[1] == 2 * (sizes[1] - sizes[0]), sizes
+    # One that goes all the way in, and one that leaves in the middle.
+    for x in (np.full(3, 0.9, np.float32), np.full(3, 0.55, np.float32)):
+        def by_hand(x, levels=8):
+            if levels == 0:
+                return jnp.sin(x)
+            return by_hand(jnp.sin(x), levels - 1) * x if x[0] > 0.5 else jnp.cos(x)
+
+        np.testing.assert_allclose(mjax.grad(nested(8))(x),
+                                   mjax.grad(lambda x: by_hand(x).sum())(x), rtol=1e-5)
 
 
 def test_branches_are_traced_once():
