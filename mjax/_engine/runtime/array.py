@@ -17,7 +17,7 @@ from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof_handlers
 from mjax._engine.runtime.failures import raise_original
-from mjax._engine.runtime.shardings import SingleDeviceSharding
+from mjax._engine.runtime.shardings import SingleDeviceSharding, bounds
 from mjax._engine.tracing.interpreter import Tracer
 from mjaxlib_shim import arrays as shim
 
@@ -151,6 +151,83 @@ class Array(metaclass=_ArrayMeta):
     def __len__(self) -> int:
         return self._placement.aval.length()
 
+    # -- parts --
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether all its devices belong to this process."""
+        return bool(self._placement.sharding.is_fully_addressable)
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each of its devices has all of it."""
+        return bool(self._placement.sharding.is_fully_replicated)
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """What the devices of this process have, in the order of the sharding's devices."""
+        return [shard for shard in self.global_shards if shard._data is not None]
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        """What all devices have; the data of those of other processes is None."""
+        sharding = self._placement.sharding
+        parts = sharding.devices_indices_map(self.shape)
+        buffers = iter(shim.shards(self._existing()))
+        mine, found = set(sharding.local_devices), []
+        copies: dict[Any, int] = {}
+        for device in sharding.flat_devices:
+            key = bounds(parts[device], self.shape)
+            copies[key] = copies.get(key, -1) + 1
+            found.append(Shard(device, parts[device], copies[key],
+                               self._part(next(buffers), device) if device in mine else None))
+        return found
+
+    def addressable_data(self, index: int) -> Array:
+        """What one device of this process has, by its place among them, as an array."""
+        return self._part(shim.shards(self._existing())[index],
+                          self._placement.sharding.local_devices[index])
+
+    def _part(self, buffer: Any, device: Any) -> Array:
+        sharding = self._placement.sharding
+        if type(sharding) is SingleDeviceSharding:
+            return self
+        aval = self.aval.update(shape=sharding.shard_shape(self.shape))
+        alone = SingleDeviceSharding(device, memory_kind=sharding.memory_kind)
+        placement = placement_of(aval, alone, True)
+        return Array(shim.assemble(physical_aval(aval), alone.native, [buffer]), placement)
+
+    def _existing(self) -> Any:
+        """The buffer, unless the array was deleted."""
+        if self._buffer.is_deleted():
+            msg = (f"Array of type {self.aval} has been deleted: it was donated to a computation "
+                   "(donate_argnums) or .delete() was called. Use the computation's result, or "
+                   "do not donate what is used again.")
+            raise RuntimeError(msg)
+        return self._buffer
+
+    def _whole(self) -> Any:
+        """A buffer that all elements can be read from."""
+        sharding = self._placement.sharding
+        if type(sharding) is SingleDeviceSharding or sharding.is_fully_addressable:
+            return self._existing()
+        if sharding.is_fully_replicated and sharding.has_addressable_devices:
+            return shim.shards(self._existing())[0]
+        msg = (f"Array of type {self.aval} has parts in other processes, and cannot be read in "
+               "this one. Read what is here (x.addressable_shards), or gather it on all devices: "
+               f"mjax.jit(lambda x: x, out_shardings=NamedSharding(mesh, P()))(x). {sharding}")
+        raise RuntimeError(msg)
+
+    def _only_buffer(self, what: str, error: type[Exception]) -> Any:
+        """The buffer of an array on one device, for what no others have."""
+        count = len(self._placement.sharding.flat_devices)
+        if count > 1:
+            msg = (f"{what}: the array is spread over {count} devices, and has no memory of its "
+                   "own. Take its parts one by one ([s.data for s in x.addressable_shards]), or "
+                   "move it to one device: mjax.device_put(x, device).")
+            raise error(msg)
+        return self._existing()
+
     # -- state --
 
     def block_until_ready(self) -> Array:
@@ -179,31 +256,32 @@ class Array(metaclass=_ArrayMeta):
         shim.copy_to_host_async(self._buffer)
 
     def unsafe_buffer_pointer(self) -> int:
-        """The address of the memory; valid while the array lives."""
-        return shim.unsafe_pointer(self._buffer)
+        """The address of the memory; valid while the array lives.
+
+        Raises:
+          ValueError: the array is on several devices.
+        """
+        return shim.unsafe_pointer(self._only_buffer("unsafe_buffer_pointer", ValueError))
 
     # -- conversions --
 
     def _numpy(self) -> np.ndarray[Any, Any]:
         """The value as a read-only NumPy array, sharing memory where the device does."""
-        if self._buffer.is_deleted():
-            msg = (f"Array of type {self.aval} has been deleted: it was donated to a computation "
-                   "(donate_argnums) or .delete() was called. Use the computation's result, or "
-                   "do not donate what is used again.")
-            raise RuntimeError(msg)
         if dtypes.is_extended(self.dtype):
             msg = f"an array of dtype {self.dtype} holds keys, not numbers: use random.key_data."
             raise TypeError(msg)
-        try:
-            return shim.to_numpy(self._buffer)
-        except Exception as error:
-            raise_original(error)
-            raise
+        return self._stored()
 
     def _stored(self) -> np.ndarray[Any, Any]:
         """The numbers in the buffer; those behind the elements if the dtype is an extended one."""
-        return (shim.to_numpy(self._buffer) if dtypes.is_extended(self.dtype)
-                and not self.is_deleted() else self._numpy())
+        buffer = self._buffer
+        if type(self._placement.sharding) is not SingleDeviceSharding or buffer.is_deleted():
+            buffer = self._whole()
+        try:
+            return shim.to_numpy(buffer)
+        except Exception as error:
+            raise_original(error)
+            raise
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         value = self._numpy()
@@ -260,9 +338,10 @@ class Array(metaclass=_ArrayMeta):
         return memoryview(self._numpy())  # type: ignore[arg-type]  # NumPy < 2.1 stubs
 
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
-        return shim.to_dlpack(self._buffer, stream)
+        return shim.to_dlpack(self._only_buffer("__dlpack__", BufferError), stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
+        self._only_buffer("__dlpack_device__", BufferError)
         return _DLPACK_KINDS[self.device.platform], self.device.id
 
     def __reduce__(self) -> Any:
@@ -277,6 +356,8 @@ class Array(metaclass=_ArrayMeta):
     def __repr__(self) -> str:
         if self.is_deleted():
             return f"Array(shape={self.shape}, dtype={self.dtype}, deleted)"
+        if not (self.is_fully_addressable or self.is_fully_replicated):
+            return f"Array(shape={self.shape}, dtype={self.dtype}, in other processes too)"
         if dtypes.is_extended(self.dtype):
             return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{self._stored()}"
         weak = ", weak_type=True" if self.weak_type else ""
@@ -296,6 +377,38 @@ class Array(metaclass=_ArrayMeta):
         if self.ndim == 0 and not dtypes.is_extended(self.dtype):
             return format(self._numpy()[()], spec)
         return format(str(self), spec)
+
+
+class Shard:
+    """What one device has of an array.
+
+    Attributes:
+      device: the device.
+      index: which part of the array it is, as a tuple of slices.
+      replica_id: how many devices before this one have the same part; 0 for the first.
+
+    Example:
+      >>> mjax.device_put(np.arange(4)).addressable_shards[0].index
+      (slice(None, None, None),)
+    """
+
+    __slots__ = ("_data", "device", "index", "replica_id")
+
+    def __init__(self, device: Any, index: tuple[slice, ...], replica_id: int,
+                 data: Array | None):
+        self.device = device
+        self.index = index
+        self.replica_id = replica_id
+        self._data = data
+
+    @property
+    def data(self) -> Array | None:
+        """The part as an array on that device; None if that belongs to another process."""
+        return self._data
+
+    def __repr__(self) -> str:
+        return (f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, "
+                f"data={self._data})")
 
 
 _DLPACK_KINDS = {"cpu": 1, "cuda": 2, "gpu": 2, "rocm": 10}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.ir.mesh import Mesh, PartitionSpec, shard_shape
-from mjax._engine.runtime.shardings import Index, NamedSharding, Sharding
+from mjax._engine.runtime.shardings import Index, NamedSharding, Sharding, indices_of
 from mjaxlib_shim import shardings as shim
 
 
@@ -61,11 +61,7 @@ class GSPMDSharding(Sharding):
         return shard_shape(self.spec, self.mesh, global_shape)
 
     def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
-        self.shard_shape(global_shape)
-        ndim = len(global_shape)
-        return dict(zip(self.flat_devices, shim.shard_slices(
-            shim.hlo_sharding_of(self.native_for(ndim), ndim), global_shape,
-            len(self.flat_devices)), strict=True))
+        return indices_of(self, global_shape)
 
     @property
     def memory_kind(self) -> str:

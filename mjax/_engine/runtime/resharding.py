@@ -16,7 +16,7 @@ from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval
 from mjax._engine.runtime.array import Array, Placement, placement_of
-from mjax._engine.runtime.shardings import Index, Sharding, SingleDeviceSharding
+from mjax._engine.runtime.shardings import Index, Sharding, SingleDeviceSharding, bounds
 from mjaxlib_shim import arrays as shim
 
 
@@ -58,10 +58,9 @@ def _layout(aval: ShapedArray, sharding: Sharding, committed: bool) -> Layout:
     where = sharding.devices_indices_map(aval.shape)
     stored, devices = buffer_aval(aval), sharding.local_devices
     parts = tuple([where[device] for device in devices])
-    keys = [tuple([part.indices(size)[:2] for part, size in zip(index, aval.shape, strict=True)])
-            for index in parts]
+    keys = tuple([bounds(part, aval.shape) for part in parts])
     return Layout(placement_of(aval, sharding, committed), stored,
-                  sharding.native_for(stored.ndim), devices, parts, tuple(keys))
+                  sharding.native_for(stored.ndim), devices, parts, keys)
 
 
 def buffer_aval(aval: ShapedArray) -> ShapedArray:
@@ -92,9 +91,7 @@ def resharded(array: Array, sharding: Sharding, committed: bool) -> Array:
     """
     source = layout_of(array.aval, array.sharding, array.committed)
     target = layout_of(array.aval, sharding, committed)
-    if array.is_deleted():
-        array._numpy()  # says so
-    buffers = shim.shards(array._buffer)
+    buffers = shim.shards(array._existing())
     here = dict(zip(zip(source.devices, source.keys, strict=True), buffers, strict=True))
     anywhere = dict(zip(source.keys, buffers, strict=True))
     if any(key not in anywhere for key in target.keys):

@@ -276,10 +276,7 @@ class NamedSharding(Sharding):
         return shard_shape(self.spec, self.mesh, global_shape)
 
     def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
-        self.shard_shape(global_shape)  # refuses sizes that are not divisible
-        hlo = shim.hlo_sharding_of(self.native_for(len(global_shape)), len(global_shape))
-        return dict(zip(self.flat_devices, shim.shard_slices(
-            hlo, global_shape, len(self.flat_devices)), strict=True))
+        return indices_of(self, global_shape)
 
     @property
     def memory_kind(self) -> str:
@@ -299,6 +296,26 @@ class NamedSharding(Sharding):
     def __repr__(self) -> str:
         memory = f", memory_kind={self._memory_kind!r}" if self._memory_kind else ""
         return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}{memory})"
+
+
+def indices_of(sharding: Sharding, shape: Sequence[int]) -> dict[Any, Index]:
+    """Device -> the part of an array of this shape that it holds, by jaxlib's form of a sharding.
+
+    Raises:
+      ValueError: a size is not divisible.
+    """
+    sharding.shard_shape(shape)
+    ndim, devices = len(shape), sharding.flat_devices
+    slices = shim.shard_slices(shim.hlo_sharding_of(sharding.native_for(ndim), ndim), shape,
+                               len(devices))
+    return {device: tuple([slice(None) if part == slice(0, size) else part
+                           for part, size in zip(parts, shape, strict=True)])
+            for device, parts in zip(devices, slices, strict=True)}
+
+
+def bounds(index: Index, shape: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Where a part of an array begins and ends per dimension; dictionaries take no slices."""
+    return tuple([part.indices(size)[:2] for part, size in zip(index, shape, strict=True)])
 
 
 _lock = threading.Lock()
