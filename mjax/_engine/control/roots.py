@@ -15,7 +15,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import split_list
 from mjax._engine.control.bodies import Body, Typed, stage_body
 from mjax._engine.control.custom_jvp import custom_jvp
-from mjax._engine.control.solves import as_function, check_like, directional
+from mjax._engine.control.solves import applied, as_function, check_like, directional, solved
 from mjax._engine.control.symbolic_zeros import SymbolicZero, from_rule
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -72,14 +72,18 @@ def custom_root(f: Callable[[Any], Any], initial_guess: Any,
     guess = Typed("initial_guess", tree, list(map(typeof, leaves)))
     _refuse_integers(guess)
     of_f = _of_root("f", f, f, guess)
-    of_solve = _of_root("solve", lambda x: solve(f, x), solve, guess, has_aux=has_aux)
-    residual = as_function(of_f)
-    of_tangents = _of_root(
-        "tangent_solve", lambda x, y: tangent_solve(linearize(residual, x)[1], y), tangent_solve,
-        guess, 2)
+    of_solve = _of_root("solve", applied(solved, solve, f), solve, guess, has_aux=has_aux)
+    residual = as_function(of_f)  # which nothing else may hold
+    of_tangents = _of_root("tangent_solve", applied(_solved_linear, tangent_solve, residual),
+                           tangent_solve, guess, 2)
     root = _root(*((body.jaxpr, len(body.consts)) for body in (of_f, of_solve, of_tangents)))
     outs = root(*of_f.consts, *of_solve.consts, *of_tangents.consts, *leaves)
     return of_solve.out_tree.unflatten(outs)
+
+
+def _solved_linear(tangent_solve: Callable[[], Any], f: Callable[[], Any]
+                   ) -> Callable[[Any, Any], Any]:
+    return lambda x, y: tangent_solve()(linearize(f(), x)[1], y)
 
 
 def _refuse_integers(guess: Typed) -> None:

@@ -10,6 +10,7 @@ Source: the public interface of `jax.lax`; Christianson 1994 (implicit different
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -242,17 +243,47 @@ def custom_linear_solve(matvec: Callable[[Any], Any], b: Any,
     if symmetric and transpose_solve is None:
         transpose_solve = solve
     of_matvec = _staged("matvec", matvec, matvec, rhs, False)
-    of_solve = _staged("solve", lambda x: solve(matvec, x), solve, rhs, has_aux)
+    of_solve = _staged("solve", applied(solved, solve, matvec), solve, rhs, has_aux)
     of_vecmat = of_transposed = None
     if transpose_solve is not None:
         of_vecmat = of_matvec if symmetric else _transposed(of_matvec, rhs)
         vecmat = matvec if symmetric else as_function(of_vecmat)
-        of_transposed = _staged("transpose_solve", lambda x: transpose_solve(vecmat, x),
+        of_transposed = _staged("transpose_solve", applied(solved, transpose_solve, vecmat),
                                 transpose_solve, rhs, has_aux)
     bodies = (of_matvec, of_vecmat, of_solve, of_transposed)
     outs = _bind(LinearSolve(*([] if body is None else body.consts for body in bodies)), leaves,
                  LinearSolve(*(None if body is None else body.jaxpr for body in bodies)))
     return of_solve.out_tree.unflatten(outs)
+
+
+#: solver -> function it is given -> what was made of both, by what made it.
+_applied: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def applied(make: Callable[..., Any], solver: Callable[..., Any], f: Callable[..., Any]
+            ) -> Callable[..., Any]:
+    """A function made of a solver and what it is given; the same one for the same two, so that
+    it is staged, and loops in it are compiled, once.
+
+    Args:
+      make: a function of the module's; gets functions that give the two, which only those may
+        hold, for what is kept here must not keep the two alive.
+      solver: the user's solver.
+      f: the function that the solver is given.
+    """
+    try:
+        known = _applied.setdefault(solver, weakref.WeakKeyDictionary()).setdefault(f, {})
+        found = known.get(make)
+        if found is None:
+            found = known[make] = make(weakref.ref(solver), weakref.ref(f))
+    except TypeError:  # not hashable, or cannot be referred to weakly
+        return make(lambda: solver, lambda: f)
+    return found
+
+
+def solved(solver: Callable[[], Any], f: Callable[[], Any]) -> Callable[[Any], Any]:
+    """What a solver finds for a function, by what it is given next; to be `applied`."""
+    return lambda x: solver()(f(), x)
 
 
 def _staged(name: str, f: Callable[[Any], Any], users: Callable[..., Any], rhs: Typed,
@@ -305,9 +336,15 @@ def _transposed(body: Body, rhs: Typed) -> Body:
 
 
 def as_function(body: Body | None) -> Callable[[Any], Any]:
-    """A staged function of one tree as one that users can call."""
+    """A staged function of one tree as one that users can call; the same one for a program that
+    closes over no tracers."""
     assert body is not None
+    if body.consts:
+        return _as_function(body)
+    return body.jaxpr.cached(("function", body.out_tree), lambda: _as_function(body))
 
+
+def _as_function(body: Body) -> Callable[[Any], Any]:
     def f(x: Any) -> Any:
         leaves, _ = tree_flatten(x)
         return body.out_tree.unflatten(
@@ -316,5 +353,5 @@ def as_function(body: Body | None) -> Callable[[Any], Any]:
     return f
 
 
-__all__ = ["LinearSolve", "as_function", "check_like", "custom_linear_solve", "directional",
-           "linear_solve_p"]
+__all__ = ["LinearSolve", "applied", "as_function", "check_like", "custom_linear_solve",
+           "directional", "linear_solve_p", "solved"]

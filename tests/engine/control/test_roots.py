@@ -155,6 +155,26 @@ def test_f_is_traced_once():
     assert len(count) == 1
 
 
+
+def test_solvers_are_staged_once_for_a_function_they_are_given():
+    count = []
+
+    def residual(x):
+        return x**3 - 8.0
+
+    def solve(f, x):
+        count.append("solve")
+        return newton(f, x)
+
+    def tangent_solve(g, y):
+        count.append("tangent_solve")
+        return scalar(g, y)
+
+    for guess in (1.0, 3.0, 1.5):
+        close(lax.custom_root(residual, guess, solve, tangent_solve), 2.0)
+    assert count == ["solve", "tangent_solve"]
+
+
 # ---- bad input -------------------------------------------------------------------------
 
 

@@ -4,6 +4,8 @@ differences."""
 from __future__ import annotations
 
 import doctest
+import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -316,6 +318,45 @@ def test_matvec_is_traced_once():
     for transformed in (f, mjax.grad(f), mjax.jit(f), mjax.jit(mjax.grad(f))):
         transformed(B[0])
     assert len(count) == 1
+
+
+
+def test_solvers_are_staged_once_for_a_function_they_are_given():
+    count, a = [], jnp.asarray(GENERAL[0])
+
+    def matvec(x):
+        return a @ x
+
+    def solve(f, b):
+        count.append("solve")
+        return jnp.linalg.norm(f(b)) * b
+
+    def transpose_solve(f, b):
+        count.append("transpose_solve")
+        return f(b)
+
+    def f(b):
+        return lax.custom_linear_solve(matvec, b, solve, transpose_solve)
+
+    expected = np.linalg.norm(GENERAL[0] @ B[0]) * B[0]
+    for _ in range(3):
+        close(f(jnp.asarray(B[0])), expected)
+        mjax.grad(lambda b: f(b).sum())(B[0])
+    assert sorted(count) == ["solve", "transpose_solve"]
+    close(lax.custom_linear_solve(lambda x: 2 * x, B[0], solve), 2 * np.linalg.norm(B[0]) * B[0])
+    assert count.count("solve") == 2
+
+
+def test_what_solvers_were_staged_to_does_not_keep_them_alive():
+    def call():
+        a = jnp.asarray(SPD[0])
+        matvec, solve = (lambda x: a @ x), (lambda f, b: f(b))
+        lax.custom_linear_solve(matvec, B[0], solve, symmetric=True)
+        return weakref.ref(matvec), weakref.ref(solve), weakref.ref(a)
+
+    references = call()
+    gc.collect()
+    assert [r() for r in references] == [None] * 3
 
 
 # ---- bad input -------------------------------------------------------------------------
