@@ -39,6 +39,11 @@ from mjax._engine.control.remat import checkpoint, remat
 from mjax._engine.ir.mesh import PartitionSpec as P
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.assembling import (
+    make_array_from_callback,
+    make_array_from_process_local_data,
+    make_array_from_single_device_arrays,
+)
 from mjax._engine.runtime.callbacks import pure_callback
 from mjax._engine.runtime.devices import (
     Device,
@@ -85,11 +90,13 @@ __all__ = [
     "device_count", "device_get", "device_put", "devices", "disable_jit", "effects_barrier",
     "enable_checks", "enable_x64", "ensure_compile_time_eval", "eval_shape", "explain_cache_misses",
     "grad", "hessian", "jacfwd", "jacobian", "jacrev", "jit", "jvp", "linear_transpose",
-    "linearize", "local_device_count", "local_devices", "log_compiles", "make_jaxpr", "make_mesh",
-    "named_call", "named_scope", "numpy_dtype_promotion", "numpy_rank_promotion", "process_count",
-    "process_index", "pure_callback", "remat", "set_mesh", "threefry_partitionable",
-    "transfer_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
-    "transfer_guard_host_to_device", "typeof", "value_and_grad", "vjp", "vmap", *_SUBMODULES,
+    "linearize", "local_device_count", "local_devices", "log_compiles", "make_array_from_callback",
+    "make_array_from_process_local_data", "make_array_from_single_device_arrays", "make_jaxpr",
+    "make_mesh", "named_call", "named_scope", "numpy_dtype_promotion", "numpy_rank_promotion",
+    "process_count", "process_index", "pure_callback", "remat", "set_mesh",
+    "threefry_partitionable", "transfer_guard", "transfer_guard_device_to_device",
+    "transfer_guard_device_to_host", "transfer_guard_host_to_device", "typeof", "value_and_grad",
+    "vjp", "vmap", *_SUBMODULES,
 ]
 
 
