@@ -161,7 +161,8 @@ class Calls:
 
 closed_call_p = Primitive("closed_call", multiple_results=True, types_cacheable=False,
                           own_varying=True)
-Calls(closed_call_p, "call_jaxpr", lambda params, operands: {}, lambda params, kept: {})
+closed_call_rules = Calls(closed_call_p, "call_jaxpr", lambda params, operands: {},
+                          lambda params, kept: {})
 
 
 @closed_call_p.def_impl

@@ -243,20 +243,26 @@ class LoweringContext:
             self.tokens = self.tokens.update_tokens(tokens)
         return results
 
-    def call(self, jaxpr: Jaxpr, name: str, *operands: Any) -> list[Any]:
-        """Lowers to a call of a private function, made once per jaxpr and module."""
+    def private(self, jaxpr: Jaxpr, name: str) -> tuple[str, list[Any]]:
+        """The private function of a jaxpr, made once per module, and the values of its constants,
+        which it takes after its tokens and in front of its inputs."""
         mctx = self.module_context
-        names = token_names(jaxpr.effects)
         constants = [c for c in nested_constants(jaxpr) if id(c) in self.constants]
         function = mctx.functions.get(id(jaxpr))
         if function is None:
             mctx.kept.append(jaxpr)
             function = mctx.functions[id(jaxpr)] = mctx.new_private(jaxpr, name, constants)
+        return function, [self.constants[id(c)] for c in constants]
+
+    def call(self, jaxpr: Jaxpr, name: str, *operands: Any) -> list[Any]:
+        """Lowers to a call of a private function, made once per jaxpr and module."""
+        mctx = self.module_context
+        names = token_names(jaxpr.effects)
+        function, constants = self.private(jaxpr, name)
         results = list(func.CallOp(
             [*token_types(names), *map(mctx.type_of, jaxpr.out_avals)],
             ir.FlatSymbolRefAttr.get(function),
-            [*(self.tokens.get(n) for n in names), *(self.constants[id(c)] for c in constants),
-             *operands]).results)
+            [*(self.tokens.get(n) for n in names), *constants, *operands]).results)
         if names:
             self.tokens = self.tokens.update_tokens(TokenSet(
                 zip(names, results[:len(names)], strict=True)))

@@ -16,8 +16,8 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import AbstractToken, ShapedArray, physical_aval
 from mjaxlib_shim.mlir import chlo, hlo, ir
 
-__all__ = ["array_attr", "chlo", "constant", "dense_bool", "dense_i64", "element_type", "full",
-           "hlo", "ir", "ir_type", "op", "reducer_region"]
+__all__ = ["array_attr", "chlo", "constant", "dense", "dense_bool", "dense_i64", "element_type",
+           "full", "hlo", "ir", "ir_type", "op", "reducer_region"]
 
 _ELEMENT_TYPES: dict[str, Callable[[], Any]] = {
     "bool": lambda: ir.IntegerType.get_signless(1),
@@ -103,10 +103,11 @@ def constant(value: Any) -> Any:
         # right for one is wrong in silence for the other. Bytes mean the same to all.
         return hlo.convert(ir.RankedTensorType.get(value.shape, element_type(value.dtype)),
                            constant(value.view(np.uint8)))
-    return hlo.ConstantOp(_dense(value)).result
+    return hlo.ConstantOp(dense(value)).result
 
 
-def _dense(value: np.ndarray[Any, Any]) -> Any:
+def dense(value: np.ndarray[Any, Any]) -> Any:
+    """The attribute of an array; of booleans there must be one."""
     dtype = value.dtype
     element = element_type(dtype)
     if dtype == np.bool_:
