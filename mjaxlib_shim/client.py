@@ -29,6 +29,7 @@ __all__ = [
     "cpu_client",
     "device_list",
     "prepare_process",
+    "set_num_cpu_devices",
 ]
 
 Client: Any = ext.Client
@@ -80,7 +81,42 @@ def _with_device_count_flag(num_devices: int, options: dict[str, Any]) -> Any:
     return client
 
 
-_FACTORIES: dict[str, Callable[..., Any]] = {"cpu": cpu_client}
+#: How many devices `client_for("cpu")` makes; None: XLA_FLAGS, else 1.
+_num_cpu_devices: int | None = None
+_cpu_in_use = False
+
+
+def set_num_cpu_devices(count: int) -> None:
+    """Sets how many devices the CPU clients of `client_for` get.
+
+    Args:
+      count: their number; -1: what XLA_FLAGS say, else 1.
+
+    Raises:
+      ValueError: it is neither -1 nor at least 1.
+      RuntimeError: there is a client already, made with another number.
+    """
+    global _num_cpu_devices
+    if count != -1 and count < 1:
+        raise ValueError(f"num_cpu_devices must be at least 1 (or -1: not set), not {count}")
+    wanted = None if count == -1 else count
+    if _cpu_in_use and wanted != _num_cpu_devices:
+        raise RuntimeError(
+            f"num_cpu_devices cannot become {count} any more: the CPU's devices are in use. Set "
+            f"it before the first computation, or set the environment variable "
+            f"MJAX_NUM_CPU_DEVICES={count}"
+        )
+    _num_cpu_devices = wanted
+
+
+def _configured_cpu_client(**options: Any) -> Any:
+    global _cpu_in_use
+    client = cpu_client(**{"num_devices": _num_cpu_devices, **options})
+    _cpu_in_use = True
+    return client
+
+
+_FACTORIES: dict[str, Callable[..., Any]] = {"cpu": _configured_cpu_client}
 
 
 def client_for(platform: str, **options: Any) -> Any:

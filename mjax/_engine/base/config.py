@@ -18,6 +18,7 @@ from typing import Any
 from mjax._engine.base.context import Context, ctx
 from mjax._engine.base.records import Record
 from mjaxlib_shim import guards
+from mjaxlib_shim.client import set_num_cpu_devices
 
 
 class Flag(Record):
@@ -48,6 +49,11 @@ _ALGORITHMS = ("ANY_F8_ANY_F8_F32", "ANY_F8_ANY_F8_F32_FAST_ACCUM", "ANY_F8_ANY_
 _PRECISIONS = (None, "default", "high", "highest", "bfloat16", "tensorfloat32", "float32",
                "fastest", "bfloat16_3x", *_ALGORITHMS)
 _LEVELS = (None, *guards.LEVELS)
+
+
+def _set_num_cpu_devices(count: int, everywhere: bool) -> None:
+    if everywhere:
+        set_num_cpu_devices(count)
 
 
 def _guard(direction: str, which: str) -> Flag:
@@ -84,6 +90,9 @@ OPTIONS = (
          tuple(f"transfer_guard_{direction}" for direction in guards.DIRECTIONS)),
     _guard("host_to_device", "copies of NumPy arrays and Python numbers to devices"),
     _guard("device_to_device", "copies between devices"),
+    Flag("num_cpu_devices", -1, int,
+         "How many devices the CPU is split into; to be set before the first is used. -1: one, "
+         "or what XLA_FLAGS say.", (), _set_num_cpu_devices),
     _guard("device_to_host", "copies to the host, from devices whose memory is not the host's,"),
 )
 
@@ -128,6 +137,7 @@ class Options(Values):
     check_tracer_leaks: bool
     log_compiles: bool
     explain_cache_misses: bool
+    num_cpu_devices: int
     transfer_guard: str | None
     transfer_guard_host_to_device: str | None
     transfer_guard_device_to_device: str | None
@@ -161,9 +171,13 @@ def _validated(flag: Flag, value: Any) -> Any:
     if flag.accepts is bool:
         if isinstance(value, (bool, int)) and value in (0, 1):
             return bool(value)
+    elif flag.accepts is int:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
     elif flag.accepts is None or (isinstance(flag.accepts, tuple) and value in flag.accepts):
         return value
-    accepted = "True or False" if flag.accepts is bool else f"one of {flag.accepts}"
+    accepted = ("True or False" if flag.accepts is bool else
+                "an integer" if flag.accepts is int else f"one of {flag.accepts}")
     msg = f"config flag {flag.name!r} takes {accepted}; got {value!r}."
     raise ValueError(msg)
 
@@ -177,7 +191,11 @@ def _from_environment(flag: Flag) -> Any:
         variable = prefix + flag.name.upper()
         text = os.environ.get(variable)
         if text:
-            value = _BOOLEANS.get(text.lower(), text) if flag.accepts is bool else text
+            value: Any = text
+            if flag.accepts is bool:
+                value = _BOOLEANS.get(text.lower(), text)
+            elif flag.accepts is int and text.removeprefix("-").isdecimal():
+                value = int(text)
             try:
                 return _validated(flag, value)
             except ValueError as error:
@@ -226,12 +244,12 @@ class Config:
         """
         flag, kind, field = _lookup(name)
         value = _validated(flag, value)
+        new = dict.fromkeys((flag.name, *flag.sets), value)
+        for changed in new:  # which may refuse the value
+            _take_effect(changed, value, True)
         with _lock:  # or one of two threads that set two flags would undo the other
-            new = dict.fromkeys((flag.name, *flag.sets), value)
             setattr(Context, field, _intern(kind, {**getattr(Context, field).values, **new}))
         _refresh(field, kind)
-        for changed in new:
-            _take_effect(changed, value, True)
 
     def read(self, name: str) -> Any:
         """The value of a flag in this thread."""

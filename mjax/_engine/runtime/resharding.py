@@ -97,13 +97,22 @@ def resharded(array: Array, sharding: Sharding, committed: bool) -> Array:
     if any(key not in anywhere for key in target.keys):
         return cut(array._stored(), target)
     kind = sharding.memory_kind
-    moves = kind != array.sharding.memory_kind
+    stays = kind == array.sharding.memory_kind
     pieces = []
-    for place in zip(target.devices, target.keys, strict=True):
-        piece = here.get(place)
-        if piece is None or moves:
-            alone = SingleDeviceSharding(place[0], memory_kind=kind)
-            piece = shim.copy_to_device(anywhere[place[1]] if piece is None else piece,
-                                        place[0], alone.native)
+    for device, key in zip(target.devices, target.keys, strict=True):
+        piece = here.get((device, key))
+        if piece is None or not stays:
+            alone = SingleDeviceSharding(device, memory_kind=kind)
+            piece = shim.copy_to_device(anywhere[key] if piece is None else piece, device,
+                                        alone.native)
         pieces.append(piece)
     return joined(pieces, target)
+
+
+def shares_memory(one: Array, other: Array) -> bool:
+    """Whether two arrays have parts in the same memory; waits until both are computed."""
+    return not _addresses(one).isdisjoint(_addresses(other))
+
+
+def _addresses(array: Array) -> set[int]:
+    return set(map(shim.unsafe_pointer, shim.shards(array._existing())))

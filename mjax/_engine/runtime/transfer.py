@@ -24,7 +24,7 @@ from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.array import Array, Placement, placement_of, rebuild
 from mjax._engine.runtime.devices import Device, default_device
 from mjax._engine.runtime.failures import raise_original
-from mjax._engine.runtime.resharding import buffer_aval, cut, layout_of, resharded
+from mjax._engine.runtime.resharding import buffer_aval, cut, layout_of, resharded, shares_memory
 from mjax._engine.runtime.shardings import NamedSharding, Sharding, SingleDeviceSharding
 from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.tracing.evaluate import evaluation
@@ -238,34 +238,71 @@ def _device_put_impl(x: Any, *, device: Any, src: Any) -> Array:
 
 
 @boundary
-def device_put(x: Any, device: Any = None, *, src: Any = None, donate: bool = False,
-               may_alias: bool | None = None) -> Any:
-    """Puts the leaves of a tree on a device.
+def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False,
+               may_alias: Any = None) -> Any:
+    """Puts the leaves of a tree on devices.
 
     Args:
       x: pytree of arrays, NumPy arrays and scalars.
-      device: a device or sharding, or a prefix tree of them; None: the default device,
-        uncommitted.
-      src: where the source is; known without.
-      donate: the source may be freed; it is a hint.
-      may_alias: whether the result may share the source's memory; it is a hint.
+      device: a device, a sharding, a partition spec of the mesh that is set (`set_mesh`), or a
+        prefix tree of these; None: the default device, uncommitted.
+      src: where cotangents of the leaves go; default: where a leaf is, if it is committed.
+      donate: whether the memory of a leaf is freed, unless the result shares it; or a prefix
+        tree of bools.
+      may_alias: whether the result may share the memory of a leaf, which it does where it can;
+        False: it does not; or a prefix tree of these.
 
     Returns:
       The tree of arrays, committed if a device is given.
 
     Raises:
       TypeError: a leaf is no array.
-      ValueError: a device is none, or the tree of devices is no prefix of `x`.
+      ValueError: a device is none; a sharding does not divide a size, or has more dimensions; a
+        tree is no prefix of `x`; both `donate` and `may_alias` are given.
+
+    Example:
+      >>> sharding = mjax.NamedSharding(mjax.make_mesh((1,), ('x',)), mjax.P('x'))
+      >>> mjax.device_put({'a': np.arange(3)}, sharding)['a'].sharding == sharding
+      True
     """
     check_arguments("device_put", x)
     leaves, treedef = tree_flatten(x)
-    if device is None or not isinstance(device, (tuple, list, dict)):
-        targets = [device] * len(leaves)
-    else:
-        targets = broadcast_prefix(device, x, is_leaf=lambda d: d is None)
-    return treedef.unflatten([
-        device_put_p.bind(leaf, device=target, src=None if target is None else _source(leaf))
-        for leaf, target in zip(leaves, targets, strict=True)])
+    options = zip(leaves, _per_leaf(device, x, len(leaves)), _per_leaf(src, x, len(leaves)),
+                  _per_leaf(donate, x, len(leaves)), _per_leaf(may_alias, x, len(leaves)),
+                  strict=True)
+    return treedef.unflatten([_put_leaf(*each) for each in options])
+
+
+def _per_leaf(option: Any, x: Any, count: int) -> list[Any]:
+    """An option for each leaf; partition specs are tuples, but no trees."""
+    if type(option) not in (tuple, list, dict):
+        return [option] * count
+    return broadcast_prefix(option, x, is_leaf=lambda d: d is None)
+
+
+def _put_leaf(x: Any, device: Any, src: Any, donate: Any, may_alias: Any) -> Any:
+    if donate and may_alias:
+        msg = ("device_put: donate and may_alias cannot both be given; memory that is shared is "
+               "not freed.")
+        raise ValueError(msg)
+    if isinstance(device, PartitionSpec):
+        device = sharding_of(device)
+    if src is None and device is not None:
+        src = _source(x)
+    out = device_put_p.bind(x, device=device, src=src)
+    if (donate or may_alias is False) and type(x) is type(out) is Array:
+        if out is x or shares_memory(x, out):
+            return _copied(out) if may_alias is False else out
+        if donate:
+            x.delete()
+    return out
+
+
+def _copied(x: Array) -> Array:
+    """A copy in the same sharding. (Old jaxlibs, asked for a copy on one device, share memory.)"""
+    if x.sharding.memory_kind == x.sharding.flat_devices[0].default_memory().kind:
+        return move(copy_p.bind(x), x.sharding, x.committed)
+    return put(x._stored(), x.aval, x.sharding)
 
 
 @boundary

@@ -86,6 +86,42 @@ def test_environment_variables(environment, name, expected):
     assert python(READ.format(name), **environment) == expected
 
 
+NUMBER = "import mjax; mjax.config.update('jax_num_cpu_devices', 5); "
+COUNT = "import mjax; print(len(mjax.devices()), mjax.config.num_cpu_devices)"
+
+
+@pytest.mark.parametrize(("code", "environment", "expected"), [
+    (COUNT, {"MJAX_NUM_CPU_DEVICES": "3", "XLA_FLAGS": ""}, "3 3"),
+    (COUNT, {"JAX_NUM_CPU_DEVICES": "2"}, "2 2"),  # more than what conftest.py asks XLA for
+    (COUNT, {"MJAX_NUM_CPU_DEVICES": "-1", "XLA_FLAGS": ""}, "1 -1"),
+    (COUNT, {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}, "4 -1"),
+    (NUMBER + COUNT, {"MJAX_NUM_CPU_DEVICES": "3"}, "5 5"),
+    ("import mjax; mjax.config.num_cpu_devices = 6; " + COUNT, {"XLA_FLAGS": ""}, "6 6"),
+    (NUMBER + "mjax.devices(); " + NUMBER + COUNT, {}, "5 5"),
+])
+def test_number_of_cpu_devices(code, environment, expected):
+    assert python(code, **environment) == expected
+
+
+@pytest.mark.parametrize(("code", "environment", "error"), [
+    ("import mjax; mjax.numpy.ones(2) + 1; " + NUMBER, {},
+     "RuntimeError: num_cpu_devices cannot become 5 any more: the CPU's devices are in use. Set it "
+     "before the first computation, or set the environment variable MJAX_NUM_CPU_DEVICES=5"),
+    ("import mjax; mjax.config.num_cpu_devices = 0", {}, "must be at least 1 (or -1: not set)"),
+    ("import mjax; mjax.config.num_cpu_devices = 2.0", {}, "takes an integer; got 2.0"),
+    ("import mjax", {"MJAX_NUM_CPU_DEVICES": "many"}, "MJAX_NUM_CPU_DEVICES: config flag"),
+])
+def test_numbers_of_cpu_devices_that_cannot_be(code, environment, error):
+    caught = f"try:\n {code}\nexcept Exception as e: print(f'{{type(e).__name__}}: {{e}}')"
+    assert error in python(caught, **environment)
+
+
+def test_a_value_that_is_refused_is_not_set():
+    with pytest.raises(RuntimeError, match="any more"):
+        mjax.devices() and config.update("num_cpu_devices", 77)
+    assert config.num_cpu_devices == -1
+
+
 def test_environment_variables_with_bad_values_name_themselves():
     code = ("try:\n  import mjax\nexcept ValueError as e: print(e)")
     assert "MJAX_NUMPY_RANK_PROMOTION" in python(code, MJAX_NUMPY_RANK_PROMOTION="never")
@@ -246,7 +282,8 @@ def test_interning_is_atomic():
 def test_options_are_in_no_cache_key(flag):
     before = ctx.settings
     row = next(f for f in OPTIONS if f.name == flag)
-    with override(**{flag: row.accepts[1] if row.accepts is not bool else True}):
+    with override(**{flag: {bool: True, int: 7}[row.accepts] if row.accepts in (bool, int) else
+                        row.accepts[1]}):
         assert ctx.settings is before
 
 
