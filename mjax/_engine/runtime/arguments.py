@@ -28,6 +28,8 @@ class Options(Record):
     inline: bool = False
     device: Any = None
     compiler_options: tuple[tuple[str, Any], ...] = ()
+    in_shardings: Any = None
+    out_shardings: Any = None
 
 
 class Call(Record):

@@ -45,8 +45,15 @@ class Donation(Record):
 
 
 def settle(donated: Sequence[int], in_avals: Sequence[Any], out_avals: Sequence[Any],
-           describe: Callable[[int], str]) -> Donation:
-    """Finds results for donated inputs; warns of inputs that no result has the size of."""
+           describe: Callable[[int], str], agree: Callable[[int, int], bool]) -> Donation:
+    """Finds results for donated inputs; warns of inputs that no result has the size of.
+
+    Args:
+      donated: the inputs.
+      in_avals, out_avals: types of all inputs and results.
+      describe: the name of an input.
+      agree: whether an input and a result are known to be cut alike over devices.
+    """
     if not donated:
         return Donation({}, [])
     free: dict[Any, list[int]] = {}
@@ -55,8 +62,10 @@ def settle(donated: Sequence[int], in_avals: Sequence[Any], out_avals: Sequence[
     aliases: dict[int, int] = {}
     for i in donated:
         candidates = free.get((in_avals[i].shape, in_avals[i].dtype))
-        if candidates:
-            aliases[i] = candidates.pop(0)
+        match = next((c for c in candidates or () if agree(i, c)), None)
+        if candidates and match is not None:
+            candidates.remove(match)
+            aliases[i] = match
     sizes = {_bytes(out_avals[i]) for left in free.values() for i in left}
     rest = [i for i in donated if i not in aliases]
     unusable = [i for i in rest if _bytes(in_avals[i]) not in sizes]

@@ -8,7 +8,7 @@ is settled when the runner is made, so that a call does nothing but execute.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,22 +17,20 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import Effects, token_name
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.ir.pytree import treedef_is_leaf
-from mjax._engine.ir.types import physical_aval
 from mjax._engine.lowering.module import LoweredModule, lower_to_module
-from mjax._engine.lowering.shardings import Partition
 from mjax._engine.runtime.array import Array, Placement, placement_of
-from mjax._engine.runtime.chosen import chosen_sharding, in_order
 from mjax._engine.runtime.debugging import checked, debugging
 from mjax._engine.runtime.donation import (
     ArgumentNames,
+    Donation,
     explain_failure,
     refuse_deleted,
     refuse_shared,
     settle,
 )
 from mjax._engine.runtime.explain import Joined, log_compile, timed
+from mjax._engine.runtime.partitioning import Shardings
 from mjax._engine.runtime.placing import check_demands, demands_of, execution_place, place_text
-from mjax._engine.runtime.shardings import SingleDeviceSharding
 from mjax._engine.runtime.tokens import thread_tokens, token_placement
 from mjax._engine.runtime.transfer import move, to_array, unshared
 from mjax._engine.transforms.dce import dce_jaxpr
@@ -53,10 +51,13 @@ class Program:
       donated: which arguments' buffers may be reused.
       keep_unused: whether arguments that nothing reads are passed all the same.
       device: where to run, whatever the arguments say; None: where they say.
+      in_shardings, out_shardings: per argument and per result a sharding, or None: as it is, or as
+        XLA chooses. Empty: None for all.
     """
 
     def __init__(self, jaxpr: Jaxpr, name: str, placements: Sequence[Placement],
-                 donated: Sequence[bool] = (), keep_unused: bool = False, device: Any = None):
+                 donated: Sequence[bool] = (), keep_unused: bool = False, device: Any = None,
+                 in_shardings: Sequence[Any] = (), out_shardings: Sequence[Any] = ()):
         #: The program as it was given; `jaxpr` computes only what is no input.
         self.whole = jaxpr
         self.name = name
@@ -65,8 +66,14 @@ class Program:
         # Results of dtype float0 are NumPy arrays and are made anew.
         input_of: dict[Any, int] = {v: i for i, (v, p) in enumerate(
             zip(jaxpr.invars, placements, strict=True)) if not _is_float0(p)}
+        in_shardings = in_shardings or (None,) * self.arity
+        out_shardings = out_shardings or (None,) * len(jaxpr.outvars)
         #: Per result: the input that it is, or None.
-        self.forwarded = [None if type(v) is Literal else input_of.get(v) for v in jaxpr.outvars]
+        self.forwarded = [
+            None if i is None or (asked is not None and asked is not (
+                in_shardings[i] or placements[i].sharding)) else i
+            for i, asked in zip([None if type(v) is Literal else input_of.get(v)
+                                 for v in jaxpr.outvars], out_shardings, strict=True)]
         self.jaxpr, kept = dce_jaxpr(jaxpr, [i is None for i in self.forwarded], keep_unused)
         self.kept = [i for i, k in enumerate(kept) if k]
         shared = {i for i in self.forwarded if i is not None}
@@ -74,38 +81,30 @@ class Program:
         self.scalars = {i for i in shared if not placements[i].aval.shape}
         #: Whether the user said where to run: then arguments are moved there.
         self.chosen = device is not None
+        place = execution_place(placements, shared.union(self.kept), self.names, self.jaxpr,
+                                device, in_shardings, out_shardings)
         #: Where it runs: the sharding of whole arrays there.
-        self.sharding, self.committed, self.meshes = execution_place(
-            placements, shared.union(self.kept), self.names, self.jaxpr, device)
+        self.sharding, self.committed = place.sharding, place.committed
         check_demands(name, demands_of(self.jaxpr), self.sharding)
-        self.devices = self.sharding.flat_devices
-        #: Whether it runs on a device; a mesh of one device is a mesh.
-        self.single = type(self.sharding) is SingleDeviceSharding
-        #: Per argument where it has to be; None: XLA says, when it is compiled.
-        self.in_shardings = [self._asked(p) for p in placements]
+        self.shardings = Shardings(
+            place, self.names, placements, in_shardings, self.jaxpr.out_avals,
+            [s for s, i in zip(out_shardings, self.forwarded, strict=True) if i is None])
+        self.devices = self.shardings.devices
         self.moved = [i for i in self.kept
-                      if placements[i].sharding is not self.in_shardings[i]]
-        #: Per result of `jaxpr`, likewise.
-        self.out_shardings: list[Any] = [self.sharding if self.single else None
-                                         for _ in self.jaxpr.outvars]
-        # A program that may be run a second time, to find a NaN, keeps its arguments.
-        self.donation = settle([
-            n for n, i in enumerate(self.kept) if donated and donated[i] and i not in shared
-            and i not in self.moved and not debugging()],
-            self.jaxpr.in_avals, self.jaxpr.out_avals, lambda n: self.names(self.kept[n]))
+                      if placements[i].sharding is not self.shardings.inputs[i]]
+        self.donation = self._settled(donated, shared)
         #: What it is lowered for.
         self.platform = str(self.devices[0].platform)
         self.lowered: LoweredModule | None = None
         self.loaded: Any = None
 
-    def _asked(self, placement: Placement) -> Any:
-        """Where an argument has to be, as far as that is known before it is compiled."""
-        if self.single:
-            return self.sharding
-        given = placement.sharding
-        if type(given) is SingleDeviceSharding:
-            return None
-        return in_order(given, self.devices, physical_aval(placement.aval).ndim)
+    def _settled(self, donated: Sequence[bool], shared: Collection[int]) -> Donation:
+        # A program that may be run a second time, to find a NaN, keeps its arguments.
+        usable = [n for n, i in enumerate(self.kept) if donated and donated[i] and i not in shared
+                  and i not in self.moved and not debugging()]
+        return settle(usable, self.jaxpr.in_avals, self.jaxpr.out_avals,
+                      lambda n: self.names(self.kept[n]),
+                      lambda n, out: self.shardings.agree(self.kept[n], out))
 
     def lower(self) -> LoweredModule:
         """The StableHLO module."""
@@ -114,10 +113,7 @@ class Program:
                 self.lowered = lower_to_module(
                     self.jaxpr, self.name, self.platform, *self.donation,
                     client=lambda: self.devices[0].client,
-                    partition=None if self.single else Partition(
-                        self.devices, self.sharding.mesh,
-                        [self.in_shardings[i] for i in self.kept], self.out_shardings,
-                        self._sharding_of_constant))
+                    partition=self.shardings.partition(self.kept))
         return self.lowered
 
     def compile(self, options: dict[str, Any] | None = None) -> Any:
@@ -138,57 +134,22 @@ class Program:
             with timed("Finished XLA compilation of jit(%s) in %.6f s", self.name):
                 self.loaded = shim.compile_module(
                     self.devices[0].client, lowered.module, self.devices,
-                    num_partitions=len(self.devices), options=self._with_propagation(options),
+                    num_partitions=len(self.devices),
+                    options=self.shardings.options(self.kept, lowered) | (options or {}),
                     host_callbacks=lowered.host_callbacks)
-            if not self.single:
-                self._read_back()
+            if not self.shardings.single:
+                self.shardings.read_back(self.kept, lowered, self.loaded)
         return self.loaded
 
-    def _with_propagation(self, options: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Options that let XLA choose the shardings that nobody gave."""
-        if len(self.devices) == 1:
-            return options
-        first = [False] * (len(self.lower().tokens))
-        constants = [False] * len(self.lower().constants)
-        return {
-            "allow_spmd_sharding_propagation_to_parameters":
-                first + constants + [self.in_shardings[i] is None for i in self.kept],
-            "allow_spmd_sharding_propagation_to_output":
-                first + [s is None for s in self.out_shardings], **(options or {})}
-
-    def _read_back(self) -> None:
-        """Completes the shardings of arguments and results by what XLA chose."""
-        known = list(dict.fromkeys(s for s in self.in_shardings if s is not None))
-        ins, outs = shim.parameter_shardings(self.loaded), shim.output_shardings(self.loaded)
-        first = len(self.lower().tokens)
-
-        def chosen(found: Any, index: int, aval: Any) -> Any:
-            if found is None:  # one device: there was nothing to choose
-                return self.sharding
-            return chosen_sharding(found[index], self.devices, self.meshes,
-                                   physical_aval(aval).ndim, known)
-
-        for n, i in enumerate(self.kept, first + len(self.lower().constants)):
-            if self.in_shardings[i] is None:
-                self.in_shardings[i] = chosen(ins, n, self.whole.in_avals[i])
-        for n, aval in enumerate(self.jaxpr.out_avals):
-            if self.out_shardings[n] is None:
-                self.out_shardings[n] = chosen(outs, first + n, aval)
-
-    def _sharding_of_constant(self, value: Any) -> Any:
-        """That of an array over the program's devices, which stays where it is; else copies."""
-        if type(value) is Array and not self.single and (
-                type(value.sharding) is not SingleDeviceSharding):
-            return in_order(value.sharding, self.devices, physical_aval(value.aval).ndim)
-        return self.sharding
+    def out_shardings(self) -> list[Any]:
+        """Those of all results."""
+        computed = iter(self.shardings.outputs)
+        return [next(computed) if i is None else self.shardings.of_forwarded(i)
+                for i in self.forwarded]
 
     def _out_placements(self) -> list[Placement]:
         return [placement_of(a, s, self.committed) for a, s in zip(
-            self.jaxpr.out_avals, self.out_shardings, strict=True)]
-
-    def _forwarded_to(self, index: int) -> Any:
-        """The sharding of a result that is an argument."""
-        return self.in_shardings[index] or self.sharding
+            self.jaxpr.out_avals, self.shardings.outputs, strict=True)]
 
     # Runners hold neither the program nor its module, which would stay in memory with them.
 
@@ -241,20 +202,20 @@ class Program:
 
     def _constant(self, value: Any) -> Array:
         with guards.unguarded():  # part of the program
-            return move(to_array(value), self._sharding_of_constant(value), self.committed)
+            return move(to_array(value), self.shardings.of_constant(value), self.committed)
 
     def _forwarding_runner(self) -> Runner:
-        targets = [(i, self._forwarded_to(i)) for i in self.forwarded if i is not None]
+        targets = [(i, self.shardings.of_forwarded(i)) for i in self.forwarded if i is not None]
         committed, scalars = self.committed, self.scalars
         return lambda *args: [
             move(unshared(args[i]) if i in scalars else args[i], sharding, committed)
             for i, sharding in targets]
 
     def _general_runner(self, execute: Any, handlers: list[Any], constants: list[Any]) -> Runner:
-        moved = {i: self.in_shardings[i] for i in self.moved}
+        moved = {i: self.shardings.inputs[i] for i in self.moved}
         kept, scalars, names, forwarded = self.kept, self.scalars, self.names, self.forwarded
         placements, committed = self._out_placements(), self.committed
-        forwarded_to = {i: self._forwarded_to(i) for i in forwarded if i is not None}
+        forwarded_to = {i: self.shardings.of_forwarded(i) for i in forwarded if i is not None}
         as_computed = not any(_is_float0(p) for p in placements) and all(
             i is None for i in forwarded)
 

@@ -32,6 +32,7 @@ from mjax._engine.runtime.arguments import (
     take_apart,
 )
 from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.asked import asked, constrained, in_shardings_of, out_shardings_of
 from mjax._engine.runtime.devices import devices
 from mjax._engine.runtime.executable import Program
 from mjax._engine.runtime.explain import explain_compilation
@@ -55,7 +56,8 @@ _FLAT = [tree_structure(((0,) * n, {})) for n in (1, 2)]
 
 
 @boundary
-def jit(fun: Callable[..., Any] | None = None, *, static_argnums: Any = None,
+def jit(fun: Callable[..., Any] | None = None, *, in_shardings: Any = None,
+        out_shardings: Any = None, static_argnums: Any = None,
         static_argnames: Any = None, donate_argnums: Any = None, donate_argnames: Any = None,
         keep_unused: bool = False, device: Any = None, backend: str | None = None,
         inline: bool = False, compiler_options: dict[str, Any] | None = None) -> Any:
@@ -63,6 +65,12 @@ def jit(fun: Callable[..., Any] | None = None, *, static_argnums: Any = None,
 
     Args:
       fun: a function of pytrees of arrays, without side effects. Without it: a decorator.
+      in_shardings: how arguments are cut over devices: a tree prefix of the tuple of positional
+        arguments, static ones left out, of `NamedSharding`s, of `PartitionSpec`s for the mesh
+        that is set (`set_mesh`) when it is called, and of None: as the argument is, or as XLA
+        chooses for one that is on no device in particular. Inside of another program they are
+        constraints.
+      out_shardings: the same for the results; None: as XLA chooses.
       static_argnums: positions of arguments that are hashable Python values, known when the
         function is traced; each value is compiled for.
       static_argnames: the same by name; each is completed from the other.
@@ -86,7 +94,8 @@ def jit(fun: Callable[..., Any] | None = None, *, static_argnums: Any = None,
       TypeError: `fun` is not callable, or `compiler_options` are no dict of XLA options; at
         calls: an argument is no array.
       ValueError: an argument number or name that `fun` does not have; at calls: a static
-        argument that is not hashable, or arguments on different devices.
+        argument that is not hashable, arguments on different devices, or shardings that do not
+        fit: trees, sizes that are not divisible, an argument that is committed to another.
       RuntimeError: at calls: an argument was donated before, or is donated and given twice.
 
     Example:
@@ -98,7 +107,8 @@ def jit(fun: Callable[..., Any] | None = None, *, static_argnums: Any = None,
     """
     if fun is None:
         return functools.partial(
-            jit, static_argnums=static_argnums, static_argnames=static_argnames,
+            jit, in_shardings=in_shardings, out_shardings=out_shardings,
+            static_argnums=static_argnums, static_argnames=static_argnames,
             donate_argnums=donate_argnums, donate_argnames=donate_argnames,
             keep_unused=keep_unused, device=device, backend=backend, inline=inline,
             compiler_options=compiler_options)
@@ -110,7 +120,12 @@ def jit(fun: Callable[..., Any] | None = None, *, static_argnums: Any = None,
     options = Options(
         *normalize(fun, static_argnums, static_argnames, "static"),
         *normalize(fun, donate_argnums, donate_argnames, "donate"), bool(keep_unused),
-        bool(inline), device, compiler_options_of(compiler_options))
+        bool(inline), device, compiler_options_of(compiler_options),
+        asked(in_shardings, "in_shardings"), asked(out_shardings, "out_shardings"))
+    if device is not None and (options.in_shardings or options.out_shardings):
+        msg = ("jit: give a device (or backend) or shardings, not both: "
+               "SingleDeviceSharding(device) is a sharding.")
+        raise ValueError(msg)
     both = set(options.static_argnums) & set(options.donate_argnums)
     if both:
         msg = f"jit: arguments {sorted(both)} cannot be static and donated at once."
@@ -144,7 +159,7 @@ class Jitted:
       options: what `jit` was asked for.
     """
 
-    __slots__ = ("caches", "fun", "name", "options", "shared", "static")
+    __slots__ = ("caches", "fun", "name", "options", "shardings", "shared", "static")
 
     def __init__(self, fun: Callable[..., Any], options: Options):
         self.fun = fun
@@ -152,6 +167,7 @@ class Jitted:
         self.name = function_name(fun)
         # 1 and True are equal, and no equal options to XLA.
         self.caches = caches_of(fun, (options, exact(options.compiler_options)))
+        self.shardings = bool(options.in_shardings or options.out_shardings)
         self.static = bool(options.static_argnums or options.static_argnames)
         #: Whether arrays made of equal scalars may be one; not where they are donated.
         self.shared = not (options.donate_argnums or options.donate_argnames)
@@ -260,12 +276,21 @@ class Jitted:
             refuse_dead(value)  # under evaluation no trace is open
         program = Program(trace.jaxpr, self.name, [a._placement for a in call.leaves],
                           donated_leaves(self.fun, options, call), options.keep_unused,
-                          options.device)
+                          options.device, *self.asked(call, trace.out_tree))
         run = program.runner(dict(options.compiler_options))
         of_buffers = None
         if not self.static and call.tree in _FLAT:
             of_buffers = program.buffer_runner(trace.out_tree)
         return calls.put(key, (run, trace.out_tree, of_buffers))
+
+    def asked(self, call: Call, out_tree: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """The shardings of the leaves of arguments and results that were asked for.
+
+        Raises:
+          ValueError: their trees do not fit, or no mesh is set that a spec could refer to.
+        """
+        return (in_shardings_of(self.name, self.options.in_shardings, call),
+                out_shardings_of(self.name, self.options.out_shardings, out_tree))
 
     def _shorten(self, args: tuple[Any, ...], of_buffers: Callable[..., Any]) -> None:
         """Lets the next call with one or two arguments like these take the short way."""
@@ -290,6 +315,9 @@ class Jitted:
             raise
         trace = trace_call(self.fun, call, avals, self.caches)
         operands = [*trace.closed_over, *call.leaves]
+        if self.shardings:
+            trace = trace._replace(jaxpr=constrained(trace.jaxpr, *self.asked(
+                call, trace.out_tree)))
         if options.inline and options.device is None and not options.compiler_options:
             outs = eval_jaxpr(trace.jaxpr, trace.jaxpr.consts, *operands)
         else:
@@ -308,7 +336,8 @@ class Jitted:
         call = take_apart(self.fun, self.options, args, kwargs)
         trace = trace_call(self.fun, call, avals_of(self.name, call, args, kwargs), self.caches)
         return Traced(trace.jaxpr, self.name, call, trace.out_tree,
-                      donated_leaves(self.fun, self.options, call), self.options)
+                      donated_leaves(self.fun, self.options, call), self.options,
+                      self.asked(call, trace.out_tree))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Traces and lowers for these arguments, or for `ShapeDtypeStruct`s."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from mjax._engine.base.context import ctx
 from mjax._engine.base.records import Record
 from mjax._engine.control.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, subjaxprs
-from mjax._engine.ir.mesh import Mesh, PartitionSpec
+from mjax._engine.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
 from mjax._engine.ir.source import summarize
 from mjax._engine.lowering.context import nested_constants
 from mjax._engine.runtime.array import Array, Placement
 from mjax._engine.runtime.chosen import GSPMDSharding
+from mjax._engine.runtime.constraints import sharding_constraint_p
 from mjax._engine.runtime.devices import default_device
 from mjax._engine.runtime.explain import warn
 from mjax._engine.runtime.shardings import NamedSharding, SingleDeviceSharding
@@ -53,6 +55,8 @@ def demands_of(jaxpr: Jaxpr) -> list[Demand]:
         found = []
         for eqn in jaxpr.eqns:
             meshes = tuple([v for v in eqn.params.values() if type(v) in _MESHED])
+            if eqn.primitive is sharding_constraint_p:
+                meshes = (eqn.params["sharding"],)
             if meshes or ((eqn.primitive is jit_p or eqn.primitive is device_put_p) and (
                     eqn.params.get("device") or eqn.params.get("compiler_options_kvs"))):
                 found.append(Demand(eqn, meshes))
@@ -73,15 +77,18 @@ class Place(Record):
       sharding: of whole arrays there: on the one device, or copies on all devices.
       committed: whether its results stay there.
       meshes: those that arguments and equations name, of the program's devices.
+      shardings: those that they name, of devices in the program's order.
     """
 
     sharding: Any
     committed: bool
     meshes: tuple[Mesh, ...] = ()
+    shardings: tuple[Any, ...] = ()
 
 
 def execution_place(placements: Sequence[Placement], used: Collection[int],
-                    describe: Callable[[int], str], jaxpr: Jaxpr, device: Any = None) -> Place:
+                    describe: Callable[[int], str], jaxpr: Jaxpr, device: Any = None,
+                    in_shardings: Sequence[Any] = (), out_shardings: Sequence[Any] = ()) -> Place:
     """Where a computation on arguments so placed runs.
 
     Args:
@@ -90,9 +97,10 @@ def execution_place(placements: Sequence[Placement], used: Collection[int],
       describe: the name of an argument.
       jaxpr: the program.
       device: where to run, whatever the arguments say; None: where they say.
+      in_shardings, out_shardings: those asked for, or None, per argument and result.
 
     Raises:
-      ValueError: committed arguments and equations name different devices.
+      ValueError: committed arguments, equations and shardings name different devices.
     """
     demands = demands_of(jaxpr)
     votes = [(sharding_of(d.device), str(d)) for d in demands
@@ -103,9 +111,15 @@ def execution_place(placements: Sequence[Placement], used: Collection[int],
                  if p.committed and i in used] + votes
     else:
         votes.insert(0, (sharding_of(device), "the device given to jit"))
+    votes += [(s, f"in_shardings of {describe(i)}") for i, s in enumerate(in_shardings)
+              if s is not None]
+    votes += [(s, f"out_shardings of result {i}") for i, s in enumerate(out_shardings)
+              if s is not None]
     votes += [(c.sharding, f"an array of type {c.aval} that it closes over")
               for c in nested_constants(jaxpr)
               if type(c) is Array and type(c.sharding) is not SingleDeviceSharding]
+    if not votes and isinstance(ctx.settings.mesh, Mesh):
+        return _over([ctx.settings.mesh])
     if not votes:
         return Place(SingleDeviceSharding(default_device()), False)
     chosen, first = votes[0]
@@ -125,7 +139,10 @@ def _over(votes: Sequence[Any]) -> Place:
     meshes = dict.fromkeys(v if type(v) is Mesh else v.mesh for v in votes
                            if type(v) is not GSPMDSharding and v.flat_devices == devices)
     mesh = next(iter(meshes), None) or Mesh(devices, "_0")
-    return Place(NamedSharding(mesh, PartitionSpec()), True, tuple(meshes) or (mesh,))
+    shardings = dict.fromkeys(v for v in votes if type(v) is not Mesh
+                              and v.flat_devices == devices and UNCONSTRAINED not in v.spec)
+    return Place(NamedSharding(mesh, PartitionSpec()), True, tuple(meshes) or (mesh,),
+                 tuple(shardings))
 
 
 def _listed(where: Any) -> str:

@@ -101,14 +101,15 @@ class Traced(Stage):
       fun_name: the function's name.
     """
 
-    __slots__ = ("_call", "_options", "fun_name")
+    __slots__ = ("_asked", "_call", "_options", "fun_name")
 
     def __init__(self, jaxpr: Jaxpr, name: str, call: Any, out_tree: Any,
-                 donated: tuple[bool, ...], options: Any):
+                 donated: tuple[bool, ...], options: Any, asked: Any):
         super().__init__(jaxpr, call.tree, out_tree, donated)
         self.fun_name = name
         self._call = call
         self._options = options
+        self._asked = asked
 
     @property
     def jaxpr(self) -> Jaxpr:
@@ -137,7 +138,7 @@ class Traced(Stage):
             raise ValueError(msg)
         placements = list(map(_placement, self._call.leaves, self._jaxpr.in_avals))
         program = Program(self._jaxpr, self.fun_name, placements, self._donated,
-                          self._options.keep_unused, self._options.device)
+                          self._options.keep_unused, self._options.device, *self._asked)
         if lowering_platforms is not None:
             program.platform = lowering_platforms[0]
         program.lower()
@@ -206,7 +207,9 @@ class Lowered(Stage):
         """
         options = self._options | dict(compiler_options_of(compiler_options))
         # A copy, because a program keeps what was compiled, under whichever options.
-        return Compiled(copy.copy(self._program), self, options)
+        program = copy.copy(self._program)
+        program.shardings = copy.copy(program.shardings)
+        return Compiled(program, self, options)
 
 
 def _dialect(name: str | None) -> str:
@@ -236,20 +239,18 @@ class Compiled(Stage):
     @property
     def out_info(self) -> Any:
         """Tree of `ShapeDtypeStruct`s of the results."""
-        return out_info(self._jaxpr, self.out_tree, self._shardings(self.out_tree))
+        return out_info(self._jaxpr, self.out_tree, self._program.out_shardings())
 
     @property
     def input_shardings(self) -> Any:
         """The tree `(args, kwargs)` of where the arguments are."""
-        return self.in_tree.unflatten(self._shardings(self.in_tree))
+        n = self.in_tree.num_leaves
+        return self.in_tree.unflatten(map(self._program.shardings.of_forwarded, range(n)))
 
     @property
     def output_shardings(self) -> Any:
         """The tree of where the results are."""
-        return self.out_tree.unflatten(self._shardings(self.out_tree))
-
-    def _shardings(self, tree: Any) -> list[Any]:
-        return [self._program.sharding] * int(tree.num_leaves)
+        return self.out_tree.unflatten(self._program.out_shardings())
 
     def as_text(self) -> str:
         """The optimized HLO."""
@@ -288,11 +289,11 @@ class Compiled(Stage):
     call = __call__
 
     def _examined(self, leaves: Sequence[Any]) -> list[Array]:
-        """The arguments as arrays on the program's device.
+        """The arguments as arrays where the program takes them.
 
         Raises:
           TypeError: one is traced, or has not the type the program was compiled for.
-          ValueError: one is committed to another device.
+          ValueError: one is committed to other devices, or to another sharding.
         """
         program = self._program
         for leaf in leaves:
@@ -311,15 +312,17 @@ class Compiled(Stage):
                 *wrong, "Call the jitted function to compile for other types. (Settings count: "
                 "enable_x64 decides whether 64-bit types stay.)"]))
         arrays = [to_array(leaf, not program.donation.aliases) for leaf in leaves]
-        elsewhere = [f"  {program.names(i)}: compiled for {program.sharding}, committed to "
+        targets = [program.shardings.of_forwarded(i) for i in range(len(arrays))]
+        elsewhere = [f"  {program.names(i)}: compiled for {targets[i]}, committed to "
                      f"{arrays[i].sharding}" for i in program.kept if not program.chosen
-                     and arrays[i].committed and arrays[i].sharding is not program.sharding]
+                     and arrays[i].committed
+                     and not program.shardings.accept(i, arrays[i].sharding)]
         if elsewhere:
             raise ValueError("\n".join([
-                f"{program.name}: arguments are on other devices than it was compiled for:",
-                *elsewhere, "Move them with mjax.device_put."]))
-        return [a if a.sharding is program.sharding else
-                move(a, program.sharding, program.committed) for a in arrays]
+                f"{program.name}: arguments are on other devices, or cut otherwise, than it was "
+                "compiled for:", *elsewhere, "Move them with mjax.device_put."]))
+        return [a if a.sharding is s else move(a, s, program.committed)
+                for a, s in zip(arrays, targets, strict=True)]
 
     def _wrong_structure(self, given: Any) -> str:
         """The text for arguments that are nested in another way."""

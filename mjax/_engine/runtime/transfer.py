@@ -22,6 +22,7 @@ from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.array import Array, Placement, placement_of, rebuild
+from mjax._engine.runtime.constraints import constrain, of_batch
 from mjax._engine.runtime.devices import Device, default_device
 from mjax._engine.runtime.failures import raise_original
 from mjax._engine.runtime.resharding import buffer_aval, cut, layout_of, resharded, shares_memory
@@ -31,6 +32,7 @@ from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import Tracer, refuse_dead
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.transforms.batching import AxisData
 from mjaxlib_shim import arrays as shim
 from mjaxlib_shim import guards
 
@@ -210,12 +212,21 @@ def sharding_of(device: Any) -> Any:
 
 device_put_p = Primitive("device_put")
 device_put_p.def_abstract_eval(lambda x, *, device, src: x)
-device_put_p.def_lowering(lambda ctx, x, *, device, src: [x])
+# Inside of a program it says how the value is to be cut; the devices are the program's.
+device_put_p.def_lowering(lambda ctx, x, *, device, src: (
+    constrain(ctx, x, device) if isinstance(device, NamedSharding) else [x]))
 # Cotangents go back where the value came from: there they meet those of its other uses.
 define_linear(device_put_p, lambda ct, x, *, device, src: (
     ct if src is None else device_put_p.bind(ct, device=src, src=device)))
-device_put_p.def_batch(lambda args, dims, *, device, src: (
-    device_put_p.bind(args[0], device=device, src=src), dims[0]))
+
+
+def _device_put_batch(axis: AxisData, args: Any, dims: Any, *, device: Any, src: Any) -> Any:
+    device, src = (of_batch(s, dims[0], typeof(args[0]).ndim, axis.spmd_name)
+                   for s in (device, src))
+    return device_put_p.bind(args[0], device=device, src=src), dims[0]
+
+
+device_put_p.axis_batch = _device_put_batch
 
 
 def _source(x: Any) -> Sharding | None:

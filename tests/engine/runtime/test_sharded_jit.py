@@ -7,11 +7,9 @@ import pytest
 
 import mjax
 import mjax.numpy as jnp
-from mjax._engine.ir.mesh import Mesh
-from mjax._engine.ir.mesh import PartitionSpec as P
 from mjax._engine.runtime.chosen import GSPMDSharding
-from mjax._engine.runtime.shardings import NamedSharding, SingleDeviceSharding
-from mjax._engine.runtime.transfer import move, to_array
+from mjax.sharding import Mesh, NamedSharding, SingleDeviceSharding
+from mjax.sharding import PartitionSpec as P
 
 X = np.arange(32, dtype=np.float32).reshape(8, 4)
 
@@ -27,7 +25,11 @@ def mesh():
 
 
 def put(x, mesh, *spec):
-    return move(to_array(x), NamedSharding(mesh, P(*spec)), True)
+    return mjax.device_put(x, NamedSharding(mesh, P(*spec)))
+
+
+def plus(x):
+    return x + 1
 
 
 @pytest.mark.parametrize(("f", "expected", "spec"), [
@@ -158,3 +160,185 @@ def test_the_module(mesh):
     assert "%arg1: tensor<8x4xf32>)" in text
     assert "mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32" in text
     assert 'sdy.mesh @mesh = <["x"=4, "y"=2]>' in text
+
+
+# ---- in_shardings and out_shardings --------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["numpy", "uncommitted", "committed"])
+def test_in_shardings_move_what_is_uncommitted(mesh, kind):
+    sharding = NamedSharding(mesh, P("y", "x"))
+    given = {"numpy": X, "uncommitted": jnp.asarray(X), "committed": put(X, mesh, "y", "x")}[kind]
+    f = mjax.jit(plus, in_shardings=sharding)
+    for _ in range(3):
+        out = f(given)
+        np.testing.assert_array_equal(out, X + 1)
+        assert out.sharding is sharding
+
+
+def test_out_shardings(mesh):
+    other = mesh_of((2, 4), ("a", "b"))
+    shardings = {"a": NamedSharding(mesh, P("y")), "b": None, "c": NamedSharding(other, P("b"))}
+    f = mjax.jit(lambda x: {"a": x, "b": (x + 1, x), "c": [x[:4], x.T]}, out_shardings=shardings)
+    x = put(X, mesh, "x")
+    out = f(x)
+    assert out["a"].sharding is shardings["a"]
+    assert out["b"][1].sharding is x.sharding  # handed on; of the other XLA decides
+    assert out["c"][0].sharding is out["c"][1].sharding is shardings["c"]
+    for value, expected in zip(mjax.tree.leaves(out), (X, X + 1, X, X[:4], X.T), strict=True):
+        np.testing.assert_array_equal(value, expected)
+
+
+def test_specs_refer_to_the_mesh_that_is_set(mesh):
+    f = mjax.jit(plus, in_shardings=P("x"), out_shardings=P("y"))
+    with mjax.set_mesh(mesh):
+        assert f(X).sharding is NamedSharding(mesh, P("y"))
+    other = mesh_of((4,), ("y",))
+    with mjax.set_mesh(other), pytest.raises(ValueError, match="names the mesh axis 'x', but the"):
+        f(X)
+    with pytest.raises(ValueError, match=r"jit of plus: in_shardings: PartitionSpec\('x',\) alone "
+                       "says nothing of devices"):
+        f(X)
+
+
+def test_what_is_uncommitted_runs_on_the_mesh_that_is_set(mesh):
+    with mjax.set_mesh(mesh):
+        out = mjax.jit(plus)(X)
+        assert out.sharding is NamedSharding(mesh, P()) and out.committed
+        assert (jnp.arange(3) + 1).sharding is NamedSharding(mesh, P())
+        one = mjax.device_put(X, mjax.devices()[2])
+        assert mjax.jit(plus)(one).sharding is one.sharding
+    assert mjax.jit(plus)(X).devices() == {mjax.devices()[0]}
+
+
+def test_one_device_by_shardings():
+    there = SingleDeviceSharding(mjax.devices()[3])
+    for f in (mjax.jit(plus, in_shardings=there), mjax.jit(plus, out_shardings=there)):
+        out = f(X)
+        assert out.sharding is there and out.committed
+        np.testing.assert_array_equal(out, X + 1)
+
+
+def test_static_and_donated_arguments(mesh):
+    cut = NamedSharding(mesh, P("x"))
+    f = mjax.jit(lambda n, x, y: (x + n, y), static_argnums=0, donate_argnums=1,
+                 in_shardings=(cut, None), out_shardings=(cut, NamedSharding(mesh, P())))
+    x = put(X, mesh, "x")
+    out, y = f(2, x, X)
+    assert x.is_deleted() and out.sharding is cut and y.sharding.is_fully_replicated
+    np.testing.assert_array_equal(out, X + 2)
+
+
+def test_memory_is_taken_over_only_by_a_result_that_is_cut_alike(mesh):
+    x = put(X, mesh, "x")
+    same = mjax.jit(plus, donate_argnums=0, out_shardings=x.sharding)
+    assert "tf.aliasing_output = 0" in same.lower(x).as_text()
+    for other in (None, NamedSharding(mesh, P("y"))):
+        f = mjax.jit(plus, donate_argnums=0, out_shardings=other)
+        text = f.lower(x).as_text()
+        assert "jax.buffer_donor" in text and "tf.aliasing_output" not in text
+        given = put(X, mesh, "x")
+        np.testing.assert_array_equal(f(given), X + 1)
+
+
+def test_shardings_inside_of_another_program_are_constraints(mesh):
+    inner = mjax.jit(plus, in_shardings=NamedSharding(mesh, P("x")),
+                     out_shardings=NamedSharding(mesh, P(None, "y")))
+    eqns = mjax.make_jaxpr(inner)(X).eqns[0].params["jaxpr"].eqns
+    assert [e.primitive.name for e in eqns] == ["sharding_constraint", "add", "sharding_constraint"]
+    assert eqns[2].params["sharding"] is NamedSharding(mesh, P(None, "y"))
+    out = mjax.jit(lambda x: inner(x) * 2)(X)
+    np.testing.assert_array_equal(out, (X + 1) * 2)
+    assert out.sharding is NamedSharding(mesh, P(None, "y"))
+    g = mjax.grad(lambda x: (inner(x) ** 2).sum())(jnp.asarray(X))
+    np.testing.assert_array_equal(g, 2 * (X + 1))
+    assert g.sharding is NamedSharding(mesh, P("x"))
+    rows = mjax.vmap(mjax.jit(plus, in_shardings=NamedSharding(mesh, P("x"))),
+                     spmd_axis_name="y")(np.stack([X, X * 2]))
+    np.testing.assert_array_equal(rows, np.stack([X, X * 2]) + 1)
+
+
+def test_a_jit_with_shardings_is_traced_once_per_types(mesh):
+    traced = []
+
+    def f(x):
+        traced.append(x)
+        return x + 1
+
+    g = mjax.jit(f, in_shardings=NamedSharding(mesh, P("x")))
+    g(X), g(X + 1), g(put(X, mesh, "x"))
+    mjax.jit(lambda x: g(g(x)))(X)
+    assert len(traced) == 1 and g._cache_size() == 2
+
+
+@pytest.mark.parametrize(("error", "text", "options", "args"), [
+    (ValueError, r"f: in_shardings of argument x: dimension 0 of an array of shape \(7, 4\) has 7 "
+     r"elements, .* 7 = 1 \* 4 \+ 3. Pad it by 1", {"in_shardings": P("x")}, [X[:7]]),
+    (ValueError, r"f: out_shardings of result 0: dimension 0 .* has 7 elements",
+     {"out_shardings": P("x")}, [X[:7]]),
+    (ValueError, r"f: in_shardings of argument x: PartitionSpec\('x', None, None\) has 3 entries",
+     {"in_shardings": P("x", None, None)}, [X]),
+    (ValueError, "in_shardings is no tree prefix of the tuple of the 2 arguments that are not",
+     {"in_shardings": (P("x"),)}, [X, X]),
+    (ValueError, r"jit of f: out_shardings is no tree prefix of what it returns.* \['b'\] were",
+     {"out_shardings": (P("x"), {"b": P()})}, [X]),
+    (TypeError, "in_shardings must be a tree of NamedShardings, .* got 'x' of type str",
+     {"in_shardings": "x"}, [X]),
+    (TypeError, "out_shardings must be a tree of .* got 3 of type int", {"out_shardings": 3}, [X]),
+    (ValueError, "in_shardings has .*UNCONSTRAINED.* in lax.with_sharding_constraint only",
+     {"in_shardings": P(P.UNCONSTRAINED)}, [X]),
+    (ValueError, "names the mesh axis 'z', but the mesh has", {"in_shardings": P("z")}, [X]),
+], ids=["in uneven", "out uneven", "rank", "in tree", "out tree", "in type", "out type",
+        "unconstrained", "axis"])
+def test_bad_shardings(mesh, error, text, options, args):
+    def f(x, y=None):
+        return x, {"a": x + 1}
+
+    with mjax.set_mesh(mesh), pytest.raises(error, match=text):
+        mjax.jit(f, **options)(*args)
+
+
+def test_bad_arguments_for_shardings(mesh):
+    f = mjax.jit(plus, in_shardings=NamedSharding(mesh, P("x")))
+    with pytest.raises(ValueError, match=r"plus: argument x of type f32\[8,4\] is committed to "
+                       r".*spec=PartitionSpec\('y',\)\), but in_shardings asks for .*'x'"):
+        f(put(X, mesh, "y"))
+    with pytest.raises(ValueError, match=r"argument x to cpu:3, in_shardings of argument x to cpu"):
+        f(mjax.device_put(X, mjax.devices()[3]))
+    with pytest.raises(ValueError, match="in_shardings are of arguments given by position"):
+        f(x=X)
+    with pytest.raises(ValueError, match=r"out_shardings of result 0 to cpu:\[0, 1\]"):
+        mjax.jit(plus, out_shardings=NamedSharding(mesh_of((2,), "x"), P("x")))(put(X, mesh, "x"))
+    with pytest.raises(ValueError, match="give a device .* or shardings, not both"):
+        mjax.jit(plus, in_shardings=NamedSharding(mesh, P("x")), device=mjax.devices()[0])
+
+
+# ---- ahead of time ---------------------------------------------------------------------------
+
+
+def test_ahead_of_time(mesh):
+    cut, other = NamedSharding(mesh, P("x")), NamedSharding(mesh, P("y"))
+    struct = mjax.ShapeDtypeStruct(X.shape, X.dtype)
+    compiled = mjax.jit(lambda x, y: (x + 1, y), in_shardings=(cut, None)).lower(
+        struct, struct).compile()
+    assert compiled.input_shardings == ((cut, NamedSharding(mesh, P())), {})
+    assert compiled.output_shardings == (cut, NamedSharding(mesh, P()))
+    assert compiled.out_info[0].sharding is cut
+    for x in (X, jnp.asarray(X), put(X, mesh, "x"), put(X, mesh, "x", None)):
+        for _ in range(2):
+            out = compiled(x, X)[0]
+            np.testing.assert_array_equal(out, X + 1)
+            assert out.sharding is cut
+    with pytest.raises(ValueError, match=r"(?s)arguments are on other devices, or cut otherwise.*"
+                       r"argument x: compiled for .*'x',\).*, committed to .*'y',"):
+        compiled(put(X, mesh, "y"), X)
+    with pytest.raises(ValueError, match="argument x: compiled for .*, committed to Single"):
+        compiled(mjax.device_put(X, mjax.devices()[0]), X)
+    compiled = mjax.jit(plus).lower(struct.update(sharding=other)).compile()
+    assert compiled.input_shardings == ((other,), {}) and compiled.output_shardings is other
+
+
+def test_ahead_of_time_in_another_order_of_devices(mesh):
+    x, y = put(X, mesh, "x"), put(X, mesh_of((8,), "z", mjax.devices()[::-1]), "z")
+    compiled = mjax.jit(lambda x, y: x + y).lower(x, y).compile()
+    np.testing.assert_array_equal(compiled(x, y), X * 2)

@@ -1,0 +1,162 @@
+"""How what a program takes and gives is cut over its devices: as asked for, or as XLA chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mjax._engine.base.errors import LazyValueError
+from mjax._engine.ir.types import physical_aval
+from mjax._engine.lowering.module import LoweredModule
+from mjax._engine.lowering.shardings import Partition
+from mjax._engine.runtime.array import Array, Placement
+from mjax._engine.runtime.chosen import chosen_sharding, in_order
+from mjax._engine.runtime.constraints import check_fits
+from mjax._engine.runtime.donation import ArgumentNames
+from mjax._engine.runtime.placing import Place
+from mjax._engine.runtime.shardings import SingleDeviceSharding
+from mjaxlib_shim import executables as shim
+
+
+class Shardings:
+    """The shardings of a program's arguments and results.
+
+    Attributes:
+      whole: of arrays that are not cut: on the one device, or copies on all.
+      devices: the devices, in the order of the partitions.
+      single: whether it runs on a device; a mesh of one device is a mesh.
+      inputs: per argument where it has to be; None: XLA says, when it is compiled.
+      outputs: per computed result where it will be, likewise.
+
+    Args:
+      place: where the program runs.
+      names: of the program and its arguments.
+      placements: of the arguments.
+      asked: per argument the sharding asked for, or None.
+      out_avals: types of the computed results.
+      out_asked: per such result the sharding asked for, or None.
+
+    Raises:
+      ValueError: a sharding that was asked for does not divide the array; or an argument is
+        committed to another.
+    """
+
+    __slots__ = ("_avals", "_known", "_meshes", "devices", "inputs", "outputs", "single", "whole")
+
+    def __init__(self, place: Place, names: ArgumentNames, placements: Sequence[Placement],
+                 asked: Sequence[Any], out_avals: Sequence[Any], out_asked: Sequence[Any]):
+        self.whole = place.sharding
+        self.devices = place.sharding.flat_devices
+        self.single = type(place.sharding) is SingleDeviceSharding
+        self._meshes, self._known = place.meshes, place.shardings
+        self._avals = [p.aval for p in placements], out_avals
+        if any(asked):
+            placements = [
+                p if s is None else _agreed(p, s, names, i)
+                for i, (p, s) in enumerate(zip(placements, asked, strict=True))]
+        for i, (aval, sharding) in enumerate(zip(out_avals, out_asked, strict=True)):
+            if sharding is not None:
+                check_fits(sharding, aval, f"{names.program}: out_shardings of result {i}")
+        self.inputs = [self._ordered(p.sharding, p.aval) for p in placements]
+        self.outputs = [self._ordered(s, a) for s, a in zip(out_asked, out_avals, strict=True)]
+
+    def _ordered(self, sharding: Any, aval: Any) -> Any:
+        """A sharding as far as it is known, over the devices in the program's order."""
+        if self.single:
+            return self.whole
+        if sharding is None or type(sharding) is SingleDeviceSharding:
+            return None
+        return in_order(sharding, self.devices, physical_aval(aval).ndim)
+
+    def agree(self, argument: int, result: int) -> bool:
+        """Whether a result is known to be cut as an argument."""
+        one, other = self.inputs[argument], self.outputs[result]
+        return one is not None is not other and one.is_equivalent_to(
+            other, physical_aval(self._avals[0][argument]).ndim)
+
+    def accept(self, argument: int, sharding: Any) -> bool:
+        """Whether an argument in this sharding is where the compiled program takes it."""
+        wanted, ndim = self.of_forwarded(argument), physical_aval(self._avals[0][argument]).ndim
+        return sharding is wanted or (
+            set(sharding.flat_devices) == set(self.devices)
+            and in_order(sharding, self.devices, ndim).is_equivalent_to(wanted, ndim))
+
+    def of_constant(self, value: Any) -> Any:
+        """That of an array that is closed over: as it is over the program's devices, or copies."""
+        own = None if type(value) is not Array else self._ordered(value.sharding, value.aval)
+        return self.whole if own is None else own
+
+    def of_forwarded(self, argument: int) -> Any:
+        """That of a result that is an argument."""
+        return self.inputs[argument] or self.whole
+
+    def partition(self, kept: Sequence[int]) -> Partition | None:
+        """What the lowering has to know; None: nothing.
+
+        Args:
+          kept: the arguments that are passed.
+        """
+        if self.single:
+            return None
+        return Partition(self.devices, self.whole.mesh, [self.inputs[i] for i in kept],
+                         self.outputs, self.of_constant)
+
+    def options(self, kept: Sequence[int], lowered: LoweredModule) -> dict[str, Any]:
+        """Options that let XLA choose what nobody asked for."""
+        if len(self.devices) == 1:
+            return {}
+        tokens, constants = [False] * len(lowered.tokens), [False] * len(lowered.constants)
+        return {
+            "allow_spmd_sharding_propagation_to_parameters":
+                tokens + constants + [self.inputs[i] is None for i in kept],
+            "allow_spmd_sharding_propagation_to_output":
+                tokens + [s is None for s in self.outputs]}
+
+    def read_back(self, kept: Sequence[int], lowered: LoweredModule, loaded: Any) -> None:
+        """Completes the shardings by what XLA chose."""
+        known = list(dict.fromkeys((*self._known, *filter(None, self.inputs))))
+
+        def chosen(found: Any, index: int, aval: Any) -> Any:
+            if found is None:  # a mesh of one device: there was nothing to choose
+                return self.whole
+            return chosen_sharding(found[index], self.devices, self._meshes,
+                                   physical_aval(aval).ndim, known)
+
+        tokens, (in_avals, out_avals) = len(lowered.tokens), self._avals
+        if None in self.inputs:
+            found = shim.parameter_shardings(loaded)
+            numbers = {i: n for n, i in enumerate(kept, tokens + len(lowered.constants))}
+            self.inputs = [
+                s or (chosen(found, numbers[i], aval) if i in numbers else None)
+                for i, (s, aval) in enumerate(zip(self.inputs, in_avals, strict=True))]
+        if None in self.outputs:
+            found = shim.output_shardings(loaded)
+            self.outputs = [s or chosen(found, tokens + n, a) for n, (s, a) in enumerate(
+                zip(self.outputs, out_avals, strict=True))]
+
+
+def _agreed(placement: Placement, asked: Any, names: ArgumentNames, index: int) -> Any:
+    """The placement that an argument is asked to have; its own if that says the same.
+
+    Raises:
+      ValueError: the sharding does not divide it; or it is committed to another.
+    """
+    aval, given = placement.aval, placement.sharding
+    check_fits(asked, aval, f"{names.program}: in_shardings of {names(index)}")
+    if given.is_equivalent_to(asked, physical_aval(aval).ndim):
+        return placement
+    if placement.committed:
+        raise LazyValueError(lambda: (
+            f"{names.program}: {names(index)} of type {aval} is committed to {given}, but "
+            f"in_shardings asks for {asked}. Move it with mjax.device_put, or leave in_shardings "
+            "out: then it is taken as it is."))
+    return _Wanted(aval, asked)
+
+
+class _Wanted:
+    """What is asked of a placement here: where an argument is to be."""
+
+    __slots__ = ("aval", "sharding")
+
+    def __init__(self, aval: Any, sharding: Any):
+        self.aval, self.sharding = aval, sharding
