@@ -11,6 +11,19 @@ import mjax
 from mjax import lax
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.tracing.stage import eval_jaxpr
+from tests.engine.spmd.simulation import (
+    all_gather,
+    all_to_all,
+    axis_index,
+    in_groups,
+    pbroadcast,
+    pmax,
+    pmean,
+    pmin,
+    ppermute,
+    psum,
+    psum_scatter,
+)
 
 RNG = np.random.default_rng(0)
 N = 4
@@ -19,74 +32,6 @@ GROUPS = [[2, 0], [1, 3]]
 
 def draw(*shape):
     return RNG.normal(size=shape).astype("float32")
-
-
-# ---- references: from the values of all elements to their results ----------------------
-
-
-def psum(xs):
-    return [sum(xs)] * len(xs)
-
-
-def pmean(xs):
-    return [sum(xs) / len(xs)] * len(xs)
-
-
-def pmax(xs):
-    return [np.max(xs, 0)] * len(xs)
-
-
-def pmin(xs):
-    return [np.min(xs, 0)] * len(xs)
-
-
-def all_gather(axis=0, tiled=False):
-    join = np.concatenate if tiled else np.stack
-    return lambda xs: [join(xs, axis)] * len(xs)
-
-
-def psum_scatter(axis=0, tiled=False):
-    def f(xs):
-        parts = np.split(sum(xs), len(xs), axis)
-        return parts if tiled else [np.squeeze(p, axis) for p in parts]
-
-    return f
-
-
-def ppermute(perm):
-    source = {d: s for s, d in perm}
-    return lambda xs: [xs[source[i]] if i in source else np.zeros_like(xs[0])
-                       for i in range(len(xs))]
-
-
-def pbroadcast(source):
-    return lambda xs: [xs[source]] * len(xs)
-
-
-def all_to_all(split, concat, tiled=False):
-    def f(xs):
-        parts = [np.split(x, len(xs), split) for x in xs]
-        if tiled:
-            return [np.concatenate([p[i] for p in parts], concat) for i in range(len(xs))]
-        return [np.stack([np.squeeze(p[i], split) for p in parts], concat)
-                for i in range(len(xs))]
-
-    return f
-
-
-def axis_index(xs):
-    return [np.int32(i) for i in range(len(xs))]
-
-
-def in_groups(reference, groups):
-    def f(xs):
-        out = [None] * len(xs)
-        for group in groups:
-            for i, y in zip(group, reference([xs[i] for i in group]), strict=True):
-                out[i] = y
-        return out
-
-    return f
 
 
 ROTATE = [(i, (i + 1) % N) for i in range(N)]
