@@ -13,7 +13,7 @@ from typing import Any
 
 from mjax._engine.base.context import ctx
 from mjax._engine.ir.jaxpr import Literal
-from mjax._engine.ir.types import ShapedArray, same_type_but_weak
+from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.primitive import OperandsVaryError, Primitive
 
@@ -38,6 +38,12 @@ def vary_as(value: Any, aval: Any, expected: Any) -> Any:
             and same_type_but_weak(aval.update(varying=expected.varying), expected)):
         return pvary_p.bind(value, axes=sorted_axes(expected.varying - aval.varying))
     return None
+
+
+def fitted(value: Any, expected: Any) -> Any:
+    """A value, cast where it only varies less than the expected type; None if it does not fit."""
+    actual = typeof(value)
+    return value if same_type_but_weak(actual, expected) else vary_as(value, actual, expected)
 
 
 def sorted_axes(axes: frozenset[Any]) -> tuple[Any, ...]:

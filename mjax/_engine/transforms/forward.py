@@ -16,7 +16,7 @@ from mjax._engine.ir.pytree import (
     tree_flatten_with_path,
     treedef_tuple,
 )
-from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.tracing.flat import (
     FlatFunction,
@@ -26,27 +26,31 @@ from mjax._engine.tracing.flat import (
 )
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.tracing.symbolic import Zero
+from mjax._engine.tracing.variance import fitted
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.jvp import jvp_flat
 from mjax._engine.transforms.linearize import linearize_flat
 
 
-def check_tangents(who: str, primals: Any, tangents: Any, what: str = "tangent") -> None:
-    """Refuses tangents whose types are not those of their primals.
+def check_tangents(who: str, primals: Any, tangents: Any, what: str = "tangent") -> list[Any]:
+    """The leaves of tangents, which have the types of their primals or are cast to them.
 
     Raises:
       TypeError: names the leaf, its type and the expected one.
     """
     pairs = tree_flatten_with_path(primals)[0]
+    leaves = []
     for (path, primal), tangent in zip(pairs, tree_flatten(tangents)[0], strict=True):
-        expected, actual = typeof(primal).to_tangent(), typeof(tangent)
-        if not same_type_but_weak(expected, actual):
+        expected = typeof(primal).to_tangent()
+        leaves.append(fitted(tangent, expected))
+        if leaves[-1] is None:
             name = keystr(path)
-            msg = (f"{who}: {what}{name} has type {actual}, but its primal has type "
+            msg = (f"{who}: {what}{name} has type {typeof(tangent)}, but its primal has type "
                    f"{typeof(primal)}, whose {what}s have type {expected}.")
             if expected.dtype == dtypes.float0:
                 msg += " (float0: numpy.zeros(shape, mjax.dtypes.float0).)"
             raise TypeError(msg)
+    return leaves
 
 
 def same_structure(who: str, first: Any, second: Any, names: tuple[str, str]) -> None:
@@ -87,11 +91,10 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
                f"{type(tangents).__name__}.")
         raise TypeError(msg)
     leaves, tree = tree_flatten(tuple(primals))
-    tangent_leaves, tangent_tree = tree_flatten(tuple(tangents))
-    same_structure("jvp", tree, tangent_tree, ("primals", "tangents"))
+    same_structure("jvp", tree, tree_flatten(tuple(tangents))[1], ("primals", "tangents"))
     check_arguments("jvp", primals, "primals")
     check_arguments("jvp", tangents, "tangents")
-    check_tangents("jvp", tuple(primals), tuple(tangents))
+    tangent_leaves = check_tangents("jvp", tuple(primals), tuple(tangents))
     flat = FlatFunction(fun, treedef_tuple((tree, tree_flatten({})[1])), has_aux)
     given = [Zero(typeof(t)) if typeof(t).dtype == dtypes.float0 else t for t in tangent_leaves]
     outs, out_tangents = jvp_flat(flat, leaves, given)
@@ -109,8 +112,9 @@ def apply_linear(jaxpr: Jaxpr, types: Any, consts: Sequence[Any], *tangents: Any
     in_tree, out_tree, in_avals, used, out_zeros = types
     leaves, tree = tree_flatten(tangents)
     same_structure("linearized function", in_tree, tree, ("its arguments", "the tangents given"))
-    for expected, leaf in zip(in_avals, leaves, strict=True):
-        if not same_type_but_weak(typeof(leaf), expected):
+    for i, expected in enumerate(in_avals):
+        leaf, leaves[i] = leaves[i], fitted(leaves[i], expected)
+        if leaves[i] is None:
             raise LazyTypeError(
                 lambda leaf=leaf, expected=expected:  # type: ignore[misc]
                 f"linearized function: a tangent has type {typeof(leaf)}, expected {expected}.")

@@ -20,7 +20,7 @@ from mjax._engine.ir.pytree import (
     tree_structure,
     treedef_tuple,
 )
-from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import full, scalar_of
 from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.tracing.flat import (
@@ -33,6 +33,7 @@ from mjax._engine.tracing.flat import (
 )
 from mjax._engine.tracing.stage import stage
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.tracing.variance import fitted
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.forward import check_tangents, same_structure
 from mjax._engine.transforms.linearize import linearize_flat
@@ -76,9 +77,10 @@ class Pullback:
         leaves, tree = tree_flatten(ct)
         same_structure("vjp function", self.out_tree, tree, ("the function's output",
                                                              "the cotangent given"))
-        for (path, leaf), expected in zip(tree_flatten_with_path(ct)[0], self.out_avals,
-                                          strict=True):
-            if not same_type_but_weak(typeof(leaf), expected):
+        for i, expected in enumerate(self.out_avals):
+            leaf, leaves[i] = leaves[i], fitted(leaves[i], expected)
+            if leaves[i] is None:
+                path = tree_flatten_with_path(ct)[0][i][0]
                 msg = (f"vjp function: cotangent{keystr(path)} has type {typeof(leaf)}, but the "
                        f"output's cotangents have type {expected}.")
                 raise ValueError(msg)
@@ -321,11 +323,10 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
 
     @boundary
     def transposed(ct: Any) -> Any:
-        cts, ct_tree = tree_flatten(ct)
-        same_structure("linear_transpose", flat.out_tree, ct_tree,
+        same_structure("linear_transpose", flat.out_tree, tree_flatten(ct)[1],
                        ("the function's output", "the cotangent given"))
         expected = flat.out_tree.unflatten(out_avals)
-        check_tangents("linear_transpose", _types_as_values(expected), ct, "cotangent")
+        cts = check_tangents("linear_transpose", _types_as_values(expected), ct, "cotangent")
         found = backward_pass(jaxpr, jaxpr.consts, [UndefinedPrimal(a) for a in avals], cts,
                               "transpose")
         return tree.unflatten([instantiate(c) for c in found])

@@ -11,9 +11,11 @@ import functools
 import numpy as np
 
 import mjax
+from mjax._engine.base.util import split_list
 from mjax._engine.ir.mesh import Mesh, PartitionSpec
 from mjax._engine.ir.pytree import tree_leaves
 from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.lowering.context import nested_constants
 from mjax._engine.lowering.shardings import per_value, tensor_sharding
 from mjax._engine.primitives.emit import hlo, ir, ir_type
 from mjax._engine.spmd.axes import in_manual
@@ -47,23 +49,29 @@ def _type(*avals, jaxpr, mesh, manual, mode):
 @on_devices_p.def_lowering
 def _lowering(ctx, *operands, jaxpr, mesh, manual, mode):
     spec = PartitionSpec(*[n for n in mesh.axis_names if n in manual])
+    constants = {id(c): ctx.constants[id(c)] for c in nested_constants(jaxpr)}
 
-    def shards(avals):
-        return per_value([tensor_sharding(ctx.module_context, mesh, spec, len(ir_type(a).shape))
-                          for a in avals])
+    def shards(types, spec=spec):
+        return [tensor_sharding(ctx.module_context, mesh, spec, len(t.shape)) for t in types]
 
     op = ir.Operation.create(
-        "sdy.manual_computation", results=ctx.out_types, operands=list(operands), regions=1,
-        attributes={
-            "in_shardings": shards(ctx.avals_in), "out_shardings": shards(ctx.avals_out),
+        "sdy.manual_computation", results=ctx.out_types,
+        operands=[*operands, *constants.values()], regions=1, attributes={
+            "in_shardings": per_value([
+                *shards(map(ir_type, ctx.avals_in)),
+                *shards([c.type for c in constants.values()], PartitionSpec())]),
+            "out_shardings": per_value(shards(ctx.out_types)),
             "manual_axes": sdy.ManualAxesAttr.get(ir.ArrayAttr.get(
                 [ir.StringAttr.get(n) for n in mesh.axis_names if n in manual]))})
     ones = (1,) * len(spec)
     block = op.regions[0].blocks.append(
-        *[ir_type(a.update(shape=ones + a.shape)) for a in jaxpr.in_avals])
+        *[ir_type(a.update(shape=ones + a.shape)) for a in jaxpr.in_avals],
+        *[c.type for c in constants.values()])
+    args, inner = split_list(list(block.arguments), [len(operands)])
+    ctx.constants = dict(zip(constants, inner, strict=True))
     with ir.InsertionPoint(block), in_manual(mesh, manual, mode):
         outs = ctx.inline(jaxpr, *[hlo.reshape(ir_type(a), x) for a, x in zip(
-            jaxpr.in_avals, block.arguments, strict=True)])
+            jaxpr.in_avals, args, strict=True)])
         sdy.ReturnOp([hlo.reshape(ir_type(a.update(shape=ones + a.shape)), x)
                       for a, x in zip(jaxpr.out_avals, outs, strict=True)])
     return op.results
