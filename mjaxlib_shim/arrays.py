@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 
 from . import gates
+from ._copies import copies_of_shared
 from ._hidden import without_jax
 from .client import device_list
 from .native import ext, xc
@@ -117,7 +118,7 @@ if gates.ENABLE_X64.open:
             the Buffers on CPU devices then share.
           copy: see `put`.
         """
-        if copy != "alias" and len(values) > 1 and (ours := _distinct(values)) is not None:
+        if copy != "alias" and len(values) > 1 and (ours := copies_of_shared(values)) is not None:
             values, copy = ours, "alias"
         force, semantics = _COPY[copy]
         return _device_put(aval, sharding, values, devices, True, force, semantics, True)
@@ -151,7 +152,7 @@ else:
         copy: CopyMode = "during_call",
     ) -> Any:
         """See the newer form above."""
-        if copy != "alias" and len(values) > 1 and (ours := _distinct(values)) is not None:
+        if copy != "alias" and len(values) > 1 and (ours := copies_of_shared(values)) is not None:
             values, copy = ours, "alias"
         force, semantics = _COPY[copy]
         # The flag may be jax's, and jax's default squeezes 64 bits into 32.
@@ -162,42 +163,6 @@ else:
             return _device_put(aval, sharding, values, devices, True, force, semantics)
         finally:
             state.enable_x64 = before
-
-
-def _distinct(values: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]] | None:
-    """Copies of our own of values among which some are the same memory; None if none are.
-
-    jaxlib transfers one value per address, and from some release on fails
-    (`bad_function_call`) if it may not read that memory later. So there is one copy for all
-    who share it, which it may.
-    """
-    first: dict[int, Any] = {}
-    views = [value.__array_interface__ for value in values]
-    for view in views:
-        if first.setdefault(view["data"][0], view) is not view:
-            break
-    else:
-        return None
-    ours: dict[Any, np.ndarray[Any, Any]] = {}
-    keys = [(view["data"][0], view["strides"], view["shape"]) for view in views]
-    for key, value in zip(keys, values, strict=True):
-        if key not in ours:
-            ours[key] = _aligned_copy(value)
-    return [ours[key] for key in keys]
-
-
-def _aligned_copy(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A copy that a CPU device can use in place."""
-    memory = np.empty(value.nbytes + _ALIGNMENT, np.uint8)
-    start = -memory.__array_interface__["data"][0] % _ALIGNMENT
-    elements = memory[start : start + value.nbytes].view(value.dtype)
-    copy: np.ndarray[Any, Any] = elements.reshape(value.shape)
-    copy[...] = value
-    return copy
-
-
-#: Bytes; what XLA wants of memory that it uses in place.
-_ALIGNMENT: Final = 64
 
 
 def assemble(aval: Any, sharding: Any, buffers: Sequence[Any], committed: bool = True) -> Any:

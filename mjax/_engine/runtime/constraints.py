@@ -169,13 +169,18 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
 
 def _constrained(x: Any, sharding: Any, who: str) -> Any:
     if type(sharding) is NamedSharding:
-        _refuse_manual(sharding, who)
+        refuse_manual(sharding, who)
         if ctx.interpreter is evaluation:
             check_fits(sharding, typeof(x), who)
     return sharding_constraint_p.bind(x, sharding=sharding)
 
 
-def _refuse_manual(sharding: NamedSharding, who: str) -> None:
+def refuse_manual(sharding: NamedSharding, who: str) -> None:
+    """Refuses shardings along axes that a shard_map has cut values along already.
+
+    Raises:
+      ValueError: it is one.
+    """
     manual = {axis.name for axis in ctx.axis_env if axis.manual is not None}
     used = [axis for axis in sharding.spec.axes if axis in manual]
     if used:

@@ -54,7 +54,8 @@ def demands_of(jaxpr: Jaxpr) -> list[Demand]:
     def make() -> list[Demand]:
         found = []
         for eqn in jaxpr.eqns:
-            meshes = tuple([v for v in eqn.params.values() if type(v) in _MESHED])
+            meshes = tuple([v for name, v in eqn.params.items()
+                            if type(v) in _MESHED and name != "src"])
             if eqn.primitive is sharding_constraint_p:
                 meshes = (eqn.params["sharding"],)
             if meshes or ((eqn.primitive is jit_p or eqn.primitive is device_put_p) and (

@@ -22,7 +22,7 @@ from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.array import Array, Placement, placement_of, rebuild
-from mjax._engine.runtime.constraints import constrain, of_batch
+from mjax._engine.runtime.constraints import constrain, of_batch, refuse_manual
 from mjax._engine.runtime.devices import Device, default_device
 from mjax._engine.runtime.failures import raise_original
 from mjax._engine.runtime.resharding import buffer_aval, cut, layout_of, resharded, shares_memory
@@ -211,10 +211,18 @@ def sharding_of(device: Any) -> Any:
 # ---- device_put ------------------------------------------------------------------------
 
 device_put_p = Primitive("device_put")
-device_put_p.def_abstract_eval(lambda x, *, device, src: x)
+
+
+@device_put_p.def_abstract_eval
+def _device_put_type(x: Any, *, device: Any, src: Any) -> Any:
+    if isinstance(device, Sharding):
+        device.shard_shape(x.shape)  # refuses sizes that are not divisible
+    return x
+
+
 # Inside of a program it says how the value is to be cut; the devices are the program's.
 device_put_p.def_lowering(lambda ctx, x, *, device, src: (
-    constrain(ctx, x, device) if isinstance(device, NamedSharding) else [x]))
+    constrain(ctx, x, device) if isinstance(device, Sharding) else [x]))
 # Cotangents go back where the value came from: there they meet those of its other uses.
 define_linear(device_put_p, lambda ct, x, *, device, src: (
     ct if src is None else device_put_p.bind(ct, device=src, src=device)))
@@ -298,6 +306,8 @@ def _put_leaf(x: Any, device: Any, src: Any, donate: Any, may_alias: Any) -> Any
         raise ValueError(msg)
     if isinstance(device, PartitionSpec):
         device = sharding_of(device)
+    if type(device) is NamedSharding:
+        refuse_manual(device, "device_put")
     if src is None and device is not None:
         src = _source(x)
     out = device_put_p.bind(x, device=device, src=src)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mjax
-from mjax import P
+from mjax import P, lax
 from mjax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 
 DEVICES = mjax.devices()
@@ -159,3 +159,28 @@ def test_cotangents_go_back_to_the_source(source):
 def test_a_source_that_is_given():
     f = lambda x: mjax.device_put(x, PLACES["columns"], src=PLACES["rows"]).sum()
     assert mjax.grad(f)(mjax.numpy.asarray(X)).sharding is PLACES["rows"]
+
+
+def test_batches():
+    target = NamedSharding(MESH, P("x"))
+    batched = mjax.vmap(lambda row: mjax.device_put(row, target))(X)
+    assert batched.sharding.is_equivalent_to(NamedSharding(MESH, P(None, "x")), 2)
+    np.testing.assert_array_equal(batched, X)
+    columns = mjax.vmap(lambda c: mjax.device_put(c, target), in_axes=1, out_axes=1)(X)
+    assert columns.sharding.is_equivalent_to(NamedSharding(MESH, P("x", None)), 2)
+    named = mjax.vmap(lambda row: mjax.device_put(row, target), spmd_axis_name="y")(X)
+    assert named.sharding.is_equivalent_to(NamedSharding(MESH, P("y", "x")), 2)
+    one = mjax.vmap(lambda row: mjax.device_put(row, DEVICES[2]))(X)
+    assert one.devices() == {DEVICES[2]}
+
+
+def test_inside_of_a_program():
+    f = mjax.jit(lambda x: mjax.device_put(lax.mul(x, 2.0), PLACES["both"]))
+    out = f(X)
+    np.testing.assert_array_equal(out, 2 * X)
+    assert out.sharding.is_equivalent_to(PLACES["both"], 2)
+    with MESH:
+        again = mjax.jit(lambda x: mjax.device_put(lax.mul(x, 2.0), P("y", "x")))(X)
+    assert again.sharding.is_equivalent_to(PLACES["both"], 2)
+    with pytest.raises(ValueError, match=r"10 = 2 \* 4 \+ 2. Pad it"):
+        mjax.jit(lambda x: mjax.device_put(x, PLACES["rows"]))(np.zeros((10, 1)))
