@@ -1,7 +1,7 @@
 """The lowering pass: one walk over the equations, a function per inner jitted jaxpr.
 
-Closed-over arrays are hoisted: constants of all nested jaxprs, each object once, become
-leading arguments of `main` and travel to inner functions as arguments too.
+Closed-over arrays are hoisted: constants of all nested jaxprs, each object once, become leading
+arguments of `main` and travel to inner functions as arguments too. Small ones are written down.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mjax._engine.control.jit import jit_p
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import describe, forbidden, token_names
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal
-from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
 from mjax._engine.lowering.context import (
     LoweringContext,
     ModuleContext,
@@ -120,7 +120,7 @@ def _lower(jaxpr: Jaxpr, name: str, platform: str, aliases: dict[int, int],
         module.operation.attributes["sym_name"] = ir.StringAttr.get("jit_" + identifier(name))
         mctx = ModuleContext(platform, module, lower_jaxpr, checking, client,
                              partition and partition.devices)
-        constants = nested_constants(jaxpr)
+        constants = [c for c in nested_constants(jaxpr) if not _is_written_down(mctx, c)]
         names = token_names(jaxpr.effects)
         avals = [*map(typeof, constants), *jaxpr.in_avals]
         main = mctx.new_function(
@@ -135,6 +135,21 @@ def _lower(jaxpr: Jaxpr, name: str, platform: str, aliases: dict[int, int],
         mctx.fill(main, jaxpr, constants)
         module.operation.verify()
     return LoweredModule(module, context, constants, mctx.host_callbacks.kept, names)
+
+
+#: Constants of so many bytes at most stand in the module's text.
+_SMALL = 1024
+
+
+def _is_written_down(mctx: ModuleContext, value: Any) -> bool:
+    """Whether a constant is in the module, not an argument of it.
+
+    XLA computes ahead with what it knows, and a loop need not carry it. Elsewhere than on a CPU
+    reading the value would be a transfer.
+    """
+    aval = typeof(value)
+    return (mctx.platform == "cpu" and not mctx.partitioned and not dtypes.is_extended(aval.dtype)
+            and aval.size * aval.dtype.itemsize <= _SMALL)
 
 
 def _donation(index: int, aliases: dict[int, int], donated: Sequence[int], n_tokens: int
@@ -181,7 +196,8 @@ def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
     env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
     for var, const in zip(jaxpr.constvars, jaxpr.consts, strict=True):
         value = constants.get(id(const))
-        env[var] = constant(np.asarray(const)) if value is None else value
+        env[var] = (constant(np.asarray(const, physical_aval(var.aval).dtype)) if value is None
+                    else value)
     literals: dict[Any, Any] = {}
 
     def read(atom: Any) -> Any:

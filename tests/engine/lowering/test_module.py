@@ -245,3 +245,44 @@ def test_donated_arguments_are_marked():
     assert re.search(r"%arg0: tensor<3xf32>, %arg1: tensor<3xf32> \{tf.aliasing_output = 0", text)
     text = mjax.jit(lambda x: lax.reshape(x, (3, 1)), donate_argnums=0).lower(X).as_text()
     assert "jax.buffer_donor = true" in text
+
+
+# ---- small constants -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [np.asarray, mjax.device_put], ids=["numpy", "device"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8, np.bool_, np.complex64,
+                                   "bfloat16", "float8_e4m3fn", "int4"])
+def test_small_constants_are_written_down(make, dtype):
+    values = np.array([[1, 0], [0, 1]]).astype(mjax.dtypes.canonicalize_dtype(dtype)
+                                               if dtype is np.float64 else mjax.numpy.dtype(dtype))
+    closed_over = make(values)
+    f = mjax.jit(lambda x: mjax.numpy.where(x > 0, closed_over, closed_over))
+    text = f.lower(1.0).as_text()
+    assert "@main(%arg0: tensor<f32>)" in text
+    np.testing.assert_array_equal(np.asarray(f(1.0)).astype(np.complex64),
+                                  values.astype(np.complex64))
+
+
+def test_large_constants_are_arguments():
+    small, large = np.ones(256, np.float32), np.ones(257, np.float32)
+    text = mjax.jit(lambda x: (x + small.sum(), small * x, large * x)).lower(1.0).as_text()
+    assert "@main(%arg0: tensor<257xf32>, %arg1: tensor<f32>)" in text
+
+
+def test_loops_carry_no_small_constants():
+    a = mjax.numpy.asarray([[1.0, 1.0], [0.0, 1.0]])
+    f = lambda x: mjax.lax.fori_loop(0, 9, lambda _, x: a @ x, x)
+    (loop,) = [line for line in mjax.jit(f).lower(np.ones(2, np.float32)).as_text().splitlines()
+               if "stablehlo.while" in line]
+    assert "2x2" not in loop
+    np.testing.assert_allclose(mjax.jit(f)(np.ones(2, np.float32)), [10, 1])
+
+
+def test_a_constant_in_several_functions_has_one_value_under_all_transformations():
+    a = mjax.numpy.asarray([1.0, -2.0])
+    inner = mjax.jit(lambda x: a * x)
+    f = mjax.jit(lambda x: (inner(x) * inner(a) + a).sum())
+    np.testing.assert_allclose(f(3.0), (3 * np.array([1, -2.0]) * [1, 4] + [1, -2]).sum())
+    np.testing.assert_allclose(mjax.grad(f)(3.0), 1 - 8)
+    np.testing.assert_allclose(mjax.vmap(f)(np.float32([3, 0])), [f(3.0), f(0.0)])
