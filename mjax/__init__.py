@@ -77,9 +77,9 @@ __version_info__ = (0, 1, 0)
 jacobian = jacrev
 
 _SUBMODULES = (
-    "ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "dtypes", "errors",
-    "experimental", "flatten_util", "lax", "numpy", "random", "sharding", "stages", "tree",
-    "tree_util", "typing",
+    "ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "distributed", "dtypes",
+    "errors", "experimental", "flatten_util", "lax", "numpy", "random", "sharding", "stages",
+    "tree", "tree_util", "typing",
 )
 
 __all__ = [

@@ -5,6 +5,7 @@ from mjax._engine.base.errors import (
     JaxprTypeError,
     MissingRuleError,
     NonConcreteBooleanIndexError,
+    ProcessLostError,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
@@ -14,6 +15,7 @@ from mjax._engine.base.errors import (
 
 __all__ = [
     "ConcretizationTypeError", "JaxprTypeError", "MissingRuleError",
-    "NonConcreteBooleanIndexError", "TracerArrayConversionError", "TracerBoolConversionError",
-    "TracerIntegerConversionError", "TypePromotionError", "UnexpectedTracerError",
+    "NonConcreteBooleanIndexError", "ProcessLostError", "TracerArrayConversionError",
+    "TracerBoolConversionError", "TracerIntegerConversionError", "TypePromotionError",
+    "UnexpectedTracerError",
 ]

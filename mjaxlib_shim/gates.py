@@ -162,8 +162,13 @@ LAPACK_REGISTRATIONS = Gate(
     "before, importing jaxlib.lapack registers its kernels",
     lambda: _file_mentions("def registrations", "lapack.py"),
 )  # fmt: skip
-
-
+HEARTBEAT_TIMEOUT = Gate(
+    "heartbeat_timeout",
+    "get_distributed_runtime_client(heartbeat_timeout=S), and of the service",
+    364, "0.7.0",
+    "before, heartbeat_interval=S and max_missing_heartbeats=N",
+    lambda: _keyword(ext.get_distributed_runtime_client, "heartbeat_timeout"),
+)  # fmt: skip
 FFI_CALLBACKS = Gate(
     "ffi_callbacks",
     "stablehlo.custom_call @xla_ffi_python_cpu_callback",
@@ -192,6 +197,7 @@ GATES: tuple[Gate, ...] = (
     PROFILER_MODULE,
     TRACEBACK_SWITCH,
     MLIR_EXT,
+    HEARTBEAT_TIMEOUT,
     ENABLE_X64,
     COMPILE_MODULE,
     TREEDEF_TUPLE,

@@ -100,3 +100,18 @@ class NonConcreteBooleanIndexError(LazyText, IndexError):
 
 class TypePromotionError(LazyValueError):
     """Two dtypes have no common type under the promotion mode in force."""
+
+
+class ProcessLostError(LazyText, RuntimeError):
+    """Other processes of a distributed computation are gone.
+
+    Attributes:
+      processes: their numbers, as far as this process knows.
+    """
+
+    def __init__(self, text: str | Callable[[], str] = "", processes: tuple[int, ...] = ()):
+        super().__init__(text)
+        self.processes = processes
+
+    def __reduce__(self) -> Any:
+        return type(self), (str(self), self.processes)

@@ -8,7 +8,7 @@ array costs one object of two fields.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,10 @@ def placement_of(aval: ShapedArray, sharding: Any, committed: bool) -> Placement
     if len(_placements) < _placements.maxsize:
         return _placements.setdefault(key, made)
     return _placements.put(key, made)
+
+
+#: With several processes: waits for a buffer in a way that ends when a process is gone.
+waits: list[Callable[[Any], None]] = []
 
 
 class _ArrayMeta(type):
@@ -233,6 +237,8 @@ class Array(metaclass=_ArrayMeta):
     def block_until_ready(self) -> Array:
         """Waits until the value is computed; raises what its computation raised."""
         try:
+            if waits:
+                waits[0](self._buffer)
             self._buffer.block_until_ready()
         except Exception as error:
             raise_original(error)
@@ -278,6 +284,8 @@ class Array(metaclass=_ArrayMeta):
         if type(self._placement.sharding) is not SingleDeviceSharding or buffer.is_deleted():
             buffer = self._whole()
         try:
+            if waits:
+                waits[0](buffer)
             return shim.to_numpy(buffer)
         except Exception as error:
             raise_original(error)

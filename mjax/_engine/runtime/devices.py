@@ -11,6 +11,8 @@ from mjaxlib_shim import client as shim
 from mjaxlib_shim.client import Device
 
 _clients: dict[str, Any] = {}
+#: What the factory of a platform's client gets; `distributed` fills it.
+options: dict[str, dict[str, Any]] = {}
 _lock = threading.Lock()
 
 
@@ -27,11 +29,17 @@ def client(platform: str | None = None) -> Any:
             known = _clients.get(platform)
             if known is None:
                 try:
-                    known = _clients[platform] = shim.client_for(platform)
+                    known = _clients[platform] = shim.client_for(
+                        platform, **options.get(platform, {}))
                 except ValueError as error:
                     msg = f"platform {platform!r} is not available: {error}"
                     raise RuntimeError(msg) from None
     return known
+
+
+def made() -> list[Any]:
+    """The clients made so far."""
+    return list(_clients.values())
 
 
 def devices(backend: str | None = None) -> list[Device]:

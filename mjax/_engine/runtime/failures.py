@@ -1,4 +1,4 @@
-"""What Python callbacks raise, carried through XLA.
+"""What is behind errors of XLA: exceptions of Python callbacks, and processes that are gone.
 
 XLA knows of an error only its text, and reports it wherever somebody waits: at the call, when
 a result is read, at a barrier. The text carries a number, by which the exception that the
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from types import TracebackType
 
 from mjax._engine.base.records import Record
@@ -55,8 +56,14 @@ def _number_in(error: BaseException) -> int | None:
     return int(found[1]) if found and int(found[1]) in _failures else None
 
 
+#: Each raises the reason of an error of XLA's if it knows it; `distributed` adds one.
+explanations: list[Callable[[BaseException], None]] = []
+
+
 def raise_original(error: BaseException) -> None:
-    """Raises what a callback raised, if that is the reason of an error of XLA's."""
+    """Raises the reason of an error of XLA's, if it is known: what a callback raised."""
+    for explain in explanations:
+        explain(error)
     number = _number_in(error)
     if number is not None:
         _delivered.add(number)

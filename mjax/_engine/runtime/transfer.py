@@ -21,7 +21,7 @@ from mjax._engine.ir.pytree import (
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import copy_p
-from mjax._engine.runtime.array import Array, Placement, placement_of, rebuild
+from mjax._engine.runtime.array import Array, Placement, placement_of, rebuild, waits
 from mjax._engine.runtime.constraints import constrain, of_batch, refuse_manual
 from mjax._engine.runtime.devices import Device, default_device
 from mjax._engine.runtime.failures import raise_original
@@ -353,6 +353,9 @@ def block_until_ready(x: Any) -> Any:
     """
     buffers = [leaf._buffer for leaf in tree_flatten(x)[0] if type(leaf) is Array]
     try:
+        for wait in waits:
+            for buffer in buffers:
+                wait(buffer)
         shim.block_until_ready(buffers)
     except Exception as error:
         raise_original(error)

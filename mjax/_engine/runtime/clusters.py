@@ -1,0 +1,146 @@
+"""What launchers tell the processes they start, read from environment variables.
+
+Each launcher is one function from the environment to what it says; what it leaves open is None.
+Nothing here asks a network service.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+Environment = Mapping[str, str]
+
+
+class Layout(NamedTuple):
+    """Which processes there are, and which of them this is."""
+
+    coordinator_address: str | None = None
+    num_processes: int | None = None
+    process_id: int | None = None
+
+    def filled_from(self, other: Layout) -> Layout:
+        """This, with `other` for what is open."""
+        return other._replace(**{name: value for name, value in self._asdict().items()
+                                 if value is not None})
+
+
+def _number(environment: Environment, *names: str) -> int | None:
+    for name in names:
+        text = environment.get(name)
+        if text is not None:
+            if not text.strip().isdecimal():
+                msg = f"environment variable {name}={text!r} is not a number."
+                raise ValueError(msg)
+            return int(text)
+    return None
+
+
+def _explicit(environment: Environment) -> Layout:
+    address = (environment.get("MJAX_COORDINATOR_ADDRESS")
+               or environment.get("JAX_COORDINATOR_ADDRESS"))
+    return Layout(address, _number(environment, "MJAX_NUM_PROCESSES", "JAX_NUM_PROCESSES"),
+                  _number(environment, "MJAX_PROCESS_ID", "JAX_PROCESS_ID"))
+
+
+def _port_of(job: int) -> int:
+    """A port that all processes of a job compute alike and other jobs on the machine do not."""
+    return 61440 + job % 4096
+
+
+def _address(environment: Environment, host: str, job: int) -> str:
+    port = _number(environment, "MJAX_COORDINATOR_PORT", "JAX_COORDINATOR_PORT")
+    host = f"[{host}]" if ":" in host else host
+    return f"{host}:{_port_of(job) if port is None else port}"
+
+
+def first_host(nodelist: str) -> str:
+    """The first host of Slurm's notation: `a[001-003,7]x,b` is a001x."""
+    found = re.match(r"([^,\[]*)(?:\[([^\]]*)\])?([^,]*)", nodelist)
+    prefix, numbers, suffix = found.groups() if found else ("", None, "")
+    first = re.split(r"[,-]", numbers)[0] if numbers else ""
+    return f"{prefix}{first}{suffix}"
+
+
+def _slurm(environment: Environment) -> Layout | None:
+    needed = ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_NTASKS", "SLURM_PROCID")
+    if not all(name in environment for name in needed):
+        return None
+    host = first_host(environment["SLURM_STEP_NODELIST"])
+    job = _number(environment, "SLURM_JOB_ID") or 0
+    return Layout(_address(environment, host, job), _number(environment, "SLURM_NTASKS"),
+                  _number(environment, "SLURM_PROCID"))
+
+
+def _open_mpi(environment: Environment) -> Layout | None:
+    if "OMPI_COMM_WORLD_SIZE" not in environment:
+        return None
+    size = _number(environment, "OMPI_COMM_WORLD_SIZE")
+    # "1531576320.0;tcp://10.96.0.1,10.148.0.1:34911"; Open MPI 5 has no such variable.
+    head = environment.get("OMPI_MCA_orte_hnp_uri", "")
+    found = re.match(r"(\d+)\.\d+;tcp6?://(?:\[([^,\]]+)|([^,:]+))", head)
+    if found:
+        address: str | None = _address(environment, found[2] or found[3], int(found[1]))
+    else:
+        address = _on_one_machine(environment, size, "OMPI_COMM_WORLD_LOCAL_SIZE", size)
+    return Layout(address, size, _number(environment, "OMPI_COMM_WORLD_RANK"))
+
+
+def _pmi(environment: Environment) -> Layout | None:
+    """MPICH, Intel MPI, Cray PALS: they say no address, but know if there is one machine."""
+    size = _number(environment, "PMI_SIZE")
+    if size is None:
+        return None
+    address = _on_one_machine(environment, size, "MPI_LOCALNRANKS", size)
+    return Layout(address, size, _number(environment, "PMI_RANK"))
+
+
+def _on_one_machine(environment: Environment, size: int | None, local: str,
+                    job: int | None) -> str | None:
+    if size is None or _number(environment, local) != size:
+        return None
+    return _address(environment, "127.0.0.1", job or 0)
+
+
+def _kubernetes(environment: Environment) -> Layout | None:
+    """Indexed jobs; in a JobSet the first pod has a name that can be written down."""
+    if "KUBERNETES_SERVICE_HOST" not in environment:
+        return None
+    jobset, group = environment.get("JOBSET_NAME"), environment.get("REPLICATED_JOB_NAME")
+    address = None
+    if jobset and group:
+        address = _address(environment, f"{jobset}-{group}-0-0.{jobset}", 0)
+    return Layout(address, None, _number(environment, "JOB_COMPLETION_INDEX"))
+
+
+#: By the names that `cluster_detection_method` takes, in the order in which they are asked.
+LAUNCHERS: dict[str, Callable[[Environment], Layout | None]] = {
+    "ompi": _open_mpi,
+    "pmi": _pmi,
+    "slurm": _slurm,
+    "k8s": _kubernetes,
+}
+
+
+def detect(given: Layout, method: str | None, environment: Environment) -> Layout:
+    """`given`, and what it leaves open from variables made for this and from the launcher's.
+
+    Raises:
+      ValueError: the method is unknown, or finds nothing; a variable is not a number.
+    """
+    layout = given.filled_from(_explicit(environment))
+    if method == "deactivate" or None not in layout:
+        return layout
+    if method is None:
+        found = next((said for ask in LAUNCHERS.values() if (said := ask(environment))), None)
+    elif method in LAUNCHERS:
+        found = LAUNCHERS[method](environment)
+        if found is None:
+            msg = f"cluster_detection_method={method!r}: its environment variables are not set."
+            raise ValueError(msg)
+    else:
+        known = ", ".join(map(repr, [*LAUNCHERS, "deactivate"]))
+        msg = f"cluster_detection_method={method!r} is not known; use one of {known}."
+        raise ValueError(msg)
+    return layout if found is None else layout.filled_from(found)

@@ -1,0 +1,136 @@
+"""Several processes: the coordinator, its clients, and collectives between CPUs by gloo.
+
+One process runs the *service*; every process, that one included, connects a *client* to it. The
+client is a key-value store with barriers, through which jaxlib's CPU clients find each other.
+
+jaxlib's own answer to a missing process is to end all others from a thread of C++, with a text
+that no caller sees, and its callback for that case cannot be written in Python: in every release
+of the window its argument has no conversion, and the process is aborted. So nothing here leads
+there: heartbeats and timeouts are as good as off, and clients reach the service through a `relay`,
+which stays open when the service is gone. Whoever starts processes watches them, by keys of the
+store.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from . import gates
+from .native import ext
+from .relay import Relay
+
+__all__ = ["Client", "Service", "connect", "gloo_collectives", "start_service"]
+
+Client: Any = ext.DistributedRuntimeClient
+Service: Any = ext.DistributedRuntimeService
+
+#: Seconds without a heartbeat of jaxlib's after which it ends all processes: a week.
+_NEVER = 7 * 24 * 3600
+
+
+def _heartbeats() -> dict[str, int]:
+    if gates.HEARTBEAT_TIMEOUT.open:
+        return {"heartbeat_timeout": _NEVER}
+    return {"heartbeat_interval": _NEVER // 2, "max_missing_heartbeats": 2}
+
+
+def start_service(address: str, num_processes: int) -> Any:
+    """Starts the coordinator; `service.shutdown()` ends it, after all clients.
+
+    Args:
+      address: "host:port" to listen on; host `[::]` is every interface.
+      num_processes: how many clients will connect.
+
+    Raises:
+      XlaRuntimeError: the address cannot be listened on.
+    """
+    return ext.get_distributed_runtime_service(
+        address,
+        num_processes,
+        cluster_register_timeout=_NEVER,
+        **_heartbeats(),
+    )
+
+
+def connect(
+    address: str,
+    process_id: int,
+    *,
+    timeout: float,
+    on_service_lost: Callable[[], None] | None = None,
+) -> tuple[Any, Relay | None]:
+    """Connects to the coordinator, which may start later; waits for all other processes.
+
+    The client has `key_value_set(key, value, allow_overwrite=False)`,
+    `blocking_key_value_get(key, milliseconds)`, both also with `_bytes` at the end,
+    `key_value_dir_get(prefix)`, `key_value_delete(key)`, `wait_at_barrier(name, milliseconds,
+    process_ids=None)` and `shutdown()`, which waits for all others. The calls that wait do so in
+    C++ without the GIL.
+
+    Args:
+      address: "host:port" of the coordinator.
+      process_id: this process, from 0 on.
+      timeout: seconds. Nothing can be taken back then: the process has to end.
+      on_service_lost: called from a thread when the connection breaks, at once where the
+        service's process died. Needed in all processes but the service's own; calls of the
+        client that wait then go on waiting.
+
+    Returns:
+      the client, and the relay it uses, to be closed after its shutdown; None without
+      `on_service_lost`.
+
+    Raises:
+      TimeoutError: not everybody was there in time; says whether the service was.
+    """
+    relay = None if on_service_lost is None else Relay(address, on_service_lost)
+    client = ext.get_distributed_runtime_client(
+        address if relay is None else relay.address,
+        process_id,
+        init_timeout=_NEVER,
+        shutdown_on_destruction=False,
+        use_compression=True,
+        **_heartbeats(),
+    )
+    if not _within(timeout, client.connect):
+        if relay is None or relay.connected:
+            raise TimeoutError("not all processes connected to the coordinator")
+        raise TimeoutError("nobody answers there")
+    if relay is not None:
+        relay.hold()
+    return client, relay
+
+
+def _within(timeout: float, connect: Callable[[], None]) -> bool:
+    """Calls `connect`, whose own timeout would end the process; False: it has not returned."""
+    outcome: list[Exception | None] = []
+
+    def run() -> None:
+        try:
+            connect()
+            outcome.append(None)
+        except Exception as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run, name="mjax connects", daemon=True)
+    thread.start()
+    thread.join(timeout)
+    if outcome and outcome[0] is not None:
+        raise outcome[0]
+    return bool(outcome)
+
+
+def gloo_collectives(
+    client: Any, hostname: str | None = None, interface: str | None = None
+) -> Any:
+    """Collectives between CPU clients over TCP: `cpu_client(collectives=...)`.
+
+    Args:
+      client: what `connect` gave.
+      hostname: of this process, for the others; default: what the machine calls itself.
+      interface: the network interface to listen on, instead of a host name.
+    """
+    return ext.make_gloo_tcp_collectives(
+        distributed_client=client, hostname=hostname, interface=interface
+    )
