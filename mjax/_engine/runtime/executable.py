@@ -30,7 +30,13 @@ from mjax._engine.runtime.donation import (
 )
 from mjax._engine.runtime.explain import Joined, log_compile, timed
 from mjax._engine.runtime.partitioning import Shardings
-from mjax._engine.runtime.placing import check_demands, demands_of, execution_place, place_text
+from mjax._engine.runtime.placing import (
+    check_demands,
+    demands_of,
+    execution_place,
+    out_memories,
+    place_text,
+)
 from mjax._engine.runtime.tokens import thread_tokens, token_placement
 from mjax._engine.runtime.transfer import move, to_array, unshared
 from mjax._engine.transforms.dce import dce_jaxpr
@@ -67,7 +73,7 @@ class Program:
         input_of: dict[Any, int] = {v: i for i, (v, p) in enumerate(
             zip(jaxpr.invars, placements, strict=True)) if not _is_float0(p)}
         in_shardings = in_shardings or (None,) * self.arity
-        out_shardings = out_shardings or (None,) * len(jaxpr.outvars)
+        out_shardings = out_memories(jaxpr, out_shardings or (None,) * len(jaxpr.outvars))
         #: Per result: the input that it is, or None.
         self.forwarded = [
             None if i is None or (asked is not None and asked is not (
@@ -143,7 +149,8 @@ class Program:
 
     def out_shardings(self) -> list[Any]:
         """Those of all results."""
-        computed = iter(self.shardings.outputs)
+        computed = iter([self.shardings.moved_to.get(n, s)
+                         for n, s in enumerate(self.shardings.outputs)])
         return [next(computed) if i is None else self.shardings.of_forwarded(i)
                 for i in self.forwarded]
 
@@ -174,7 +181,8 @@ class Program:
     def _is_plain(self) -> bool:
         """Whether it takes nothing but executing: it reads all its arguments, where they are,
         and computes all its results."""
-        return (not self.jaxpr.effects and not self.moved and self.kept == list(range(self.arity))
+        return (not self.jaxpr.effects and not self.moved and not self.shardings.moved_to
+                and self.kept == list(range(self.arity))
                 and all(i is None for i in self.forwarded) and not self.lower().constants
                 and not any(a.dtype == dtypes.float0 for a in self.jaxpr.out_avals))
 
@@ -216,17 +224,19 @@ class Program:
         kept, scalars, names, forwarded = self.kept, self.scalars, self.names, self.forwarded
         placements, committed = self._out_placements(), self.committed
         forwarded_to = {i: self.shardings.of_forwarded(i) for i in forwarded if i is not None}
-        as_computed = not any(_is_float0(p) for p in placements) and all(
+        moved_to = self.shardings.moved_to
+        as_computed = not moved_to and not any(_is_float0(p) for p in placements) and all(
             i is None for i in forwarded)
 
         def result(i: int | None, args: Sequence[Any], computed: Any) -> Any:
             if i is not None:
                 return move(unshared(args[i]) if i in scalars else args[i], forwarded_to[i],
                             committed)
-            buffer, placement = next(computed)
+            n, (buffer, placement) = next(computed)
             if _is_float0(placement):
                 return np.zeros(placement.aval.shape, dtypes.float0)
-            return Array(buffer, placement)
+            array = Array(buffer, placement)
+            return move(array, moved_to[n], committed) if n in moved_to else array
 
         def run(*args: Any) -> list[Any]:
             try:
@@ -239,7 +249,7 @@ class Program:
                 raise
             if as_computed:
                 return list(map(Array, buffers, placements))
-            computed = zip(buffers, placements, strict=True)
+            computed = enumerate(zip(buffers, placements, strict=True))
             return [result(i, args, computed) for i in forwarded]
 
         return run

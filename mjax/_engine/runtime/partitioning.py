@@ -21,12 +21,16 @@ from mjaxlib_shim import executables as shim
 class Shardings:
     """The shardings of a program's arguments and results.
 
+    A program computes in the default memory of its devices: arguments in another are moved there,
+    results that are asked for in another are moved when they are computed.
+
     Attributes:
       whole: of arrays that are not cut: on the one device, or copies on all.
       devices: the devices, in the order of the partitions.
       single: whether it runs on a device; a mesh of one device is a mesh.
       inputs: per argument where it has to be; None: XLA says, when it is compiled.
       outputs: per computed result where it will be, likewise.
+      moved_to: computed result -> its sharding in another memory, where that was asked for.
 
     Args:
       place: where the program runs.
@@ -41,7 +45,8 @@ class Shardings:
         committed to another.
     """
 
-    __slots__ = ("_avals", "_known", "_meshes", "devices", "inputs", "outputs", "single", "whole")
+    __slots__ = ("_avals", "_elsewhere", "_known", "_meshes", "devices", "inputs", "moved_to",
+                 "outputs", "single", "whole")
 
     def __init__(self, place: Place, names: ArgumentNames, placements: Sequence[Placement],
                  asked: Sequence[Any], out_avals: Sequence[Any], out_asked: Sequence[Any]):
@@ -50,6 +55,10 @@ class Shardings:
         self.single = type(place.sharding) is SingleDeviceSharding
         self._meshes, self._known = place.meshes, place.shardings
         self._avals = [p.aval for p in placements], out_avals
+        self._elsewhere = {i: p.sharding for i, p in enumerate(placements)
+                           if p.sharding is not p.sharding.in_default_memory}
+        self.moved_to = {n: s for n, s in enumerate(out_asked)
+                         if s is not None and s is not s.in_default_memory}
         if any(asked):
             placements = [
                 p if s is None else _agreed(p, s, names, i)
@@ -66,7 +75,7 @@ class Shardings:
             return self.whole
         if sharding is None or type(sharding) is SingleDeviceSharding:
             return None
-        return in_order(sharding, self.devices, physical_aval(aval).ndim)
+        return in_order(sharding.in_default_memory, self.devices, physical_aval(aval).ndim)
 
     def agree(self, argument: int, result: int) -> bool:
         """Whether a result is known to be cut as an argument."""
@@ -77,7 +86,7 @@ class Shardings:
     def accept(self, argument: int, sharding: Any) -> bool:
         """Whether an argument in this sharding is where the compiled program takes it."""
         wanted, ndim = self.of_forwarded(argument), physical_aval(self._avals[0][argument]).ndim
-        return sharding is wanted or (
+        return sharding is wanted or sharding is self._elsewhere.get(argument) or (
             set(sharding.flat_devices) == set(self.devices)
             and in_order(sharding, self.devices, ndim).is_equivalent_to(wanted, ndim))
 

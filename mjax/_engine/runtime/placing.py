@@ -8,7 +8,7 @@ from typing import Any
 from mjax._engine.base.context import ctx
 from mjax._engine.base.records import Record
 from mjax._engine.control.jit import jit_p
-from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, subjaxprs
+from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, subjaxprs
 from mjax._engine.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
 from mjax._engine.ir.source import summarize
 from mjax._engine.lowering.context import nested_constants
@@ -17,7 +17,7 @@ from mjax._engine.runtime.chosen import GSPMDSharding
 from mjax._engine.runtime.constraints import sharding_constraint_p
 from mjax._engine.runtime.devices import default_device
 from mjax._engine.runtime.explain import warn
-from mjax._engine.runtime.shardings import NamedSharding, SingleDeviceSharding
+from mjax._engine.runtime.shardings import NamedSharding, Sharding, SingleDeviceSharding
 from mjax._engine.runtime.transfer import device_put_p, sharding_of
 
 
@@ -131,7 +131,7 @@ def execution_place(placements: Sequence[Placement], used: Collection[int],
                    "mjax.device_put, or call the parts one after the other, outside of jit.")
             raise ValueError(msg)
     meshed = [v for v, _ in votes if type(v) is not SingleDeviceSharding]
-    return _over(meshed) if meshed else Place(chosen, True)
+    return _over(meshed) if meshed else Place(chosen.in_default_memory, True)
 
 
 def _over(votes: Sequence[Any]) -> Place:
@@ -140,7 +140,7 @@ def _over(votes: Sequence[Any]) -> Place:
     meshes = dict.fromkeys(v if type(v) is Mesh else v.mesh for v in votes
                            if type(v) is not GSPMDSharding and v.flat_devices == devices)
     mesh = next(iter(meshes), None) or Mesh(devices, "_0")
-    shardings = dict.fromkeys(v for v in votes if type(v) is not Mesh
+    shardings = dict.fromkeys(v.in_default_memory for v in votes if type(v) is not Mesh
                               and v.flat_devices == devices and UNCONSTRAINED not in v.spec)
     return Place(NamedSharding(mesh, PartitionSpec()), True, tuple(meshes) or (mesh,),
                  tuple(shardings))
@@ -170,10 +170,30 @@ def check_demands(name: str, demands: Sequence[Demand], sharding: Any) -> None:
                    "them to the outermost jit.")
             raise ValueError(msg)
         if demand.eqn.primitive is device_put_p and not demand.meshes and (
-                sharding_of(demand.device) is not sharding):
+                sharding_of(demand.device).in_default_memory is not sharding):
             warn(f"device_put to {sharding_of(demand.device).device} at "
                  f"{summarize(demand.eqn.source)} has no effect: it is part of the program {name}, "
                  f"which runs on {place_text(sharding)}. Call it outside of jit.")
+
+
+def out_memories(jaxpr: Jaxpr, out_shardings: Sequence[Any]) -> Sequence[Any]:
+    """The shardings of results, with those that a last `device_put` asks for in another memory.
+
+    Args:
+      jaxpr: the program.
+      out_shardings: what is asked for per result, or None.
+    """
+    put: dict[Any, Any] = {
+        eqn.outvars[0]: eqn.params["device"] for eqn in jaxpr.eqns
+        if eqn.primitive is device_put_p and _other_memory(eqn.params["device"])}
+    if not put:
+        return out_shardings
+    return [put.get(v) if s is None and type(v) is not Literal else s
+            for v, s in zip(jaxpr.outvars, out_shardings, strict=True)]
+
+
+def _other_memory(device: Any) -> bool:
+    return isinstance(device, Sharding) and device.in_default_memory is not device
 
 
 def place_text(sharding: Any) -> Any:

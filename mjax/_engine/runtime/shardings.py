@@ -107,6 +107,11 @@ class Sharding:
         """
         raise NotImplementedError
 
+    @property
+    def in_default_memory(self) -> Sharding:
+        """The same in the memory that programs compute in."""
+        return self
+
 
 class SingleDeviceSharding(Sharding):
     """A whole array on one device.
@@ -159,6 +164,10 @@ class SingleDeviceSharding(Sharding):
 
     def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
         return SingleDeviceSharding(self.device, memory_kind=kind)
+
+    @property
+    def in_default_memory(self) -> SingleDeviceSharding:
+        return self if self._memory_kind is None else SingleDeviceSharding(self.device)
 
     @property
     def is_fully_replicated(self) -> bool:
@@ -281,6 +290,10 @@ class NamedSharding(Sharding):
     @property
     def memory_kind(self) -> str:
         return self._memory_kind or str(self.flat_devices[0].default_memory().kind)
+
+    @property
+    def in_default_memory(self) -> NamedSharding:
+        return self if self._memory_kind is None else NamedSharding(self.mesh, self.spec)
 
     def with_memory_kind(self, kind: str) -> NamedSharding:
         return NamedSharding(self.mesh, self.spec, memory_kind=kind)

@@ -125,6 +125,32 @@ def test_memories(kind, where):
     np.testing.assert_array_equal(mjax.device_put(x, DEVICES[5]), value)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("where", [NamedSharding(MESH, P("y", "x")),
+                                   SingleDeviceSharding(DEVICES[1])], ids=str)
+def test_programs_compute_in_the_default_memory(kind, where):
+    value = np.arange(32, dtype=np.float32).reshape(4, 8)
+    s = where.with_memory_kind(kind)
+    x, here = mjax.device_put(value, s), mjax.device_put(value, where)
+    pairs = [
+        (mjax.jit(lambda x: x * 2)(x), where), (x * 2, where),
+        (mjax.jit(lambda x, y: x + y)(x, here), where),
+        (mjax.jit(lambda x: [x, x * 2])(x)[1], where),
+        (mjax.jit(lambda x: x * 2, out_shardings=s)(here), s),
+        (mjax.jit(lambda x: mjax.device_put(x * 2, s))(here), s),
+        (mjax.jit(lambda x: (1, mjax.device_put(x * 2, s)))(x)[1], s),
+        (mjax.jit(lambda x: mjax.device_put(x, s) * 2)(here), where),
+        (mjax.jit(lambda x: x * 2, out_shardings=s).lower(x).compile()(x), s),
+    ]
+    for out, sharding in pairs:
+        np.testing.assert_array_equal(out, 2 * value)
+        assert out.sharding.is_equivalent_to(sharding, 2)
+        for shard in out.addressable_shards:
+            np.testing.assert_array_equal(shard.data, 2 * value[shard.index])
+    np.testing.assert_array_equal(mjax.jit(lambda x: x)(x), value)
+    np.testing.assert_array_equal(x[1], value[1])
+
+
 @pytest.mark.parametrize("make", [
     lambda kind: NamedSharding(MESH, P("x"), memory_kind=kind),
     lambda kind: NamedSharding(MESH, P("x")).with_memory_kind(kind),
