@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 __all__ = ["Relay", "split_address"]
 
@@ -90,11 +90,13 @@ class Relay:
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._keep(far)
         self._start(self._from_near, near, far)
-        _pass_on(far, near)
+        for data in _received(far):
+            _send(near, data)
         self._far_ended(near)
 
     def _from_near(self, near: socket.socket, far: socket.socket) -> None:
-        _pass_on(near, far)
+        for data in _received(near):
+            _send(far, data)
         # jaxlib hung up: what is left of this connection means nothing.
         with self._lock:
             self._sockets.discard(near)
@@ -115,11 +117,19 @@ class Relay:
         lost()
 
 
-def _pass_on(source: socket.socket, sink: socket.socket) -> None:
+def _received(source: socket.socket) -> Iterator[bytes]:
     try:
         while data := source.recv(_CHUNK):
-            sink.sendall(data)
-    except OSError:  # one of them was closed
+            yield data
+    except OSError:  # closed, or reset by the other side
+        pass
+
+
+def _send(sink: socket.socket, data: bytes) -> None:
+    """Sends, or drops what nobody takes any more: that a side ended is noticed by reading it."""
+    try:
+        sink.sendall(data)
+    except OSError:
         pass
 
 
