@@ -34,15 +34,14 @@ __all__ = [
     "block_until_ready",
     "copy_to_device",
     "copy_to_host_async",
-    "from_dlpack",
     "is_deleted",
     "put",
     "put_shards",
     "putter",
+    "replicated_shard",
     "result_handler",
     "shards",
     "single_device_sharding",
-    "to_dlpack",
     "to_numpy",
     "unsafe_pointer",
 ]
@@ -220,18 +219,19 @@ else:
         if type(sharding) is SingleDeviceSharding:
             return _shard_to_numpy(buffer)
         shape = buffer.aval.shape
+        hlo_sharding = hlo_sharding_of(sharding, len(shape))
+        if hlo_sharding.is_replicated():
+            return to_numpy(replicated_shard(buffer))
         pieces = shards(buffer)
         count = len(sharding._devices)
         if len(pieces) != count:
             raise ValueError(
                 f"only {len(pieces)} of the {count} shards of this array are in this process"
             )
-        parts = shard_slices(hlo_sharding_of(sharding, len(shape)), shape, count)
-        if all(part == parts[0] for part in parts):
-            return _shard_to_numpy(pieces[0])
         result: np.ndarray[Any, Any] = np.empty(shape, buffer.aval.dtype)
+        parts = shard_slices(hlo_sharding, shape, count)
         for piece, part in zip(pieces, parts, strict=True):
-            result[part] = _shard_to_numpy(piece)
+            result[part] = to_numpy(piece)
         result.flags.writeable = False
         return result
 
@@ -254,6 +254,13 @@ def shards(buffer: Any) -> list[Any]:
     with without_jax:
         pieces: list[Any] = buffer._arrays
     return pieces
+
+
+def replicated_shard(buffer: Any) -> Any:
+    """The first local Buffer of one that is whole on each device; its `aval` may be None."""
+    with without_jax:
+        piece: Any = buffer._fully_replicated_shard()
+    return piece
 
 
 # ------------------------------------------------------------------ results and state
@@ -285,31 +292,3 @@ def unsafe_pointer(buffer: Any) -> int:
     with without_jax:
         address: int = buffer.unsafe_buffer_pointer()
     return address
-
-
-# ------------------------------------------------------------------ DLPack
-
-
-def to_dlpack(buffer: Any, stream: int | None = None) -> Any:
-    """A DLPack capsule (one-shot) that shares the memory of a single-device Buffer.
-
-    Raises:
-      XlaRuntimeError: DLPack has no name for the dtype.
-    """
-    return ext.buffer_to_dlpack_managed_tensor(buffer, stream=stream)
-
-
-def from_dlpack(capsule: Any, device: Any, aval: Any = None, sharding: Any = None) -> Any:
-    """A Buffer over the memory of a DLPack capsule, which it consumes.
-
-    Without an `aval` the result gets a `PlainAval` read from the data.
-    """
-    with without_jax:
-        buffer = ext.dlpack_managed_tensor_to_buffer(capsule, device, None)
-    if sharding is None:
-        sharding = single_device_sharding(device)
-    if aval is None:
-        value = to_numpy(buffer)
-        aval = PlainAval(value.shape, value.dtype)
-    # C++ leaves the aval None (its class is jax's), so the array is made once more.
-    return assemble(aval, sharding, [buffer])

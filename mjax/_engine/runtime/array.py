@@ -20,6 +20,7 @@ from mjax._engine.runtime.failures import raise_original
 from mjax._engine.runtime.shardings import SingleDeviceSharding, bounds
 from mjax._engine.tracing.interpreter import Tracer
 from mjaxlib_shim import arrays as shim
+from mjaxlib_shim.dlpack import to_dlpack
 
 
 class Placement:
@@ -216,7 +217,7 @@ class Array(metaclass=_ArrayMeta):
         if type(sharding) is SingleDeviceSharding or sharding.is_fully_addressable:
             return self._existing()
         if sharding.is_fully_replicated and sharding.has_addressable_devices:
-            return shim.shards(self._existing())[0]
+            return shim.replicated_shard(self._existing())
         msg = (f"Array of type {self.aval} has parts in other processes, and cannot be read in "
                "this one. Read what is here (x.addressable_shards), or gather it on all devices: "
                f"mjax.jit(lambda x: x, out_shardings=NamedSharding(mesh, P()))(x). {sharding}")
@@ -346,7 +347,7 @@ class Array(metaclass=_ArrayMeta):
         return memoryview(self._numpy())  # type: ignore[arg-type]  # NumPy < 2.1 stubs
 
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
-        return shim.to_dlpack(self._only_buffer("__dlpack__", BufferError), stream)
+        return to_dlpack(self._only_buffer("__dlpack__", BufferError), stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         self._only_buffer("__dlpack_device__", BufferError)

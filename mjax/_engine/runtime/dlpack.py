@@ -21,6 +21,7 @@ from mjax._engine.runtime.devices import devices
 from mjax._engine.runtime.shardings import SingleDeviceSharding
 from mjax._engine.runtime.transfer import move, sharding_of, to_array
 from mjaxlib_shim import arrays as shim
+from mjaxlib_shim.dlpack import from_dlpack as from_capsule
 
 
 class _Tensor(ctypes.Structure):
@@ -107,7 +108,7 @@ def _taken_over(x: Any) -> tuple[Array, str]:
     if not tensor.is_row_major():
         return _copied(np.from_dlpack(x), sharding), "its elements are not in row-major order"
     address = tensor.address()
-    buffer = shim.from_dlpack(capsule, sharding.device)
+    buffer = from_capsule(capsule, sharding.device)
     own = buffer.aval
     aval = typeof(np.empty((0,), own.dtype)).update(shape=own.shape)
     if aval.dtype != own.dtype:

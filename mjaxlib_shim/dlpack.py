@@ -1,0 +1,37 @@
+"""DLPack: memory shared with other libraries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._hidden import without_jax
+from .arrays import PlainAval, assemble, to_numpy
+from .native import ext
+from .shardings import single_device_sharding
+
+__all__ = ["from_dlpack", "to_dlpack"]
+
+
+def to_dlpack(buffer: Any, stream: int | None = None) -> Any:
+    """A DLPack capsule (one-shot) that shares the memory of a single-device Buffer.
+
+    Raises:
+      XlaRuntimeError: DLPack has no name for the dtype.
+    """
+    return ext.buffer_to_dlpack_managed_tensor(buffer, stream=stream)
+
+
+def from_dlpack(capsule: Any, device: Any, aval: Any = None, sharding: Any = None) -> Any:
+    """A Buffer over the memory of a DLPack capsule, which it consumes.
+
+    Without an `aval` the result gets a `PlainAval` read from the data.
+    """
+    with without_jax:
+        buffer = ext.dlpack_managed_tensor_to_buffer(capsule, device, None)
+    if sharding is None:
+        sharding = single_device_sharding(device)
+    if aval is None:
+        value = to_numpy(buffer)
+        aval = PlainAval(value.shape, value.dtype)
+    # C++ leaves the aval None (its class is jax's), so the array is made once more.
+    return assemble(aval, sharding, [buffer])
