@@ -38,7 +38,7 @@ from mjax._engine.control.policies import checkpoint_policies
 from mjax._engine.control.remat import checkpoint, remat
 from mjax._engine.ir.mesh import PartitionSpec as P
 from mjax._engine.ir.types import typeof
-from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.array import Array, Shard
 from mjax._engine.runtime.assembling import (
     make_array_from_callback,
     make_array_from_process_local_data,
@@ -83,7 +83,7 @@ _SUBMODULES = (
 )
 
 __all__ = [
-    "Array", "Device", "NamedSharding", "P", "ShapeDtypeStruct", "block_until_ready",
+    "Array", "Device", "NamedSharding", "P", "ShapeDtypeStruct", "Shard", "block_until_ready",
     "checking_leaks", "checkpoint", "checkpoint_policies", "clear_caches", "closure_convert",
     "config", "custom_gradient", "custom_jvp", "custom_vjp", "debug_infs", "debug_nans",
     "default_backend", "default_device", "default_matmul_precision", "default_prng_impl",

@@ -8,10 +8,15 @@ from mjax._engine.runtime.meshes import (
     use_abstract_mesh,
     use_mesh,
 )
-from mjax._engine.runtime.shardings import NamedSharding, Sharding, SingleDeviceSharding
+from mjax._engine.runtime.shardings import (
+    NamedSharding,
+    Sharding,
+    SingleDeviceSharding,
+    make_single_device_sharding,
+)
 
 __all__ = [
     "AbstractMesh", "AxisType", "Mesh", "NamedSharding", "PartitionSpec", "Sharding",
-    "SingleDeviceSharding", "get_abstract_mesh", "get_mesh", "set_mesh", "use_abstract_mesh",
-    "use_mesh",
+    "SingleDeviceSharding", "get_abstract_mesh", "get_mesh", "make_single_device_sharding",
+    "set_mesh", "use_abstract_mesh", "use_mesh",
 ]

@@ -192,8 +192,8 @@ class Mesh:
 
     Example:
       >>> mesh = mjax.sharding.Mesh(np.array(mjax.devices()[:1]), ('x',))
-      >>> mesh.shape
-      OrderedDict({'x': 1})
+      >>> dict(mesh.shape)
+      {'x': 1}
     """
 
     __slots__ = ("__weakref__", "abstract_mesh", "devices", "flat_devices")

@@ -185,6 +185,24 @@ class SingleDeviceSharding(Sharding):
 _single_device: dict[tuple[Any, str | None], SingleDeviceSharding] = {}
 
 
+def make_single_device_sharding(device: Any, *, memory_kind: str | None = None) -> Sharding:
+    """A sharding of whole arrays on one device.
+
+    Args:
+      device: the device.
+      memory_kind: which of its memories; default: its own default.
+
+    Raises:
+      ValueError: the device has no such memory.
+
+    Example:
+      >>> device = mjax.devices()[0]
+      >>> mjax.sharding.make_single_device_sharding(device).device_set == {device}
+      True
+    """
+    return SingleDeviceSharding(device, memory_kind=memory_kind)
+
+
 def own_memory_kind(devices: Sequence[Any], kind: str | None, who: str) -> str | None:
     """The name of a memory if it is not the default one of the devices; else None.
 
@@ -311,8 +329,12 @@ class NamedSharding(Sharding):
         return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}{memory})"
 
 
-def indices_of(sharding: Sharding, shape: Sequence[int]) -> dict[Any, Index]:
-    """Device -> the part of an array of this shape that it holds, by jaxlib's form of a sharding.
+def indices_of(sharding: Any, shape: Sequence[int]) -> dict[Any, Index]:
+    """Device -> the part of an array of this shape that it holds.
+
+    Args:
+      sharding: has a `mesh` and a `spec`.
+      shape: the shape.
 
     Raises:
       ValueError: a size is not divisible.
@@ -321,8 +343,8 @@ def indices_of(sharding: Sharding, shape: Sequence[int]) -> dict[Any, Index]:
     ndim, devices = len(shape), sharding.flat_devices
     slices = shim.shard_slices(shim.hlo_sharding_of(sharding.native_for(ndim), ndim), shape,
                                len(devices))
-    return {device: tuple([slice(None) if part == slice(0, size) else part
-                           for part, size in zip(parts, shape, strict=True)])
+    is_cut = [count > 1 for count in cuts(sharding.spec, sharding.mesh, ndim)]
+    return {device: tuple([part if cut else slice(None) for part, cut in zip(parts, is_cut)])
             for device, parts in zip(devices, slices, strict=True)}
 
 

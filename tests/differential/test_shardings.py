@@ -1,0 +1,136 @@
+"""Which device holds which part, and where results of transfers are, side by side with jax."""
+
+import warnings
+
+import jax
+import numpy as np
+import pytest
+
+import mjax
+
+SHAPES = [(), (8,), (8, 4), (4, 8, 2), (0, 8), (8, 0, 2)]
+SPECS = [(), ("x",), (None, "x"), ("y", "x"), (("y", "x"),), (("x", "y"),), (None, ("y",)),
+         (None, None, "y"), ("x", "y", None), ("z",), (("x", "z"), "y")]
+X = np.arange(64, dtype=np.float32).reshape(8, 8)
+
+
+def mesh(m, shape=(2, 2, 2), names="xyz"):
+    devices = np.array(m.devices()[:np.prod(shape)]).reshape(shape)
+    return m.sharding.Mesh(devices, tuple(names[:len(shape)]))
+
+
+def both(f):
+    """What a function of the library gives on each; errors by their kind."""
+    out = []
+    for m in (jax, mjax):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                out.append(f(m))
+        except Exception as error:
+            out.append([k.__name__ for k in (TypeError, ValueError) if isinstance(error, k)])
+    return out
+
+
+def described(m, x):
+    place = {d: i for i, d in enumerate(m.devices())}
+    return {
+        "shards": [(place[s.device], str(s.index), s.replica_id, np.asarray(s.data).tolist())
+                   for s in x.addressable_shards],
+        "value": np.asarray(x).tolist(), "devices": sorted(place[d] for d in x.devices()),
+        "facts": (x.is_fully_replicated, x.is_fully_addressable, x.committed, x.nbytes),
+        "shape": x.sharding.shard_shape(x.shape)}
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_the_parts_of_arrays(spec, shape):
+    value = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
+
+    def run(m):
+        sharding = m.sharding.NamedSharding(mesh(m), m.sharding.PartitionSpec(*spec))
+        return described(m, m.device_put(value, sharding))
+
+    one, other = both(run)
+    assert one == other
+
+
+def test_the_parts_of_arrays_on_meshes_with_axes_of_size_1():
+    def run(m):
+        sharding = m.sharding.NamedSharding(mesh(m, (1, 4)), m.sharding.PartitionSpec("x", "y"))
+        return described(m, m.device_put(X, sharding))
+
+    one, other = both(run)
+    assert one == other
+
+
+@pytest.mark.parametrize("target", SPECS, ids=str)
+@pytest.mark.parametrize("source", [(), ("x",), ("z", "y")], ids=str)
+def test_resharding(source, target):
+    def run(m):
+        to = [m.sharding.NamedSharding(mesh(m), m.sharding.PartitionSpec(*s))
+              for s in (source, target)]
+        return described(m, m.device_put(m.device_put(X, to[0]), to[1]))
+
+    one, other = both(run)
+    assert one == other
+
+
+PROGRAMS = {
+    "grad": lambda m, x, s: m.grad(lambda x: (m.device_put(x, s) ** 2).sum())(x),
+    "jvp": lambda m, x, s: m.jvp(lambda x: m.device_put(x, s) * 2, (x,), (x,))[1],
+    "jit": lambda m, x, s: m.jit(lambda x: m.device_put(x, s) * 2, out_shardings=s)(x),
+    "tree": lambda m, x, s: m.device_put([x, 2 * X], [None, s])[1],
+    "of arrays": lambda m, x, s: m.make_array_from_single_device_arrays(
+        (8, 8), s, [p.data for p in m.device_put(X, s).addressable_shards]),
+    "of a function": lambda m, x, s: m.make_array_from_callback((8, 8), s, lambda i: X[i]),
+    "of local data": lambda m, x, s: m.make_array_from_process_local_data(s, X),
+    "of local data, whole": lambda m, x, s: m.make_array_from_process_local_data(s, X, (8, 8)),
+    "of a spec": lambda m, x, s: m.device_put(x, s.spec),
+    "copy": lambda m, x, s: m.device_put(m.device_put(x, s), s, may_alias=False),
+    "donated": lambda m, x, s: m.device_put(m.device_put(x, s), m.devices()[3], donate=True),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("spec", [("x",), (("y", "x"), None), (None, "z")], ids=str)
+def test_programs(program, spec):
+    def run(m):
+        with m.set_mesh(mesh(m)):
+            s = m.sharding.NamedSharding(mesh(m), m.sharding.PartitionSpec(*spec))
+            start = m.sharding.NamedSharding(mesh(m), m.sharding.PartitionSpec("z"))
+            return described(m, PROGRAMS[program](m, m.device_put(X, start), s))
+
+    one, other = both(run)
+    assert one == other
+
+
+REFUSED = {
+    "too long": lambda m, s: m.device_put(X[0], s("x", "y")),
+    "a scalar": lambda m, s: m.device_put(3.0, s("x")),
+    "not divisible": lambda m, s: m.device_put(X[:7], s("x")),
+    "no such axis": lambda m, s: s("q"),
+    "a spec without a mesh": lambda m, s: m.device_put(X, m.sharding.PartitionSpec("x")),
+    "no such memory": lambda m, s: m.sharding.NamedSharding(
+        mesh(m), m.sharding.PartitionSpec("x"), memory_kind="attic"),
+    "too many devices": lambda m, s: m.make_mesh((3, 3), ("x", "y")),
+    "parts of another shape": lambda m, s: m.make_array_from_single_device_arrays(
+        (9, 8), s("x"), [p.data for p in m.device_put(X, s("x")).addressable_shards]),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_both_refuse(case):
+    def run(m):
+        return REFUSED[case](m, lambda *spec: m.sharding.NamedSharding(
+            mesh(m), m.sharding.PartitionSpec(*spec)))
+
+    one, other = both(run)
+    assert one == other == ["ValueError"]
+
+
+def test_public_names():
+    """What is not here is about sharding in types, or devices that are not there."""
+    absent = {"AbstractDevice", "ManualAxisType", "auto_axes", "explicit_axes", "reshard"}
+    names = {n for n in dir(jax.sharding) if not n.startswith("_")} - absent
+    assert names - set(mjax.sharding.__all__) == set()
