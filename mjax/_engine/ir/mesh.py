@@ -168,6 +168,26 @@ class AbstractMesh:
         """Itself."""
         return self
 
+    @property
+    def auto_axes(self) -> tuple[Name, ...]:
+        """The axes along which XLA decides."""
+        return self._axes_of(AxisType.Auto)
+
+    @property
+    def manual_axes(self) -> tuple[Name, ...]:
+        """The axes along which the program itself decides, in shard_map."""
+        return self._axes_of(AxisType.Manual)
+
+    def _axes_of(self, kind: AxisType) -> tuple[Name, ...]:
+        return tuple(n for n, t in zip(self.axis_names, self.axis_types, strict=True) if t is kind)
+
+    def update(self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None
+               ) -> AbstractMesh:
+        """A mesh with some of these replaced."""
+        return AbstractMesh(*(old if new is None else new for new, old in (
+            (axis_sizes, self.axis_sizes), (axis_names, self.axis_names),
+            (axis_types, self.axis_types))))
+
     def __reduce__(self) -> Any:
         return AbstractMesh, (self.axis_sizes, self.axis_names, self.axis_types)
 
@@ -225,6 +245,15 @@ class Mesh:
     shape_tuple = property(lambda self: self.abstract_mesh.shape_tuple, doc="Pairs of them.")
     size = property(lambda self: self.abstract_mesh.size, doc="The number of devices.")
     empty = property(lambda self: self.abstract_mesh.empty, doc="Whether it has no axes.")
+    auto_axes = property(lambda self: self.abstract_mesh.auto_axes, doc="XLA decides on these.")
+    manual_axes = property(lambda self: self.abstract_mesh.manual_axes,
+                           doc="The program decides on these.")
+
+    def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
+        """A mesh with some of these replaced."""
+        return Mesh(*(old if new is None else new for new, old in (
+            (devices, self.devices), (axis_names, self.axis_names),
+            (axis_types, self.axis_types))))
 
     @property
     def device_ids(self) -> np.ndarray[Any, Any]:

@@ -171,34 +171,23 @@ class Array(metaclass=_ArrayMeta):
     @property
     def addressable_shards(self) -> list[Shard]:
         """What the devices of this process have, in the order of the sharding's devices."""
-        return [shard for shard in self.global_shards if shard._data is not None]
+        return [shard for shard in self.global_shards if shard._place is not None]
 
     @property
     def global_shards(self) -> list[Shard]:
         """What all devices have; the data of those of other processes is None."""
-        sharding = self._placement.sharding
-        parts = sharding.devices_indices_map(self.shape)
-        buffers = iter(shim.shards(self._existing()))
-        mine, found = set(sharding.local_devices), []
-        copies: dict[Any, int] = {}
-        for device in sharding.flat_devices:
-            key = bounds(parts[device], self.shape)
-            copies[key] = copies.get(key, -1) + 1
-            found.append(Shard(device, parts[device], copies[key],
-                               self._part(next(buffers), device) if device in mine else None))
-        return found
+        self._existing()
+        return [Shard(self, *part) for part in _parts_of(self._placement.sharding, self.shape)]
 
     def addressable_data(self, index: int) -> Array:
         """What one device of this process has, by its place among them, as an array."""
-        return self._part(shim.shards(self._existing())[index],
-                          self._placement.sharding.local_devices[index])
-
-    def _part(self, buffer: Any, device: Any) -> Array:
         sharding = self._placement.sharding
         if type(sharding) is SingleDeviceSharding:
-            return self
+            return (self,)[index]
+        buffer = shim.shards(self._existing())[index]
+        alone = SingleDeviceSharding(sharding.local_devices[index],
+                                     memory_kind=sharding.memory_kind)
         aval = self.aval.update(shape=sharding.shard_shape(self.shape))
-        alone = SingleDeviceSharding(device, memory_kind=sharding.memory_kind)
         placement = placement_of(aval, alone, True)
         return Array(shim.assemble(physical_aval(aval), alone.native, [buffer]), placement)
 
@@ -401,23 +390,43 @@ class Shard:
       (slice(None, None, None),)
     """
 
-    __slots__ = ("_data", "device", "index", "replica_id")
+    __slots__ = ("_array", "_place", "device", "index", "replica_id")
 
-    def __init__(self, device: Any, index: tuple[slice, ...], replica_id: int,
-                 data: Array | None):
+    def __init__(self, array: Array, device: Any, index: tuple[slice, ...], replica_id: int,
+                 place: int | None):
+        self._array = array
+        self._place = place
         self.device = device
         self.index = index
         self.replica_id = replica_id
-        self._data = data
 
     @property
     def data(self) -> Array | None:
         """The part as an array on that device; None if that belongs to another process."""
-        return self._data
+        return None if self._place is None else self._array.addressable_data(self._place)
 
     def __repr__(self) -> str:
         return (f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, "
-                f"data={self._data})")
+                f"data={self.data})")
+
+
+def _parts_of(sharding: Any, shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
+    """Per device: itself, its part of an array of this shape, how many before it have the same
+    part, and its place among the devices of this process, if it is one of them."""
+    key = (sharding, shape)
+    known: list[tuple[Any, ...]] | None = _parts.get(key)
+    if known is not None:
+        return known
+    found, copies = [], dict[Any, int]()
+    places = {device: i for i, device in enumerate(sharding.local_devices)}
+    for device, index in sharding.devices_indices_map(shape).items():
+        part = bounds(index, shape)
+        copies[part] = copies.get(part, -1) + 1
+        found.append((device, index, copies[part], places.get(device)))
+    return _parts.put(key, found)
+
+
+_parts = BoundedCache()
 
 
 _DLPACK_KINDS = {"cpu": 1, "cuda": 2, "gpu": 2, "rocm": 10}

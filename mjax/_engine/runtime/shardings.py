@@ -309,6 +309,16 @@ class NamedSharding(Sharding):
     def memory_kind(self) -> str:
         return self._memory_kind or str(self.flat_devices[0].default_memory().kind)
 
+    def update(self, **fields: Any) -> NamedSharding:
+        """A sharding with some of `mesh, spec, memory_kind` replaced.
+
+        Raises:
+          TypeError: there is no such field.
+        """
+        values: dict[str, Any] = {"mesh": self.mesh, "spec": self.spec,
+                                  "memory_kind": self._memory_kind, **fields}
+        return NamedSharding(**values)
+
     @property
     def in_default_memory(self) -> NamedSharding:
         return self if self._memory_kind is None else NamedSharding(self.mesh, self.spec)

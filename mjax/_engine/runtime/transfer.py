@@ -293,10 +293,13 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
 
 
 def _per_leaf(option: Any, x: Any, count: int) -> list[Any]:
-    """An option for each leaf; partition specs are tuples, but no trees."""
-    if type(option) not in (tuple, list, dict):
+    """An option for each leaf of a tree, of which it is a tree prefix."""
+    if option is None or isinstance(option, _NO_TREES):
         return [option] * count
     return broadcast_prefix(option, x, is_leaf=lambda d: d is None)
+
+
+_NO_TREES = (Device, Sharding, PartitionSpec, bool)
 
 
 def _put_leaf(x: Any, device: Any, src: Any, donate: Any, may_alias: Any) -> Any:

@@ -127,6 +127,16 @@ def test_equal_meshes_are_one_object():
     assert manual is not AbstractMesh((2,), ("x",)) and manual.axis_types == (AxisType.Manual,)
 
 
+def test_updates_of_meshes():
+    m = mesh(2, 4)
+    assert m.update() is m and m.update(axis_names=("a", "b")) is mesh(2, 4, names="ab")
+    assert m.update(devices=m.devices[:1]) is Mesh(m.devices[:1], ("x", "y"))
+    half = m.abstract_mesh.update(axis_types=(AxisType.Manual, AxisType.Auto))
+    assert half.manual_axes == ("x",) and half.auto_axes == ("y",) and half.shape == m.shape
+    assert m.auto_axes == ("x", "y") and m.manual_axes == ()
+    assert m.abstract_mesh.update((4, 2)) is AbstractMesh((4, 2), ("x", "y"))
+
+
 def test_abstract_meshes_are_pickled_and_others_are_not():
     m = mesh(2, 4)
     assert pickle.loads(pickle.dumps(m.abstract_mesh)) is m.abstract_mesh

@@ -1,5 +1,6 @@
 """device_put to any sharding: values, what is moved and what stays, trees, transformations."""
 
+import collections
 import itertools
 
 import numpy as np
@@ -106,6 +107,9 @@ def test_trees_of_shardings():
     out = mjax.device_put(tree, {"a": PLACES["both"], "b": (DEVICES[1], None)})
     assert out["b"][0].devices() == {DEVICES[1]} and not out["b"][1].committed
     assert mjax.device_put(tree, PLACES["whole"])["b"][1].sharding is PLACES["whole"]
+    Pair = collections.namedtuple("Pair", "a b")
+    out = mjax.device_put(Pair(X, X), Pair(PLACES["both"], PLACES["rows"]))
+    assert out.a.sharding is PLACES["both"] and out.b.sharding is PLACES["rows"]
     with MESH:
         out = mjax.device_put(tree, {"a": P("x"), "b": P()})
     assert out["a"].sharding is PLACES["rows"] and out["b"][0].sharding is PLACES["whole"]

@@ -41,6 +41,15 @@ def test_equal_shardings_are_one_object():
     assert SingleDeviceSharding(DEVICES[0], memory_kind=DEFAULT) is SingleDeviceSharding(DEVICES[0])
 
 
+def test_updates():
+    s = NamedSharding(MESH, P("x"))
+    assert s.update(spec=P("y")) is NamedSharding(MESH, P("y")) and s.update() is s
+    half = Mesh(MESH.devices[:2], ("x", "y"))
+    assert s.update(mesh=half, memory_kind=DEFAULT) is NamedSharding(half, P("x"))
+    with pytest.raises(TypeError, match="colour"):
+        s.update(colour="red")
+
+
 def test_shardings_that_say_the_same_are_equivalent():
     s = NamedSharding(MESH, P("x"))
     assert s.is_equivalent_to(NamedSharding(MESH, P("x", None)), 2)
