@@ -37,6 +37,7 @@ class HostCallbacks:
         *,
         has_side_effect: bool,
         client: Callable[[], Any],
+        sharding: Callable[[int], Any] | None = None,
     ) -> list[Any]:
         """Emits a call of a Python function at the insertion point.
 
@@ -50,9 +51,15 @@ class HostCallbacks:
           result_types: the results' MLIR types.
           has_side_effect: whether the call stays if nobody reads its results.
           client: gives the client that will compile the module.
+          sharding: in a partitioned program gives the sharding attribute of an operation
+            with so many results, or None.
 
         Returns:
           The results' `ir.Value`s.
+
+        Raises:
+          NotImplementedError: it has side effects, several devices, and no way to have them
+            once on this jaxlib. (Without, each device calls it there.)
         """
         if gates.FFI_CALLBACKS.open:
             index = ir.IntegerAttr.get(
@@ -62,27 +69,46 @@ class HostCallbacks:
             config = ir.DictAttr.get({"index": index})
             return list(
                 _custom_call("xla_ffi_python_cpu_callback", 4, config, operands, result_types,
-                             has_side_effect)
+                             has_side_effect, sharding and sharding(len(result_types)))
             )
+        count = len(result_types)
+        if sharding is not None and has_side_effect and sharding(count) is not None:
+            raise NotImplementedError(
+                "Python callbacks with side effects (io_callback, debug.callback) in programs over "
+                "several devices, outside of shard_map, need jaxlib "
+                f"{gates.FFI_CALLBACKS.since_release}"
+            )
+        if sharding is not None and count == 1:
+            # XLA wants several results or a packed one, and unpacks what is packed alone.
+            single, result_types = function, [*result_types, ir.RankedTensorType.get(
+                [], ir.F32Type.get())]
+            result_signature = [*result_signature, ((), np.dtype(np.float32))]
+
+            def function(*args: Any) -> tuple[Any, ...]:
+                return *single(*args), np.zeros((), np.float32)
+
         descriptor, kept = client().get_emit_python_callback_descriptor(
             function, [_shape(s) for s in operand_signature], [_shape(s) for s in result_signature]
         )
         self.kept.append(kept)
+        config = ir.StringAttr.get(str(descriptor))
         address = hlo.constant(ir.DenseElementsAttr.get(np.array(descriptor, np.int64)))
-        (packed,) = _custom_call(
-            "xla_python_cpu_callback", 2, ir.StringAttr.get(str(descriptor)),
-            [address, *operands], [ir.TupleType.get_tuple(list(result_types))], has_side_effect,
+        types = list(result_types)
+        results = _custom_call(
+            "xla_python_cpu_callback", 2, config, [address, *operands],
+            [ir.TupleType.get_tuple(types)] if sharding is None else types, has_side_effect,
         )
+        if sharding is not None:
+            return list(results)[:count]
         i32 = ir.IntegerType.get_signless(32)
         return [
-            hlo.get_tuple_element(packed, ir.IntegerAttr.get(i32, i))
-            for i in range(len(result_types))
+            hlo.get_tuple_element(results[0], ir.IntegerAttr.get(i32, i)) for i in range(count)
         ]
 
 
 def _custom_call(
     target: str, api_version: int, config: Any, operands: Sequence[Any], types: Sequence[Any],
-    has_side_effect: bool,
+    has_side_effect: bool, sharding: Any = None,
 ) -> Any:
     i32 = ir.IntegerType.get_signless(32)
     return hlo.CustomCallOp.build_generic(
@@ -94,6 +120,7 @@ def _custom_call(
             "api_version": ir.IntegerAttr.get(i32, api_version),
             "called_computations": ir.ArrayAttr.get([]),
             "backend_config": config,
+            **({} if sharding is None else {"sdy.sharding": sharding}),
         },
     ).results
 

@@ -105,11 +105,12 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
         return (None, *callback(*args))
 
     emitted = mctx.host_callbacks.emit(
-        with_token if n else callback, [*tokens, *operands],
+        with_token if n else callback, [*tokens, *mctx.gathered(operands, operand_avals)],
         [*(None for _ in tokens), *map(_shape, operand_avals)],
         [*(None for _ in tokens), *map(_shape, result_avals)],
         [*(t.type for t in tokens), *map(mctx.type_of, result_avals)],
-        has_side_effect=has_side_effect, client=mctx.client)
+        has_side_effect=has_side_effect, client=mctx.client,
+        sharding=mctx.on_one_device if mctx.partitioned else None)
     return emitted[n:], emitted[0] if n else None, None
 
 

@@ -10,8 +10,10 @@ from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.util import split_list
 from mjax._engine.ir.effects import token_names
 from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.mesh import PartitionSpec
 from mjax._engine.ir.source import is_engine_file, source_info_of
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import physical_aval, typeof
+from mjax._engine.lowering.shardings import on_first_device, tensor_sharding
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
 from mjax._engine.primitives.emit import hlo, ir, ir_type
 from mjax._engine.tracing.authoring import applied_at, describe_value, misfit
@@ -19,7 +21,7 @@ from mjax._engine.tracing.primitive import traced
 from mjax._engine.tracing.stage import stage_under_evaluation
 from mjaxlib_shim import tracebacks
 from mjaxlib_shim.callbacks import HostCallbacks
-from mjaxlib_shim.mlir import func
+from mjaxlib_shim.mlir import func, sdy
 
 
 def no_client() -> Any:
@@ -37,16 +39,18 @@ class ModuleContext:
       checking: whether each rule's results are compared with the declared types; on only
         when a module turned out not to verify, to find the culprit.
       devices: those that partitions of the program run on, in order; None: it runs on one.
+      mesh: a mesh of these devices.
       meshes: shape and order of the devices of a mesh -> its name in the module.
     """
 
     def __init__(self, platform: str, module: Any, walk: Callable[..., Any],
                  checking: bool = False, client: Callable[[], Any] = no_client,
-                 devices: tuple[Any, ...] | None = None):
+                 devices: tuple[Any, ...] | None = None, mesh: Any = None):
         self.platform = platform
         self.module = module
         self.checking = checking
         self.devices = devices
+        self.mesh = mesh
         self.meshes: dict[Any, str] = {}
         self.functions: dict[Any, Any] = {}
         self.host_callbacks = HostCallbacks()
@@ -71,6 +75,20 @@ class ModuleContext:
         """Whether XLA partitions the program. On one device, a mesh of one too, it does not, and
         no operation of the Shardy dialect may be in the module."""
         return self.devices is not None and len(self.devices) > 1
+
+    def on_one_device(self, count: int) -> Any:
+        """What makes an operation with so many results one that the first device does for all,
+        with whole operands; None in the body of a shard_map, where each device does its own."""
+        return None if _manual() else on_first_device(max(1, count))  # one also without results
+
+    def gathered(self, values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
+        """Values as an operation on the first device takes them: copies on all devices. XLA
+        gathers them so, and warns of the way it takes otherwise."""
+        if not self.partitioned or _manual():
+            return list(values)
+        return [sdy.ShardingConstraintOp(v, tensor_sharding(
+            self, self.mesh, PartitionSpec(), physical_aval(a).ndim)).result
+            for v, a in zip(values, avals, strict=True)]
 
     def type_of(self, aval: Any) -> Any:
         """The MLIR type of values of a type."""
@@ -147,6 +165,11 @@ class ModuleContext:
             known = self._locations[names, name, key] = ir.Location.name(
                 "/".join((*names, *own)), childLoc=place)
         return known
+
+
+def _manual() -> bool:
+    """Whether this is the body of a shard_map."""
+    return any(axis.manual is not None for axis in ctx.axis_env)
 
 
 def token_types(names: Sequence[str]) -> list[Any]:

@@ -119,7 +119,7 @@ def _lower(jaxpr: Jaxpr, name: str, platform: str, aliases: dict[int, int],
         module = ir.Module.create()
         module.operation.attributes["sym_name"] = ir.StringAttr.get("jit_" + identifier(name))
         mctx = ModuleContext(platform, module, lower_jaxpr, checking, client,
-                             partition and partition.devices)
+                             partition and partition.devices, partition and partition.mesh)
         constants = [c for c in nested_constants(jaxpr) if not _is_written_down(mctx, c)]
         names = token_names(jaxpr.effects)
         avals = [*map(typeof, constants), *jaxpr.in_avals]

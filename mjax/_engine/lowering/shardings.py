@@ -78,6 +78,16 @@ def tensor_sharding(mctx: Any, mesh: Mesh | AbstractMesh, spec: PartitionSpec, n
         for dim, is_open in zip(spec.dims(ndim), left, strict=True)])
 
 
+def on_first_device(count: int) -> Any:
+    """The attribute of an operation that only the first partition does.
+
+    Args:
+      count: of its results; 1 if it has none.
+    """
+    first = sdy.TensorShardingAttr.get(sdy.MeshAttr.get([], [0]), [])
+    return per_value([first] * count)
+
+
 def per_value(shardings: Sequence[Any]) -> Any:
     """The attribute of several values' shardings."""
     return sdy.TensorShardingPerValueAttr.get(list(shardings))

@@ -1,0 +1,89 @@
+"""Python callbacks and ordered effects of programs over several devices: each happens once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mjax
+import mjax.numpy as jnp
+from mjax.experimental import io_callback
+from mjax.sharding import NamedSharding
+from mjax.sharding import PartitionSpec as P
+from mjaxlib_shim import gates
+
+X = np.arange(32, dtype=np.float32).reshape(8, 4)
+LIKE = mjax.ShapeDtypeStruct(X.shape, X.dtype)
+#: Before, a side effect has no device that it happens on.
+needs_ffi = pytest.mark.skipif(not gates.FFI_CALLBACKS.open, reason="needs jaxlib 0.6.0")
+
+
+@pytest.fixture
+def x():
+    return mjax.device_put(X, NamedSharding(mjax.make_mesh((4, 2), ("x", "y")), P("x", "y")))
+
+
+def test_pure(x):
+    f = mjax.jit(lambda x: mjax.pure_callback(lambda v: np.asarray(v) * 2, LIKE, x) + 1)
+    np.testing.assert_array_equal(f(x), X * 2 + 1)
+    out = mjax.pure_callback(lambda v: np.asarray(v) * 2, LIKE, x)
+    np.testing.assert_array_equal(out, X * 2)
+
+    def two(v):
+        return np.asarray(v).sum(), np.asarray(v).T
+
+    like = mjax.ShapeDtypeStruct((), "float32"), mjax.ShapeDtypeStruct((4, 8), "float32")
+    total, rows = mjax.jit(lambda x: mjax.pure_callback(two, like, x))(x)
+    assert total == X.sum()
+    np.testing.assert_array_equal(rows, X.T)
+
+
+@needs_ffi
+@pytest.mark.parametrize("ordered", [False, True])
+def test_side_effects_happen_once_with_whole_arrays(x, ordered):
+    seen = []
+
+    def double(v):
+        seen.append(np.asarray(v))
+        return np.asarray(v) * 2
+
+    f = mjax.jit(lambda x: io_callback(double, LIKE, x, ordered=ordered) + 1)
+    np.testing.assert_array_equal(f(x), X * 2 + 1)
+    mjax.effects_barrier()
+    (value,) = seen
+    np.testing.assert_array_equal(value, X)
+
+
+@needs_ffi
+@pytest.mark.parametrize("ordered", [False, True])
+def test_debug_callbacks(x, ordered, capfd):
+    def f(x):
+        mjax.debug.print("the sum is {}", x.sum(), ordered=ordered)
+        return x + 1
+
+    out = mjax.jit(f)(x)
+    mjax.effects_barrier()
+    assert capfd.readouterr().out == f"the sum is {X.sum()}\n"
+    assert out.sharding is x.sharding
+
+
+@needs_ffi
+def test_order_holds_over_programs_on_different_devices(x):
+    seen = []
+    there = mjax.device_put(0, mjax.devices()[3])
+
+    @mjax.jit
+    def f(x, i):
+        io_callback(lambda i: seen.append(int(i)), None, i, ordered=True)
+        return x
+
+    for i in range(24):
+        f((x, 0, there)[i % 3], i)
+    mjax.effects_barrier()
+    assert seen == list(range(24))
+
+
+@pytest.mark.skipif(gates.FFI_CALLBACKS.open, reason="of older jaxlibs")
+def test_side_effects_before_there_was_a_way(x):
+    with pytest.raises(NotImplementedError, match=r"side effects .* need jaxlib 0.6.0"):
+        mjax.jit(lambda x: mjax.debug.callback(print, jnp.sum(x)))(x)
