@@ -286,10 +286,13 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     """
     check_arguments("device_put", x)
     leaves, treedef = tree_flatten(x)
-    options = zip(leaves, _per_leaf(device, x, len(leaves)), _per_leaf(src, x, len(leaves)),
-                  _per_leaf(donate, x, len(leaves)), _per_leaf(may_alias, x, len(leaves)),
-                  strict=True)
-    return treedef.unflatten([_put_leaf(*each) for each in options])
+    count = len(leaves)
+    devices = _per_leaf(device, x, count)
+    if src is None and donate is False and may_alias is None:
+        return treedef.unflatten(list(map(_put_leaf, leaves, devices)))
+    return treedef.unflatten(list(map(
+        _put_leaf, leaves, devices, _per_leaf(src, x, count), _per_leaf(donate, x, count),
+        _per_leaf(may_alias, x, count))))
 
 
 def _per_leaf(option: Any, x: Any, count: int) -> list[Any]:
@@ -302,7 +305,8 @@ def _per_leaf(option: Any, x: Any, count: int) -> list[Any]:
 _NO_TREES = (Device, Sharding, PartitionSpec, bool)
 
 
-def _put_leaf(x: Any, device: Any, src: Any, donate: Any, may_alias: Any) -> Any:
+def _put_leaf(x: Any, device: Any, src: Any = None, donate: Any = False, may_alias: Any = None
+              ) -> Any:
     if donate and may_alias:
         msg = ("device_put: donate and may_alias cannot both be given; memory that is shared is "
                "not freed.")
