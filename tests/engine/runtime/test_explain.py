@@ -154,3 +154,24 @@ def test_warnings_reach_the_terminal_without_any_setup():
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True,
                           env={**os.environ, "JAX_LOG_COMPILES": "1"})
     assert "Finished XLA compilation of jit(<lambda>)" in done.stderr
+
+
+def test_why_a_function_is_compiled_for_other_shardings(logged):
+    mesh = mjax.make_mesh((4, 2), ("x", "y"))
+
+    def put(*spec):
+        value = np.zeros((8, 4), np.float32)
+        return mjax.device_put(value, mjax.NamedSharding(mesh, mjax.P(*spec)))
+
+    f = mjax.jit(lambda x: x + 1)
+    f(put("x"))
+    with mjax.explain_cache_misses():
+        f(put("x"))
+        assert logged() == []
+        f(put("y"))
+        (text,) = logged()
+        f(put("y")), f(put("x"))
+        assert logged() == []
+    assert text.startswith("COMPILATION CACHE MISS of jit(<lambda>)")
+    assert "argument x: now committed to NamedSharding(mesh=Mesh('x': 4, 'y': 2), spec=P" in text
+    assert f._cache_size() == 2
