@@ -7,6 +7,7 @@ import pytest
 
 import mjax
 from mjax import P
+from mjax._engine.spmd.axes import in_manual
 from mjax.experimental import mesh_utils
 from mjax.sharding import (
     AbstractMesh,
@@ -113,3 +114,12 @@ def test_the_mesh_of_traces_inside_of_its_body():
     with m:
         mjax.jit(lambda x: seen.append(get_mesh()) or x)(1.0)
     assert seen[0].empty and seen[1] is m and isinstance(seen[1], Mesh)
+
+
+def test_the_mesh_of_a_shard_map():
+    m = mjax.make_mesh((2, 4), ("x", "y"))
+    with in_manual(m, ("y",), "checked"):
+        inside = get_abstract_mesh()
+        with in_manual(m, ("x",), "checked"):
+            assert get_abstract_mesh().axis_types == (AxisType.Manual,) * 2
+    assert inside.shape == m.shape and inside.axis_types == (AxisType.Auto, AxisType.Manual)

@@ -8,6 +8,7 @@ import pytest
 
 import mjax
 from mjax import P, lax
+from mjax._engine.spmd.axes import in_manual
 from mjax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 
 DEVICES = mjax.devices()
@@ -188,3 +189,9 @@ def test_inside_of_a_program():
     assert again.sharding.is_equivalent_to(PLACES["both"], 2)
     with pytest.raises(ValueError, match=r"10 = 2 \* 4 \+ 2. Pad it"):
         mjax.jit(lambda x: mjax.device_put(x, PLACES["rows"]))(np.zeros((10, 1)))
+
+
+def test_inside_of_a_shard_map():
+    text = "device_put: .* names the mesh axis 'x', along which this is the body of a shard_map"
+    with in_manual(MESH, ("x",), "checked"), pytest.raises(ValueError, match=text):
+        mjax.jit(lambda x: mjax.device_put(x, PLACES["rows"]))(X)
