@@ -38,7 +38,7 @@ from mjax._engine.runtime.placing import (
     place_text,
 )
 from mjax._engine.runtime.tokens import thread_tokens, token_placement
-from mjax._engine.runtime.transfer import move, to_array, unshared
+from mjax._engine.runtime.transfer import brought, move, to_array, unshared
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjaxlib_shim import executables as shim
 from mjaxlib_shim import guards
@@ -241,7 +241,7 @@ class Program:
         def run(*args: Any) -> list[Any]:
             try:
                 given = constants + [
-                    (move(args[i], moved[i], committed) if i in moved else args[i])._buffer
+                    (brought(args[i], moved[i], committed) if i in moved else args[i])._buffer
                     for i in kept]
                 buffers = execute(given).consume_with_handlers(handlers)
             except Exception as error:

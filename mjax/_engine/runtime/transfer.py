@@ -115,6 +115,25 @@ def _own(value: Any) -> Array:
     return put(_converted(value, aval), aval)
 
 
+def brought(array: Array, sharding: Any, committed: bool) -> Array:
+    """`move` of an argument to where its program runs; a scalar that is shared by all who ask for
+    it goes there once."""
+    if array._placement.aval.shape:
+        return move(array, sharding, committed)
+    key = (id(array), sharding)
+    source, there = _brought.get(key, (None, None))
+    if source is array and not there._buffer.is_deleted():
+        return there
+    if _shared.get(id(array)) is not array:
+        return move(array, sharding, committed)
+    with guards.unguarded():
+        return _brought.put(key, (array, move(array, sharding, committed)))[1]
+
+
+#: (id of a scalar in `_shared`, sharding) -> the scalar, and the array there.
+_brought = BoundedCache(1024)
+
+
 def unshared(array: Array) -> Array:
     """An array as a result, which its receiver may donate: a copy of one that `to_array` shares."""
     if _shared.get(id(array)) is not array:

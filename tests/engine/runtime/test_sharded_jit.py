@@ -342,3 +342,18 @@ def test_ahead_of_time_in_another_order_of_devices(mesh):
     x, y = put(X, mesh, "x"), put(X, mesh_of((8,), "z", mjax.devices()[::-1]), "z")
     compiled = mjax.jit(lambda x, y: x + y).lower(x, y).compile()
     np.testing.assert_array_equal(compiled(x, y), X * 2)
+
+
+# ---- what a call costs -----------------------------------------------------------------------
+
+
+def test_a_python_number_goes_to_the_devices_once(mesh):
+    f = mjax.jit(lambda x, s: x * s)
+    x = put(X, mesh, "x")
+    f(x, 2.5)
+    with mjax.transfer_guard("disallow"):
+        np.testing.assert_array_equal(f(x, 2.5), X * 2.5)
+    same = mjax.jit(lambda x, s: (x * s, s))(x, 2.5)[1]
+    same.delete()  # whoever gets it may
+    np.testing.assert_array_equal(f(x, 2.5), X * 2.5)
+    np.testing.assert_array_equal(f(x, 3.0), X * 3)
