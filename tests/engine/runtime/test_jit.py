@@ -314,14 +314,12 @@ def test_execution_is_asynchronous():
         return x
 
     def returns_early():
-        start = time.perf_counter()
         out = f(big)
-        dispatched = time.perf_counter() - start
-        out.block_until_ready()
-        return dispatched < (time.perf_counter() - start) / 2 and out.is_ready()
+        early = not out.is_ready()
+        return out.block_until_ready().is_ready() and early
 
     f(big).block_until_ready()
-    # On a busy machine the thread that dispatches may lose its turn to those that compute.
+    # On a busy machine the thread that dispatches may lose its turn until all is computed.
     assert any(returns_early() for _ in range(20))
 
 
