@@ -472,7 +472,7 @@ def test_unknown_axes(mode):
      r"results differ between the groups"),
     (lambda x: lax.pcast(x, "j", to="invarying"), r"is made the same by communication"),
     (lambda x: lax.all_gather(x, "j", axis=3), r"axis 3"),
-], ids=str)
+])
 def test_bad_arguments(f, match):
     refuse(f, ValueError, match)
 
