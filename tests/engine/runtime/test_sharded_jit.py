@@ -352,7 +352,8 @@ def test_a_python_number_goes_to_the_devices_once(mesh):
     x = put(X, mesh, "x")
     f(x, 2.5)
     with mjax.transfer_guard("disallow"):
-        np.testing.assert_array_equal(f(x, 2.5), X * 2.5)
+        out = f(x, 2.5)
+    np.testing.assert_array_equal(out, X * 2.5)
     same = mjax.jit(lambda x, s: (x * s, s))(x, 2.5)[1]
     same.delete()  # whoever gets it may
     np.testing.assert_array_equal(f(x, 2.5), X * 2.5)
