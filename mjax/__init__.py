@@ -93,19 +93,25 @@ __all__ = [
     "linearize", "local_device_count", "local_devices", "log_compiles", "make_array_from_callback",
     "make_array_from_process_local_data", "make_array_from_single_device_arrays", "make_jaxpr",
     "make_mesh", "named_call", "named_scope", "numpy_dtype_promotion", "numpy_rank_promotion",
-    "process_count", "process_index", "pure_callback", "remat", "set_mesh",
+    "pmap", "process_count", "process_index", "pure_callback", "remat", "set_mesh", "shard_map",
     "threefry_partitionable", "transfer_guard", "transfer_guard_device_to_device",
     "transfer_guard_device_to_host", "transfer_guard_host_to_device", "typeof", "value_and_grad",
     "vjp", "vmap", *_SUBMODULES,
 ]
 
 
+#: Name -> the module it is loaded from when it is first used.
+_LATER = {"pmap": "mjax._engine.spmd.pmap", "shard_map": "mjax._engine.spmd.shard_map"}
+
+
 def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return importlib.import_module(f"mjax.{name}")
+    if name in _LATER:
+        return globals().setdefault(name, getattr(importlib.import_module(_LATER[name]), name))
     msg = f"module 'mjax' has no attribute {name!r}"
     raise AttributeError(msg)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_SUBMODULES])
+    return sorted({*globals(), *_SUBMODULES, *_LATER})

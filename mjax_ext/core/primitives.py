@@ -201,6 +201,7 @@ from mjax._engine.spmd.reductions import (
     psum_invariant_p,
     psum_p,
 )
+from mjax._engine.spmd.shard_map_types import shard_map_p
 from mjax._engine.tracing.variance import pvary_p
 
 __all__ = [
@@ -231,7 +232,7 @@ __all__ = [
     "rev_p", "rng_bit_generator_p", "rng_uniform_p", "round_p", "rsqrt_p", "scan_p",
     "scatter_add_p", "scatter_apply_p", "scatter_max_p", "scatter_min_p", "scatter_mul_p",
     "scatter_p", "scatter_sub_p", "select_and_gather_add_p", "select_and_scatter_add_p",
-    "select_and_scatter_p", "select_n_p", "sharding_constraint_p", "shift_left_p",
+    "select_and_scatter_p", "select_n_p", "shard_map_p", "sharding_constraint_p", "shift_left_p",
     "shift_right_arithmetic_p", "shift_right_logical_p", "sign_p", "sin_p", "sinh_p", "slice_p",
     "sort_p", "split_p", "sqrt_p", "square_p", "squeeze_p", "stack_p", "stop_gradient_p", "sub_p",
     "tan_p", "tanh_p", "threefry2x32_p", "tile_p", "top_k_p", "transpose_p", "unstack_p", "while_p",

@@ -19,7 +19,7 @@ from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Var
 from mjax._engine.ir.promotion import result_type
 from mjax._engine.ir.pytree import keystr, tree_flatten_with_path
-from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.ir.types import same_array_type, typeof
 from mjax._engine.primitives.convert import convert_element_type
 from mjax._engine.tracing.authoring import carriers
 from mjax._engine.tracing.flat import FlatFunction, debug_info_of, describe_function
@@ -149,8 +149,11 @@ class Typed(Record):
 
 
 def agree(a: Typed, b: Typed) -> bool:
-    """Whether two trees have the same structure and, but for weak types, the same types."""
-    return a.tree == b.tree and all(map(same_type_but_weak, a.avals, b.avals))
+    """Whether two trees have the same structure, shapes and dtypes.
+
+    Weak types and device variance are made to agree.
+    """
+    return a.tree == b.tree and all(map(same_array_type, a.avals, b.avals))
 
 
 def differences(a: Typed, b: Typed, root: str = "") -> str:
@@ -159,7 +162,7 @@ def differences(a: Typed, b: Typed, root: str = "") -> str:
     lines = []
     for path in {**left, **right}:
         one, other = left.get(path), right.get(path)
-        if one is None or other is None or not same_type_but_weak(one, other):
+        if one is None or other is None or not same_array_type(one, other):
             lines.append(f"  {path or 'the value'}: {one or 'missing'} in {a.name}, "
                          f"{other or 'missing'} in {b.name}{_remedy(one, other)}")
     if not lines:
@@ -191,6 +194,6 @@ def promote_weak(values: Sequence[Any], outs: Sequence[Any]) -> list[Any] | None
       The values, those of weak types converted where `outs` says so; None if there are none.
     """
     new = [convert_element_type(v, result_type(v, out.dtype))
-           if typeof(v).weak_type and not same_type_but_weak(typeof(v), out) else v
+           if typeof(v).weak_type and not same_array_type(typeof(v), out) else v
            for v, out in zip(values, outs, strict=True)]
     return new if any(n is not v for n, v in zip(new, values, strict=True)) else None

@@ -18,6 +18,7 @@ from mjax._engine.ir.types import physical_aval
 from mjax._engine.primitives.shapes import batch_to_front, expand_dims
 from mjax._engine.tracing.authoring import applied_at, refuse_effects
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.variance import typed_axes
 from mjax._engine.transforms.batching import AxisData, batched_type
 
 #: Ordered printing and ordered input and output share a token: a program tells one story.
@@ -52,20 +53,29 @@ class OrderedDebugEffect(Effect):
 io_effect, ordered_io_effect = IOEffect(), OrderedIOEffect()
 debug_effect, ordered_debug_effect = DebugEffect(), OrderedDebugEffect()
 
-# What is cached by types would keep the user's functions alive.
-pure_callback_p = Primitive("pure_callback", multiple_results=True, types_cacheable=False)
-io_callback_p = Primitive("io_callback", multiple_results=True, types_cacheable=False)
-debug_callback_p = Primitive("debug_callback", multiple_results=True, types_cacheable=False)
+# What is cached by types would keep the user's functions alive. Each device calls them.
+pure_callback_p = Primitive("pure_callback", multiple_results=True, types_cacheable=False,
+                            own_varying=True)
+io_callback_p = Primitive("io_callback", multiple_results=True, types_cacheable=False,
+                          own_varying=True)
+debug_callback_p = Primitive("debug_callback", multiple_results=True, types_cacheable=False,
+                             own_varying=True)
+
+
+def _per_device(avals: Sequence[Any]) -> list[Any]:
+    """Types of what a Python function gives: it may give each device something else."""
+    varying = typed_axes()
+    return [a.update(varying=varying) for a in avals] if varying else list(avals)
 
 
 @pure_callback_p.def_effectful_abstract_eval
 def _pure_type(*avals: Any, result_avals: Sequence[Any], **params: Any) -> Any:
-    return list(result_avals), no_effects
+    return _per_device(result_avals), no_effects
 
 
 @io_callback_p.def_effectful_abstract_eval
 def _io_type(*avals: Any, result_avals: Sequence[Any], ordered: bool, **params: Any) -> Any:
-    return list(result_avals), frozenset({ordered_io_effect if ordered else io_effect})
+    return _per_device(result_avals), frozenset({ordered_io_effect if ordered else io_effect})
 
 
 @debug_callback_p.def_effectful_abstract_eval

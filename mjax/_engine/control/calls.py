@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mjax._engine.control.retyping import retypes_as_call
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, Var
 from mjax._engine.ir.types import same_type_but_weak
 from mjax._engine.tracing.primitive import Primitive
@@ -43,6 +44,7 @@ class Calls:
         self.param = param
         self.again = again
         self.without = without
+        retypes_as_call(primitive, param)
         primitive.def_effectful_abstract_eval(self.type)
         primitive.def_jvp(self.jvp)
         primitive.def_transpose(self.transpose)

@@ -22,6 +22,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.control.bodies import stage_body
 from mjax._engine.control.calls import closed_call_rules
+from mjax._engine.control.retyping import retypes_as_call
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_structure
 from mjax._engine.ir.types import typeof
@@ -32,6 +33,7 @@ from mjax._engine.transforms.batching import AxisData
 
 composite_p = Primitive("composite", multiple_results=True, types_cacheable=False,
                         own_varying=True)
+retypes_as_call(composite_p, "jaxpr")
 #: What the specification takes for a name.
 _NAME = r"[a-zA-Z]\w*(\.[\w$]+)+"
 

@@ -25,6 +25,7 @@ from mjax._engine.base.errors import LazyTypeError, MissingRuleError
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.control.jit import call
+from mjax._engine.control.retyping import Axes, bind_retyped, varying_of, widened
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import describe, forbidden, join_effects, keeps_equation
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
@@ -44,7 +45,6 @@ from mjax._engine.tracing.authoring import applied_at, carriers
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, stage_under_evaluation
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
-from mjax._engine.tracing.variance import pvary_p, sorted_axes
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.jvp import jvp_jaxpr
@@ -102,52 +102,30 @@ cond_p.typecheck = _cond_typecheck
 
 
 def bind(index: Any, operands: Sequence[Any], branches: Branches, **params: Any) -> list[Any]:
-    """Applies `cond`. Where devices may take different branches, all that goes in is made to
-    vary along the mesh axes along which the index does."""
-    least = typeof(index).varying
-    if least:
-        operands = [_varying_over(least, x, typeof(x)) for x in operands]
-    branches = _alike_varying(branches, least, list(map(typeof, operands)))
-    return cond_p.bind(index, *operands, branches=branches, **params)
+    """Applies `cond`."""
+    return bind_retyped(cond_p, [index, *operands], {"branches": branches, **params})
 
 
-def _varying_over(axes: frozenset[Any], x: Any, aval: Any) -> Any:
-    missing = axes - aval.varying
-    return pvary_p.bind(x, axes=sorted_axes(missing)) if missing else x
-
-
-def _alike_varying(branches: Branches, least: frozenset[Any], in_avals: Sequence[Any]) -> Branches:
-    """The branches for operands of these types, giving results that vary alike.
-
-    Args:
-      branches: the branches.
-      least: the axes along which all results have to vary.
-      in_avals: types of the operands, which may vary more than the branches say.
-    """
-    if not (any(a.varying for a in in_avals) or any(
-            v.aval.varying for b in branches for v in b.outvars)):
-        return branches  # outside of shard_map
-
-    def at(branch: Jaxpr, outs: Sequence[frozenset[Any]] | None) -> Jaxpr:
-        def f(*args: Any) -> list[Any]:
-            found = eval_jaxpr(branch, branch.consts, *args)
-            return found if outs is None else [
-                _varying_over(axes, x, typeof(x)) for x, axes in zip(found, outs, strict=True)]
-
-        return stage_under_evaluation(f, [
-            v.update(varying=a.varying) for v, a in zip(branch.in_avals, in_avals, strict=True)],
-            branch.debug_info)
+def _cond_retype(varying: Sequence[Axes], *, branches: Branches, **params: Any) -> Any:
+    """Results vary along what they vary along in one of the branches, and all along what decides
+    which is taken. So does all that goes in: there is no cast in a branch, whose transpose
+    would wait for devices that take another one."""
+    least, operands = varying[0], varying[1:]
+    wanted = [least.union(*same) for same in zip(operands, *map(varying_of, branches), strict=True)]
+    if not any(wanted) and not least and not any(a.varying for b in branches for a in b.out_avals):
+        return varying, {"branches": branches, **params}  # outside of shard_map
 
     def make() -> Branches:
-        retyped = [at(b, None) for b in branches]
+        found = [widened(b, wanted) for b in branches]
         outs = [least.union(*(a.varying for a in same))
-                for same in zip(*[b.out_avals for b in retyped], strict=True)]
-        return tuple(b if [a.varying for a in r.out_avals] == outs and all(
-            map(same_type_but_weak, b.in_avals, in_avals)) else at(b, outs)
-            for b, r in zip(branches, retyped, strict=True))
+                for same in zip(*[b.out_avals for b in found], strict=True)]
+        return tuple(widened(b, wanted, outs) for b in branches)
 
-    return plan(branches, ("vary", least, *in_avals, ctx.settings), make)
+    key = ("vary", least, *wanted, ctx.settings, ctx.axis_env)
+    return [least, *wanted], {"branches": plan(branches, key, make), **params}
 
+
+cond_p.retype = _cond_retype
 
 # ---- lowering --------------------------------------------------------------------------
 
@@ -469,9 +447,9 @@ def _cond_recompute(saveable: Policy, used: Sequence[bool], eqn: JaxprEqn) -> An
 
 
 def _with_branches(eqn: JaxprEqn, branches: Branches, invars: Sequence[Any]) -> JaxprEqn:
-    index, *operands = [v.aval for v in invars]
-    branches = _alike_varying(branches, index.varying, operands)
-    return eqn.replace(invars=list(invars), params={**eqn.params, "branches": branches},
+    _, params = _cond_retype([v.aval.varying for v in invars],
+                             **{**eqn.params, "branches": branches})
+    return eqn.replace(invars=list(invars), params=params,
                        effects=join_effects(b.effects for b in branches))
 
 

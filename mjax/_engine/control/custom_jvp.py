@@ -23,6 +23,7 @@ from mjax._engine.control.custom_calls import (
     refuse_differentiated,
 )
 from mjax._engine.control.custom_rules import BatchedCall, Custom, batched_call
+from mjax._engine.control.retyping import retypes_as_call
 from mjax._engine.control.symbolic_zeros import SymbolicZero, for_rule, from_rule
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -40,6 +41,7 @@ from mjax._engine.transforms.transpose import backward_pass
 
 custom_jvp_call_p = Primitive("custom_jvp_call", multiple_results=True, types_cacheable=False,
                               own_varying=True)
+retypes_as_call(custom_jvp_call_p, "call_jaxpr")
 
 
 # ---- rules as functions of flat values -------------------------------------------------

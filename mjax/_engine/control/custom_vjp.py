@@ -44,6 +44,7 @@ from mjax._engine.control.custom_lin import (
     refuse_forward_mode,
 )
 from mjax._engine.control.custom_rules import BatchedCall, Custom, batched_call
+from mjax._engine.control.retyping import retypes_as_call
 from mjax._engine.control.symbolic_zeros import CustomVJPPrimal, for_rule, from_rule
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -69,6 +70,7 @@ from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
 
 custom_vjp_call_p = Primitive("custom_vjp_call", multiple_results=True, types_cacheable=False,
                               own_varying=True)
+retypes_as_call(custom_vjp_call_p, "call_jaxpr")
 
 
 # ---- rules as functions of flat values -------------------------------------------------

@@ -21,6 +21,7 @@ from mjax._engine.control.bodies import Body, Typed, agree, differences
 from mjax._engine.control.custom_calls import users_code
 from mjax._engine.control.custom_rules import Custom
 from mjax._engine.control.loops import map as loop_map
+from mjax._engine.control.retyping import retypes_as_call
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import (
@@ -50,6 +51,7 @@ from mjax._engine.transforms.transpose import backward_pass, transpose_jaxpr
 
 custom_vmap_call_p = Primitive("custom_vmap_call", multiple_results=True, types_cacheable=False,
                                own_varying=True)
+retypes_as_call(custom_vmap_call_p, "call")
 
 _no_kwargs = tree_structure({})
 

@@ -16,6 +16,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.control.bodies import Typed, agree, differences
 from mjax._engine.control.custom_calls import users_code
 from mjax._engine.control.custom_lin import BatchedInfo, batched_backward
+from mjax._engine.control.retyping import retypes_as_call
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import same_type_but_weak, typeof
@@ -34,6 +35,7 @@ from mjax._engine.transforms.jvp import jvp_flat
 
 linear_call_p = Primitive("linear_call", multiple_results=True, types_cacheable=False,
                           own_varying=True)
+retypes_as_call(linear_call_p, "callee")
 
 
 # ---- transposes as functions of flat values --------------------------------------------

@@ -22,6 +22,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.util import per_item
 from mjax._engine.control.bodies import stage_body
 from mjax._engine.control.policies import Decided, check_policy, nothing_saveable
+from mjax._engine.control.retyping import retypes_as_call
 from mjax._engine.control.static import Static, StaticArguments
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var, jaxprs_in_params
 from mjax._engine.ir.pytree import broadcast_prefix, tree_flatten
@@ -43,6 +44,7 @@ from mjax._engine.transforms.transpose import transpose_jaxpr
 Flags = bool | tuple[bool, ...]
 
 remat_p = Primitive("remat2", multiple_results=True, types_cacheable=False, own_varying=True)
+retypes_as_call(remat_p, "jaxpr")
 
 
 class Options(Record):

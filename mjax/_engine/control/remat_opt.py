@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.control.bodies import Body
+from mjax._engine.control.retyping import Axes, joined, varying_of, widened
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr
@@ -75,6 +76,18 @@ def _type(*avals: Any, fwd_jaxpr: Jaxpr, **params: Any) -> Any:
     return fwd_jaxpr.out_avals, fwd_jaxpr.effects
 
 
+def _retype(varying: Sequence[Axes], *, fwd_jaxpr: Jaxpr, num_consts: int, num_fun_consts: int,
+            **params: Any) -> Any:
+    own = joined(_program(varying, num_consts, num_fun_consts), varying_of(fwd_jaxpr))
+    rest = varying[num_consts:num_consts + num_fun_consts]
+    return [*own[:num_consts], *rest, *own[num_consts:]], {
+        "fwd_jaxpr": widened(fwd_jaxpr, own), "num_consts": num_consts,
+        "num_fun_consts": num_fun_consts, **params}
+
+
+remat_opt_p.retype = _retype
+
+
 @remat_opt_p.def_lowering
 def _lowering(ctx: Any, *operands: Any, fwd_jaxpr: Jaxpr, num_consts: int, num_fun_consts: int,
               **params: Any) -> Any:
@@ -134,9 +147,11 @@ def _dce(used: Sequence[bool], eqn: Any) -> Any:
     if any(used[:num_res]):
         return [True] * len(eqn.invars), eqn
     fallback, skip = params["fun_jaxpr_thunk"], params["num_consts"]
-    inner = eqn.replace(primitive=fallback.primitive, params=fallback.params,
-                        invars=eqn.invars[skip:], outvars=eqn.outvars[num_res:],
-                        effects=fallback.params["call_jaxpr"].effects)
+    invars, outvars = eqn.invars[skip:], eqn.outvars[num_res:]
+    call = widened(fallback.params["call_jaxpr"], [v.aval.varying for v in invars],
+                   [v.aval.varying for v in outvars])
+    inner = eqn.replace(primitive=fallback.primitive, invars=invars, outvars=outvars,
+                        params={**fallback.params, "call_jaxpr": call}, effects=call.effects)
     used_ins, smaller = fallback.primitive.dce(used[num_res:], inner)
     return [False] * skip + used_ins, smaller
 

@@ -23,6 +23,14 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
 from mjax._engine.control.carries import fixpoint
 from mjax._engine.control.jit import call
+from mjax._engine.control.retyping import (
+    Axes,
+    bind_retyped,
+    joined,
+    only_cast,
+    varying_of,
+    widened,
+)
 from mjax._engine.control.while_loop import Parts
 from mjax._engine.control.while_loop import bind as bind_while
 from mjax._engine.ir import dtypes
@@ -33,7 +41,7 @@ from mjax._engine.primitives.arithmetic import add_p, lt_p, sub_p
 from mjax._engine.primitives.shapes import reshape_p, zeros_of
 from mjax._engine.primitives.slicing import dynamic_slice_p, dynamic_update_slice_p, slice_p
 from mjax._engine.primitives.tangents import instantiate
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.primitive import Primitive, no_axes, traced
 from mjax._engine.tracing.stage import stage_under_evaluation
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr, to_dim
@@ -54,7 +62,7 @@ class Loop(Record):
 def bind(jaxpr: Jaxpr, num_consts: int, num_carry: int, args: Sequence[Any], loop: Loop
          ) -> list[Any]:
     """Applies `scan`."""
-    return scan_p.bind(*args, **scan_params(jaxpr, num_consts, num_carry, loop))
+    return bind_retyped(scan_p, args, scan_params(jaxpr, num_consts, num_carry, loop))
 
 
 def scan_params(jaxpr: Jaxpr, num_consts: int, num_carry: int, loop: Loop) -> dict[str, Any]:
@@ -96,6 +104,31 @@ def _scan_typecheck(*avals: Any, jaxpr: Jaxpr, num_consts: int, num_carry: int, 
 
 
 scan_p.typecheck = _scan_typecheck
+
+
+def _scan_retype(varying: Sequence[Axes], *, jaxpr: Jaxpr, num_consts: int, num_carry: int,
+                 **params: Any) -> Any:
+    """A carry varies along what it varies along after an iteration, and so on.
+
+    A const, or an x, that the body does nothing with but cast it is cast in front of the loop:
+    its cotangent is summed over devices once, not once per iteration.
+    """
+    carry = slice(num_consts, num_consts + num_carry)
+    wanted = joined(varying, varying_of(jaxpr))
+    while True:
+        body = widened(jaxpr, wanted)
+        grown = [a | o.varying for a, o in zip(wanted[carry], body.out_avals, strict=False)]
+        if grown == wanted[carry]:
+            break
+        wanted[carry] = grown
+    for i, var in enumerate(body.invars):
+        if not carry.start <= i < carry.stop:
+            wanted[i] |= only_cast(body, var)
+    body = widened(jaxpr, wanted, [*wanted[carry], *[no_axes] * (len(body.outvars) - num_carry)])
+    return wanted, {"jaxpr": body, "num_consts": num_consts, "num_carry": num_carry, **params}
+
+
+scan_p.retype = _scan_retype
 
 # ---- lowering: a while loop ------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
 from mjax._engine.control.bodies import Body, Typed, agree, differences, stage_body
 from mjax._engine.control.carries import fixpoint
+from mjax._engine.control.retyping import Axes, bind_retyped, joined, varying_of, widened
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_structure
@@ -27,7 +28,7 @@ from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.arithmetic import neg_p
 from mjax._engine.primitives.tangents import add_tangents, instantiate
 from mjax._engine.tracing.flat import check_arguments, check_callable
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import Primitive, no_axes
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr, to_dim
@@ -62,8 +63,8 @@ def _split(values: Sequence[Any], const_lengths: LinearSolve) -> tuple[LinearSol
 
 
 def _bind(consts: LinearSolve, b: Sequence[Any], jaxprs: LinearSolve) -> list[Any]:
-    return linear_solve_p.bind(*[c for group in consts for c in group], *b,
-                               const_lengths=LinearSolve(*map(len, consts)), jaxprs=jaxprs)
+    return bind_retyped(linear_solve_p, [*[c for group in consts for c in group], *b], {
+        "const_lengths": LinearSolve(*map(len, consts)), "jaxprs": jaxprs})
 
 
 @linear_solve_p.def_effectful_abstract_eval
@@ -86,6 +87,35 @@ def _solve_typecheck(*avals: Any, const_lengths: LinearSolve, jaxprs: LinearSolv
 
 
 linear_solve_p.typecheck = _solve_typecheck
+
+
+def _solve_retype(varying: Sequence[Axes], *, const_lengths: LinearSolve, jaxprs: LinearSolve
+                  ) -> Any:
+    """The right-hand side, the solution, and what any of the functions makes of them vary alike,
+    leaf by leaf."""
+    consts, b = _split(varying, const_lengths)
+    n = len(b)
+    for i, jaxpr in enumerate(jaxprs):
+        if jaxpr is not None:
+            known = varying_of(jaxpr)
+            consts = LinearSolve(*[joined(c, known[:-n]) if i == j else c
+                                   for j, c in enumerate(consts)])
+            b = joined(b, known[len(known) - n:])
+    while True:
+        found = [None if jaxpr is None else widened(jaxpr, [*own, *b])
+                 for jaxpr, own in zip(jaxprs, consts, strict=True)]
+        grown = joined(b, *[[a.varying for a in jaxpr.out_avals[:n]]
+                            for jaxpr in found if jaxpr is not None])
+        if grown == b:
+            break
+        b = grown
+    return [axes for own in (*consts, b) for axes in own], {
+        "const_lengths": const_lengths, "jaxprs": LinearSolve(*[
+            jaxpr and widened(jaxpr, [*own, *b], [*b, *[no_axes] * (len(jaxpr.outvars) - n)])
+            for jaxpr, own in zip(jaxprs, consts, strict=True)])}
+
+
+linear_solve_p.retype = _solve_retype
 
 
 @linear_solve_p.def_impl

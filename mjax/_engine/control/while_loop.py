@@ -19,6 +19,7 @@ from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import BoundedCache, split_list
 from mjax._engine.control.carries import fixpoint
+from mjax._engine.control.retyping import Axes, bind_retyped, joined, varying_of, widened
 from mjax._engine.ir.effects import keeps_equation, token_names
 from mjax._engine.ir.jaxpr import Jaxpr, Var
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak
@@ -27,7 +28,7 @@ from mjax._engine.primitives.reductions import reduce_or_p
 from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import broadcast_in_dim_p
 from mjax._engine.primitives.tangents import instantiate
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import Primitive, no_axes
 from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, stage_under_evaluation
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr, to_dim
@@ -65,9 +66,9 @@ def parts_of(values: Sequence[Any], cond_nconsts: int, body_nconsts: int) -> Par
 def bind(cond: Jaxpr, body: Jaxpr, parts: Parts) -> list[Any]:
     """Applies `while`."""
     cond_consts, body_consts, carry = parts
-    return while_p.bind(
-        *cond_consts, *body_consts, *carry, cond_jaxpr=cond, cond_nconsts=len(cond_consts),
-        body_jaxpr=body, body_nconsts=len(body_consts))
+    return bind_retyped(while_p, [*cond_consts, *body_consts, *carry], {
+        "cond_jaxpr": cond, "cond_nconsts": len(cond_consts),
+        "body_jaxpr": body, "body_nconsts": len(body_consts)})
 
 
 @while_p.def_effectful_abstract_eval
@@ -82,7 +83,8 @@ def _while_typecheck(*avals: Any, cond_jaxpr: Jaxpr, cond_nconsts: int, body_jax
             ("condition", cond_consts + carry, cond_jaxpr.in_avals),
             ("body", body_consts + carry, body_jaxpr.in_avals),
             ("carry after one iteration", body_jaxpr.out_avals, carry),
-            ("predicate", cond_jaxpr.out_avals, [ShapedArray((), np.dtype(bool))])):
+            ("predicate", [a.update(varying=no_axes) for a in cond_jaxpr.out_avals],
+             [ShapedArray((), np.dtype(bool))])):
         if len(given) != len(wanted) or not all(map(same_type_but_weak, given, wanted)):
             msg = (f"while: the {name} has types {', '.join(map(str, given))} where "
                    f"{', '.join(map(str, wanted))} are needed")
@@ -90,6 +92,31 @@ def _while_typecheck(*avals: Any, cond_jaxpr: Jaxpr, cond_nconsts: int, body_jax
 
 
 while_p.typecheck = _while_typecheck
+
+
+def _while_retype(varying: Sequence[Axes], *, cond_jaxpr: Jaxpr, cond_nconsts: int,
+                  body_jaxpr: Jaxpr, body_nconsts: int) -> Any:
+    """A carry varies along what it varies along after an iteration, and along what decides how
+    many iterations there are."""
+    given = parts_of(varying, cond_nconsts, body_nconsts)
+    carry = joined(given.carry, varying_of(cond_jaxpr)[cond_nconsts:],
+                   varying_of(body_jaxpr)[body_nconsts:], [a.varying for a in body_jaxpr.out_avals])
+    cond_consts = joined(given.cond_consts, varying_of(cond_jaxpr)[:cond_nconsts])
+    body_consts = joined(given.body_consts, varying_of(body_jaxpr)[:body_nconsts])
+    while True:
+        cond = widened(cond_jaxpr, [*cond_consts, *carry])
+        body = widened(body_jaxpr, [*body_consts, *carry])
+        ends = cond.out_avals[0].varying
+        grown = [c | o.varying | ends for c, o in zip(carry, body.out_avals, strict=True)]
+        if grown == carry:
+            break
+        carry = grown
+    return [*cond_consts, *body_consts, *carry], {
+        "cond_jaxpr": cond, "cond_nconsts": cond_nconsts, "body_nconsts": body_nconsts,
+        "body_jaxpr": widened(body_jaxpr, [*body_consts, *carry], carry)}
+
+
+while_p.retype = _while_retype
 
 
 @while_p.def_lowering

@@ -233,11 +233,12 @@ class LoweringContext:
         self.tokens = self.tokens_in = tokens
 
     def replace(self, **fields: Any) -> LoweringContext:
-        """A copy with other `primitive`, `avals_in`, `avals_out` or `tokens`."""
+        """A copy with other `primitive`, `avals_in`, `avals_out`, `constants` or `tokens`."""
         return LoweringContext(
             self.module_context, fields.get("primitive", self.primitive),
             fields.get("avals_in", self.avals_in), fields.get("avals_out", self.avals_out),
-            self.constants, self.source, fields.get("tokens", self.tokens))
+            fields.get("constants", self.constants), self.source,
+            fields.get("tokens", self.tokens))
 
     def set_tokens_out(self, tokens: TokenSet) -> None:
         """Says which tokens the primitive leaves behind, one for each that it was given.

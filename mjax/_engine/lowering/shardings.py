@@ -68,14 +68,23 @@ def mesh_symbol(mctx: Any, mesh: Mesh | AbstractMesh) -> str:
     return known
 
 
-def tensor_sharding(mctx: Any, mesh: Mesh | AbstractMesh, spec: PartitionSpec, ndim: int) -> Any:
-    """The attribute that says how a value of this rank is cut."""
+def tensor_sharding(mctx: Any, mesh: Mesh | AbstractMesh, spec: PartitionSpec, ndim: int,
+                    is_open: bool = False) -> Any:
+    """The attribute that says how a value of this rank is cut.
+
+    Args:
+      mctx: the module under construction.
+      mesh: the mesh.
+      spec: how it is cut along the mesh's axes.
+      ndim: its rank.
+      is_open: whether XLA may cut each dimension further, along axes the spec does not name.
+    """
     symbol = mesh_symbol(mctx, mesh)
-    left = [p is UNCONSTRAINED for p in spec] + [False] * (ndim - len(spec))
+    left = [is_open or p is UNCONSTRAINED for p in spec] + [is_open] * (ndim - len(spec))
     return sdy.TensorShardingAttr.get(symbol, [
         sdy.DimensionShardingAttr.get([sdy.AxisRefAttr.get(str(a)) for a in dim],
-                                      is_closed=not is_open)
-        for dim, is_open in zip(spec.dims(ndim), left, strict=True)])
+                                      is_closed=not open_dim)
+        for dim, open_dim in zip(spec.dims(ndim), left, strict=True)])
 
 
 def on_first_device(count: int) -> Any:

@@ -4,7 +4,8 @@ Derivatives are those of functions of all elements at once: `psum` is its own tr
 vmap, in a shard_map that is not checked, and within groups. Where types say what varies, the
 result of a sum is known to be the same on all devices: that is `psum_invariant`, whose
 transpose is the cast `pvary`, which moves no data. The sum of a value that does not vary is a
-product.
+product. It is the same primitive: a value that is found to vary later, as the carry of a loop
+is, has to be summed.
 
 Source: efficient transposition of replication-inducing collectives, JEP 17111.
 """
@@ -55,6 +56,7 @@ from mjax._engine.spmd.axes import (
 from mjax._engine.spmd.partitions import axis_index_ir, emit, number, partition_groups
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.stage import stage_under_evaluation
 from mjax._engine.tracing.variance import pvary_p
 from mjax._engine.transforms.batching import AxisData
 
@@ -134,32 +136,67 @@ define_linear(psum_p, lambda ct, x, **params: psum_p.bind(ct, **params))
 # ---- where types say what varies -------------------------------------------------------
 
 
-def _define_invariant(name: str, reduce_p: Primitive, all_reduce: Callable[..., Any]) -> Primitive:
-    """A reduction over mesh axes whose result is known to be the same on all devices."""
+def _define_invariant(name: str, reduce_p: Primitive, all_reduce: Callable[..., Any],
+                      of_equals: Callable[[Any, int], Any]) -> Primitive:
+    """A reduction over mesh axes whose result is known to be the same on all devices.
+
+    It communicates over those of the axes along which its operand varies.
+    """
     primitive = collective(name, own_varying=True)
 
     @primitive.def_abstract_eval
     def type_rule(x: Any, *, axes: Names) -> ShapedArray:
-        require_varying(name, x, axes)
+        sizes_of(axes, name)
         out = reduce_p.infer([x], {"axes": ()})[0][0]
         return out.update(varying=x.varying.difference(axes))
 
     @primitive.def_lowering
     def lowering(ctx: Any, x: Any, *, axes: Names) -> Any:
-        return [all_reduce(ctx, x, partition_groups(ctx, axes))]
+        over, same = _apart(ctx.avals_in[0], axes)
+        if over:
+            x = all_reduce(ctx, x, partition_groups(ctx, over))
+        if not same:
+            return [x]
+        count = math.prod(sizes_of(same))
+        return ctx.inline(stage_under_evaluation(lambda x: [of_equals(x, count)],
+                                                 ctx.avals_out), x)
 
     def_unary_batch(primitive)
     return primitive
 
 
-psum_invariant_p = _define_invariant("psum_invariant", reduce_sum_p, _sum_ir)
+def _apart(aval: Any, axes: Names) -> tuple[Names, Names]:
+    """The axes along which a type varies, and the others."""
+    return (tuple(a for a in axes if a in aval.varying),
+            tuple(a for a in axes if a not in aval.varying))
+
+
+psum_invariant_p = _define_invariant("psum_invariant", reduce_sum_p, _sum_ir, times)
 pmax_invariant_p = _define_invariant("pmax_invariant", reduce_max_p,
-                                     _extremum_ir("maximum", lowest))
+                                     _extremum_ir("maximum", lowest), lambda x, count: x)
 pmin_invariant_p = _define_invariant("pmin_invariant", reduce_min_p,
-                                     _extremum_ir("minimum", highest))
-define_linear(psum_invariant_p, lambda ct, x, *, axes: pvary_p.bind(ct, axes=axes))
-define_linear(pvary_p, lambda ct, x, *, axes: psum_invariant_p.bind(ct, axes=axes))
+                                     _extremum_ir("minimum", highest), lambda x, count: x)
+
+
+def _psum_transpose(ct: Any, x: Any, *, axes: Names) -> Any:
+    over, same = _apart(x.aval, axes)
+    if same:
+        ct = psum_invariant_p.bind(ct, axes=same)
+    return pvary_p.bind(ct, axes=over) if over else ct
+
+
+define_linear(psum_invariant_p, _psum_transpose)
+define_linear(pvary_p, lambda ct, x, *, axes: (
+    psum_invariant_p.bind(ct, axes=axes) if axes else ct))
 def_unary_batch(pvary_p)
+
+
+def _pvary_retype(varying: Any, *, axes: Names) -> Any:
+    """Of a value that varies along some of the axes by now nothing is left of their cast."""
+    return varying, {"axes": tuple(a for a in axes if a not in varying[0])}
+
+
+pvary_p.retype = _pvary_retype
 
 
 class _Reduction(NamedTuple):
@@ -170,30 +207,29 @@ class _Reduction(NamedTuple):
       over_axes: over axes of an array.
       over_names: over named axes.
       invariant: over mesh axes, with a result known to be the same.
-      of_equals: the result where all elements are the same, from one and their number.
     """
 
     name: str
     over_axes: Primitive
     over_names: Primitive
     invariant: Primitive
-    of_equals: Callable[[Any, int], Any]
 
     def over(self, x: Any, names: Names, groups: Groups | None) -> Any:
         """The reduction of an array over named axes, each by the primitive for it."""
         typed = () if groups else varying_names(names)
         same = invariant_names(self.name, x, typed)
-        if len(same) < len(typed):
-            x = self.invariant.bind(x, axes=tuple(n for n in typed if n not in same))
+        for axes in tuple(n for n in typed if n not in same), same:
+            if axes:
+                x = self.invariant.bind(x, axes=axes)
         if len(typed) < len(names):
             x = self.over_names.bind(x, axes=tuple(n for n in names if n not in typed),
                                      axis_index_groups=groups)
-        return self.of_equals(x, math.prod(sizes_of(same))) if same else x
+        return x
 
 
-_SUM = _Reduction("psum", reduce_sum_p, psum_p, psum_invariant_p, times)
-_MAX = _Reduction("pmax", reduce_max_p, pmax_p, pmax_invariant_p, lambda x, count: x)
-_MIN = _Reduction("pmin", reduce_min_p, pmin_p, pmin_invariant_p, lambda x, count: x)
+_SUM = _Reduction("psum", reduce_sum_p, psum_p, psum_invariant_p)
+_MAX = _Reduction("pmax", reduce_max_p, pmax_p, pmax_invariant_p)
+_MIN = _Reduction("pmin", reduce_min_p, pmin_p, pmin_invariant_p)
 
 
 def _reduce(reduction: _Reduction, x: Any, axis_name: Any, axis_index_groups: Any,

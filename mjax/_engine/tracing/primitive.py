@@ -16,6 +16,8 @@ Rules follow JAX's signatures, for the engine's own primitives as for users':
     recompute(saveable, used_outputs, eqn)   -> equation that also gives what it saves, equation
                                                 that gives the used outputs again
     typecheck(*avals, **params)              -> None; raises where jaxprs in params do not fit
+    retype(varying, **params)                -> along which mesh axes operands have to vary, and
+                                                params whose jaxprs are of these types
     pretty(params)                           -> params to print
 
 Transpose rules are called only where some cotangent is not zero. With `multiple_results`
@@ -79,8 +81,8 @@ class Primitive:
     __slots__ = ("__dict__", "__weakref__", "abstract_eval", "axis_batch", "batch", "dce",
                  "derived", "exact_params", "executables", "impl", "jvp", "linearize", "lowerings",
                  "multiple_results", "name", "own_varying", "partial_eval", "pretty", "recompute",
-                 "scope", "structural", "transpose", "typecheck", "types", "types_cacheable",
-                 "used")
+                 "retype", "scope", "structural", "transpose", "typecheck", "types",
+                 "types_cacheable", "used")
 
     def __init__(self, name: str, *, multiple_results: bool = False,
                  types_cacheable: bool = True, structural: bool = False,
@@ -108,6 +110,7 @@ class Primitive:
         self.axis_batch: Rule | None = None
         self.dce: Rule | None = None
         self.recompute: Rule | None = None
+        self.retype: Rule | None = None
         self.pretty: Rule | None = None
         #: Names of rules that a helper derived rather than an author wrote.
         self.derived: set[str] = set()
@@ -269,6 +272,15 @@ class Primitive:
         out, effects = self.type_of(tuple(avals), params)
         return (out if self.multiple_results else [out]), effects
 
+    def effects_of(self, avals: Sequence[Any], params: dict[str, Any]) -> Effects:
+        """The effects alone, of operands that may not vary alike yet."""
+        try:
+            return self.type_of(tuple(avals), params)[1]
+        except OperandsVaryError:
+            varying = no_axes.union(*(a.varying for a in avals))
+            return self.type_of(tuple(a.update(varying=varying) if isinstance(a, ShapedArray)
+                                      else a for a in avals), params)[1]
+
     def _type_of(self, avals: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, Effects]:
         self.used = True
         if self.abstract_eval is None:
@@ -367,6 +379,7 @@ _WITHOUT: dict[str, Callable[[Primitive], str]] = {
     "dce": lambda p: "default: dropped if unused and without effects",
     "recompute": lambda p: "default: repeated as it is",
     "typecheck": lambda p: "default: by the abstract evaluation",
+    "retype": lambda p: "default: operands vary alike",
     "pretty": lambda p: "default",
 }
 

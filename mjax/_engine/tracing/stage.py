@@ -47,7 +47,7 @@ from mjax._engine.tracing.interpreter import (
 )
 from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.primitive import OperandsVaryError, Primitive
-from mjax._engine.tracing.variance import vary_alike
+from mjax._engine.tracing.variance import vary_alike, vary_along
 
 _new_eqn = tuple.__new__
 _new = object.__new__
@@ -154,7 +154,11 @@ class StageInterpreter(Interpreter):
             typed = primitive.types.get(tuple(key))
         except TypeError:  # a param is not hashable, as `type_of` will say
             typed = None
-        out, effects = self.type_of(primitive, invars, params) if typed is None else typed
+        if typed is None:
+            if primitive.retype is not None and ctx.axis_env:
+                invars, params = self.retyped(primitive, invars, params)
+            typed = self.type_of(primitive, invars, params)
+        out, effects = typed
         if effects:
             self.effects |= effects
         source = ctx.source
@@ -181,6 +185,21 @@ class StageInterpreter(Interpreter):
         except OperandsVaryError as error:
             invars[:] = vary_alike(self, invars, error)
             return primitive.type_of(tuple([v.aval for v in invars]), params)
+
+    def retyped(self, primitive: Primitive, invars: list[Any], params: dict[str, Any]
+                ) -> tuple[list[Any], dict[str, Any]]:
+        """An application of a primitive that holds jaxprs, of types that fit each other."""
+        given = [v.aval.varying for v in invars]
+        wanted, params = primitive.retype(given, **params)  # type: ignore[misc]
+        operands = invars
+        if wanted != given:
+            invars = vary_along(self, invars, wanted, OperandsVaryError(lambda: (
+                f"the programs inside of {primitive.name} make what it carries, or gives, vary "
+                "along more mesh axes than its operands do: "
+                + ", ".join(f"{v.aval} has to vary along {set(w)}" for v, w in
+                            zip(operands, wanted, strict=True) if v.aval.varying != w)
+                + ". Cast these with mjax.lax.pcast(x, axes, to='varying').")))
+        return invars, params
 
     def emit(self, primitive: Primitive, invars: list[Any], params: dict[str, Any]) -> Var:
         """Adds an equation with one result on atoms."""

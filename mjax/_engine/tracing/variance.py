@@ -54,9 +54,6 @@ def sorted_axes(axes: frozenset[Any]) -> tuple[Any, ...]:
 def vary_alike(interp: Any, atoms: Sequence[Any], error: OperandsVaryError) -> list[Any]:
     """The operands of an equation under construction, varying along the same axes.
 
-    A value used in several equations is cast once, so that its cotangents are added up
-    before they are summed over devices. A literal takes the type it needs.
-
     Args:
       interp: the staging interpreter.
       atoms: the operands.
@@ -67,12 +64,33 @@ def vary_alike(interp: Any, atoms: Sequence[Any], error: OperandsVaryError) -> l
     """
     target = error.least.union(
         *(a.aval.varying for a in atoms if isinstance(a.aval, ShapedArray)))
-    if any(axis.manual is not None and axis.manual.mode == "explicit" for axis in ctx.axis_env):
-        _refuse_uncast(interp, atoms, target, error)
-    return [_cast(interp, atom, target) for atom in atoms]
+    return vary_along(interp, atoms, [target] * len(atoms), error)
 
 
-def _refuse_uncast(interp: Any, atoms: Sequence[Any], target: frozenset[Any],
+def vary_along(interp: Any, atoms: Sequence[Any], targets: Sequence[frozenset[Any]],
+               error: OperandsVaryError) -> list[Any]:
+    """`vary_alike`, where each operand has to vary along axes of its own.
+
+    A value used in several equations is cast once, so that its cotangents are added up
+    before they are summed over devices. A literal takes the type it needs.
+    """
+    if casts_are_written():
+        _refuse_uncast(interp, atoms, targets, error)
+    return [_cast(interp, atom, target) for atom, target in zip(atoms, targets, strict=True)]
+
+
+def typed_axes() -> frozenset[Any]:
+    """The mesh axes in scope along which types can vary."""
+    modes = {axis.name: axis.manual and axis.manual.mode for axis in ctx.axis_env}
+    return frozenset(name for name, mode in modes.items() if mode not in (None, "unchecked"))
+
+
+def casts_are_written() -> bool:
+    """Whether the author of the present function writes all casts."""
+    return any(axis.manual is not None and axis.manual.mode == "explicit" for axis in ctx.axis_env)
+
+
+def _refuse_uncast(interp: Any, atoms: Sequence[Any], targets: Sequence[frozenset[Any]],
                    error: OperandsVaryError) -> None:
     """Raises the error if one of the operands to be cast depends on inputs of the program.
 
@@ -86,7 +104,7 @@ def _refuse_uncast(interp: Any, atoms: Sequence[Any], target: frozenset[Any],
         if not found.isdisjoint(v for v in eqn.invars if type(v) is not Literal):
             found.update(eqn.outvars)
     interp.from_inputs = len(interp.eqns), found
-    for atom in atoms:
+    for atom, target in zip(atoms, targets, strict=True):
         if type(atom) is not Literal and atom in found and atom.aval.varying != target:
             raise error
 

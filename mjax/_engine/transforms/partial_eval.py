@@ -56,7 +56,7 @@ class PartialEvalInterpreter(StageInterpreter):
                 if primitive.multiple_results:
                     check_lists(primitive, "partial_eval", [out], None, "a list of results")
                 return out
-        if not self.effects_known and primitive.type_of(tuple(map(typeof, args)), params)[1]:
+        if not self.effects_known and primitive.effects_of(list(map(typeof, args)), params):
             return StageInterpreter.process(self, primitive, args, params)
         ctx.interpreter = self.parent
         try:

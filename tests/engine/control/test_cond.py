@@ -22,6 +22,7 @@ from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.lowering.tokens import TokenSet
 from mjax._engine.primitives.emit import hlo
+from mjax._engine.tracing.interpreter import axes_in_scope
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import stage
 from mjax._engine.transforms.dce import dce_jaxpr
@@ -629,20 +630,21 @@ def test_ordered_effects_of_some_branches():
 
 
 def test_where_devices_may_branch_differently_results_vary():
-    axes = frozenset({"i"})
-    branches = tuple(stage(f, [typeof(X), typeof(Y)]) for f in (
-        lambda x, y: [lax.sin(x), y], lambda x, y: [lax.mul(x, y), jnp.ones(3)]))
-    index = ShapedArray((), np.int32, False, axes)
-    jaxpr = stage(lambda i, x, y: bind(i, [x, y], branches), [index, typeof(X), typeof(Y)])
-    assert [e.primitive.name for e in jaxpr.eqns] == ["pvary", "pvary", "cond"]
-    assert [a.varying for a in jaxpr.out_avals] == [axes, axes]
-    # One operand varies: so do the results that depend on it, in all branches.
-    varying = typeof(X).update(varying=axes)
-    jaxpr = stage(lambda i, x, y: bind(i, [x, y], branches),
-                  [typeof(np.int32(0)), varying, typeof(Y)])
-    assert [e.primitive.name for e in jaxpr.eqns] == ["cond"]
-    assert [a.varying for a in jaxpr.out_avals] == [axes, frozenset()]
-    parts = linearize_jaxpr(jaxpr, [False, True, False])
-    recomputed = recompute_jaxpr(jaxpr, [True] * 2, [True] * 2, lambda *_, **__: False)
-    for j in (jaxpr, parts.primal, parts.linear, recomputed.known, recomputed.again):
-        check_jaxpr(j)
+    with axes_in_scope([("i", 2)]):  # the types alone, without a mesh
+        axes = frozenset({"i"})
+        branches = tuple(stage(f, [typeof(X), typeof(Y)]) for f in (
+            lambda x, y: [lax.sin(x), y], lambda x, y: [lax.mul(x, y), jnp.ones(3)]))
+        index = ShapedArray((), np.int32, False, axes)
+        jaxpr = stage(lambda i, x, y: bind(i, [x, y], branches), [index, typeof(X), typeof(Y)])
+        assert [e.primitive.name for e in jaxpr.eqns] == ["pvary", "pvary", "cond"]
+        assert [a.varying for a in jaxpr.out_avals] == [axes, axes]
+        # One operand varies: so do the results that depend on it, in all branches.
+        varying = typeof(X).update(varying=axes)
+        jaxpr = stage(lambda i, x, y: bind(i, [x, y], branches),
+                      [typeof(np.int32(0)), varying, typeof(Y)])
+        assert [e.primitive.name for e in jaxpr.eqns] == ["cond"]
+        assert [a.varying for a in jaxpr.out_avals] == [axes, frozenset()]
+        parts = linearize_jaxpr(jaxpr, [False, True, False])
+        recomputed = recompute_jaxpr(jaxpr, [True] * 2, [True] * 2, lambda *_, **__: False)
+        for j in (jaxpr, parts.primal, parts.linear, recomputed.known, recomputed.again):
+            check_jaxpr(j)

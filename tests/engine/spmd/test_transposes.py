@@ -19,7 +19,10 @@ SILENT = {"pvary", "pscatter"}
 
 
 def collectives(jaxpr):
-    return [eqn.primitive.name for eqn in jaxpr.eqns if eqn.primitive.name in COLLECTIVES]
+    """What communicates, and casts: not the sum of what does not vary, which is a product."""
+    return [eqn.primitive.name for eqn in jaxpr.eqns if eqn.primitive.name in COLLECTIVES
+            and (eqn.primitive.name != "psum_invariant"
+                 or not eqn.invars[0].aval.varying.isdisjoint(eqn.params["axes"]))]
 
 
 def transposed(jaxpr, linear=1, mode="checked"):

@@ -1,0 +1,342 @@
+"""`shard_map`: a function of the pieces that each device holds.
+
+The function is always staged, then run. It sees pieces of its arguments, as in_specs cut them,
+and gives pieces of its results, which out_specs put together.
+
+Three modes keep track of which values may differ between devices:
+
+    check_vma=True        types say so; casts are inserted where operands do not vary alike
+    check_vma="explicit"  types say so; the author writes every cast (`lax.pcast`)
+    check_vma=False       nothing is known: psum is its own transpose, and what out_specs call the
+                          same on all devices is believed
+
+Programs that are derived of a body, as its derivatives, have casts inserted in any mode but the
+last.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import LazyTypeError, LazyValueError
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.records import Record
+from mjax._engine.control.bodies import Body, stage_body
+from mjax._engine.ir.effects import describe, forbidden
+from mjax._engine.ir.mesh import UNCONSTRAINED, AbstractMesh, Mesh, PartitionSpec, check_spec
+from mjax._engine.ir.pytree import (
+    broadcast_prefix,
+    keystr,
+    tree_flatten_with_path,
+    tree_leaves,
+    tree_structure,
+    treedef_tuple,
+)
+from mjax._engine.ir.types import typeof
+from mjax._engine.spmd.axes import Manual, Mode, in_manual
+from mjax._engine.spmd.shard_map_errors import (
+    refuse_prefix,
+    refuse_rank,
+    refuse_varying,
+)
+from mjax._engine.spmd.shard_map_rules import fit
+from mjax._engine.spmd.shard_map_types import WHOLE, Region, shard_map_p
+from mjax._engine.tracing.authoring import carriers
+from mjax._engine.tracing.flat import (
+    check_arguments,
+    check_callable,
+    debug_info_of,
+    function_name,
+)
+
+_not_given: Any = object()
+_MODES: dict[Any, Mode] = {True: "checked", False: "unchecked", "explicit": "explicit"}
+
+
+@boundary
+def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
+              in_specs: Any = _not_given, mesh: Mesh | AbstractMesh | None = None,
+              axis_names: Iterable[Any] = (), check_vma: bool | str = True) -> Any:
+    """Maps a function over the pieces of its arguments on the devices of a mesh.
+
+    Each device calls `f` on its own pieces; collectives (`lax.psum`, `lax.all_gather`, ...) over
+    the names of mesh axes communicate. The type of a value says along which axes devices may hold
+    different values (`f32[3]{i}`), so that results which are claimed to be the same on all
+    devices are, and derivatives communicate no more than they have to.
+
+    Args:
+      f: a function of positional arguments, pytrees of arrays. Without it the result is a
+        decorator.
+      out_specs: a tree prefix of the results, of `PartitionSpec`s: how pieces are put together. A
+        result that a spec does not cut along an axis has to be the same on all devices of it.
+      in_specs: a tuple with an entry per argument (or one spec for all): tree prefixes of
+        `PartitionSpec`s. An argument whose entry is None is handed on as it is, whole.
+      mesh: the mesh; default: that of an enclosing shard_map, or of `set_mesh`.
+      axis_names: the axes along which `f` is mapped, those that specs and collectives may name;
+        XLA has the others. Default: all.
+      check_vma: `True`; `"explicit"`: operands that do not vary alike are refused rather than
+        cast; `False`: nothing is checked, as of old.
+
+    Returns:
+      A function of whole arrays that gives whole arrays.
+
+    Raises:
+      ValueError: no mesh; a spec that names an axis the mesh does not have or one twice, is too
+        long, or cuts a dimension into a number of pieces that does not divide it; specs that are
+        no tree prefix; a result that may differ along an axis its spec does not name; an axis
+        that an enclosing shard_map has mapped already, or another mesh than its.
+      TypeError: `f` is not callable; specs that are no `PartitionSpec`s; in "explicit" mode,
+        operands that vary along different axes.
+
+    Example:
+      >>> mesh = mjax.make_mesh((1,), ('i',))
+      >>> @mjax.shard_map(mesh=mesh, in_specs=mjax.P('i'), out_specs=mjax.P())
+      ... def total(rows):
+      ...     return lax.psum(rows.sum(), 'i')
+      >>> total(jnp.arange(4.))
+      Array(6., dtype=float32)
+
+    With `check_vma=False`, derivatives that are taken outside of the map are the same, but for
+    more communication. Inside, psum is its own transpose: the derivative of a sum over devices
+    comes out as often as there are devices, since every device's cotangent is summed too.
+
+      >>> def double_gradient(x):
+      ...     return mjax.grad(lambda x: lax.psum(x, 'i'))(x)
+      >>> mjax.shard_map(double_gradient, mesh=mesh, in_specs=mjax.P(), out_specs=mjax.P(),
+      ...                check_vma=False)(1.)  # the size of the axis
+      Array(1., dtype=float32)
+
+    Source: JEP 14273 and JEP 17111; the public interface of `jax.shard_map`.
+    """
+    if f is None:
+        return functools.partial(shard_map, out_specs=out_specs, in_specs=in_specs, mesh=mesh,
+                                 axis_names=axis_names, check_vma=check_vma)
+    check_callable("shard_map", f)
+    if in_specs is _not_given:
+        msg = ("shard_map needs in_specs, a PartitionSpec per argument: mjax has no Explicit mesh "
+               "axes whose types it could be read from.")
+        raise TypeError(msg)
+    if type(in_specs) is list:
+        in_specs = tuple(in_specs)
+    if check_vma not in _MODES:
+        msg = f"shard_map: check_vma must be True, False or 'explicit', got {check_vma!r}."
+        raise ValueError(msg)
+    _check_specs("in_specs", in_specs)
+    _check_specs("out_specs", out_specs)
+    names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+    mapped = _Mapped(f, in_specs, out_specs, mesh, frozenset(names), _MODES[check_vma])
+    if mesh is not None:
+        mapped.region()  # refuses what does not fit the mesh at once
+
+    @functools.wraps(f)
+    @boundary
+    def on_pieces(*args: Any) -> Any:
+        return mapped(args)
+
+    return on_pieces
+
+
+class _Mapped(Record):
+    """A function with what `shard_map` was told of it."""
+
+    f: Callable[..., Any]
+    in_specs: Any
+    out_specs: Any
+    mesh: Mesh | AbstractMesh | None
+    axis_names: frozenset[Any]
+    mode: Mode
+
+    def __call__(self, args: tuple[Any, ...]) -> Any:
+        region = self.region()
+        leaves, specs = self.cut(args)
+        cut = [s is not None for s in specs]
+        given = [(x, s) for x, s in zip(leaves, specs, strict=True) if s is not None]
+        avals = [self.piece(region, args, i, leaves[i], specs[i])
+                 for i, c in enumerate(cut) if c]
+        body = self.stage(region, args, cut, avals)
+        jaxpr, out_specs = self.results(region, body, args, cut)
+        outs = region.bind(jaxpr, [*body.consts, *[x for x, _ in given]],
+                           [*[WHOLE] * len(body.consts), *[s for _, s in given]], out_specs)
+        return body.out_tree.unflatten(outs)
+
+    # -- meshes --
+
+    def region(self) -> Region:
+        """The mesh and its axes, once both are known.
+
+        Raises:
+          ValueError: there is no mesh, it has not the axes, or they are mapped already.
+        """
+        around = _enclosing()
+        mesh = self.mesh or (around.mesh if around else ctx.settings.mesh)
+        if mesh is None:
+            msg = ("shard_map has no mesh: give one by mesh=, or call it under "
+                   "`with mjax.set_mesh(mesh):`.")
+            raise ValueError(msg)
+        if around is not None:
+            mesh = _same_mesh(mesh, around)
+        taken = frozenset[Any]() if around is None else around.axes
+        axes = self.axis_names or frozenset(mesh.axis_names) - taken
+        unknown = sorted(axes - frozenset(mesh.axis_names), key=str)
+        if unknown:
+            raise LazyValueError(lambda: (
+                f"shard_map: axis_names has {unknown[0]!r}, but the mesh has the axes "
+                f"{', '.join(map(repr, mesh.axis_names)) or 'none'}."))
+        if axes & taken or not axes:
+            again = sorted(axes & taken or taken, key=str)
+            raise LazyValueError(lambda: (
+                f"shard_map within shard_map: {'is' if len(again) == 1 else 'are'} mapped already: "
+                f"{', '.join(map(repr, again))}. The inner one can map the axes that the outer "
+                "one leaves to XLA: name those of each in axis_names."))
+        for what, tree in (("in_specs", self.in_specs), ("out_specs", self.out_specs)):
+            for spec in tree_leaves(tree):
+                _check_axes(what, spec, mesh, axes)
+        return Region(mesh, axes, self.mode != "unchecked")
+
+    # -- arguments --
+
+    def cut(self, args: tuple[Any, ...]) -> tuple[list[Any], list[PartitionSpec | None]]:
+        """The leaves of the arguments, and the spec of each."""
+        try:
+            specs = broadcast_prefix(self.in_specs, args, is_leaf=_is_none)
+        except ValueError as error:
+            refuse_prefix("in_specs", self.in_specs, args, self.f, error)
+        return tree_leaves(args), specs
+
+    def piece(self, region: Region, args: Any, i: int, leaf: Any, spec: Any) -> Any:
+        """The type of a leaf's pieces.
+
+        Raises:
+          TypeError: it is no array.
+          ValueError: it cannot be cut so.
+        """
+        try:
+            aval = typeof(leaf)
+        except TypeError:
+            check_arguments(f"shard_map of {function_name(self.f)}", args)
+            raise
+        if len(spec) > aval.ndim:
+            refuse_rank("argument", _path(args, i), spec, aval, self.f)
+        try:
+            return region.piece(aval, spec)
+        except ValueError as error:
+            text = str(error).removeprefix("shard_map: ")
+            msg = (f"shard_map of {function_name(self.f)}: argument{_path(args, i)} cannot be cut "
+                   f"by its in_specs: {text}")
+            raise ValueError(msg) from None
+
+    # -- the body --
+
+    def stage(self, region: Region, args: Any, cut: list[bool], avals: list[Any]) -> Body:
+        """The function's program; kept with the function if all its arguments are cut."""
+        f, tree = self.f, tree_structure(args)
+        in_tree = tree
+        if not all(cut):
+            leaves = tree_leaves(args)
+
+            def f(*pieces: Any) -> Any:
+                given = iter(pieces)
+                return self.f(*tree.unflatten([
+                    next(given) if c else x for x, c in zip(leaves, cut, strict=True)]))
+
+            f.__name__ = function_name(self.f)
+            in_tree = tree_structure(tuple(avals))
+        with in_manual(region.mesh, region.manual_axes, self.mode):
+            body = stage_body("shard_map", f, treedef_tuple([in_tree, tree_structure({})]), avals,
+                              control_flow=False)
+        refused = forbidden(body.jaxpr.effects, "shardable")
+        if refused:
+            raise LazyTypeError(lambda: (
+                f"shard_map of {function_name(self.f)}, which has the effects {describe(refused)}: "
+                "their policy says shardable=False. They would happen once per device. Move them "
+                f"out of the function.\n{carriers(body.jaxpr, refused)}"))
+        return body
+
+    def results(self, region: Region, body: Body, args: Any, cut: list[bool]
+                ) -> tuple[Any, list[PartitionSpec]]:
+        """The program whose results vary as out_specs say, and the spec of each.
+
+        Raises:
+          ValueError: one varies more, or has not enough dimensions; out_specs are no prefix.
+        """
+        results = body.out_tree.unflatten(range(body.out_tree.num_leaves))
+        try:
+            specs = broadcast_prefix(self.out_specs, results)
+        except ValueError as error:
+            refuse_prefix("out_specs", self.out_specs, body.results(), self.f, error)
+        for i, (spec, aval) in enumerate(zip(specs, body.jaxpr.out_avals, strict=True)):
+            if len(spec) > aval.ndim:
+                refuse_rank("result", _path(results, i), spec, aval, self.f)
+            if region.check_vma and not aval.varying & region.manual_axes <= frozenset(spec.axes):
+                info = debug_info_of("shard_map", self.f, args, {})
+                names = [info.arg_name(j) for j, c in enumerate(cut) if c]
+                in_specs = [s for s in broadcast_prefix(self.in_specs, args, is_leaf=_is_none)
+                            if s is not None]
+                own = len(body.consts)
+                refuse_varying(region, body, i, f"result{_path(results, i)}", spec,
+                               [*["a closed-over value"] * own, *names],
+                               [*[WHOLE] * own, *in_specs], self.f)
+        return fit(region, body.jaxpr, specs), specs
+
+
+def _enclosing() -> Manual | None:
+    """What is known of the innermost enclosing shard_map."""
+    for axis in reversed(ctx.axis_env):
+        if axis.manual is not None:
+            manual: Manual = axis.manual
+            return manual
+    return None
+
+
+def _same_mesh(mesh: Mesh | AbstractMesh, around: Manual) -> Mesh | AbstractMesh:
+    """The mesh of the enclosing shard_map, which an inner one has too."""
+    other = around.mesh
+    if isinstance(mesh, Mesh) and isinstance(other, Mesh):
+        same = mesh is other
+    else:
+        same = mesh.shape_tuple == other.shape_tuple
+    if not same:
+        raise LazyValueError(lambda: (
+            f"shard_map within shard_map: the inner one has the mesh {mesh!r}, the outer one "
+            f"{other!r}{' of other devices' if mesh.shape_tuple == other.shape_tuple else ''}. "
+            "Both need the same; leave out the mesh of the inner one."))
+    return other
+
+
+# ---- specs -----------------------------------------------------------------------------
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+def _check_specs(what: str, specs: Any) -> None:
+    for leaf in tree_leaves(specs):
+        if not isinstance(leaf, PartitionSpec):
+            raise LazyTypeError(lambda leaf=leaf: (  # type: ignore[misc]
+                f"shard_map: {what} must be a tree of PartitionSpecs, got {leaf!r} of type "
+                f"{type(leaf).__name__}: write PartitionSpec({leaf!r}), or P({leaf!r})."))
+        if UNCONSTRAINED in leaf:
+            raise LazyValueError(lambda leaf=leaf: (  # type: ignore[misc]
+                f"shard_map: {what} has {leaf}; a shard_map cuts each dimension or leaves it "
+                "whole: write None in place of UNCONSTRAINED."))
+
+
+def _check_axes(what: str, spec: PartitionSpec, mesh: Any, axes: frozenset[Any]) -> None:
+    check_spec(spec, mesh, f"shard_map: {what}")
+    others = [a for a in spec.axes if a not in axes]
+    if others:
+        raise LazyValueError(lambda: (
+            f"shard_map: {what} has {spec}, which names the mesh axis {others[0]!r}, but the map "
+            f"is over {', '.join(map(repr, sorted(axes, key=str)))} alone. Add it to axis_names, "
+            "or leave it to XLA: cut the argument by lax.with_sharding_constraint."))
+
+
+def _path(tree: Any, i: int) -> str:
+    return keystr(tree_flatten_with_path(tree)[0][i][0])
+
+
+__all__ = ["shard_map", "shard_map_p"]

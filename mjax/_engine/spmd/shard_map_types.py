@@ -1,0 +1,182 @@
+"""The primitive `shard_map`: its types and its lowering.
+
+    shard_map[jaxpr, mesh, in_specs, out_specs, check_vma, manual_axes] whole arrays -> whole arrays
+
+Along the manual axes of the mesh each device runs the jaxpr on its own pieces. In the checked
+mode inputs of the jaxpr vary along exactly the axes of their specs, and so do its results; so a
+result that a spec does not cut along an axis is the same on all devices of that axis. In the
+unchecked mode nothing varies, and what is called the same is taken from one of the devices.
+
+Source: JAX's `shard_map`; JEP 14273 (shard_map), JEP 17111 (device variance).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from mjax._engine.base.records import Record
+from mjax._engine.base.util import split_list
+from mjax._engine.ir.effects import token_names
+from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec, cuts, shard_shape
+from mjax._engine.ir.types import ShapedArray, physical_aval, same_type_but_weak
+from mjax._engine.lowering.context import nested_constants
+from mjax._engine.lowering.shardings import per_value, tensor_sharding
+from mjax._engine.primitives.emit import ir
+from mjax._engine.spmd.axes import in_manual
+from mjax._engine.tracing.primitive import Primitive
+from mjaxlib_shim.mlir import sdy
+
+T = TypeVar("T")
+Specs = tuple[PartitionSpec, ...]
+#: Of what is not cut.
+WHOLE = PartitionSpec()
+
+shard_map_p = Primitive("shard_map", multiple_results=True, types_cacheable=False,
+                        own_varying=True)
+
+
+class Region(Record):
+    """The params of `shard_map` beside its jaxpr and the specs.
+
+    Attributes:
+      mesh: the mesh.
+      manual_axes: those of its axes along which it cuts; XLA has the others.
+      check_vma: whether types say along which of them values vary.
+    """
+
+    mesh: Mesh | AbstractMesh
+    manual_axes: frozenset[Any]
+    check_vma: bool
+
+    def inside(self, f: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Calls a function with the region's axes in scope."""
+        with in_manual(self.mesh, self.manual_axes, "checked" if self.check_vma else "unchecked"):
+            return f(*args, **kwargs)
+
+    def in_order(self, axes: frozenset[Any]) -> tuple[Any, ...]:
+        """Those of some axes that are manual here, in the mesh's order."""
+        return tuple(a for a in self.mesh.axis_names if a in axes and a in self.manual_axes)
+
+    def varying(self, spec: PartitionSpec) -> frozenset[Any]:
+        """Along which of the region's axes the pieces by a spec vary."""
+        return frozenset(spec.axes) if self.check_vma else frozenset()
+
+    def piece(self, aval: ShapedArray, spec: PartitionSpec, who: str = "shard_map") -> ShapedArray:
+        """The type of a piece from that of the whole.
+
+        Raises:
+          ValueError: the spec is too long, or a size is not divisible.
+        """
+        return aval.update(shape=shard_shape(spec, self.mesh, aval.shape, who),
+                           varying=aval.varying | self.varying(spec))
+
+    def whole(self, aval: ShapedArray, spec: PartitionSpec) -> ShapedArray:
+        """The type of the whole from that of a piece."""
+        counts = cuts(spec, self.mesh, aval.ndim)
+        return aval.update(
+            shape=tuple(size * n for size, n in zip(aval.shape, counts, strict=True)),
+            varying=aval.varying - self.manual_axes)
+
+    def bind(self, jaxpr: Jaxpr, args: Sequence[Any], in_specs: Sequence[PartitionSpec],
+             out_specs: Sequence[PartitionSpec]) -> list[Any]:
+        """Applies `shard_map`."""
+        return shard_map_p.bind(*args, jaxpr=jaxpr, in_specs=tuple(in_specs),
+                                out_specs=tuple(out_specs), **self._asdict())
+
+
+@shard_map_p.def_effectful_abstract_eval
+def _shard_map_type(*avals: Any, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs, **params: Any
+                    ) -> Any:
+    region = Region(**params)
+    return [region.whole(a, s) for a, s in zip(jaxpr.out_avals, out_specs, strict=True)], \
+        jaxpr.effects
+
+
+def _shard_map_typecheck(*avals: Any, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs,
+                         **params: Any) -> None:
+    region = Region(**params)
+    for aval, spec, inner in zip(avals, in_specs, jaxpr.in_avals, strict=True):
+        if not same_type_but_weak(region.piece(aval, spec), inner):
+            msg = f"shard_map gives {aval} by {spec} to an input of type {inner}"
+            raise TypeError(msg)
+    for spec, inner in zip(out_specs, jaxpr.out_avals, strict=True):
+        if inner.varying & region.manual_axes != region.varying(spec):
+            msg = f"shard_map takes a result of type {inner} by {spec}"
+            raise TypeError(msg)
+
+
+shard_map_p.typecheck = _shard_map_typecheck
+shard_map_p.scope = lambda mesh, manual_axes, check_vma, **params: in_manual(
+    mesh, manual_axes, "checked" if check_vma else "unchecked")
+
+
+def _pretty(params: dict[str, Any]) -> dict[str, Any]:
+    """Manual axes are shown where some are not, the check where it is off."""
+    shown = {name: params[name] for name in ("jaxpr", "mesh", "in_specs", "out_specs")}
+    if params["manual_axes"] != frozenset(params["mesh"].axis_names):
+        shown["manual_axes"] = Region(params["mesh"], params["manual_axes"], True).in_order(
+            params["manual_axes"])
+    return shown if params["check_vma"] else {**shown, "check_vma": False}
+
+
+shard_map_p.pretty = _pretty
+
+
+# ---- lowering --------------------------------------------------------------------------
+
+
+@shard_map_p.def_lowering
+def _shard_map_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs,
+                        **params: Any) -> Any:
+    """The region sees no values from outside: constants of the jaxpr are operands too."""
+    region = Region(**params)
+    mctx = ctx.module_context
+    if not mctx.partitioned:
+        return region.inside(ctx.inline, jaxpr, *operands)
+    constants = [c for c in nested_constants(jaxpr) if id(c) in ctx.constants]
+    values = [ctx.constants[id(c)] for c in constants]
+    tokens = ctx.tokens_in
+    token_values = list(tokens.values()) if token_names(jaxpr.effects) else []
+    # Axes that XLA has may cut any dimension besides.
+    is_open = region.manual_axes != frozenset(region.mesh.axis_names)
+
+    def shardings(avals: Sequence[Any], specs: Sequence[PartitionSpec]) -> list[Any]:
+        return [tensor_sharding(mctx, region.mesh, s, physical_aval(a).ndim, is_open)
+                for a, s in zip(avals, specs, strict=True)]
+
+    def of_token() -> list[Any]:
+        return [tensor_sharding(mctx, region.mesh, WHOLE, 0)] * len(token_values)
+
+    op = ir.Operation.create(
+        "sdy.manual_computation",
+        results=[*(t.type for t in token_values), *ctx.out_types],
+        operands=[*token_values, *values, *operands], regions=1, attributes={
+            "in_shardings": per_value([
+                *of_token(),
+                *(tensor_sharding(mctx, region.mesh, WHOLE, ir.RankedTensorType(v.type).rank,
+                                  is_open) for v in values),
+                *shardings(ctx.avals_in, in_specs)]),
+            "out_shardings": per_value([*of_token(), *shardings(ctx.avals_out, out_specs)]),
+            "manual_axes": sdy.ManualAxesAttr.get(ir.ArrayAttr.get([
+                ir.StringAttr.get(str(a)) for a in region.in_order(region.manual_axes)]))})
+    block = op.regions[0].blocks.append(
+        *(t.type for t in token_values), *(v.type for v in values),
+        *map(mctx.type_of, jaxpr.in_avals))
+    # Functions of what is called in here are not those of outside, nor of another region: what
+    # collectives mean depends on the axes in scope.
+    functions, mctx.functions = mctx.functions, {}
+    with ir.InsertionPoint(block):
+        inner_tokens, inner_values, args = split_list(
+            list(block.arguments), [len(token_values), len(values)])
+        inner = ctx.replace(
+            tokens=tokens.replaced(inner_tokens) if token_values else tokens,
+            constants={id(c): v for c, v in zip(constants, inner_values, strict=True)})
+        outs = region.inside(inner.inline, jaxpr, *args)
+        sdy.ReturnOp([*(inner.tokens.values() if token_values else ()), *outs])
+    mctx.functions = functions
+    results = list(op.results)
+    if token_values:
+        ctx.set_tokens_out(tokens.replaced(results[:len(token_values)]))
+    return results[len(token_values):]

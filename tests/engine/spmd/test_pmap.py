@@ -1,0 +1,89 @@
+"""pmap and the first spelling of shard_map."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mjax
+import mjax.numpy as jnp
+from mjax import lax
+from mjax.experimental.shard_map import shard_map
+
+from .mapped import P, mesh, same
+
+X = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
+
+
+def test_values_and_collectives():
+    f = mjax.pmap(lambda x: x / lax.psum(x, "i"), axis_name="i")
+    same(f(X), X / X.sum(0), 1e-4, 1e-4)
+    assert f(X).sharding.num_devices == 8
+    same(mjax.pmap(jnp.sin)(X[:3]), np.sin(X[:3]), 1e-5)
+    same(mjax.pmap(lambda: lax.axis_index("i"), "i", axis_size=4)(), np.arange(4, dtype="int32"))
+
+
+def test_axes_and_trees():
+    def f(a, b, *, c):
+        return {"s": a["x"] * b + c, "t": (b, a["x"])}
+
+    g = mjax.pmap(f, in_axes=({"x": 1}, None), out_axes={"s": 1, "t": (None, -1)})
+    a, b, c = X.T[:, :4], np.arange(3, dtype="float32"), X[:4]
+    out = g({"x": a}, b, c=c)
+    same(out, {"s": (a.T * b + c).T, "t": (b, a)}, 1e-5, 1e-5)
+
+
+def test_static_arguments():
+    traced = []
+
+    def f(x, how, y):
+        traced.append(how)
+        return getattr(jnp, how)(x) + y
+
+    g = mjax.pmap(f, in_axes=(0, None, None), static_broadcasted_argnums=1)
+    for how in ("sin", "cos", "sin"):
+        same(g(X, how, 1.0), getattr(np, how)(X) + np.float32(1), 1e-5, 1e-5)
+    assert traced == ["sin", "cos"]
+
+
+def test_a_training_step_as_pmap_code_has_it():
+    """Gradients inside, averaged by hand: psum is its own transpose."""
+    w = np.ones(3, "float32")
+
+    def step(w, x):
+        grads = mjax.grad(lambda w: (jnp.sin(w * x)).sum())(w)
+        return w - 0.1 * lax.pmean(grads, "i")
+
+    ws = mjax.pmap(step, "i", in_axes=(None, 0))(w, X)
+    expected = w - 0.1 * mjax.grad(lambda w: jnp.sin(w * X).sum())(w) / 8
+    same(ws, np.broadcast_to(expected, (8, 3)), 1e-4, 1e-5)
+    outside = mjax.grad(lambda w: mjax.pmap(lambda x: jnp.sin(w * x))(X).sum())(w)
+    same(outside, mjax.grad(lambda w: jnp.sin(w * X).sum())(w), 1e-4, 1e-4)
+
+
+def test_devices():
+    f = mjax.pmap(jnp.sin, devices=mjax.devices()[:1:-1])
+    out = f(X[:3])
+    assert [s.device for s in out.addressable_shards] == mjax.devices()[:4:-1]
+
+
+@pytest.mark.parametrize(("call", "text"), [
+    (lambda: mjax.pmap(jnp.sin)(np.ones(9)), "9 slices need as many devices, but there are 8"),
+    (lambda: mjax.pmap(jnp.add)(X, X[:3]), r"argument 0 has 8, argument 1 has 3\."),
+    (lambda: mjax.pmap(jnp.sin, in_axes=2)(X), r"argument 0 has shape \(8, 3\), which has no axis"),
+    (lambda: mjax.pmap(jnp.sin, in_axes=None)(X), "at least one mapped argument"),
+    (lambda: mjax.pmap(jnp.add, in_axes=(0,))(X, X), "in_axes must be a tree prefix"),
+    (lambda: mjax.pmap(jnp.sin, out_axes=(0, 0))(X), "out_axes .* is no tree prefix"),
+])
+def test_refused(call, text):
+    with pytest.raises(ValueError, match=text):
+        call()
+
+
+def test_first_spelling_of_shard_map():
+    f = shard_map(lambda x: lax.psum(x, "i"), mesh(), (P("i"),), P(), check_rep=True)
+    same(f(X), X.reshape(4, 2, 3).sum(0), 1e-5, 1e-5)
+    f = shard_map(lambda x: x, mesh(), P("i"), P(), check_rep=False, auto=frozenset({"j"}))
+    assert f(X).shape == (2, 3)
+    with pytest.raises(ValueError, match="leaves no axis of"):
+        shard_map(lambda x: x, mesh(), P(), P(), auto={"i", "j"})

@@ -1,0 +1,459 @@
+"""shard_map: values and derivatives against the same program on one device, types, modes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mjax
+import mjax.numpy as jnp
+from mjax import lax
+from mjax._engine.ir.jaxpr import jaxprs_in_params
+from mjax._engine.ir.mesh import AbstractMesh, Mesh
+from mjax._engine.spmd.shard_map import shard_map
+
+from .mapped import WAYS, P, check, loss, mesh, same, sharded, simulated
+
+RNG = np.random.default_rng(0)
+W = RNG.normal(size=(4, 4)).astype("float32")
+X = RNG.normal(size=(8, 4)).astype("float32")
+CUT, WHOLE = P("i"), P()
+
+
+def data_parallel(w, x):
+    """Weights on all devices, rows of data on each; a mean over all, activations of each."""
+    h = jnp.tanh(x @ w)
+    return lax.pmean((h * h).mean(), ("i", "j")), h
+
+
+def column_parallel(w, x):
+    """Each device has columns of the weights, and gives columns of the result."""
+    return jnp.tanh(x @ w)
+
+
+def row_parallel(w, x):
+    """Each device has rows of the weights and columns of the data; products are summed."""
+    return jnp.tanh(lax.psum(x @ w, "i"))
+
+
+def two_layers(w, x):
+    """Columns, then rows: one sum for both."""
+    h = jnp.sin(x @ w)
+    return lax.psum(h @ w.T, "i") + x
+
+
+def pipeline(w, x):
+    """A stage of the pipeline on each device along i; what a stage gives goes to the next."""
+    stage, n = lax.axis_index("i"), lax.axis_size("i")
+    shift = [(k, (k + 1) % n) for k in range(n)]
+
+    def step(state, t):
+        start = lax.dynamic_index_in_dim(x, jnp.minimum(t, x.shape[0] - 1), keepdims=False)
+        state = jnp.where(stage == 0, start, state)
+        out = jnp.sin(state @ w.reshape(4, 1) @ jnp.ones((1, 4)))
+        return lax.ppermute(out, "i", shift), jnp.where(stage == n - 1, out, 0.0)
+
+    outs = lax.scan(step, jnp.zeros(4), jnp.arange(x.shape[0] + 3))[1]
+    return lax.psum(outs[3:], "i")
+
+
+def gathers(w, x):
+    full = lax.all_gather(x, "i", tiled=True)
+    back = lax.psum_scatter(full @ w, "i", tiled=True)
+    return back, lax.all_gather_invariant(x * 2.0, "i", tiled=True)
+
+
+def same_everywhere(w, x):
+    """What is the same on all devices, put together once and as often as there are devices."""
+    return jnp.sin(w), jnp.cos(w), x * w[0, 0]
+
+
+def both_axes(w, x):
+    part = lax.psum(x @ w, "j")
+    return part, lax.psum(part.sum(0), "i")
+
+
+def extremes(w, x):
+    top = lax.pmax(lax.stop_gradient(x).max(), "i")
+    return jnp.exp(x - top) / lax.psum(jnp.exp(x - top).sum(), "i") * w[0]
+
+
+def closing(w, x):
+    inner = mjax.jit(lambda y: y @ w + X[:2])
+    return inner(x), mjax.grad(lambda y: inner(y).sum())(x)
+
+
+PROGRAMS = {
+    "data parallel": (data_parallel, (WHOLE, P(("i", "j"))), (WHOLE, P(("i", "j")))),
+    "column parallel": (column_parallel, (P(None, "i"), WHOLE), P(None, "i")),
+    "row parallel": (row_parallel, (P("i"), P(None, "i")), WHOLE),
+    "two layers": (two_layers, (P(None, "i"), WHOLE), WHOLE),
+    "pipeline": (pipeline, (P("i"), WHOLE), WHOLE),
+    "gathers": (gathers, (WHOLE, CUT), (CUT, WHOLE)),
+    "same everywhere": (same_everywhere, (WHOLE, CUT), (WHOLE, P(None, "j"), CUT)),
+    "both axes": (both_axes, (P("j"), P("i", "j")), (CUT, WHOLE)),
+    "extremes": (extremes, (WHOLE, CUT), CUT),
+    "closing": (closing, (WHOLE, CUT), CUT),
+}
+FAST = [("data parallel", w) for w in ("value", "grad jit", "jvp", "vmap")] + [
+    (p, "grad") for p in PROGRAMS]
+SLOW = [pytest.param(p, w, marks=pytest.mark.slow) for p in PROGRAMS for w in WAYS
+        if (p, w) not in FAST]
+
+
+@pytest.mark.parametrize(("program", "way"), [*FAST, *SLOW])
+def test_against_one_device(program, way):
+    check(way, *PROGRAMS[program], (W, X))
+
+
+# ---- calls -----------------------------------------------------------------------------
+
+
+def test_called_directly_it_is_staged_and_run():
+    seen = []
+
+    def f(x):
+        seen.append(mjax.typeof(x))
+        return x * 2
+
+    g = sharded(f, CUT, CUT)
+    for _ in range(3):
+        same(g(X), X * 2)
+    assert [str(a) for a in seen] == ["f32[2,4]{i}"]  # traced once
+    assert g(X).sharding.shard_shape((8, 4)) == (2, 4)
+
+
+def test_decorator_and_trees():
+    @shard_map(mesh=mesh(), in_specs=({"w": WHOLE, "b": [WHOLE, CUT]}, CUT), out_specs=[CUT, WHOLE])
+    def f(params, x):
+        return [x @ params["w"] + params["b"][1], params["b"][0] * 1.0]
+
+    a, b = f({"w": W, "b": [np.float32(2.0), X]}, X)
+    same((a, b), (X @ W + X, np.float32(2.0)), 1e-5, 1e-5)
+
+
+def test_one_spec_for_all_and_arguments_without():
+    f = sharded(lambda x, scale, y: x * scale + y, (CUT, None, CUT), CUT)
+    same(f(X, 3.0, X), X * 3 + X)
+    same(sharded(lambda x, y: x + y, CUT, CUT)(X, X), X + X)
+    assert sharded(lambda: np.float32(1.0), (), WHOLE)() == 1
+
+
+def test_mesh_from_outside():
+    with mjax.set_mesh(mesh()):
+        same(shard_map(lambda x: x * 2, in_specs=CUT, out_specs=CUT)(X), X * 2)
+    f = shard_map(lambda x: x * 2, in_specs=CUT, out_specs=CUT)
+    with pytest.raises(ValueError, match=r"shard_map has no mesh: give one by mesh="):
+        f(X)
+
+
+def test_abstract_mesh():
+    abstract = AbstractMesh((4, 2), ("i", "j"))
+    f = shard_map(lambda x: lax.psum(x, "i"), mesh=abstract, in_specs=CUT, out_specs=WHOLE)
+    assert mjax.eval_shape(f, X).shape == (2, 4)
+    x = mjax.device_put(X, mjax.NamedSharding(mesh(), CUT))
+    same(mjax.jit(f)(x), X.reshape(4, 2, 4).sum(0), 1e-5, 1e-5)
+
+
+def test_mesh_of_one_device():
+    one = Mesh(np.array(mjax.devices()[:1]), ("i",))
+    f = shard_map(lambda x: x * lax.psum(x.sum(), "i") + lax.axis_index("i"), mesh=one,
+                  in_specs=CUT, out_specs=CUT)
+    same(f(X), X * X.sum(), 1e-4, 1e-4)
+    same(mjax.grad(lambda x: f(x).sum())(X), np.full_like(X, 2 * X.sum()), 1e-4, 1e-4)
+
+
+def test_tracers_of_outside():
+    """What the body closes over may be traced, differentiated or batched outside."""
+    def f(w):
+        return loss(sharded(lambda x: jnp.sin(x @ w), CUT, CUT)(X))
+
+    def reference(w):
+        return loss(jnp.sin(X @ w))
+
+    same(mjax.grad(f)(W), mjax.grad(reference)(W), 1e-4, 1e-4)
+    same(mjax.jit(mjax.grad(f))(W), mjax.grad(reference)(W), 1e-4, 1e-4)
+    many = np.stack([W, -W])
+    same(mjax.vmap(f)(many), mjax.vmap(reference)(many), 1e-4, 1e-4)
+
+
+def test_arguments_on_the_mesh_stay_where_they_are():
+    x = mjax.device_put(X, mjax.NamedSharding(mesh(), CUT))
+    y = mjax.jit(sharded(lambda x: x + 1, CUT, CUT))(x)
+    assert y.sharding.is_equivalent_to(x.sharding, 2)
+    same(y, X + 1)
+
+
+def test_keys_are_cut():
+    keys = mjax.random.split(mjax.random.key(0), 8)
+    f = sharded(lambda k: mjax.vmap(lambda k: mjax.random.normal(k, (3,)))(k), CUT, CUT)
+    same(f(keys), mjax.vmap(lambda k: mjax.random.normal(k, (3,)))(keys))
+    out = sharded(lambda k: mjax.vmap(mjax.random.fold_in, (0, None))(k, 7), CUT, CUT)(keys)
+    same(mjax.random.key_data(out), mjax.random.key_data(
+        mjax.vmap(mjax.random.fold_in, (0, None))(keys, 7)))
+
+
+def test_callbacks_run_on_each_device_and_vary():
+    seen = []
+
+    def f(x):
+        mjax.debug.callback(lambda v: seen.append(float(v)), x[0, 0])
+        return mjax.pure_callback(lambda v: np.sin(v), x, x)
+
+    same(sharded(f, P("i", "j"), P("i", "j"))(X), np.sin(X), 1e-5, 1e-5)
+    mjax.effects_barrier()
+    assert sorted(seen) == sorted(X[::2, ::2].reshape(-1).tolist())
+    with pytest.raises(ValueError, match=r"It varies along 'i' because of pure_callback at"):
+        sharded(lambda x: mjax.pure_callback(np.sin, x, x), WHOLE, WHOLE)(X)
+
+
+def test_disable_jit_is_the_same():
+    with mjax.disable_jit():
+        same(sharded(lambda x: lax.psum(jnp.sin(x), "i"), CUT, WHOLE)(X),
+             np.sin(X).reshape(4, 2, 4).sum(0), 1e-5, 1e-5)
+
+
+# ---- some axes only --------------------------------------------------------------------
+
+
+def test_partly_manual():
+    def f(x):
+        assert x.shape == (2, 4)
+        return jnp.sin(x) @ W + lax.axis_index("i")
+
+    g = sharded(f, CUT, CUT, axis_names={"i"})
+    expected = np.sin(X) @ W + np.repeat(np.arange(4, dtype="float32"), 2)[:, None]
+    same(g(X), expected, 1e-5, 1e-5)
+    x = mjax.device_put(X, mjax.NamedSharding(mesh(), P("i", "j")))
+    same(mjax.jit(g)(x), expected, 1e-5, 1e-5)
+    same(mjax.grad(lambda x: loss(g(x)))(x), mjax.grad(
+        lambda x: loss(jnp.sin(x) @ W + np.repeat(np.arange(4), 2)[:, None]))(X), 1e-4, 1e-4)
+
+
+def nested(w, x):
+    y = lax.psum(jnp.sin(x @ w).sum(), "i")
+    inner = shard_map(lambda z, w: lax.psum(z @ w, "j") * y, in_specs=(P(None, "j"), P("j")),
+                      out_specs=WHOLE, axis_names={"j"})
+    return inner(x, w), inner(jnp.cos(x), w * 2.0)
+
+
+def unnested(w, x):
+    y = jnp.sin(x @ w).sum()
+    return (x @ w) * y, jnp.cos(x) @ (w * 2.0) * y
+
+
+SLOW_WAYS = ("grad jit", "vmap", "vmap grad", "remat", "linearize", "grad grad")
+
+
+@pytest.mark.parametrize("way", [
+    "value", "grad", "jvp", *[pytest.param(w, marks=pytest.mark.slow) for w in SLOW_WAYS]])
+def test_nested(way):
+    f = sharded(nested, (WHOLE, CUT), CUT, axis_names={"i"})
+    same(WAYS[way](f)(W, X), WAYS[way](unnested)(W, X), 1e-3, 1e-3)
+
+
+def test_nested_maps_need_one_mesh_and_other_axes():
+    def f(**options):
+        return sharded(lambda x: shard_map(lambda y: y, in_specs=P(), out_specs=P(),
+                                           **options)(x), CUT, CUT, axis_names={"i"})(X)
+
+    with pytest.raises(ValueError, match=r"are mapped already|is mapped already: 'i'"):
+        f(axis_names={"i"})
+    other = Mesh(mesh().devices[::-1], ("i", "j"))
+    with pytest.raises(ValueError, match=r"has the mesh .* of other devices\. Both need the same"):
+        f(mesh=other, axis_names={"j"})
+    with pytest.raises(ValueError, match=r"the inner one has the mesh Mesh\('a': 8\)"):
+        f(mesh=Mesh(np.array(mjax.devices()[:8]), ("a",)))
+    with pytest.raises(ValueError, match="within shard_map: are mapped already: 'i', 'j'"):
+        sharded(lambda x: shard_map(lambda y: y, in_specs=P(), out_specs=P())(x), CUT, CUT)(X)
+
+
+# ---- vmap ------------------------------------------------------------------------------
+
+
+def test_spmd_axis_name_spreads_the_batch():
+    f = sharded(lambda w, x: (lax.psum(jnp.sin(x @ w), "i"), w.sum()), (WHOLE, CUT),
+                (WHOLE, WHOLE))
+    xs = np.stack([X, -X, X * 2, X + 1])
+    g = mjax.vmap(f, (None, 0), spmd_axis_name="j")
+    eqn = mjax.make_jaxpr(g)(W, xs).eqns[0]
+    assert eqn.params["in_specs"] == (P(), P("j", "i"))
+    assert str(eqn.params["jaxpr"].in_avals[1]) == "f32[2,2,4]{i,j}"
+    expected = mjax.vmap(f, (None, 0))(W, xs)
+    same(g(W, xs), expected, 1e-4, 1e-4)
+    same(mjax.grad(lambda w: loss(g(w, xs)))(W),
+         mjax.grad(lambda w: loss(mjax.vmap(f, (None, 0))(w, xs)))(W), 1e-3, 1e-3)
+
+
+def test_spmd_axis_name_refused():
+    f = sharded(lambda x: x, CUT, CUT)
+    with pytest.raises(ValueError, match=r"over the mesh axis 'i', which in_specs or out"):
+        mjax.vmap(f, spmd_axis_name="i")(np.stack([X, X]))
+    with pytest.raises(ValueError, match=r"a batch of 3 over 2 devices: 3 = 1 \* 2 \+ 1"):
+        mjax.vmap(f, spmd_axis_name="j")(np.stack([X, X, X]))
+
+
+def test_collectives_over_the_axis_of_vmap_inside():
+    def f(x):
+        return x - lax.pmean(x, ("b", "i"))
+
+    xs = np.stack([X, X * 2, X + 1]).astype("float32")
+    g = mjax.vmap(sharded(f, CUT, CUT), axis_name="b")
+    expected = xs - xs.reshape(3, 4, 2, 4).mean((0, 1))[None, None].repeat(4, 1).reshape(1, 8, 4)
+    same(g(xs), expected, 1e-5, 1e-5)
+    spread = mjax.vmap(sharded(f, CUT, CUT), axis_name="b", spmd_axis_name="j")
+    same(spread(xs), expected, 1e-5, 1e-5)  # the batch has to be together
+
+
+def test_a_vmap_may_have_the_name_of_a_mesh_axis():
+    xs = np.stack([X, X * 2]).astype("float32")
+    g = mjax.vmap(sharded(lambda x: lax.psum(x, "i"), CUT, WHOLE), axis_name="i")
+    same(g(xs), xs.reshape(2, 4, 2, 4).sum(1), 1e-5, 1e-5)
+
+
+# ---- types -----------------------------------------------------------------------------
+
+
+def primitives(jaxpr):
+    for eqn in jaxpr.eqns:
+        yield eqn.primitive.name
+        for inner in jaxprs_in_params(eqn.params):
+            yield from primitives(inner)
+
+
+def test_types_are_printed():
+    text = str(mjax.make_jaxpr(sharded(lambda w, x: x @ w, (WHOLE, CUT), CUT))(W, X))
+    assert "e:f32[2,4]{i}. let" in text
+    assert "{i} = pvary[axes=('i',)]" in text
+    assert "in_specs=(PartitionSpec(), PartitionSpec('i',))" in text
+    assert "mesh=Mesh('i': 4, 'j': 2)" in text
+    assert "manual_axes" not in text and "check_vma" not in text
+    partly = sharded(lambda x: x, CUT, CUT, axis_names={"i"}, check_vma=False)
+    text = str(mjax.make_jaxpr(partly)(X))
+    assert "manual_axes=('i',)" in text and "check_vma=False" in text and "{i}" not in text
+
+
+def test_a_value_used_several_times_is_cast_once():
+    def f(w, x):
+        return lax.psum((w * x - (w + x) * 2.0).sum(), "i")
+
+    g = sharded(f, (WHOLE, CUT), WHOLE)
+    w = np.ones((2, 4), "float32")
+    assert list(primitives(mjax.make_jaxpr(g)(w, X))).count("pvary") == 1
+    names = list(primitives(mjax.make_jaxpr(mjax.grad(g))(w, X)))
+    assert names.count("psum_invariant") == 2  # one forward, one of the cotangent of w
+
+
+def test_constants_keys_and_literals_are_the_same_on_all_devices():
+    def f(x):
+        assert not mjax.typeof(jnp.ones(3)).varying
+        assert not mjax.typeof(mjax.random.normal(mjax.random.key(1))).varying
+        assert mjax.typeof(lax.axis_index("i")).varying == {"i"}
+        assert mjax.typeof(x * 2.0).varying == {"i"}
+        return x
+
+    sharded(f, CUT, CUT)(X)
+
+
+def test_linear_transpose_twice():
+    f = sharded(lambda x: lax.psum(x * 2.0, "i"), CUT, WHOLE)
+    transposed = mjax.linear_transpose(f, X)
+    again = mjax.linear_transpose(lambda ct: transposed(ct)[0], f(X))
+    same(again(X)[0], f(X))
+
+
+def test_tangents_that_vary_less_are_cast_inside():
+    def f(w, x):
+        out, tangent = mjax.jvp(lambda x: jnp.sin(x), (x,), (w,))
+        _, pullback = mjax.vjp(lambda x: jnp.sin(x).sum(0), x)
+        _, linear = mjax.linearize(jnp.sin, x)
+        return out, tangent, pullback(w[0])[0], linear(w)
+
+    w = W[:2]
+    found = sharded(f, (WHOLE, CUT), CUT)(w, X)
+    same(found, (np.sin(X), np.cos(X) * np.tile(w, (4, 1)), np.cos(X) * w[0],
+                 np.cos(X) * np.tile(w, (4, 1))), 1e-5, 1e-5)
+
+
+# ---- modes -----------------------------------------------------------------------------
+
+
+def test_gradients_that_were_measured_wrong():
+    p = mjax_ext_double()
+    w, x = np.float32(1.0), np.arange(8, dtype="float32")
+
+    def g(w, x):
+        return lax.psum(p.bind(w * x).sum(), "i")
+
+    def h(w, x):
+        return lax.psum((p.bind(w * x) * x).sum(), "i")
+
+    same(mjax.grad(sharded(g, (WHOLE, CUT), WHOLE))(w, x), np.float32(2 * x.sum()))
+    same(mjax.grad(sharded(h, (WHOLE, CUT), WHOLE))(w, x), np.float32(2 * (x * x).sum()))
+    ws = np.ones(2, "float32")
+    same(mjax.grad(lambda w: sharded(lambda w, x: p.bind(w * x), (WHOLE, CUT), CUT)(w, x).sum())(
+        ws), 2 * x.reshape(4, 2).sum(0))
+    with pytest.raises(ValueError, match=r"It is the result of double_for_shards at"):
+        sharded(lambda x: p.bind(x), CUT, WHOLE)(x)
+
+
+def mjax_ext_double():
+    """x * 2, with rules as the tutorial for authors of primitives has them."""
+    from mjax_ext.core import Primitive, ShapedArray
+    from mjax_ext.interpreters import ad, mlir
+
+    p = Primitive("double_for_shards")
+    p.def_abstract_eval(lambda x: ShapedArray(x.shape, x.dtype))
+    mlir.register_lowering(p, mlir.lower_fun(lambda x: x * 2, multiple_results=False))
+    ad.primitive_jvps[p] = lambda primals, tangents: (p.bind(*primals), p.bind(*tangents))
+    ad.primitive_transposes[p] = lambda ct, x: [p.bind(ct)]
+    return p
+
+
+def test_what_may_differ_is_refused():
+    with pytest.raises(ValueError, match="devices may hold different values"):
+        sharded(lambda x: x * 2, CUT, WHOLE)(X)
+
+    def branches(x):
+        return lax.cond(x[0, 0] > 0, lambda: 1.0, lambda: 2.0)
+
+    with pytest.raises(ValueError, match="It is the result of cond at"):
+        sharded(branches, CUT, WHOLE)(X)
+
+
+@pytest.mark.parametrize("program", ["data parallel", "row parallel", "same everywhere",
+                                     "both axes"])
+def test_unchecked_derivatives_are_those_of_the_checked(program):
+    f, in_specs, out_specs = PROGRAMS[program]
+    for way in ("value", "grad", "jvp"):
+        found = WAYS[way](sharded(f, in_specs, out_specs, check_vma=False))(W, X)
+        same(found, WAYS[way](simulated(f, in_specs, out_specs))(W, X))
+
+
+def test_unchecked_derivatives_inside_follow_the_old_convention():
+    """Every device's cotangent of a sum is summed too: the axis' size too much."""
+    def f(x):
+        return mjax.grad(lambda x: lax.psum(x * x, "i").sum())(x)
+
+    same(sharded(f, CUT, CUT, check_vma=False)(X), 2 * X * 4)
+    same(sharded(f, CUT, CUT)(X), 2 * X)
+
+
+def test_unchecked_takes_one_devices_value():
+    x = np.arange(8, dtype="float32")
+    assert sharded(lambda x: x, CUT, WHOLE, check_vma=False)(x).shape == (2,)
+
+
+def test_explicit_mode_casts_nothing():
+    f = sharded(lambda w, x: lax.pcast(w, "i", to="varying") * x * 2.0 + jnp.ones(4),
+                (WHOLE, CUT), CUT, check_vma="explicit")
+    same(f(W[0], X), W[0] * X * 2 + 1, 1e-5, 1e-5)
+    same(mjax.grad(lambda w: loss(f(w, X)))(W[0]),
+         mjax.grad(lambda w: loss(w * X * 2 + 1))(W[0]), 1e-4, 1e-4)
+    with pytest.raises(TypeError, match=r"the operands of mul vary along different mesh axes: .*"
+                                        r"Cast those that vary less with mjax.lax.pcast"):
+        sharded(lambda w, x: w * x, (WHOLE, CUT), CUT, check_vma="explicit")(W[:2], X)
+    with pytest.raises(TypeError, match=r"the programs inside of scan make what it carries"):
+        sharded(lambda w, x: lax.scan(
+            lambda c, r: (lax.pcast(c, "i", to="varying") + r, None), w[0], x)[0],
+            (WHOLE, CUT), CUT, check_vma="explicit")(W, X)

@@ -1,0 +1,203 @@
+"""Control flow, and functions with rules, in the body of shard_map: each way of transforming the
+whole against the same program on one device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mjax
+import mjax.numpy as jnp
+from mjax import lax
+
+from .mapped import WAYS, P, check
+
+RNG = np.random.default_rng(0)
+W = RNG.normal(size=3).astype("float32")
+X = RNG.normal(size=(8, 3)).astype("float32")
+CUT, WHOLE = P("i"), P()
+
+
+def scan_widening(w, x):
+    """The carry starts out the same on all devices and is not after one iteration."""
+    def step(c, row):
+        return jnp.sin(c * w) + row, c.sum()
+
+    return lax.scan(step, jnp.zeros(3), jnp.stack([x[0], x[1], x[0]]))
+
+
+def scan_two_carries(w, x):
+    """Of two carries one takes an iteration more to vary."""
+    def step(c, _):
+        a, b, n = c
+        return (a * 0.5 + b, b * w + x[0], n + 1.0), a
+
+    (a, b, n), ys = lax.scan(step, (w, w, jnp.ones(3)), None, length=3)
+    return (a, b, ys), n
+
+
+def scan_calls(w, x):
+    """What is inside of the body has jaxprs of its own."""
+    inner = mjax.jit(lambda c, w: jnp.tanh(c) * w)
+
+    def step(c, row):
+        c = lax.cond(row.sum() > 0, lambda c: inner(c, w), lambda c: c * 2.0, c)
+        return mjax.checkpoint(lambda c: inner(jnp.sin(c), w) + row)(c), None
+
+    return lax.scan(step, w, jnp.concatenate([x, x]))[0]
+
+
+def scan_of_invariant(w, x):
+    """A loop that is the same on all devices stays so."""
+    c, ys = lax.scan(lambda c, _: (jnp.sin(c * w), c), w, None, length=3)
+    return c, ys, x * c
+
+
+def fori(w, x):
+    return lax.fori_loop(0, 3, lambda i, c: c * w + x[i % 2], w)
+
+
+def cond_varying(w, x):
+    """Devices take different branches; what both give is the same on all devices of a branch."""
+    return lax.cond(x[0, 0] > 0, lambda w: jnp.sin(w), lambda w: w * 2.0, w)
+
+
+def cond_invariant(w, x):
+    return lax.cond(w[0] > 0, lambda w, x: w * x, lambda w, x: x + 1.0, w, x)
+
+
+def cond_one_varies(w, x):
+    """A result varies in one branch alone, of a predicate that is the same on all devices."""
+    return lax.cond(w[0] > 0, lambda: w, lambda: w + x[0])
+
+
+def cond_closing(w, x):
+    return lax.cond(x.sum() > 0, lambda: (w * x[0], w), lambda: (jnp.ones(3), jnp.sin(w)))
+
+
+def switch(w, x):
+    i = lax.axis_index("i")
+    return lax.switch(i, [lambda w, x: w + x, lambda w, x: w * x, lambda w, x: x * 2.0,
+                          lambda w, x: jnp.zeros_like(x)], w, x)
+
+
+def nested_cond(w, x):
+    def outer(c):
+        return lax.cond(x[1, 1] > 0, lambda c: lax.scan(
+            lambda c, r: (c * r, None), c, x)[0], lambda c: c + w, c)
+
+    return lax.cond(w[1] > 5.0, lambda c: c, outer, w)
+
+
+@mjax.custom_jvp
+def f_jvp(w, x):
+    return jnp.sin(w) * x
+
+
+@f_jvp.defjvp
+def _f_jvp(primals, tangents):
+    (w, x), (dw, dx) = primals, tangents
+    return f_jvp(w, x), 3.0 * jnp.cos(w) * x * dw + jnp.sin(w) * dx
+
+
+def custom_jvp(w, x):
+    return f_jvp(w, x), f_jvp(w, w), f_jvp(x, 2.0)
+
+
+@mjax.custom_vjp
+def f_vjp(a, b):
+    return jnp.sin(a) * b
+
+
+def _fwd(a, b):
+    return f_vjp(a, b), (a, b)
+
+
+def _bwd(residuals, ct):
+    a, b = residuals
+    return 3.0 * jnp.cos(a) * b * ct, jnp.sin(a) * ct
+
+
+f_vjp.defvjp(_fwd, _bwd)
+
+
+def custom_vjp(w, x):
+    """Its rules need operands that vary alike here."""
+    w = jnp.broadcast_to(w, x.shape) + 0.0 * x
+    return f_vjp(w, x), f_vjp(x, x)
+
+
+def rule_in_scan(w, x):
+    def step(c, row):
+        return f_jvp(c, row), f_vjp(c + row, row * 2.0)
+
+    return lax.scan(step, w, x)
+
+
+def remat(w, x):
+    f = mjax.checkpoint(lambda w, x: jnp.sin(jnp.sin(w) * x), policy=
+                        mjax.checkpoint_policies.dots_saveable)
+    return f(w, x), mjax.checkpoint(jnp.sin)(w)
+
+
+def jitted(w, x):
+    inner = mjax.jit(lambda w, x: (jnp.sin(w) * x).sum())
+    return mjax.grad(lambda x: inner(w, x))(x) * w, mjax.vmap(lambda r: r * w)(x)
+
+
+def linear_solve(w, x):
+    """Only the matrix varies, or the right-hand side too."""
+    a = jnp.exp(x[0])
+    matvec = lambda y: a * y
+    solve = lambda _, b: b / a
+    return (lax.custom_linear_solve(matvec, w, solve, symmetric=True),
+            lax.custom_linear_solve(matvec, x[1], solve, symmetric=True))
+
+
+def associative(w, x):
+    return lax.associative_scan(lambda a, b: a * w + b, x), jnp.cumsum(x * w, 0)
+
+
+def keys(w, x):
+    key = mjax.random.key(0)
+    mine = mjax.random.fold_in(key, lax.axis_index("i"))
+    return mjax.random.normal(key, (3,)) * w, mjax.random.uniform(mine, x.shape) * x
+
+
+def nonlinear_out(w, x):
+    return jnp.sort(x, 1), jnp.argmax(x, 1).astype("float32") + w[0], jnp.where(x > w, x, 0.0)
+
+
+PROGRAMS = {
+    "scan widening": (scan_widening, (CUT, CUT)),
+    "scan two carries": (scan_two_carries, (CUT, WHOLE)),
+    "scan calls": (scan_calls, CUT),
+    "scan of invariant": (scan_of_invariant, (WHOLE, WHOLE, CUT)),
+    "fori": (fori, CUT),
+    "cond varying": (cond_varying, CUT),
+    "cond invariant": (cond_invariant, CUT),
+    "cond one varies": (cond_one_varies, CUT),
+    "cond closing": (cond_closing, CUT),
+    "switch": (switch, CUT),
+    "nested cond": (nested_cond, CUT),
+    "custom_jvp": (custom_jvp, (CUT, WHOLE, CUT)),
+    "custom_vjp": (custom_vjp, CUT),
+    "rule in scan": (rule_in_scan, CUT),
+    "remat": (remat, (CUT, WHOLE)),
+    "jitted": (jitted, CUT),
+    "linear solve": (linear_solve, CUT),
+    "associative": (associative, CUT),
+    "keys": (keys, (WHOLE, CUT)),
+    "nonlinear": (nonlinear_out, CUT),
+}
+#: custom_vjp has no forward mode.
+NOT = {(p, w) for p in ("custom_vjp", "rule in scan") for w in ("jvp", "jvp of one", "linearize")}
+FAST = [(p, "grad jit") for p in PROGRAMS]
+SLOW = [pytest.param(p, w, marks=pytest.mark.slow) for p in PROGRAMS for w in WAYS
+        if (p, w) not in NOT and (p, w) not in FAST]
+
+
+@pytest.mark.parametrize(("program", "way"), [*FAST, *SLOW])
+def test_against_one_device(program, way):
+    f, out_specs = PROGRAMS[program]
+    check(way, f, (WHOLE, CUT), out_specs, (W, X))
