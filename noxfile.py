@@ -236,6 +236,8 @@ def bench(session):
     """The table of numbers, side by side with jax."""
     _install(session, "bench", jaxlib=_newest_here(session))
     session.run("python", "-m", "benchmarks", *session.posargs)
+    if not session.posargs:
+        session.run("python", "-m", "benchmarks", "--devices")
 
 
 @nox.session

@@ -1,12 +1,16 @@
 """Measures mjax and jax side by side and prints the table.
 
-    python -m benchmarks [--rows "eager x + y,lower"] [--programs] [--quick] [--json out.json]
+    python -m benchmarks [--rows "eager x + y,lower"] [--programs] [--devices] [--quick]
+                         [--json out.json]
+
+Without a choice everything is measured but `--devices`, which needs a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import sys
 from typing import Any
@@ -17,7 +21,7 @@ import numpy as np
 import mjax
 import mjax.numpy
 import mjax.random
-from benchmarks import growth, phases
+from benchmarks import devices, growth, phases
 from benchmarks.rows import IMPORT, ROWS, Row
 from benchmarks.timing import import_seconds, interleaved
 
@@ -85,11 +89,15 @@ def main() -> None:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", help="names or parts of names, separated by commas")
     parser.add_argument("--programs", action="store_true", help="whole programs alone")
+    parser.add_argument("--devices", action="store_true", help="eight simulated devices alone")
     parser.add_argument("--quick", action="store_true", help="fewer turns, shorter programs")
     parser.add_argument("--json", metavar="FILE", help="where the numbers go as well")
     options = parser.parse_args()
 
-    rows = [] if options.programs else [IMPORT, *ROWS]
+    if options.devices:
+        # XLA reads it at the first client.
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {devices.FLAG}"
+    rows = devices.ROWS if options.devices else [] if options.programs else [IMPORT, *ROWS]
     if options.rows:
         wanted = options.rows.split(",")
         rows = [row for row in [IMPORT, *ROWS] if any(part in row.name for part in wanted)]
@@ -100,9 +108,10 @@ def main() -> None:
     report: dict[str, Any] = {"jax": jax.__version__, "jaxlib": jax.lib.__version__,
                               "python": platform.python_version(),
                               "rows": compare(rows, options.quick)}
-    if not options.rows and not options.programs:
+    everything = not (options.rows or options.programs or options.devices)
+    if everything:
         report |= show_growth(options.quick)
-    if options.programs or not options.rows:
+    if options.programs or everything:
         report["programs"] = phases.table(options.quick)
     if options.json:
         with open(options.json, "w") as file:

@@ -6,6 +6,7 @@ it out. In docstrings `mjax`, `jnp`, `lax`, `random` and `np` are there already.
 """
 
 import importlib
+import os
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from sybil.document import PythonDocStringDocument
 from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 from sybil.parsers.rest import DocTestParser
 
+# Eight devices to show; XLA reads it at the first client.
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 ROOT = str(Path(__file__).parent.parent)
 FLAGS = ELLIPSIS | NORMALIZE_WHITESPACE
 NAMES = {

@@ -1,0 +1,128 @@
+"""Every primitive in shard_map, with each of its operands varying over devices or not.
+
+The rows are those of the tables of `tests/engine/primitives`, so that a new primitive is
+covered as soon as it exists. Values and derivatives are those of the same function called
+once per device.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import mjax
+import mjax.numpy as jnp
+from mjax.sharding import Mesh
+from mjax.sharding import PartitionSpec as P
+from tests.engine.primitives.harness import (
+    UNOPTIMIZED,
+    assert_close,
+    assert_same,
+    check,
+    kind,
+    naming,
+    normal,
+    precision,
+    subsets,
+)
+from tests.engine.primitives.test_registry import CASES
+
+SIZE = 2
+MESH = Mesh(np.array(mjax.devices()[:SIZE]), ("i",))
+
+
+def samples():
+    """The first sample of each row; the first row of each primitive in ordinary runs."""
+    known = set()
+    for case in CASES:
+        for sample in itertools.islice((s for s in case.samples() if s.types), 1):
+            yield pytest.param(sample, id=str(sample),
+                               marks=[pytest.mark.slow] if case.primitive in known else [])
+        known.add(case.primitive)
+
+
+def mapped(sample, way):
+    """The function on each device; operands in `way` are cut, of the others there are copies."""
+
+    def body(*shards):
+        outs = sample.call(*[x[0] if i in way else x for i, x in enumerate(shards)])
+        return [jnp.expand_dims(out, 0) for out in outs]
+
+    specs = tuple(P("i") if i in way else P() for i in range(len(sample.types)))
+    return mjax.shard_map(body, mesh=MESH, in_specs=specs, out_specs=P("i"))
+
+
+def per_device(sample, stacks, way):
+    """The operands of each device."""
+    return [[x[d] if i in way else x[0] for i, x in enumerate(stacks)] for d in range(SIZE)]
+
+
+def whole(stacks, way):
+    """The operands of all devices together."""
+    return [x if i in way else x[0] for i, x in enumerate(stacks)]
+
+
+def stacked(columns):
+    return [np.stack([np.asarray(x) for x in column]) for column in zip(*columns, strict=True)]
+
+
+@check
+def values(sample):
+    stacks = sample.operands(sample.rng(), (SIZE,))
+    ways = [(), *subsets(range(len(stacks)))]
+    run = mjax.jit(lambda args: [mapped(sample, w)(*xs) for w, xs in zip(ways, args, strict=True)],
+                   compiler_options=UNOPTIMIZED)
+    results = run([whole(stacks, way) for way in ways])
+    for way, outs in zip(ways, results, strict=True):
+        with naming(f"operands {way} vary"):
+            expected = stacked([sample.call(*xs) for xs in per_device(sample, stacks, way)])
+            assert_same(outs, expected, sample.case.tolerance * precision(stacks))
+
+
+@check
+def derivatives(sample):
+    """A copy's cotangent is the sum of those of the devices."""
+    inexact = sample.inexact
+    rng = sample.rng()
+    stacks = sample.operands(rng, (SIZE,))
+    ways = [(), *subsets(range(len(stacks)))]
+    types = mjax.eval_shape(sample.restricted(inexact, per_device(sample, stacks, ())[0]),
+                            *[stacks[i][0] for i in inexact])
+    cts = tuple(normal(rng, (SIZE, *t.shape), np.dtype(t.dtype)) for t in types)
+
+    def pull_back(way, xs):
+        def f(*some):
+            given = dict(zip(inexact, some, strict=True))
+            outs = mapped(sample, way)(*[given.get(i, x) for i, x in enumerate(xs)])
+            return tuple(out for out in outs if kind(out.dtype) in "fc")
+
+        return mjax.vjp(f, *[xs[i] for i in inexact])[1](cts)
+
+    run = mjax.jit(lambda args: [pull_back(w, xs) for w, xs in zip(ways, args, strict=True)],
+                   compiler_options=UNOPTIMIZED)
+    results = run([whole(stacks, way) for way in ways])
+    for way, in_cts in zip(ways, results, strict=True):
+        with naming(f"operands {way} vary"):
+            columns = []
+            for device, xs in enumerate(per_device(sample, stacks, way)):
+                f = sample.restricted(inexact, xs)
+                columns.append(mjax.vjp(f, *[xs[i] for i in inexact])[1](
+                    tuple(ct[device] for ct in cts)))
+            for i, actual, each in zip(inexact, in_cts, zip(*columns, strict=True), strict=True):
+                each = [np.asarray(x) for x in each]
+                expected = np.stack(each) if i in way else np.sum(each, 0, dtype=each[0].dtype)
+                assert actual.dtype == expected.dtype
+                assert_close(actual, expected, 100 * sample.case.tolerance * precision(stacks))
+
+
+@pytest.mark.parametrize("sample", list(samples()))
+def test_values(sample):
+    values(sample)
+
+
+@pytest.mark.parametrize("sample", [p for p in samples()
+                                    if p.values[0].case.order and p.values[0].inexact])
+def test_derivatives(sample):
+    derivatives(sample)

@@ -1,0 +1,99 @@
+"""Primitives of users in shard_map: the engine keeps track of device variance for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mjax
+from mjax import lax
+from mjax.sharding import Mesh
+from mjax.sharding import PartitionSpec as P
+from mjax_ext.core import Primitive, ShapedArray
+from mjax_ext.interpreters import ad, batching, mlir
+
+MESH = Mesh(np.array(mjax.devices()[:4]), ("i",))
+W = np.array([2.0, -1.0, 0.5], np.float32)
+X = np.random.default_rng(0).normal(size=(4, 3)).astype("float32")
+
+
+def scaled_add():
+    """`x * y + y`, with rules whose author has never heard of devices."""
+    p = Primitive("scaled_add")
+    p.def_abstract_eval(lambda x, y: ShapedArray(x.shape, x.dtype))
+    mlir.register_lowering(p, mlir.lower_fun(lambda x, y: lax.add(lax.mul(x, y), y),
+                                             multiple_results=False))
+
+    def jvp(primals, tangents):
+        (x, y), (dx, dy) = primals, map(ad.instantiate_zeros, tangents)
+        return p.bind(x, y), lax.add(lax.mul(dx, y), lax.mul(lax.add(x, lax.full_like(x, 1)), dy))
+
+    ad.primitive_jvps[p] = jvp
+
+    def batch(args, dims):
+        x, y = (lax.broadcast(a, (4,)) if d is batching.not_mapped else batching.moveaxis(a, d, 0)
+                for a, d in zip(args, dims, strict=True))
+        return p.bind(x, y), 0
+
+    batching.primitive_batchers[p] = batch
+    return p
+
+
+def loss(p):
+    def shard(w, x):
+        return lax.psum(lax.reduce_sum(p.bind(lax.reshape(x, (3,)), w), (0,)), "i")
+
+    return mjax.shard_map(shard, mesh=MESH, in_specs=(P(), P("i")), out_specs=P())
+
+
+@pytest.mark.parametrize("jit", [lambda f: f, mjax.jit])
+def test_operands_that_vary_differently_are_joined(jit):
+    f = jit(loss(scaled_add()))
+    np.testing.assert_allclose(f(W, X), np.sum(X * W + W), rtol=1e-5)
+    dw, dx = jit(mjax.grad(f, (0, 1)))(W, X)
+    np.testing.assert_allclose(dw, np.sum(X + 1, 0), rtol=1e-5)
+    np.testing.assert_allclose(dx, np.tile(W, (4, 1)), rtol=1e-5)
+
+
+def test_the_result_varies_as_the_operands_do():
+    p = scaled_add()
+    seen = []
+
+    def shard(w, x):
+        seen.extend([mjax.typeof(p.bind(w, w)).varying, mjax.typeof(p.bind(x[0], w)).varying])
+        return p.bind(x[0], w)[None]
+
+    out = mjax.shard_map(shard, mesh=MESH, in_specs=(P(), P("i")), out_specs=P("i"))(W, X)
+    assert seen == [frozenset(), frozenset("i")]
+    np.testing.assert_allclose(out, X * W + W, rtol=1e-6)
+
+
+def test_batches_in_shard_map_and_of_it():
+    p = scaled_add()
+    batch = np.stack([X, 2 * X, -X, X + 1])
+    expected = batch * W + W
+    inside = mjax.shard_map(
+        lambda w, xs: mjax.vmap(lambda x: p.bind(x[0], w))(xs)[:, None], mesh=MESH,
+        in_specs=(P(), P(None, "i")), out_specs=P(None, "i"))
+    np.testing.assert_allclose(inside(W, batch), expected, rtol=1e-6)
+    outside = mjax.vmap(mjax.shard_map(lambda w, x: p.bind(x[0], w)[None], mesh=MESH,
+                                       in_specs=(P(), P("i")), out_specs=P("i")), (None, 0))
+    np.testing.assert_allclose(outside(W, batch), expected, rtol=1e-6)
+
+
+def test_a_result_that_varies_is_not_called_the_same():
+    p = scaled_add()
+    f = mjax.shard_map(lambda w, x: p.bind(x[0], w), mesh=MESH, in_specs=(P(), P("i")),
+                       out_specs=P())
+    with pytest.raises(ValueError, match=r"result of scaled_add at .*test_devices\.py"):
+        f(W, X)
+
+
+def test_a_primitive_may_say_itself_how_it_varies():
+    p = Primitive("whoami", own_varying=True)
+    p.def_abstract_eval(lambda x: x.update(varying=frozenset("i")))
+    mlir.register_lowering(p, mlir.lower_fun(
+        lambda x: lax.add(x, lax.axis_index("i").astype(x.dtype)), multiple_results=False))
+    out = mjax.shard_map(lambda: p.bind(lax.full((1,), 10)), mesh=MESH, in_specs=(),
+                         out_specs=P("i"))()
+    np.testing.assert_array_equal(out, [10, 11, 12, 13])
