@@ -86,6 +86,8 @@ OPTIONS = (
     Flag("check_tracer_leaks", False, bool, "Raise as soon as a finished trace leaked a tracer."),
     Flag("log_compiles", False, bool, "Log each trace and compilation with its time."),
     Flag("explain_cache_misses", False, bool, "Log why a function is traced or compiled again."),
+    Flag("log_checkpoint_residuals", False, bool,
+         "Log what a function behind checkpoint saves each time it is differentiated."),
     Flag("transfer_guard", None, _LEVELS, "The level of all three guards below, set at once.",
          tuple(f"transfer_guard_{direction}" for direction in guards.DIRECTIONS)),
     _guard("host_to_device", "copies of NumPy arrays and Python numbers to devices"),
@@ -137,6 +139,7 @@ class Options(Values):
     check_tracer_leaks: bool
     log_compiles: bool
     explain_cache_misses: bool
+    log_checkpoint_residuals: bool
     num_cpu_devices: int
     transfer_guard: str | None
     transfer_guard_host_to_device: str | None

@@ -21,6 +21,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import per_item
 from mjax._engine.control.bodies import stage_body
+from mjax._engine.control.origins import log_saved
 from mjax._engine.control.policies import Decided, check_policy, nothing_saveable
 from mjax._engine.control.retyping import retypes_as_call
 from mjax._engine.control.static import Static, StaticArguments
@@ -131,6 +132,7 @@ def _remat_linearize(nonzeros: Any, *primals: Any, jaxpr: Jaxpr, **params: Any) 
     parts = linearize_jaxpr(jaxpr, nonzeros)
     n = len(jaxpr.outvars)
     cut = _cut(parts.primal, n, parts.sources, parts.linear, options)
+    log_saved(cut.known, cut.sources)
     outs = options.bind(cut.known, primals)
     both = [*primals, *outs]
 
@@ -158,6 +160,7 @@ def _remat_partial_eval(interp: PartialEvalInterpreter, *args: Any, jaxpr: Jaxpr
     if not cut.known.eqns and not n:
         # Nothing can be done ahead, or only what would be done again.
         return StageInterpreter.process(interp, remat_p, args, {"jaxpr": jaxpr, **params})
+    log_saved(cut.known, cut.sources)
     known_ins = [args[i] for i in places]
     known = interp.call_known(of_known.bind, cut.known, known_ins)
     both = [*known_ins, *known]

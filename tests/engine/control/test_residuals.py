@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import re
+
 import numpy as np
 import pytest
 
 import mjax
 from mjax import lax
+from mjax._engine.base.config import override
 from mjax.ad_checkpoint import checkpoint_name, print_saved_residuals, saved_residuals
 
 X = np.ones(3, "float32")
@@ -93,3 +97,85 @@ def test_printed(capsys):
 def test_bad_input(call, text):
     with pytest.raises(TypeError, match=text):
         call()
+
+
+# ---- log_checkpoint_residuals ----------------------------------------------------------
+
+
+@pytest.fixture
+def logged(caplog):
+    """What was logged since it was last called, one text per record."""
+    caplog.set_level(logging.WARNING, "mjax")
+
+    def records():
+        texts = [r.getMessage() for r in caplog.records if r.name == "mjax"]
+        caplog.clear()
+        return texts
+
+    return records
+
+
+def layer(w, x):
+    return lax.sin(checkpoint_name(lax.sin(lax.dot(w, x)), "y"))
+
+
+def gradient(policy, jit=False):
+    f = mjax.checkpoint(layer, policy=policy)
+    grad = mjax.grad(lambda w, x: lax.reduce_sum(f(w, x), (0,)))
+    (mjax.jit(grad) if jit else grad)(np.ones((3, 3), "float32"), X)
+
+
+INPUTS = "remat-decorated function saving inputs with shapes:\n  float32[3,3]\n  float32[3]"
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize(("policy", "patterns"), [
+    (None, [re.escape(INPUTS)]),
+    (mjax.checkpoint_policies.save_only_these_names("y"),
+     [re.escape(INPUTS), "and saving these intermediates:",
+      r"  float32\[3\] named 'y' from \S*test_residuals.py:\d+ \(layer\)"]),
+    (mjax.checkpoint_policies.everything_saveable,
+     [r"remat-decorated function saving inputs with shapes:\n  float32\[3\]",
+      "and saving these intermediates:",
+      r"  float32\[3\] output of \w+ from \S*test_residuals.py:\d+ \(layer\)",
+      r"  float32\[3\] output of \w+ from \S*test_residuals.py:\d+ \(layer\)"]),
+])
+def test_what_remat_saves_is_logged(logged, policy, patterns, jit):
+    with override(log_checkpoint_residuals=True):
+        gradient(policy, jit)
+    text, = logged()
+    assert re.fullmatch("\n".join(patterns), text), text
+    gradient(policy)
+    assert logged() == []
+
+
+def test_the_log_has_a_record_per_differentiation(logged):
+    f = mjax.checkpoint(lambda x: lax.sin(lax.sin(x)))
+    mjax.config.update("jax_log_checkpoint_residuals", True)
+    try:
+        mjax.grad(lambda x: f(f(x)))(1.0)
+        mjax.grad(lambda x: f(f(x)))(1.0)
+        assert len(logged()) == 4
+        mjax.grad(mjax.checkpoint(lambda x: lax.mul(x, 2.0)))(1.0)
+        assert logged() == ["remat-decorated function saving nothing"]
+    finally:
+        mjax.config.update("jax_log_checkpoint_residuals", False)
+
+
+def test_the_log_is_sorted_as_the_program_is_read(logged):
+    def f(x):
+        return lax.exp(
+            lax.sin(x))
+
+    with override(log_checkpoint_residuals=True):
+        mjax.grad(mjax.checkpoint(
+            f, policy=mjax.checkpoint_policies.everything_saveable))(1.0)
+    lines = [int(n) for n in re.findall(r"test_residuals.py:(\d+)", logged()[0])]
+    assert len(lines) == 2 and lines == sorted(lines, reverse=True)
+
+
+def test_the_log_has_debug_records_otherwise(caplog):
+    caplog.set_level(logging.DEBUG, "mjax")
+    gradient(None)
+    levels = [r.levelname for r in caplog.records if r.getMessage() == INPUTS]
+    assert levels == ["DEBUG"]
