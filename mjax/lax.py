@@ -19,6 +19,7 @@ from mjax._engine.control.roots import custom_root
 from mjax._engine.control.scan import scan_p
 from mjax._engine.control.solves import custom_linear_solve, linear_solve_p
 from mjax._engine.control.while_loop import while_p
+from mjax._engine.primitives.accuracy import AccuracyMode, Tolerance
 from mjax._engine.primitives.approximate import (
     approx_max_k,
     approx_min_k,
@@ -428,9 +429,10 @@ from mjax._engine.spmd.reductions import (
 )
 
 __all__ = [
-    "ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "DotAlgorithm",
+    "AccuracyMode", "ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "DotAlgorithm",
     "DotAlgorithmPreset", "DotDimensionNumbers", "GatherDimensionNumbers", "GatherScatterMode",
     "Precision", "PrecisionLike", "RaggedDotDimensionNumbers", "RandomAlgorithm", "RoundingMethod",
+    "Tolerance",
     "ScatterDimensionNumbers", "abs", "abs_p", "acos", "acos_p", "acosh", "acosh_p", "add",
     "add_any_p", "add_p", "all_gather", "all_gather_invariant", "all_gather_p", "all_to_all",
     "all_to_all_p", "and_p", "approx_max_k", "approx_min_k", "approx_top_k_p", "argmax", "argmax_p",

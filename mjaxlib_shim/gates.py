@@ -10,6 +10,7 @@ window is dead: a test fails until its old branch is deleted.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -169,6 +170,15 @@ HEARTBEAT_TIMEOUT = Gate(
     "before, heartbeat_interval=S and max_missing_heartbeats=N",
     lambda: _keyword(ext.get_distributed_runtime_client, "heartbeat_timeout"),
 )  # fmt: skip
+RESULT_ACCURACY = Gate(
+    "result_accuracy",
+    "result_accuracy=#stablehlo.result_accuracy<...> of elementwise operations",
+    320, "0.5.3",
+    "before, on no operation, or on exponential alone, and compilers know no tolerance",
+    lambda: _file_mentions(
+        r"def tanh\(.*result_accuracy", "mlir", "dialects", "_stablehlo_ops_gen.py"
+    ),
+)  # fmt: skip
 FFI_CALLBACKS = Gate(
     "ffi_callbacks",
     "stablehlo.custom_call @xla_ffi_python_cpu_callback",
@@ -179,12 +189,12 @@ FFI_CALLBACKS = Gate(
 )  # fmt: skip
 
 
-def _file_mentions(text: str, *path: str) -> bool:
-    """Whether a Python file of jaxlib holds this text (its import may be heavy)."""
+def _file_mentions(pattern: str, *path: str) -> bool:
+    """Whether a line of a Python file of jaxlib has this pattern (its import may be heavy)."""
     import jaxlib
 
     with open(os.path.join(jaxlib.__path__[0], *path), encoding="utf-8") as file:
-        return text in file.read()
+        return re.search(pattern, file.read()) is not None
 
 
 GATES: tuple[Gate, ...] = (
@@ -192,6 +202,7 @@ GATES: tuple[Gate, ...] = (
     NUM_DEVICES,
     TO_NUMPY_COPY_FLAG,
     LAPACK_REGISTRATIONS,
+    RESULT_ACCURACY,
     FFI_CALLBACKS,
     COMPILE_AND_LOAD,
     PROFILER_MODULE,

@@ -26,6 +26,7 @@ __all__ = [
     "new_context",
     "passmanager",
     "register_passes",
+    "result_accuracy",
     "sdy",
 ]
 
@@ -119,6 +120,25 @@ def bytecode(module: Any) -> bytes:
     buffer = io.BytesIO()
     module.operation.write_bytecode(file=buffer)
     return buffer.getvalue()
+
+
+def result_accuracy(mode: str, atol: float = 0.0, rtol: float = 0.0, ulps: int = 0) -> Any:
+    """The attribute `result_accuracy` of elementwise operations, or None: nothing to choose from.
+
+    Args:
+      mode: "HIGHEST", "DEFAULT" or "TOLERANCE", which the others are for.
+
+    Raises:
+      NotImplementedError: a tolerance, and this jaxlib has no such attribute.
+    """
+    if gates.RESULT_ACCURACY.open:
+        return hlo.ResultAccuracyAttr.get(atol, rtol, ulps, mode)
+    if mode == "TOLERANCE":
+        raise NotImplementedError(
+            "the compiler of this jaxlib cannot be asked for a tolerance (atol, rtol, ulps); that "
+            f"needs jaxlib {gates.RESULT_ACCURACY.since_release} or newer"
+        )
+    return None
 
 
 def register_passes() -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives.accuracy import AccuracyMode, accuracy_attributes
 from mjax._engine.primitives.convert import convert, convert_ir
 from mjax._engine.primitives.elementwise import (
     broadcast_types,
@@ -52,14 +53,38 @@ _bool = np.dtype(bool)
 
 
 def unary(name: str, kinds: str, lowering: Any, derivative: Callable[..., Any] | None, doc: str,
-          result: Callable[[Any], Any] | None = None, public: str = "") -> tuple[Primitive, Any]:
+          result: Callable[[Any], Any] | None = None, public: str = "", args: str = "x"
+          ) -> tuple[Primitive, Any]:
     """A row of the tables: an elementwise function of one operand."""
     primitive = define_elementwise(name, kinds, lowering, result)
     if derivative is None:
         define_zero_jvp(primitive)
     else:
         define_jvp_from_result(primitive, derivative)
-    return primitive, public_function(primitive, public or name, doc)
+    return primitive, public_function(primitive, public or name, doc, args)
+
+
+_ACCURACY = """
+
+Args:
+  x: array of a floating-point{} dtype.
+  accuracy: a `Tolerance`, or an `AccuracyMode`, for compilers that have several implementations;
+    derivatives that are made of such functions ask for it too.
+
+Raises:
+  TypeError: another dtype, or `accuracy` is none.
+  NotImplementedError: a tolerance, where jaxlib is older than 0.5.3."""
+
+
+def to_an_accuracy(name: str, kinds: str, lowering: Any, derivative: Callable[..., Any], doc: str
+                   ) -> tuple[Primitive, Any]:
+    """`unary` for functions that take `accuracy`, which is a param only where it is given.
+
+    Derivatives take the param; those that are made of such functions hand it on.
+    """
+    return unary(name, kinds, lowering, derivative,
+                 doc + _ACCURACY.format(" or complex" if "c" in kinds else ""),
+                 args="x, *, accuracy=None")
 
 
 def binary(name: str, kinds: str, lowering: Any, left: Callable[..., Any] | None,
@@ -322,14 +347,16 @@ nextafter_p, nextafter = binary("nextafter", "f", "chlo.next_after", None, None,
 
 square_p, square = unary("square", "iufc", lambda ctx, x: [hlo.multiply(x, x)],
                          lambda t, out, x: mul(t, mul(_c(x, 2), x)), "Elementwise `x * x`.")
-sqrt_p, sqrt = unary("sqrt", "fc", "stablehlo.sqrt",
-                     lambda t, out, x: mul(t, div(_c(x, 0.5), out)), "Elementwise square root.")
-rsqrt_p, rsqrt = unary("rsqrt", "fc", "stablehlo.rsqrt",
-                       lambda t, out, x: mul(t, mul(_c(x, -0.5), div(out, x))),
-                       "Elementwise `1 / sqrt(x)`.")
-cbrt_p, cbrt = unary("cbrt", "f", "stablehlo.cbrt",
-                     lambda t, out, x: mul(t, mul(_c(x, 1 / 3), integer_pow(out, -2))),
-                     "Elementwise cube root.")
+sqrt_p, sqrt = to_an_accuracy(
+    "sqrt", "fc", "stablehlo.sqrt", lambda t, out, x, **_: mul(t, div(_c(x, 0.5), out)),
+    "Elementwise square root.")
+rsqrt_p, rsqrt = to_an_accuracy(
+    "rsqrt", "fc", "stablehlo.rsqrt",
+    lambda t, out, x, **_: mul(t, mul(_c(x, -0.5), div(out, x))), "Elementwise `1 / sqrt(x)`.")
+cbrt_p, cbrt = to_an_accuracy(
+    "cbrt", "f", "stablehlo.cbrt",
+    lambda t, out, x, **_: mul(t, mul(_c(x, 1 / 3), integer_pow(out, -2))),
+    "Elementwise cube root.")
 
 
 def _integer_pow_lowering(ctx: Any, x: Any, *, y: int) -> Any:
@@ -418,37 +445,65 @@ pow = public_function(pow_p, "pow", "Elementwise `x ** y`, for inexact `x` and `
 
 # ---- exponentials and logarithms -------------------------------------------------------
 
-exp_p, exp = unary("exp", "fc", "stablehlo.exponential", lambda t, out, x: mul(t, out),
-                   "Elementwise exponential.")
+exp_p, exp = to_an_accuracy("exp", "fc", "stablehlo.exponential",
+                            lambda t, out, x, **_: mul(t, out), "Elementwise exponential.")
 
 
-def _exp2_lowering(ctx: Any, x: Any) -> Any:
-    return [hlo.exponential(hlo.multiply(x, full_ir(np.log(2.0), ctx.avals_in[0])))]
+def _exp2_lowering(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
+    scaled = hlo.multiply(x, full_ir(np.log(2.0), ctx.avals_in[0]))
+    return op("stablehlo.exponential", ctx.out_types, [scaled], accuracy_attributes(accuracy))
 
 
-exp2_p, exp2 = unary("exp2", "fc", _exp2_lowering,
-                     lambda t, out, x: mul(t, mul(_c(x, np.log(2.0)), out)),
-                     "Elementwise `2 ** x`.")
-expm1_p, expm1 = unary("expm1", "fc", "stablehlo.exponential_minus_one",
-                       lambda t, out, x: mul(t, add(out, _c(x, 1))),
-                       "Elementwise `exp(x) - 1`, exact for small `x`.")
-log_p, log = unary("log", "fc", "stablehlo.log", lambda t, out, x: div(t, x),
-                   "Elementwise natural logarithm.")
-log1p_p, log1p = unary("log1p", "fc", "stablehlo.log_plus_one",
-                       lambda t, out, x: div(t, add(x, _c(x, 1))),
-                       "Elementwise `log(1 + x)`, exact for small `x`.")
-logistic_p, logistic = unary("logistic", "fc", "stablehlo.logistic",
-                             lambda t, out, x: mul(t, mul(out, sub(_c(x, 1), out))),
-                             "Elementwise `1 / (1 + exp(-x))`.")
+exp2_p, exp2 = to_an_accuracy(
+    "exp2", "fc", _exp2_lowering, lambda t, out, x, **_: mul(t, mul(_c(x, np.log(2.0)), out)),
+    "Elementwise `2 ** x`.")
+
+
+def _expm1_derivative(t: Any, out: Any, x: Any, *, accuracy: Any = None) -> Any:
+    if accuracy is AccuracyMode.HIGHEST:
+        return mul(t, exp(x, accuracy=accuracy))
+    return mul(t, add(out, _c(x, 1)))
+
+
+expm1_p, expm1 = to_an_accuracy(
+    "expm1", "fc", "stablehlo.exponential_minus_one", _expm1_derivative,
+    "Elementwise `exp(x) - 1`, exact for small `x`.")
+log_p, log = to_an_accuracy("log", "fc", "stablehlo.log", lambda t, out, x, **_: div(t, x),
+                            "Elementwise natural logarithm.")
+log1p_p, log1p = to_an_accuracy(
+    "log1p", "fc", "stablehlo.log_plus_one", lambda t, out, x, **_: div(t, add(x, _c(x, 1))),
+    "Elementwise `log(1 + x)`, exact for small `x`.")
+
+
+def _logistic_derivative(t: Any, out: Any, x: Any, *, accuracy: Any = None) -> Any:
+    highest = accuracy is AccuracyMode.HIGHEST
+    rest = logistic(neg(x), accuracy=accuracy) if highest else sub(_c(x, 1), out)
+    return mul(t, mul(out, rest))
+
+
+logistic_p, logistic = to_an_accuracy(
+    "logistic", "fc", "stablehlo.logistic", _logistic_derivative,
+    "Elementwise `1 / (1 + exp(-x))`.")
 
 # ---- trigonometric and hyperbolic functions --------------------------------------------
 
-sin_p, sin = unary("sin", "fc", "stablehlo.sine", lambda t, out, x: mul(t, cos(x)),
-                   "Elementwise sine.")
-cos_p, cos = unary("cos", "fc", "stablehlo.cosine", lambda t, out, x: neg(mul(t, sin(x))),
-                   "Elementwise cosine.")
-tan_p, tan = unary("tan", "fc", "chlo.tan",
-                   lambda t, out, x: mul(t, add(_c(x, 1), square(out))), "Elementwise tangent.")
+sin_p, sin = to_an_accuracy(
+    "sin", "fc", "stablehlo.sine", lambda t, out, x, **accuracy: mul(t, cos(x, **accuracy)),
+    "Elementwise sine.")
+cos_p, cos = to_an_accuracy(
+    "cos", "fc", "stablehlo.cosine",
+    lambda t, out, x, **accuracy: neg(mul(t, sin(x, **accuracy))), "Elementwise cosine.")
+
+
+def _tan_lowering(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
+    attributes = accuracy_attributes(accuracy)
+    # StableHLO's is the one with attributes; CHLO's is the one that every jaxlib compiles.
+    return op("stablehlo.tan" if attributes else "chlo.tan", ctx.out_types, [x], attributes)
+
+
+tan_p, tan = to_an_accuracy(
+    "tan", "fc", _tan_lowering, lambda t, out, x, **_: mul(t, add(_c(x, 1), square(out))),
+    "Elementwise tangent.")
 asin_p, asin = unary("asin", "fc", "chlo.asin",
                      lambda t, out, x: mul(t, rsqrt(sub(_c(x, 1), square(x)))),
                      "Elementwise inverse sine.")
@@ -462,10 +517,20 @@ sinh_p, sinh = unary("sinh", "fc", "chlo.sinh", lambda t, out, x: mul(t, cosh(x)
                      "Elementwise hyperbolic sine.")
 cosh_p, cosh = unary("cosh", "fc", "chlo.cosh", lambda t, out, x: mul(t, sinh(x)),
                      "Elementwise hyperbolic cosine.")
-# 1 - out**2 loses all digits where out is near 1; this form keeps them.
-tanh_p, tanh = unary("tanh", "fc", "stablehlo.tanh",
-                     lambda t, out, x: mul(add(t, mul(t, out)), sub(_c(x, 1), out)),
-                     "Elementwise hyperbolic tangent.")
+
+
+def _tanh_derivative(t: Any, out: Any, x: Any, *, accuracy: Any = None) -> Any:
+    if accuracy is not AccuracyMode.HIGHEST:
+        # 1 - out**2 loses all digits where out is near 1; this form keeps them.
+        return mul(add(t, mul(t, out)), sub(_c(x, 1), out))
+    # 1 - tanh(x)**2 = 4 s(2x) s(-2x), s the logistic function, without any difference.
+    twice = mul(_c(x, 2), x)
+    product = mul(logistic(twice, accuracy=accuracy), logistic(neg(twice), accuracy=accuracy))
+    return mul(t, mul(_c(x, 4), product))
+
+
+tanh_p, tanh = to_an_accuracy("tanh", "fc", "stablehlo.tanh", _tanh_derivative,
+                              "Elementwise hyperbolic tangent.")
 asinh_p, asinh = unary("asinh", "fc", "chlo.asinh",
                        lambda t, out, x: mul(t, rsqrt(add(square(x), _c(x, 1)))),
                        "Elementwise inverse hyperbolic sine.")

@@ -18,6 +18,7 @@ from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary, fold
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
+from mjax._engine.primitives.accuracy import accuracy_attributes, accuracy_params
 from mjax._engine.primitives.emit import dense_i64, ir_type, op
 from mjax._engine.primitives.shapes import (
     broadcast_in_dim_p,
@@ -107,15 +108,18 @@ def define_elementwise(name: str, kinds: str | Sequence[str], lowering: Any,
 
 def define_elementwise_lowering(primitive: Primitive, lowering: Any) -> None:
     """Sets a lowering that is given its operands broadcast to the result's shape."""
-    if isinstance(lowering, str):
-        def rule(ctx: Any, *operands: Any, **params: Any) -> Any:
-            return op(lowering, ctx.out_types, broadcast_operands(ctx, operands))
-    else:
-        def rule(ctx: Any, *operands: Any, **params: Any) -> Any:
-            return lowering(ctx, *broadcast_operands(ctx, operands), **params)
+    def operation(ctx: Any, *operands: Any, accuracy: Any = None) -> Any:
+        return op(lowering, ctx.out_types, broadcast_operands(ctx, operands),
+                  accuracy_attributes(accuracy))
 
-        rule.__wrapped__ = lowering  # type: ignore[attr-defined]
-    primitive.def_lowering(rule)
+    def function(ctx: Any, *operands: Any, **params: Any) -> Any:
+        return lowering(ctx, *broadcast_operands(ctx, operands), **params)
+
+    if isinstance(lowering, str):
+        primitive.def_lowering(operation)
+    else:
+        function.__wrapped__ = lowering  # type: ignore[attr-defined]
+        primitive.def_lowering(function)
 
 
 def broadcast_operands(ctx: Any, operands: Sequence[Any]) -> list[Any]:
@@ -224,7 +228,15 @@ def public_function(primitive: Primitive, name: str, doc: str, args: str = "x") 
             fold(error)
             raise
 
-    simple = {"x": unary, "x, y": binary}
+    def unary_to_an_accuracy(x: Any, *, accuracy: Any = None) -> Any:
+        try:
+            params = {} if accuracy is None else accuracy_params(name, accuracy)
+            return ctx.interpreter.process(primitive, (x,), params)
+        except Exception as error:
+            fold(error)
+            raise
+
+    simple = {"x": unary, "x, y": binary, "x, *, accuracy=None": unary_to_an_accuracy}
     function: Any = simple.get(args)
     if function is None:
         function = boundary(eval(f"lambda {args}: bind({args})", {"bind": primitive.bind}))
