@@ -187,6 +187,14 @@ FFI_CALLBACKS = Gate(
     "that the client makes, with packed results",
     lambda: not hasattr(ext.Client, "get_emit_python_callback_descriptor"),
 )  # fmt: skip
+REGION_TOKENS = Gate(
+    "region_tokens",
+    "sdy.manual_computation of tokens",
+    342, "0.6.1",
+    "before, it takes and gives tensors alone: ordered effects in a shard_map over several "
+    "devices are refused (the probe looks for another change of that revision of Shardy)",
+    lambda: _file_mentions("Sdy_AllToAllParamList", "mlir", "dialects", "_sdy_ops_gen.py"),
+)  # fmt: skip
 
 
 def _file_mentions(pattern: str, *path: str) -> bool:
@@ -205,6 +213,7 @@ GATES: tuple[Gate, ...] = (
     RESULT_ACCURACY,
     FFI_CALLBACKS,
     COMPILE_AND_LOAD,
+    REGION_TOKENS,
     PROFILER_MODULE,
     TRACEBACK_SWITCH,
     MLIR_EXT,

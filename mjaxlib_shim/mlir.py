@@ -25,6 +25,7 @@ __all__ = [
     "ir",
     "new_context",
     "passmanager",
+    "refuse_region_tokens",
     "register_passes",
     "result_accuracy",
     "sdy",
@@ -56,6 +57,21 @@ hlo: Any = _lazy("jaxlib.mlir.dialects.stablehlo")
 chlo: Any = _lazy("jaxlib.mlir.dialects.chlo")
 sdy: Any = _lazy("jaxlib.mlir.dialects.sdy")
 passmanager: Any = _lazy("jaxlib.mlir.passmanager")
+
+
+
+def refuse_region_tokens() -> None:
+    """Refuses tokens as operands of `sdy.manual_computation` where it takes none.
+
+    Raises:
+      NotImplementedError: names the release that does.
+    """
+    if not gates.REGION_TOKENS.open:
+        raise NotImplementedError(
+            "ordered effects (io_callback and debug.print with ordered=True) in a shard_map over "
+            f"several devices need jaxlib {gates.REGION_TOKENS.since_release} or newer"
+        )
+
 
 _lock = threading.Lock()
 _threads = threading.local()

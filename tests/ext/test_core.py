@@ -88,7 +88,8 @@ def test_rules_says_which_exist_where_and_which_were_derived():
     assert set(p.rules().values()) == {
         "missing", "default", "default: all unknown if an operand is",
         "default: dropped if unused and without effects", "default: repeated as it is",
-        "default: by the abstract evaluation", "default: operands vary alike"}
+        "default: by the abstract evaluation", "default: operands vary alike",
+        "default: no devices wait for each other"}
     p.def_abstract_eval(lambda x: x)
     mlir.register_lowering(p, mlir.lower_fun(lambda x: lax.div(x, 2.0), multiple_results=False))
     p.def_jvp(functools.partial(lambda ps, ts: (p.bind(*ps), p.bind(*ts))))

@@ -25,7 +25,7 @@ from mjax._engine.base.errors import LazyTypeError, MissingRuleError
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.control.jit import call
-from mjax._engine.control.retyping import Axes, bind_retyped, varying_of, widened
+from mjax._engine.control.retyping import Axes, bind_retyped, refuse_alone, varying_of, widened
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import describe, forbidden, join_effects, keeps_equation
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
@@ -42,9 +42,10 @@ from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import batch_to_front, broadcast_in_dim_p, zeros_of
 from mjax._engine.primitives.tangents import stop_gradient_p
 from mjax._engine.tracing.authoring import applied_at, carriers
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import OperandsVaryError, Primitive
 from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, stage_under_evaluation
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.tracing.variance import casts_are_written
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.jvp import jvp_jaxpr
@@ -117,8 +118,11 @@ def _cond_retype(varying: Sequence[Axes], *, branches: Branches, **params: Any) 
 
     def make() -> Branches:
         found = [widened(b, wanted) for b in branches]
-        outs = [least.union(*(a.varying for a in same))
-                for same in zip(*[b.out_avals for b in found], strict=True)]
+        refuse_alone("cond", "the predicate", least, found)
+        results = list(zip(*[b.out_avals for b in found], strict=True))
+        if casts_are_written():
+            _refuse_unlike(results)
+        outs = [least.union(*(a.varying for a in same)) for same in results]
         return tuple(widened(b, wanted, outs) for b in branches)
 
     key = ("vary", least, *wanted, ctx.settings, ctx.axis_env)
@@ -126,6 +130,15 @@ def _cond_retype(varying: Sequence[Axes], *, branches: Branches, **params: Any) 
 
 
 cond_p.retype = _cond_retype
+
+
+def _refuse_unlike(results: Sequence[Sequence[Any]]) -> None:
+    for i, same in enumerate(results):
+        if len({a.varying for a in same}) > 1:
+            raise OperandsVaryError(lambda i=i, same=same: (  # type: ignore[misc]
+                f"result {i} of the branches of cond varies along different mesh axes: it has the "
+                f"types {', '.join(map(str, same))}. Cast those that vary less with "
+                "mjax.lax.pcast(x, axes, to='varying')."))
 
 # ---- lowering --------------------------------------------------------------------------
 

@@ -9,11 +9,13 @@ holds some. Carries of loops reach their fixpoint so, and what a cond gives join
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mjax._engine.base.context import ctx
-from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.base.errors import LazyValueError
+from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
+from mjax._engine.ir.source import summarize
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.tracing.primitive import Primitive, Rule, no_axes
 from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
@@ -73,6 +75,54 @@ def only_cast(jaxpr: Jaxpr, var: Any) -> Axes:
     if len(uses) != 1 or uses[0].primitive is not pvary_p or var in jaxpr.outvars:
         return no_axes
     return frozenset(uses[0].params["axes"])
+
+
+# ---- waiting for each other --------------------------------------------------------------
+
+
+def communication(jaxpr: Jaxpr) -> Axes:
+    """The named axes over which a program communicates; cached on it."""
+    return jaxpr.cached("communication", lambda: no_axes.union(*map(_communication, jaxpr.eqns)))
+
+
+def _communication(eqn: JaxprEqn) -> Axes:
+    rule = eqn.primitive.communicates
+    own = no_axes if rule is None else rule(*[v.aval for v in eqn.invars], **eqn.params)
+    return no_axes.union(own, *map(communication, jaxprs_in_params(eqn.params)))
+
+
+def refuse_alone(who: str, decides: str, varying: Axes, jaxprs: Iterable[Jaxpr]) -> None:
+    """Refuses communication that some devices would take no part in: the others would wait for
+    them without end.
+
+    Args:
+      who: the primitive.
+      decides: what settles which devices run the jaxprs.
+      varying: the axes along which that varies.
+      jaxprs: what only some may run.
+
+    Raises:
+      ValueError: one communicates over one of these axes.
+    """
+    for jaxpr in jaxprs:
+        axes = communication(jaxpr) & varying
+        if axes:
+            raise LazyValueError(lambda jaxpr=jaxpr, axes=axes: (  # type: ignore[misc]
+                f"{who}: {_culprit(jaxpr, axes)} communicates over the mesh axis "
+                f"{sorted_axes(axes)[0]!r}, along which {decides} may differ between devices: some "
+                f"would wait for others that do not take part. Communicate outside of the {who}, "
+                "or make what decides the same on all devices (lax.psum, lax.pmax of it)."))
+
+
+def _culprit(jaxpr: Jaxpr, axes: Axes) -> str:
+    eqn = next(eqn for eqn in jaxpr.eqns if _communication(eqn) & axes)
+    for inner in jaxprs_in_params(eqn.params):
+        if communication(inner) & axes:
+            return _culprit(inner, axes)
+    return f"{eqn.primitive.name} at {summarize(eqn.source)}"
+
+
+# ---- calls -------------------------------------------------------------------------------
 
 
 def retypes_as_call(primitive: Primitive, param: str) -> None:

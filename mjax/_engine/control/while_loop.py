@@ -19,7 +19,14 @@ from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import BoundedCache, split_list
 from mjax._engine.control.carries import fixpoint
-from mjax._engine.control.retyping import Axes, bind_retyped, joined, varying_of, widened
+from mjax._engine.control.retyping import (
+    Axes,
+    bind_retyped,
+    joined,
+    refuse_alone,
+    varying_of,
+    widened,
+)
 from mjax._engine.ir.effects import keeps_equation, token_names
 from mjax._engine.ir.jaxpr import Jaxpr, Var
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak
@@ -111,6 +118,7 @@ def _while_retype(varying: Sequence[Axes], *, cond_jaxpr: Jaxpr, cond_nconsts: i
         if grown == carry:
             break
         carry = grown
+    refuse_alone("while", "the number of iterations", ends, (cond, body))
     return [*cond_consts, *body_consts, *carry], {
         "cond_jaxpr": cond, "cond_nconsts": cond_nconsts, "body_nconsts": body_nconsts,
         "body_jaxpr": widened(body_jaxpr, [*body_consts, *carry], carry)}

@@ -181,7 +181,10 @@ Batched = tuple[Any, int | None]
 
 def collective(name: str, own_varying: bool = False) -> Primitive:
     """A primitive whose types depend on the axes in scope."""
-    return Primitive(name, types_cacheable=False, own_varying=own_varying)
+    primitive = Primitive(name, types_cacheable=False, own_varying=own_varying)
+    primitive.communicates = lambda *avals, **params: frozenset(names_of(
+        params["axes"] if "axes" in params else params["axis_name"]))
+    return primitive
 
 
 def def_unary_batch(primitive: Primitive) -> None:

@@ -277,6 +277,7 @@ def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0,
 
 all_gather_invariant_p = collective("all_gather_invariant", own_varying=True)
 pscatter_p = collective("pscatter", own_varying=True)
+pscatter_p.communicates = None
 
 
 @all_gather_invariant_p.def_abstract_eval

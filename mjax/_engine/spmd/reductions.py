@@ -161,6 +161,7 @@ def _define_invariant(name: str, reduce_p: Primitive, all_reduce: Callable[..., 
         return ctx.inline(stage_under_evaluation(lambda x: [of_equals(x, count)],
                                                  ctx.avals_out), x)
 
+    primitive.communicates = lambda x, *, axes: x.varying.intersection(axes)
     def_unary_batch(primitive)
     return primitive
 
@@ -392,6 +393,7 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
 # ---- axis_index ------------------------------------------------------------------------
 
 axis_index_p = collective("axis_index", own_varying=True)
+axis_index_p.communicates = None
 
 
 @axis_index_p.def_abstract_eval

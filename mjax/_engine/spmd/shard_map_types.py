@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
-from mjax._engine.ir.effects import token_names
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec, cuts, shard_shape
 from mjax._engine.ir.types import ShapedArray, physical_aval, same_type_but_weak
@@ -26,7 +25,7 @@ from mjax._engine.lowering.shardings import per_value, tensor_sharding
 from mjax._engine.primitives.emit import ir
 from mjax._engine.spmd.axes import in_manual
 from mjax._engine.tracing.primitive import Primitive
-from mjaxlib_shim.mlir import sdy
+from mjaxlib_shim.mlir import refuse_region_tokens, sdy
 
 T = TypeVar("T")
 Specs = tuple[PartitionSpec, ...]
@@ -138,7 +137,9 @@ def _shard_map_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, in_specs: Specs,
     constants = [c for c in nested_constants(jaxpr) if id(c) in ctx.constants]
     values = [ctx.constants[id(c)] for c in constants]
     tokens = ctx.tokens_in
-    token_values = list(tokens.values()) if token_names(jaxpr.effects) else []
+    token_values = list(tokens.values())
+    if token_values:
+        refuse_region_tokens()
     # Axes that XLA has may cut any dimension besides.
     is_open = region.manual_axes != frozenset(region.mesh.axis_names)
 
@@ -171,10 +172,10 @@ def _shard_map_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, in_specs: Specs,
         inner_tokens, inner_values, args = split_list(
             list(block.arguments), [len(token_values), len(values)])
         inner = ctx.replace(
-            tokens=tokens.replaced(inner_tokens) if token_values else tokens,
+            tokens=tokens.replaced(inner_tokens),
             constants={id(c): v for c, v in zip(constants, inner_values, strict=True)})
         outs = region.inside(inner.inline, jaxpr, *args)
-        sdy.ReturnOp([*(inner.tokens.values() if token_values else ()), *outs])
+        sdy.ReturnOp([*inner.tokens.values(), *outs])
     mctx.functions = functions
     results = list(op.results)
     if token_values:

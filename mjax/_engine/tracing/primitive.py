@@ -16,6 +16,7 @@ Rules follow JAX's signatures, for the engine's own primitives as for users':
     recompute(saveable, used_outputs, eqn)   -> equation that also gives what it saves, equation
                                                 that gives the used outputs again
     typecheck(*avals, **params)              -> None; raises where jaxprs in params do not fit
+    communicates(*avals, **params)           -> named axes over which devices wait for each other
     retype(varying, **params)                -> along which mesh axes operands have to vary, and
                                                 params whose jaxprs are of these types
     pretty(params)                           -> params to print
@@ -78,10 +79,10 @@ class Primitive:
       6
     """
 
-    __slots__ = ("__dict__", "__weakref__", "abstract_eval", "axis_batch", "batch", "dce",
-                 "derived", "exact_params", "executables", "impl", "jvp", "linearize", "lowerings",
-                 "multiple_results", "name", "own_varying", "partial_eval", "pretty", "recompute",
-                 "retype", "scope", "structural", "transpose", "typecheck", "types",
+    __slots__ = ("__dict__", "__weakref__", "abstract_eval", "axis_batch", "batch", "communicates",
+                 "dce", "derived", "exact_params", "executables", "impl", "jvp", "linearize",
+                 "lowerings", "multiple_results", "name", "own_varying", "partial_eval", "pretty",
+                 "recompute", "retype", "scope", "structural", "transpose", "typecheck", "types",
                  "types_cacheable", "used")
 
     def __init__(self, name: str, *, multiple_results: bool = False,
@@ -111,6 +112,7 @@ class Primitive:
         self.dce: Rule | None = None
         self.recompute: Rule | None = None
         self.retype: Rule | None = None
+        self.communicates: Rule | None = None
         self.pretty: Rule | None = None
         #: Names of rules that a helper derived rather than an author wrote.
         self.derived: set[str] = set()
@@ -380,6 +382,7 @@ _WITHOUT: dict[str, Callable[[Primitive], str]] = {
     "recompute": lambda p: "default: repeated as it is",
     "typecheck": lambda p: "default: by the abstract evaluation",
     "retype": lambda p: "default: operands vary alike",
+    "communicates": lambda p: "default: no devices wait for each other",
     "pretty": lambda p: "default",
 }
 

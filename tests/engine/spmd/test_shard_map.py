@@ -11,6 +11,8 @@ from mjax import lax
 from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.mesh import AbstractMesh, Mesh
 from mjax._engine.spmd.shard_map import shard_map
+from mjax.experimental import io_callback
+from mjaxlib_shim.gates import REGION_TOKENS
 
 from .mapped import WAYS, P, check, loss, mesh, same, sharded, simulated
 
@@ -205,6 +207,27 @@ def test_callbacks_run_on_each_device_and_vary():
     assert sorted(seen) == sorted(X[::2, ::2].reshape(-1).tolist())
     with pytest.raises(ValueError, match=r"It varies along 'i' because of pure_callback at"):
         sharded(lambda x: mjax.pure_callback(np.sin, x, x), WHOLE, WHOLE)(X)
+
+
+def test_ordered_effects_are_in_each_devices_order():
+    seen = []
+
+    def f(x):
+        for n in range(3):
+            io_callback(lambda v, n=n: seen.append((float(v), n)), None, x[0, 0], ordered=True)
+        return lax.psum(x, "i")
+
+    if not REGION_TOKENS.open:
+        with pytest.raises(NotImplementedError, match=r"over several devices need jaxlib 0\.6\.1"):
+            sharded(f, CUT, WHOLE)(X)
+        return
+    sharded(f, CUT, WHOLE)(X)
+    mjax.effects_barrier()
+    assert len(seen) == 24  # the devices along j have copies of a piece
+    for value in set(X[::2, 0].tolist()):
+        assert sorted(n for v, n in seen if v == value) == [0, 0, 1, 1, 2, 2]
+        first = [n for v, n in seen if v == value]
+        assert first.index(0) < first.index(1) < first.index(2)
 
 
 def test_disable_jit_is_the_same():

@@ -10,7 +10,7 @@ import mjax
 import mjax.numpy as jnp
 from mjax import lax
 
-from .mapped import WAYS, P, check
+from .mapped import WAYS, P, check, same, sharded
 
 RNG = np.random.default_rng(0)
 W = RNG.normal(size=3).astype("float32")
@@ -201,3 +201,113 @@ SLOW = [pytest.param(p, w, marks=pytest.mark.slow) for p in PROGRAMS for w in WA
 def test_against_one_device(program, way):
     f, out_specs = PROGRAMS[program]
     check(way, f, (WHOLE, CUT), out_specs, (W, X))
+
+
+# ---- loops that end when a condition says ------------------------------------------------
+
+
+def while_same(w, x):
+    """As many iterations on all devices; a carry comes to vary."""
+    def body(c):
+        n, a = c
+        return n + 1, jnp.sin(a) * w + x[0]
+
+    return lax.while_loop(lambda c: c[0] < 3, body, (0, w))[::-1]
+
+
+def while_different(w, x):
+    """As many iterations as a device's own values say: what the loop gives varies, all of it."""
+    def body(c):
+        n, a = c
+        return n + 1, a * 0.5
+
+    n, a = lax.while_loop(lambda c: jnp.abs(c[1]).sum() > jnp.abs(x).sum() * 0.1, body, (0, w))
+    return a * x, n[None]
+
+
+def while_inside(w, x):
+    def body(i, c):
+        return lax.while_loop(lambda c: jnp.abs(c).max() > 1.0, lambda c: c * 0.5, c * 3.0 + x[0])
+
+    return lax.fori_loop(0, jnp.argmax(w) + 1, body, w)
+
+
+WHILES = {"same": (while_same, (CUT, WHOLE)), "different": (while_different, (CUT, CUT)),
+          "inside": (while_inside, CUT)}
+
+
+@pytest.mark.parametrize(("program", "way"), [
+    (p, w) if w == "jvp" else pytest.param(p, w, marks=pytest.mark.slow)
+    for p in WHILES for w in ("jvp", "value", "vmap", "vmap of one", "linearize")])
+def test_while(program, way):
+    f, out_specs = WHILES[program]
+    check(way, f, (WHOLE, CUT), out_specs, (W, X))
+
+
+# ---- collectives in loops and branches ---------------------------------------------------
+
+
+def test_a_sum_of_a_carry_that_comes_to_vary_is_a_sum():
+    """When the body is staged the carry is the same on all devices, whose sum is a product."""
+    def f(w, x):
+        return lax.scan(lambda c, row: (lax.pmean(c, "i") * 0.5 + row, lax.psum(c, "i")), w, x)
+
+    check("grad jit", f, (WHOLE, CUT), (CUT, WHOLE), (W, X))
+    check("value", lambda w, x: lax.fori_loop(
+        0, 3, lambda i, c: lax.pmax(c, "i") + x[0], w), (WHOLE, CUT), CUT, (W, X))
+
+
+def test_where_all_devices_take_one_branch_they_may_communicate():
+    def f(w, x):
+        return lax.cond(w[0] > 0, lambda x: lax.psum(x, "i"), lambda x: lax.pmax(x, "i"), x)
+
+    check("value", f, (WHOLE, CUT), WHOLE, (W, X))
+
+    def g(w, x):
+        """The predicate differs along another axis than the one that is summed over."""
+        return lax.cond(lax.axis_index("j") > 0, lambda x: lax.psum(x, "i"), lambda x: x * 2.0, x)
+
+    check("value", g, (WHOLE, CUT), P(("i", "j")), (W, X))
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: lax.cond(x[0, 0] > 0, lambda x: lax.psum(x, "i"), lambda x: x, x),
+    lambda x: lax.cond(x[0, 0] > 0, mjax.jit(lambda x: lax.scan(
+        lambda c, r: (lax.all_gather(c, "i")[0], r), x[0], x)[1]), lambda x: x, x),
+    lambda x: lax.while_loop(lambda c: c.sum() > 0, lambda c: lax.ppermute(
+        c, "i", [(0, 1)]), x),
+    lambda x: lax.while_loop(lambda c: lax.pmax(c.sum(), "i") > x[0, 0], lambda c: c - 1.0, x),
+])
+def test_communication_that_some_would_wait_for_is_refused(f):
+    with pytest.raises(ValueError, match=r"(cond|while): .* at .*test_shard_map_control.* "
+                                         r"communicates over the mesh axis 'i', along which the"):
+        sharded(f, CUT, CUT)(X)
+
+
+def test_branches_that_differ_are_refused_where_authors_write_casts():
+    def f(w, x):
+        return lax.cond(w[0] > 0, lambda w, x: w, lambda w, x: x[0], w, x)
+
+    sharded(f, (WHOLE, CUT), CUT)(W, X)
+    with pytest.raises(TypeError, match=r"result 0 of the branches of cond varies along different "
+                                        r"mesh axes: it has the types f32\[3\]\{i\}, f32\[3\]"):
+        sharded(f, (WHOLE, CUT), CUT, check_vma="explicit")(W, X)
+
+
+def test_a_cotangent_of_a_rule_that_varies_more_than_its_operand_is_refused():
+    """Operands of functions with rules are not cast: the rule says what is summed."""
+    def g(w, x):
+        return mjax.grad(lambda w: f_vjp(w, x[0]).sum())(w)
+
+    with pytest.raises(TypeError, match=r"f32\[3\]\{i\}"):
+        sharded(g, (WHOLE, CUT), CUT)(W, X)
+
+    @mjax.custom_vjp
+    def summed(a, b):
+        return jnp.sin(a) * b
+
+    summed.defvjp(lambda a, b: (summed(a, b), (a, b)), lambda res, ct: (
+        lax.psum(jnp.cos(res[0]) * res[1] * ct, "i"), jnp.sin(res[0]) * ct))
+    found = mjax.grad(lambda w: sharded(
+        lambda w, x: summed(w, x[0]), (WHOLE, CUT), CUT)(w, X).sum())(W)
+    same(found, np.cos(W) * X[::2].sum(0), 1e-4, 1e-4)
