@@ -7,6 +7,7 @@ impls. Two calls are merged, dropped or repeated as their effects allow: a pure 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.variance import typed_axes
 from mjax._engine.transforms.batching import AxisData, batched_type
 
+logger = logging.getLogger("mjax")
 #: Ordered printing and ordered input and output share a token: a program tells one story.
 _STORY = "story"
 
@@ -111,6 +113,9 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
     mctx, tokens = ctx.module_context, [] if token is None else [token]
     n = len(tokens)
 
+    if mctx.partitioned:
+        callback = _told(callback)
+
     def with_token(_: None, *args: Any) -> tuple[Any, ...]:
         return (None, *callback(*args))
 
@@ -122,6 +127,26 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
         has_side_effect=has_side_effect, client=mctx.client,
         sharding=mctx.on_one_device if mctx.partitioned else None)
     return emitted[n:], emitted[0] if n else None, None
+
+
+def _told(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """One of a program over several devices: what it raises is logged at once.
+
+    Where other devices wait for this one in a collective nobody gets the error: XLA lets them
+    wait, and in the end aborts the process.
+    """
+
+    def call(*args: Any) -> Any:
+        try:
+            return callback(*args)
+        except BaseException as error:
+            logger.error(
+                "A Python callback failed in a program over several devices. If others wait for "
+                "its device in a collective, they wait in vain until XLA ends the process.",
+                exc_info=getattr(error, "original", error))  # of a CallbackFailure
+            raise
+
+    return call
 
 
 def _lower(ctx: Any, operands: Sequence[Any], callback: Callable[..., Any],

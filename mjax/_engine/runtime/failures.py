@@ -27,7 +27,15 @@ class _Failure(Record):
 
 
 class CallbackFailure(Exception):
-    """What XLA gets to see in place of the exception."""
+    """What XLA gets to see in place of the exception.
+
+    Attributes:
+      original: the exception.
+    """
+
+    def __init__(self, text: str, original: BaseException):
+        super().__init__(text)
+        self.original = original
 
 
 _lock = threading.Lock()
@@ -48,7 +56,8 @@ def remember(error: BaseException) -> CallbackFailure:
             old = next(iter(_failures))
             del _failures[old]
             _delivered.discard(old)
-    return CallbackFailure(f"{_MARK.format(number)}: {type(error).__name__}: {error}")
+    return CallbackFailure(f"{_MARK.format(number)}: {type(error).__name__}: {error}",
+                           error)
 
 
 def _number_in(error: BaseException) -> int | None:

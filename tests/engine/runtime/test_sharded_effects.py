@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
+import threading
+
 import numpy as np
 import pytest
 
@@ -87,3 +92,61 @@ def test_order_holds_over_programs_on_different_devices(x):
 def test_side_effects_before_there_was_a_way(x):
     with pytest.raises(NotImplementedError, match=r"side effects .* need jaxlib 0.6.0"):
         mjax.jit(lambda x: mjax.debug.callback(print, jnp.sum(x)))(x)
+
+
+# ---- failures --------------------------------------------------------------------------
+
+
+def test_what_a_callback_raises_on_every_device_is_raised_and_logged(caplog):
+    def fail(v):
+        raise ValueError("no such value")
+
+    like = mjax.ShapeDtypeStruct((1,), "float32")
+    f = mjax.jit(mjax.shard_map(
+        lambda x: mjax.lax.psum(mjax.pure_callback(fail, like, x), "x"),
+        mesh=mjax.make_mesh((8,), ("x",)), in_specs=P("x"), out_specs=P(), check_vma=False))
+    with pytest.raises(ValueError, match="no such value") as caught:
+        f(X[:, 0]).block_until_ready()
+    assert caught.traceback[-1].name == "fail"
+    record = caplog.records[0]
+    assert (record.name, record.levelname) == ("mjax", "ERROR")
+    assert "failed in a program over several devices" in record.getMessage()
+    assert type(record.exc_info[1]) is ValueError
+    assert mjax.jit(lambda x: x + 1)(1) == 2
+
+
+def test_what_is_raised_while_others_wait_is_told_before_xla_ends_the_process():
+    """XLA does so after 40 seconds; the test does after the log."""
+    code = """
+        import mjax, mjax.numpy as jnp
+        from mjax import lax
+        from mjax.sharding import PartitionSpec as P
+
+        like = mjax.ShapeDtypeStruct((1,), "float32")
+        def fail(v):
+            raise ValueError("no such value")
+        def body(x):
+            y = lax.cond(lax.axis_index("x") == 3, lambda x: mjax.pure_callback(fail, like, x),
+                         lambda x: x, x)
+            return lax.psum(y, "x")
+        mesh = mjax.make_mesh((8,), ("x",))
+        mjax.jit(mjax.shard_map(body, mesh=mesh, in_specs=P("x"), out_specs=P(),
+                                check_vma=False))(jnp.arange(8.0)).block_until_ready()
+    """
+    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], text=True,
+                               stderr=subprocess.PIPE)
+    timer = threading.Timer(60, process.kill)
+    timer.start()
+    try:
+        told = []
+        for line in process.stderr:
+            told.append(line)
+            if line.startswith("ValueError: no such value"):
+                break
+        else:
+            pytest.fail("".join(told))
+        assert any("line 8, in fail" in line for line in told), told
+    finally:
+        timer.cancel()
+        process.kill()
+        process.communicate()
