@@ -232,6 +232,13 @@ def differential(session):
 
 
 @nox.session
+def distributed(session):
+    """Several processes: all tests of them, deaths included, and the example that survives one."""
+    _install(session, "demo", "test", jaxlib=_newest_here(session))
+    _pytest(session, "-n", "0", "tests/distributed", "tests/shim/test_distributed.py")
+
+
+@nox.session
 def bench(session):
     """The table of numbers, side by side with jax."""
     _install(session, "bench", jaxlib=_newest_here(session))

@@ -47,19 +47,15 @@ def both(victim, how, where):
     return survivor, dead, float(survivor.out) - float(dead.out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1])
 @pytest.mark.parametrize("how, where", [
-    ("SIGKILL", "barrier"),
-    pytest.param("raise", "get", marks=pytest.mark.slow),
-    pytest.param("SIGKILL", "get", marks=pytest.mark.slow),
-    pytest.param("SIGSTOP", "barrier", marks=pytest.mark.slow),
-    pytest.param("SIGSTOP", "get", marks=pytest.mark.slow),
-    pytest.param("raise", "barrier", marks=pytest.mark.slow),
-    pytest.param("SIGKILL", "exit", marks=pytest.mark.slow),
+    ("SIGKILL", "barrier"), ("SIGKILL", "get"), ("SIGKILL", "exit"), ("SIGSTOP", "barrier"),
+    ("SIGSTOP", "get"), ("raise", "get"), ("raise", "barrier"),
 ])
 def test_survivor_is_told(victim, how, where):
     survivor, dead, seconds = both(victim, how, where)
-    assert seconds < HEARTBEAT + 2, seconds  # busy machines take their time
+    assert seconds < HEARTBEAT + 3, seconds  # busy machines take their time
     what = {"get": "key_value_get('never set')", "barrier": "The barrier 'barrier'",
             "exit": "The barrier 'mjax/shutdown'"}[where]
     assert f"mjax.errors.ProcessLostError: {what} cannot go on" in survivor.err, survivor

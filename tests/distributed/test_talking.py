@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests import processes
 
 
@@ -65,6 +67,7 @@ def test_timeouts_and_keys_that_are_taken():
     processes.run(body)
 
 
+@pytest.mark.slow
 def test_initialization_that_times_out():
     def body(rank, port):
         from mjax import distributed as dist

@@ -14,7 +14,13 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.ir.mesh import Mesh, PartitionSpec, shard_shape
-from mjax._engine.runtime.shardings import Index, NamedSharding, Sharding, indices_of
+from mjax._engine.runtime.shardings import (
+    Index,
+    NamedSharding,
+    Sharding,
+    default_memory_kind,
+    indices_of,
+)
 from mjaxlib_shim import shardings as shim
 
 
@@ -65,7 +71,7 @@ class GSPMDSharding(Sharding):
 
     @property
     def memory_kind(self) -> str:
-        return str(self.flat_devices[0].default_memory().kind)
+        return default_memory_kind(self)
 
     @property
     def is_fully_replicated(self) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.runtime import array, clusters, devices, failures
+from mjax._engine.runtime import array, clusters, devices, failures, turns
 from mjax._engine.runtime.tokens import effects_barrier
 from mjax._engine.runtime.watch import Watch
 from mjaxlib_shim import distributed as shim
@@ -129,6 +129,7 @@ def shutdown() -> None:
     if _session is None:
         return
     session = _session
+    turns.settle()
     effects_barrier()
     try:
         _barrier(session, "mjax/shutdown", session.shutdown_timeout)
@@ -337,8 +338,7 @@ def _join(session: _Session) -> None:
     watch = session.watch
 
     def wait(buffer: Any) -> None:
-        if not buffer.is_ready():
-            watch.call(buffer.block_until_ready, "Reading a value")
+        watch.poll(buffer.is_ready, "Reading a value")
 
     array.waits.append(wait)
     failures.explanations.append(lambda error: watch.explain(error, "A computation"))

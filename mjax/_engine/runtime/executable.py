@@ -39,6 +39,7 @@ from mjax._engine.runtime.placing import (
 )
 from mjax._engine.runtime.tokens import thread_tokens, token_placement
 from mjax._engine.runtime.transfer import brought, move, to_array, unshared
+from mjax._engine.runtime.turns import in_turn
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjaxlib_shim import executables as shim
 from mjaxlib_shim import guards
@@ -176,7 +177,11 @@ class Program:
 
     def _execute(self, options: dict[str, Any] | None = None) -> Callable[..., Any]:
         execute = self.compile(options).execute_sharded
-        return execute if len(self.devices) == 1 else refuse_deleted(execute)
+        if len(self.devices) == 1:
+            return execute
+        if not self.sharding.is_fully_addressable:
+            execute = in_turn(execute)
+        return refuse_deleted(execute)
 
     def _is_plain(self) -> bool:
         """Whether it takes nothing but executing: it reads all its arguments, where they are,

@@ -203,20 +203,33 @@ def make_single_device_sharding(device: Any, *, memory_kind: str | None = None) 
     return SingleDeviceSharding(device, memory_kind=memory_kind)
 
 
+def _known_device(devices: Sequence[Any]) -> Any:
+    """One that can be asked for its memories: one of this process, if there is one."""
+    return next((d for d in devices if d.process_index == d.client.process_index()), devices[0])
+
+
+def default_memory_kind(sharding: Sharding) -> str:
+    """The default memory of a sharding's devices."""
+    return str(_known_device(sharding.flat_devices).default_memory().kind)
+
+
 def own_memory_kind(devices: Sequence[Any], kind: str | None, who: str) -> str | None:
     """The name of a memory if it is not the default one of the devices; else None.
 
     Raises:
       ValueError: the devices have no such memory.
     """
-    if kind is None or kind == devices[0].default_memory().kind:
+    if kind is None:
         return None
-    known = sorted({str(memory.kind) for memory in devices[0].addressable_memories()})
+    device = _known_device(devices)
+    if kind == device.default_memory().kind:
+        return None
+    known = sorted({str(memory.kind) for memory in device.addressable_memories()})
     if kind not in known:
         raise LazyValueError(lambda: (
-            f"{who}: {devices[0]} has no memory of the kind {kind!r}; it has "
+            f"{who}: {device} has no memory of the kind {kind!r}; it has "
             f"{', '.join(map(repr, known))}, of which "
-            f"{devices[0].default_memory().kind!r} is the default."))
+            f"{device.default_memory().kind!r} is the default."))
     return kind
 
 
@@ -307,7 +320,7 @@ class NamedSharding(Sharding):
 
     @property
     def memory_kind(self) -> str:
-        return self._memory_kind or str(self.flat_devices[0].default_memory().kind)
+        return self._memory_kind or default_memory_kind(self)
 
     def update(self, **fields: Any) -> NamedSharding:
         """A sharding with some of `mesh, spec, memory_kind` replaced.

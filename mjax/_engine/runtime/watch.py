@@ -146,6 +146,21 @@ class Watch:
         self.explain(value, what)
         raise value
 
+    def poll(self, ready: Callable[[], bool], what: str) -> None:
+        """Waits until `ready()`, for at most a tenth longer than needed.
+
+        No thread waits in C++: one that computations wake while Python ends would abort it.
+
+        Raises:
+          ProcessLostError: a process is missing.
+        """
+        start = time.monotonic()
+        while not ready():
+            pause = min(max((time.monotonic() - start) / 10, 1e-5), 1e-3)
+            with self._changed:
+                if self._lost or self._changed.wait_for(lambda: self._lost, pause):
+                    raise self.error(what)
+
     def explain(self, error: BaseException, what: str) -> None:
         """Raises the reason, if an error of XLA's is that a process is missing.
 
