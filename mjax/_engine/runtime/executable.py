@@ -39,7 +39,7 @@ from mjax._engine.runtime.placing import (
 )
 from mjax._engine.runtime.tokens import thread_tokens, token_placement
 from mjax._engine.runtime.transfer import brought, move, to_array, unshared
-from mjax._engine.runtime.turns import in_turn
+from mjax._engine.runtime.turns import few_at_a_time, in_turn
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjaxlib_shim import executables as shim
 from mjaxlib_shim import guards
@@ -181,6 +181,8 @@ class Program:
             return execute
         if not self.sharding.is_fully_addressable:
             execute = in_turn(execute)
+        elif self.platform == "cpu":
+            execute = few_at_a_time(execute)
         return refuse_deleted(execute)
 
     def _is_plain(self) -> bool:
