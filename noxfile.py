@@ -236,6 +236,7 @@ def distributed(session):
     """Several processes: all tests of them, deaths included, and the example that survives one."""
     _install(session, "demo", "test", jaxlib=_newest_here(session))
     _pytest(session, "-n", "0", "tests/distributed", "tests/shim/test_distributed.py")
+    session.run("python", "examples/data_parallel.py")
 
 
 @nox.session
