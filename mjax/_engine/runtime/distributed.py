@@ -137,7 +137,7 @@ def shutdown() -> None:
         _abandon(session)
         _session = None
         raise
-    session.watch.stop()
+    session.watch.stop(session.shutdown_timeout)  # the store answers as long as this is here
     _session = None
     _forget_waits()
     session.client.shutdown()
@@ -356,7 +356,7 @@ def _forget_waits() -> None:
 
 def _abandon(session: _Session) -> None:
     """Leaves C++ objects to the end of the process: their threads may wait for the missing."""
-    session.watch.stop()
+    session.watch.stop(session.watch.interval)
     _end_at_once(session.client, session.service, *devices.made())
 
 

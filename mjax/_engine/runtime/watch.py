@@ -65,11 +65,11 @@ class Watch:
         for thread in self._threads:
             thread.start()
 
-    def stop(self) -> None:
-        """Ends the threads, unless C++ holds one."""
+    def stop(self, patience: float) -> None:
+        """Ends the threads; one that C++ holds for longer than `patience` seconds is left."""
         self._stopped.set()
         for thread in self._threads:
-            thread.join(self.interval)
+            thread.join(patience)
 
     # -- who is missing --
 

@@ -1,0 +1,136 @@
+"""What the processes of one program tell each other through their devices."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.mesh import Mesh, PartitionSpec
+from mjax._engine.ir.pytree import keystr, tree_leaves_with_path, tree_map
+from mjax._engine.ir.types import typeof
+from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.assembling import make_array_from_process_local_data
+from mjax._engine.runtime.devices import devices, process_index
+from mjax._engine.runtime.jit import jit
+from mjax._engine.runtime.shardings import NamedSharding
+
+
+def _mesh() -> Mesh:
+    """A row of devices per process."""
+    rows: dict[int, list[Any]] = {}
+    for device in devices():
+        rows.setdefault(device.process_index, []).append(device)
+    return Mesh(np.array([rows[process] for process in sorted(rows)]), ("processes", "local"))
+
+
+def _everywhere(mesh: Mesh) -> NamedSharding:
+    return NamedSharding(mesh, PartitionSpec())
+
+
+def _stacked(value: Any, mesh: Mesh) -> Array:
+    """The values of all processes, along a new first axis, each where its process is."""
+    value = np.asarray(value)
+    value = value.astype(dtypes.canonical_dtype(value.dtype), copy=False)
+    return make_array_from_process_local_data(
+        NamedSharding(mesh, PartitionSpec("processes")), value[None],
+        (mesh.shape_tuple[0][1], *value.shape))
+
+
+@boundary
+def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
+    """The values of all processes, in each of them, as NumPy arrays.
+
+    Args:
+      in_tree: a tree of the same structure, types and shapes in all processes. Arrays over several
+        processes come back whole.
+      tiled: whether values are put one after the other along their first axis, instead of along
+        a new one.
+
+    Raises:
+      ValueError: `tiled` and a value without axes.
+
+    Example:
+      >>> process_allgather({'loss': 0.5})
+      {'loss': array([0.5], dtype=float32)}
+    """
+    mesh = _mesh()
+    whole = jit(lambda x: x, out_shardings=_everywhere(mesh))
+
+    def gathered(value: Any) -> np.ndarray[Any, Any]:
+        if isinstance(value, Array) and not value.is_fully_addressable:
+            return np.asarray(
+                jit(lambda x: x, out_shardings=_everywhere(value.sharding.mesh))(value))
+        if tiled and np.ndim(value) == 0:
+            raise LazyValueError(lambda: (
+                f"process_allgather(tiled=True): a value of type {typeof(value)} has no axis along "
+                "which those of several processes could be put."))
+        stacked = np.asarray(whole(_stacked(value, mesh)))
+        return stacked.reshape(-1, *stacked.shape[2:]) if tiled else stacked
+
+    return tree_map(gathered, in_tree)
+
+
+@boundary
+def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
+    """The values of one process, in all of them, as NumPy arrays.
+
+    Args:
+      in_tree: a tree of the same structure, types and shapes in all processes.
+      is_source: whether it is this one; default: process 0 is it.
+
+    Raises:
+      ValueError: not exactly one process is the source.
+
+    Example:
+      >>> broadcast_one_to_all(3.0)
+      array(3., dtype=float32)
+    """
+    chosen = np.flatnonzero(process_allgather(process_index() == 0 if is_source is None
+                                              else bool(is_source)))
+    if len(chosen) != 1:
+        raise LazyValueError(lambda: (
+            "broadcast_one_to_all: exactly one process has to say is_source=True; "
+            f"{chosen.tolist()} did."))
+    mesh = _mesh()
+    pick = jit(lambda x, source: x[source], out_shardings=_everywhere(mesh))
+    return tree_map(lambda value: np.asarray(pick(_stacked(value, mesh), chosen[0])), in_tree)
+
+
+@boundary
+def assert_equal(in_tree: Any, fail_message: str = "") -> None:
+    """Checks that all processes have the same values.
+
+    Args:
+      in_tree: a tree of the same structure, types and shapes in all processes.
+      fail_message: the beginning of the error's text.
+
+    Raises:
+      AssertionError: a value differs from that of process 0; in the processes where it does.
+    """
+    expected = broadcast_one_to_all(in_tree)
+    for (path, mine), (_, theirs) in zip(tree_leaves_with_path(in_tree),
+                                         tree_leaves_with_path(expected), strict=True):
+        mine = np.asarray(mine).astype(theirs.dtype)
+        if not np.array_equal(mine, theirs, equal_nan=theirs.dtype.kind in "fc"):
+            msg = (f"{fail_message or 'assert_equal'}: process {process_index()} has {mine} at "
+                   f"{keystr(path) or 'the value'}, process 0 has {theirs}.")
+            raise AssertionError(msg)
+
+
+@boundary
+def sync_global_devices(name: str) -> None:
+    """Waits until the devices of all processes are here.
+
+    Args:
+      name: of the place in the program, the same in all processes.
+
+    Raises:
+      AssertionError: processes are at different places.
+    """
+    assert_equal(np.uint32(zlib.crc32(name.encode())),
+                 f"sync_global_devices({name!r}): processes are at different places")
