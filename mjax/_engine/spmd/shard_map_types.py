@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -22,7 +24,7 @@ from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec, cuts, shard_
 from mjax._engine.ir.types import ShapedArray, physical_aval, same_type_but_weak
 from mjax._engine.lowering.context import nested_constants
 from mjax._engine.lowering.shardings import per_value, tensor_sharding
-from mjax._engine.primitives.emit import ir
+from mjax._engine.primitives.emit import constant, ir, op
 from mjax._engine.spmd.axes import in_manual
 from mjax._engine.tracing.primitive import Primitive
 from mjaxlib_shim.mlir import refuse_region_tokens, sdy
@@ -129,55 +131,112 @@ shard_map_p.pretty = _pretty
 @shard_map_p.def_lowering
 def _shard_map_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs,
                         **params: Any) -> Any:
-    """The region sees no values from outside: constants of the jaxpr are operands too."""
-    region = Region(**params)
-    mctx = ctx.module_context
+    """The region sees no values from outside: tokens and constants of the jaxpr are operands too.
+
+    Arrays without elements do not go in or out: XLA forgets where they came from.
+    """
+    region, mctx, tokens = Region(**params), ctx.module_context, ctx.tokens_in
     if not mctx.partitioned:
         return region.inside(ctx.inline, jaxpr, *operands)
-    constants = [c for c in nested_constants(jaxpr) if id(c) in ctx.constants]
-    values = [ctx.constants[id(c)] for c in constants]
-    tokens = ctx.tokens_in
-    token_values = list(tokens.values())
-    if token_values:
+    if len(tokens):
         refuse_region_tokens()
+    constants = {id(c): ctx.constants[id(c)] for c in nested_constants(jaxpr)
+                 if id(c) in ctx.constants}
+    same = [_Port(t, t.type, WHOLE, 0) for t in tokens.values()]
+    given = [*same, *(_Port(v, v.type, WHOLE, ir.RankedTensorType(v.type).rank)
+                      for v in constants.values()),
+             *(_Port(v, mctx.type_of(a), s, physical_aval(a).ndim) for v, a, s in zip(
+                 operands, jaxpr.in_avals, in_specs, strict=True) if physical_aval(a).size)]
+    wanted = [*same, *(_Port(None, mctx.type_of(a), s, physical_aval(a).ndim) for a, s in zip(
+        ctx.avals_out, out_specs, strict=True) if physical_aval(a).size)]
+
+    def body(*args: Any) -> list[Any]:
+        inner_tokens, values, rest = split_list(args, [len(tokens), len(constants)])
+        inner = ctx.replace(tokens=tokens.replaced(inner_tokens),
+                            constants=dict(zip(constants, values, strict=True)))
+        outs = _inlined(inner, region, jaxpr, _with_empty(rest, jaxpr.in_avals))
+        return [*inner.tokens.values(), *(
+            o for o, a in zip(outs, jaxpr.out_avals, strict=True) if physical_aval(a).size)]
+
+    results = (_manual_computation(mctx, region, given, wanted, body) if wanted else
+               _without_results(mctx, region, given, body))
+    if len(tokens):
+        ctx.set_tokens_out(tokens.replaced(results[:len(tokens)]))
+    return _with_empty(results[len(tokens):], ctx.avals_out)
+
+
+class _Port(Record):
+    """What goes into a region, or comes out of it.
+
+    Attributes:
+      value: what goes in.
+      type: its type inside, or the type of what comes out outside.
+      spec: how it is cut.
+      ndim: its rank.
+    """
+
+    value: Any
+    type: Any
+    spec: PartitionSpec
+    ndim: int
+
+
+def _manual_computation(mctx: Any, region: Region, given: Sequence[_Port],
+                        wanted: Sequence[_Port], body: Callable[..., Sequence[Any]]) -> list[Any]:
+    """Emits the region; `body` goes from values inside to values inside."""
     # Axes that XLA has may cut any dimension besides.
     is_open = region.manual_axes != frozenset(region.mesh.axis_names)
 
-    def shardings(avals: Sequence[Any], specs: Sequence[PartitionSpec]) -> list[Any]:
-        return [tensor_sharding(mctx, region.mesh, s, physical_aval(a).ndim, is_open)
-                for a, s in zip(avals, specs, strict=True)]
+    def shardings(ports: Sequence[_Port]) -> Any:
+        return per_value([tensor_sharding(mctx, region.mesh, p.spec, p.ndim, is_open)
+                          for p in ports])
 
-    def of_token() -> list[Any]:
-        return [tensor_sharding(mctx, region.mesh, WHOLE, 0)] * len(token_values)
-
-    op = ir.Operation.create(
-        "sdy.manual_computation",
-        results=[*(t.type for t in token_values), *ctx.out_types],
-        operands=[*token_values, *values, *operands], regions=1, attributes={
-            "in_shardings": per_value([
-                *of_token(),
-                *(tensor_sharding(mctx, region.mesh, WHOLE, ir.RankedTensorType(v.type).rank,
-                                  is_open) for v in values),
-                *shardings(ctx.avals_in, in_specs)]),
-            "out_shardings": per_value([*of_token(), *shardings(ctx.avals_out, out_specs)]),
+    computation = ir.Operation.create(
+        "sdy.manual_computation", results=[p.type for p in wanted],
+        operands=[p.value for p in given], regions=1, attributes={
+            "in_shardings": shardings(given), "out_shardings": shardings(wanted),
             "manual_axes": sdy.ManualAxesAttr.get(ir.ArrayAttr.get([
                 ir.StringAttr.get(str(a)) for a in region.in_order(region.manual_axes)]))})
-    block = op.regions[0].blocks.append(
-        *(t.type for t in token_values), *(v.type for v in values),
-        *map(mctx.type_of, jaxpr.in_avals))
-    # Functions of what is called in here are not those of outside, nor of another region: what
-    # collectives mean depends on the axes in scope.
-    functions, mctx.functions = mctx.functions, {}
+    block = computation.regions[0].blocks.append(*(p.type for p in given))
     with ir.InsertionPoint(block):
-        inner_tokens, inner_values, args = split_list(
-            list(block.arguments), [len(token_values), len(values)])
-        inner = ctx.replace(
-            tokens=tokens.replaced(inner_tokens),
-            constants={id(c): v for c, v in zip(constants, inner_values, strict=True)})
-        outs = region.inside(inner.inline, jaxpr, *args)
-        sdy.ReturnOp([*inner.tokens.values(), *outs])
+        sdy.ReturnOp(body(*block.arguments))
+    return list(computation.results)
+
+
+def _without_results(mctx: Any, region: Region, given: Sequence[_Port],
+                     body: Callable[..., Sequence[Any]]) -> list[Any]:
+    """Emits a region that has effects alone. XLA drops one that gives nothing, and one whose
+    results nobody reads: it gives a number, and an operation that cannot be dropped reads it."""
+    number = constant(np.int32(0))
+    port = _Port(number, number.type, WHOLE, 0)
+
+    def with_number(*args: Any) -> list[Any]:
+        body(*args[:len(given)])
+        return [constant(np.int32(0))]
+
+    results = _manual_computation(mctx, region, [*given, port], [port], with_number)
+    op("stablehlo.custom_call", [number.type], results, {
+        "call_target_name": ir.StringAttr.get("Sharding"),
+        "has_side_effect": ir.BoolAttr.get(True),
+        "sdy.sharding": per_value([tensor_sharding(mctx, region.mesh, WHOLE, 0)])})
+    return []
+
+
+def _inlined(ctx: Any, region: Region, jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+    """Lowers the jaxpr at the insertion point.
+
+    Functions of what it calls are not those of outside, nor of another region: what collectives
+    mean depends on the axes in scope.
+    """
+    mctx = ctx.module_context
+    functions, mctx.functions = mctx.functions, {}
+    outs: list[Any] = region.inside(ctx.inline, jaxpr, *args)
     mctx.functions = functions
-    results = list(op.results)
-    if token_values:
-        ctx.set_tokens_out(tokens.replaced(results[:len(token_values)]))
-    return results[len(token_values):]
+    return outs
+
+
+def _with_empty(values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
+    """A value for each type: those that have no elements are made."""
+    given = iter(values)
+    return [next(given) if p.size else constant(np.zeros(p.shape, p.dtype))
+            for p in map(physical_aval, avals)]

@@ -12,7 +12,7 @@ from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.mesh import AbstractMesh, Mesh
 from mjax._engine.spmd.shard_map import shard_map
 from mjax.experimental import io_callback
-from mjaxlib_shim.gates import REGION_TOKENS
+from mjaxlib_shim.gates import FFI_CALLBACKS, REGION_TOKENS
 
 from .mapped import WAYS, P, check, loss, mesh, same, sharded, simulated
 
@@ -480,3 +480,28 @@ def test_explicit_mode_casts_nothing():
         sharded(lambda w, x: lax.scan(
             lambda c, r: (lax.pcast(c, "i", to="varying") + r, None), w[0], x)[0],
             (WHOLE, CUT), CUT, check_vma="explicit")(W, X)
+
+
+# ---- what XLA's regions do not take ----------------------------------------------------
+
+
+def test_arrays_without_elements():
+    empty = np.ones((0, 4), "float32")
+    f = sharded(lambda x, y: (x.sum(0) + y, x * 2), (P(None, "i"), CUT), (CUT, P(None, "i")))
+    a, b = f(empty, X[0])
+    same(a, X[0])
+    assert b.shape == (0, 4)
+    assert sharded(lambda x: x, P(None, "i"), P(None, "i"))(empty).shape == (0, 4)
+    keys = mjax.random.split(mjax.random.key(0), 4)[:0]
+    assert sharded(lambda k: k, WHOLE, WHOLE)(keys).shape == (0,)
+
+
+def test_effects_alone():
+    seen = []
+    f = sharded(lambda: mjax.debug.callback(lambda: seen.append(0)), (), None)
+    assert f() is None
+    if FFI_CALLBACKS.open:  # before, XLA compiles no program that takes arrays and gives none
+        g = sharded(lambda x: mjax.debug.callback(lambda v: seen.append(0), x), CUT, None)
+        assert g(X) is None
+    mjax.effects_barrier()
+    assert len(seen) == 16 if FFI_CALLBACKS.open else 8
