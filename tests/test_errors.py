@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import traceback
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -178,12 +179,15 @@ def test_config_flags():
 # ---- tracebacks --------------------------------------------------------------------------
 
 
+ENGINE = str(Path(mjax.__file__).parent)
+
+
 def engine_frames(call):
     try:
         call()
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
-        return [f for f in frames if "/mjax/" in f.filename], frames[-1], error
+        return [f for f in frames if f.filename.startswith(ENGINE)], frames[-1], error
     raise AssertionError("no error")
 
 

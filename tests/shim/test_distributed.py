@@ -116,7 +116,7 @@ def test_timeouts_of_connecting_are_exceptions():
         try:
             dist.connect(asked, rank, timeout=3, on_service_lost=lambda: None)
         except TimeoutError as error:
-            print(error, service is None)
+            print(error, service is None, flush=True)
         os._exit(0)
 
     ended = processes.run(body, count=3)

@@ -36,7 +36,8 @@ def create_device_mesh(mesh_shape: Sequence[int], devices: Sequence[Any] | None 
       ValueError: the number of devices is another.
 
     Example:
-      >>> mjax.experimental.mesh_utils.create_device_mesh((1, 1), mjax.devices()[:1]).shape
+      >>> from mjax.experimental import mesh_utils
+      >>> mesh_utils.create_device_mesh((1, 1), mjax.devices()[:1]).shape
       (1, 1)
     """
     del contiguous_submeshes, allow_split_physical_axes

@@ -106,7 +106,7 @@ def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
       >>> def double_gradient(x):
       ...     return mjax.grad(lambda x: lax.psum(x, 'i'))(x)
       >>> mjax.shard_map(double_gradient, mesh=mesh, in_specs=mjax.P(), out_specs=mjax.P(),
-      ...                check_vma=False)(1.)  # the size of the axis
+      ...                check_vma=False)(jnp.ones(()))  # the size of the axis
       Array(1., dtype=float32)
 
     Source: JEP 14273 and JEP 17111; the public interface of `jax.shard_map`.

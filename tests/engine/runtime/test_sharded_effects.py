@@ -97,6 +97,7 @@ def test_side_effects_before_there_was_a_way(x):
 # ---- failures --------------------------------------------------------------------------
 
 
+@needs_ffi
 def test_what_a_callback_raises_on_every_device_is_raised_and_logged(caplog):
     def fail(v):
         raise ValueError("no such value")
@@ -113,6 +114,31 @@ def test_what_a_callback_raises_on_every_device_is_raised_and_logged(caplog):
     assert "failed in a program over several devices" in record.getMessage()
     assert type(record.exc_info[1]) is ValueError
     assert mjax.jit(lambda x: x + 1)(1) == 2
+
+
+@pytest.mark.skipif(gates.FFI_CALLBACKS.open, reason="of older jaxlibs")
+def test_what_a_callback_raises_on_every_device_of_older_jaxlibs():
+    """In a process of its own: programs over several devices fail from then on."""
+    code = """
+        import mjax, mjax.numpy as jnp
+        from mjax import lax
+        from mjax.sharding import PartitionSpec as P
+
+        def fail(v):
+            raise ValueError("no such value")
+        like = mjax.ShapeDtypeStruct((1,), "float32")
+        f = mjax.jit(mjax.shard_map(
+            lambda x: lax.psum(mjax.pure_callback(fail, like, x), "x"),
+            mesh=mjax.make_mesh((8,), ("x",)), in_specs=P("x"), out_specs=P(), check_vma=False))
+        try:
+            f(jnp.arange(8.0)).block_until_ready()
+        except ValueError as error:
+            print(error, mjax.jit(lambda x: x + 1)(1))
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], text=True, timeout=60,
+                          capture_output=True)
+    assert done.stdout.startswith("no such value") and done.stdout.strip().endswith("2")
+    assert "failed in a program over several devices" in done.stderr
 
 
 def test_what_is_raised_while_others_wait_is_told_before_xla_ends_the_process():
