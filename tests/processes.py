@@ -61,5 +61,6 @@ def run(body, *, count=2, check=True, **options):
     port = free_port()
     ended = finish([start(body, rank, port, **options) for rank in range(count)])
     if check:
-        assert all(each.code == 0 for each in ended), "\n".join(map(str, ended))
+        good = all(each.code == 0 and "Exception ignored" not in each.err for each in ended)
+        assert good, "\n".join(map(str, ended))
     return ended

@@ -50,6 +50,13 @@ def test_arrays_and_programs():
         assert float(doubled.sum()) == 240.0
         gradient = mjax.grad(lambda w: jnp.sum((x @ w) ** 2))(jnp.ones(2))
         np.testing.assert_allclose(gradient, 2 * value.T @ (value @ np.ones(2)), rtol=1e-6)
+        # Per device: a sum over both processes, its transpose without one.
+        mapped = mjax.shard_map(lambda x, w: mjax.lax.psum(jnp.sum(x @ w), "i"), mesh=mesh,
+                                in_specs=(P("i"), P()), out_specs=P())
+        out, gradient = mjax.jit(mjax.value_and_grad(mapped, argnums=1))(x, jnp.ones(2))
+        assert float(out) == 120.0
+        np.testing.assert_allclose(gradient, value.sum(0))
+
         # Programs that do not wait for each other, which jaxlib's collectives mix up.
         total, most = mjax.jit(jnp.sum)(x), mjax.jit(jnp.max)(x)
         assert (float(most), float(total)) == (15.0, 120.0)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import queue
 import socket
 import sys
 import threading
@@ -52,6 +53,7 @@ class Watch:
         self._changed = threading.Condition()
         self._lost: dict[int, str] = {}
         self._stopped = threading.Event()
+        self._reserve: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._answered = time.monotonic()
         others = range(1, num_processes) if process_id == 0 else [0]
         #: Of each process watched: its last beat, and when it was seen first.
@@ -62,6 +64,7 @@ class Watch:
         """Starts the threads."""
         self._threads = [threading.Thread(target=function, name="mjax watch", daemon=True)
                          for function in (self._beat, self._guard)]
+        threading.Thread(target=self._serve, name="mjax reserve", daemon=True).start()
         for thread in self._threads:
             thread.start()
 
@@ -135,7 +138,10 @@ class Watch:
 
         if self._lost:
             raise self.error(what)
-        threading.Thread(target=run, name=f"mjax: {what}", daemon=True).start()
+        try:
+            threading.Thread(target=run, name=f"mjax: {what}", daemon=True).start()
+        except RuntimeError:  # Python ends, and starts no threads any more
+            self._reserve.put(run)
         with self._changed:
             self._changed.wait_for(lambda: outcome or self._lost)
         if not outcome:
@@ -175,6 +181,11 @@ class Watch:
             raise self.error(what) from error
 
     # -- the threads --
+
+    def _serve(self) -> None:
+        """Does what is called while Python ends."""
+        while True:
+            self._reserve.get()()
 
     def _beat(self) -> None:
         """Writes this process's beat and reads the others'."""
