@@ -35,7 +35,7 @@ def start(body, rank, port, *, devices=2, arguments=(), **environment):
     code = textwrap.dedent(inspect.getsource(body)) + f"\n{call}\n"
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", code],
+        [sys.executable, "-u", "-W", "error", "-c", code],
         env={**os.environ, "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
              "PYTHONPATH": os.pathsep.join(paths), **environment},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

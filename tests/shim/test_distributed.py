@@ -79,6 +79,7 @@ def test_a_service_that_dies_ends_nobody():
         import os
         import signal
         import threading
+        import time
 
         from mjaxlib_shim import distributed as dist
 
@@ -89,6 +90,7 @@ def test_a_service_that_dies_ends_nobody():
                                     on_service_lost=told.set)
         store.wait_at_barrier("all", 60_000)
         if rank == 0:
+            time.sleep(1)  # until the other process has its answer
             os.kill(os.getpid(), signal.SIGKILL)
         assert told.wait(60)
         try:
