@@ -149,11 +149,17 @@ def _check_links(session):
 
 # -------------------------------------------------------------------------------------- sessions
 
-#: What `quick` runs: the tables of primitives and of the NumPy front end take minutes.
+#: What `quick` runs: the tables of primitives and of the NumPy front end take minutes, and so do
+#: programs over several devices, of which it has a few.
 QUICK = ["tests/test_tiny.py", "tests/test_errors.py", "tests/ext", "tests/shim",
          *(f"tests/engine/{layer}" for layer in (
-             "base", "ir", "lowering", "runtime", "spmd", "tracing", "transforms"))]
-TABLES = ["tests/engine/spmd/test_every_primitive.py"]
+             "base", "ir", "lowering", "runtime", "tracing", "transforms",
+             "spmd/test_collectives.py", "spmd/test_transposes.py"))]
+NOT_QUICK = [f"tests/{name}.py" for name in (
+    "shim/test_distributed", "engine/transforms/test_compositions",
+    "engine/transforms/test_recompute", *(f"engine/runtime/test_{name}" for name in (
+        "array_shards", "assembling", "callbacks", "checkpoint", "debugging", "dlpack",
+        "resharding", "sharded_jit", "tokens", "transfer", "turns")))]
 
 
 @nox.session
@@ -161,7 +167,7 @@ def quick(session):
     """Before each commit, under 90 s: lint, and the tests of everything but the tables."""
     _install(session, "test", "lint", jaxlib=_newest_here(session))
     _lint(session)
-    _pytest(session, "-q", "-m", "not slow", *QUICK, *(f"--ignore={table}" for table in TABLES))
+    _pytest(session, "-q", "-m", "not slow", *QUICK, *(f"--ignore={path}" for path in NOT_QUICK))
 
 
 @nox.session
