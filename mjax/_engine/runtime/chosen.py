@@ -7,24 +7,24 @@ wherever axes of a mesh of the program say the same; else a `GSPMDSharding`.
 from __future__ import annotations
 
 import math
+import threading
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from mjax._engine.ir.mesh import Mesh, PartitionSpec, shard_shape
+from mjax._engine.ir.mesh import Mesh, PartitionSpec
 from mjax._engine.runtime.shardings import (
-    Index,
+    MeshSharding,
     NamedSharding,
     Sharding,
     default_memory_kind,
-    indices_of,
 )
 from mjaxlib_shim import shardings as shim
 
 
-class GSPMDSharding(Sharding):
+class GSPMDSharding(MeshSharding):
     """An array cut into pieces that no axes of a mesh name.
 
     Attributes:
@@ -53,7 +53,8 @@ class GSPMDSharding(Sharding):
         names = [f"_{i}" for i in range(len(tiles.pieces) + 1)]
         grid = np.array([devices[i] for i in tiles.order], object).reshape(*tiles.pieces, -1)
         self.mesh, self.spec = Mesh(grid, names), PartitionSpec(*names[:-1])
-        return _interned.setdefault(key, self)
+        with _lock:
+            return _interned.setdefault(key, self)
 
     def native_for(self, ndim: int) -> Any:
         if self._native is None:
@@ -63,12 +64,6 @@ class GSPMDSharding(Sharding):
             self._native = shim.gspmd_sharding(self.flat_devices, hlo)
         return self._native
 
-    def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
-        return shard_shape(self.spec, self.mesh, global_shape)
-
-    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
-        return indices_of(self, global_shape)
-
     @property
     def memory_kind(self) -> str:
         return default_memory_kind(self)
@@ -77,14 +72,11 @@ class GSPMDSharding(Sharding):
     def is_fully_replicated(self) -> bool:
         return math.prod(self.tiles.pieces) == 1
 
-    def __reduce__(self) -> Any:
-        msg = "shardings refer to this process's devices and cannot be pickled."
-        raise TypeError(msg)
-
     def __repr__(self) -> str:
         return f"GSPMDSharding(pieces={self.tiles.pieces}, devices={self.tiles.order})"
 
 
+_lock = threading.Lock()
 _interned: weakref.WeakValueDictionary[Any, GSPMDSharding] = weakref.WeakValueDictionary()
 
 

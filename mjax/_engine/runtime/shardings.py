@@ -112,6 +112,24 @@ class Sharding:
         """The same in the memory that programs compute in."""
         return self
 
+    def __reduce__(self) -> Any:
+        msg = "shardings refer to this process's devices and cannot be pickled."
+        raise TypeError(msg)
+
+
+class MeshSharding(Sharding):
+    """An array cut by a spec along the axes of a mesh."""
+
+    __slots__ = ()
+    mesh: Mesh
+    spec: PartitionSpec
+
+    def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
+        return shard_shape(self.spec, self.mesh, global_shape)
+
+    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
+        return indices_of(self, global_shape)
+
 
 class SingleDeviceSharding(Sharding):
     """A whole array on one device.
@@ -173,10 +191,6 @@ class SingleDeviceSharding(Sharding):
     def is_fully_replicated(self) -> bool:
         return True
 
-    def __reduce__(self) -> Any:
-        msg = "shardings refer to this process's devices and cannot be pickled."
-        raise TypeError(msg)
-
     def __repr__(self) -> str:
         memory = f", memory_kind={self._memory_kind!r}" if self._memory_kind else ""
         return f"SingleDeviceSharding(device={self.device!r}{memory})"
@@ -233,7 +247,7 @@ def own_memory_kind(devices: Sequence[Any], kind: str | None, who: str) -> str |
     return kind
 
 
-class NamedSharding(Sharding):
+class NamedSharding(MeshSharding):
     """An array cut along the axes of a mesh.
 
     Args:
@@ -312,12 +326,6 @@ class NamedSharding(Sharding):
             self._local = super().local_devices
         return self._local
 
-    def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
-        return shard_shape(self.spec, self.mesh, global_shape)
-
-    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
-        return indices_of(self, global_shape)
-
     @property
     def memory_kind(self) -> str:
         return self._memory_kind or default_memory_kind(self)
@@ -342,10 +350,6 @@ class NamedSharding(Sharding):
     @property
     def is_fully_replicated(self) -> bool:
         return all(size == 1 for size in cuts(self.spec, self.mesh, len(self.spec)))
-
-    def __reduce__(self) -> Any:
-        msg = "shardings refer to this process's devices and cannot be pickled."
-        raise TypeError(msg)
 
     def __repr__(self) -> str:
         memory = f", memory_kind={self._memory_kind!r}" if self._memory_kind else ""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,9 +48,35 @@ from mjax._engine.spmd.axes import (
 )
 from mjax._engine.spmd.partitions import emit, number, partition_groups
 from mjax._engine.spmd.reductions import axis_index, times
-from mjax._engine.tracing.primitive import traced
+from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.variance import pvary_p
 from mjax._engine.transforms.batching import AxisData
+
+
+def _def_own_axis_batch(primitive: Primitive, place: str) -> Callable[..., Any]:
+    """Decorator: the batching rule for an axis that the collective names, without groups.
+
+    A batch along another axis is one more dimension; a group is an axis of its own.
+
+    Args:
+      primitive: the collective.
+      place: the param that says along which dimension arrays are put together or cut.
+    """
+    def define(rule: Callable[..., Batched]) -> Callable[..., Batched]:
+        @def_axis_batch(primitive)
+        def batch(axis: AxisData, x: Any, dim: int | None, **params: Any) -> Batched:
+            groups = params["axis_index_groups"]
+            if axis.name not in params["axis_name"]:
+                return primitive.bind(batch_to_front(x, dim, axis.size),
+                                      **{**params, place: params[place] + 1}), 0
+            if groups is not None:
+                return by_groups(lambda x: primitive.bind(
+                    x, **{**params, "axis_index_groups": None}), axis, x, dim, groups)
+            return rule(axis, x, dim, **params)
+
+        return batch
+
+    return define
 
 
 def insert(shape: Sequence[int], place: int, size: int) -> tuple[int, ...]:
@@ -112,20 +138,10 @@ define_linear(all_gather_p, lambda ct, x, *, all_gather_dimension, **params: red
     ct, scatter_dimension=all_gather_dimension, **params))
 
 
-@def_axis_batch(all_gather_p)
+@_def_own_axis_batch(all_gather_p, "all_gather_dimension")
 def _all_gather_batch(axis: AxisData, x: Any, dim: int | None, *, all_gather_dimension: int,
-                      axis_name: Names, axis_size: int, tiled: bool,
-                      axis_index_groups: Groups | None) -> Batched:
+                      axis_name: Names, tiled: bool, **params: Any) -> Batched:
     d = all_gather_dimension
-    params = {"axis_name": axis_name, "axis_size": axis_size}
-    if axis.name not in axis_name:
-        return all_gather_p.bind(
-            batch_to_front(x, dim, axis.size), all_gather_dimension=d + 1, tiled=tiled,
-            axis_index_groups=axis_index_groups, **params), 0
-    if axis_index_groups is not None:
-        return by_groups(lambda x: all_gather_p.bind(
-            x, all_gather_dimension=d, tiled=tiled, axis_index_groups=None, **params), axis, x,
-            dim, axis_index_groups)
     out = moveaxis(batch_to_front(x, dim, axis.size), 0, d)
     rest = tuple(a for a in axis_name if a != axis.name)
     if rest:
@@ -222,20 +238,10 @@ define_linear(reduce_scatter_p, lambda ct, x, *, scatter_dimension, **params: al
     ct, all_gather_dimension=scatter_dimension, **params))
 
 
-@def_axis_batch(reduce_scatter_p)
+@_def_own_axis_batch(reduce_scatter_p, "scatter_dimension")
 def _reduce_scatter_batch(axis: AxisData, x: Any, dim: int | None, *, scatter_dimension: int,
-                          axis_name: Names, axis_size: int, tiled: bool,
-                          axis_index_groups: Groups | None) -> Batched:
+                          axis_name: Names, axis_size: int, tiled: bool, **params: Any) -> Batched:
     d = scatter_dimension
-    params = {"axis_name": axis_name, "axis_size": axis_size}
-    if axis.name not in axis_name:
-        return reduce_scatter_p.bind(
-            batch_to_front(x, dim, axis.size), scatter_dimension=d + 1, tiled=tiled,
-            axis_index_groups=axis_index_groups, **params), 0
-    if axis_index_groups is not None:
-        return by_groups(lambda x: reduce_scatter_p.bind(
-            x, scatter_dimension=d, tiled=tiled, axis_index_groups=None, **params), axis, x,
-            dim, axis_index_groups)
     out = times(x, axis.size) if dim is None else reduce_sum_p.bind(x, axes=(dim,))
     # Cut what is scattered into an axis per name and one of what an element gets.
     out = cut_axis(out, d, (*sizes_of(axis_name), out.shape[d] // axis_size))

@@ -20,7 +20,8 @@ from mjaxlib_shim import gates
 X = np.arange(32, dtype=np.float32).reshape(8, 4)
 LIKE = mjax.ShapeDtypeStruct(X.shape, X.dtype)
 #: Before, a side effect has no device that it happens on.
-needs_ffi = pytest.mark.skipif(not gates.FFI_CALLBACKS.open, reason="needs jaxlib 0.6.0")
+needs_ffi = pytest.mark.skipif(not gates.FFI_CALLBACKS.open,
+                               reason="side effects over several devices need jaxlib 0.6.0")
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_order_holds_over_programs_on_different_devices(x):
     assert seen == list(range(24))
 
 
-@pytest.mark.skipif(gates.FFI_CALLBACKS.open, reason="of older jaxlibs")
+@pytest.mark.skipif(gates.FFI_CALLBACKS.open, reason="says what jaxlibs before 0.6.0 do")
 def test_side_effects_before_there_was_a_way(x):
     with pytest.raises(NotImplementedError, match=r"side effects .* need jaxlib 0.6.0"):
         mjax.jit(lambda x: mjax.debug.callback(print, jnp.sum(x)))(x)
@@ -116,7 +117,7 @@ def test_what_a_callback_raises_on_every_device_is_raised_and_logged(caplog):
     assert mjax.jit(lambda x: x + 1)(1) == 2
 
 
-@pytest.mark.skipif(gates.FFI_CALLBACKS.open, reason="of older jaxlibs")
+@pytest.mark.skipif(gates.FFI_CALLBACKS.open, reason="says what jaxlibs before 0.6.0 do")
 def test_what_a_callback_raises_on_every_device_of_older_jaxlibs():
     """In a process of its own: programs over several devices fail from then on."""
     code = """

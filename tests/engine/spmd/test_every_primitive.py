@@ -1,8 +1,8 @@
 """Every primitive in shard_map, with each of its operands varying over devices or not.
 
 The rows are those of the tables of `tests/engine/primitives`, so that a new primitive is
-covered as soon as it exists. Values and derivatives are those of the same function called
-once per device.
+covered as soon as it exists. Values and derivatives, taken outside of the map and inside, are
+those of the same function called once per device; types say which of them vary.
 """
 
 from __future__ import annotations
@@ -33,13 +33,18 @@ SIZE = 2
 MESH = Mesh(np.array(mjax.devices()[:SIZE]), ("i",))
 
 
-def samples():
-    """The first sample of each row; the first row of each primitive in ordinary runs."""
+#: Whose derivatives are taken in ordinary runs: one of each kind.
+FEW = {"mul", "dot_general", "gather", "reduce_max", "sort", "select_n", "scatter"}
+
+
+def samples(few=None, wanted=lambda sample: True):
+    """The first sample of each row; in ordinary runs the first row of each primitive, or of few."""
     known = set()
     for case in CASES:
         for sample in itertools.islice((s for s in case.samples() if s.types), 1):
-            yield pytest.param(sample, id=str(sample),
-                               marks=[pytest.mark.slow] if case.primitive in known else [])
+            slow = case.primitive in known or (few is not None and case.primitive not in few)
+            if wanted(sample):
+                yield pytest.param(sample, id=str(sample), marks=[pytest.mark.slow] if slow else [])
         known.add(case.primitive)
 
 
@@ -48,6 +53,8 @@ def mapped(sample, way):
 
     def body(*shards):
         outs = sample.call(*[x[0] if i in way else x for i, x in enumerate(shards)])
+        for out in outs:
+            assert mjax.typeof(out).varying == ({"i"} if way else set())
         return [jnp.expand_dims(out, 0) for out in outs]
 
     specs = tuple(P("i") if i in way else P() for i in range(len(sample.types)))
@@ -117,12 +124,55 @@ def derivatives(sample):
                 assert_close(actual, expected, 100 * sample.case.tolerance * precision(stacks))
 
 
+@check
+def derivatives_inside(sample):
+    """On a device the cotangent of what varies is its own, of a copy the sum over devices."""
+    inexact = sample.inexact
+    rng = sample.rng()
+    stacks = sample.operands(rng, (SIZE,))
+    ways = [(), *subsets(range(len(stacks)))]
+    types = mjax.eval_shape(sample.restricted(inexact, per_device(sample, stacks, ())[0]),
+                            *[stacks[i][0] for i in inexact])
+    cts = tuple(normal(rng, t.shape, np.dtype(t.dtype)) for t in types)
+
+    def pull_back(xs):
+        return mjax.vjp(sample.restricted(inexact, xs), *[xs[i] for i in inexact])[1](cts)
+
+    def body(way):
+        def f(*shards):
+            in_cts = pull_back([x[0] if i in way else x for i, x in enumerate(shards)])
+            for i, ct in zip(inexact, in_cts, strict=True):
+                assert mjax.typeof(ct).varying == ({"i"} if i in way else set())
+            return [jnp.expand_dims(ct, 0) for ct in in_cts]
+
+        specs = tuple(P("i") if i in way else P() for i in range(len(stacks)))
+        return mjax.shard_map(f, mesh=MESH, in_specs=specs, out_specs=P("i"))
+
+    run = mjax.jit(lambda args: [body(way)(*xs) for way, xs in zip(ways, args, strict=True)],
+                   compiler_options=UNOPTIMIZED)
+    for way, in_cts in zip(ways, run([whole(stacks, way) for way in ways]), strict=True):
+        with naming(f"operands {way} vary"):
+            expected = stacked([pull_back(xs) for xs in per_device(sample, stacks, way)])
+            for i, actual, each in zip(inexact, in_cts, expected, strict=True):
+                if way and i not in way:
+                    each = np.broadcast_to(each.sum(0, keepdims=True), each.shape)
+                assert_close(actual, each, 100 * sample.case.tolerance * precision(stacks))
+
+
+def differentiable(sample):
+    return sample.case.order and sample.inexact
+
+
 @pytest.mark.parametrize("sample", list(samples()))
 def test_values(sample):
     values(sample)
 
 
-@pytest.mark.parametrize("sample", [p for p in samples()
-                                    if p.values[0].case.order and p.values[0].inexact])
+@pytest.mark.parametrize("sample", list(samples(FEW, differentiable)))
 def test_derivatives(sample):
     derivatives(sample)
+
+
+@pytest.mark.parametrize("sample", list(samples(FEW, differentiable)))
+def test_derivatives_inside(sample):
+    derivatives_inside(sample)
