@@ -7,8 +7,9 @@ Run one with `exe.execute_sharded(buffers).consume_with_handlers(handlers)`, bot
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,6 +25,7 @@ __all__ = [
     "cost_analysis",
     "cost_before_compiling",
     "deserialize",
+    "has_collectives",
     "hlo_text",
     "memory_analysis",
     "output_shardings",
@@ -166,6 +168,17 @@ def memory_analysis(executable: Any) -> Any:
 def hlo_text(executable: Any) -> str:
     """The optimized HLO, all modules of it."""
     return "\n\n".join(module.to_string() for module in executable.hlo_modules())
+
+
+_COLLECTIVE: Final = re.compile(
+    r" (all-gather|all-reduce|all-to-all|collective-\w+|ragged-all-to-all|reduce-scatter)"
+    r"(-start)?\("
+)
+
+
+def has_collectives(executable: Any) -> bool:
+    """Whether the devices of a compiled program wait for each other while it runs."""
+    return any(_COLLECTIVE.search(module.to_string()) for module in executable.hlo_modules())
 
 
 def output_shardings(executable: Any) -> list[Any] | None:

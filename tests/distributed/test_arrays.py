@@ -45,6 +45,21 @@ def test_arrays_and_programs():
         assert float(mjax.jit(jnp.sum)(x)) == 120.0
         np.testing.assert_array_equal(
             mjax.jit(lambda x: x, out_shardings=whole)(x), value)
+        # device_put exchanges what a process does not have.
+        square = NamedSharding(Mesh(mesh.devices.reshape(2, 2), ("a", "b")), P("b", "a"))
+        np.testing.assert_array_equal(mjax.device_put(x, whole), value)
+        squared = mjax.device_put(x, square)
+        assert squared.sharding is square
+        for shard in squared.addressable_shards:
+            np.testing.assert_array_equal(shard.data, value[shard.index])
+        back = mjax.device_put(mjax.device_put(squared, whole), cut)
+        np.testing.assert_array_equal(back.addressable_data(1), mine[2:])
+        try:
+            mjax.device_put(x, mjax.local_devices()[0])
+        except RuntimeError as error:
+            assert "has parts in other processes" in str(error)
+        else:
+            raise AssertionError
         doubled = x * 2  # eagerly
         assert doubled.sharding.is_equivalent_to(cut, 2)
         assert float(doubled.sum()) == 240.0

@@ -21,13 +21,14 @@ def waiting(rank, port, victim, how, where):
     from mjax import distributed as dist
 
     dist.initialize(f"127.0.0.1:{port}", 2, rank, heartbeat_timeout_seconds=4)
-    dist.barrier()
     if rank == victim:
+        dist.key_value_get("the other is where it waits")
         print(time.time(), flush=True)
         if how == "raise":
             raise ZeroDivisionError("the reason")
         os.kill(os.getpid(), getattr(signal, how))
     atexit.register(lambda: print(time.time(), flush=True))
+    dist.key_value_set("the other is where it waits", "yes")
     if where == "exit":
         raise SystemExit
     {"barrier": dist.barrier, "get": lambda: dist.key_value_get("never set")}[where]()
@@ -65,7 +66,9 @@ def test_survivor_is_told(victim, how, where):
     if how == "raise":
         assert f"process {victim}: it ended with ZeroDivisionError: the reason" in survivor.err
         assert dead.code == 1, dead
-    elif how == "SIGKILL":
+    else:  # it died before its first beat was due, and is known all the same
+        assert f"\n  process {victim} (pid " in survivor.err, survivor
+    if how == "SIGKILL":
         assert dead.code == -signal.SIGKILL
 
 

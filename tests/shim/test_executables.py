@@ -105,6 +105,24 @@ def test_analyses(add):
     assert executables.cost_analysis(add)["flops"] == 4
     assert executables.memory_analysis(add).argument_size_in_bytes == 32
     assert "add(" in executables.hlo_text(add)
+
+
+def test_has_collectives(add, client, parse):
+    module = parse(
+        "func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {"
+        '  %0 = "stablehlo.all_reduce"(%a) ({'
+        "    ^bb0(%x: tensor<f32>, %y: tensor<f32>):"
+        "      %s = stablehlo.add %x, %y : tensor<f32>"
+        "      stablehlo.return %s : tensor<f32>"
+        "  }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}"
+        "  : (tensor<4xf32>) -> tensor<4xf32>"
+        "  return %0 : tensor<4xf32> }"
+    )
+    devices = client.devices()[:2]
+    assert executables.has_collectives(
+        executables.compile_module(client, module, devices, num_replicas=2)
+    )
+    assert not executables.has_collectives(add)
     assert executables.output_shardings(add) is None or executables.output_shardings(add)
     assert executables.parameter_shardings(add) is None or executables.parameter_shardings(add)
 

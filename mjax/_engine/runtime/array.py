@@ -209,7 +209,7 @@ class Array(metaclass=_ArrayMeta):
             return shim.replicated_shard(self._existing())
         msg = (f"Array of type {self.aval} has parts in other processes, and cannot be read in "
                "this one. Read what is here (x.addressable_shards), or gather it on all devices: "
-               f"mjax.jit(lambda x: x, out_shardings=NamedSharding(mesh, P()))(x). {sharding}")
+               f"mjax.device_put(x, NamedSharding(mesh, P())), in all processes. {sharding}")
         raise RuntimeError(msg)
 
     def _only_buffer(self, what: str, error: type[Exception]) -> Any:

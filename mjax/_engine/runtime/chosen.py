@@ -34,35 +34,40 @@ class GSPMDSharding(MeshSharding):
 
     Args:
       devices: the devices, in the order of the program whose result it is.
-      tiles: the pieces, of dimensions of arrays of one rank, and who holds them.
+      tiles: the pieces per dimension, as of a spec: those left out are whole; and who holds them.
     """
 
     __slots__ = ("__weakref__", "_native", "flat_devices", "mesh", "spec", "tiles")
     mesh: Mesh
     spec: PartitionSpec
     tiles: Any
+    _native: dict[int, Any]
 
     def __new__(cls, devices: Sequence[Any], tiles: Any) -> GSPMDSharding:
-        key = (tuple(devices), tiles)
+        rank = max((i for i, n in enumerate(tiles.pieces, 1) if n > 1), default=0)
+        key = (tuple(devices), tiles._replace(pieces=tuple(tiles.pieces[:rank])))
         known = _interned.get(key)
         if known is not None:
             return known
         self = object.__new__(cls)
         self.flat_devices, self.tiles = key
-        self._native = None
-        names = [f"_{i}" for i in range(len(tiles.pieces) + 1)]
-        grid = np.array([devices[i] for i in tiles.order], object).reshape(*tiles.pieces, -1)
+        self._native = {}
+        names = [f"_{i}" for i in range(rank + 1)]
+        grid = np.array([devices[i] for i in tiles.order], object).reshape(
+            *self.tiles.pieces, -1)
         self.mesh, self.spec = Mesh(grid, names), PartitionSpec(*names[:-1])
         with _lock:
             return _interned.setdefault(key, self)
 
     def native_for(self, ndim: int) -> Any:
-        if self._native is None:
+        known = self._native.get(ndim)
+        if known is None:
             pieces, order = self.tiles
+            whole = (1,) * (ndim - len(pieces))
             copies = len(order) // math.prod(pieces)
-            hlo = shim.tiled((*pieces, copies), devices=order, replicate_last=True)
-            self._native = shim.gspmd_sharding(self.flat_devices, hlo)
-        return self._native
+            hlo = shim.tiled((*pieces, *whole, copies), devices=order, replicate_last=True)
+            known = self._native[ndim] = shim.gspmd_sharding(self.flat_devices, hlo)
+        return known
 
     @property
     def memory_kind(self) -> str:

@@ -345,7 +345,7 @@ def _join(session: _Session) -> None:
     watch.start()
     atexit.register(_at_exit)
     # Making a client waits for the other processes while it holds the GIL: they all do it now.
-    _barrier(session, "mjax/devices", None)
+    watch.introduce(lambda: _barrier(session, "mjax/devices", None))
     devices.client()
 
 

@@ -1,4 +1,7 @@
-"""Eager execution: single primitives, compiled once per types, params and placements."""
+"""Eager execution: single primitives, compiled once per types, params and placements.
+
+And the program that brings an array into another sharding.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,14 @@ import operator
 from typing import Any
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.util import exact
+from mjax._engine.base.util import BoundedCache, exact
 from mjax._engine.control.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.executable import Program
+from mjax._engine.runtime.resharding import exchanged
+from mjax._engine.runtime.shardings import Sharding
 from mjax._engine.runtime.transfer import to_array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.primitive import Primitive
@@ -61,6 +67,21 @@ def _compile(primitive: Primitive, placements: tuple[Any, ...], params: dict[str
 
 
 evaluation.executor = execute
+
+
+def exchange(array: Array, sharding: Sharding) -> Array:
+    """An array in another sharding over the same devices, by a program that exchanges parts."""
+    key = (ctx.settings, array._placement, sharding)
+    run = _exchanges.get(key)
+    if run is None:
+        jaxpr = stage_under_evaluation(lambda x: [copy_p.bind(x)], [array.aval])
+        run = _exchanges.put(key, Program(
+            jaxpr, "device_put", [array._placement], out_shardings=[sharding]).runner())
+    return run(array)[0]
+
+
+_exchanges = BoundedCache()
+exchanged.append(exchange)
 
 
 @jit_p.def_impl

@@ -104,6 +104,8 @@ class Program:
         self.platform = str(self.devices[0].platform)
         self.lowered: LoweredModule | None = None
         self.loaded: Any = None
+        #: Whether few of its executions may be under way at a time.
+        self.paced = False
 
     def _settled(self, donated: Sequence[bool], shared: Collection[int]) -> Donation:
         # A program that may be run a second time, to find a NaN, keeps its arguments.
@@ -146,6 +148,7 @@ class Program:
                     host_callbacks=lowered.host_callbacks)
             if not self.shardings.single:
                 self.shardings.read_back(self.kept, lowered, self.loaded)
+                self.paced = self.platform == "cpu" and shim.has_collectives(self.loaded)
         return self.loaded
 
     def out_shardings(self) -> list[Any]:
@@ -181,7 +184,7 @@ class Program:
             return execute
         if not self.sharding.is_fully_addressable:
             execute = in_turn(execute)
-        elif self.platform == "cpu":
+        elif self.paced:
             execute = few_at_a_time(execute)
         return refuse_deleted(execute)
 

@@ -21,8 +21,9 @@ from mjaxlib_shim import executables as shim
 class Shardings:
     """The shardings of a program's arguments and results.
 
-    A program computes in the default memory of its devices: arguments in another are moved there,
-    results that are asked for in another are moved when they are computed.
+    A program computes in the default memory of its devices, and in one order of them: arguments in
+    another memory are moved there; results that are asked for in another memory, or with devices in
+    another order, are moved or renamed when they are computed.
 
     Attributes:
       whole: of arrays that are not cut: on the one device, or copies on all.
@@ -30,7 +31,7 @@ class Shardings:
       single: whether it runs on a device; a mesh of one device is a mesh.
       inputs: per argument where it has to be; None: XLA says, when it is compiled.
       outputs: per computed result where it will be, likewise.
-      moved_to: computed result -> its sharding in another memory, where that was asked for.
+      moved_to: computed result -> the sharding that was asked for, where it is another.
 
     Args:
       place: where the program runs.
@@ -57,8 +58,6 @@ class Shardings:
         self._avals = [p.aval for p in placements], out_avals
         self._elsewhere = {i: p.sharding for i, p in enumerate(placements)
                            if p.sharding is not p.sharding.in_default_memory}
-        self.moved_to = {n: s for n, s in enumerate(out_asked)
-                         if s is not None and s is not s.in_default_memory}
         if any(asked):
             placements = [
                 p if s is None else _agreed(p, s, names, i)
@@ -68,6 +67,8 @@ class Shardings:
                 check_fits(sharding, aval, f"{names.program}: out_shardings of result {i}")
         self.inputs = [self._ordered(p.sharding, p.aval) for p in placements]
         self.outputs = [self._ordered(s, a) for s, a in zip(out_asked, out_avals, strict=True)]
+        self.moved_to = {n: asked for n, (asked, s) in enumerate(
+            zip(out_asked, self.outputs, strict=True)) if asked is not None and asked is not s}
 
     def _ordered(self, sharding: Any, aval: Any) -> Any:
         """A sharding as far as it is known, over the devices in the program's order."""

@@ -1,12 +1,13 @@
 """Arrays cut into shards, put together from shards, and moved from one sharding to another.
 
-A part that a device needs and another has goes from device to device; the rest is cut on the
-host.
+A part that a device needs and another has goes from device to device. For the rest, a program over
+the array's devices exchanges what is wanting; on the CPUs of one process, or between different sets
+of devices, it is cut on the host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -87,8 +88,11 @@ def resharded(array: Array, sharding: Sharding, committed: bool) -> Array:
 
     Raises:
       ValueError: the sharding does not divide a size, or has more dimensions.
-      RuntimeError: the array was deleted; or parts of it that this process needs are in others.
+      RuntimeError: the array was deleted; or it goes to other devices than it is on, and parts
+        that this process needs are in others.
     """
+    if _exchanges(array.aval, array.sharding, sharding):
+        return exchanged[0](array, sharding)
     source = layout_of(array.aval, array.sharding, array.committed)
     target = layout_of(array.aval, sharding, committed)
     buffers = shim.shards(array._existing())
@@ -107,6 +111,31 @@ def resharded(array: Array, sharding: Sharding, committed: bool) -> Array:
                                         alone.native)
         pieces.append(piece)
     return joined(pieces, target)
+
+
+#: An array in another sharding over the same devices, by a program; from `eager`, which has those.
+exchanged: list[Callable[[Array, Sharding], Array]] = []
+_exchanging = BoundedCache()
+
+
+def _exchanges(aval: ShapedArray, source: Sharding, target: Sharding) -> bool:
+    """Whether devices that cannot read each other's memory have to exchange parts of an array.
+
+    All processes have to come to the same answer, whatever parts each of them has.
+    """
+    key = (aval, source, target)
+    known = _exchanging.get(key)
+    if known is None:
+        known = _exchanging.put(key, (
+            (source.flat_devices[0].platform != "cpu" or not source.is_fully_addressable)
+            and source.device_set == target.device_set
+            and _keys(source, aval.shape) != _keys(target, aval.shape)))
+    return known
+
+
+def _keys(sharding: Sharding, shape: Sequence[int]) -> dict[Any, Any]:
+    parts = sharding.devices_indices_map(shape)
+    return {device: bounds(part, shape) for device, part in parts.items()}
 
 
 def shares_memory(one: Array, other: Array) -> bool:

@@ -6,9 +6,9 @@ two independent sums and a few dozen steps. jaxlib also blocks callers that are 
 ahead, with Python locked, so that no thread could notice that a process is gone. So the caller
 waits here, in Python, for what it started before.
 
-Over the devices of one process a few may be under way. Each takes a thread per device while it
-waits in a collective, of a pool that has few more; with 32 under way, jaxlib's own limit, they wait
-for each other for ever (2 cores, 8 devices, 0.10.2; with `jax` too), with 16 they do not.
+Over the devices of one process a few with collectives may be under way. Each takes a thread per
+device while it waits in a collective, of a pool that has few more; with 32 under way, jaxlib's own
+limit, they wait for each other for ever (2 cores, 8 devices, 0.10.2; with `jax` too), with 16 not.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def settle() -> None:
             continue
 
 
-#: How many programs over the devices of this process may be under way.
+#: How many programs with collectives over the devices of this process may be under way.
 _MOST = 8
 #: Their tokens, oldest first; a token keeps no result alive.
 _here: deque[Any] = deque()
 
 
 def few_at_a_time(execute: Callable[..., Any]) -> Callable[..., Any]:
-    """`execute_sharded` of a program over several devices that waits where many are under way."""
+    """`execute_sharded` of a program with collectives that waits where many are under way."""
 
     def waiting(buffers: Sequence[Any], with_tokens: bool = False) -> Any:
         while len(_here) >= _MOST:

@@ -68,6 +68,12 @@ class Watch:
         for thread in self._threads:
             thread.start()
 
+    def introduce(self, meet: Callable[[], None]) -> None:
+        """Learns the names of the others: `meet` waits until all processes are here."""
+        self.call(lambda: self._write(0), "initialize()")
+        meet()
+        self.call(self._read, "initialize()")
+
     def stop(self, patience: float) -> None:
         """Ends the threads; one that C++ holds for longer than `patience` seconds is left."""
         self._stopped.set()
@@ -189,15 +195,18 @@ class Watch:
 
     def _beat(self) -> None:
         """Writes this process's beat and reads the others'."""
-        mine = f"{_SHARED}beat/0" if self.process_id == 0 else f"{_BEATS}{self.process_id}"
-        for count in itertools.count():
+        for count in itertools.count(1):
             try:
-                self._store.key_value_set(mine, f"{count}|{self._me}", True)
+                self._write(count)
                 self._read()
             except Exception:  # no answer: the guard sees it
                 pass
             if self._stopped.wait(self.interval):
                 return
+
+    def _write(self, count: int) -> None:
+        mine = f"{_SHARED}beat/0" if self.process_id == 0 else f"{_BEATS}{self.process_id}"
+        self._store.key_value_set(mine, f"{count}|{self._me}", True)
 
     def _read(self) -> None:
         shared = dict(self._store.key_value_dir_get(_SHARED))

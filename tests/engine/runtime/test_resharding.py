@@ -8,6 +8,7 @@ import pytest
 
 import mjax
 from mjax import P, lax
+from mjax._engine.runtime.eager import exchange
 from mjax._engine.spmd.axes import in_manual
 from mjax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 
@@ -79,6 +80,20 @@ def test_scalars_keys_and_float0():
         np.testing.assert_array_equal(mjax.random.key_data(moved), mjax.random.key_data(keys))
     zeros = mjax.device_put(np.zeros(8, mjax.dtypes.float0), PLACES["rows"])
     assert zeros.dtype == mjax.dtypes.float0 and zeros.shape == (8,)
+
+
+@pytest.mark.parametrize(("source", "target"), list(
+    itertools.permutations(["whole", "rows", "columns", "both", "flat", "turned"], 2)))
+def test_exchange_between_devices(source, target):
+    """What devices do that cannot read each other's memory: on other platforms, in processes."""
+    x = mjax.device_put(X, PLACES[source])
+    y = exchange(x, PLACES[target])
+    assert y.sharding is PLACES[target] and y.committed
+    for shard in y.addressable_shards:
+        np.testing.assert_array_equal(shard.data, X[shard.index])
+    keys = mjax.device_put(mjax.random.split(mjax.random.key(0), (8, 8)), PLACES[source])
+    np.testing.assert_array_equal(mjax.random.key_data(exchange(keys, PLACES[target])),
+                                  mjax.random.key_data(keys))
 
 
 def test_parts_that_stay_are_not_copied():

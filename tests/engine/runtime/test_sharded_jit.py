@@ -98,6 +98,21 @@ def test_one_array_in_another_order_of_devices(mesh):
         d: [(X[7 - i] * 4).tolist()] for i, d in enumerate(mjax.devices())}
 
 
+def test_results_that_are_asked_for_in_another_order_of_devices(mesh):
+    turned = NamedSharding(mesh_of((8,), "z", mjax.devices()[::-1]), P("z"))
+    f = mjax.jit(lambda x, key: (x * 2, x, key), out_shardings=turned)
+    key = mjax.device_put(mjax.random.split(mjax.random.key(0), 8), NamedSharding(mesh, P("x")))
+    for _ in range(2):
+        twice, same, keys = f(put(X, mesh, "x"), key)
+        for out, expected in ((twice, X * 2), (same, X), (mjax.random.key_data(keys),
+                                                         mjax.random.key_data(key))):
+            np.testing.assert_array_equal(out, expected)
+        for out in (twice, same, keys):
+            assert out.sharding is turned
+    for shard in twice.addressable_shards:
+        np.testing.assert_array_equal(shard.data, 2 * X[shard.index])
+
+
 def test_pieces_that_no_axis_names():
     """Six rows on a mesh of one axis of eight: half of it cuts them after a reshape."""
     mesh = mesh_of((8,), "x")

@@ -26,6 +26,16 @@ expected = float(f(x))
 for _ in range(1500):  # jaxlib lets 32 be under way: all of its threads may be waiting then
     y = f(x)
 assert abs(float(y) - expected) < 1e-3
+
+# Without collectives nobody waits for another, and nothing is paced; mixed with sums too.
+step = mjax.jit(lambda x: x * 1.0001)
+y, totals = x, []
+for i in range(3000):
+    y = step(y)
+    if i % 10 == 0:
+        totals.append(f(y))
+assert all(np.isfinite(total) for total in totals)
+np.testing.assert_allclose(y, np.asarray(x) * 1.0001 ** 3000, rtol=1e-3)
 print("done")
 """
 
