@@ -23,6 +23,7 @@ __all__ = [
     "func",
     "hlo",
     "ir",
+    "large_literals",
     "new_context",
     "passmanager",
     "refuse_region_tokens",
@@ -58,6 +59,8 @@ chlo: Any = _lazy("jaxlib.mlir.dialects.chlo")
 sdy: Any = _lazy("jaxlib.mlir.dialects.sdy")
 passmanager: Any = _lazy("jaxlib.mlir.passmanager")
 
+#: Whether XLA computes right with literals of more than one element.
+large_literals: bool = gates.LITERAL_LAYOUTS.open
 
 
 def refuse_region_tokens() -> None:

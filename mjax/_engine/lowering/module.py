@@ -39,7 +39,7 @@ from mjax._engine.tracing.authoring import (
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.stage import stage_under_evaluation
 from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
-from mjaxlib_shim.mlir import new_context
+from mjaxlib_shim.mlir import large_literals, new_context
 
 
 class LoweredModule:
@@ -149,7 +149,7 @@ def _is_written_down(mctx: ModuleContext, value: Any) -> bool:
     """
     aval = typeof(value)
     return (mctx.platform == "cpu" and not mctx.partitioned and not dtypes.is_extended(aval.dtype)
-            and aval.size * aval.dtype.itemsize <= _SMALL)
+            and (large_literals or aval.size <= 1) and aval.size * aval.dtype.itemsize <= _SMALL)
 
 
 def _donation(index: int, aliases: dict[int, int], donated: Sequence[int], n_tokens: int

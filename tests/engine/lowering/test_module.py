@@ -11,6 +11,7 @@ from mjax._engine.ir.types import ShapedArray
 from mjax._engine.lowering.module import lower_to_module
 from mjax._engine.primitives.emit import ir
 from mjax._engine.tracing.primitive import Primitive, traced
+from mjaxlib_shim import gates
 
 X = np.arange(3, dtype=np.float32)
 BIG = np.arange(1000, dtype=np.float32)
@@ -249,7 +250,11 @@ def test_donated_arguments_are_marked():
 
 # ---- small constants -------------------------------------------------------------------
 
+needs_literals = pytest.mark.skipif(not gates.LITERAL_LAYOUTS.open,
+                                    reason="before jaxlib 0.8.1 constants are arguments")
 
+
+@needs_literals
 @pytest.mark.parametrize("make", [np.asarray, mjax.device_put], ids=["numpy", "device"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8, np.bool_, np.complex64,
                                    "bfloat16", "float8_e4m3fn", "int4"])
@@ -264,12 +269,14 @@ def test_small_constants_are_written_down(make, dtype):
                                   values.astype(np.complex64))
 
 
+@needs_literals
 def test_large_constants_are_arguments():
     small, large = np.ones(256, np.float32), np.ones(257, np.float32)
     text = mjax.jit(lambda x: (x + small.sum(), small * x, large * x)).lower(1.0).as_text()
     assert "@main(%arg0: tensor<257xf32>, %arg1: tensor<f32>)" in text
 
 
+@needs_literals
 def test_loops_carry_no_small_constants():
     a = mjax.numpy.asarray([[1.0, 1.0], [0.0, 1.0]])
     f = lambda x: mjax.lax.fori_loop(0, 9, lambda _, x: a @ x, x)
@@ -277,6 +284,22 @@ def test_loops_carry_no_small_constants():
                if "stablehlo.while" in line]
     assert "2x2" not in loop
     np.testing.assert_allclose(mjax.jit(f)(np.ones(2, np.float32)), [10, 1])
+
+
+@pytest.mark.parametrize("turned", [np.transpose, lambda a: np.moveaxis(a, 0, -1)],
+                         ids=["transposed", "moved"])
+def test_loops_over_constants_of_other_layouts(turned):
+    """XLA from jaxlib 0.5.3 to 0.8.0 computes the sine of the constant as it lies in memory."""
+    a = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+
+    def f(x):
+        b = turned(mjax.numpy.asarray(a))
+        return lax.fori_loop(0, 4, lambda i, c: c + mjax.numpy.sin(b) * x * i, 0 * b)
+
+    expected = 6 * np.sin(turned(a))
+    np.testing.assert_allclose(mjax.jit(f)(1.0), expected, 1e-5)
+    np.testing.assert_allclose(mjax.jit(lambda: f(1.0))(), expected, 1e-5)
+    np.testing.assert_allclose(mjax.vmap(f)(np.ones(2, np.float32))[1], expected, 1e-5)
 
 
 def test_a_constant_in_several_functions_has_one_value_under_all_transformations():
