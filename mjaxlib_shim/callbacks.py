@@ -11,7 +11,10 @@ from . import gates
 from .mlir import hlo, ir
 from .native import xc
 
-__all__ = ["HostCallbacks", "Signature"]
+__all__ = ["HostCallbacks", "Signature", "by_one_device"]
+
+#: Whether one of the devices of a partitioned program can be told to call a function for all.
+by_one_device: bool = gates.FFI_CALLBACKS.open
 
 #: Shape and dtype of each operand or result; None for a token.
 Signature = Sequence[tuple[tuple[int, ...], np.dtype[Any]] | None]
@@ -52,14 +55,11 @@ class HostCallbacks:
           has_side_effect: whether the call stays if nobody reads its results.
           client: gives the client that will compile the module.
           sharding: in a partitioned program gives the sharding attribute of an operation
-            with so many results, or None.
+            with so many results, or None: each device calls the function. Without
+            `by_one_device` each does in any case.
 
         Returns:
           The results' `ir.Value`s.
-
-        Raises:
-          NotImplementedError: it has side effects, several devices, and no way to have them
-            once on this jaxlib. (Without, each device calls it there.)
         """
         if gates.FFI_CALLBACKS.open:
             index = ir.IntegerAttr.get(
@@ -72,12 +72,6 @@ class HostCallbacks:
                              has_side_effect, sharding and sharding(len(result_types)))
             )
         count = len(result_types)
-        if sharding is not None and has_side_effect and sharding(count) is not None:
-            raise NotImplementedError(
-                "Python callbacks with side effects (io_callback, debug.callback) in programs over "
-                "several devices, outside of shard_map, need jaxlib "
-                f"{gates.FFI_CALLBACKS.since_release}"
-            )
         if sharding is not None and count == 1:
             # XLA wants several results or a packed one, and unpacks what is packed alone.
             single, result_types = function, [*result_types, ir.RankedTensorType.get(

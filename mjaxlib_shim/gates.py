@@ -200,8 +200,8 @@ REGION_TOKENS = Gate(
     "region_tokens",
     "sdy.manual_computation of tokens",
     342, "0.6.1",
-    "before, it takes and gives tensors alone: ordered effects in a shard_map over several "
-    "devices are refused (the probe looks for another change of that revision of Shardy)",
+    "before, it takes and gives tensors alone (the probe looks for another change of that "
+    "revision of Shardy)",
     lambda: _file_mentions("Sdy_AllToAllParamList", "mlir", "dialects", "_sdy_ops_gen.py"),
 )  # fmt: skip
 

@@ -26,7 +26,7 @@ __all__ = [
     "large_literals",
     "new_context",
     "passmanager",
-    "refuse_region_tokens",
+    "region_tokens",
     "register_passes",
     "result_accuracy",
     "sdy",
@@ -63,18 +63,8 @@ passmanager: Any = _lazy("jaxlib.mlir.passmanager")
 large_literals: bool = gates.LITERAL_LAYOUTS.open
 
 
-def refuse_region_tokens() -> None:
-    """Refuses tokens as operands of `sdy.manual_computation` where it takes none.
-
-    Raises:
-      NotImplementedError: names the release that does.
-    """
-    if not gates.REGION_TOKENS.open:
-        raise NotImplementedError(
-            "ordered effects (io_callback and debug.print with ordered=True) in a shard_map over "
-            f"several devices need jaxlib {gates.REGION_TOKENS.since_release} or newer"
-        )
-
+#: Whether `sdy.manual_computation` takes and gives tokens.
+region_tokens: bool = gates.REGION_TOKENS.open
 
 _lock = threading.Lock()
 _threads = threading.local()

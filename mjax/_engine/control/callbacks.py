@@ -11,16 +11,19 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.control.loops import map as map_in_order
 from mjax._engine.ir.effects import Effect, EffectPolicy, no_effects
 from mjax._engine.ir.source import here
-from mjax._engine.ir.types import physical_aval
+from mjax._engine.ir.types import AbstractToken, physical_aval
 from mjax._engine.primitives.shapes import batch_to_front, expand_dims
 from mjax._engine.tracing.authoring import applied_at, refuse_effects
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.variance import typed_axes
 from mjax._engine.transforms.batching import AxisData, batched_type
+from mjaxlib_shim.callbacks import by_one_device
 
 logger = logging.getLogger("mjax")
 #: Ordered printing and ordered input and output share a token: a program tells one story.
@@ -110,22 +113,30 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
 
     Source: the public interface of `jax.interpreters.mlir.emit_python_callback`.
     """
-    mctx, tokens = ctx.module_context, [] if token is None else [token]
-    n = len(tokens)
-
+    mctx = ctx.module_context
+    order = [] if token is None else [mctx.token_aval]
+    n, in_avals, out_avals = len(order), [*order, *operand_avals], [*order, *result_avals]
     if mctx.partitioned:
         callback = _told(callback)
+    after = None if mctx.opaque_tokens else np.zeros((), np.bool_)
 
-    def with_token(_: None, *args: Any) -> tuple[Any, ...]:
-        return (None, *callback(*args))
+    def with_token(_: Any, *args: Any) -> tuple[Any, ...]:
+        return (after, *callback(*args))
 
-    emitted = mctx.host_callbacks.emit(
-        with_token if n else callback, [*tokens, *mctx.gathered(operands, operand_avals)],
-        [*(None for _ in tokens), *map(_shape, operand_avals)],
-        [*(None for _ in tokens), *map(_shape, result_avals)],
-        [*(t.type for t in tokens), *map(mctx.type_of, result_avals)],
-        has_side_effect=has_side_effect, client=mctx.client,
-        sharding=mctx.on_one_device if mctx.partitioned else None)
+    def emit(*values: Any, sharding: Any = None) -> list[Any]:
+        return mctx.host_callbacks.emit(
+            with_token if n else callback, values, list(map(_shape, in_avals)),
+            list(map(_shape, out_avals)), list(map(mctx.type_of, out_avals)),
+            has_side_effect=has_side_effect, client=mctx.client, sharding=sharding)
+
+    given = [*([] if token is None else [token]), *mctx.gathered(operands, operand_avals)]
+    if not mctx.partitioned:
+        emitted = emit(*given)
+    elif mctx.per_device or by_one_device or not has_side_effect:
+        emitted = emit(*given, sharding=mctx.on_one_device)
+    else:
+        emitted = mctx.by_first_device(given, out_avals, lambda *values: emit(
+            *values, sharding=lambda count: None))
     return emitted[n:], emitted[0] if n else None, None
 
 
@@ -160,6 +171,9 @@ def _lower(ctx: Any, operands: Sequence[Any], callback: Callable[..., Any],
 
 
 def _shape(aval: Any) -> Any:
+    """Shape and dtype of an array; None for a token."""
+    if isinstance(aval, AbstractToken):
+        return None
     physical = physical_aval(aval)
     return physical.shape, physical.dtype
 

@@ -152,14 +152,16 @@ def _cond_lowering(ctx: Any, index: Any, *operands: Any, branches: Branches,
         ctx.set_tokens_out(ctx.tokens_in.update_tokens(ctx.tokens))
         return outs
     tokens = ctx.tokens_in.values()
-    case = hlo.CaseOp([*(t.type for t in tokens), *ctx.out_types], index=index,
-                      num_branches=len(branches))
+    types = [*(t.type for t in tokens), *ctx.out_types]
+    # In a shard_map XLA cannot place branches without results (0.4.36): they give a number.
+    more = [constant(np.int32(0))] if not types and ctx.module_context.partitioned else []
+    case = hlo.CaseOp([*types, *(n.type for n in more)], index=index, num_branches=len(branches))
     for region, branch in zip(case.regions, branches, strict=True):
         with ir.InsertionPoint(region.blocks.append()):
             inner = ctx.replace()
             outs = inner.inline(branch, *operands)
-            hlo.return_([*inner.tokens.values(), *outs])
-    results = list(case.results)
+            hlo.return_([*inner.tokens.values(), *outs, *more])
+    results = list(case.results)[:len(types)]
     if tokens:
         ctx.set_tokens_out(ctx.tokens_in.replaced(results[:len(tokens)]))
     return results[len(tokens):]

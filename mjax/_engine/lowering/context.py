@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.util import split_list
@@ -12,16 +14,17 @@ from mjax._engine.ir.effects import token_names
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import PartitionSpec
 from mjax._engine.ir.source import is_engine_file, source_info_of
-from mjax._engine.ir.types import physical_aval, typeof
+from mjax._engine.ir.types import AbstractToken, ShapedArray, physical_aval, typeof
+from mjax._engine.lowering.regions import by_first_device
 from mjax._engine.lowering.shardings import on_first_device, tensor_sharding
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
-from mjax._engine.primitives.emit import hlo, ir, ir_type
+from mjax._engine.primitives.emit import constant, full, ir, ir_type
 from mjax._engine.tracing.authoring import applied_at, describe_value, misfit
 from mjax._engine.tracing.primitive import traced
 from mjax._engine.tracing.stage import stage_under_evaluation
 from mjaxlib_shim import tracebacks
 from mjaxlib_shim.callbacks import HostCallbacks
-from mjaxlib_shim.mlir import func, sdy
+from mjaxlib_shim.mlir import func, region_tokens, sdy
 
 
 def no_client() -> Any:
@@ -76,10 +79,20 @@ class ModuleContext:
         no operation of the Shardy dialect may be in the module."""
         return self.devices is not None and len(self.devices) > 1
 
+    @property
+    def per_device(self) -> bool:
+        """Whether each device does its own: this is the body of a shard_map."""
+        return _manual()
+
     def on_one_device(self, count: int) -> Any:
         """What makes an operation with so many results one that the first device does for all,
         with whole operands; None in the body of a shard_map, where each device does its own."""
         return None if _manual() else on_first_device(max(1, count))  # one also without results
+
+    def by_first_device(self, values: Sequence[Any], out_avals: Sequence[Any],
+                        body: Callable[..., Sequence[Any]]) -> list[Any]:
+        """The same for what is no operation: see `regions`."""
+        return by_first_device(self, values, out_avals, body)
 
     def gathered(self, values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
         """Values as an operation on the first device takes them: copies on all devices. XLA
@@ -89,6 +102,21 @@ class ModuleContext:
         return [sdy.ShardingConstraintOp(v, tensor_sharding(
             self, self.mesh, PartitionSpec(), physical_aval(a).ndim)).result
             for v, a in zip(values, avals, strict=True)]
+
+    @property
+    def opaque_tokens(self) -> bool:
+        """Whether tokens are MLIR's, not booleans: regions of partitioned programs, on older
+        jaxlibs, take arrays alone."""
+        return region_tokens or not self.partitioned
+
+    @property
+    def token_aval(self) -> Any:
+        """The type of tokens."""
+        return _token if self.opaque_tokens else _boolean
+
+    def token_types(self, names: Sequence[str]) -> list[Any]:
+        """The MLIR types of so many tokens."""
+        return [self.type_of(self.token_aval)] * len(names)
 
     def type_of(self, aval: Any) -> Any:
         """The MLIR type of values of a type."""
@@ -126,24 +154,50 @@ class ModuleContext:
         scope, self.scope = self.scope, ()  # the call's own names are put in front of them
         name = self.fresh_name(name)
         avals = [*map(typeof, constants), *jaxpr.in_avals]
-        tokens = token_types(token_names(jaxpr.effects))
+        tokens = self.token_types(token_names(jaxpr.effects))
         self.fill(self.new_function(name, [*tokens, *map(self.type_of, avals)],
                                     [*tokens, *map(self.type_of, jaxpr.out_avals)]),
                   jaxpr, constants)
         self.scope = scope
         return name
 
-    def fill(self, function: Any, jaxpr: Jaxpr, constants: Sequence[Any]) -> None:
-        """Lowers a jaxpr into an empty function, whose leading arguments are its tokens, then
-        constants; its leading results are its tokens."""
+    def fill(self, function: Any, jaxpr: Jaxpr, constants: Sequence[Any],
+             names: Sequence[str] | None = None) -> None:
+        """Lowers a jaxpr into an empty function, whose leading arguments are its tokens (of its
+        effects, or those named), then constants; its leading results are its tokens."""
         block = function.add_entry_block()
-        names = token_names(jaxpr.effects)
+        names = token_names(jaxpr.effects) if names is None else names
         with ir.InsertionPoint(block):
             tokens, values, args = split_list(block.arguments, [len(names), len(constants)])
+            given = [t.type for t in tokens]
             results, out_tokens = self.walk(
                 self, jaxpr, {id(c): v for c, v in zip(constants, values, strict=True)}, args,
-                TokenSet(zip(names, tokens, strict=True)) if names else no_tokens)
-            func.ReturnOp([*out_tokens.values(), *results] if names else results)
+                TokenSet(zip(names, self._as_tokens(tokens), strict=True)) if names else no_tokens)
+            func.ReturnOp([*self._as_given(out_tokens.values(), given), *results]
+                          if names else results)
+
+    # Programs take and give arrays without elements as tokens. Where tokens are booleans, a
+    # program is done when it is called, and so nothing is lost at its edge.
+
+    def main_token_names(self, jaxpr: Jaxpr) -> tuple[str, ...]:
+        """The names of the tokens that `main` takes and gives: those of its effects, or one more,
+        where XLA takes no program over several devices that gives nothing."""
+        names = token_names(jaxpr.effects)
+        return names or (() if self.opaque_tokens or jaxpr.outvars else ("nothing",))
+
+    def main_token_types(self, names: Sequence[str]) -> list[Any]:
+        """The MLIR types of so many tokens as arguments and results of `main`."""
+        if self.opaque_tokens:
+            return self.token_types(names)
+        return [self.type_of(_boolean.update(shape=(0,)))] * len(names)
+
+    def _as_tokens(self, values: Sequence[Any]) -> Sequence[Any]:
+        inside = self.type_of(self.token_aval)
+        return [v if v.type == inside else constant(np.False_) for v in values]
+
+    def _as_given(self, tokens: Sequence[Any], types: Sequence[Any]) -> list[Any]:
+        return [t if t.type == wanted else full(False, _boolean.update(shape=(0,)))
+                for t, wanted in zip(tokens, types, strict=True)]
 
     def location(self, name: str, source: Any) -> Any:
         """The MLIR location of an equation: its primitive at the user's line.
@@ -167,14 +221,13 @@ class ModuleContext:
         return known
 
 
+#: What tokens are.
+_token, _boolean = AbstractToken(), ShapedArray((), np.dtype(bool))
+
+
 def _manual() -> bool:
     """Whether this is the body of a shard_map."""
     return any(axis.manual is not None for axis in ctx.axis_env)
-
-
-def token_types(names: Sequence[str]) -> list[Any]:
-    """The MLIR types of so many tokens."""
-    return [hlo.TokenType.get() for _ in names]
 
 
 def identifier(name: str) -> str:
@@ -284,7 +337,7 @@ class LoweringContext:
         names = token_names(jaxpr.effects)
         function, constants = self.private(jaxpr, name)
         results = list(func.CallOp(
-            [*token_types(names), *map(mctx.type_of, jaxpr.out_avals)],
+            [*mctx.token_types(names), *map(mctx.type_of, jaxpr.out_avals)],
             ir.FlatSymbolRefAttr.get(function),
             [*(self.tokens.get(n) for n in names), *constants, *operands]).results)
         if names:

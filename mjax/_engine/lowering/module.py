@@ -24,7 +24,6 @@ from mjax._engine.lowering.context import (
     identifier,
     nested_constants,
     no_client,
-    token_types,
 )
 from mjax._engine.lowering.shardings import Partition
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
@@ -121,18 +120,18 @@ def _lower(jaxpr: Jaxpr, name: str, platform: str, aliases: dict[int, int],
         mctx = ModuleContext(platform, module, lower_jaxpr, checking, client,
                              partition and partition.devices, partition and partition.mesh)
         constants = [c for c in nested_constants(jaxpr) if not _is_written_down(mctx, c)]
-        names = token_names(jaxpr.effects)
+        names = mctx.main_token_names(jaxpr)
         avals = [*map(typeof, constants), *jaxpr.in_avals]
         main = mctx.new_function(
-            "main", [*token_types(names), *map(mctx.type_of, avals)],
-            [*token_types(names), *map(mctx.type_of, jaxpr.out_avals)], public=True)
+            "main", [*mctx.main_token_types(names), *map(mctx.type_of, avals)],
+            [*mctx.main_token_types(names), *map(mctx.type_of, jaxpr.out_avals)], public=True)
         attributes: list[dict[str, Any]] = [{} for _ in range(len(names) + len(constants))] + [
             _donation(i, aliases, donated, len(names)) for i in range(len(jaxpr.invars))]
         if mctx.partitioned:
             _partition(mctx, main, partition, attributes, constants, jaxpr, len(names))
         main.arg_attrs = ir.ArrayAttr.get(list(map(ir.DictAttr.get, attributes)))
         mctx.scope = (f"jit({name})",)
-        mctx.fill(main, jaxpr, constants)
+        mctx.fill(main, jaxpr, constants, names)
         module.operation.verify()
     return LoweredModule(module, context, constants, mctx.host_callbacks.kept, names)
 

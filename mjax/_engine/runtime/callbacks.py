@@ -327,7 +327,8 @@ class _Checker(string.Formatter):
 
 
 def _print(text: str) -> None:
-    print(text)  # to what sys.stdout is then
+    # To what sys.stdout is then, in one piece: devices print at the same time.
+    print(f"{text}\n", end="")
 
 
 def _log(text: str) -> None:

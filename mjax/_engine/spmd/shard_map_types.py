@@ -23,16 +23,18 @@ from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec, cuts, shard_shape
 from mjax._engine.ir.types import ShapedArray, physical_aval, same_type_but_weak
 from mjax._engine.lowering.context import nested_constants
-from mjax._engine.lowering.shardings import per_value, tensor_sharding
-from mjax._engine.primitives.emit import constant, ir, op
+from mjax._engine.lowering.regions import (
+    WHOLE,
+    Port,
+    computation_with_effects,
+    manual_computation,
+)
+from mjax._engine.primitives.emit import constant, ir
 from mjax._engine.spmd.axes import in_manual
 from mjax._engine.tracing.primitive import Primitive
-from mjaxlib_shim.mlir import refuse_region_tokens, sdy
 
 T = TypeVar("T")
 Specs = tuple[PartitionSpec, ...]
-#: Of what is not cut.
-WHOLE = PartitionSpec()
 
 shard_map_p = Primitive("shard_map", multiple_results=True, types_cacheable=False,
                         own_varying=True)
@@ -138,16 +140,14 @@ def _shard_map_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, in_specs: Specs,
     region, mctx, tokens = Region(**params), ctx.module_context, ctx.tokens_in
     if not mctx.partitioned:
         return region.inside(ctx.inline, jaxpr, *operands)
-    if len(tokens):
-        refuse_region_tokens()
     constants = {id(c): ctx.constants[id(c)] for c in nested_constants(jaxpr)
                  if id(c) in ctx.constants}
-    same = [_Port(t, t.type, WHOLE, 0) for t in tokens.values()]
-    given = [*same, *(_Port(v, v.type, WHOLE, ir.RankedTensorType(v.type).rank)
+    same = [Port(t, t.type, WHOLE, 0) for t in tokens.values()]
+    given = [*same, *(Port(v, v.type, WHOLE, ir.RankedTensorType(v.type).rank)
                       for v in constants.values()),
-             *(_Port(v, mctx.type_of(a), s, physical_aval(a).ndim) for v, a, s in zip(
+             *(Port(v, mctx.type_of(a), s, physical_aval(a).ndim) for v, a, s in zip(
                  operands, jaxpr.in_avals, in_specs, strict=True) if physical_aval(a).size)]
-    wanted = [*same, *(_Port(None, mctx.type_of(a), s, physical_aval(a).ndim) for a, s in zip(
+    wanted = [*same, *(Port(None, mctx.type_of(a), s, physical_aval(a).ndim) for a, s in zip(
         ctx.avals_out, out_specs, strict=True) if physical_aval(a).size)]
 
     def body(*args: Any) -> list[Any]:
@@ -158,68 +158,11 @@ def _shard_map_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, in_specs: Specs,
         return [*inner.tokens.values(), *(
             o for o, a in zip(outs, jaxpr.out_avals, strict=True) if physical_aval(a).size)]
 
-    results = (_manual_computation(mctx, region, given, wanted, body) if wanted else
-               _without_results(mctx, region, given, body))
+    emit = manual_computation if wanted else computation_with_effects
+    results = emit(mctx, region.mesh, region.manual_axes, given, wanted, body)
     if len(tokens):
         ctx.set_tokens_out(tokens.replaced(results[:len(tokens)]))
     return _with_empty(results[len(tokens):], ctx.avals_out)
-
-
-class _Port(Record):
-    """What goes into a region, or comes out of it.
-
-    Attributes:
-      value: what goes in.
-      type: its type inside, or the type of what comes out outside.
-      spec: how it is cut.
-      ndim: its rank.
-    """
-
-    value: Any
-    type: Any
-    spec: PartitionSpec
-    ndim: int
-
-
-def _manual_computation(mctx: Any, region: Region, given: Sequence[_Port],
-                        wanted: Sequence[_Port], body: Callable[..., Sequence[Any]]) -> list[Any]:
-    """Emits the region; `body` goes from values inside to values inside."""
-    # Axes that XLA has may cut any dimension besides.
-    is_open = region.manual_axes != frozenset(region.mesh.axis_names)
-
-    def shardings(ports: Sequence[_Port]) -> Any:
-        return per_value([tensor_sharding(mctx, region.mesh, p.spec, p.ndim, is_open)
-                          for p in ports])
-
-    computation = ir.Operation.create(
-        "sdy.manual_computation", results=[p.type for p in wanted],
-        operands=[p.value for p in given], regions=1, attributes={
-            "in_shardings": shardings(given), "out_shardings": shardings(wanted),
-            "manual_axes": sdy.ManualAxesAttr.get(ir.ArrayAttr.get([
-                ir.StringAttr.get(str(a)) for a in region.in_order(region.manual_axes)]))})
-    block = computation.regions[0].blocks.append(*(p.type for p in given))
-    with ir.InsertionPoint(block):
-        sdy.ReturnOp(body(*block.arguments))
-    return list(computation.results)
-
-
-def _without_results(mctx: Any, region: Region, given: Sequence[_Port],
-                     body: Callable[..., Sequence[Any]]) -> list[Any]:
-    """Emits a region that has effects alone. XLA drops one that gives nothing, and one whose
-    results nobody reads: it gives a number, and an operation that cannot be dropped reads it."""
-    number = constant(np.int32(0))
-    port = _Port(number, number.type, WHOLE, 0)
-
-    def with_number(*args: Any) -> list[Any]:
-        body(*args[:len(given)])
-        return [constant(np.int32(0))]
-
-    results = _manual_computation(mctx, region, [*given, port], [port], with_number)
-    op("stablehlo.custom_call", [number.type], results, {
-        "call_target_name": ir.StringAttr.get("Sharding"),
-        "has_side_effect": ir.BoolAttr.get(True),
-        "sdy.sharding": per_value([tensor_sharding(mctx, region.mesh, WHOLE, 0)])})
-    return []
 
 
 def _inlined(ctx: Any, region: Region, jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:

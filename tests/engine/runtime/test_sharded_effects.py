@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import textwrap
@@ -19,9 +20,6 @@ from mjaxlib_shim import gates
 
 X = np.arange(32, dtype=np.float32).reshape(8, 4)
 LIKE = mjax.ShapeDtypeStruct(X.shape, X.dtype)
-#: Before, a side effect has no device that it happens on.
-needs_ffi = pytest.mark.skipif(not gates.FFI_CALLBACKS.open,
-                               reason="side effects over several devices need jaxlib 0.6.0")
 
 
 @pytest.fixture
@@ -44,7 +42,6 @@ def test_pure(x):
     np.testing.assert_array_equal(rows, X.T)
 
 
-@needs_ffi
 @pytest.mark.parametrize("ordered", [False, True])
 def test_side_effects_happen_once_with_whole_arrays(x, ordered):
     seen = []
@@ -60,7 +57,6 @@ def test_side_effects_happen_once_with_whole_arrays(x, ordered):
     np.testing.assert_array_equal(value, X)
 
 
-@needs_ffi
 @pytest.mark.parametrize("ordered", [False, True])
 def test_debug_callbacks(x, ordered, capfd):
     def f(x):
@@ -73,7 +69,6 @@ def test_debug_callbacks(x, ordered, capfd):
     assert out.sharding is x.sharding
 
 
-@needs_ffi
 def test_order_holds_over_programs_on_different_devices(x):
     seen = []
     there = mjax.device_put(0, mjax.devices()[3])
@@ -89,16 +84,60 @@ def test_order_holds_over_programs_on_different_devices(x):
     assert seen == list(range(24))
 
 
-@pytest.mark.skipif(gates.FFI_CALLBACKS.open, reason="says what jaxlibs before 0.6.0 do")
-def test_side_effects_before_there_was_a_way(x):
-    with pytest.raises(NotImplementedError, match=r"side effects .* need jaxlib 0.6.0"):
-        mjax.jit(lambda x: mjax.debug.callback(print, jnp.sum(x)))(x)
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_in_loops_and_branches(x, ordered, mapped, capfd):
+    def f(x):
+        top = x.max()
+
+        def step(c, i):
+            show = functools.partial(mjax.debug.print, ordered=ordered)
+            show("{} {}", i, c)
+            mjax.lax.cond(i > 0, lambda i, c: show("  big {} {}", i, c), lambda i, c: None, i, c)
+            return c + 1, None
+
+        return mjax.lax.scan(step, top, jnp.arange(2))[0] + x
+
+    run = mjax.jit(mjax.shard_map(f, mesh=x.sharding.mesh, in_specs=P("x", "y"),
+                                  out_specs=P("x", "y")) if mapped else f)
+    out = run(x)
+    mjax.effects_barrier()
+    lines = capfd.readouterr().out.splitlines()
+    tops = [shard.data.max() for shard in x.addressable_shards] if mapped else [X.max()]
+    expected = [[f"0 {t}", f"1 {t + 1}", f"  big 1 {t + 1}"] for t in tops]
+    assert sorted(lines) == sorted(line for story in expected for line in story)
+    if ordered:  # each device tells its own story in order
+        for story in expected:
+            assert [line for line in lines if line in story] == story
+    if not mapped:
+        np.testing.assert_array_equal(out, X + X.max() + 2)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_programs_without_results(x, ordered, capfd):
+    f = mjax.jit(lambda x: mjax.debug.print("{}", x.sum(), ordered=ordered))
+    for _ in range(2):
+        f(x)
+    mjax.effects_barrier()
+    assert capfd.readouterr().out == 2 * f"{X.sum()}\n"
+
+
+def test_results_of_several_dtypes(x):
+    """The first device's results are what all get."""
+    like = [mjax.ShapeDtypeStruct((3,), d) for d in (np.float32, np.bool_, np.int8, np.complex64)]
+    given = (np.float32([-0.0, np.nan, np.inf]), np.array([True, False, True]),
+             np.int8([-128, 0, 127]), np.complex64([1j, -0.0, np.nan]))
+    outs = mjax.jit(lambda x: (io_callback(lambda v: given, tuple(like), x), x))(x)[0]
+    for out, value in zip(outs, given, strict=True):
+        assert out.dtype == value.dtype
+        np.testing.assert_array_equal(out, value)
 
 
 # ---- failures --------------------------------------------------------------------------
 
 
-@needs_ffi
+@pytest.mark.skipif(not gates.FFI_CALLBACKS.open,
+                    reason="before jaxlib 0.6.0 one failure is that of all later programs")
 def test_what_a_callback_raises_on_every_device_is_raised_and_logged(caplog):
     def fail(v):
         raise ValueError("no such value")

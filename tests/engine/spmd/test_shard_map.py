@@ -12,7 +12,7 @@ from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.mesh import AbstractMesh, Mesh
 from mjax._engine.spmd.shard_map import shard_map
 from mjax.experimental import io_callback
-from mjaxlib_shim.gates import FFI_CALLBACKS, REGION_TOKENS
+from mjaxlib_shim.gates import FFI_CALLBACKS
 
 from .mapped import WAYS, P, check, loss, mesh, same, sharded, simulated
 
@@ -217,10 +217,6 @@ def test_ordered_effects_are_in_each_devices_order():
             io_callback(lambda v, n=n: seen.append((float(v), n)), None, x[0, 0], ordered=True)
         return lax.psum(x, "i")
 
-    if not REGION_TOKENS.open:
-        with pytest.raises(NotImplementedError, match=r"over several devices need jaxlib 0\.6\.1"):
-            sharded(f, CUT, WHOLE)(X)
-        return
     sharded(f, CUT, WHOLE)(X)
     mjax.effects_barrier()
     assert len(seen) == 24  # the devices along j have copies of a piece

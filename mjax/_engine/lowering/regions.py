@@ -1,0 +1,126 @@
+"""Regions of a partitioned program that each device runs by itself, on its own pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.records import Record
+from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec
+from mjax._engine.ir.types import ShapedArray, physical_aval
+from mjax._engine.lowering.shardings import per_value, tensor_sharding
+from mjax._engine.primitives.emit import constant, dense_i64, full, hlo, ir, ir_type, op
+from mjaxlib_shim.mlir import sdy
+
+#: Of what is not cut.
+WHOLE = PartitionSpec()
+
+
+class Port(Record):
+    """What goes into a region, or comes out of it.
+
+    Attributes:
+      value: what goes in.
+      type: its type inside, or the type of what comes out outside.
+      spec: how it is cut.
+      ndim: its rank.
+    """
+
+    value: Any
+    type: Any
+    spec: PartitionSpec
+    ndim: int
+
+
+def manual_computation(mctx: Any, mesh: Mesh | AbstractMesh, axes: Collection[Any],
+                       given: Sequence[Port], wanted: Sequence[Port],
+                       body: Callable[..., Sequence[Any]]) -> list[Any]:
+    """Emits a region, and gives what comes out of it.
+
+    Args:
+      mctx: the module under construction.
+      mesh: the mesh.
+      axes: those along which it is cut; XLA has the others.
+      given: what goes in. The region sees no other values from outside.
+      wanted: what comes out.
+      body: from values inside to values inside.
+    """
+    # Axes that XLA has may cut any dimension besides.
+    is_open = len(axes) < len(mesh.axis_names)
+
+    def shardings(ports: Sequence[Port]) -> Any:
+        return per_value([tensor_sharding(mctx, mesh, p.spec, p.ndim, is_open) for p in ports])
+
+    computation = ir.Operation.create(
+        "sdy.manual_computation", results=[p.type for p in wanted],
+        operands=[p.value for p in given], regions=1, attributes={
+            "in_shardings": shardings(given), "out_shardings": shardings(wanted),
+            "manual_axes": sdy.ManualAxesAttr.get(ir.ArrayAttr.get([
+                ir.StringAttr.get(str(a)) for a in mesh.axis_names if a in axes]))})
+    block = computation.regions[0].blocks.append(*(p.type for p in given))
+    with ir.InsertionPoint(block):
+        sdy.ReturnOp(body(*block.arguments))
+    return list(computation.results)
+
+
+def computation_with_effects(mctx: Any, mesh: Mesh | AbstractMesh, axes: Collection[Any],
+                             given: Sequence[Port], wanted: Sequence[Port],
+                             body: Callable[..., Sequence[Any]]) -> list[Any]:
+    """As `manual_computation`, if what comes out of it may not be read.
+
+    XLA drops a region that gives nothing, and one whose results nobody reads: it gives a number
+    besides, and an operation that cannot be dropped reads it.
+    """
+    number = constant(np.int32(0))
+    port = Port(number, number.type, WHOLE, 0)
+
+    def with_number(*args: Any) -> list[Any]:
+        return [*body(*args[:len(given)]), constant(np.int32(0))]
+
+    *results, last = manual_computation(mctx, mesh, axes, [*given, port], [*wanted, port],
+                                        with_number)
+    op("stablehlo.custom_call", [number.type], [last], {
+        "call_target_name": ir.StringAttr.get("Sharding"),
+        "has_side_effect": ir.BoolAttr.get(True),
+        "sdy.sharding": per_value([tensor_sharding(mctx, mesh, WHOLE, 0)])})
+    return results
+
+
+def by_first_device(mctx: Any, values: Sequence[Any], out_avals: Sequence[ShapedArray],
+                    body: Callable[..., Sequence[Any]]) -> list[Any]:
+    """What the first device alone computes of whole values, with side effects; all get it.
+
+    Args:
+      mctx: the module under construction.
+      values: whole values.
+      out_avals: types of the results.
+      body: from values to values.
+    """
+    axes, types = mctx.mesh.axis_names, [mctx.type_of(a) for a in out_avals]
+    physical = [physical_aval(a) for a in out_avals]
+    one, all_ = ([ir_type(a.update(shape=(n, *a.shape))) for a in physical]
+                 for n in (1, mctx.mesh.size))
+    given = [Port(v, v.type, WHOLE, ir.RankedTensorType(v.type).rank) for v in values]
+    # Each device gives a piece of its own. Only that of the first one is read.
+    wanted = [Port(None, t, PartitionSpec(axes), a.ndim + 1)
+              for t, a in zip(all_, physical, strict=True)]
+
+    def inside(*args: Any) -> list[Any]:
+        first = hlo.compare(hlo.partition_id(), constant(np.uint32(0)),
+                            hlo.ComparisonDirectionAttr.get("EQ"))
+        # XLA cannot place a branch without results (0.4.36): it gives a number besides.
+        number = constant(np.int32(0))
+        choice = hlo.IfOp([*types, number.type], first)
+        with ir.InsertionPoint(choice.true_branch.blocks.append()):
+            hlo.return_([*body(*args), number])
+        with ir.InsertionPoint(choice.false_branch.blocks.append()):
+            hlo.return_([*(full(0, a) for a in physical), number])
+        return list(map(hlo.reshape, one, choice.results[:-1]))
+
+    results = computation_with_effects(mctx, mctx.mesh, axes, given, wanted, inside)
+    return [hlo.reshape(t, op("stablehlo.slice", [first], [v], {
+        "start_indices": dense_i64([0] * (a.ndim + 1)), "limit_indices": dense_i64([1, *a.shape]),
+        "strides": dense_i64([1] * (a.ndim + 1))})[0])
+        for v, t, first, a in zip(results, types, one, physical, strict=True)]
