@@ -196,6 +196,11 @@ class Program:
                 and all(i is None for i in self.forwarded) and not self.lower().constants
                 and not any(a.dtype == dtypes.float0 for a in self.jaxpr.out_avals))
 
+    def takes_hosted(self) -> bool:
+        """Whether the runner takes NumPy arrays as `Hosted`, and cuts them for all devices."""
+        return not self.shardings.single and not any(self.donation) and not debugging() and all(
+            i is None for i in self.forwarded)
+
     def single_runner(self) -> Callable[..., Any] | None:
         """A runner that gives the one result itself; None if it takes more than executing."""
         if len(self.forwarded) != 1 or not self._is_plain():

@@ -39,7 +39,14 @@ from mjax._engine.runtime.explain import explain_compilation
 from mjax._engine.runtime.stages import Lowered, Traced, out_info
 from mjax._engine.runtime.structs import aval_of
 from mjax._engine.runtime.traces import caches_of, trace_call
-from mjax._engine.runtime.transfer import SCALARS, from_scalar, host, sharding_of, to_array
+from mjax._engine.runtime.transfer import (
+    SCALARS,
+    Hosted,
+    from_scalar,
+    host,
+    sharding_of,
+    to_array,
+)
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments, check_callable, function_name
 from mjax._engine.tracing.interpreter import refuse_dead
@@ -229,6 +236,7 @@ class Jitted:
             leaves, tree = _flatten((args, kwargs), None)
             call, static_key = None, ()
         values: Any = None
+        hosted = False
         if leaves and type(leaves[-1]) is Array:
             # All arrays, most likely: the key is made without a Python loop.
             try:
@@ -237,26 +245,30 @@ class Jitted:
             except AttributeError:
                 pass
         if values is None:
-            values = self.as_arrays(leaves, args, kwargs)
+            values = self.as_placed(leaves, args, kwargs)
             key = (ctx.settings, tree, static_key, *map(_placement_of, values))
+            hosted = True
         known = self.caches.calls.get(key)
         if known is None:
             if ctx.settings.disable_jit:
                 return self.fun(*args, **kwargs)
             known = self.compiled(Call(values, tree, call.static if call else (), static_key), key)
-        run, out_tree, of_buffers = known
+        run, out_tree, of_buffers, takes_hosted = known
+        if hosted and not takes_hosted:
+            values = [v.array() if type(v) is Hosted else v for v in values]
         if of_buffers is not None:
             self._shorten(args, of_buffers)
         return out_tree.unflatten(run(*values))
 
-    def as_arrays(self, leaves: list[Any], args: Any, kwargs: Any) -> list[Array]:
-        """Arguments as arrays.
+    def as_placed(self, leaves: list[Any], args: Any, kwargs: Any) -> list[Any]:
+        """Arguments as arrays, or as what is going to be some.
 
         Raises:
           TypeError: names the first that is none.
         """
         try:
-            return [a if type(a) is Array else to_array(a, self.shared) for a in leaves]
+            return [a if type(a) is Array else Hosted(a) if type(a) is np.ndarray else
+                    to_array(a, self.shared) for a in leaves]
         except TypeError:
             self._check(args, kwargs)
             raise
@@ -266,8 +278,8 @@ class Jitted:
         check_arguments(f"jit of {self.name}", kwargs, "keyword argument ")
 
     def compiled(self, call: Call, key: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The runner for calls like this one, the structure of its results, and a function from
-        buffers to results or None."""
+        """The runner for calls like this one, the structure of its results, a function from buffers
+        to results or None, and whether the runner transfers NumPy arrays itself."""
         options, calls = self.options, self.caches.calls
         if ctx.options.explain_cache_misses:
             explain_compilation(self.fun, call, key, calls)
@@ -281,7 +293,7 @@ class Jitted:
         of_buffers = None
         if not self.static and call.tree in _FLAT:
             of_buffers = program.buffer_runner(trace.out_tree)
-        return calls.put(key, (run, trace.out_tree, of_buffers))
+        return calls.put(key, (run, trace.out_tree, of_buffers, program.takes_hosted()))
 
     def asked(self, call: Call, out_tree: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The shardings of the leaves of arguments and results that were asked for.

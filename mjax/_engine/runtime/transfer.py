@@ -69,6 +69,31 @@ def _from_numpy(value: np.ndarray[Any, Any]) -> Array:
     return Array(put(value), placement)
 
 
+class Hosted:
+    """A NumPy array among arguments, which is transferred when its buffer is asked for: a program
+    over several devices takes it to all of them at once.
+
+    Attributes:
+      value: the array, which the caller may change after the call.
+      aval: its type as an argument.
+    """
+
+    __slots__ = ("_placement", "_put", "aval", "value")
+
+    def __init__(self, value: np.ndarray[Any, Any]):
+        self.value = value
+        self._put, self._placement = host(value)
+        self.aval = self._placement.aval
+
+    @property
+    def _buffer(self) -> Any:
+        return self._put(self.value)
+
+    def array(self) -> Array:
+        """It on the default device."""
+        return Array(self._put(self.value), self._placement)
+
+
 def host(value: np.ndarray[Any, Any]) -> tuple[Callable[[Any], Any], Placement]:
     """How NumPy arrays of this type get to the default device as buffers, and their placement."""
     key = (value.dtype, value.shape, ctx.settings)
@@ -115,9 +140,11 @@ def _own(value: Any) -> Array:
     return put(_converted(value, aval), aval)
 
 
-def brought(array: Array, sharding: Any, committed: bool) -> Array:
+def brought(array: Array | Hosted, sharding: Any, committed: bool) -> Array:
     """`move` of an argument to where its program runs; a scalar that is shared by all who ask for
     it goes there once."""
+    if type(array) is Hosted:
+        return cut(_converted(array.value, array.aval), layout_of(array.aval, sharding, committed))
     if array._placement.aval.shape:
         return move(array, sharding, committed)
     key = (id(array), sharding)

@@ -373,3 +373,28 @@ def test_a_python_number_goes_to_the_devices_once(mesh):
     same.delete()  # whoever gets it may
     np.testing.assert_array_equal(f(x, 2.5), X * 2.5)
     np.testing.assert_array_equal(f(x, 3.0), X * 3)
+
+
+@pytest.mark.parametrize("spec", [P(), P("x"), P("y", "x")])
+def test_numpy_arguments_go_to_all_devices_at_once(mesh, spec):
+    sharding = NamedSharding(mesh, spec)
+    f = mjax.jit(lambda x, y, n: (x + y * n, y, x), in_shardings=(None, sharding, None))
+    g = mjax.jit(lambda x, y, n: x + y * n, in_shardings=(None, sharding, None))
+    x = put(X, mesh, "x")
+    for n in range(1, 4):
+        y = np.asfortranarray(X.astype(np.float64) * n)
+        out, again = f(x, y, n), g(x, y, n)
+        expected = X + X * n * n
+        y[:] = 0  # the caller may change it
+        np.testing.assert_array_equal(out[0], expected)
+        np.testing.assert_array_equal(out[1], X * n)
+        np.testing.assert_array_equal(again, expected)
+        assert out[1].sharding is sharding
+    with mjax.transfer_guard_host_to_device("disallow"):
+        with pytest.raises(Exception, match="host-to-device"):
+            g(x, X, 2)
+    donating = mjax.jit(lambda x, y: x + y, in_shardings=sharding, donate_argnums=0)
+    np.testing.assert_array_equal(donating(X, X), 2 * X)
+    keys = mjax.jit(lambda k, x: mjax.random.uniform(k) + x, in_shardings=(None, sharding))
+    np.testing.assert_allclose(keys(mjax.random.key(0), X), X + mjax.random.uniform(
+        mjax.random.key(0)), 1e-6)
