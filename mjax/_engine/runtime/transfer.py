@@ -143,7 +143,7 @@ def _own(value: Any) -> Array:
 def brought(array: Array | Hosted, sharding: Any, committed: bool) -> Array:
     """`move` of an argument to where its program runs; a scalar that is shared by all who ask for
     it goes there once."""
-    if type(array) is Hosted:
+    if isinstance(array, Hosted):
         return cut(_converted(array.value, array.aval), layout_of(array.aval, sharding, committed))
     if array._placement.aval.shape:
         return move(array, sharding, committed)

@@ -390,9 +390,9 @@ def test_numpy_arguments_go_to_all_devices_at_once(mesh, spec):
         np.testing.assert_array_equal(out[1], X * n)
         np.testing.assert_array_equal(again, expected)
         assert out[1].sharding is sharding
-    with mjax.transfer_guard_host_to_device("disallow"):
-        with pytest.raises(Exception, match="host-to-device"):
-            g(x, X, 2)
+    with (mjax.transfer_guard_host_to_device("disallow"),
+          pytest.raises(Exception, match="host-to-device")):
+        g(x, X, 2)
     donating = mjax.jit(lambda x, y: x + y, in_shardings=sharding, donate_argnums=0)
     np.testing.assert_array_equal(donating(X, X), 2 * X)
     keys = mjax.jit(lambda k, x: mjax.random.uniform(k) + x, in_shardings=(None, sharding))
