@@ -7,6 +7,7 @@ same source. Where calls are traced, each call traces a new function, or caches 
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -135,6 +136,24 @@ def compiled(function: Callable[..., Any], args: Callable[[Any], tuple[Any, ...]
     return make
 
 
+def effectful(ordered: bool) -> Callable[[Any], Timed]:
+    """Times calls of a jitted function that calls Python once, until it has."""
+
+    def make(m: Any) -> Timed:
+        io_callback = importlib.import_module(f"{m.__name__}.experimental").io_callback
+        f = m.jit(lambda x: (io_callback(lambda v: None, None, x, ordered=ordered), x + 1)[1])
+        x = m.device_put(X)
+
+        def run() -> Any:
+            out = f(x)
+            m.effects_barrier()
+            return out
+
+        return Timed(run, run)
+
+    return make
+
+
 def eager_transformed(transform: Callable[[Any, Any], Any], x: Any) -> Callable[[Any], Timed]:
     """Times the evaluation of a transformed program, one primitive after the other."""
 
@@ -240,6 +259,8 @@ ROWS = [
                                                    lambda m: (X, 2.0))),
     Row("jit call, 100 leaves", 1.1, compiled(
         lambda m, tree: m.tree_util.tree_map(m.lax.neg, tree), lambda m: (leaves(m, 100),))),
+    Row("jit call, an ordered effect", 1.3, effectful(True)),
+    Row("jit call, an unordered effect", 1.3, effectful(False)),
     Row("random.split", 0.6, drawn(lambda random, key: random.split(key))),
     Row("random.normal", 1.0, drawn(lambda random, key: random.normal(key, (3,)))),
     Row("tree_map, 300 leaves", 1.0, mapped_tree),
