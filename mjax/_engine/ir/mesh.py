@@ -12,13 +12,13 @@ import math
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from mjax._engine.base.config import set_here
-from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.errors import LazyTypeError, LazyValueError
 
 Name = Hashable
 
@@ -35,6 +35,9 @@ class AxisType(enum.Enum):
     Auto = "Auto"
     Explicit = "Explicit"
     Manual = "Manual"
+
+    def __repr__(self) -> str:
+        return self.name
 
 
 class _Unconstrained:
@@ -55,6 +58,15 @@ class PartitionSpec(tuple[Any, ...]):
 
     Of several axes the first varies slowest. Dimensions at the end may be left out.
 
+    Args:
+      partitions: the entries.
+      unreduced, reduced: axes whose sums are owed. They are part of sharding in types, which mjax
+        has not: only empty sets are taken.
+
+    Raises:
+      TypeError: an entry is not hashable.
+      NotImplementedError: there are unreduced or reduced axes.
+
     Example:
       >>> mjax.P('x', None, ('y', 'z'))
       PartitionSpec('x', None, ('y', 'z'))
@@ -62,9 +74,35 @@ class PartitionSpec(tuple[Any, ...]):
 
     __slots__ = ()
     UNCONSTRAINED = UNCONSTRAINED
+    #: Axes whose sums are owed: none.
+    unreduced: Final = frozenset[Any]()
+    reduced: Final = frozenset[Any]()
 
-    def __new__(cls, *partitions: Any) -> PartitionSpec:
-        return super().__new__(cls, [_entry(p) for p in partitions])
+    def __new__(cls, *partitions: Any, unreduced: Any = (), reduced: Any = ()) -> PartitionSpec:
+        if unreduced or reduced:
+            msg = ("PartitionSpec: mjax has no unreduced and reduced axes (shardings are no part "
+                   "of its types). In shard_map, types say along which axes values vary.")
+            raise NotImplementedError(msg)
+        self = super().__new__(cls, [_entry(p) for p in partitions])
+        hash(self)  # refuses what cannot be the name of an axis
+        return self
+
+    @property
+    def partitions(self) -> tuple[Any, ...]:
+        """The entries as a plain tuple."""
+        return tuple(self)
+
+    def update(self, partitions: Iterable[Any] | None = None) -> PartitionSpec:
+        """A spec of these entries, if they are given."""
+        return self if partitions is None else PartitionSpec(*partitions)
+
+    def index(self, value: Any, *bounds: Any) -> int:
+        """The first dimension with this entry, in any spelling of it."""
+        return super().index(_entry(value), *bounds)
+
+    def count(self, value: Any) -> int:
+        """How many dimensions have this entry, in any spelling of it."""
+        return super().count(_entry(value))
 
     def dims(self, ndim: int) -> tuple[tuple[Name, ...], ...]:
         """The mesh axes of each of `ndim` dimensions; none for those left to XLA.
@@ -94,6 +132,9 @@ class PartitionSpec(tuple[Any, ...]):
     def __add__(self, other: Any) -> PartitionSpec:
         return PartitionSpec(*self, *other)
 
+    def __radd__(self, other: Any) -> PartitionSpec:
+        return PartitionSpec(*other, *self)
+
 
 def _entry(part: Any) -> Any:
     """An entry in its one spelling: no tuples of one name or of none."""
@@ -111,7 +152,52 @@ def _interned(key: Any, made: Any) -> Any:
         return _meshes.setdefault(key, made)
 
 
-class AbstractMesh:
+class _AxisTypes:
+    """What the types of a mesh's axes say of it. Meshes are shared, and so never change."""
+
+    __slots__ = ()
+    axis_names: Any
+    axis_types: Any
+
+    @property
+    def auto_axes(self) -> tuple[Name, ...]:
+        """The axes along which XLA decides."""
+        return self._axes_of(AxisType.Auto)
+
+    @property
+    def manual_axes(self) -> tuple[Name, ...]:
+        """The axes along which the program itself decides, in shard_map."""
+        return self._axes_of(AxisType.Manual)
+
+    @property
+    def explicit_axes(self) -> tuple[Name, ...]:
+        """The axes along which types decide: none."""
+        return ()
+
+    def _axes_of(self, kind: AxisType) -> tuple[Name, ...]:
+        return tuple(n for n, t in zip(self.axis_names, self.axis_types, strict=True) if t is kind)
+
+    def _all_are(self, kind: AxisType) -> bool:
+        return bool(self.axis_types) and all(t is kind for t in self.axis_types)
+
+    are_all_axes_auto = property(lambda self: self._all_are(AxisType.Auto),
+                                 doc="Whether XLA decides along all axes, of which there are some.")
+    are_all_axes_manual = property(lambda self: self._all_are(AxisType.Manual),
+                                   doc="Whether the program itself does.")
+    are_all_axes_explicit = property(lambda self: False, doc="Whether types do: they never do.")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        msg = (f"a {type(self).__name__} is immutable; .update({name}=...) gives a changed one.")
+        raise AttributeError(msg)
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+
+class AbstractMesh(_AxisTypes):
     """Names and sizes of mesh axes, without devices.
 
     Args:
@@ -120,6 +206,7 @@ class AbstractMesh:
       axis_types: an `AxisType` per axis; only Auto ones can be had.
 
     Raises:
+      TypeError: an axis type is none.
       ValueError: numbers of names and sizes differ, or a name is given twice.
       NotImplementedError: an axis type is Explicit.
     """
@@ -139,7 +226,8 @@ class AbstractMesh:
         known = _meshes.get(key)
         if known is None:
             self = object.__new__(cls)
-            self.axis_sizes, self.axis_names, self.axis_types = key[1:]
+            for name, value in zip(("axis_sizes", "axis_names", "axis_types"), key[1:]):
+                object.__setattr__(self, name, value)
             known = _interned(key, self)
         return known
 
@@ -155,31 +243,28 @@ class AbstractMesh:
 
     @property
     def size(self) -> int:
-        """The number of devices."""
-        return math.prod(self.axis_sizes)
+        """The number of devices; 0 without axes."""
+        return math.prod(self.axis_sizes) if self.axis_sizes else 0
 
     @property
     def empty(self) -> bool:
-        """Whether it has no axes."""
-        return not self.axis_names
+        """Whether it has no devices."""
+        return not self.size
 
     @property
     def abstract_mesh(self) -> AbstractMesh:
         """Itself."""
         return self
 
-    @property
-    def auto_axes(self) -> tuple[Name, ...]:
-        """The axes along which XLA decides."""
-        return self._axes_of(AxisType.Auto)
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_DEVICES:
+            raise LazyValueError(lambda: f"{self} has no {name}: an AbstractMesh has no devices.")
+        raise AttributeError(f"'AbstractMesh' object has no attribute {name!r}")
 
-    @property
-    def manual_axes(self) -> tuple[Name, ...]:
-        """The axes along which the program itself decides, in shard_map."""
-        return self._axes_of(AxisType.Manual)
-
-    def _axes_of(self, kind: AxisType) -> tuple[Name, ...]:
-        return tuple(n for n, t in zip(self.axis_names, self.axis_types, strict=True) if t is kind)
+    def update_axis_types(self, name_to_type: Mapping[Name, AxisType]) -> AbstractMesh:
+        """A mesh some of whose axes have other types."""
+        return self.update(axis_types=tuple([
+            name_to_type.get(n, t) for n, t in zip(self.axis_names, self.axis_types, strict=True)]))
 
     def update(self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None
                ) -> AbstractMesh:
@@ -193,10 +278,16 @@ class AbstractMesh:
 
     def __repr__(self) -> str:
         pairs = ", ".join(f"{n!r}: {s}" for n, s in self.shape_tuple)
-        return f"AbstractMesh({pairs})"
+        types = "" if self.auto_axes == self.axis_names else f", axis_types={self.axis_types}"
+        return f"AbstractMesh({pairs}{types})"
 
 
-class Mesh:
+#: What only meshes of devices have.
+_OF_DEVICES = frozenset({
+    "devices", "device_ids", "is_multi_process", "local_devices", "local_mesh"})
+
+
+class Mesh(_AxisTypes):
     """An array of devices whose axes have names.
 
     Args:
@@ -205,6 +296,7 @@ class Mesh:
       axis_types: an `AxisType` per axis; only Auto ones can be had.
 
     Raises:
+      TypeError: an axis type is none.
       ValueError: numbers of axes and names differ, a name or a device is given twice.
       NotImplementedError: an axis type is Explicit.
 
@@ -234,7 +326,9 @@ class Mesh:
                 raise LazyValueError(lambda: f"Mesh: a device is given twice in {devices}.")
             grid.flags.writeable = False
             self = object.__new__(cls)
-            self.abstract_mesh, self.devices, self.flat_devices = abstract, grid, key[2]
+            for name, value in (("abstract_mesh", abstract), ("devices", grid),
+                                ("flat_devices", key[2])):
+                object.__setattr__(self, name, value)
             known = _interned(key, self)
         return known
 
@@ -243,11 +337,12 @@ class Mesh:
     axis_types = property(lambda self: self.abstract_mesh.axis_types, doc="Types of the axes.")
     shape = property(lambda self: self.abstract_mesh.shape, doc="Name -> size.")
     shape_tuple = property(lambda self: self.abstract_mesh.shape_tuple, doc="Pairs of them.")
-    size = property(lambda self: self.abstract_mesh.size, doc="The number of devices.")
-    empty = property(lambda self: self.abstract_mesh.empty, doc="Whether it has no axes.")
-    auto_axes = property(lambda self: self.abstract_mesh.auto_axes, doc="XLA decides on these.")
-    manual_axes = property(lambda self: self.abstract_mesh.manual_axes,
-                           doc="The program decides on these.")
+    size = property(lambda self: 0 if self.empty else len(self.flat_devices),
+                    doc="The number of devices.")
+    empty = property(lambda self: not self.flat_devices or self.flat_devices == (None,),
+                     doc="Whether it has no devices.")
+    is_scalar = property(lambda self: self.size == 1 and not self.axis_names,
+                         doc="Whether it is one device without axes.")
 
     def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
         """A mesh with some of these replaced."""
@@ -265,6 +360,24 @@ class Mesh:
     def local_devices(self) -> list[Any]:
         """Those of this process, in the mesh's order."""
         return [d for d in self.flat_devices if d.process_index == d.client.process_index()]
+
+    @property
+    def local_mesh(self) -> Mesh:
+        """The part of it that this process's devices are.
+
+        Raises:
+          ValueError: they are no box of the mesh.
+        """
+        if not self.axis_names or not self.is_multi_process:
+            return self
+        mine = set(self.local_devices)
+        is_mine = np.array([d in mine for d in self.flat_devices]).reshape(self.devices.shape)
+        box = [slice(along.min(), along.max() + 1) if along.size else slice(0)
+               for along in is_mine.nonzero()]
+        if not is_mine[tuple(box)].all():
+            raise LazyValueError(lambda: (
+                f"{self} has no local_mesh: the devices of this process are no box of it."))
+        return Mesh(self.devices[tuple(box)], self.axis_names, self.axis_types)
 
     @property
     def is_multi_process(self) -> bool:
@@ -317,6 +430,8 @@ def _checked_types(types: Any, names: tuple[Name, ...]) -> tuple[AxisType, ...]:
     if types is None:
         return (AxisType.Auto,) * len(names)
     found = tuple(types) if isinstance(types, Iterable) else (types,) * len(names)
+    if not all(isinstance(kind, AxisType) for kind in found):
+        raise LazyTypeError(lambda: f"axis_types must be AxisTypes, got {types!r}.")
     if len(found) != len(names):
         raise LazyValueError(lambda: f"{len(names)} axes need as many axis_types, got {found}.")
     if AxisType.Explicit in found:

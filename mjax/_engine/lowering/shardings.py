@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.records import Record
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.mesh import UNCONSTRAINED, AbstractMesh, Mesh, PartitionSpec
@@ -53,8 +54,15 @@ def mesh_symbol(mctx: Any, mesh: Mesh | AbstractMesh) -> str:
     Args:
       mctx: the module under construction; its `devices` are the program's.
       mesh: a mesh of these devices, in any order; an abstract one is in theirs.
+
+    Raises:
+      ValueError: an abstract one is of another number of devices.
     """
     order: tuple[int, ...] = ()
+    if mctx.devices is not None and mesh.size != len(mctx.devices):
+        raise LazyValueError(lambda: (
+            f"{mesh} is of {mesh.size} devices, but the program runs on {len(mctx.devices)}. Both "
+            "need the same number: give the AbstractMesh of the mesh that the arguments are on."))
     if isinstance(mesh, Mesh) and mctx.devices is not None and mesh.flat_devices != mctx.devices:
         place = {device: i for i, device in enumerate(mctx.devices)}
         order = tuple(place[device] for device in mesh.flat_devices)

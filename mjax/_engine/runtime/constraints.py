@@ -11,7 +11,7 @@ from typing import Any
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
-from mjax._engine.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec, shard_shape
+from mjax._engine.ir.mesh import UNCONSTRAINED, AbstractMesh, Mesh, PartitionSpec, shard_shape
 from mjax._engine.ir.pytree import broadcast_prefix, tree_flatten
 from mjax._engine.ir.types import physical_aval, typeof
 from mjax._engine.lowering.shardings import tensor_sharding
@@ -99,12 +99,21 @@ def resolved(given: Any, who: str) -> Any:
         raise LazyTypeError(lambda: (
             f"{who}: expected a NamedSharding, another sharding, a PartitionSpec or None, got "
             f"{given!r} of type {type(given).__name__}."))
-    mesh = ctx.settings.mesh
-    if isinstance(mesh, Mesh):
-        return NamedSharding(mesh, given)
-    raise LazyValueError(lambda: (
-        f"{who}: {given} alone says nothing of devices: give a NamedSharding(mesh, spec), or set "
-        "the mesh that it refers to (with mjax.set_mesh(mesh): ...)."))
+    mesh = mesh_in_force()
+    if mesh is None:
+        raise LazyValueError(lambda: (
+            f"{who}: {given} alone says nothing of devices: give a NamedSharding(mesh, spec), or "
+            "set the mesh that it refers to (with mjax.set_mesh(mesh): ...)."))
+    return NamedSharding(mesh, given)
+
+
+def mesh_in_force() -> Mesh | AbstractMesh | None:
+    """The mesh that specs alone refer to: of an enclosing shard_map, or the one that is set."""
+    for axis in reversed(ctx.axis_env):
+        if axis.manual is not None:
+            mesh: Mesh | AbstractMesh = axis.manual.mesh
+            return mesh
+    return ctx.settings.mesh
 
 
 def check_fits(sharding: Any, aval: Any, who: str) -> None:
@@ -118,12 +127,21 @@ def check_fits(sharding: Any, aval: Any, who: str) -> None:
     Raises:
       ValueError: it does.
     """
+    check_rank(sharding, aval, who)
     if type(sharding) is not SingleDeviceSharding:
-        if len(sharding.spec) > aval.ndim:
-            raise LazyValueError(lambda: (
-                f"{who}: {sharding.spec} has {len(sharding.spec)} entries, one per dimension, but "
-                f"the array is {aval}, of {aval.ndim} dimensions. Leave out the last entries."))
         shard_shape(sharding.spec, sharding.mesh, aval.shape, who)
+
+
+def check_rank(sharding: Any, aval: Any, who: str) -> None:
+    """Refuses shardings that cut dimensions which a value has not.
+
+    Raises:
+      ValueError: it is one.
+    """
+    if type(sharding) is not SingleDeviceSharding and len(sharding.spec) > aval.ndim:
+        raise LazyValueError(lambda: (
+            f"{who}: {sharding.spec} has {len(sharding.spec)} entries, one per dimension, but "
+            f"the array is {aval}, of {aval.ndim} dimensions. Leave out the last entries."))
 
 
 @boundary
@@ -135,9 +153,10 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
 
     Args:
       x: pytree of arrays.
-      shardings: a `NamedSharding`, or a `PartitionSpec` for the mesh that is set (`set_mesh`), or
-        a prefix tree of them; `PartitionSpec.UNCONSTRAINED` leaves a dimension, and None a whole
-        array, to XLA.
+      shardings: a `NamedSharding` (also one over an `AbstractMesh`, for the devices that the
+        program runs on), or a `PartitionSpec` for the mesh that is set (`set_mesh`) or that of an
+        enclosing shard_map, or a prefix tree of them; `PartitionSpec.UNCONSTRAINED` leaves a
+        dimension, and None a whole array, to XLA.
 
     Returns:
       The tree of arrays.

@@ -14,7 +14,7 @@ from mjax._engine.runtime.chosen import chosen_sharding, in_order
 from mjax._engine.runtime.constraints import check_fits
 from mjax._engine.runtime.donation import ArgumentNames
 from mjax._engine.runtime.placing import Place
-from mjax._engine.runtime.shardings import SingleDeviceSharding
+from mjax._engine.runtime.shardings import NamedSharding, SingleDeviceSharding
 from mjaxlib_shim import executables as shim
 
 
@@ -54,6 +54,11 @@ class Shardings:
         self.whole = place.sharding
         self.devices = place.sharding.flat_devices
         self.single = type(place.sharding) is SingleDeviceSharding
+        asked, out_asked = (
+            [s.over(self.devices, f"{names.program}: {what} of {describe(i)}")
+             if type(s) is NamedSharding else s for i, s in enumerate(given)]
+            for what, describe, given in (("in_shardings", names, asked),
+                                          ("out_shardings", "result {}".format, out_asked)))
         self._meshes, self._known = place.meshes, place.shardings
         self._avals = [p.aval for p in placements], out_avals
         self._elsewhere = {i: p.sharding for i, p in enumerate(placements)
@@ -127,8 +132,9 @@ class Shardings:
         known = list(dict.fromkeys((*self._known, *filter(None, self.inputs))))
 
         def chosen(found: Any, index: int, aval: Any) -> Any:
-            if found is None:  # a mesh of one device: there was nothing to choose
-                return self.whole
+            if found is None:  # a mesh of one device: all shardings of it say the same
+                return next((s for s, a in zip(self.inputs, in_avals, strict=True)
+                             if s is not None and a.ndim == aval.ndim), self.whole)
             return chosen_sharding(found[index], self.devices, self._meshes,
                                    physical_aval(aval).ndim, known)
 

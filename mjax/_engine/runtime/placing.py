@@ -17,7 +17,12 @@ from mjax._engine.runtime.chosen import GSPMDSharding
 from mjax._engine.runtime.constraints import sharding_constraint_p
 from mjax._engine.runtime.devices import default_device
 from mjax._engine.runtime.explain import warn
-from mjax._engine.runtime.shardings import NamedSharding, Sharding, SingleDeviceSharding
+from mjax._engine.runtime.shardings import (
+    NamedSharding,
+    Sharding,
+    SingleDeviceSharding,
+    mesh_over,
+)
 from mjax._engine.runtime.transfer import device_put_p, sharding_of
 
 
@@ -119,8 +124,10 @@ def execution_place(placements: Sequence[Placement], used: Collection[int],
     votes += [(c.sharding, f"an array of type {c.aval} that it closes over")
               for c in nested_constants(jaxpr)
               if type(c) is Array and type(c.sharding) is not SingleDeviceSharding]
+    abstract = [v.mesh for v, _ in votes if _is_abstract(v)]
+    votes = [(v, who) for v, who in votes if not _is_abstract(v)]
     if not votes and isinstance(ctx.settings.mesh, Mesh):
-        return _over([ctx.settings.mesh])
+        return _over([ctx.settings.mesh], abstract)
     if not votes:
         return Place(SingleDeviceSharding(default_device()), False)
     chosen, first = votes[0]
@@ -131,19 +138,30 @@ def execution_place(placements: Sequence[Placement], used: Collection[int],
                    "mjax.device_put, or call the parts one after the other, outside of jit.")
             raise ValueError(msg)
     meshed = [v for v, _ in votes if type(v) is not SingleDeviceSharding]
-    return _over(meshed) if meshed else Place(chosen.in_default_memory, True)
+    return _over(meshed, abstract) if meshed else Place(chosen.in_default_memory, True)
 
 
-def _over(votes: Sequence[Any]) -> Place:
-    """Several devices, or a mesh of one, in the order of the first."""
+def _is_abstract(vote: Any) -> bool:
+    """Whether it says how values are cut, and not over which devices."""
+    return type(vote) is NamedSharding and vote.is_abstract
+
+
+def _over(votes: Sequence[Any], abstract: Sequence[Any]) -> Place:
+    """Several devices, or a mesh of one, in the order of the first.
+
+    Args:
+      votes: meshes, and shardings over several devices.
+      abstract: meshes without devices; of those of as many the axes may name what XLA chooses.
+    """
     devices = votes[0].flat_devices
     meshes = dict.fromkeys(v if type(v) is Mesh else v.mesh for v in votes
                            if type(v) is not GSPMDSharding and v.flat_devices == devices)
     mesh = next(iter(meshes), None) or Mesh(devices, "_0")
+    meshes = dict.fromkeys((*(meshes or (mesh,)), *(
+        mesh_over(a, devices, "") for a in abstract if a.size == len(devices))))
     shardings = dict.fromkeys(v.in_default_memory for v in votes if type(v) is not Mesh
                               and v.flat_devices == devices and UNCONSTRAINED not in v.spec)
-    return Place(NamedSharding(mesh, PartitionSpec()), True, tuple(meshes) or (mesh,),
-                 tuple(shardings))
+    return Place(NamedSharding(mesh, PartitionSpec()), True, tuple(meshes), tuple(shardings))
 
 
 def _listed(where: Any) -> str:

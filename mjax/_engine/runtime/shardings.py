@@ -12,8 +12,18 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
-from mjax._engine.ir.mesh import Mesh, PartitionSpec, check_spec, cuts, device_order, shard_shape
+from mjax._engine.ir.mesh import (
+    AbstractMesh,
+    Mesh,
+    PartitionSpec,
+    check_spec,
+    cuts,
+    device_order,
+    shard_shape,
+)
 from mjaxlib_shim import shardings as shim
 
 Index = tuple[slice, ...]
@@ -95,8 +105,8 @@ class Sharding:
         return bool(self.local_devices)
 
     @property
-    def memory_kind(self) -> str:
-        """The memory the array is in."""
+    def memory_kind(self) -> str | None:
+        """The memory the array is in; None where no devices are known, and so no default."""
         raise NotImplementedError
 
     def with_memory_kind(self, kind: str) -> Sharding:
@@ -112,6 +122,12 @@ class Sharding:
         """The same in the memory that programs compute in."""
         return self
 
+    def __copy__(self) -> Sharding:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Sharding:
+        return self
+
     def __reduce__(self) -> Any:
         msg = "shardings refer to this process's devices and cannot be pickled."
         raise TypeError(msg)
@@ -121,7 +137,7 @@ class MeshSharding(Sharding):
     """An array cut by a spec along the axes of a mesh."""
 
     __slots__ = ()
-    mesh: Mesh
+    mesh: Any
     spec: PartitionSpec
 
     def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
@@ -251,7 +267,8 @@ class NamedSharding(MeshSharding):
     """An array cut along the axes of a mesh.
 
     Args:
-      mesh: a `Mesh`.
+      mesh: a `Mesh`; or an `AbstractMesh`, where the devices are those of the program that the
+        sharding is part of: in constraints, `jit`'s shardings and `device_put` inside of `jit`.
       spec: a `PartitionSpec`: per dimension the mesh axes that cut it. Devices that differ
         only along other axes hold copies.
       memory_kind: which of the devices' memories; default: their own default.
@@ -259,7 +276,7 @@ class NamedSharding(MeshSharding):
     Raises:
       TypeError: `mesh` or `spec` is none.
       ValueError: the spec names an axis that the mesh does not have, or one twice; the devices
-        have no such memory.
+        have no such memory; of one over an `AbstractMesh`: it is asked for its devices.
 
     Example:
       >>> mesh = mjax.make_mesh((1,), ('x',))
@@ -269,7 +286,7 @@ class NamedSharding(MeshSharding):
 
     __slots__ = ("__weakref__", "_local", "_memory_kind", "_native", "flat_devices", "mesh",
                  "spec")
-    mesh: Mesh
+    mesh: Mesh | AbstractMesh
     spec: PartitionSpec
     _memory_kind: str | None
     _native: dict[int, Any]
@@ -284,7 +301,7 @@ class NamedSharding(MeshSharding):
         # A plain tuple equals the spec it stands for, but is refused.
         if known is not None and type(spec) is PartitionSpec:
             return known
-        if not isinstance(mesh, Mesh):
+        if not isinstance(mesh, (Mesh, AbstractMesh)):
             raise LazyTypeError(lambda: (
                 f"NamedSharding needs a Mesh, got {mesh!r} of type {type(mesh).__name__}."))
         if not isinstance(spec, PartitionSpec):
@@ -292,16 +309,57 @@ class NamedSharding(MeshSharding):
                 f"NamedSharding needs a PartitionSpec, got {spec!r} of type "
                 f"{type(spec).__name__}: write PartitionSpec(...), or P(...)."))
         check_spec(spec, mesh, "NamedSharding")
-        kind = own_memory_kind(mesh.flat_devices, memory_kind, "NamedSharding")
-        if kind is None is not memory_kind:
-            return NamedSharding(mesh, spec)
+        if isinstance(mesh, Mesh):
+            kind = own_memory_kind(mesh.flat_devices, memory_kind, "NamedSharding")
+            if kind is None is not memory_kind:
+                return NamedSharding(mesh, spec)
         self = object.__new__(cls)
         self.mesh, self.spec, self._memory_kind = mesh, spec, memory_kind
-        self.flat_devices = mesh.flat_devices
+        if isinstance(mesh, Mesh):
+            self.flat_devices = mesh.flat_devices
         self._native = {}
         self._local = None
         with _lock:
             return _named.setdefault(key, self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "flat_devices":
+            raise LazyValueError(lambda: (
+                f"{self} has no devices: its mesh is an AbstractMesh, which says how values are "
+                "cut inside of a program that runs over as many devices. Where there is none, "
+                "give a Mesh."))
+        raise AttributeError(f"'NamedSharding' object has no attribute {name!r}")
+
+    @property
+    def is_abstract(self) -> bool:
+        """Whether its mesh has no devices."""
+        return isinstance(self.mesh, AbstractMesh)
+
+    def over(self, devices: Sequence[Any], who: str) -> NamedSharding:
+        """The same over devices; itself if it has its own.
+
+        Args:
+          devices: those of the program, in order.
+          who: what it was given for.
+
+        Raises:
+          ValueError: their number is not the mesh's.
+        """
+        if not isinstance(self.mesh, AbstractMesh):
+            return self
+        return NamedSharding(mesh_over(self.mesh, devices, who), self.spec,
+                             memory_kind=self._memory_kind)
+
+    @property
+    def num_devices(self) -> int:
+        return self.mesh.size
+
+    def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
+        if self.is_abstract or getattr(other, "is_abstract", False):
+            return isinstance(other, NamedSharding) and (
+                self.mesh is other.mesh and self._memory_kind == other._memory_kind
+                and bool(self._hlo(ndim) == other._hlo(ndim)))
+        return super().is_equivalent_to(other, ndim)
 
     def native_for(self, ndim: int) -> Any:
         known = self._native.get(ndim)
@@ -327,18 +385,25 @@ class NamedSharding(MeshSharding):
         return self._local
 
     @property
-    def memory_kind(self) -> str:
-        return self._memory_kind or default_memory_kind(self)
+    def memory_kind(self) -> str | None:
+        return self._memory_kind or (None if self.is_abstract else default_memory_kind(self))
 
     def update(self, **fields: Any) -> NamedSharding:
-        """A sharding with some of `mesh, spec, memory_kind` replaced.
+        """A sharding with some of `mesh, spec, memory_kind` replaced; `spec` may be a tuple.
 
         Raises:
           TypeError: there is no such field.
         """
         values: dict[str, Any] = {"mesh": self.mesh, "spec": self.spec,
                                   "memory_kind": self._memory_kind, **fields}
+        if type(values["spec"]) is tuple:
+            values["spec"] = PartitionSpec(*values["spec"])
         return NamedSharding(**values)
+
+    def __reduce__(self) -> Any:
+        if not self.is_abstract:
+            return super().__reduce__()
+        return _named_sharding, (self.mesh, self.spec, self._memory_kind)
 
     @property
     def in_default_memory(self) -> NamedSharding:
@@ -354,6 +419,31 @@ class NamedSharding(MeshSharding):
     def __repr__(self) -> str:
         memory = f", memory_kind={self._memory_kind!r}" if self._memory_kind else ""
         return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}{memory})"
+
+
+def _named_sharding(mesh: Any, spec: PartitionSpec, memory_kind: str | None) -> NamedSharding:
+    return NamedSharding(mesh, spec, memory_kind=memory_kind)
+
+
+def mesh_over(mesh: AbstractMesh, devices: Sequence[Any], who: str) -> Mesh:
+    """A mesh of the axes of an abstract one.
+
+    Args:
+      mesh: the abstract mesh.
+      devices: of the mesh, in order.
+      who: what the abstract mesh was given for.
+
+    Raises:
+      ValueError: their number is another.
+    """
+    if len(devices) != mesh.size:
+        raise LazyValueError(lambda: (
+            f"{who}: {mesh} is of {mesh.size} devices, but the program runs on {len(devices)}: "
+            f"{list(devices)}. Both need the same number: a mesh that the arguments or "
+            "with mjax.set_mesh(mesh): name says where a program runs."))
+    grid = np.empty(mesh.axis_sizes, object)
+    grid.reshape(-1)[:] = devices
+    return Mesh(grid, mesh.axis_names)
 
 
 def indices_of(sharding: Any, shape: Sequence[int]) -> dict[Any, Index]:

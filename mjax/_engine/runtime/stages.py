@@ -10,14 +10,16 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.mesh import Mesh
 from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_map
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.arguments import compiler_options_of
 from mjax._engine.runtime.array import Array, placement_of
+from mjax._engine.runtime.constraints import mesh_in_force
 from mjax._engine.runtime.debugging import debugging, refuse_invalid
-from mjax._engine.runtime.devices import default_device
+from mjax._engine.runtime.devices import default_device, devices
 from mjax._engine.runtime.executable import Program
-from mjax._engine.runtime.shardings import SingleDeviceSharding
+from mjax._engine.runtime.shardings import NamedSharding, SingleDeviceSharding
 from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.runtime.transfer import move, sharding_of, to_array
 from mjax._engine.tracing.flat import check_arguments
@@ -116,6 +118,11 @@ class Traced(Stage):
         """The program."""
         return self._jaxpr
 
+    @property
+    def out_info(self) -> Any:
+        """Tree of `ShapeDtypeStruct`s of the results, with the shardings that were asked for."""
+        return out_info(self._jaxpr, self.out_tree, self._asked[1])
+
     @boundary
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
         """Lowers to StableHLO, for the device that the arguments or the default name.
@@ -151,19 +158,31 @@ def _placement(leaf: Any, aval: Any) -> Any:
     sharding = getattr(leaf, "sharding", None)
     if sharding is None:
         return placement_of(aval, SingleDeviceSharding(default_device()), False)
-    return placement_of(aval, sharding_of(sharding), True)
+    sharding = sharding_of(sharding)
+    if type(sharding) is NamedSharding and sharding.is_abstract:
+        # It is lowered, and compiled, for the first devices.
+        mesh = mesh_in_force()
+        found = mesh.flat_devices if isinstance(mesh, Mesh) else devices()[:sharding.mesh.size]
+        sharding = sharding.over(found, "the sharding of a ShapeDtypeStruct")
+    return placement_of(aval, sharding, True)
 
 
 class Lowered(Stage):
     """A lowered function; what `jit(f).lower(...)` gives."""
 
-    __slots__ = ("_options", "_program", "_static")
+    __slots__ = ("_asked", "_options", "_program", "_static")
 
     def __init__(self, program: Program, traced: Traced):
         super().__init__(traced.jaxpr, traced.in_tree, traced.out_tree, traced._donated)
         self._program = program
         self._options = dict(traced._options.compiler_options)
         self._static = [name for name, _ in traced._call.static]
+        self._asked = traced._asked[1]
+
+    @property
+    def out_info(self) -> Any:
+        """Tree of `ShapeDtypeStruct`s of the results, with the shardings that were asked for."""
+        return out_info(self._jaxpr, self.out_tree, self._asked)
 
     @boundary
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.runtime.constraints import check_rank, resolved
 
 
 class ShapeDtypeStruct:
@@ -16,11 +17,14 @@ class ShapeDtypeStruct:
     Args:
       shape: its shape.
       dtype: its dtype; 64-bit ones count as 32-bit ones where they are used without `enable_x64`.
-      sharding: where it is; None: on the default device.
+      sharding: where it is: a sharding, or a `PartitionSpec` for the mesh that is set
+        (`set_mesh`); None: on the default device.
       weak_type: whether promotion may pick the other operand's dtype.
 
     Raises:
-      ValueError: there is no dtype.
+      TypeError: `sharding` is none.
+      ValueError: there is no dtype; a spec is longer than the shape, or no mesh is set that it
+        could refer to.
     """
 
     __slots__ = ("dtype", "shape", "sharding", "weak_type")
@@ -35,6 +39,9 @@ class ShapeDtypeStruct:
             msg = "ShapeDtypeStruct: the dtype must be given."
             raise ValueError(msg)
         aval = ShapedArray(tuple(shape), dtypes.as_dtype(dtype), weak_type)
+        if sharding is not None:
+            sharding = resolved(sharding, "ShapeDtypeStruct")
+            check_rank(sharding, aval, "ShapeDtypeStruct")
         for name, value in (("shape", aval.shape), ("dtype", aval.dtype),
                             ("sharding", sharding), ("weak_type", aval.weak_type)):
             object.__setattr__(self, name, value)

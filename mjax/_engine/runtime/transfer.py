@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.mesh import Mesh, PartitionSpec
+from mjax._engine.ir.mesh import UNCONSTRAINED, PartitionSpec
 from mjax._engine.ir.pytree import (
     broadcast_prefix,
     tree_flatten,
@@ -21,8 +22,8 @@ from mjax._engine.ir.pytree import (
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import copy_p
-from mjax._engine.runtime.array import Array, Placement, placement_of, rebuild, waits
-from mjax._engine.runtime.constraints import constrain, of_batch, refuse_manual
+from mjax._engine.runtime.array import Array, Placement, deep_copies, placement_of, rebuild, waits
+from mjax._engine.runtime.constraints import constrain, mesh_in_force, of_batch, refuse_manual
 from mjax._engine.runtime.devices import Device, default_device
 from mjax._engine.runtime.failures import raise_original
 from mjax._engine.runtime.resharding import buffer_aval, cut, layout_of, resharded, shares_memory
@@ -243,8 +244,8 @@ def sharding_of(device: Any) -> Any:
     if isinstance(device, Device):
         return SingleDeviceSharding(device)
     if isinstance(device, PartitionSpec):
-        mesh = ctx.settings.mesh
-        if isinstance(mesh, Mesh):
+        mesh = mesh_in_force()
+        if mesh is not None:
             return NamedSharding(mesh, device)
         msg = (f"{device} alone says nothing of devices: give a NamedSharding(mesh, spec), or set "
                "the mesh that it refers to (with mjax.set_mesh(mesh): ...).")
@@ -322,8 +323,9 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
 
     Raises:
       TypeError: a leaf is no array.
-      ValueError: a device is none; a sharding does not divide a size, or has more dimensions; a
-        tree is no prefix of `x`; both `donate` and `may_alias` are given.
+      ValueError: a device is none; a sharding does not divide a size, has more dimensions, or
+        leaves open where the parts are; a tree is no prefix of `x`; both `donate` and `may_alias`
+        are given.
 
     Example:
       >>> sharding = mjax.NamedSharding(mjax.make_mesh((1,), ('x',)), mjax.P('x'))
@@ -361,6 +363,8 @@ def _put_leaf(x: Any, device: Any, src: Any = None, donate: Any = False, may_ali
         device = sharding_of(device)
     if type(device) is NamedSharding:
         refuse_manual(device, "device_put")
+        if ctx.interpreter is evaluation:
+            _refuse_open(device)
     if src is None and device is not None:
         src = _source(x)
     out = device_put_p.bind(x, device=device, src=src)
@@ -372,11 +376,36 @@ def _put_leaf(x: Any, device: Any, src: Any = None, donate: Any = False, may_ali
     return out
 
 
+def _refuse_open(sharding: NamedSharding) -> None:
+    """Refuses shardings that leave open where the parts of an array are.
+
+    Raises:
+      ValueError: it does.
+    """
+    if sharding.is_abstract or UNCONSTRAINED in sharding.spec:
+        why = ("an AbstractMesh has no devices" if sharding.is_abstract else
+               "dimensions can be UNCONSTRAINED only where XLA chooses")
+        raise LazyValueError(lambda: (
+            f"device_put: {sharding} does not say where the parts of an array are: {why}. Give a "
+            "Mesh, and None for each dimension that is not cut; or use "
+            "lax.with_sharding_constraint inside of jit."))
+
+
 def _copied(x: Array) -> Array:
     """A copy in the same sharding. (Old jaxlibs, asked for a copy on one device, share memory.)"""
     if x.sharding.memory_kind == x.sharding.flat_devices[0].default_memory().kind:
         return move(copy_p.bind(x), x.sharding, x.committed)
     return put(x._stored(), x.aval, x.sharding)
+
+
+def _deep_copy(x: Array) -> Array:
+    """A copy in the same place; of an array on one device without a program."""
+    if type(x.sharding) is not SingleDeviceSharding:
+        return _copied(x)
+    return move(put(np.array(x._stored()), x.aval, x.sharding), x.sharding, x.committed)
+
+
+deep_copies.append(_deep_copy)
 
 
 @boundary

@@ -40,6 +40,20 @@ def test_specs_are_copied_and_pickled(spec):
         assert [p is P.UNCONSTRAINED for p in same] == [p is P.UNCONSTRAINED for p in spec]
 
 
+def test_entries_of_specs():
+    spec = P("x", ("y",), None, None)
+    assert spec.partitions == ("x", "y", None, None) and type(spec.partitions) is tuple
+    assert spec.index(("y",)) == 1 and spec.index(None, 3) == 3 and spec.count(()) == 2
+    assert spec.update(partitions=["z"]) == P("z") and spec.update() is spec
+    both = ("y",) + P("x")
+    assert both == P("y", "x") and type(both) is PartitionSpec
+    assert spec.unreduced == spec.reduced == frozenset() and P("x", unreduced=set()) == P("x")
+    with pytest.raises(NotImplementedError, match="mjax has no unreduced and reduced axes"):
+        P("x", reduced={"y"})
+    with pytest.raises(TypeError, match="unhashable"):
+        P({"x": 1})
+
+
 def test_a_spec_is_a_leaf_of_trees():
     assert mjax.tree.leaves({"a": P("x"), "b": P()}) == [P("x"), P()]
 
@@ -137,6 +151,54 @@ def test_updates_of_meshes():
     assert m.abstract_mesh.update((4, 2)) is AbstractMesh((4, 2), ("x", "y"))
 
 
+def test_types_of_axes():
+    m, none = mesh(2, 4), AbstractMesh((), ())
+    for each in (m, m.abstract_mesh):
+        assert each.are_all_axes_auto and each.explicit_axes == ()
+        assert not (each.are_all_axes_manual or each.are_all_axes_explicit)
+    assert not (none.are_all_axes_auto or none.are_all_axes_manual)
+    inside = m.abstract_mesh.update_axis_types({"y": AxisType.Manual})
+    assert inside.manual_axes == ("y",) and not inside.are_all_axes_auto
+    assert repr(inside) == "AbstractMesh('x': 2, 'y': 4, axis_types=(Auto, Manual))"
+
+
+def test_meshes_without_axes():
+    nothing, one = Mesh(np.empty((), object), ()), Mesh(np.array(DEVICES[3]), ())
+    assert nothing.empty and nothing.size == 0 and not nothing.is_scalar
+    assert one.is_scalar and one.size == 1 and not one.empty
+    none = AbstractMesh((), ())
+    assert none.empty and none.size == 0
+    assert nothing.local_mesh is nothing and one.local_mesh is one
+
+
+def test_the_part_of_a_mesh_in_this_process(monkeypatch):
+    m = mesh(2, 4)
+    assert m.local_mesh is m
+    monkeypatch.setattr(Mesh, "local_devices", [DEVICES[i] for i in (1, 2, 5, 6)])
+    assert m.local_mesh is Mesh(m.devices[:, 1:3], ("x", "y"))
+    monkeypatch.setattr(Mesh, "local_devices", [DEVICES[i] for i in (1, 2, 5)])
+    with pytest.raises(ValueError, match="the devices of this process are no box of it"):
+        _ = m.local_mesh
+
+
+def test_meshes_never_change():
+    m = mesh(2, 4)
+    assert copy.copy(m) is copy.deepcopy(m) is m and copy.copy(m.abstract_mesh) is m.abstract_mesh
+    for each in (m, m.abstract_mesh):
+        with pytest.raises(AttributeError, match=r"Mesh is immutable; .update\(axis_names=...\)"):
+            each.axis_names = ("a", "b")
+    with pytest.raises(AttributeError, match="immutable"):
+        m.devices = m.devices[:1]
+
+
+@pytest.mark.parametrize("name", ["devices", "device_ids", "local_devices", "local_mesh",
+                                  "is_multi_process"])
+def test_what_only_meshes_of_devices_have(name):
+    with pytest.raises(ValueError, match=f"has no {name}: an AbstractMesh has no devices"):
+        getattr(mesh(2).abstract_mesh, name)
+    assert not hasattr(mesh(2).abstract_mesh, "colour")
+
+
 def test_abstract_meshes_are_pickled_and_others_are_not():
     m = mesh(2, 4)
     assert pickle.loads(pickle.dumps(m.abstract_mesh)) is m.abstract_mesh
@@ -150,6 +212,7 @@ def test_abstract_meshes_are_pickled_and_others_are_not():
     (lambda: mesh(2, 2, names="xx"), ValueError, "need names that differ"),
     (lambda: Mesh(DEVICES[:2], (None,)), ValueError, "need names that differ and are not None"),
     (lambda: Mesh(DEVICES[:1] * 2, "x"), ValueError, "a device is given twice"),
+    (lambda: Mesh(DEVICES[:2], "x", ("auto",)), TypeError, "axis_types must be AxisTypes"),
     (lambda: AbstractMesh((2,), ("x",), (AxisType.Auto,) * 2), ValueError, "as many axis_types"),
     (lambda: AbstractMesh((2,), ("x",), AxisType.Explicit), NotImplementedError,
      "mjax has no Explicit mesh axes .*leave axis_types out"),

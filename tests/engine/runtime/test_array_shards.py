@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mjax
-from mjax import P
+from mjax import P, random
 from mjax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 
 DEVICES = mjax.devices()
@@ -127,12 +127,22 @@ def test_empty_arrays_on_several_devices():
     assert repr(x) == "Array([], shape=(0, 4), dtype=float32)"
 
 
-@pytest.mark.parametrize("again", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy],
-                         ids=["pickle", "deepcopy"])
-def test_copies_are_on_the_default_device(again):
-    back = again(put(P("x", "y")))
+def test_what_was_pickled_is_on_the_default_device():
+    back = pickle.loads(pickle.dumps(put(P("x", "y"))))
     np.testing.assert_array_equal(back, X)
     assert back.devices() == {DEVICES[0]} and not back.committed
+
+
+@pytest.mark.parametrize("x", [
+    put(P("x", "y")), put(P()), mjax.device_put(X, DEVICES[3]), mjax.device_put(X),
+    mjax.device_put(random.split(random.key(0), 8), NamedSharding(MESH, P("x"))),
+    mjax.device_put(random.key(0), DEVICES[2])], ids=lambda x: f"{x.dtype} {x.sharding}")
+def test_deep_copies_are_in_the_same_place(x):
+    back = copy.deepcopy({"x": x})["x"]
+    assert (back.sharding, back.committed, back.aval) == (x.sharding, x.committed, x.aval)
+    x.delete()
+    np.testing.assert_array_equal(*(random.key_data(v) if "key" in str(v.dtype) else v for v in (
+        back, copy.deepcopy(back))))
 
 
 def test_the_copy_of_an_array_is_itself():

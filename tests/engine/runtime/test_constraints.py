@@ -8,7 +8,14 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 from mjax import lax
-from mjax.sharding import Mesh, NamedSharding, SingleDeviceSharding
+from mjax.sharding import (
+    AbstractMesh,
+    Mesh,
+    NamedSharding,
+    SingleDeviceSharding,
+    get_abstract_mesh,
+    use_abstract_mesh,
+)
 from mjax.sharding import PartitionSpec as P
 
 X = np.arange(32, dtype=np.float32).reshape(8, 4)
@@ -110,6 +117,75 @@ def test_on_a_mesh_of_one_device():
 def test_one_device():
     there = SingleDeviceSharding(mjax.devices()[2])
     assert mjax.jit(lambda x: constraint(x, there) + 1)(X).devices() == {mjax.devices()[2]}
+
+
+# ---- over abstract meshes ------------------------------------------------------------------
+
+
+def test_the_devices_are_those_of_the_program(mesh):
+    x, cut = mjax.device_put(X, NamedSharding(mesh, P("x"))), NamedSharding(mesh, P("y"))
+    there = NamedSharding(mesh.abstract_mesh, P("y"))
+    for f in (mjax.jit(lambda x: constraint(x, there) + 1), lambda x: constraint(x, there) + 1,
+              mjax.jit(lambda x: mjax.device_put(x, there) + 1)):
+        out = f(x)
+        np.testing.assert_array_equal(out, X + 1)
+        assert out.sharding is cut
+    g = mjax.jit(mjax.grad(lambda x: (constraint(x, there) ** 2).sum()))(x)
+    np.testing.assert_array_equal(g, 2 * X)
+    assert g.sharding is cut
+    rows = mjax.jit(mjax.vmap(lambda x: constraint(x, there), spmd_axis_name="x"))(x)
+    assert rows.sharding is NamedSharding(mesh, P("x", "y"))
+    with mjax.set_mesh(mesh):
+        assert mjax.jit(lambda x: constraint(x, there))(X).sharding is cut
+    # On one device there is nothing to cut.
+    assert mjax.jit(lambda x: constraint(x, there))(X).devices() == {mjax.devices()[0]}
+
+
+def test_one_program_for_any_devices(mesh):
+    there = NamedSharding(AbstractMesh((2,), ("i",)), P("i"))
+    f = mjax.jit(lambda x: constraint(x * 2, there))
+    for devices in (mjax.devices()[:2], mjax.devices()[5:7]):
+        line = Mesh(devices, "i")
+        x = mjax.device_put(X, NamedSharding(line, P()))
+        assert f(x).sharding is NamedSharding(line, P("i"))
+    turned = Mesh(mjax.devices()[:2], "j")
+    assert f(mjax.device_put(X, NamedSharding(turned, P()))).sharding.spec == P("j")
+
+
+def test_axes_that_only_the_abstract_mesh_names(mesh):
+    line = Mesh(mjax.devices(), "i")
+    there = NamedSharding(mesh.abstract_mesh, P("y"))
+    out = mjax.jit(lambda x: constraint(x, there))(mjax.device_put(X, NamedSharding(line, P("i"))))
+    assert out.sharding is NamedSharding(mesh, P("y"))
+
+
+def test_a_spec_alone_refers_to_the_abstract_mesh_in_force(mesh):
+    def f(x):
+        with use_abstract_mesh(mesh.abstract_mesh):
+            return constraint(x, P("y"))
+
+    x = mjax.device_put(X, NamedSharding(mesh, P("x")))
+    assert mjax.jit(f)(x).sharding is NamedSharding(mesh, P("y"))
+
+
+def test_a_spec_alone_refers_to_the_mesh_of_the_shard_map(mesh):
+    def f(x):
+        seen.append(get_abstract_mesh())
+        return constraint(constraint(x, P("y")), NamedSharding(seen[-1], P(None, "y"))) * 2
+
+    seen = []
+    mapped = mjax.shard_map(f, mesh=mesh, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})
+    np.testing.assert_array_equal(mjax.jit(mapped)(X), X * 2)
+    assert seen[-1].manual_axes == ("x",)
+    assert [e.params["sharding"].spec for e in mjax.make_jaxpr(mapped)(X).eqns[0].params[
+        "jaxpr"].eqns if e.primitive is lax.sharding_constraint_p] == [P("y"), P(None, "y")]
+
+
+def test_abstract_meshes_of_another_size(mesh):
+    there = NamedSharding(AbstractMesh((4,), ("i",)), P("i"))
+    with pytest.raises(ValueError, match=r"AbstractMesh\('i': 4\) is of 4 devices, but the program "
+                       "runs on 8. Both need the same number"):
+        mjax.jit(lambda x: constraint(x, there))(mjax.device_put(X, NamedSharding(mesh, P("x"))))
 
 
 def test_sizes_that_are_not_divisible(mesh):

@@ -155,6 +155,16 @@ def test_results_that_may_not_share_memory(place):
     np.testing.assert_array_equal(own, X)
 
 
+def test_shardings_that_leave_open_where_parts_are():
+    mesh = mjax.make_mesh((4, 2), ("x", "y"))
+    for sharding, why in (
+            (NamedSharding(mesh, P(P.UNCONSTRAINED, "y")), "can be UNCONSTRAINED only where XLA"),
+            (NamedSharding(mesh.abstract_mesh, P("x")), "an AbstractMesh has no devices")):
+        for x in (X, mjax.device_put(X)):
+            with pytest.raises(ValueError, match=f"device_put: .* does not say where .*: .*{why}"):
+                mjax.device_put(x, sharding)
+
+
 def test_options_that_exclude_each_other():
     with pytest.raises(ValueError, match="donate and may_alias cannot both be given"):
         mjax.device_put(X, DEVICES[0], donate=True, may_alias=True)

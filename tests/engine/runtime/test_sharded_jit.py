@@ -8,7 +8,7 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 from mjax._engine.runtime.chosen import GSPMDSharding
-from mjax.sharding import Mesh, NamedSharding, SingleDeviceSharding
+from mjax.sharding import AbstractMesh, Mesh, NamedSharding, SingleDeviceSharding
 from mjax.sharding import PartitionSpec as P
 
 X = np.arange(32, dtype=np.float32).reshape(8, 4)
@@ -128,6 +128,12 @@ def test_a_mesh_of_one_device():
     out = mjax.jit(lambda x: x + 1)(put(X, mesh, "x"))
     np.testing.assert_array_equal(out, X + 1)
     assert type(out.sharding) is NamedSharding and out.sharding.mesh is mesh
+    # All shardings of it say the same; a result is called as an argument of its rank is.
+    x = put(X, mesh, "x")
+    turned, total = mjax.jit(lambda x: (x.T, x.sum()))(x)
+    assert turned.sharding is (x + 1).sharding is x.sharding and total.sharding.spec == P()
+    assert x.device == out.device == mjax.devices()[0]
+    np.testing.assert_array_equal(np.from_dlpack(x), X)
     both = mjax.jit(lambda x, y: x + y)(out, mjax.device_put(X, mjax.devices()[0]))
     np.testing.assert_array_equal(both, X * 2 + 1)
 
@@ -286,6 +292,21 @@ def test_a_jit_with_shardings_is_traced_once_per_types(mesh):
     assert len(traced) == 1 and g._cache_size() == 2
 
 
+def test_shardings_over_an_abstract_mesh(mesh):
+    cut, x = NamedSharding(mesh.abstract_mesh, P("y")), put(X, mesh, "x")
+    assert mjax.jit(plus, out_shardings=cut)(x).sharding is NamedSharding(mesh, P("y"))
+    assert mjax.jit(lambda x: x, out_shardings=cut)(x).sharding is NamedSharding(mesh, P("y"))
+    both = mjax.jit(lambda x, y: (x + y, y), in_shardings=(None, cut))
+    assert both(x, X)[1].sharding is NamedSharding(mesh, P("y"))
+    with pytest.raises(ValueError, match=r"argument x of type f32\[8,4\] is committed to .* but"):
+        mjax.jit(plus, in_shardings=cut)(x)
+    with pytest.raises(ValueError, match="plus: in_shardings of argument x: AbstractMesh.* is of 8 "
+                       "devices, but the program runs on 1"):
+        mjax.jit(plus, in_shardings=cut)(X)
+    with pytest.raises(ValueError, match="<lambda>: out_shardings of result 0: AbstractMesh"):
+        mjax.jit(lambda x: x * 2, out_shardings=cut)(X)
+
+
 @pytest.mark.parametrize(("error", "text", "options", "args"), [
     (ValueError, r"f: in_shardings of argument x: dimension 0 of an array of shape \(7, 4\) has 7 "
      r"elements, .* 7 = 1 \* 4 \+ 3. Pad it by 1", {"in_shardings": P("x")}, [X[:7]]),
@@ -351,6 +372,20 @@ def test_ahead_of_time(mesh):
         compiled(mjax.device_put(X, mjax.devices()[0]), X)
     compiled = mjax.jit(plus).lower(struct.update(sharding=other)).compile()
     assert compiled.input_shardings == ((other,), {}) and compiled.output_shardings is other
+
+
+def test_ahead_of_time_for_an_abstract_mesh(mesh):
+    struct = mjax.ShapeDtypeStruct(X.shape, X.dtype, sharding=NamedSharding(
+        mesh.abstract_mesh, P("x")))
+    compiled = mjax.jit(plus).lower(struct).compile()
+    assert compiled.input_shardings == ((NamedSharding(mesh, P("x")),), {})
+    turned = Mesh(mesh.devices[::-1], ("x", "y"))
+    with mjax.set_mesh(turned):
+        assert mjax.jit(plus).lower(struct).compile().output_shardings.mesh is turned
+    with pytest.raises(ValueError, match=r"AbstractMesh\('x': 16\) is of 16 devices, but the "
+                       "program runs on 8"):
+        mjax.jit(plus).lower(struct.update(shape=(16,), sharding=NamedSharding(
+            AbstractMesh((16,), ("x",)), P("x"))))
 
 
 def test_ahead_of_time_in_another_order_of_devices(mesh):

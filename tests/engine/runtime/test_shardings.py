@@ -1,5 +1,6 @@
 """Shardings: facts, equality, the parts of arrays, memories, and what they refuse."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -98,7 +99,7 @@ def test_shapes_that_do_not_fit(ask):
      r"needs a PartitionSpec, got \('x',\) of type tuple: write PartitionSpec"),
     (lambda: NamedSharding(MESH, (["x"],)), TypeError, "needs a PartitionSpec, got"),
     (lambda: NamedSharding(MESH.devices, P("x")), TypeError, "needs a Mesh, got array"),
-    (lambda: NamedSharding(MESH.abstract_mesh, P("x")), TypeError, "needs a Mesh, got Abstract"),
+    (lambda: NamedSharding(MESH.abstract_mesh, P("z")), ValueError, "names the mesh axis 'z'"),
 ])
 def test_what_is_no_sharding(make, error, text):
     with pytest.raises(error, match=text):
@@ -108,8 +109,45 @@ def test_what_is_no_sharding(make, error, text):
 @pytest.mark.parametrize("s", [NamedSharding(MESH, P("x")), SingleDeviceSharding(DEVICES[0])],
                          ids=str)
 def test_shardings_are_not_pickled(s):
+    assert copy.copy(s) is copy.deepcopy([s])[0] is s
     with pytest.raises(TypeError, match="refer to this process's devices and cannot be pickled"):
         pickle.dumps(s)
+
+
+# ---- over abstract meshes --------------------------------------------------------------
+
+
+def test_a_sharding_over_an_abstract_mesh():
+    mesh = MESH.abstract_mesh
+    s = NamedSharding(mesh, P("x"))
+    assert s is NamedSharding(mesh, P("x")) is not NamedSharding(MESH, P("x"))
+    assert s.is_abstract and s.num_devices == 8 and s.shard_shape((8, 3)) == (2, 3)
+    assert s.memory_kind is None and not s.is_fully_replicated
+    assert NamedSharding(mesh, P()).is_fully_replicated
+    assert s.is_equivalent_to(NamedSharding(mesh, P("x", None)), 2)
+    assert not s.is_equivalent_to(NamedSharding(mesh, P("y")), 2)
+    assert not s.is_equivalent_to(NamedSharding(MESH, P("x")), 2)
+    assert not NamedSharding(MESH, P("x")).is_equivalent_to(s, 2)
+    assert repr(s) == "NamedSharding(mesh=AbstractMesh('x': 4, 'y': 2), spec=PartitionSpec('x',))"
+    there = s.with_memory_kind("somewhere")
+    for each in (s, there):
+        assert pickle.loads(pickle.dumps(each)) is copy.deepcopy(each) is each
+    assert there.memory_kind == "somewhere" and s.update(spec=("y",)).spec == P("y")
+    assert s.over(DEVICES, "who") is NamedSharding(MESH, P("x"))
+    with pytest.raises(ValueError, match=r"who: AbstractMesh\('x': 4, 'y': 2\) is of 8 devices, "
+                       "but the program runs on 2"):
+        s.over(DEVICES[:2], "who")
+    with pytest.raises(AttributeError, match="'NamedSharding' object has no attribute 'colour'"):
+        _ = s.colour
+
+
+@pytest.mark.parametrize("ask", [
+    lambda s: s.device_set, lambda s: s.addressable_devices, lambda s: s.is_fully_addressable,
+    lambda s: s.devices_indices_map((8,)),
+    lambda s: mjax.make_array_from_callback((8,), s, lambda i: np.zeros(2))])
+def test_what_needs_devices(ask):
+    with pytest.raises(ValueError, match="has no devices: its mesh is an AbstractMesh, .* give a"):
+        ask(NamedSharding(MESH.abstract_mesh, P("x")))
 
 
 # ---- memories --------------------------------------------------------------------------

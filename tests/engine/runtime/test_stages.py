@@ -212,6 +212,27 @@ def test_structs():
         STRUCT((3,), None)
 
 
+def test_shardings_of_structs():
+    mesh = mjax.make_mesh((2,), ("x",))
+    with mjax.set_mesh(mesh):
+        s = STRUCT((4,), "float32", sharding=mjax.P("x"))
+    assert s.sharding is mjax.NamedSharding(mesh, mjax.P("x"))
+    with pytest.raises(ValueError, match=r"ShapeDtypeStruct: PartitionSpec\('x',\) alone says"):
+        STRUCT((4,), "float32", sharding=mjax.P("x"))
+    with pytest.raises(ValueError, match=r"ShapeDtypeStruct: PartitionSpec\('x',\) has 1 entries"):
+        s.update(shape=())
+    with pytest.raises(TypeError, match="ShapeDtypeStruct: expected a NamedSharding, .* got 'x'"):
+        STRUCT((4,), "float32", sharding="x")
+
+
+def test_shardings_that_were_asked_for_are_known_before_compiling():
+    cut = mjax.NamedSharding(mjax.make_mesh((2,), ("x",)), mjax.P("x"))
+    f = mjax.jit(lambda x: (x, {"a": x + 1}), out_shardings=(None, {"a": cut}))
+    struct = STRUCT((4,), "float32")
+    for info in (f.eval_shape(struct), f.trace(struct).out_info, f.lower(struct).out_info):
+        assert info == (struct, {"a": struct.update(sharding=cut)})
+
+
 def test_structs_of_wide_dtypes_are_wide_where_wide_types_are():
     s = STRUCT((3,), np.float64)
     assert s.dtype == np.float64
