@@ -164,8 +164,6 @@ from mjax._engine.primitives.composed import (
     broadcast_to_rank,
     dtype,
     empty,
-    full,
-    full_like,
     reciprocal,
     shape_as_value,
 )
@@ -396,6 +394,7 @@ from mjax._engine.primitives.windows import (
     select_and_scatter_add_p,
 )
 from mjax._engine.runtime.constraints import sharding_constraint_p, with_sharding_constraint
+from mjax._engine.runtime.filling import full, full_like
 from mjax._engine.runtime.transfer import device_put_p
 from mjax._engine.spmd.axes import axis_size
 from mjax._engine.spmd.exchanges import (

@@ -16,6 +16,7 @@ from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.joining import stack_p
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, canonical_shape, copy_p, reshape_p
 from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.filling import placed, sharding_like
 from mjax._engine.runtime.transfer import device_put, put
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._numpy.core import (
@@ -407,6 +408,12 @@ def load(file: Any, *args: Any, **kwargs: Any) -> Any:
 # ---- of one value ----------------------------------------------------------------------
 
 
+def filled_on(shape: Sequence[int], value: Any, dtype: Any, device: Any, weak: bool = False
+              ) -> Any:
+    """`filled`, on a device if one is given."""
+    return placed(lambda: filled(shape, value, dtype, weak), shape, value, dtype, device)
+
+
 def filled(shape: Sequence[int], value: Any, dtype: Any, weak: bool = False) -> Any:
     """An array of one Python or NumPy number; the shape and dtype are canonical."""
     shape = tuple(shape)
@@ -437,7 +444,7 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
              [0., 0., 0.]], dtype=float32)
     """
     dtype = dtype_argument(float if dtype is None else dtype, "zeros")
-    return on_device(filled(canonical_shape(shape), 0, dtype), device)
+    return filled_on(canonical_shape(shape), 0, dtype, device)
 
 
 @boundary
@@ -459,7 +466,7 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
       Array([1, 1, 1], dtype=int32)
     """
     dtype = dtype_argument(float if dtype is None else dtype, "ones")
-    return on_device(filled(canonical_shape(shape), 1, dtype), device)
+    return filled_on(canonical_shape(shape), 1, dtype, device)
 
 
 @boundary
@@ -478,7 +485,7 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
       Array([0., 0.], dtype=float32)
     """
     dtype = dtype_argument(float if dtype is None else dtype, "empty")
-    return on_device(filled(canonical_shape(shape), 0, dtype), device)
+    return filled_on(canonical_shape(shape), 0, dtype, device)
 
 
 @boundary
@@ -507,30 +514,32 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
     """
     shape = canonical_shape(shape)
     dtype = dtype_argument(dtype, "full")
-    return on_device(_full(shape, check_array("full", fill_value, 1), dtype), device)
-
-
-def _full(shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
+    value = check_array("full", fill_value, 1)
     aval = typeof(value)
-    weak = aval.weak_type and dtype is None
-    dtype = aval.dtype if dtype is None else dtype
-    if not hasattr(value, "aval") and not aval.shape:
-        return _filled_with(shape, value, dtype, weak)
-    return broadcast_to(cast(value, dtype, weak), shape)
+    return _full(shape, value, aval.dtype if dtype is None else dtype,
+                 aval.weak_type and dtype is None, device)
 
 
-def _filled_with(shape: tuple[int, ...], value: Any, dtype: Any, weak: bool) -> Any:
+def _full(shape: tuple[int, ...], value: Any, dtype: Any, weak: bool, device: Any) -> Any:
+    if not hasattr(value, "aval") and not typeof(value).shape:
+        return _filled_with(shape, value, dtype, weak, device)
+    return on_device(broadcast_to(cast(value, dtype, weak), shape), device)
+
+
+def _filled_with(shape: tuple[int, ...], value: Any, dtype: Any, weak: bool, device: Any) -> Any:
     """`filled` with a Python or NumPy number that need not be of the dtype."""
     if dtypes.is_complex(typeof(value).dtype) and dtypes.kind(dtype) in "iuf":
         msg = f"the complex fill_value {value} has no place in dtype {dtype}; take its real part."
         raise TypeError(msg)
     if not weak:
         value = cast(value, dtype.element_dtype if dtypes.is_extended(dtype) else dtype)
-    return filled(shape, value, dtype, weak)
+    return filled_on(shape, value, dtype, device, weak)
 
 
-def _like(name: str, a: Any, dtype: Any, shape: Any) -> tuple[tuple[int, ...], Any, bool]:
-    """Shape, dtype and weak type of an array like `a`, an array or what has its attributes."""
+def _like(name: str, a: Any, dtype: Any, shape: Any, device: Any
+          ) -> tuple[tuple[int, ...], Any, bool, Any]:
+    """Shape, dtype, weak type and place of an array like `a`, an array or what has its attributes.
+    """
     if hasattr(a, "shape") and hasattr(a, "dtype") and not isinstance(a, np.ndarray):
         own_shape, own, weak = a.shape, dtypes.canonical_dtype(a.dtype), getattr(
             a, "weak_type", False)
@@ -538,9 +547,10 @@ def _like(name: str, a: Any, dtype: Any, shape: Any) -> tuple[tuple[int, ...], A
         aval = typeof(check_array(name, a))
         own_shape, own, weak = aval.shape, aval.dtype, aval.weak_type
     shape = own_shape if shape is None else canonical_shape(shape)
+    device = sharding_like(a, shape) if device is None else device
     if dtype is None:
-        return shape, own, weak
-    return shape, dtype_argument(dtype, name), False
+        return shape, own, weak, device
+    return shape, dtype_argument(dtype, name), False, device
 
 
 @boundary
@@ -551,7 +561,8 @@ def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = No
       a: array, scalar, or object with `shape` and `dtype`.
       dtype: its dtype; that of `a` if not given.
       shape: its shape; that of `a` if not given.
-      device: the device to put it on.
+      device: the device to put it on; default: that, or the sharding, of the other, if it is
+        committed and of this shape.
 
     Source: `numpy.zeros_like`.
 
@@ -559,8 +570,8 @@ def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = No
       >>> jnp.zeros_like(jnp.array([1, 2]))
       Array([0, 0], dtype=int32)
     """
-    shape, dtype, weak = _like("zeros_like", a, dtype, shape)
-    return on_device(filled(shape, 0, dtype, weak), device)
+    shape, dtype, weak, device = _like("zeros_like", a, dtype, shape, device)
+    return filled_on(shape, 0, dtype, device, weak)
 
 
 @boundary
@@ -571,7 +582,8 @@ def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = Non
       a: array, scalar, or object with `shape` and `dtype`.
       dtype: its dtype; that of `a` if not given.
       shape: its shape; that of `a` if not given.
-      device: the device to put it on.
+      device: the device to put it on; default: that, or the sharding, of the other, if it is
+        committed and of this shape.
 
     Source: `numpy.ones_like`.
 
@@ -579,8 +591,8 @@ def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = Non
       >>> jnp.ones_like(jnp.array([1, 2]))
       Array([1, 1], dtype=int32)
     """
-    shape, dtype, weak = _like("ones_like", a, dtype, shape)
-    return on_device(filled(shape, 1, dtype, weak), device)
+    shape, dtype, weak, device = _like("ones_like", a, dtype, shape, device)
+    return filled_on(shape, 1, dtype, device, weak)
 
 
 @boundary
@@ -591,7 +603,8 @@ def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: 
       prototype: array, scalar, or object with `shape` and `dtype`.
       dtype: its dtype; that of `prototype` if not given.
       shape: its shape; that of `prototype` if not given.
-      device: the device to put it on.
+      device: the device to put it on; default: that, or the sharding, of the other, if it is
+        committed and of this shape.
 
     Source: `numpy.empty_like`.
 
@@ -599,8 +612,8 @@ def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: 
       >>> jnp.empty_like(jnp.array([1, 2]))
       Array([0, 0], dtype=int32)
     """
-    shape, dtype, weak = _like("empty_like", prototype, dtype, shape)
-    return on_device(filled(shape, 0, dtype, weak), device)
+    shape, dtype, weak, device = _like("empty_like", prototype, dtype, shape, device)
+    return filled_on(shape, 0, dtype, device, weak)
 
 
 @boundary
@@ -613,7 +626,8 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *,
       fill_value: the value; an array is broadcast to the shape.
       dtype: its dtype; that of `a` if not given.
       shape: its shape; that of `a` if not given.
-      device: the device to put it on.
+      device: the device to put it on; default: that, or the sharding, of the other, if it is
+        committed and of this shape.
 
     Source: `numpy.full_like`.
 
@@ -621,8 +635,5 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *,
       >>> jnp.full_like(jnp.array([1, 2]), 7)
       Array([7, 7], dtype=int32)
     """
-    shape, dtype, weak = _like("full_like", a, dtype, shape)
-    value = check_array("full_like", fill_value, 1)
-    if not hasattr(value, "aval") and not typeof(value).shape:
-        return on_device(_filled_with(shape, value, dtype, weak), device)
-    return on_device(broadcast_to(cast(value, dtype, weak), shape), device)
+    shape, dtype, weak, device = _like("full_like", a, dtype, shape, device)
+    return _full(shape, check_array("full_like", fill_value, 1), dtype, weak, device)
