@@ -3,8 +3,13 @@
 from mjax._engine.runtime.multihost import (
     assert_equal,
     broadcast_one_to_all,
+    global_array_to_host_local_array,
+    host_local_array_to_global_array,
     process_allgather,
     sync_global_devices,
 )
 
-__all__ = ["assert_equal", "broadcast_one_to_all", "process_allgather", "sync_global_devices"]
+__all__ = [
+    "assert_equal", "broadcast_one_to_all", "global_array_to_host_local_array",
+    "host_local_array_to_global_array", "process_allgather", "sync_global_devices",
+]

@@ -36,6 +36,8 @@ def test_two_processes():
         from mjax.experimental.multihost_utils import (
             assert_equal,
             broadcast_one_to_all,
+            global_array_to_host_local_array,
+            host_local_array_to_global_array,
             process_allgather,
             sync_global_devices,
         )
@@ -55,6 +57,18 @@ def test_two_processes():
         np.testing.assert_array_equal(broadcast_one_to_all(mine)["a"], [0, 0, 0])
         assert broadcast_one_to_all(mine, is_source=rank == 1)["b"] == 1
         assert_equal({"x": np.arange(3)})
+        square = Mesh(np.array(mjax.devices()).reshape(2, 2), ("process", "local"))
+        given = {"rows": np.full((2, 4), rank, np.float32), "same": np.arange(3)}
+        specs = {"rows": P("process", "local"), "same": None}
+        spread = host_local_array_to_global_array(given, square, specs)
+        assert spread["rows"].shape == (4, 4) and spread["rows"].sharding.mesh is square
+        assert float(spread["rows"].sum()) == 8.0
+        back = global_array_to_host_local_array(spread, square, specs)
+        assert back["rows"].is_fully_addressable and len(back["rows"].devices()) == 2
+        np.testing.assert_array_equal(back["rows"], given["rows"])
+        np.testing.assert_array_equal(back["same"], given["same"])
+        turned = global_array_to_host_local_array(spread["rows"], square, P("local", "process"))
+        np.testing.assert_array_equal(turned, np.repeat([0.0, 0.0, 1.0, 1.0], 2).reshape(4, 2))
         sync_global_devices("all here")
 
         def refused(call, text):

@@ -10,14 +10,24 @@ import numpy as np
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.mesh import Mesh, PartitionSpec
-from mjax._engine.ir.pytree import keystr, tree_leaves_with_path, tree_map
+from mjax._engine.ir.mesh import Mesh, PartitionSpec, cuts
+from mjax._engine.ir.pytree import (
+    broadcast_prefix,
+    keystr,
+    tree_flatten,
+    tree_leaves_with_path,
+    tree_map,
+)
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.array import Array
-from mjax._engine.runtime.assembling import make_array_from_process_local_data
+from mjax._engine.runtime.assembling import (
+    make_array_from_process_local_data,
+    make_array_from_single_device_arrays,
+)
 from mjax._engine.runtime.devices import devices, process_index
 from mjax._engine.runtime.jit import jit
 from mjax._engine.runtime.shardings import NamedSharding
+from mjax._engine.runtime.transfer import device_put
 
 
 def _mesh() -> Mesh:
@@ -59,17 +69,15 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
       {'loss': array([0.5], dtype=float32)}
     """
     mesh = _mesh()
-    whole = jit(lambda x: x, out_shardings=_everywhere(mesh))
 
     def gathered(value: Any) -> np.ndarray[Any, Any]:
         if isinstance(value, Array) and not value.is_fully_addressable:
-            return np.asarray(
-                jit(lambda x: x, out_shardings=_everywhere(value.sharding.mesh))(value))
+            return np.asarray(device_put(value, _everywhere(value.sharding.mesh)))
         if tiled and np.ndim(value) == 0:
             raise LazyValueError(lambda: (
                 f"process_allgather(tiled=True): a value of type {typeof(value)} has no axis along "
                 "which those of several processes could be put."))
-        stacked = np.asarray(whole(_stacked(value, mesh)))
+        stacked = np.asarray(device_put(_stacked(value, mesh), _everywhere(mesh)))
         return stacked.reshape(-1, *stacked.shape[2:]) if tiled else stacked
 
     return tree_map(gathered, in_tree)
@@ -134,3 +142,76 @@ def sync_global_devices(name: str) -> None:
     """
     assert_equal(np.uint32(zlib.crc32(name.encode())),
                  f"sync_global_devices({name!r}): processes are at different places")
+
+
+@boundary
+def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
+    """Arrays over all processes, of what each process has for its own devices.
+
+    Args:
+      local_inputs: a tree of arrays: per dimension that a spec cuts over processes, the pieces of
+        this process's devices, in order; the whole of others.
+      global_mesh: a mesh of the devices of all processes.
+      pspecs: how the arrays are cut along it: a tree prefix of `local_inputs`.
+
+    Returns:
+      The tree of arrays; one that is over several processes already is given back.
+
+    Raises:
+      ValueError: sizes do not divide; `pspecs` is no tree prefix.
+
+    Example:
+      >>> mesh = mjax.make_mesh((1,), ('x',))
+      >>> host_local_array_to_global_array(np.arange(4), mesh, mjax.P('x')).shape
+      (4,)
+    """
+
+    def spread(value: Any, spec: PartitionSpec) -> Array:
+        if isinstance(value, Array) and not value.is_fully_addressable:
+            return value
+        return make_array_from_process_local_data(NamedSharding(global_mesh, spec), value)
+
+    return _per_leaf(spread, local_inputs, pspecs)
+
+
+@boundary
+def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
+    """What this process's devices have of arrays over all processes, as arrays over them alone.
+
+    Args:
+      global_inputs: a tree of arrays.
+      global_mesh: a mesh of the devices of all processes, of which those of this one are a box.
+      pspecs: how the arrays are to be cut along it: a tree prefix of `global_inputs`.
+
+    Returns:
+      The tree of arrays over `global_mesh.local_mesh`; one that this process has alone is given
+      back. They share the memory of the shards.
+
+    Raises:
+      ValueError: sizes do not divide; `pspecs` is no tree prefix.
+
+    Example:
+      >>> mesh = mjax.make_mesh((1,), ('x',))
+      >>> global_array_to_host_local_array(jnp.arange(4), mesh, mjax.P('x')).shape
+      (4,)
+    """
+
+    def local(value: Any, spec: PartitionSpec) -> Any:
+        if not isinstance(value, Array) or value.is_fully_addressable:
+            return value
+        here = NamedSharding(global_mesh.local_mesh, spec)
+        value = device_put(value, NamedSharding(global_mesh, spec))
+        part = value.sharding.shard_shape(value.shape)
+        shape = [size * pieces for size, pieces in zip(
+            part, cuts(spec, here.mesh, len(part)), strict=True)]
+        return make_array_from_single_device_arrays(
+            shape, here, [shard.data for shard in value.addressable_shards])
+
+    return _per_leaf(local, global_inputs, pspecs)
+
+
+def _per_leaf(function: Any, tree: Any, pspecs: Any) -> Any:
+    leaves, structure = tree_flatten(tree)
+    specs = broadcast_prefix(pspecs, tree, is_leaf=lambda s: s is None)
+    return structure.unflatten([function(leaf, PartitionSpec() if spec is None else spec)
+                                for leaf, spec in zip(leaves, specs, strict=True)])
