@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import mjax
 import mjax.numpy as jnp
+from mjax import P
 from mjax.experimental import multihost_utils
 from tests import processes
 
@@ -22,10 +24,57 @@ def test_alone():
     multihost_utils.assert_equal(tree)
     multihost_utils.assert_equal(np.nan)
     multihost_utils.sync_global_devices("here")
+    mesh = mjax.make_mesh((4, 2), ("x", "y"))
+    x = multihost_utils.host_local_array_to_global_array(np.arange(8), mesh, P("x"))
+    assert x.sharding is mjax.NamedSharding(mesh, P("x"))
+    assert multihost_utils.global_array_to_host_local_array(x, mesh, P()) is x
+    with pytest.raises(ValueError, match="host_local_array_to_global_array: pspecs is no tree pre"):
+        multihost_utils.host_local_array_to_global_array([np.arange(8)], mesh, (P(), P()))
     with pytest.raises(ValueError, match="has no axis along which"):
         multihost_utils.process_allgather(1.0, tiled=True)
     with pytest.raises(ValueError, match="exactly one process has to say is_source=True"):
         multihost_utils.broadcast_one_to_all(1.0, is_source=False)
+
+
+def test_there_and_back():
+    def body(rank, port):
+        import numpy as np
+
+        import mjax
+        from mjax.experimental.multihost_utils import (
+            global_array_to_host_local_array,
+            host_local_array_to_global_array,
+        )
+        from mjax.sharding import Mesh, NamedSharding
+        from mjax.sharding import PartitionSpec as P
+
+        mjax.distributed.initialize(f"127.0.0.1:{port}", 2, rank)
+        mesh = Mesh(np.array(mjax.devices()).reshape(2, 2), ("host", "local"))
+        mine = np.arange(8.0, dtype=np.float32).reshape(4, 2) + 10 * rank
+        here = [np.arange(8.0).reshape(4, 2) + 10 * r for r in range(2)]
+        for spec, whole in ((P("host"), np.concatenate(here)),
+                            (P("host", "local"), np.concatenate(here)),
+                            (P(("host", "local")), np.concatenate(here)),
+                            (P(None, "host"), np.concatenate(here, 1))):
+            x = host_local_array_to_global_array({"x": mine}, mesh, spec)["x"]
+            assert x.shape == whole.shape and x.sharding is NamedSharding(mesh, spec)
+            for shard in x.addressable_shards:
+                np.testing.assert_array_equal(shard.data, whole[shard.index])
+            assert host_local_array_to_global_array(x, mesh, P()) is x
+            back = global_array_to_host_local_array([x], mesh, [spec])[0]
+            np.testing.assert_array_equal(back, mine)
+            assert back.sharding is NamedSharding(mesh.local_mesh, spec)
+            assert mesh.local_mesh.device_ids.tolist() == mesh.device_ids[rank:rank + 1].tolist()
+        # Cut otherwise first; what all have is the same everywhere.
+        x = host_local_array_to_global_array(mine, mesh, P("host"))
+        rows = global_array_to_host_local_array(x, mesh, P(None, "host"))
+        np.testing.assert_array_equal(rows, np.concatenate(here)[:, rank:rank + 1])
+        np.testing.assert_array_equal(
+            global_array_to_host_local_array(x, mesh, P()), np.concatenate(here))
+        assert global_array_to_host_local_array(rows, mesh, P()) is rows
+        mjax.distributed.barrier()
+
+    processes.run(body)
 
 
 def test_two_processes():

@@ -230,6 +230,24 @@ def broadcast_prefix(prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | No
     return leaves
 
 
+def prefix_leaves(what: str, prefix: Any, full: Any, whole: str,
+                  is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
+    """`broadcast_prefix` of something that a user gave.
+
+    Args:
+      what: the name of the prefix tree, for messages.
+      prefix, full, is_leaf: as for `broadcast_prefix`.
+      whole: what the full tree is, likewise.
+
+    Raises:
+      ValueError: it is no prefix; names both.
+    """
+    try:
+        return broadcast_prefix(prefix, full, is_leaf)
+    except ValueError as error:
+        raise ValueError(f"{what} is no tree prefix of {whole}. {error}") from None
+
+
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
     """The structures of the children of the root."""
     return treedef.children()

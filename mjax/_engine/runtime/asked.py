@@ -10,7 +10,7 @@ from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.records import Record
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import UNCONSTRAINED, PartitionSpec
-from mjax._engine.ir.pytree import broadcast_prefix, tree_flatten
+from mjax._engine.ir.pytree import prefix_leaves, tree_flatten
 from mjax._engine.runtime.arguments import Call
 from mjax._engine.runtime.constraints import check_fits, resolved, sharding_constraint_p
 from mjax._engine.runtime.shardings import Sharding
@@ -34,10 +34,7 @@ class Asked(Record):
         Raises:
           ValueError: it is no tree prefix; or a spec, and no mesh is set.
         """
-        try:
-            given = broadcast_prefix(self.tree.unflatten(self.leaves), full, _is_none)
-        except ValueError as error:
-            raise ValueError(f"{what} is no tree prefix of {whole}. {error}") from None
+        given = prefix_leaves(what, self.tree.unflatten(self.leaves), full, whole, _is_none)
         return [None if s is None else resolved(s, what) for s in given]
 
 

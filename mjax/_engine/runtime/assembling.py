@@ -6,6 +6,7 @@ With several processes each gives the parts that its own devices hold.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.mesh import cuts
+from mjax._engine.ir.pytree import prefix_leaves, tree_flatten
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.resharding import joined, layout_of
@@ -30,7 +32,7 @@ def make_array_from_single_device_arrays(shape: Sequence[int], sharding: Shardin
       shape: of the whole.
       sharding: which device holds which part.
       arrays: an array for each device of this process, in any order.
-      dtype: needed where this process has no devices of the sharding.
+      dtype: that of the arrays; needed where this process has no devices of the sharding.
 
     Returns:
       An array, committed to the sharding. It shares the memory of its parts.
@@ -58,6 +60,10 @@ def make_array_from_single_device_arrays(shape: Sequence[int], sharding: Shardin
             f"{who}: an array is needed on each of the {len(layout.devices)} devices "
             f"{list(layout.devices)}; the {len(arrays)} given are on "
             f"{[a.sharding.flat_devices[0] for a in arrays]}."))
+    if dtype is not None and dtypes.canonical_dtype(dtype) != kind:
+        raise LazyValueError(lambda: (
+            f"{who}: dtype={dtype}, but the arrays have the dtype {kind}; they are not converted. "
+            "Leave it out."))
     part = ShapedArray(sharding.shard_shape(shape), kind)
     odd = [i for i, a in enumerate(arrays) if (a.shape, a.dtype) != (part.shape, part.dtype)]
     if odd:
@@ -152,32 +158,50 @@ def _of_parts(values: Sequence[Any], shape: tuple[int, ...], sharding: Sharding,
 
 
 @boundary
-def make_array_from_process_local_data(sharding: Sharding, local_data: Any,
-                                       global_shape: Sequence[int | None] | None = None) -> Array:
-    """An array over several processes, of the data that each of them has.
+def make_array_from_process_local_data(sharding: Any, local_data: Any, global_shape: Any = None
+                                       ) -> Any:
+    """Arrays over several processes, of the data that each of them has.
 
     Args:
-      sharding: which device holds which part.
-      local_data: what this process has: per dimension either the parts that its devices hold, in
-        order, or all of it.
-      global_shape: of the whole. Where it is not given, or None, `local_data` has the parts that
-        this process's devices hold, and the size follows from that.
+      sharding: which device holds which part; or a prefix tree of shardings.
+      local_data: what this process has, a tree of arrays: per dimension either the parts that its
+        devices hold, in order, or all of it.
+      global_shape: of the whole; or a prefix tree of shapes. Where it is not given, or None,
+        `local_data` has the parts that this process's devices hold, and the size follows from
+        that.
 
     Returns:
-      An array, committed to the sharding.
+      The tree of arrays, committed to their shardings.
 
     Raises:
+      TypeError: a sharding is none.
       ValueError: the data have another size than the parts and the whole; a size is not
-        divisible; this process has no devices of the sharding.
+        divisible; this process has no devices of the sharding; a tree is no prefix.
 
     Example:
       >>> sharding = mjax.NamedSharding(mjax.make_mesh((1,), ('x',)), mjax.P('x'))
       >>> mjax.make_array_from_process_local_data(sharding, np.arange(4)).shape
       (4,)
     """
+    leaves, tree = tree_flatten(local_data)
     who = "make_array_from_process_local_data"
+    shardings = prefix_leaves(f"{who}: sharding", sharding, local_data, "the local data")
+    shapes = prefix_leaves(f"{who}: global_shape", global_shape, local_data, "the local data",
+                           _is_shape)
+    return tree.unflatten([_of_local_data(who, *each)
+                           for each in zip(shardings, leaves, shapes, strict=True)])
+
+
+def _is_shape(x: Any) -> bool:
+    return x is None or (isinstance(x, (tuple, list))
+                         and all(isinstance(n, (int, np.integer, NoneType)) for n in x))
+
+
+def _of_local_data(who: str, sharding: Sharding, local_data: Any, global_shape: Any) -> Array:
     _check_sharding(who, sharding)
-    data = np.asarray(local_data)
+    data: Any = local_data
+    if type(data) is not Array or not dtypes.is_extended(data.dtype):
+        data = np.asarray(local_data)
     pieces = _pieces(sharding, data.ndim)
     # Of an array with one element per piece, each device's part is the number of its piece.
     numbers = [[part.indices(count)[0] for part, count in zip(index, pieces, strict=True)]

@@ -12,7 +12,7 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.mesh import UNCONSTRAINED, AbstractMesh, Mesh, PartitionSpec, shard_shape
-from mjax._engine.ir.pytree import broadcast_prefix, tree_flatten
+from mjax._engine.ir.pytree import prefix_leaves, tree_flatten
 from mjax._engine.ir.types import physical_aval, typeof
 from mjax._engine.lowering.shardings import tensor_sharding
 from mjax._engine.primitives.linear import define_linear
@@ -177,11 +177,8 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     who = "with_sharding_constraint"
     check_arguments(who, x)
     leaves, tree = tree_flatten(x)
-    try:
-        given = broadcast_prefix(shardings, x, is_leaf=lambda s: s is None)
-    except ValueError as error:
-        raise ValueError(f"{who}: the shardings are no tree prefix of the arrays. {error}"
-                         ) from None
+    given = prefix_leaves(f"{who}: the tree of shardings", shardings, x, "the arrays",
+                          lambda s: s is None)
     return tree.unflatten([leaf if s is None else _constrained(leaf, resolved(s, who), who)
                            for leaf, s in zip(leaves, given, strict=True)])
 

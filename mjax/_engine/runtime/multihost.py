@@ -12,8 +12,8 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.mesh import Mesh, PartitionSpec, cuts
 from mjax._engine.ir.pytree import (
-    broadcast_prefix,
     keystr,
+    prefix_leaves,
     tree_flatten,
     tree_leaves_with_path,
     tree_map,
@@ -171,7 +171,7 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspec
             return value
         return make_array_from_process_local_data(NamedSharding(global_mesh, spec), value)
 
-    return _per_leaf(spread, local_inputs, pspecs)
+    return _per_leaf("host_local_array_to_global_array", spread, local_inputs, pspecs)
 
 
 @boundary
@@ -207,11 +207,11 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
         return make_array_from_single_device_arrays(
             shape, here, [shard.data for shard in value.addressable_shards])
 
-    return _per_leaf(local, global_inputs, pspecs)
+    return _per_leaf("global_array_to_host_local_array", local, global_inputs, pspecs)
 
 
-def _per_leaf(function: Any, tree: Any, pspecs: Any) -> Any:
+def _per_leaf(who: str, function: Any, tree: Any, pspecs: Any) -> Any:
     leaves, structure = tree_flatten(tree)
-    specs = broadcast_prefix(pspecs, tree, is_leaf=lambda s: s is None)
+    specs = prefix_leaves(f"{who}: pspecs", pspecs, tree, "the arrays", lambda s: s is None)
     return structure.unflatten([function(leaf, PartitionSpec() if spec is None else spec)
                                 for leaf, spec in zip(leaves, specs, strict=True)])

@@ -15,7 +15,7 @@ from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.mesh import UNCONSTRAINED, PartitionSpec
 from mjax._engine.ir.pytree import (
-    broadcast_prefix,
+    prefix_leaves,
     tree_flatten,
     tree_map,
 )
@@ -335,19 +335,19 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     check_arguments("device_put", x)
     leaves, treedef = tree_flatten(x)
     count = len(leaves)
-    devices = _per_leaf(device, x, count)
+    devices = _per_leaf("device", device, x, count)
     if src is None and donate is False and may_alias is None:
         return treedef.unflatten(list(map(_put_leaf, leaves, devices)))
     return treedef.unflatten(list(map(
-        _put_leaf, leaves, devices, _per_leaf(src, x, count), _per_leaf(donate, x, count),
-        _per_leaf(may_alias, x, count))))
+        _put_leaf, leaves, devices, _per_leaf("src", src, x, count),
+        _per_leaf("donate", donate, x, count), _per_leaf("may_alias", may_alias, x, count))))
 
 
-def _per_leaf(option: Any, x: Any, count: int) -> list[Any]:
+def _per_leaf(name: str, option: Any, x: Any, count: int) -> list[Any]:
     """An option for each leaf of a tree, of which it is a tree prefix."""
     if option is None or isinstance(option, _NO_TREES):
         return [option] * count
-    return broadcast_prefix(option, x, is_leaf=lambda d: d is None)
+    return prefix_leaves(f"device_put: {name}", option, x, "the arrays", lambda d: d is None)
 
 
 _NO_TREES = (Device, Sharding, PartitionSpec, bool)

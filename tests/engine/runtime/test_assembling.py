@@ -61,6 +61,8 @@ ON = [mjax.device_put(np.ones(2, np.float32), d) for d in DEVICES[:3]]
     (lambda f: f((4,), TWO, [mjax.device_put(np.ones(2), NamedSharding(MESH, P())), ON[1]]),
      ValueError, "array 0 is on 8 devices; its parts are"),
     (lambda f: f((4,), DEVICES[0], ON[:1]), TypeError, "needs a sharding .*, got"),
+    (lambda f: f((4,), TWO, ON[:2], dtype=int), ValueError, "dtype=.*int.*, but the arrays have "
+     "the dtype float32; they are not converted"),
     (lambda f: f((4,), TWO, []), TypeError, "there are no arrays; then the dtype has to be given"),
 ])
 def test_arrays_that_are_no_parts(make, error, text):
@@ -147,6 +149,27 @@ def test_of_the_data_of_some_devices(monkeypatch, spec, mine, local, shape):
     parts = whole.devices_indices_map(X.shape)
     for i, value in zip(mine, values, strict=True):
         np.testing.assert_array_equal(value, X[parts[DEVICES[i]]])
+
+
+def test_trees_of_local_data():
+    f = mjax.make_array_from_process_local_data
+    keys = mjax.random.split(mjax.random.key(0), 4)
+    tree = {"a": X, "b": (X[0], keys), "c": None}
+    for shapes in (None, {"a": (8, None), "b": None, "c": None}, {"a": [8, 8], "b": ((8,), (4,)),
+                                                                 "c": None}):
+        out = f({"a": SHARDINGS["half"], "b": TWO, "c": None}, tree, shapes)
+        np.testing.assert_array_equal(out["a"], X)
+        np.testing.assert_array_equal(out["b"][0], X[0])
+        np.testing.assert_array_equal(*map(mjax.random.key_data, (out["b"][1], keys)))
+        assert out["a"].sharding is SHARDINGS["half"] and out["b"][1].sharding is TWO
+        assert out["c"] is None
+    assert [x.tolist() for x in f(TWO, [X[0, :2], X[1, :2]], (2,))] == [[0, 1], [8, 9]]
+    with pytest.raises(TypeError, match="needs a sharding .*, got CpuDevice"):
+        f((TWO, DEVICES[0]), (X, X))
+    with pytest.raises(ValueError, match="data: sharding is no tree prefix of the local data. .*b"):
+        f({"b": TWO}, {"a": X})
+    with pytest.raises(ValueError, match="data: global_shape is no tree prefix of the local data"):
+        f(TWO, {"a": X}, {"b": (8, 8)})
 
 
 @pytest.mark.parametrize(("data", "shape", "text"), [
