@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Sequence
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -137,19 +138,28 @@ class Program:
                 msg = (f"{self.name} was lowered for {self.platform!r} and cannot be compiled for "
                        f"{where}.")
                 raise ValueError(msg)
-            log_compile("Compiling jit(%s) for %s with arguments of types (%s)", self.name, where,
-                        Joined(self.jaxpr.in_avals))
             lowered = self.lower()
-            with timed("Finished XLA compilation of jit(%s) in %.6f s", self.name):
-                self.loaded = shim.compile_module(
-                    self.devices[0].client, lowered.module, self.devices,
-                    num_partitions=len(self.devices),
-                    options=self.shardings.options(self.kept, lowered) | (options or {}),
-                    host_callbacks=lowered.host_callbacks)
+            options = self.shardings.options(self.kept, lowered) | (options or {})
+            if self.shardings.single or lowered.host_callbacks:
+                self.loaded = self._load(lowered, options, where)
+            else:
+                # Shardings that say the same in other words (P('x'), P('x', None)) make one module.
+                key = ("loaded", self.devices, sha256(lowered.text().encode()).digest(),
+                       repr(sorted(options.items())))
+                self.loaded = self.whole.cached(key, lambda: self._load(lowered, options, where))
             if not self.shardings.single:
                 self.shardings.read_back(self.kept, lowered, self.loaded)
                 self.paced = self.platform == "cpu" and shim.has_collectives(self.loaded)
         return self.loaded
+
+    def _load(self, lowered: LoweredModule, options: dict[str, Any], where: Any) -> Any:
+        log_compile("Compiling jit(%s) for %s with arguments of types (%s)", self.name, where,
+                    Joined(self.jaxpr.in_avals))
+        with timed("Finished XLA compilation of jit(%s) in %.6f s", self.name):
+            return shim.compile_module(
+                self.devices[0].client, lowered.module, self.devices,
+                num_partitions=len(self.devices), options=options,
+                host_callbacks=lowered.host_callbacks)
 
     def out_shardings(self) -> list[Any]:
         """Those of all results."""

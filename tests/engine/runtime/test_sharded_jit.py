@@ -307,6 +307,25 @@ def test_shardings_over_an_abstract_mesh(mesh):
         mjax.jit(lambda x: x * 2, out_shardings=cut)(X)
 
 
+def test_shardings_that_say_the_same_are_compiled_for_once(mesh, caplog):
+    f = mjax.jit(lambda x: x * 3)
+    g = mjax.jit(lambda x: x * 3, donate_argnums=0)
+    with mjax.log_compiles(True):
+        for specs in ((), ("x",), ("x", None), ((), "y"), (None, "y"), (None,)):
+            x = put(X, mesh, *specs)
+            out = f(x)
+            assert out.sharding is x.sharding
+            np.testing.assert_array_equal(out, X * 3)
+        compiled = [r for r in caplog.records if r.getMessage().startswith("Compiling")]
+        assert len(compiled) == 3 and f._cache_size() == 5
+        assert f.lower(put(X, mesh, "x", None)).compile()(put(X, mesh, "x")).sharding.spec == P(
+            "x", None)
+        for specs in (("x",), ("x", None)):
+            x = put(X, mesh, *specs)
+            assert g(x).sharding is x.sharding or x.is_deleted()
+    assert len([r for r in caplog.records if r.getMessage().startswith("Compiling")]) == 4
+
+
 @pytest.mark.parametrize(("error", "text", "options", "args"), [
     (ValueError, r"f: in_shardings of argument x: dimension 0 of an array of shape \(7, 4\) has 7 "
      r"elements, .* 7 = 1 \* 4 \+ 3. Pad it by 1", {"in_shardings": P("x")}, [X[:7]]),
