@@ -132,3 +132,44 @@ def test_two_processes():
         refused(lambda: sync_global_devices(f"place {rank}"), "processes are at different places")
 
     processes.run(body)
+
+
+def test_pmap_goes_over_the_devices_of_all_processes():
+    """Each gives slices for its own, and gets theirs of the results."""
+    def body(rank, port):
+        import numpy as np
+
+        import mjax
+        import mjax.numpy as jnp
+        from mjax import lax
+
+        mjax.distributed.initialize(f"127.0.0.1:{port}", 2, rank)
+        x = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+        mine, w = x[2 * rank:2 * rank + 2], np.ones(3, np.float32)
+
+        def step(w, x, n):
+            grads = mjax.grad(lambda w: jnp.sin(w * x).sum())(w)
+            return w - 0.1 * lax.pmean(grads, "i") * n, lax.axis_index("i")
+
+        f = mjax.pmap(step, "i", in_axes=(None, 0, None), out_axes=(None, 0),
+                      static_broadcasted_argnums=2)
+        for _ in range(2):
+            new, index = f(w, mine, 1)
+            np.testing.assert_allclose(new, w - 0.1 * np.mean(np.cos(w * x) * x, 0), 1e-5)
+            np.testing.assert_array_equal(index, [2 * rank, 2 * rank + 1])
+            w = new
+            assert w.is_fully_addressable
+        g = mjax.pmap(lambda x: lax.psum(x, "i"), "i", in_axes=1, out_axes=1)
+        np.testing.assert_allclose(g(mine.T), np.broadcast_to(x.sum(0)[:, None], (3, 2)), 1e-5)
+        h = mjax.pmap(lambda: lax.axis_index("i"), "i", axis_size=4)
+        np.testing.assert_array_equal(h(), [2 * rank, 2 * rank + 1])
+        keys = mjax.random.split(mjax.random.key(rank), 2)
+        bits = mjax.pmap(lambda key: mjax.random.bits(key, (2,)))(keys)
+        np.testing.assert_array_equal(bits, mjax.vmap(lambda k: mjax.random.bits(k, (2,)))(keys))
+        lowered = g.lower(mine.T)
+        assert lowered.in_avals[0][0].shape == (3, 4) and "all_reduce" in lowered.as_text()
+        # Inside of another program there are the devices of this process.
+        np.testing.assert_allclose(mjax.jit(mjax.pmap(lambda x: lax.psum(x, "i"), "i"))(mine)[0],
+                                   mine.sum(0), 1e-5)
+
+    processes.run(body)

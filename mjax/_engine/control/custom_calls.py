@@ -24,9 +24,10 @@ from mjax._engine.base.programs import ProgramCache
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import exact
 from mjax._engine.control.bodies import Body, Typed, agree, differences
+from mjax._engine.control.retyping import vary_over
 from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Var
-from mjax._engine.ir.pytree import tree_flatten
+from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path
 from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import array_of
@@ -35,6 +36,7 @@ from mjax._engine.tracing.flat import check_arguments, debug_info_of
 from mjax._engine.tracing.interpreter import Interpreter, Tracer
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, lift_tracers, stage
+from mjax._engine.tracing.variance import sorted_axes, typed_axes
 from mjax._engine.transforms.batching import AxisData
 
 
@@ -267,6 +269,39 @@ class Call:
             if const.interp not in chain:
                 _refuse_foreign(who, const)
         return Trace(jaxpr, consts, known[0])
+
+    def as_function(self, rule: str, avals: Sequence[Any], outer: Sequence[Any],
+                    outs: Sequence[Any]) -> list[Any]:
+        """What a rule gives as the function's output, cast to vary along the mesh axes along
+        which the function's own output does: its cotangents are those of the function.
+
+        Args:
+          rule: which rule, for messages.
+          avals: types of the operands.
+          outer: values of what is closed over.
+          outs: the output.
+
+        Raises:
+          TypeError: it varies along more axes.
+        """
+        if not typed_axes():
+            return list(outs)
+        run = RuleRun("function", (), lambda *values: (self.run(*values), None))
+        declared = self.trace(run, avals, avals, list(map(typeof, outer))).jaxpr.out_avals
+        for i, (out, aval) in enumerate(zip(outs, declared, strict=True)):
+            more = sorted_axes(typeof(out).varying - aval.varying)
+            if more:
+                raise LazyTypeError(lambda i=i, out=out, aval=aval, more=more: (  # type: ignore[misc]
+                    f"the {rule} of {self.custom.describe()} gives an output{self._output_path(i)} "
+                    f"of type {typeof(out)}, which may differ between devices along "
+                    f"{', '.join(map(repr, more))}; that of the function has type {aval}. "
+                    "Communicate in the rule as in the function (lax.psum, lax.pmax, "
+                    "lax.all_gather_invariant)."))
+        return [vary_over(aval.varying, out) for out, aval in zip(outs, declared, strict=True)]
+
+    def _output_path(self, i: int) -> str:
+        numbers = self.out_tree.unflatten(range(self.out_tree.num_leaves))
+        return keystr(tree_flatten_with_path(numbers)[0][i][0])
 
     # -- messages --
 

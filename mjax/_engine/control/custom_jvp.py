@@ -70,7 +70,8 @@ class JVPCall(Call):
             tangents = [t if _is_float0(t) else instantiate(t) for t in tangents]
         given = [t for t in tangents if type(t) is not Zero]
         values, known = self.traced(self._rule(tangents), avals, [*primals, *given], outer)
-        return self._results(values, known)
+        outs, out_tangents = self._results(values, known)
+        return self.as_function("jvp rule", avals, outer, outs), out_tangents
 
     def _rule(self, tangents: Sequence[Any]) -> RuleRun:
         """The rule, of operands and those tangents that are not zero."""
@@ -146,6 +147,10 @@ class Derived:
     def custom(self) -> Any:
         """The function whose rule it is."""
         return self.rule.custom
+
+    def output(self, i: int) -> str:
+        """How messages call an output of the backward pass."""
+        return str(self.rule.output(i))
 
 
 def _is_float0(tangent: Any) -> bool:

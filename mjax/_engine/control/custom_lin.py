@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.records import Record
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.source import current_traceback
@@ -19,6 +19,7 @@ from mjax._engine.primitives.shapes import reduce_sum
 from mjax._engine.tracing.authoring import applied_at
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.symbolic import Zero
+from mjax._engine.tracing.variance import not_summed
 from mjax._engine.transforms.batching import (
     AxisData,
     batch_flat,
@@ -92,8 +93,33 @@ def _transpose(cts: Any, *args: Any, num_res: int, bwd: Any, in_zeros: tuple[boo
                **params: Any) -> list[Any]:
     found = bwd(args[:num_res], cts)
     # The leading operands stand for what is closed over.
-    given = [None] * (len(in_zeros) - len(found)) + found
-    return [None] * num_res + [ct for ct, zero in zip(given, in_zeros, strict=True) if not zero]
+    skip = len(in_zeros) - len(found)
+    given = [(i, ct) for i, (ct, zero) in enumerate(
+        zip([None] * skip + found, in_zeros, strict=True)) if not zero]
+    for (i, ct), operand in zip(given, args[num_res:], strict=True):
+        refuse_unsummed(bwd.rule, i - skip, ct, operand)
+    return [None] * num_res + [ct for _, ct in given]
+
+
+def refuse_unsummed(rule: Any, i: int, ct: Any, operand: Any) -> None:
+    """Refuses a cotangent that varies along more mesh axes than its operand does.
+
+    Args:
+      rule: the rules of the function.
+      i: which of the function's operands it is.
+      ct: what the backward pass gave.
+      operand: the `UndefinedPrimal`.
+
+    Raises:
+      ValueError: it does; names the rule, its output, and the remedy.
+    """
+    if ct is None or type(ct) is Zero:
+        return
+    actual, expected = typeof(ct), operand.aval.to_tangent()
+    if not actual.varying <= expected.varying:
+        raise LazyValueError(lambda: (
+            f"{rule.output(i)} is of type {actual}, and the argument of type {expected}."
+            f"{not_summed(actual, expected)}"))
 
 
 class BatchedInfo(Record):
@@ -195,4 +221,5 @@ def _pretty(params: dict[str, Any]) -> dict[str, Any]:
 
 custom_lin_p.pretty = _pretty
 
-__all__ = ["Backward", "BatchedInfo", "batched_backward", "custom_lin_p", "refuse_forward_mode"]
+__all__ = ["Backward", "BatchedInfo", "batched_backward", "custom_lin_p", "refuse_forward_mode",
+           "refuse_unsummed"]

@@ -42,6 +42,7 @@ from mjax._engine.control.custom_lin import (
     batched_backward,
     custom_lin_p,
     refuse_forward_mode,
+    refuse_unsummed,
 )
 from mjax._engine.control.custom_rules import BatchedCall, Custom, batched_call
 from mjax._engine.control.retyping import retypes_as_call
@@ -110,7 +111,7 @@ class VJPCall(Call):
             values, known = self.traced(rule, avals, primals, outer)
         self.out_tree, res_tree = known
         n = res_tree.num_leaves
-        return (list(values[n:]), [*outer, *values[:n]],
+        return (self.as_function("fwd rule", avals, outer, values[n:]), [*outer, *values[:n]],
                 Info(res_tree, self.out_tree, avals))
 
     def _forward(self, nonzeros: Sequence[bool]) -> RuleRun:
@@ -207,6 +208,14 @@ class VJPCall(Call):
                 self._refuse_tree(info, result)
         return [(place, ct) for place, ct in pairs if ct is not None and isinstance(place, int)]
 
+    def output(self, i: int) -> str:
+        """How messages call an output of the backward pass."""
+        return f"output{self._path(i)} of the {self._name()}"
+
+    def _path(self, i: int) -> str:
+        numbers = self.in_tree.unflatten(range(self.in_tree.num_leaves))
+        return keystr(tree_flatten_with_path(numbers)[0][i][0])
+
     def _name(self) -> str:
         return f"bwd rule {describe_function(self.custom.bwd)} of {self.custom.describe()}"
 
@@ -227,7 +236,7 @@ class VJPCall(Call):
         except (TypeError, OverflowError):
             actual = None
         if actual is None or not same_array_type(actual, zero.aval):
-            path = keystr(tree_flatten_with_path(self.in_tree.unflatten(info.avals))[0][index][0])
+            path = self._path(index)
             error = LazyTypeError if actual is None else LazyValueError
             raise error(lambda: (
                 f"the {self._name()} must return cotangents of the types of its arguments, but "
@@ -413,8 +422,12 @@ def _transpose(cts: Any, *args: Any, call_jaxpr: Jaxpr, fwd_jaxpr_thunk: Any, **
     defined = [a for a, u in zip(args, undefined, strict=True) if not u]
     residuals = eval_jaxpr(parts.known, parts.known.consts, *defined)
     found = rule.backward(known[0], residuals[:len(program.outvars)], cts)
-    found = [None] * (len(args) - len(found)) + found
-    return [ct if u else None for ct, u in zip(found, undefined, strict=True)]
+    skip = len(args) - len(found)
+    given = [None] * skip + found
+    for i, (ct, operand) in enumerate(zip(given, args, strict=True)):
+        if undefined[i]:
+            refuse_unsummed(rule, i - skip, ct, operand)
+    return [ct if u else None for ct, u in zip(given, undefined, strict=True)]
 
 
 def batched_params(axis: AxisData, dims: Sequence[int | None], params: dict[str, Any]

@@ -222,18 +222,19 @@ def checked_groups(who: str, names: Names, groups: Any) -> Groups | None:
 
     Raises:
       ValueError: the groups differ in size, or do not hold each index once.
-      NotImplementedError: there are several axes.
+      NotImplementedError: there are several axes, and one of them is of a vmap.
     """
     if groups is None:
         return None
     found = tuple(tuple(map(operator.index, g)) for g in groups)
-    if len(names) != 1:
-        msg = f"{who}: axis_index_groups needs one axis, got {names}."
+    size = math.prod(sizes_of(names, who))
+    if len(names) != 1 and not all(map(manual_of, names)):
+        msg = (f"{who}: axis_index_groups needs one axis, or several that are all of a mesh, got "
+               f"{names}.")
         raise NotImplementedError(msg)
-    size = size_of(names[0], who)
     if sorted(i for g in found for i in g) != list(range(size)) or len(set(map(len, found))) > 1:
-        msg = (f"{who}: axis_index_groups must cut the indices 0 to {size - 1} of axis {names[0]} "
-               f"into groups of one size, got {found}.")
+        msg = (f"{who}: axis_index_groups must cut the indices 0 to {size - 1} of axis "
+               f"{', '.join(map(str, names))} into groups of one size, got {found}.")
         raise ValueError(msg)
     return found
 

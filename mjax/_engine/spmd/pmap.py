@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.records import Record
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.control.static import Static
-from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec
+from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec, cuts
 from mjax._engine.ir.pytree import (
     broadcast_prefix,
     keystr,
@@ -22,12 +24,20 @@ from mjax._engine.ir.pytree import (
 )
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import expand_dims, moveaxis, squeeze
-from mjax._engine.runtime.devices import local_devices
+from mjax._engine.runtime.constraints import with_sharding_constraint
+from mjax._engine.runtime.devices import devices, local_devices
+from mjax._engine.runtime.distributed import is_initialized
 from mjax._engine.runtime.jit import jit
+from mjax._engine.runtime.multihost import (
+    global_array_to_host_local_array,
+    host_local_array_to_global_array,
+)
+from mjax._engine.runtime.shardings import NamedSharding
+from mjax._engine.runtime.structs import ShapeDtypeStruct, aval_of
 from mjax._engine.spmd.shard_map import shard_map
+from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import (
     argument_numbers,
-    check_arguments,
     check_callable,
     function_name,
 )
@@ -96,16 +106,19 @@ def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes:
       out_axes: where the slices' axis appears in the results: a tree prefix of ints and None
         (None: one device's value).
       static_broadcasted_argnums: positions of arguments that are no arrays, and hashable.
-      devices: the devices; default: the first ones of this process.
+      devices: the devices; default: the first ones. With several processes, each of which gives
+        slices for its own devices and gets theirs of the results: the first ones of each.
       backend: whose devices.
-      axis_size: the number of slices, where no argument has them.
-      donate_argnums: has no effect.
+      axis_size: the number of slices, of all processes, where no argument has them.
+      donate_argnums: positions of arguments whose memory the results may take over.
 
     Returns:
-      A function whose arguments and results have an axis of slices.
+      A function whose arguments and results have an axis of slices, with the methods of a jitted
+      one: `lower`, `trace`, `eval_shape`.
 
     Raises:
-      ValueError: axes of slices differ in size, or there are not so many devices; at calls.
+      TypeError: `fun` is not callable.
+      ValueError: at calls: axes of slices differ in size, or there are not so many devices.
 
     Example:
       >>> mjax.pmap(lambda x: x / lax.psum(x, 'i'), axis_name='i')(jnp.ones((1, 2)))
@@ -115,69 +128,186 @@ def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes:
     """
     check_callable("pmap", fun)
     numbers = argument_numbers("pmap", static_broadcasted_argnums)
-    static = {numbers} if isinstance(numbers, int) else set(numbers)
-    name = _unnamed if axis_name is None else axis_name
-    known: dict[Any, Any] = {}
+    static = frozenset((numbers,) if isinstance(numbers, int) else numbers)
+    mapped = _Mapped(fun, _unnamed if axis_name is None else axis_name, in_axes, out_axes, static,
+                     None if devices is None else tuple(devices), backend, axis_size)
+
+    def jitted(everywhere: bool) -> Any:
+        @functools.wraps(fun)
+        def whole(*args: Any, **kwargs: Any) -> Any:
+            return mapped(args, kwargs, everywhere)
+
+        # Arguments given by name have slices, whatever the numbers say of their positions.
+        return jit(whole, static_argnums=tuple(static), static_argnames=(),
+                   donate_argnums=donate_argnums, donate_argnames=())
+
+    here, everywhere = jitted(False), jitted(True)
 
     @functools.wraps(fun)
     @boundary
     def on_devices(*args: Any, **kwargs: Any) -> Any:
-        args = tuple(Static(a) if i in static or i - len(args) in static else a
+        if mapped.is_everywhere():
+            return mapped.own_part(everywhere, args, kwargs)
+        return here(*args, **kwargs)
+
+    def stage(name: str) -> Callable[..., Any]:
+        @boundary
+        def staged(*args: Any, **kwargs: Any) -> Any:
+            if mapped.is_everywhere():
+                args, kwargs = mapped.structs(args, kwargs)
+                return getattr(everywhere, name)(*args, **kwargs)
+            return getattr(here, name)(*args, **kwargs)
+
+        return staged
+
+    for name in ("trace", "lower", "eval_shape"):
+        setattr(on_devices, name, stage(name))
+    return on_devices
+
+
+class _Mapped(Record):
+    """A function with what `pmap` was told of it.
+
+    With several processes each has slices for its own devices, and the function is mapped over
+    those of all; but inside of another program, which has the whole of each value, over those of
+    this process.
+    """
+
+    fun: Callable[..., Any]
+    name: Any
+    in_axes: Any
+    out_axes: Any
+    static: frozenset[int]
+    devices: tuple[Any, ...] | None
+    backend: str | None
+    axis_size: int | None
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any], everywhere: bool) -> Any:
+        leaves, tree, dims = self.cut(args, kwargs)
+        size = _size(self.fun, args, kwargs, leaves, dims, self.axis_size)
+        return self.on_slices(self.mesh(size, everywhere), tree, dims, leaves)
+
+    def cut(self, args: tuple[Any, ...], kwargs: dict[str, Any]
+            ) -> tuple[list[Any], Any, list[int | None]]:
+        """The leaves of the arguments, their structure, and along which axis each has slices."""
+        args = tuple(Static(a) if i in self.static or i - len(args) in self.static else a
                      for i, a in enumerate(args))
         leaves, tree = tree_flatten((args, kwargs))
-        check_arguments(f"pmap of {function_name(fun)}", (args, kwargs))
-        dims = _dims(fun, in_axes, args, kwargs, leaves)
-        size = _size(fun, args, kwargs, leaves, dims, axis_size)
-        key = (tree, tuple(dims), size)
-        if key not in known:
-            mesh = Mesh(_first(size, devices, backend), (name,))
-            known[key] = _on_slices(fun, name, mesh, tree, dims, out_axes)
-        return known[key](*leaves)
+        return leaves, tree, _dims(self.fun, self.in_axes, args, kwargs, leaves)
 
-    return on_devices
+    def mesh(self, size: int, everywhere: bool) -> Mesh:
+        """The devices for so many slices.
+
+        Raises:
+          ValueError: there are less.
+        """
+        if everywhere and self.devices is None:
+            every = devices(self.backend)
+            rows = [[d for d in every if d.process_index == p]
+                    for p in sorted({d.process_index for d in every})]
+            found = [d for row in rows for d in row[:-(-size // len(rows))]]
+        else:
+            found = list(local_devices(backend=self.backend) if self.devices is None else
+                         self.devices)
+        if size > len(found):
+            msg = (f"pmap: {size} slices need as many devices, but there are {len(found)}. Map "
+                   "over less, put a vmap inside, or use mjax.shard_map, whose pieces may hold "
+                   "several rows. (For development mjax.config.num_cpu_devices makes more "
+                   "devices.)")
+            raise ValueError(msg)
+        return Mesh(found[:size], (self.name,))
+
+    def on_slices(self, mesh: Mesh, tree: Any, dims: Sequence[int | None], leaves: Sequence[Any]
+                  ) -> Any:
+        """What the function gives for the slices of its arguments' leaves."""
+        def piece(*slices: Any) -> Any:
+            args, kwargs = tree.unflatten([x if d is None else squeeze(x, (d,))
+                                           for x, d in zip(slices, dims, strict=True)])
+            out = self.fun(*args, **kwargs)
+            return self.per_result(
+                lambda o, axis: o if axis is None else expand_dims(o, (0,)), out)
+
+        def place(o: Any, axis: int | None) -> Any:
+            if not axis:
+                return o
+            axis = canonicalize_axis(axis, typeof(o).ndim)
+            return with_sharding_constraint(moveaxis(o, 0, axis), NamedSharding(
+                mesh, self.spec(axis)))
+
+        piece.__name__ = function_name(self.fun)
+        outs = shard_map(
+            piece, mesh=mesh, check_vma=False, in_specs=tuple(map(self.spec, dims)),
+            out_specs=tree_map(lambda axis: self.spec(None if axis is None else 0), self.out_axes,
+                               is_leaf=_is_none))(*leaves)
+        return self.per_result(place, outs)
+
+    def spec(self, axis: int | None) -> PartitionSpec:
+        """How an array with slices along this axis is cut."""
+        return PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, self.name)
+
+    def per_result(self, f: Callable[[Any, int | None], Any], out: Any) -> Any:
+        """A function of each result and where its slices' axis appears.
+
+        Raises:
+          ValueError: out_axes is no tree prefix.
+        """
+        leaves, tree = tree_flatten(out)
+        try:
+            axes = broadcast_prefix(self.out_axes, out, is_leaf=_is_none)
+        except ValueError as error:
+            msg = (f"pmap: out_axes {self.out_axes!r} is no tree prefix of the output of "
+                   f"{function_name(self.fun)}: {error}")
+            raise ValueError(msg) from None
+        return tree.unflatten(map(f, leaves, axes))
+
+    # -- several processes --
+
+    def is_everywhere(self) -> bool:
+        """Whether the slices are those of several processes."""
+        return is_initialized() and ctx.interpreter is evaluation and any(
+            d.process_index != d.client.process_index()
+            for d in (devices(self.backend) if self.devices is None else self.devices))
+
+    def of_all(self, args: tuple[Any, ...], kwargs: dict[str, Any]
+               ) -> tuple[list[Any], Any, Mesh, list[PartitionSpec]]:
+        """The leaves of one process's arguments, their structure, the mesh of all processes, and
+        how it cuts each."""
+        leaves, tree, dims = self.cut(args, kwargs)
+        every = devices(self.backend) if self.devices is None else self.devices
+        count = len({d.process_index for d in every})
+        size = self.axis_size
+        if any(d is not None for d in dims):
+            size = count * _size(self.fun, args, kwargs, leaves, dims,
+                                 None if size is None else size // count)
+        if size is None:
+            size = _size(self.fun, args, kwargs, leaves, dims, None)  # raises
+        return leaves, tree, self.mesh(size, True), list(map(self.spec, dims))
+
+    def own_part(self, whole: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+                 ) -> Any:
+        """What this process has of the results."""
+        leaves, tree, mesh, specs = self.of_all(args, kwargs)
+        args, kwargs = tree.unflatten(host_local_array_to_global_array(leaves, mesh, specs))
+        return self.per_result(
+            lambda o, axis: global_array_to_host_local_array(o, mesh, self.spec(
+                None if axis is None else canonicalize_axis(axis, o.ndim))),
+            whole(*args, **kwargs))
+
+    def structs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The types of the arguments of all processes together."""
+        leaves, tree, mesh, specs = self.of_all(args, kwargs)
+
+        def of_leaf(x: Any, spec: PartitionSpec) -> ShapeDtypeStruct:
+            aval = aval_of(x)
+            here, there = (cuts(spec, m, aval.ndim) for m in (mesh.local_mesh, mesh))
+            shape = [n // a * b for n, a, b in zip(aval.shape, here, there, strict=True)]
+            return ShapeDtypeStruct(shape, aval.dtype, sharding=NamedSharding(mesh, spec))
+
+        return tree.unflatten(map(of_leaf, leaves, specs))
 
 
 def _is_none(x: Any) -> bool:
     return x is None
-
-
-def _on_slices(fun: Callable[..., Any], name: Any, mesh: Mesh, tree: Any,
-               dims: Sequence[int | None], out_axes: Any) -> Callable[..., Any]:
-    """The jitted function of leaves, for arguments of one structure."""
-    cut = PartitionSpec(name)
-
-    def piece(*slices: Any) -> Any:
-        args, kwargs = tree.unflatten([x if d is None else squeeze(x, (d,))
-                                       for x, d in zip(slices, dims, strict=True)])
-        out = fun(*args, **kwargs)
-        return _per_leaf(lambda o, axis: o if axis is None else expand_dims(o, (0,)), out,
-                         out_axes, fun)
-
-    mapped = shard_map(
-        piece, mesh=mesh, check_vma=False,
-        in_specs=tuple([PartitionSpec() if d is None else PartitionSpec(*[None] * d, name)
-                        for d in dims]),
-        out_specs=tree_map(lambda a: PartitionSpec() if a is None else cut, out_axes,
-                           is_leaf=_is_none))
-
-    def placed(*leaves: Any) -> Any:
-        return _per_leaf(lambda o, axis: o if not axis else moveaxis(
-            o, 0, canonicalize_axis(axis, typeof(o).ndim)), mapped(*leaves), out_axes, fun)
-
-    placed.__name__ = function_name(fun)
-    return jit(placed)
-
-
-def _per_leaf(f: Callable[[Any, int | None], Any], out: Any, out_axes: Any,
-              fun: Callable[..., Any]) -> Any:
-    leaves, tree = tree_flatten(out)
-    try:
-        axes = broadcast_prefix(out_axes, out, is_leaf=_is_none)
-    except ValueError as error:
-        msg = (f"pmap: out_axes {out_axes!r} is no tree prefix of the output of "
-               f"{function_name(fun)}: {error}")
-        raise ValueError(msg) from None
-    return tree.unflatten(map(f, leaves, axes))
 
 
 def _dims(fun: Callable[..., Any], in_axes: Any, args: Any, kwargs: Any, leaves: Sequence[Any]
@@ -222,21 +352,6 @@ def _size(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: Sequence[Any]
 def _name(args: Any, kwargs: Any, i: int) -> str:
     path, _ = tree_flatten_with_path((args, kwargs))[0][i]
     return f"argument {keystr(path[1:2]).strip('[]')}{keystr(path[2:])}"
-
-
-def _first(size: int, devices: Sequence[Any] | None, backend: str | None) -> list[Any]:
-    """So many devices.
-
-    Raises:
-      ValueError: there are less.
-    """
-    found = local_devices(backend=backend) if devices is None else list(devices)
-    if size > len(found):
-        msg = (f"pmap: {size} slices need as many devices, but there are {len(found)}. Map over "
-               "less, put a vmap inside, or use mjax.shard_map, whose pieces may hold several "
-               "rows. (For development mjax.config.num_cpu_devices makes more devices.)")
-        raise ValueError(msg)
-    return found[:size]
 
 
 __all__ = ["pmap", "shard_map_of_old"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from mjax._engine.base.context import ctx
 from mjax._engine.ir.jaxpr import Literal
-from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
+from mjax._engine.ir.types import ShapedArray, same_array_type, same_type_but_weak, typeof
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.primitive import OperandsVaryError, Primitive
 
@@ -44,6 +44,21 @@ def fitted(value: Any, expected: Any) -> Any:
     """A value, cast where it only varies less than the expected type; None if it does not fit."""
     actual = typeof(value)
     return value if same_type_but_weak(actual, expected) else vary_as(value, actual, expected)
+
+
+def not_summed(actual: Any, expected: Any) -> str:
+    """What to do about a cotangent that varies along more mesh axes than its operand: nothing to
+    be said if that is not what is wrong with it."""
+    if not isinstance(actual, ShapedArray) or not isinstance(expected, ShapedArray):
+        return ""
+    axes = sorted_axes(actual.varying - expected.varying)
+    if not axes or not same_array_type(actual, expected):
+        return ""
+    over = repr(axes[0]) if len(axes) == 1 else axes
+    return (f" The operand is the same on all devices along {', '.join(map(repr, axes))}, so its "
+            "cotangent is the sum of what the devices contribute: return "
+            f"mjax.lax.psum(ct, {over}). Or cast the operand before the call, by "
+            f"mjax.lax.pcast(x, {over}, to='varying'): the sum is the transpose of the cast then.")
 
 
 def sorted_axes(axes: frozenset[Any]) -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ from mjax._engine.tracing.authoring import (
 )
 from mjax._engine.tracing.stage import stage_under_evaluation
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
-from mjax._engine.tracing.variance import vary_as
+from mjax._engine.tracing.variance import not_summed, vary_as
 
 
 def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts: Sequence[Any],
@@ -167,7 +167,8 @@ def _checked(primitive: Any, var: Any, ct: Any) -> Any:
     if cast is None:
         misfit(primitive, "transpose", lambda: (
             f"gave {'a cotangent of type ' + str(actual) if actual else describe_value(ct)} for "
-            f"an operand of type {var.aval}; it must have type {expected}."))
+            f"an operand of type {var.aval}; it must have type {expected}."
+            + not_summed(actual, expected)))
     return cast
 
 

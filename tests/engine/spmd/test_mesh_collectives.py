@@ -280,6 +280,21 @@ def test_groups(name, mode):
     np.testing.assert_allclose(np.sum(back * t), np.sum(y * tangent), 1e-4)
 
 
+@pytest.mark.parametrize("axes", [("i", "j"), ("j", "i")])
+def test_groups_over_several_axes(axes):
+    """Indices are those of the axes together, the last of which varies fastest."""
+    groups = [[5, 0], [1, 7], [2, 3], [6, 4]]
+    x = draw(2, 4, 2, 3)
+    for f, reference in [
+            (lambda x: lax.psum(x, axes, axis_index_groups=groups), psum),
+            (lambda x: lax.all_gather(x, axes, axis_index_groups=groups), all_gather()),
+            (lambda x: lax.psum_scatter(x, axes, axis_index_groups=groups), psum_scatter(0)),
+            (lambda x: lax.all_to_all(x, axes, 0, 1, axis_index_groups=groups), all_to_all(0, 1))]:
+        y, back = map(np.asarray, each(lambda x, f=f: (f(x), mjax.vjp(f, x)[1](f(x))[0]), x))
+        same(y, on_mesh(in_groups(reference, groups), axes, x))
+        np.testing.assert_allclose(np.sum(back * x), np.sum(y * y), 1e-4)
+
+
 def test_extrema_in_groups():
     x = draw(2, 4, 3)
     high, low = each(lambda x: (lax.pmax(x, "j", axis_index_groups=GROUPS),
@@ -506,6 +521,8 @@ def test_extrema_have_no_derivative():
         body(lambda x: mjax.grad(lambda x: lax.pmax(x, BOTH))(x), [shard(())])
 
 
-def test_groups_need_one_axis():
-    refuse(lambda x: lax.psum(x, BOTH, axis_index_groups=[[0, 1]]), NotImplementedError,
-           "needs one axis")
+def test_groups_over_axes_of_mesh_and_vmap():
+    refuse(lambda x: mjax.vmap(lambda x: lax.psum(x, ("i", "v"), axis_index_groups=[[0, 1]]),
+                               axis_name="v")(x), NotImplementedError, "needs one axis, or several")
+    refuse(lambda x: lax.psum(x, BOTH, axis_index_groups=[[0, 1]]), ValueError,
+           "must cut the indices 0 to 7 of axis i, j into groups")

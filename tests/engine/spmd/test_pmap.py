@@ -61,6 +61,41 @@ def test_a_training_step_as_pmap_code_has_it():
     same(outside, mjax.grad(lambda w: jnp.sin(w * X).sum())(w), 1e-4, 1e-4)
 
 
+def test_ahead_of_time():
+    f = mjax.pmap(lambda x, n: {"s": lax.psum(x, "i") * n}, "i", static_broadcasted_argnums=1)
+    lowered = f.lower(X, 3)
+    assert lowered.in_tree == mjax.tree.structure(((0,), {}))
+    assert "all_reduce" in lowered.as_text()
+    expected = {"s": np.broadcast_to(3 * X.sum(0), (8, 3))}
+    same(lowered.compile()(X), expected, 1e-5, 1e-5)
+    struct = mjax.ShapeDtypeStruct((8, 3), np.float32)
+    same(f.lower(struct, 3).compile()(X), expected, 1e-5, 1e-5)
+    assert f.eval_shape(struct, 3)["s"].shape == (8, 3)
+    assert str(f.trace(struct, 3).jaxpr.out_avals[0]) == "f32[8,3]"
+    assert mjax.eval_shape(lambda x: f(x, 2), struct)["s"].shape == (8, 3)
+
+
+def test_donated_arguments():
+    f = mjax.pmap(lambda x, y: x * y, in_axes=(0, None), donate_argnums=0)
+    x = mjax.pmap(lambda x: x * 1)(X)
+    same(f(x, X[0]), X * X[0])
+    assert x.is_deleted()
+    same(f(X, X[0]), X * X[0])
+
+
+def test_arguments_given_by_name_have_slices():
+    f = mjax.pmap(lambda x, y: x * y, static_broadcasted_argnums=1)
+    same(f(X, y=X), X * X)
+    same(f(X, 3.0), X * 3)
+
+
+def test_axes_of_results_are_cut_over_the_devices():
+    for axis in (0, 1, -1):
+        out = mjax.pmap(lambda x: x * 2, out_axes=axis)(X)
+        assert len({str(s.index) for s in out.addressable_shards}) == 8
+        same(out, np.moveaxis(X * 2, 0, axis))
+
+
 def test_devices():
     f = mjax.pmap(jnp.sin, devices=mjax.devices()[:1:-1])
     out = f(X[:3])

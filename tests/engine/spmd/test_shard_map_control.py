@@ -9,6 +9,7 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 from mjax import lax
+from mjax._engine.tracing.primitive import Primitive
 
 from .mapped import WAYS, P, check, same, sharded
 
@@ -299,7 +300,10 @@ def test_a_cotangent_of_a_rule_that_varies_more_than_its_operand_is_refused():
     def g(w, x):
         return mjax.grad(lambda w: f_vjp(w, x[0]).sum())(w)
 
-    with pytest.raises(TypeError, match=r"f32\[3\]\{i\}"):
+    with pytest.raises(ValueError, match=(
+            r"output\[0\] of the bwd rule _bwd at .*test_shard_map_control.py:\d+ of .*f_vjp.* is "
+            r"of type f32\[3\]\{i\}, and the argument of type f32\[3\]\. .* along 'i', so its "
+            r"cotangent is the sum .*: return mjax.lax.psum\(ct, 'i'\)\. Or cast the operand")):
         sharded(g, (WHOLE, CUT), CUT)(W, X)
 
     @mjax.custom_vjp
@@ -311,3 +315,76 @@ def test_a_cotangent_of_a_rule_that_varies_more_than_its_operand_is_refused():
     found = mjax.grad(lambda w: sharded(
         lambda w, x: summed(w, x[0]), (WHOLE, CUT), CUT)(w, X).sum())(W)
     same(found, np.cos(W) * X[::2].sum(0), 1e-4, 1e-4)
+
+
+def test_a_cotangent_that_is_not_summed_is_refused_however_the_rule_is_called():
+    """In batches, where some outputs or arguments are not used, and in a linear transpose."""
+    @mjax.custom_vjp
+    def scaled(tree, b):
+        return tree["a"] * b, b
+
+    scaled.defvjp(lambda tree, b: (scaled(tree, b), b),
+                  lambda b, cts: ({"a": cts[0] * b}, cts[1]))
+
+    def inner(w, x):
+        return scaled({"a": w}, x)[0]
+
+    text = r"output\[0\]\['a'\] of the bwd rule .* is of type .*\{i\}.*lax.psum\(ct, 'i'\)"
+    for f in [lambda w, x: mjax.grad(lambda w: inner(w, x[0]).sum())(w),
+              lambda w, x: mjax.grad(lambda w: mjax.jit(inner)(w, x[0]).sum())(w),
+              lambda w, x: mjax.grad(lambda w: mjax.vmap(inner, (None, 0))(w, x).sum())(w),
+              lambda w, x: mjax.linear_transpose(lambda w: inner(w, x[0]), w)(x[0])[0]]:
+        with pytest.raises(ValueError, match=text):
+            sharded(f, (WHOLE, CUT), WHOLE)(W, X)
+
+
+def test_a_transpose_rule_that_does_not_sum_is_refused():
+    p = Primitive("scaled_by_second")
+    p.def_abstract_eval(lambda a, b: b)
+    p.def_jvp(lambda primals, tangents: (p.bind(*primals), p.bind(tangents[0], primals[1])))
+    p.def_transpose(lambda ct, a, b: [p.bind(ct, b), None])
+    p.own_varying = True
+    with pytest.raises(TypeError, match=(
+            r"gave a cotangent of type f32\[3\]\{i\} for an operand of type f32\[3\].* "
+            r"return mjax.lax.psum\(ct, 'i'\)")):
+        sharded(lambda w, x: mjax.grad(lambda w: p.bind(w, x[0]).sum())(w), (WHOLE, CUT), WHOLE)(
+            W, X)
+
+
+def of_rule(kind, function, given):
+    """A function whose rule gives something else as its output, which is the same on all devices
+    by its type, or is not; its derivative is that of `3 * x`."""
+    f = getattr(mjax, kind)(function)
+    if kind == "custom_jvp":
+        f.defjvp(lambda primals, tangents: (given(*primals), 3.0 * tangents[0]))
+    else:
+        f.defvjp(lambda x: (given(x), None), lambda _, ct: (3.0 * ct,))
+    return f
+
+
+@pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
+def test_what_a_rule_gives_varies_as_what_the_function_gives(kind):
+    """Or cotangents would be summed over devices."""
+    f = of_rule(kind, lambda x: 0.0 * x, jnp.zeros_like)
+    for g in (f, mjax.jit(f), mjax.vmap(f), mjax.checkpoint(f)):
+        def h(x, g=g):
+            return g(x) * x + x
+
+        found = mjax.grad(lambda x, h=h: (sharded(h, CUT, CUT)(x) * X).sum())(X)
+        same(found, X * (3.0 * X + 1.0), 1e-5, 1e-5)
+        found = sharded(mjax.grad(lambda x, h=h: (h(x) * x).sum()), CUT, CUT)(X)
+        same(found, 3.0 * X * X + 2.0 * X, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
+def test_a_rule_gives_nothing_that_varies_more_than_what_the_function_gives(kind):
+    f = of_rule(kind, lambda x: {"s": lax.psum(x, "i")}, lambda x: {"s": x})
+    if kind == "custom_jvp":
+        f.defjvp(lambda primals, tangents: ({"s": primals[0]}, {"s": tangents[0]}))
+    text = (r"the (fwd|jvp) rule of custom_.* function .* gives an output\['s'\] of type "
+            r"f32\[2,3\]\{i\}, which may differ between devices along 'i'; that of the function "
+            r"has type f32\[2,3\]\.")
+    with pytest.raises(TypeError, match=text):
+        mjax.grad(lambda x: sharded(lambda x: f(x)["s"], CUT, WHOLE)(x).sum())(X)
+    with pytest.raises(TypeError, match=text):
+        sharded(mjax.grad(lambda x: f(x)["s"].sum()), CUT, CUT)(X)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
 import mjax
-from mjax import lax
+from mjax import P, lax
 from mjax._engine.spmd.axes import in_manual
 from mjax._engine.transforms.transpose import transpose_jaxpr
 from tests.engine.spmd.on_devices import BOTH, body, mesh, program, shard
@@ -143,6 +145,56 @@ def test_ten_transpositions_do_not_grow(name):
     assert collectives(jaxprs[2]) == collectives(jaxprs[0])
     assert canonical(jaxprs[10])[0] == canonical(jaxprs[2])[0]
     assert canonical(jaxprs[9])[0] == canonical(jaxprs[3])[0] == canonical(jaxprs[1])[0]
+
+
+# The same as whole maps, of a value in which they are linear: (body, in_spec, out_spec, what the
+# transpose's body communicates or casts by, what the compiled one communicates by).
+MAPS = {
+    "a loss of all devices": (lambda x: lax.psum((x * 2.0).sum(), "i"), P("i"), P(), ["pvary"],
+                              []),
+    "a sum used with varying operands": (
+        lambda x: lax.psum(x, "i") * (lax.axis_index("i") + 1.0), P("i"), P("i"),
+        ["psum_invariant", "pvary"], ["all-reduce"]),
+    "the identity": (lambda x: x, P("i"), P("i"), [], []),
+    "the identity on copies": (lambda x: x, P(), P(), [], []),
+    "a gather to an unmapped result": (
+        lambda x: lax.all_gather_invariant(x, "i", tiled=True), P("i"), P(), ["pscatter"], []),
+    "a gather to a mapped result": (lambda x: lax.all_gather(x, "i", tiled=True), P("i"), P("i"),
+                                    ["reduce_scatter"], ["reduce-scatter"]),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_whole_maps(name):
+    """The transpose has exactly the collectives of the paper, compiled too; its transpose is the
+    map again, and ten transpositions in a row do not grow."""
+    body, in_spec, out_spec, expected, compiled = MAPS[name]
+    f = mjax.shard_map(body, mesh=mesh(), in_specs=in_spec, out_specs=out_spec)
+    value = RNG.normal(size=(8, 3)).astype("float32")
+    maps, args = [f], [value, np.ones_like(f(value))]
+    for n in range(10):
+        maps.append(functools.partial(
+            lambda pull_back, ct: pull_back(ct)[0], mjax.linear_transpose(maps[-1], args[n % 2])))
+    eqns = [mjax.make_jaxpr(g)(args[n % 2]).eqns for n, g in enumerate(maps)]
+    assert [[e.primitive.name for e in same] for same in eqns] == [["shard_map"]] * 11
+    bodies = [canonical(same[0].params["jaxpr"]) for same in eqns]
+    assert collectives(eqns[1][0].params["jaxpr"]) == expected
+    assert sorted(eqn[0] for eqn in bodies[2][0]) == sorted(eqn[0] for eqn in bodies[0][0])
+    assert [c[0] for c in bodies[3:]] == [bodies[2 - n % 2][0] for n in range(3, 11)]
+    assert eqns[2][0].params["in_specs"] == eqns[0][0].params["in_specs"]
+    text = mjax.jit(maps[1]).lower(args[1]).compile().as_text()
+    found = [name for name in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all",
+                               "collective-permute") if f" {name}(" in text
+             or f" {name}-start(" in text]
+    assert found == compiled
+    np.testing.assert_allclose(maps[2](value), f(value), 1e-5)
+
+
+def test_a_plain_gather_to_an_unmapped_result_is_refused():
+    """Its type varies, though its values do not."""
+    with pytest.raises(ValueError, match=r"result of all_gather at [^$]*lax\.all_gather_invariant"):
+        mjax.shard_map(lambda x: lax.all_gather(x, "i"), mesh=mesh(), in_specs=P("i"),
+                       out_specs=P())(np.ones(8, "float32"))
 
 
 def test_a_weight_used_often_is_summed_once():
