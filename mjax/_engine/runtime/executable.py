@@ -133,28 +133,27 @@ class Program:
           ValueError: it was lowered for another platform than its device's.
         """
         if self.loaded is None:
-            where = place_text(self.sharding)
             if self.platform != self.devices[0].platform:
                 msg = (f"{self.name} was lowered for {self.platform!r} and cannot be compiled for "
-                       f"{where}.")
+                       f"{place_text(self.sharding)}.")
                 raise ValueError(msg)
             lowered = self.lower()
             options = self.shardings.options(self.kept, lowered) | (options or {})
             if self.shardings.single or lowered.host_callbacks:
-                self.loaded = self._load(lowered, options, where)
+                self.loaded = self._load(lowered, options)
             else:
                 # Shardings that say the same in other words (P('x'), P('x', None)) make one module.
                 key = ("loaded", self.devices, sha256(lowered.text().encode()).digest(),
                        repr(sorted(options.items())))
-                self.loaded = self.whole.cached(key, lambda: self._load(lowered, options, where))
+                self.loaded = self.whole.cached(key, lambda: self._load(lowered, options))
             if not self.shardings.single:
                 self.shardings.read_back(self.kept, lowered, self.loaded)
                 self.paced = self.platform == "cpu" and shim.has_collectives(self.loaded)
         return self.loaded
 
-    def _load(self, lowered: LoweredModule, options: dict[str, Any], where: Any) -> Any:
-        log_compile("Compiling jit(%s) for %s with arguments of types (%s)", self.name, where,
-                    Joined(self.jaxpr.in_avals))
+    def _load(self, lowered: LoweredModule, options: dict[str, Any]) -> Any:
+        log_compile("Compiling jit(%s) for %s with arguments of types (%s)", self.name,
+                    place_text(self.sharding), Joined(self.jaxpr.in_avals))
         with timed("Finished XLA compilation of jit(%s) in %.6f s", self.name):
             return shim.compile_module(
                 self.devices[0].client, lowered.module, self.devices,
