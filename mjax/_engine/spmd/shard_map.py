@@ -38,6 +38,7 @@ from mjax._engine.ir.pytree import (
 from mjax._engine.ir.types import typeof
 from mjax._engine.spmd.axes import Manual, Mode, in_manual
 from mjax._engine.spmd.shard_map_errors import (
+    check_batches,
     refuse_prefix,
     refuse_rank,
     refuse_varying,
@@ -152,6 +153,7 @@ class _Mapped(Record):
     def __call__(self, args: tuple[Any, ...]) -> Any:
         region = self.region()
         leaves, specs = self.cut(args)
+        check_batches(leaves, [*specs, *tree_leaves(self.out_specs)])
         cut = [s is not None for s in specs]
         given = [(x, s) for x, s in zip(leaves, specs, strict=True) if s is not None]
         avals = [self.piece(region, args, i, leaves[i], specs[i])

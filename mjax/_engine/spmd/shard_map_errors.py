@@ -13,6 +13,7 @@ from mjax._engine.ir.source import summarize
 from mjax._engine.spmd.shard_map_types import Region
 from mjax._engine.tracing.flat import describe_function, function_name
 from mjax._engine.tracing.variance import pvary_p
+from mjax._engine.transforms.batching import AxisData, BatchTracer
 
 
 def refuse_prefix(what: str, specs: Any, tree: Any, f: Callable[..., Any], error: Exception
@@ -39,6 +40,35 @@ def refuse_rank(kind: str, path: str, spec: PartitionSpec, aval: Any, f: Callabl
                 f"dimensions, but its {which} entry {spec} has {len(spec)}. {remedy}")
 
     raise LazyValueError(text)
+
+
+def spmd_names(axis: AxisData) -> tuple[Any, ...]:
+    """The mesh axes that the `spmd_axis_name` of a vmap names."""
+    names = axis.spmd_name
+    return () if names is None else tuple(names) if isinstance(names, (tuple, list)) else (names,)
+
+
+def check_batches(leaves: Sequence[Any], specs: Sequence[PartitionSpec | None]) -> None:
+    """Refuses batches that are to be spread over axes by which specs cut already.
+
+    Args:
+      leaves: of the arguments.
+      specs: theirs, and those of the results.
+
+    Raises:
+      ValueError: there is one.
+    """
+    batched: dict[int, AxisData] = {
+        id(x.interp): x.interp.axis  # type: ignore[attr-defined]
+        for x in leaves if type(x) is BatchTracer}
+    for axis in batched.values():
+        names = spmd_names(axis)
+        taken = [n for n in names if any(s is not None and n in s.axes for s in specs)]
+        if taken:
+            raise LazyValueError(lambda axis=axis, taken=taken: (  # type: ignore[misc]
+                f"vmap of shard_map: spmd_axis_name={axis.spmd_name!r} spreads the batch over the "
+                f"mesh axis {taken[0]!r}, which in_specs or out_specs of the shard_map name "
+                "already. Use an axis that no spec names."))
 
 
 def refuse_varying(region: Region, body: Body, place: int, result: str, spec: PartitionSpec,

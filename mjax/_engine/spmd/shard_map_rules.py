@@ -22,6 +22,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import div
 from mjax._engine.primitives.shapes import expand_dims, squeeze
 from mjax._engine.spmd.reductions import psum
+from mjax._engine.spmd.shard_map_errors import spmd_names
 from mjax._engine.spmd.shard_map_types import WHOLE, Region, Specs, shard_map_p
 from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, stage_under_evaluation
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
@@ -109,7 +110,8 @@ def _transpose(cts: Any, *args: Any, jaxpr: Jaxpr, in_specs: Specs, out_specs: S
     ct_specs = _where(nonzero, out_specs)
     linear_specs = _where(nonzero_ins, _where(undefined, in_specs))
     if not region.check_vma:
-        transposed = _averaged(region, transposed, ct_specs, linear_specs)
+        axes = _known_to(region, jaxpr, in_specs, out_specs)
+        transposed = _averaged(region, transposed, axes, ct_specs, linear_specs)
     outs = iter(region.bind(transposed, [*_where(defined, args), *_where(nonzero, cts)],
                             [*_where(defined, in_specs), *ct_specs], linear_specs)
                 if any(nonzero_ins) else ())
@@ -118,16 +120,16 @@ def _transpose(cts: Any, *args: Any, jaxpr: Jaxpr, in_specs: Specs, out_specs: S
             for a, u in zip(args, undefined, strict=True)]
 
 
-def _averaged(region: Region, transposed: Jaxpr, ct_specs: Sequence[PartitionSpec],
-              out_specs: Sequence[PartitionSpec]) -> Jaxpr:
+def _averaged(region: Region, transposed: Jaxpr, axes: frozenset[Any],
+              ct_specs: Sequence[PartitionSpec], out_specs: Sequence[PartitionSpec]) -> Jaxpr:
     """The transpose of an unchecked region, between cotangents as those outside have them.
 
     Nobody knows which values are the same on all devices. A cotangent that is not cut is shared
     out evenly, whichever device's value it belongs to; what the devices give for an input that
-    is not cut is summed.
+    is not cut is summed; both along the axes that the program knows.
     """
     def uncut(spec: PartitionSpec) -> tuple[Any, ...]:
-        return region.in_order(region.manual_axes - frozenset(spec.axes))
+        return region.in_order(axes - frozenset(spec.axes))
 
     def f(*args: Any) -> list[Any]:
         n = len(args) - len(ct_specs)
@@ -136,9 +138,10 @@ def _averaged(region: Region, transposed: Jaxpr, ct_specs: Sequence[PartitionSpe
         outs = eval_jaxpr(transposed, transposed.consts, *args[:n], *cts)
         return [psum(o, uncut(s)) if uncut(s) else o for o, s in zip(outs, out_specs, strict=True)]
 
-    return transposed.cached(("shard_map averaged", region, tuple(ct_specs), tuple(out_specs)),
-                             lambda: region.inside(stage_under_evaluation, f, transposed.in_avals,
-                                                   transposed.debug_info))
+    return transposed.cached(
+        ("shard_map averaged", region, axes, tuple(ct_specs), tuple(out_specs)),
+        lambda: region.inside(stage_under_evaluation, f, transposed.in_avals,
+                              transposed.debug_info))
 
 
 def _size(region: Region, axes: Sequence[Any]) -> int:
@@ -192,7 +195,8 @@ def _make_cut(region: Region, first: Jaxpr, second: Jaxpr, sources: Sequence[int
     n, m = len(in_specs), len(out_specs)
     direct = n + m if region.check_vma else n
     extra = sorted({s for s in sources if s >= direct})
-    spec_of = {s: _residual_spec(region, first.outvars[s - n].aval) for s in extra}
+    axes = _known_to(region, first, in_specs)
+    spec_of = {s: _residual_spec(region, first.outvars[s - n].aval, axes) for s in extra}
 
     def run_first(*args: Any) -> list[Any]:
         outs = eval_jaxpr(first, first.consts, *args)
@@ -216,11 +220,18 @@ def _make_cut(region: Region, first: Jaxpr, second: Jaxpr, sources: Sequence[int
         [n + m + extra.index(s) if s in spec_of else s for s in sources])
 
 
-def _residual_spec(region: Region, aval: Any) -> PartitionSpec:
+def _known_to(region: Region, jaxpr: Jaxpr, *specs: Specs) -> frozenset[Any]:
+    """The region's axes that its program or its specs name: along others all devices do the same,
+    checked or not."""
+    named = named_axes({"jaxpr": jaxpr}).union(*(s.axes for given in specs for s in given))
+    return region.manual_axes & named
+
+
+def _residual_spec(region: Region, aval: Any, axes: frozenset[Any]) -> PartitionSpec:
     """The devices' values are put together along a new axis, whatever their shape; one that is
     the same on all of them is handed on as it is."""
-    axes = region.in_order(aval.varying if region.check_vma else region.manual_axes)
-    return PartitionSpec(axes) if axes else WHOLE
+    cut = region.in_order(aval.varying if region.check_vma else axes)
+    return PartitionSpec(cut) if cut else WHOLE
 
 
 # ---- the other rules -------------------------------------------------------------------
@@ -325,20 +336,13 @@ def _inserted(spec: PartitionSpec, dim: int, entry: Any) -> PartitionSpec:
 def _spread(region: Region, axis: AxisData, jaxpr: Jaxpr, specs: Specs) -> tuple[Any, ...]:
     """The mesh axes over which a batch is spread.
 
-    Not where the body communicates over the batch: its elements have to be together then.
+    Not where the body names the batch's axis, or one of these, or what is saved for derivatives is
+    cut along one: elements have to be together to communicate, and what differs between devices
+    differs for each element.
     """
-    names = axis.spmd_name
-    spread = () if names is None else tuple(names) if isinstance(names, (tuple, list)) else (names,)
-    spread = tuple(name for name in spread if name in region.manual_axes)
-    taken = [name for name in spread if any(name in s.axes for s in specs)]
-    if taken:
-        raise LazyValueError(lambda: (
-            f"vmap of shard_map: spmd_axis_name={names!r} spreads the batch over the mesh axis "
-            f"{taken[0]!r}, which in_specs or out_specs of the shard_map name already. Use an axis "
-            "that no spec names."))
-    if axis.name is not None and axis.name in named_axes({"jaxpr": jaxpr}):
-        return ()
-    return spread
+    spread = tuple(name for name in spmd_names(axis) if name in region.manual_axes)
+    named = named_axes({"jaxpr": jaxpr}).union(*(s.axes for s in specs))
+    return () if axis.name in named or not named.isdisjoint(spread) else spread
 
 
 def _batched(region: Region, axis: AxisData, jaxpr: Jaxpr, dims: Sequence[int | None],

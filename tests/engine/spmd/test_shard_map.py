@@ -304,6 +304,30 @@ def test_spmd_axis_name_spreads_the_batch():
          mjax.grad(lambda w: loss(mjax.vmap(f, (None, 0))(w, xs)))(W), 1e-3, 1e-3)
 
 
+@pytest.mark.parametrize("mode", [True, False])
+def test_spmd_axis_name_of_derivatives(mode):
+    """What the first half of a map saves for the second is spread too."""
+    f = sharded(lambda w, x: jnp.sin(jnp.sin(x @ w)), (WHOLE, CUT), CUT, check_vma=mode)
+    xs = np.stack([X, -X, X * 2, X + 1])
+    for g in (mjax.grad(lambda w, x: loss(f(w, x)), (0, 1)),
+              mjax.grad(lambda w, x: loss(mjax.checkpoint(f)(w, x)), (0, 1)),
+              lambda w, x: mjax.linearize(f, w, x)[1](w, x)):
+        expected = mjax.vmap(g, (None, 0))(W, xs)
+        same(mjax.vmap(g, (None, 0), spmd_axis_name="j")(W, xs), expected, 1e-3, 1e-3)
+        same(mjax.jit(mjax.vmap(g, (None, 0), spmd_axis_name="j"))(W, xs), expected, 1e-3, 1e-3)
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_a_batch_is_not_spread_over_axes_that_the_body_knows(mode):
+    """Each element is on all devices along these: sums over them are no sums over the batch."""
+    xs = np.stack([X, -X, X * 2, X + 1])
+    for body, spec in [(lambda x: lax.psum(jnp.sin(x), ("i", "j")), WHOLE),
+                       (lambda x: lax.psum(x * lax.axis_index("j"), "j"), CUT)]:
+        f = sharded(body, CUT, spec, check_vma=mode)
+        for g in (f, mjax.grad(lambda x, f=f: loss(f(x)))):
+            same(mjax.vmap(g, spmd_axis_name="j")(xs), mjax.vmap(g)(xs), 1e-3, 1e-3)
+
+
 def test_spmd_axis_name_refused():
     f = sharded(lambda x: x, CUT, CUT)
     with pytest.raises(ValueError, match=r"over the mesh axis 'i', which in_specs or out"):
