@@ -91,8 +91,16 @@ class HostCallbacks:
         results = _custom_call(
             "xla_python_cpu_callback", 2, config, [address, *operands],
             [ir.TupleType.get_tuple(types)] if sharding is None else types, has_side_effect,
+            layouts=sharding is not None,
         )
         if sharding is not None:
+            if has_side_effect and count:
+                # Where nobody reads any result, jaxlib 0.5 takes them away, and crashes: somebody
+                # who stays reads one.
+                self.emit(
+                    _read, [results[-1]], result_signature[-1:], [], [], has_side_effect=True,
+                    client=client, sharding=sharding,
+                )
             return list(results)[:count]
         i32 = ir.IntegerType.get_signless(32)
         return [
@@ -100,11 +108,21 @@ class HostCallbacks:
         ]
 
 
+def _read(_: Any) -> tuple[Any, ...]:
+    return ()
+
+
 def _custom_call(
     target: str, api_version: int, config: Any, operands: Sequence[Any], types: Sequence[Any],
-    has_side_effect: bool, sharding: Any = None,
+    has_side_effect: bool, sharding: Any = None, layouts: bool = False,
 ) -> Any:
     i32 = ir.IntegerType.get_signless(32)
+    named = {}
+    if layouts:
+        named = {
+            "operand_layouts": ir.ArrayAttr.get([_layout(v.type) for v in operands]),
+            "result_layouts": ir.ArrayAttr.get([_layout(t) for t in types]),
+        }
     return hlo.CustomCallOp.build_generic(
         results=list(types),
         operands=list(operands),
@@ -115,8 +133,17 @@ def _custom_call(
             "called_computations": ir.ArrayAttr.get([]),
             "backend_config": config,
             **({} if sharding is None else {"sdy.sharding": sharding}),
+            **named,
         },
     ).results
+
+
+def _layout(kind: Any) -> Any:
+    """The last axis is the one whose elements are next to each other; of tokens there is none."""
+    rank = ir.RankedTensorType(kind).rank if ir.RankedTensorType.isinstance(kind) else 0
+    return ir.DenseIntElementsAttr.get(
+        np.arange(rank, dtype=np.int64)[::-1].copy(), type=ir.IndexType.get()
+    )
 
 
 def _shape(entry: tuple[tuple[int, ...], np.dtype[Any]] | None) -> Any:

@@ -49,7 +49,7 @@ SUPPORT: tuple[Release, ...] = (
     Release("0.4.38", 301, "1.8.7", _PY310, _PY313, False),
     Release("0.5.0", 303, "1.8.9", _PY310, _PY313, False),
     Release("0.5.1", 317, "1.9.3", _PY310, _PY313, False),
-    Release("0.5.3", 320, "1.10.0", _PY310, _PY313, False),
+    Release("0.5.3", 320, "1.10.0", _PY310, _PY313, True),
     Release("0.6.0", 330, "1.10.4", _PY310, _PY313, False),
     Release("0.6.1", 342, "1.10.9", _PY310, _PY313, False),
     Release("0.6.2", 355, "1.11.0", _PY310, _PY313, True),

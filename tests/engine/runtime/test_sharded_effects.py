@@ -122,6 +122,24 @@ def test_programs_without_results(x, ordered, capfd):
     assert capfd.readouterr().out == 2 * f"{X.sum()}\n"
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("count", [1, 2])
+def test_results_that_nobody_reads(x, ordered, mapped, count):
+    seen = []
+
+    def f(x):
+        like = [mjax.ShapeDtypeStruct(x.shape, x.dtype)] * count
+        io_callback(lambda v: (seen.append(v.shape), [v] * count)[1], like, x, ordered=ordered)
+        return x + 1
+
+    run = mjax.jit(mjax.shard_map(f, mesh=x.sharding.mesh, in_specs=P("x", "y"),
+                                  out_specs=P("x", "y")) if mapped else f)
+    np.testing.assert_array_equal(run(x), X + 1)
+    mjax.effects_barrier()
+    assert seen == ([(2, 2)] * 8 if mapped else [(8, 4)])
+
+
 def test_results_of_several_dtypes(x):
     """The first device's results are what all get."""
     like = [mjax.ShapeDtypeStruct((3,), d) for d in (np.float32, np.bool_, np.int8, np.complex64)]
