@@ -9,7 +9,7 @@ import mjax
 from mjax import lax
 from mjax.sharding import Mesh
 from mjax.sharding import PartitionSpec as P
-from mjax_ext.core import Primitive, ShapedArray
+from mjax_ext.core import Primitive, ShapedArray, eval_jaxpr
 from mjax_ext.interpreters import ad, batching, mlir
 
 MESH = Mesh(np.array(mjax.devices()[:4]), ("i",))
@@ -97,3 +97,57 @@ def test_a_primitive_may_say_itself_how_it_varies():
     out = mjax.shard_map(lambda: p.bind(lax.full((1,), 10)), mesh=MESH, in_specs=(),
                          out_specs=P("i"))()
     np.testing.assert_array_equal(out, [10, 11, 12, 13])
+
+
+def calling(own_varying):
+    """A primitive that holds the program it calls."""
+    p = Primitive("called", multiple_results=True, own_varying=own_varying)
+
+    def run(*args, jaxpr):
+        return eval_jaxpr(jaxpr, jaxpr.consts, *args)
+
+    def jvp(primals, tangents, *, jaxpr):
+        tangents = [ad.instantiate_zeros(t) for t in tangents]
+        return mjax.jvp(lambda *args: run(*args, jaxpr=jaxpr), tuple(primals), tuple(tangents))
+
+    p.def_abstract_eval(lambda *avals, jaxpr: jaxpr.out_avals)
+    mlir.register_lowering(p, mlir.lower_fun(run, multiple_results=True))
+    ad.primitive_jvps[p] = jvp
+    return lambda f, *args: p.bind(*args, jaxpr=mjax.make_jaxpr(f)(*args))[0]
+
+
+@pytest.mark.parametrize("own_varying", [False, True])
+def test_a_program_among_the_params_is_staged_for_how_operands_vary(own_varying):
+    """They come to vary alike, or as a carry does, after it was made."""
+    call = calling(own_varying)
+
+    def product(call, w, x):
+        return call(lambda w, x: lax.mul(lax.sin(x), w), w, x[0])
+
+    def loop(call, w, x):
+        return lax.scan(lambda c, row: (lax.add(call(lambda c: lax.mul(lax.sin(c), c), c), row), c),
+                        w, lax.concatenate([x, x, x], 0))[0]
+
+    def plain(f, *args):
+        return f(*args)
+
+    for f in (product, loop):
+        mapped = mjax.shard_map(lambda w, x, f=f: lax.expand_dims(f(call, w, x), [0]), mesh=MESH,
+                                in_specs=(P(), P("i")), out_specs=P("i"))
+        one = mjax.vmap(lambda w, x, f=f: f(plain, w, x[None]), (None, 0))
+        np.testing.assert_allclose(mapped(W, X), one(W, X), 1e-4, 1e-5)
+        for actual, expected in zip(*[mjax.grad(
+                lambda w, x, g=g: lax.reduce_sum(lax.sin(g(w, x)), (0, 1)), (0, 1))(W, X)
+                for g in (mapped, one)], strict=True):
+            np.testing.assert_allclose(actual, expected, 1e-3, 1e-4)
+
+
+def test_a_program_among_the_params_may_communicate():
+    call = calling(True)
+    total = mjax.shard_map(lambda w, x: call(lambda w, x: lax.psum(lax.mul(w, x), "i"), w, x[0]),
+                           mesh=MESH, in_specs=(P(), P("i")), out_specs=P())
+    np.testing.assert_allclose(total(W, X), (W * X).sum(0), 1e-5)
+    with pytest.raises(ValueError, match="devices may hold different values"):
+        mjax.shard_map(lambda w, x: lax.scan(
+            lambda c, row: ((call(lax.sin, c[1]), lax.add(c[1], row)), None), (w, w), x)[0][0],
+            mesh=MESH, in_specs=(P(), P("i")), out_specs=P())(W, X)

@@ -16,6 +16,7 @@ from typing import Any
 
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.records import Record
+from mjax._engine.control.retyping import Axes, joined, varying_of, widened
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
 from mjax._engine.ir.mesh import PartitionSpec
 from mjax._engine.ir.types import typeof
@@ -54,6 +55,20 @@ def fit(region: Region, jaxpr: Jaxpr, specs: Sequence[PartitionSpec]) -> Jaxpr:
     return jaxpr.cached(("shard_map fit", region, tuple(specs)), lambda: region.inside(
         stage_under_evaluation, fitted, jaxpr.in_avals, jaxpr.debug_info))
 
+
+def _retype(varying: Sequence[Axes], *, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs,
+            **params: Any) -> Any:
+    """Along axes of the maps around operands vary as they come; a piece varies along those of its
+    spec besides."""
+    region = Region(**params)
+    pieces = [v | region.varying(s) for v, s in zip(varying, in_specs, strict=True)]
+    wanted = joined(pieces, varying_of(jaxpr))
+    return [w - region.varying(s) for w, s in zip(wanted, in_specs, strict=True)], {
+        "jaxpr": region.inside(widened, jaxpr, wanted), "in_specs": in_specs,
+        "out_specs": out_specs, **params}
+
+
+shard_map_p.retype = _retype
 
 # ---- derivatives -----------------------------------------------------------------------
 

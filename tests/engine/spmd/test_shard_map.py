@@ -271,6 +271,33 @@ def test_nested(way):
     same(WAYS[way](f)(W, X), WAYS[way](unnested)(W, X), 1e-3, 1e-3)
 
 
+def test_a_nested_map_of_a_carry_that_comes_to_vary():
+    """Its body is staged before it is known that the carry varies along an axis of the outer."""
+    def inner(c):
+        return shard_map(lambda z: jnp.sin(z) * lax.psum(z.sum(), "j"), in_specs=P("j"),
+                         out_specs=P("j"), axis_names={"j"})(c)
+
+    def step(c, row, inner=inner):
+        return inner(c) + row, c
+
+    def reference(w, x):
+        def plain(c, row):
+            return step(c, row, lambda c: jnp.sin(c) * c.sum())
+
+        rows = mjax.vmap(lambda x: lax.scan(plain, w, x)[1])(x.reshape(4, 2, 4))
+        return rows.reshape(8, 4)
+
+    f = sharded(lambda w, x: lax.scan(step, w, x)[1], (WHOLE, CUT), CUT, axis_names={"i"})
+    for way in ("jit", "grad jit"):
+        same(WAYS[way](f)(W[0], X), WAYS[way](reference)(W[0], X), 1e-3, 1e-3)
+
+    def two_carries(w, x):
+        return lax.scan(lambda c, row: ((inner(c[1]), c[1] + row), None), (w, w), x)[0][0]
+
+    with pytest.raises(ValueError, match="devices may hold different values"):
+        sharded(two_carries, (WHOLE, CUT), WHOLE, axis_names={"i"})(W[0], X)
+
+
 def test_nested_maps_need_one_mesh_and_other_axes():
     def f(**options):
         return sharded(lambda x: shard_map(lambda y: y, in_specs=P(), out_specs=P(),
