@@ -163,6 +163,15 @@ LAPACK_REGISTRATIONS = Gate(
     "before, importing jaxlib.lapack registers its kernels",
     lambda: _file_mentions("def registrations", "lapack.py"),
 )  # fmt: skip
+PARTIAL_CONCATENATE = Gate(
+    "partial_concatenate",
+    "XLA partitions stablehlo.concatenate right",
+    303, "0.5.0",
+    "before, along a dimension that is cut over some axes of a mesh it adds up the copies along "
+    "the others, in silence; before the gate opens, that dimension is kept whole (the probe looks "
+    "for another change of that release)",
+    lambda: _keyword(xc.make_cpu_client, "num_devices"),
+)  # fmt: skip
 LITERAL_LAYOUTS = Gate(
     "literal_layouts",
     "XLA computes right with transposed literals",
@@ -217,6 +226,7 @@ def _file_mentions(pattern: str, *path: str) -> bool:
 GATES: tuple[Gate, ...] = (
     MEMORIES_STATE,
     NUM_DEVICES,
+    PARTIAL_CONCATENATE,
     TO_NUMPY_COPY_FLAG,
     LAPACK_REGISTRATIONS,
     RESULT_ACCURACY,

@@ -62,6 +62,9 @@ passmanager: Any = _lazy("jaxlib.mlir.passmanager")
 #: Whether XLA computes right with literals of more than one element.
 large_literals: bool = gates.LITERAL_LAYOUTS.open
 
+#: Whether XLA partitions concatenations right.
+partial_concatenate: bool = gates.PARTIAL_CONCATENATE.open
+
 
 #: Whether `sdy.manual_computation` takes and gives tokens.
 region_tokens: bool = gates.REGION_TOKENS.open

@@ -12,7 +12,7 @@ from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.util import split_list
 from mjax._engine.ir.effects import token_names
 from mjax._engine.ir.jaxpr import Jaxpr
-from mjax._engine.ir.mesh import PartitionSpec
+from mjax._engine.ir.mesh import UNCONSTRAINED, PartitionSpec
 from mjax._engine.ir.source import is_engine_file, source_info_of
 from mjax._engine.ir.types import AbstractToken, ShapedArray, physical_aval, typeof
 from mjax._engine.lowering.regions import by_first_device
@@ -24,7 +24,7 @@ from mjax._engine.tracing.primitive import traced
 from mjax._engine.tracing.stage import stage_under_evaluation
 from mjaxlib_shim import tracebacks
 from mjaxlib_shim.callbacks import HostCallbacks
-from mjaxlib_shim.mlir import func, region_tokens, sdy
+from mjaxlib_shim.mlir import func, partial_concatenate, region_tokens, sdy
 
 
 def no_client() -> Any:
@@ -102,6 +102,16 @@ class ModuleContext:
         return [sdy.ShardingConstraintOp(v, tensor_sharding(
             self, self.mesh, PartitionSpec(), physical_aval(a).ndim)).result
             for v, a in zip(values, avals, strict=True)]
+
+    def whole_along(self, dimension: int, values: Sequence[Any]) -> list[Any]:
+        """Values that are joined along a dimension, or were: not cut along it, where XLA does not
+        partition that right (gate `partial_concatenate`)."""
+        if partial_concatenate or not self.partitioned or _all_manual():
+            return list(values)
+        return [sdy.ShardingConstraintOp(v, tensor_sharding(
+            self, self.mesh, PartitionSpec(*[
+                None if i == dimension else UNCONSTRAINED for i in range(v.type.rank)]),
+            v.type.rank)).result for v in values]
 
     @property
     def opaque_tokens(self) -> bool:
@@ -228,6 +238,12 @@ _token, _boolean = AbstractToken(), ShapedArray((), np.dtype(bool))
 def _manual() -> bool:
     """Whether this is the body of a shard_map."""
     return any(axis.manual is not None for axis in ctx.axis_env)
+
+
+def _all_manual() -> bool:
+    """Whether it is that of a shard_map over all axes of the mesh, of which XLA cuts nothing."""
+    manual = {axis.name: axis.manual.mesh for axis in ctx.axis_env if axis.manual is not None}
+    return any(manual.keys() >= set(mesh.axis_names) for mesh in manual.values())
 
 
 def identifier(name: str) -> str:

@@ -51,7 +51,9 @@ def manual_computation(mctx: Any, mesh: Mesh | AbstractMesh, axes: Collection[An
     is_open = len(axes) < len(mesh.axis_names)
 
     def shardings(ports: Sequence[Port]) -> Any:
-        return per_value([tensor_sharding(mctx, mesh, p.spec, p.ndim, is_open) for p in ports])
+        return per_value([tensor_sharding(
+            mctx, mesh, p.spec, p.ndim, is_open,
+            ir.RankedTensorType(p.type).shape if p.ndim else ()) for p in ports])
 
     computation = ir.Operation.create(
         "sdy.manual_computation", results=[p.type for p in wanted],

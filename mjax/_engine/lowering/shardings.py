@@ -39,9 +39,10 @@ class Partition(Record):
         return [{} if attribute is None else {"sdy.sharding": attribute} for attribute in found]
 
     def _attribute(self, mctx: Any, sharding: Any, aval: Any) -> Any:
-        ndim = physical_aval(aval).ndim
+        shape = physical_aval(aval).shape
+        ndim = len(shape)
         if sharding is not None:
-            return tensor_sharding(mctx, sharding.mesh, sharding.spec, ndim)
+            return tensor_sharding(mctx, sharding.mesh, sharding.spec, ndim, sizes=shape)
         if not dtypes.is_extended(aval.dtype):
             return None
         # What stands for one element stays together.
@@ -77,7 +78,7 @@ def mesh_symbol(mctx: Any, mesh: Mesh | AbstractMesh) -> str:
 
 
 def tensor_sharding(mctx: Any, mesh: Mesh | AbstractMesh, spec: PartitionSpec, ndim: int,
-                    is_open: bool = False) -> Any:
+                    is_open: bool = False, sizes: Sequence[int] = ()) -> Any:
     """The attribute that says how a value of this rank is cut.
 
     Args:
@@ -86,13 +87,15 @@ def tensor_sharding(mctx: Any, mesh: Mesh | AbstractMesh, spec: PartitionSpec, n
       spec: how it is cut along the mesh's axes.
       ndim: its rank.
       is_open: whether XLA may cut each dimension further, along axes the spec does not name.
+      sizes: of its dimensions, if one may be empty: Shardy before jaxlib 0.5 refuses to cut it.
     """
     symbol = mesh_symbol(mctx, mesh)
     left = [is_open or p is UNCONSTRAINED for p in spec] + [is_open] * (ndim - len(spec))
+    cuts = [() if 0 in sizes[i:i + 1] else dim for i, dim in enumerate(spec.dims(ndim))]
     return sdy.TensorShardingAttr.get(symbol, [
         sdy.DimensionShardingAttr.get([sdy.AxisRefAttr.get(str(a)) for a in dim],
                                       is_closed=not open_dim)
-        for dim, open_dim in zip(spec.dims(ndim), left, strict=True)])
+        for dim, open_dim in zip(cuts, left, strict=True)])
 
 
 def on_first_device(count: int) -> Any:

@@ -94,8 +94,8 @@ def _concatenate_type(*operands: Any, dimension: int) -> ShapedArray:
 
 @concatenate_p.def_lowering
 def _concatenate_lowering(ctx: Any, *operands: Any, dimension: int) -> Any:
-    values, avals = list(operands), list(ctx.avals_in)
-    out = ctx.avals_out[0]
+    mctx, out = ctx.module_context, ctx.avals_out[0]
+    values, avals = mctx.whole_along(dimension, operands), list(ctx.avals_in)
     # XLA takes long over very many operands at once; a tree of small ones is as fast to run.
     while len(values) > 16:
         groups = [slice(i, i + 16) for i in range(0, len(values), 16)]
@@ -105,7 +105,7 @@ def _concatenate_lowering(ctx: Any, *operands: Any, dimension: int) -> Any:
         values = [_concatenate_ir(ir_type(a), values[g], dimension)
                   for a, g in zip(joined, groups, strict=True)]
         avals = joined
-    return [_concatenate_ir(ctx.out_types[0], values, dimension)]
+    return mctx.whole_along(dimension, [_concatenate_ir(ctx.out_types[0], values, dimension)])
 
 
 @concatenate_p.def_transpose

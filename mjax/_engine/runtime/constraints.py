@@ -44,8 +44,8 @@ def constrain(lowering: Any, value: Any, sharding: Any) -> list[Any]:
     mctx = lowering.module_context
     if not mctx.partitioned or type(sharding) is SingleDeviceSharding:
         return [value]
-    ndim = physical_aval(lowering.avals_in[0]).ndim
-    attribute = tensor_sharding(mctx, sharding.mesh, sharding.spec, ndim)
+    shape = physical_aval(lowering.avals_in[0]).shape
+    attribute = tensor_sharding(mctx, sharding.mesh, sharding.spec, len(shape), sizes=shape)
     return [sdy.ShardingConstraintOp(value, attribute).result]
 
 

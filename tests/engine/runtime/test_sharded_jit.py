@@ -123,6 +123,42 @@ def test_pieces_that_no_axis_names():
     np.testing.assert_array_equal(out.sum(1), [6, 22])
 
 
+def test_concatenations_along_what_is_cut(mesh):
+    """Whatever else is not cut: XLA before jaxlib 0.5 added up the copies."""
+    for spec in (("x",), ("y",), (None, "y"), ("y", "x"), (("x", "y"),)):
+        x = put(X, mesh, *spec)
+        for axis in (0, 1):
+            for f in (lambda m, x, axis=axis: m.concatenate([x, x + 1, x * 2], axis),
+                      lambda m, x, axis=axis: m.roll(x, 1, axis),
+                      lambda m, x, axis=axis: m.stack([x, x + 1], axis)):
+                np.testing.assert_array_equal(mjax.jit(lambda x, f=f: f(jnp, x))(x), f(np, X))
+                np.testing.assert_array_equal(f(jnp, x), f(np, X))
+    stacked = mjax.jit(lambda x: jnp.stack([x] * 4), out_shardings=NamedSharding(mesh, P("x")))
+    np.testing.assert_array_equal(stacked(X), np.stack([X] * 4))
+    inside = mjax.shard_map(lambda x: jnp.concatenate([x, x + 1]), mesh=mesh, in_specs=P(None, "y"),
+                            out_specs=P(None, "y"), axis_names={"y"})
+    np.testing.assert_array_equal(mjax.jit(inside)(put(X, mesh, "x")), np.concatenate([X, X + 1]))
+
+
+def test_random_bits_are_those_of_one_device(mesh):
+    key, cut = mjax.random.key(3), NamedSharding(mesh, P("y"))
+    for f in (lambda k: mjax.random.bits(k, (8, 3)), lambda k: mjax.random.normal(k, (8,)),
+              lambda k: mjax.random.key_data(mjax.random.split(k, 6)),
+              lambda k: mjax.random.permutation(k, 12)):
+        np.testing.assert_array_equal(mjax.jit(f, out_shardings=cut)(key), mjax.jit(f)(key))
+    keys = put(mjax.random.split(key, 8), mesh, "x")
+    np.testing.assert_array_equal(mjax.vmap(mjax.random.bits)(keys), mjax.vmap(mjax.random.bits)(
+        mjax.random.split(key, 8)))
+
+
+def test_empty_arrays(mesh):
+    x, cut = put(X[:0], mesh, "x", "y"), NamedSharding(mesh, P("x"))
+    assert (x + 1).shape == mjax.jit(lambda x: x + 1, out_shardings=cut)(x).shape == (0, 4)
+    assert mjax.jit(lambda x: mjax.lax.with_sharding_constraint(x[:0], cut))(X).shape == (0, 4)
+    mapped = mjax.shard_map(lambda x: x + 1, mesh=mesh, in_specs=P("x", "y"), out_specs=P("x", "y"))
+    assert mapped(x).shape == mjax.grad(lambda x: (mapped(x) ** 2).sum())(x).shape == (0, 4)
+
+
 def test_a_mesh_of_one_device():
     mesh = mesh_of((1,), "x")
     out = mjax.jit(lambda x: x + 1)(put(X, mesh, "x"))
