@@ -288,16 +288,8 @@ class Call:
             return list(outs)
         run = RuleRun("function", (), lambda *values: (self.run(*values), None))
         declared = self.trace(run, avals, avals, list(map(typeof, outer))).jaxpr.out_avals
-        for i, (out, aval) in enumerate(zip(outs, declared, strict=True)):
-            more = sorted_axes(typeof(out).varying - aval.varying)
-            if more:
-                raise LazyTypeError(lambda i=i, out=out, aval=aval, more=more: (  # type: ignore[misc]
-                    f"the {rule} of {self.custom.describe()} gives an output{self._output_path(i)} "
-                    f"of type {typeof(out)}, which may differ between devices along "
-                    f"{', '.join(map(repr, more))}; that of the function has type {aval}. "
-                    "Communicate in the rule as in the function (lax.psum, lax.pmax, "
-                    "lax.all_gather_invariant)."))
-        return [vary_over(aval.varying, out) for out, aval in zip(outs, declared, strict=True)]
+        return vary_as_function(f"{rule} of {self.custom.describe()}", outs, declared,
+                                self._output_path)
 
     def _output_path(self, i: int) -> str:
         numbers = self.out_tree.unflatten(range(self.out_tree.num_leaves))
@@ -309,6 +301,31 @@ class Call:
         """Why a value is refused that is not among the arguments."""
         return (f"{self.custom.describe()} uses a value of type {tracer.aval} that is being "
                 f"differentiated and is not among its arguments. {_REMEDY}")
+
+
+def vary_as_function(rule: str, outs: Sequence[Any], declared: Sequence[Any],
+                     path: Callable[[int], str]) -> list[Any]:
+    """What a rule gives as a function's output, cast to vary along the mesh axes along which the
+    function's own output does.
+
+    Args:
+      rule: which rule, for messages.
+      outs: the output.
+      declared: types of the function's own.
+      path: from an index to how messages call that output.
+
+    Raises:
+      TypeError: it varies along more axes.
+    """
+    for i, (out, aval) in enumerate(zip(outs, declared, strict=True)):
+        more = sorted_axes(typeof(out).varying - aval.varying)
+        if more:
+            raise LazyTypeError(lambda i=i, out=out, aval=aval, more=more: (  # type: ignore[misc]
+                f"the {rule} gives an output{path(i)} of type {typeof(out)}, which may differ "
+                f"between devices along {', '.join(map(repr, more))}; that of the function has "
+                f"type {aval}. Communicate in the rule as in the function (lax.psum, lax.pmax, "
+                "lax.all_gather_invariant)."))
+    return [vary_over(aval.varying, out) for out, aval in zip(outs, declared, strict=True)]
 
 
 class Equation(Record):
@@ -450,4 +467,5 @@ def invariant(aval: Any) -> Any:
 
 
 __all__ = ["Call", "Equation", "RuleRun", "Signature", "Trace", "check_primal_output",
-           "interpreters", "invariant", "refuse_differentiated", "staging", "users_code"]
+           "interpreters", "invariant", "refuse_differentiated", "staging", "users_code",
+           "vary_as_function"]

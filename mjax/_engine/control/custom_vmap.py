@@ -18,7 +18,7 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.bodies import Body, Typed, agree, differences
-from mjax._engine.control.custom_calls import users_code
+from mjax._engine.control.custom_calls import users_code, vary_as_function
 from mjax._engine.control.custom_rules import Custom
 from mjax._engine.control.loops import map as loop_map
 from mjax._engine.control.retyping import retypes_as_call
@@ -44,6 +44,7 @@ from mjax._engine.tracing.flat import (
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.tracing.variance import typed_axes
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr, batched_type, element_type
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.jvp import jvp_flat, jvp_jaxpr
@@ -285,6 +286,9 @@ def _batch(axis: AxisData, args: Any, dims: Any, *, call: Jaxpr, rule: Any, **pa
     values = [x if d is None else batch_to_front(x, d, axis.size)
               for x, d in zip(args, dims, strict=True)]
     outs, flags = rule(axis.size, [d is not None for d in dims], values)
+    if typed_axes():
+        outs = vary_as_function(f"vmap rule of {rule.custom.describe()}", outs, call.out_avals,
+                                lambda i: f" {i}")
     return outs, [0 if flag else None for flag in flags]
 
 

@@ -52,6 +52,7 @@ from mjax._engine.tracing.flat import check_arguments, check_callable, function_
 from mjax._engine.tracing.interpreter import refuse_dead
 from mjax._engine.tracing.scopes import calling
 from mjax._engine.tracing.stage import eval_jaxpr
+from mjax._engine.tracing.variance import casts_are_written
 
 _flatten = registry.flatten
 _placement_of = operator.attrgetter("_placement")
@@ -156,6 +157,10 @@ def _device_of(device: Any, backend: str | None) -> Any:
         msg = f"jit: give a device or a backend, not both: {device} and {backend!r}."
         raise ValueError(msg)
     return devices(backend)[0]
+
+
+def _is_library(fun: Callable[..., Any]) -> bool:
+    return (getattr(fun, "__module__", None) or "").startswith("mjax.")
 
 
 class Jitted:
@@ -316,7 +321,9 @@ class Jitted:
 
     def staged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call under any other interpreter: an application of the primitive `jit`."""
-        if ctx.settings.disable_jit:
+        if ctx.settings.disable_jit or (casts_are_written() and _is_library(self.fun)):
+            # Authors write casts in their own functions; in ours numbers stay literals so, which
+            # need none.
             return self.fun(*args, **kwargs)
         options = self.options
         call = take_apart(self.fun, options, args, kwargs)

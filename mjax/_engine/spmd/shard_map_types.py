@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -93,8 +94,27 @@ class Region(Record):
 def _shard_map_type(*avals: Any, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs, **params: Any
                     ) -> Any:
     region = Region(**params)
+    _check_varying(region, avals, jaxpr, in_specs, out_specs)
     return [region.whole(a, s) for a, s in zip(jaxpr.out_avals, out_specs, strict=True)], \
         jaxpr.effects
+
+
+def _check_varying(region: Region, avals: Sequence[Any], jaxpr: Jaxpr, in_specs: Specs,
+                   out_specs: Specs) -> None:
+    """Inputs vary along the axes of their specs, and as what is cut; results along those of their
+    specs. Always checked: derivatives rest on it.
+
+    Raises:
+      TypeError: one does not.
+    """
+    for aval, spec, inner in zip(avals, in_specs, jaxpr.in_avals, strict=True):
+        if inner.varying != aval.varying | region.varying(spec):
+            raise LazyTypeError(lambda aval=aval, spec=spec, inner=inner: (  # type: ignore[misc]
+                f"shard_map gives {aval} by {spec} to an input of type {inner}"))
+    for spec, inner in zip(out_specs, jaxpr.out_avals, strict=True):
+        if inner.varying & region.manual_axes != region.varying(spec):
+            raise LazyTypeError(lambda spec=spec, inner=inner: (  # type: ignore[misc]
+                f"shard_map takes a result of type {inner} by {spec}"))
 
 
 def _shard_map_typecheck(*avals: Any, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs,
@@ -104,10 +124,7 @@ def _shard_map_typecheck(*avals: Any, jaxpr: Jaxpr, in_specs: Specs, out_specs: 
         if not same_type_but_weak(region.piece(aval, spec), inner):
             msg = f"shard_map gives {aval} by {spec} to an input of type {inner}"
             raise TypeError(msg)
-    for spec, inner in zip(out_specs, jaxpr.out_avals, strict=True):
-        if inner.varying & region.manual_axes != region.varying(spec):
-            msg = f"shard_map takes a result of type {inner} by {spec}"
-            raise TypeError(msg)
+    _check_varying(region, avals, jaxpr, in_specs, out_specs)
 
 
 shard_map_p.typecheck = _shard_map_typecheck

@@ -529,6 +529,19 @@ def test_explicit_mode_casts_nothing():
             (WHOLE, CUT), CUT, check_vma="explicit")(W, X)
 
 
+def test_explicit_mode_and_functions_of_the_library():
+    """Their numbers are literals, though they are arguments of functions that are jitted."""
+    def f(x):
+        key = lax.pcast(mjax.random.key(0), "i", to="varying")
+        key = mjax.random.fold_in(key, lax.axis_index("i"))
+        draws = [mjax.random.uniform(key, x.shape, minval=-1.0), mjax.random.bernoulli(
+            key, 0.5, x.shape), mjax.random.randint(key, x.shape, 0, 9),
+            mjax.random.truncated_normal(key, -1, 1, x.shape)]
+        return [jnp.where(x > 0, d, 0) for d in draws]
+
+    same(sharded(f, CUT, CUT, check_vma="explicit")(X), sharded(f, CUT, CUT)(X))
+
+
 # ---- what XLA's regions do not take ----------------------------------------------------
 
 

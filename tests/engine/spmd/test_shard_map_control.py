@@ -388,3 +388,19 @@ def test_a_rule_gives_nothing_that_varies_more_than_what_the_function_gives(kind
         mjax.grad(lambda x: sharded(lambda x: f(x)["s"], CUT, WHOLE)(x).sum())(X)
     with pytest.raises(TypeError, match=text):
         sharded(mjax.grad(lambda x: f(x)["s"].sum()), CUT, CUT)(X)
+
+
+def test_what_a_rule_of_vmap_gives_varies_as_what_the_function_gives():
+    def mapped(function, rule, out_spec):
+        f = mjax.custom_batching.custom_vmap(function)
+        f.def_vmap(lambda size, batched, x: (rule(x), True))
+        return mjax.vmap(sharded(f, CUT, out_spec))
+
+    xs = np.stack([X, -X])
+    zeros = mapped(lambda x: x * 0.0, jnp.zeros_like, CUT)
+    same(zeros(xs), 0.0 * xs)
+    same(mjax.grad(lambda x: (zeros(x) * x).sum())(xs), 0.0 * xs)
+    with pytest.raises(TypeError, match=(
+            r"the vmap rule of custom_vmap function .* gives an output 0 of type "
+            r"f32\[2,2,3\]\{i\}, which may differ between devices")):
+        mapped(lambda x: lax.psum(x, "i"), lambda x: x, WHOLE)(xs)

@@ -108,3 +108,28 @@ def test_no_text_is_built_for_an_error_that_is_dropped(monkeypatch):
 def test_unbound_axis_outside():
     with pytest.raises(NameError, match="Axes in scope: none"):
         mjax.jit(lambda x: lax.psum(x, "i"))(X)
+
+
+def halves():
+    """Two meshes of four devices each, none in both."""
+    devices = np.array(mjax.devices()[:8])
+    return [mjax.sharding.Mesh(half, ("i",)) for half in (devices[:4], devices[4:])]
+
+
+def test_meshes_and_devices_that_differ():
+    first, second = halves()
+    f, g = (shard_map(lambda x: x * 2, mesh=m, in_specs=CUT, out_specs=CUT)
+            for m in (first, second))
+    elsewhere = mjax.device_put(X, mjax.NamedSharding(second, CUT))
+    there, here = r"cpu:\[4, 5, 6, 7\]", r"cpu:\[0, 1, 2, 3\]"
+    with pytest.raises(ValueError, match=rf"different devices: argument 0 to {there}, shard_map at "
+                                         rf".*test_shard_map_errors.py:\d+ .* to {here}"):
+        f(elsewhere)
+    with pytest.raises(ValueError, match=rf"shard_map at .* to {here}, shard_map at .* to {there}"):
+        mjax.jit(lambda x: g(f(x)))(X)
+    with pytest.raises(ValueError, match=rf"shard_map at .* to {here}, an array of type "
+                                         rf"f32\[8,4\] that it closes over to {there}"):
+        shard_map(lambda x: x + elsewhere[0], mesh=first, in_specs=CUT, out_specs=CUT)(X)
+    same = mjax.sharding.Mesh(first.devices.reshape(2, 2), ("a", "b"))
+    of_two = shard_map(lambda x: x * 2, mesh=same, in_specs=P("a"), out_specs=P("a"))
+    np.testing.assert_array_equal(mjax.jit(lambda x: of_two(f(x)))(X), X * 4)
