@@ -10,6 +10,7 @@ import mjax.numpy as jnp
 from mjax import lax
 from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.mesh import AbstractMesh, Mesh
+from mjax._engine.ir.source import summarize
 from mjax._engine.spmd.shard_map import shard_map
 from mjax.experimental import io_callback
 from mjaxlib_shim.gates import FFI_CALLBACKS
@@ -412,6 +413,17 @@ def test_a_value_used_several_times_is_cast_once():
     assert list(primitives(mjax.make_jaxpr(g)(w, X))).count("pvary") == 1
     names = list(primitives(mjax.make_jaxpr(mjax.grad(g))(w, X)))
     assert names.count("psum_invariant") == 2  # one forward, one of the cotangent of w
+
+
+def test_casts_say_which_line_needs_them():
+    def f(w, x):
+        y = jnp.sin(x)
+        return w * y
+
+    (eqn,) = mjax.make_jaxpr(sharded(f, (WHOLE, CUT), CUT))(W[:2], X).eqns
+    cast, product = [e for e in eqn.params["jaxpr"].eqns if e.primitive.name in {"pvary", "mul"}]
+    line = f.__code__.co_firstlineno + 2
+    assert [summarize(e.source).split(" ")[0] for e in (cast, product)] == [f"{__file__}:{line}"] * 2
 
 
 def test_constants_keys_and_literals_are_the_same_on_all_devices():
