@@ -230,8 +230,10 @@ else:
             )
         result: np.ndarray[Any, Any] = np.empty(shape, buffer.aval.dtype)
         parts = shard_slices(hlo_sharding, shape, count)
-        for piece, part in zip(pieces, parts, strict=True):
-            result[part] = to_numpy(piece)
+        # Of copies the first counts, as `replicated_shard` has it: they may differ.
+        first = {str(part): i for i, part in reversed(list(enumerate(parts)))}
+        for i in first.values():
+            result[parts[i]] = to_numpy(pieces[i])
         result.flags.writeable = False
         return result
 

@@ -525,6 +525,13 @@ def test_unchecked_takes_one_devices_value():
     x = np.arange(8, dtype="float32")
     assert sharded(lambda x: x, CUT, WHOLE, check_vma=False)(x).shape == (2,)
 
+    def f(x):
+        return x + 10 * lax.axis_index("i") + 100 * lax.axis_index("j")
+
+    for spec, expected in [(WHOLE, [0]), (CUT, [0, 10, 20, 30]), (P("j"), [0, 100])]:
+        out = sharded(f, WHOLE, spec, check_vma=False)(np.zeros(1, "int32"))
+        np.testing.assert_array_equal(out, expected)  # the first one's, as in JAX
+
 
 def test_explicit_mode_casts_nothing():
     f = sharded(lambda w, x: lax.pcast(w, "i", to="varying") * x * 2.0 + jnp.ones(4),
