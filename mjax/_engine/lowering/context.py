@@ -80,6 +80,11 @@ class ModuleContext:
         return self.devices is not None and len(self.devices) > 1
 
     @property
+    def cut_by_xla(self) -> bool:
+        """Whether XLA cuts values here: not in a shard_map over all axes, where the program does."""
+        return self.partitioned and not _all_manual()
+
+    @property
     def per_device(self) -> bool:
         """Whether each device does its own: this is the body of a shard_map."""
         return _manual()
@@ -106,7 +111,7 @@ class ModuleContext:
     def whole_along(self, dimension: int, values: Sequence[Any]) -> list[Any]:
         """Values that are joined along a dimension, or were: not cut along it, where XLA does not
         partition that right (gate `partial_concatenate`)."""
-        if partial_concatenate or not self.partitioned or _all_manual():
+        if partial_concatenate or not self.cut_by_xla:
             return list(values)
         return [sdy.ShardingConstraintOp(v, tensor_sharding(
             self, self.mesh, PartitionSpec(*[

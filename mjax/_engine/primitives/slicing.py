@@ -18,7 +18,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, same_array_type, typeof
 from mjax._engine.primitives.arithmetic import add, lt, rem
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.emit import dense_i64, op
+from mjax._engine.primitives.emit import dense_i64, hlo, ir, op
 from mjax._engine.primitives.gather import (
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -221,10 +221,36 @@ def _pad_type(x: Any, value: Any, *, padding_config: tuple[tuple[int, int, int],
 
 @pad_p.def_lowering
 def _pad_lowering(ctx: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
+    if ctx.module_context.cut_by_xla:
+        x, padding_config = _without_holes(x, value, padding_config)
     low, high, interior = zip(*padding_config, strict=True) if padding_config else ((), (), ())
     return op("stablehlo.pad", ctx.out_types, [x, value], {
         "edge_padding_low": dense_i64(low), "edge_padding_high": dense_i64(high),
         "interior_padding": dense_i64(interior)})
+
+
+def _without_holes(x: Any, value: Any, padding_config: Any) -> tuple[Any, Any]:
+    """The same padding without interior: holes are a dimension of their own, then merged.
+
+    XLA, up to 0.12 at least, pads the interior wrongly, in silence, where the result is cut along
+    that dimension and the operand is not.
+    """
+    config = list(padding_config)
+    for i, (low, high, interior) in enumerate(config):
+        shape, element = list(x.type.shape), x.type.element_type
+        if interior and shape[i]:
+            before, after = shape[:i + 1], shape[i + 1:]
+            x = hlo.reshape(ir.RankedTensorType.get([*before, 1, *after], element), x)
+            zeros = dense_i64([0] * (len(shape) + 1))
+            holes = dense_i64([interior if j == i + 1 else 0 for j in range(len(shape) + 1)])
+            x = op("stablehlo.pad", [ir.RankedTensorType.get(
+                [*before, 1 + interior, *after], element)], [x, value], {
+                    "edge_padding_low": zeros, "edge_padding_high": holes,
+                    "interior_padding": zeros})[0]
+            before[-1] *= 1 + interior
+            x = hlo.reshape(ir.RankedTensorType.get([*before, *after], element), x)
+            config[i] = (low, high - interior, 0)
+    return x, config
 
 
 @pad_p.def_jvp

@@ -7,6 +7,7 @@ import pytest
 
 import mjax
 import mjax.numpy as jnp
+from mjax import lax
 from mjax._engine.runtime.chosen import GSPMDSharding
 from mjax.sharding import AbstractMesh, Mesh, NamedSharding, SingleDeviceSharding
 from mjax.sharding import PartitionSpec as P
@@ -138,6 +139,32 @@ def test_concatenations_along_what_is_cut(mesh):
     inside = mjax.shard_map(lambda x: jnp.concatenate([x, x + 1]), mesh=mesh, in_specs=P(None, "y"),
                             out_specs=P(None, "y"), axis_names={"y"})
     np.testing.assert_array_equal(mjax.jit(inside)(put(X, mesh, "x")), np.concatenate([X, X + 1]))
+
+
+@pytest.mark.parametrize("rows", [3, 6, 9])
+@pytest.mark.parametrize("config", [(0, 0, 1), (1, -1, 2), (-1, 2, 1)], ids=str)
+def test_interior_padding_of_what_is_cut(mesh, rows, config):
+    """XLA, 0.12 included, pads wrongly where the result is cut and the operand is not."""
+    x = np.arange(1, rows * 4 + 1, dtype=np.float32).reshape(rows, 4)
+    pad = lambda x: lax.pad(x, 0.0, (config, (0, 0, 1)))
+    expected = pad(jnp.asarray(x))
+    for spec in (P("x"), P("y"), P(("x", "y")), P("y", "x")):
+        cut = NamedSharding(mesh, spec)
+        out = mjax.jit(lambda x, cut=cut: lax.with_sharding_constraint(pad(x), cut) * 1)(
+            put(x, mesh))
+        np.testing.assert_array_equal(out, expected)
+        out = mjax.jit(lambda x, cut=cut: pad(lax.with_sharding_constraint(x * 1, cut)))(
+            put(x, mesh))
+        np.testing.assert_array_equal(out, expected)
+    assert "interior = [2, 1]" not in mjax.jit(pad).lower(put(x, mesh)).as_text()
+    assert pad(put(x[:0], mesh)).shape == pad(jnp.asarray(x[:0])).shape
+
+
+def test_running_totals_along_what_is_cut(mesh):
+    x = np.arange(48, dtype=np.float32).reshape(12, 4)
+    for spec in ("x", "y"):
+        for f in (lambda x: lax.associative_scan(jnp.add, x), lambda x: jnp.cumsum(x, 0)):
+            np.testing.assert_array_equal(mjax.jit(f)(put(x, mesh, spec)), np.cumsum(x, 0))
 
 
 def test_random_bits_are_those_of_one_device(mesh):
