@@ -163,6 +163,14 @@ LAPACK_REGISTRATIONS = Gate(
     "before, importing jaxlib.lapack registers its kernels",
     lambda: _file_mentions("def registrations", "lapack.py"),
 )  # fmt: skip
+PARTITIONED_TOP_K = Gate(
+    "partitioned_top_k",
+    "chlo.top_k in partitioned programs",
+    303, "0.5.0",
+    "before, XLA does not compile one that Shardy has put a sharding on; before the gate opens, "
+    "such programs sort (the probe looks for another change of that release)",
+    lambda: _keyword(xc.make_cpu_client, "num_devices"),
+)  # fmt: skip
 PARTIAL_CONCATENATE = Gate(
     "partial_concatenate",
     "XLA partitions stablehlo.concatenate right",
@@ -226,6 +234,7 @@ def _file_mentions(pattern: str, *path: str) -> bool:
 GATES: tuple[Gate, ...] = (
     MEMORIES_STATE,
     NUM_DEVICES,
+    PARTITIONED_TOP_K,
     PARTIAL_CONCATENATE,
     TO_NUMPY_COPY_FLAG,
     LAPACK_REGISTRATIONS,

@@ -62,6 +62,9 @@ passmanager: Any = _lazy("jaxlib.mlir.passmanager")
 #: Whether XLA computes right with literals of more than one element.
 large_literals: bool = gates.LITERAL_LAYOUTS.open
 
+#: Whether partitioned programs may have chlo.top_k.
+partitioned_top_k: bool = gates.PARTITIONED_TOP_K.open
+
 #: Whether XLA partitions concatenations right.
 partial_concatenate: bool = gates.PARTIAL_CONCATENATE.open
 

@@ -81,7 +81,7 @@ class ModuleContext:
 
     @property
     def cut_by_xla(self) -> bool:
-        """Whether XLA cuts values here: not in a shard_map over all axes, where the program does."""
+        """Whether XLA cuts values here, not a shard_map over all axes of the mesh."""
         return self.partitioned and not _all_manual()
 
     @property

@@ -19,10 +19,12 @@ from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import compare_ir
 from mjax._engine.primitives.emit import constant, dense_i64, hlo, ir, ir_type, op
 from mjax._engine.primitives.gather import take_along_axis
-from mjax._engine.primitives.shapes import batch_size, batch_to_front, broadcasted_iota
+from mjax._engine.primitives.shapes import batch_size, batch_to_front, broadcasted_iota, rev
+from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.tangents import zero_tangent
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.symbolic import Zero
+from mjaxlib_shim.mlir import partitioned_top_k
 
 # ---- sort ------------------------------------------------------------------------------
 
@@ -224,8 +226,21 @@ def _top_k_type(x: Any, *, k: int, axis: int) -> list[ShapedArray]:
     return [ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, np.dtype(np.int32))]
 
 
+def _top_k_by_sorting(x: Any, *, k: int, axis: int) -> list[Any]:
+    size = typeof(x).shape[axis]
+    # From the back, so that the first of equal elements comes first in the end.
+    found = sort_p.bind(rev(x, (axis,)), rev(_indices(typeof(x), axis), (axis,)), dimension=axis,
+                        is_stable=True, num_keys=1)
+    return [rev(slice_in_dim(y, size - k, size, 1, axis), (axis,)) for y in found]
+
+
+_by_sorting = traced(_top_k_by_sorting, multiple_results=True)
+
+
 @top_k_p.def_lowering
 def _top_k_lowering(ctx: Any, x: Any, *, k: int, axis: int) -> Any:
+    if ctx.module_context.cut_by_xla and not partitioned_top_k:
+        return _by_sorting(ctx, x, k=k, axis=axis)
     aval, last = ctx.avals_in[0], ctx.avals_in[0].ndim - 1
     size = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), k)
     if axis == last:

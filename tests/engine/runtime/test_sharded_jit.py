@@ -160,6 +160,17 @@ def test_interior_padding_of_what_is_cut(mesh, rows, config):
     assert pad(put(x[:0], mesh)).shape == pad(jnp.asarray(x[:0])).shape
 
 
+def test_top_k(mesh):
+    x = np.array([[3, 1, 3, np.nan], [2, 2, 2, 2], [0, -1, 5, 5], [1, 4, 2, 4]], np.float32)
+    for spec in ((), ("x",), ("y",), (None, "y"), ("x", "y")):
+        for axis in (0, 1):
+            f = mjax.jit(lambda x, axis=axis: lax.top_k(x, 3, axis=axis))
+            for one, other in zip(f(put(x, mesh, *spec)), f(jnp.asarray(x)), strict=True):
+                np.testing.assert_array_equal(one, other)
+    rows = mjax.shard_map(lambda x: lax.top_k(x, 2), mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+    np.testing.assert_array_equal(rows(x)[1], lax.top_k(jnp.asarray(x), 2)[1])
+
+
 def test_running_totals_along_what_is_cut(mesh):
     x = np.arange(48, dtype=np.float32).reshape(12, 4)
     for spec in ("x", "y"):
