@@ -1,5 +1,6 @@
 """Programs over several devices side by side with jax: values, placements, what is refused."""
 
+import copy
 import warnings
 
 import jax
@@ -94,7 +95,23 @@ PROGRAMS = {
         s.m.ShapeDtypeStruct(X.shape, X.dtype)).compile()(X),
     "scan": lambda s: s.m.jit(lambda x: s.lax.scan(
         lambda c, row: (c + row, c * row), x[0], x))(s.put(X, None, "y")),
+    "a mesh of one: many": lambda s: s.m.jit(lambda x: (x.T, x.sum(), x[:3]))(
+        s.m.device_put(X, s.N("x", mesh=s.one))),
+    "over an abstract mesh": lambda s: s.m.jit(lambda x: s.lax.with_sharding_constraint(
+        x, s.N("y", mesh=s.mesh.abstract_mesh)) + 1)(s.put(X, "x")),
+    "out over an abstract mesh": lambda s: s.m.jit(
+        plus, out_shardings=s.N("y", mesh=s.mesh.abstract_mesh))(s.put(X, "x")),
+    "like another": lambda s: [f(s.put(X, "x", "y")) for f in (
+        s.np.zeros_like, s.np.ones_like, s.np.empty_like)],
+    "full like another": lambda s: (s.lax.full_like(s.put(X, "x"), 2), s.np.full_like(
+        s.m.device_put(X, s.m.devices()[3]), 2), s.np.zeros_like(s.put(X, "x"), shape=(3,))),
+    "made in place": lambda s: (s.np.zeros((8, 8), device=s.N("x")), s.lax.full(
+        (8,), 1, sharding=s.N("x"))),
+    "deep copy": lambda s: copy.deepcopy(s.put(X, "x", "y")),
+    "local data": lambda s: s.m.make_array_from_process_local_data(
+        s.N("x"), {"a": X, "b": X[0]}),
     # What is refused.
+    "put: abstract": lambda s: s.m.device_put(X, s.N("x", mesh=s.mesh.abstract_mesh)),
     "other devices": lambda s: s.m.jit(lambda x, y: x + y)(
         s.put(X, "x"), s.m.device_put(X, s.m.devices()[0])),
     "in: other sharding": lambda s: s.m.jit(plus, in_shardings=s.N("y"))(s.put(X, "x")),

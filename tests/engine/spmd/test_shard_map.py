@@ -423,7 +423,8 @@ def test_casts_say_which_line_needs_them():
     (eqn,) = mjax.make_jaxpr(sharded(f, (WHOLE, CUT), CUT))(W[:2], X).eqns
     cast, product = [e for e in eqn.params["jaxpr"].eqns if e.primitive.name in {"pvary", "mul"}]
     line = f.__code__.co_firstlineno + 2
-    assert [summarize(e.source).split(" ")[0] for e in (cast, product)] == [f"{__file__}:{line}"] * 2
+    places = [summarize(e.source).split(" ")[0] for e in (cast, product)]
+    assert places == [f"{__file__}:{line}"] * 2
 
 
 def test_constants_keys_and_literals_are_the_same_on_all_devices():
