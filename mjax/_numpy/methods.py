@@ -131,7 +131,9 @@ def _invert(self: Any) -> Any:
 
 
 def _round(self: Any, ndigits: int | None = None) -> Any:
-    return rounding.round(self, 0 if ndigits is None else ndigits)
+    """As of Python's numbers: without digits, integers."""
+    rounded = rounding.round(self, ndigits or 0)
+    return rounded.astype(int) if ndigits is None and rounded.dtype.kind in "fV" else rounded
 
 
 def _refuse_assignment(self: Any, index: Any, value: Any) -> None:

@@ -310,6 +310,11 @@ EXPRESSIONS = """
     abs(-f)
     ~a
     round(f, 1)
+    round(f)
+    round(f.astype('float16'))
+    round(f.astype('bfloat16'))
+    round(a)
+    round(f, 0)
     np.ones(3) + a
     np.float32(2) * a
     a.astype("float16") * np.float32(2)

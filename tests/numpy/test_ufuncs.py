@@ -201,6 +201,14 @@ def test_round_keeps_what_it_should() -> None:
         jnp.round(jnp.array([1]), -1)
 
 
+def test_pythons_round_gives_integers_without_digits() -> None:
+    x = jnp.array([2.5, -1.5, 3.7])
+    assert round(x).dtype == np.int32 and round(x, 0).dtype == np.float32
+    close(round(x), np.int32([2, -2, 4]))
+    close(round(x, 1), x)
+    assert round(jnp.int8(3)).dtype == np.int8
+
+
 # ---- errors ----------------------------------------------------------------------------
 
 
