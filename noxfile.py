@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import nox
+from nox.command import CommandFailed
 from packaging.requirements import Requirement
 
 nox.needs_version = ">=2025.10.14"
@@ -207,6 +208,28 @@ def tests_jaxlib(session, version):
     """The tests on one jaxlib; `sweep` has the slow ones."""
     _install(session, "test", jaxlib=version)
     _pytest(session, "-q", "-m", "not slow")
+
+
+#: What differs between releases: everything that compiles, runs or asks the shim.
+CORE = ["tests/test_tiny.py", "tests/test_errors.py", "tests/ext", "tests/shim",
+        "tests/engine/lowering", "tests/engine/runtime", "tests/engine/control",
+        *(f"tests/engine/spmd/test_{name}.py" for name in (
+            "mesh_collectives", "shard_map", "shard_map_control"))]
+
+
+@nox.session
+def window(session):
+    """The core tests on every release that this Python can have: over an hour, for a night."""
+    failed = []
+    for release in TABLE.SUPPORT:
+        if release.min_python <= _pair(HERE) <= (release.max_python or (4,)):
+            _install(session, "test", jaxlib=release.version)
+            try:
+                _pytest(session, "-q", "-m", "not slow", *CORE)
+            except CommandFailed:
+                failed.append(release.version)
+    if failed:
+        session.error(f"failed on jaxlib {', '.join(failed)}")
 
 
 @nox.session
