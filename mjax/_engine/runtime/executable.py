@@ -105,8 +105,8 @@ class Program:
         self.platform = str(self.devices[0].platform)
         self.lowered: LoweredModule | None = None
         self.loaded: Any = None
-        #: Whether few of its executions may be under way at a time.
-        self.paced = False
+        #: Whether its devices wait for each other.
+        self.has_collectives = False
 
     def _settled(self, donated: Sequence[bool], shared: Collection[int]) -> Donation:
         # A program that may be run a second time, to find a NaN, keeps its arguments.
@@ -148,7 +148,7 @@ class Program:
                 self.loaded = self.whole.cached(key, lambda: self._load(lowered, options))
             if not self.shardings.single:
                 self.shardings.read_back(self.kept, lowered, self.loaded)
-                self.paced = self.platform == "cpu" and shim.has_collectives(self.loaded)
+                self.has_collectives = shim.has_collectives(self.loaded)
         return self.loaded
 
     def _load(self, lowered: LoweredModule, options: dict[str, Any]) -> Any:
@@ -193,8 +193,8 @@ class Program:
             return execute
         if not self.sharding.is_fully_addressable:
             execute = in_turn(execute)
-        elif self.paced:
-            execute = few_at_a_time(execute)
+        elif self.platform == "cpu" and not self.lower().host_callbacks:
+            execute = few_at_a_time(execute, self.has_collectives)
         return refuse_deleted(execute)
 
     def _is_plain(self) -> bool:

@@ -6,14 +6,24 @@ two independent sums and a few dozen steps. jaxlib also blocks callers that are 
 ahead, with Python locked, so that no thread could notice that a process is gone. So the caller
 waits here, in Python, for what it started before.
 
-Over the devices of one process a few with collectives may be under way. Each takes a thread per
-device while it waits in a collective, of a pool that has few more; with 32 under way, jaxlib's own
-limit, they wait for each other for ever (2 cores, 8 devices, 0.10.2; with `jax` too), with 16 not.
+Over the devices of one process fewer than jaxlib's own limit, 32 computations per device, may be
+under way while one of them has collectives. Whatever goes beyond waits in jaxlib, in a thread of
+the same pool that the collectives need: one per device, of which it has just as many (2 cores, 8
+devices, to 0.10.2; with `jax` too). So programs with collectives wait for each other's tokens, and
+of those without every fourth: both together stay far below the limit. They are launched one after
+the other: two threads that launch at the same time can start two programs with collectives at
+once, where jaxlib has threads for one.
+
+Programs that call Python, and what Python functions launch that a program calls, do neither: they
+would wait for what waits for them.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -50,24 +60,55 @@ def settle() -> None:
             continue
 
 
-#: How many programs with collectives over the devices of this process may be under way.
-_MOST = 8
-#: Their tokens, oldest first; a token keeps no result alive.
-_here: deque[Any] = deque()
+class _Pace:
+    """Lets a few of some executions be under way.
+
+    Args:
+      most: how many of their tokens are kept before the oldest is awaited.
+      every: of so many executions one leaves its token; taking it costs time.
+    """
+
+    def __init__(self, most: int, every: int):
+        self.most, self.every = most, every
+        self.count = itertools.count()
+        #: Oldest first; a token keeps no result alive.
+        self.tokens: deque[Any] = deque()
+
+    def wait(self) -> None:
+        """Waits until one more may be under way. Whoever reads results is told of failures."""
+        while len(self.tokens) >= self.most:
+            with contextlib.suppress(Exception):
+                self.tokens.popleft().block_until_ready()
 
 
-def few_at_a_time(execute: Callable[..., Any]) -> Callable[..., Any]:
-    """`execute_sharded` of a program with collectives that waits where many are under way."""
+_WITH_COLLECTIVES, _WITHOUT = _Pace(4, 1), _Pace(2, 4)
+_launch = threading.Lock()
+
+
+class _Here(threading.local):
+    """Of a thread: whether a program called the Python function that runs in it."""
+
+    in_callback = False
+
+
+here = _Here()
+
+
+def few_at_a_time(execute: Callable[..., Any], has_collectives: bool) -> Callable[..., Any]:
+    """`execute_sharded` of a program over devices that waits where many are under way."""
+    pace = _WITH_COLLECTIVES if has_collectives else _WITHOUT
+    count, every, tokens = pace.count, pace.every, pace.tokens
 
     def waiting(buffers: Sequence[Any], with_tokens: bool = False) -> Any:
-        while len(_here) >= _MOST:
-            try:
-                _here.popleft().block_until_ready()
-            except Exception:  # whoever reads the results is told
-                continue
-        results = execute(buffers, with_tokens=True)
-        token = results.consume_token()
-        _here.append(token)
+        if here.in_callback:
+            return execute(buffers, with_tokens=with_tokens)
+        with _launch:
+            if next(count) % every:
+                return execute(buffers, with_tokens=with_tokens)
+            pace.wait()
+            results = execute(buffers, with_tokens=True)
+            token = results.consume_token()
+            tokens.append(token)
         return _Told(results, token) if with_tokens else results
 
     return waiting

@@ -39,7 +39,9 @@ def work(n):
     mjax.block_until_ready([add(x), add(x), ready(x), ready(x)])
     return {"trace": calls(lambda: mjax.make_jaxpr(mjax.grad(mapped()))(X)),
             "lower": calls(lambda: mjax.jit(mjax.grad(mapped())).lower(x)),
-            "call": calls(lambda: add(x)), "call of shard_map": calls(lambda: ready(x)),
+            # Of four calls one waits for an earlier one.
+            "call": calls(lambda: [add(x) for _ in range(4)]),
+            "call of shard_map": calls(lambda: ready(x)),
             "put": calls(put)}
 
 work(2)  # what is done once is done
