@@ -29,6 +29,7 @@ __all__ = [
     "cpu_client",
     "device_list",
     "prepare_process",
+    "set_cpu_asynchronous",
     "set_num_cpu_devices",
 ]
 
@@ -84,6 +85,7 @@ def _with_device_count_flag(num_devices: int, options: dict[str, Any]) -> Any:
 #: How many devices `client_for("cpu")` makes; None: XLA_FLAGS, else 1.
 _num_cpu_devices: int | None = None
 _cpu_in_use = False
+_asynchronous = True
 
 
 def set_num_cpu_devices(count: int) -> None:
@@ -109,9 +111,17 @@ def set_num_cpu_devices(count: int) -> None:
     _num_cpu_devices = wanted
 
 
+def set_cpu_asynchronous(asynchronous: bool) -> None:
+    """Sets whether calls may return before their computation is done, for the CPU clients that
+    `client_for` makes from now on."""
+    global _asynchronous
+    _asynchronous = asynchronous
+
+
 def _configured_cpu_client(**options: Any) -> Any:
     global _cpu_in_use
-    client = cpu_client(**{"num_devices": _num_cpu_devices, **options})
+    configured = {"num_devices": _num_cpu_devices, "asynchronous": _asynchronous}
+    client = cpu_client(**{**configured, **options})
     _cpu_in_use = True
     return client
 

@@ -21,7 +21,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.convert import bitcast_convert_type
 from mjax._engine.primitives.joining import unstack
 from mjax._engine.primitives.shapes import reshape as lax_reshape
-from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.array import Array, is_array
 from mjax._engine.runtime.transfer import device_put
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Tracer
@@ -58,7 +58,7 @@ def _is_operand(other: Any, symbol: str) -> bool:
     Raises:
       TypeError: a list, tuple, set or dict, which NumPy would convert.
     """
-    if isinstance(other, _NUMBERS) or hasattr(type(other), "__jax_array__"):
+    if is_array(other) or isinstance(other, _NUMBERS) or hasattr(type(other), "__jax_array__"):
         return True
     if isinstance(other, _REFUSED):
         msg = (f"unsupported operand types for {symbol}: 'Array' and {type(other).__name__!r}; "

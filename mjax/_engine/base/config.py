@@ -18,7 +18,7 @@ from typing import Any
 from mjax._engine.base.context import Context, ctx
 from mjax._engine.base.records import Record
 from mjaxlib_shim import guards
-from mjaxlib_shim.client import set_num_cpu_devices
+from mjaxlib_shim.client import set_cpu_asynchronous, set_num_cpu_devices
 
 
 class Flag(Record):
@@ -54,6 +54,11 @@ _LEVELS = (None, *guards.LEVELS)
 def _set_num_cpu_devices(count: int, everywhere: bool) -> None:
     if everywhere:
         set_num_cpu_devices(count)
+
+
+def _set_cpu_asynchronous(asynchronous: bool, everywhere: bool) -> None:
+    if everywhere:
+        set_cpu_asynchronous(asynchronous)
 
 
 def _guard(direction: str, which: str) -> Flag:
@@ -95,6 +100,10 @@ OPTIONS = (
     Flag("num_cpu_devices", -1, int,
          "How many devices the CPU is split into; to be set before the first is used. -1: one, "
          "or what XLA_FLAGS say.", (), _set_num_cpu_devices),
+    Flag("cpu_enable_async_dispatch", True, bool,
+         "Whether computations on the CPU go on after their call returned. Counts at each call "
+         "for programs that call Python; for the others before the first device is used.",
+         (), _set_cpu_asynchronous),
     _guard("device_to_host", "copies to the host, from devices whose memory is not the host's,"),
 )
 
@@ -139,6 +148,7 @@ class Options(Values):
     check_tracer_leaks: bool
     log_compiles: bool
     explain_cache_misses: bool
+    cpu_enable_async_dispatch: bool
     log_checkpoint_residuals: bool
     num_cpu_devices: int
     transfer_guard: str | None

@@ -61,13 +61,16 @@ def placement_of(aval: ShapedArray, sharding: Any, committed: bool) -> Placement
 
 #: With several processes: waits for a buffer in a way that ends when a process is gone.
 waits: list[Callable[[Any], None]] = []
+#: Waits for programs that were called and may still have to read their arguments.
+before_deletion: list[Callable[[], None]] = []
 
 
 class _ArrayMeta(type):
     """Tracers are arrays to `isinstance`, though no array is among their bases."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return type(instance) is Array or isinstance(instance, Tracer)
+        return (type(instance) is Array or isinstance(instance, Tracer)
+                or type.__instancecheck__(cls, instance))
 
 
 class Array(metaclass=_ArrayMeta):
@@ -242,6 +245,8 @@ class Array(metaclass=_ArrayMeta):
 
     def delete(self) -> None:
         """Frees the memory now; the array cannot be used any more."""
+        for wait in before_deletion:
+            wait()
         self._buffer.delete()
 
     def is_deleted(self) -> bool:
@@ -376,6 +381,11 @@ class Array(metaclass=_ArrayMeta):
         if self.ndim == 0 and not dtypes.is_extended(self.dtype):
             return format(self._numpy()[()], spec)
         return format(str(self), spec)
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is a concrete array, computed or pending."""
+    return issubclass(type(value), Array)
 
 
 class Shard:

@@ -17,7 +17,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.mesh import cuts
 from mjax._engine.ir.pytree import prefix_leaves, tree_flatten
 from mjax._engine.ir.types import ShapedArray
-from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.array import Array, is_array
 from mjax._engine.runtime.resharding import joined, layout_of
 from mjax._engine.runtime.shardings import Index, Sharding, SingleDeviceSharding, bounds
 from mjaxlib_shim import arrays as shim
@@ -75,7 +75,7 @@ def make_array_from_single_device_arrays(shape: Sequence[int], sharding: Shardin
 
 def _device_of(who: str, i: int, array: Any) -> Any:
     """The one device of an array."""
-    if type(array) is not Array:
+    if not is_array(array):
         raise LazyTypeError(lambda: (
             f"{who}: array {i} is a {type(array).__name__}; put it on its device first: "
             "mjax.device_put(x, device)."))
@@ -138,7 +138,7 @@ def make_array_from_callback(shape: Sequence[int], sharding: Sharding,
 
 def _value(who: str, value: Any, index: Index, shape: tuple[int, ...], dtype: Any) -> Any:
     """The value of a part, of the right shape: a NumPy array or an array of keys."""
-    if type(value) is not Array or not dtypes.is_extended(value.dtype):
+    if not is_array(value) or not dtypes.is_extended(value.dtype):
         value = np.asarray(value, dtype)
     if value.shape != shape:
         raise LazyValueError(lambda: (
@@ -151,7 +151,7 @@ def _of_parts(values: Sequence[Any], shape: tuple[int, ...], sharding: Sharding,
               ) -> Array:
     """An array of the values of the parts on this process's devices."""
     layout = layout_of(ShapedArray(shape, dtypes.canonical_dtype(dtype)), sharding)
-    stored = [v._stored() if type(v) is Array else v.astype(layout.aval.dtype, copy=False)
+    stored = [v._stored() if is_array(v) else v.astype(layout.aval.dtype, copy=False)
               for v in values]
     return Array(shim.put_shards(stored, layout.aval, layout.native, layout.devices),
                  layout.placement)
@@ -200,7 +200,7 @@ def _is_shape(x: Any) -> bool:
 def _of_local_data(who: str, sharding: Sharding, local_data: Any, global_shape: Any) -> Array:
     _check_sharding(who, sharding)
     data: Any = local_data
-    if type(data) is not Array or not dtypes.is_extended(data.dtype):
+    if not is_array(data) or not dtypes.is_extended(data.dtype):
         data = np.asarray(local_data)
     pieces = _pieces(sharding, data.ndim)
     # Of an array with one element per piece, each device's part is the number of its piece.

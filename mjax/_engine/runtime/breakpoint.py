@@ -276,6 +276,7 @@ def debug_breakpoint(*, backend: str | None = None, filter_frames: bool = True,
             _Prompt([f.filled(values) for f in frames], stdin or sys.stdin,
                     stdout or sys.stdout).cmdloop()
 
+    talk.holds_caller = True  # type: ignore[attr-defined]
     if token is None:
         debug_callback(talk, *values, ordered=ordered)
         return None
@@ -292,6 +293,7 @@ def _after(token: Any, talk: Callable[..., None], values: Sequence[Any]) -> Any:
             talk(*values)
             return leaves
 
+        call.holds_caller = True  # type: ignore[attr-defined]
         return pure_callback(call, list(map(typeof, leaves)), leaves, values,
                              vmap_method="sequential")
 

@@ -13,7 +13,7 @@ from mjax._engine.base.context import ctx
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr, no_debug_info
 from mjax._engine.ir.source import here, summarize
-from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.array import is_array
 from mjax._engine.tracing.stage import eval_jaxpr
 
 logger = logging.getLogger("mjax")
@@ -55,7 +55,7 @@ def refuse_invalid(outs: Sequence[Any], jaxpr: Jaxpr, name: str, args: Sequence[
 
 def invalid(value: Any) -> str | None:
     """What is forbidden and occurs in an array: "nan", "inf" or None."""
-    if type(value) is not Array or not dtypes.is_inexact(value.dtype):
+    if not is_array(value) or not dtypes.is_inexact(value.dtype):
         return None
     numbers = np.asarray(value)
     if ctx.settings.debug_nans and np.isnan(numbers).any():

@@ -20,6 +20,7 @@ from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.ir.pytree import treedef_is_leaf
 from mjax._engine.lowering.module import LoweredModule, lower_to_module
 from mjax._engine.runtime.array import Array, Placement, placement_of
+from mjax._engine.runtime.background import after_readers, holds_caller, in_background
 from mjax._engine.runtime.debugging import checked, debugging
 from mjax._engine.runtime.donation import (
     ArgumentNames,
@@ -189,6 +190,8 @@ class Program:
 
     def _execute(self, options: dict[str, Any] | None = None) -> Callable[..., Any]:
         execute = self.compile(options).execute_sharded
+        if any(self.donation):
+            execute = after_readers(execute)
         if len(self.devices) == 1:
             return execute
         if not self.sharding.is_fully_addressable:
@@ -203,7 +206,17 @@ class Program:
         return (not self.jaxpr.effects and not self.moved and not self.shardings.moved_to
                 and self.kept == list(range(self.arity))
                 and all(i is None for i in self.forwarded) and not self.lower().constants
+                and not self.lower().host_callbacks
                 and not any(a.dtype == dtypes.float0 for a in self.jaxpr.out_avals))
+
+    def _in_background(self) -> bool:
+        """Whether it is to run aside: it calls Python, which may take long.
+
+        What donates frees its arguments when it is called; a breakpoint is to stop its caller.
+        """
+        return (self.platform == "cpu" and self.shardings.single
+                and bool(self.lower().host_callbacks) and not self.moved and not debugging()
+                and not any(self.donation) and not holds_caller(self.jaxpr))
 
     def takes_hosted(self) -> bool:
         """Whether the runner takes NumPy arrays as `Hosted`, and cuts them for all devices."""
@@ -249,31 +262,35 @@ class Program:
         placements, committed = self._out_placements(), self.committed
         forwarded_to = {i: self.shardings.of_forwarded(i) for i in forwarded if i is not None}
         moved_to = self.shardings.moved_to
-        as_computed = not moved_to and not any(_is_float0(p) for p in placements) and all(
-            i is None for i in forwarded)
+
+        def buffers(*args: Any) -> Sequence[Any]:
+            try:
+                given = constants + [
+                    (brought(args[i], moved[i], committed) if i in moved else args[i])._buffer
+                    for i in kept]
+                computed: Sequence[Any] = execute(given).consume_with_handlers(handlers)
+            except Exception as error:
+                explain_failure(error, names, map(_buffer_of, args))
+                raise
+            return computed
+
+        compute = (in_background(buffers, placements) if self._in_background() else
+                   lambda *args: list(map(Array, buffers(*args), placements)))
+        if not moved_to and not any(_is_float0(p) for p in placements) and all(
+                i is None for i in forwarded):
+            return compute
 
         def result(i: int | None, args: Sequence[Any], computed: Any) -> Any:
             if i is not None:
                 return move(unshared(args[i]) if i in scalars else args[i], forwarded_to[i],
                             committed)
-            n, (buffer, placement) = next(computed)
-            if _is_float0(placement):
-                return np.zeros(placement.aval.shape, dtypes.float0)
-            array = Array(buffer, placement)
+            n, array = next(computed)
+            if _is_float0(array._placement):
+                return np.zeros(array.shape, dtypes.float0)
             return move(array, moved_to[n], committed) if n in moved_to else array
 
         def run(*args: Any) -> list[Any]:
-            try:
-                given = constants + [
-                    (brought(args[i], moved[i], committed) if i in moved else args[i])._buffer
-                    for i in kept]
-                buffers = execute(given).consume_with_handlers(handlers)
-            except Exception as error:
-                explain_failure(error, names, map(_buffer_of, args))
-                raise
-            if as_computed:
-                return list(map(Array, buffers, placements))
-            computed = enumerate(zip(buffers, placements, strict=True))
+            computed = enumerate(compute(*args))
             return [result(i, args, computed) for i in forwarded]
 
         return run

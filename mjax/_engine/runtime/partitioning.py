@@ -9,7 +9,7 @@ from mjax._engine.base.errors import LazyValueError
 from mjax._engine.ir.types import physical_aval
 from mjax._engine.lowering.module import LoweredModule
 from mjax._engine.lowering.shardings import Partition
-from mjax._engine.runtime.array import Array, Placement
+from mjax._engine.runtime.array import Placement, is_array
 from mjax._engine.runtime.chosen import chosen_sharding, in_order
 from mjax._engine.runtime.constraints import check_fits
 from mjax._engine.runtime.donation import ArgumentNames
@@ -98,7 +98,7 @@ class Shardings:
 
     def of_constant(self, value: Any) -> Any:
         """That of an array that is closed over: as it is over the program's devices, or copies."""
-        own = None if type(value) is not Array else self._ordered(value.sharding, value.aval)
+        own = None if not is_array(value) else self._ordered(value.sharding, value.aval)
         return self.whole if own is None else own
 
     def of_forwarded(self, argument: int) -> Any:

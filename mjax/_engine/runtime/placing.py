@@ -12,7 +12,7 @@ from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, subjaxprs
 from mjax._engine.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
 from mjax._engine.ir.source import summarize
 from mjax._engine.lowering.context import nested_constants
-from mjax._engine.runtime.array import Array, Placement
+from mjax._engine.runtime.array import Placement, is_array
 from mjax._engine.runtime.chosen import GSPMDSharding
 from mjax._engine.runtime.constraints import sharding_constraint_p
 from mjax._engine.runtime.devices import default_device
@@ -123,7 +123,7 @@ def execution_place(placements: Sequence[Placement], used: Collection[int],
               if s is not None]
     votes += [(c.sharding, f"an array of type {c.aval} that it closes over")
               for c in nested_constants(jaxpr)
-              if type(c) is Array and type(c.sharding) is not SingleDeviceSharding]
+              if is_array(c) and type(c.sharding) is not SingleDeviceSharding]
     abstract = [v.mesh for v, _ in votes if _is_abstract(v)]
     votes = [(v, who) for v, who in votes if not _is_abstract(v)]
     if not votes and isinstance(ctx.settings.mesh, Mesh):

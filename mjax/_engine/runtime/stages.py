@@ -14,7 +14,7 @@ from mjax._engine.ir.mesh import Mesh
 from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_map
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.arguments import compiler_options_of
-from mjax._engine.runtime.array import Array, placement_of
+from mjax._engine.runtime.array import Array, is_array, placement_of
 from mjax._engine.runtime.constraints import mesh_in_force
 from mjax._engine.runtime.debugging import debugging, refuse_invalid
 from mjax._engine.runtime.devices import default_device, devices
@@ -153,7 +153,7 @@ class Traced(Stage):
 
 
 def _placement(leaf: Any, aval: Any) -> Any:
-    if type(leaf) is Array:
+    if is_array(leaf):
         return leaf._placement
     sharding = getattr(leaf, "sharding", None)
     if sharding is None:

@@ -15,7 +15,9 @@ import sys
 import threading
 import traceback
 import weakref
+from collections import deque
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -38,14 +40,16 @@ class ThreadTokens:
       ordered: name -> what the last execution with such effects gave.
       outputs: those of executions with unordered effects, oldest first.
       failed: those of executions that failed. A later one does not tell of it: the barrier does.
+      jobs: programs that run in the background, oldest first, and some that have run.
     """
 
-    __slots__ = ("failed", "ordered", "outputs")
+    __slots__ = ("failed", "jobs", "ordered", "outputs")
 
     def __init__(self) -> None:
         self.ordered: dict[str, Array] = {}
         self.outputs: list[Any] = []
         self.failed: list[Any] = []
+        self.jobs: deque[Any] = deque()
 
     def take(self, names: Sequence[str], placement: Placement) -> list[Array]:
         """The tokens of these names, on the device of a placement.
@@ -98,8 +102,13 @@ class ThreadTokens:
             return False
         return True
 
+    def settle(self) -> None:
+        """Waits for what runs in the background."""
+        while self.jobs:
+            self.jobs.popleft().wait()
+
     def barrier(self) -> None:
-        """Waits for all effects.
+        """Waits for all effects of executions that were started.
 
         Raises:
           Exception: what a callback raised, if nobody was told before.
@@ -131,20 +140,38 @@ _all: list[tuple[weakref.ref[threading.Thread], ThreadTokens]] = []
 
 
 class _Local(threading.local):
+    """What belongs to a thread.
+
+    Attributes:
+      tokens: those that its programs take and leave.
+      worker: runs programs for it in the background, once there was one.
+      works: whether it is itself the worker of another.
+    """
+
     def __init__(self) -> None:
         self.tokens = ThreadTokens()
+        self.worker: ThreadPoolExecutor | None = None
+        self.works = False
         with _lock:
             _all[:] = [(thread, t) for thread, t in _all
-                       if thread() or t.ordered or t.outputs or t.failed]
+                       if thread() or t.ordered or t.outputs or t.failed
+                       or not all(job.is_done() for job in list(t.jobs))]
             _all.append((weakref.ref(threading.current_thread()), self.tokens))
 
+    def work_for(self, tokens: ThreadTokens) -> None:
+        """Makes the current thread the worker of the one that has these tokens."""
+        self.tokens, self.works = tokens, True
 
-_local = _Local()
+
+local = _Local()
 
 
 def thread_tokens() -> ThreadTokens:
-    """The tokens of the current thread."""
-    return _local.tokens
+    """The tokens of the current thread, after what runs in its background."""
+    tokens = local.tokens
+    if tokens.jobs and not local.works:
+        tokens.settle()
+    return tokens
 
 
 def token_placement(sharding: Any) -> Placement:
@@ -171,13 +198,14 @@ def effects_barrier() -> None:
 
     Source: JEP 10657.
     """
-    _local.tokens.barrier()
+    thread_tokens().barrier()
 
 
 @atexit.register
 def _await_all() -> None:
     for _, tokens in list(_all):
         try:
+            tokens.settle()
             tokens.barrier()
         except Exception:
             print("mjax: an effect failed in a computation that nobody waited for:",

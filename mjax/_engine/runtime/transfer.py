@@ -22,10 +22,19 @@ from mjax._engine.ir.pytree import (
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import copy_p
-from mjax._engine.runtime.array import Array, Placement, deep_copies, placement_of, rebuild, waits
+from mjax._engine.runtime.array import (
+    Array,
+    Placement,
+    deep_copies,
+    is_array,
+    placement_of,
+    rebuild,
+    waits,
+)
 from mjax._engine.runtime.constraints import constrain, mesh_in_force, of_batch, refuse_manual
 from mjax._engine.runtime.devices import Device, default_device
 from mjax._engine.runtime.failures import raise_original
+from mjax._engine.runtime.pending import PendingArray
 from mjax._engine.runtime.resharding import buffer_aval, cut, layout_of, resharded, shares_memory
 from mjax._engine.runtime.shardings import NamedSharding, Sharding, SingleDeviceSharding
 from mjax._engine.runtime.structs import ShapeDtypeStruct
@@ -60,6 +69,9 @@ def to_array(value: Any, shared: bool = True) -> Array:
         return _from_numpy(value)
     if kind is Array:
         return value
+    if kind is PendingArray:
+        settled: Array = value.settled()
+        return settled
     if shared and (kind in dtypes.PYTHON_SCALARS or isinstance(value, np.generic)):
         return from_scalar(value, str(value) if kind in _COMPLEX else None)
     return _own(value)
@@ -230,7 +242,7 @@ rebuild.append(put)
 @copy_p.def_impl
 def _copy_impl(x: Any) -> Array:
     """A foreign value is copied by its transfer, without a program."""
-    return evaluation.executor(copy_p, (x,), {}) if type(x) is Array else to_array(x, False)
+    return evaluation.executor(copy_p, (x,), {}) if is_array(x) else to_array(x, False)
 
 
 def sharding_of(device: Any) -> Any:
@@ -288,7 +300,7 @@ def _source(x: Any) -> Sharding | None:
     """Where a value is committed to; that of a tracer if it knows it."""
     while isinstance(x, Tracer):
         x = getattr(x, "primal", None) if hasattr(x, "primal") else getattr(x, "value", None)
-    return x.sharding if type(x) is Array and x.committed else None
+    return x.sharding if is_array(x) and x.committed else None
 
 
 @device_put_p.def_impl
@@ -297,7 +309,7 @@ def _device_put_impl(x: Any, *, device: Any, src: Any) -> Array:
         if device is None:
             return to_array(x, False)
         sharding = sharding_of(device)
-        if type(x) is Array:
+        if is_array(x):
             return move(x, sharding, True)
         aval = typeof(x)
         return put(_converted(x, aval), aval, sharding)
@@ -368,7 +380,7 @@ def _put_leaf(x: Any, device: Any, src: Any = None, donate: Any = False, may_ali
     if src is None and device is not None:
         src = _source(x)
     out = device_put_p.bind(x, device=device, src=src)
-    if (donate or may_alias is False) and type(x) is type(out) is Array:
+    if (donate or may_alias is False) and is_array(x) and is_array(out):
         if out is x or shares_memory(x, out):
             return _copied(out) if may_alias is False else out
         if donate:
@@ -416,13 +428,13 @@ def device_get(x: Any) -> Any:
     """
     with guards.explicit():
         for leaf in tree_flatten(x)[0]:
-            if type(leaf) is Array and not dtypes.is_extended(leaf.dtype):
+            if is_array(leaf) and not dtypes.is_extended(leaf.dtype):
                 leaf.copy_to_host_async()
         return tree_map(_on_host, x)
 
 
 def _on_host(leaf: Any) -> Any:
-    if not hasattr(leaf, "__array__") or (type(leaf) is Array and dtypes.is_extended(leaf.dtype)):
+    if not hasattr(leaf, "__array__") or (is_array(leaf) and dtypes.is_extended(leaf.dtype)):
         return leaf
     return np.asarray(leaf)
 
@@ -433,7 +445,7 @@ def block_until_ready(x: Any) -> Any:
 
     Raises what the computation of any of them raised.
     """
-    buffers = [leaf._buffer for leaf in tree_flatten(x)[0] if type(leaf) is Array]
+    buffers = [leaf._buffer for leaf in tree_flatten(x)[0] if is_array(leaf)]
     try:
         for wait in waits:
             for buffer in buffers:

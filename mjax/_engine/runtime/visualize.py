@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.array import Array, is_array
 from mjax._engine.runtime.shardings import Sharding, bounds
 from mjax._engine.tracing.interpreter import Tracer
 
@@ -105,7 +105,7 @@ def visualize_array_sharding(arr: Array, **options: Any) -> None:
                "the program is compiled. Call this on a result, or show one of "
                "jit(f).lower(...).compile().output_shardings with visualize_sharding.")
         raise TypeError(msg)
-    if type(arr) is not Array:
+    if not is_array(arr):
         msg = f"visualize_array_sharding needs an Array, got {type(arr).__name__}."
         raise TypeError(msg)
     visualize_sharding(arr.shape, arr.sharding, **options)

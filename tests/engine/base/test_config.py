@@ -116,6 +116,25 @@ def test_numbers_of_cpu_devices_that_cannot_be(code, environment, error):
     assert error in python(caught, **environment)
 
 
+DISPATCH = """
+import mjax, numpy as np
+{before}
+f = mjax.jit(lambda x: mjax.numpy.linalg.norm(mjax.lax.fori_loop(0, 20, lambda i, y: y @ x, x)))
+x = np.eye(400, dtype=np.float32)
+f(x).block_until_ready()
+print([f(x).is_ready() for _ in range(5)] == [True] * 5)
+"""
+NOW = "mjax.config.update('jax_cpu_enable_async_dispatch', False)"
+
+
+@pytest.mark.parametrize(("before", "environment", "expected"), [
+    ("", {}, "False"), (NOW, {}, "True"), ("", {"JAX_CPU_ENABLE_ASYNC_DISPATCH": "0"}, "True"),
+    ("mjax.devices(); " + NOW, {}, "False"),  # too late
+])
+def test_computations_on_cpu_are_asynchronous_unless_told(before, environment, expected):
+    assert python(DISPATCH.format(before=before), **environment) == expected
+
+
 def test_a_value_that_is_refused_is_not_set():
     with pytest.raises(RuntimeError, match="any more"):
         mjax.devices() and config.update("num_cpu_devices", 77)

@@ -1,0 +1,356 @@
+"""Programs that call Python run aside; nobody can tell but by the clock."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import threading
+import time
+import traceback
+import weakref
+
+import numpy as np
+import pytest
+
+import mjax
+import mjax.numpy as jnp
+from mjax import lax
+from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.pending import PendingArray
+from mjax._engine.runtime.tokens import local
+from mjax.experimental import io_callback
+
+
+@pytest.fixture(autouse=True)
+def clean():
+    mjax.effects_barrier()
+    yield
+    mjax.effects_barrier()
+
+
+class Gate:
+    """A callback that waits until it is let go."""
+
+    def __init__(self):
+        self.open = threading.Event()
+        self.entered = threading.Event()
+        self.seen = []
+
+    def __call__(self, x):
+        self.entered.set()
+        assert self.open.wait(30)
+        self.seen.append(int(np.sum(x)))
+
+    def same(self, x):
+        self(x)
+        return np.asarray(x)
+
+
+@pytest.fixture
+def gate():
+    made = Gate()
+    yield made
+    made.open.set()
+
+
+def held(gate, value=None):
+    """An array whose program waits at the gate."""
+    f = mjax.jit(lambda x: mjax.pure_callback(gate.same, mjax.ShapeDtypeStruct(x.shape, x.dtype),
+                                              x) + 1)
+    out = f(np.arange(3.0, dtype=np.float32) if value is None else value)
+    assert type(out) is PendingArray
+    return out
+
+
+EXPECTED = np.array([1, 2, 3], np.float32)
+
+
+@pytest.mark.parametrize("make", [
+    lambda slow: lambda x: (mjax.debug.callback(slow, x), x + 1)[1],
+    lambda slow: lambda x: (mjax.debug.callback(slow, x, ordered=True), x + 1)[1],
+    lambda slow: lambda x: io_callback(slow, mjax.ShapeDtypeStruct((), np.float32), x) + 1,
+    lambda slow: lambda x: mjax.pure_callback(slow, mjax.ShapeDtypeStruct((), np.float32), x) + 1,
+    lambda slow: lambda x: lax.fori_loop(0, 2, lambda i, x: mjax.pure_callback(
+        slow, mjax.ShapeDtypeStruct((), np.float32), x), x) + 1,
+], ids=["debug", "ordered", "io", "pure", "loop"])
+def test_a_slow_callback_does_not_block_dispatch(make):
+    times = {}
+
+    def slow(x):
+        time.sleep(0.4)
+        times["called"] = time.perf_counter()
+        return x
+
+    f, unrelated = mjax.jit(make(slow)), mjax.jit(lambda x: x * 2)
+    f(np.float32(0)), unrelated(np.float32(0))  # compiled
+    mjax.effects_barrier()
+    mjax.block_until_ready(f(np.float32(0)))
+    start = time.perf_counter()
+    out = f(np.float32(1))
+    other = unrelated(np.float32(21)).block_until_ready()
+    dispatched = time.perf_counter()
+    assert float(other) == 42
+    mjax.effects_barrier()
+    done = time.perf_counter()
+    assert float(out) == 2
+    assert dispatched - start < 0.2 < 0.4 <= done - start
+    assert dispatched < times["called"] <= done
+
+
+def test_pending_arrays_become_arrays(gate):
+    out = held(gate)
+    assert isinstance(out, mjax.Array) and not out.is_ready() and not out.is_deleted()
+    assert out.shape == (3,) and out.dtype == np.float32 and str(out.aval) == "f32[3]"
+    assert len(out.devices()) == 1
+    gate.open.set()
+    np.testing.assert_array_equal(out, EXPECTED)
+    assert type(out) is Array and out.is_ready()
+
+
+USES = {
+    "operator": lambda x: x + x,
+    "function": jnp.sum,
+    "two": lambda x: jnp.where(x > 1, x, 0),
+    "index": lambda x: x[1],
+    "slice": lambda x: x[1:],
+    "update": lambda x: x.at[0].set(5),
+    "method": lambda x: x.astype(np.int32),
+    "jit": mjax.jit(lambda x: x * 2),
+    "jit of several": mjax.jit(lambda x, y, z: x * y + z).__call__,
+    "closed over": lambda x: mjax.jit(lambda y: x * y)(2.0),
+    "lower": lambda x: mjax.jit(lambda x: x * 2).lower(x).compile()(x),
+    "grad": mjax.grad(lambda x: jnp.sum(x ** 2)),
+    "vmap": mjax.vmap(lambda x: x * 2),
+    "scan": lambda x: lax.scan(lambda c, x: (c + x, c), jnp.float32(0), x),
+    "numpy": np.asarray,
+    "ufunc": np.sin,
+    "dlpack": np.from_dlpack,
+    "buffer": lambda x: np.asarray(memoryview(np.asarray(x))),
+    "copy": copy.deepcopy,
+    "jnp.array": jnp.array,
+    "pickle": lambda x: pickle.loads(pickle.dumps(x)),
+    "repr": repr,
+    "iterate": list,
+    "tolist": lambda x: x.tolist(),
+    "device_get": mjax.device_get,
+    "device_put": lambda x: mjax.device_put(x, mjax.devices()[0]),
+    "tree": lambda x: mjax.block_until_ready({"a": [x]})["a"][0],
+    "stack": lambda x: jnp.stack([x, x]),
+    "tree_map": lambda x: mjax.tree.map(lambda leaf: leaf * 2, [x, (x, 1)]),
+    "another callback": mjax.jit(lambda x: mjax.pure_callback(lambda v: v, x, x)),
+    "pointer": lambda x: x.unsafe_buffer_pointer() != 0,
+}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_pending_arrays_are_arrays(name, gate):
+    use = USES[name]
+    args = 3 if name == "jit of several" else 1
+    out = held(gate)
+    threading.Timer(0.01, gate.open.set).start()
+    found = use(*[out] * args)
+    expected = use(*[jnp.asarray(EXPECTED)] * args)
+    leaves, tree = mjax.tree.flatten(found)
+    wanted, wanted_tree = mjax.tree.flatten(expected)
+    assert tree == wanted_tree
+    for leaf, want in zip(leaves, wanted, strict=True):
+        assert type(leaf) is type(want) or isinstance(leaf, Array)
+        np.testing.assert_array_equal(leaf, want)
+
+
+def test_programs_of_a_thread_run_in_their_order():
+    seen = []
+    f = mjax.jit(lambda x: mjax.debug.callback(lambda v: seen.append(int(v)), x))
+    g = mjax.jit(lambda x: io_callback(lambda v: seen.append(int(v)), None, x, ordered=True))
+    for i in range(0, 300, 3):
+        f(i)
+        g(i + 1)
+        # What happens at once comes after what is ordered before it.
+        io_callback(lambda v: seen.append(int(v)), None, i + 2, ordered=True)
+    mjax.effects_barrier()
+    assert seen == list(range(300))
+
+
+def fail(x):
+    raise ZeroDivisionError("on purpose")
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_failures_are_raised_where_results_are_read(ordered):
+    f = mjax.jit(lambda x: io_callback(fail, mjax.ShapeDtypeStruct((), np.int32), x,
+                                       ordered=ordered) + 1)
+    for _ in range(2):
+        out = f(1)
+        for read in (np.asarray, mjax.block_until_ready, lambda x: x + 1, lambda x: f(x), repr,
+                     mjax.jit(lambda x: x * 2)):
+            with pytest.raises(ZeroDivisionError, match="on purpose") as caught:
+                read(out)
+            assert "in fail" in "".join(traceback.format_exception(caught.value))
+        mjax.effects_barrier()  # told already
+
+
+def test_failures_that_nobody_reads_are_raised_by_the_barrier():
+    seen = []
+    f = mjax.jit(lambda x: mjax.debug.callback(fail, x))
+    g = mjax.jit(lambda x: mjax.debug.callback(lambda v: seen.append(int(v)), x))
+    f(1)
+    g(2)
+    with pytest.raises(ZeroDivisionError, match="on purpose"):
+        mjax.effects_barrier()
+    assert seen == [2]
+    mjax.effects_barrier()
+
+
+def test_arguments_are_read_before_they_are_deleted(gate):
+    x = jnp.arange(3.0)
+    out = held(gate, x)
+    threading.Timer(0.05, gate.open.set).start()
+    y = mjax.jit(lambda x: x * 2, donate_argnums=0)(x)
+    np.testing.assert_array_equal(out, EXPECTED)
+    np.testing.assert_array_equal(y, [0, 2, 4])
+    assert x.is_deleted()
+
+    gate.open.clear()
+    x = jnp.arange(3.0)
+    out = held(gate, x)
+    threading.Timer(0.05, gate.open.set).start()
+    x.delete()
+    np.testing.assert_array_equal(out, EXPECTED)
+
+
+def test_numpy_arguments_may_change_after_the_call(gate):
+    x = np.arange(3.0, dtype=np.float32)
+    out = held(gate, x)
+    x[:] = 7
+    gate.open.set()
+    np.testing.assert_array_equal(out, EXPECTED)
+
+
+def test_deleting_a_pending_array(gate):
+    out = held(gate)
+    threading.Timer(0.01, gate.open.set).start()
+    out.delete()
+    assert out.is_deleted()
+    with pytest.raises(RuntimeError, match="has been deleted"):
+        np.asarray(out)
+
+
+def test_a_callback_that_reads_its_own_result_is_told():
+    known = []
+
+    def reads(x):
+        assert ready.wait(30)
+        np.asarray(known[0])
+
+    ready = threading.Event()
+    f = mjax.jit(lambda x: (mjax.debug.callback(reads, x), x + 1)[1])
+    known.append(f(1))
+    ready.set()
+    with pytest.raises(RuntimeError, match="would wait for ever"):
+        mjax.effects_barrier()
+
+
+def test_programs_that_callbacks_call():
+    double = mjax.jit(lambda x: mjax.pure_callback(lambda v: v * 2, x, x))
+
+    def call(x):
+        return np.asarray(double(x))
+
+    f = mjax.jit(lambda x: mjax.pure_callback(call, x, x) + 1)
+    assert [float(f(np.float32(i))) for i in range(5)] == [1, 3, 5, 7, 9]
+
+
+def test_more_than_may_wait(gate):
+    f = mjax.jit(lambda x: (mjax.debug.callback(gate, x), x + 1)[1])
+    threading.Timer(0.05, gate.open.set).start()
+    outs = [f(i) for i in range(200)]
+    assert [int(out) for out in outs] == list(range(1, 201))
+    mjax.effects_barrier()
+    assert gate.seen == list(range(200)) and not local.tokens.jobs
+
+
+def test_results_that_nobody_keeps_are_freed(gate):
+    f = mjax.jit(lambda x: (mjax.pure_callback(gate.same, x, x), x * 2))
+    kept, dropped = f(jnp.arange(3.0))
+    assert type(dropped) is PendingArray
+    gone = weakref.ref(dropped)
+    del dropped
+    assert gone() is None
+    gate.open.set()
+    np.testing.assert_array_equal(kept, [0, 1, 2])
+
+
+def test_results_that_are_arguments_need_not_wait(gate):
+    f = mjax.jit(lambda x, y: (mjax.debug.callback(gate, x), y, x + 1)[1:])
+    y, z = f(jnp.arange(3.0), jnp.ones(3))
+    assert type(y) is Array and type(z) is PendingArray
+    np.testing.assert_array_equal(y, np.ones(3))
+    gate.open.set()
+    np.testing.assert_array_equal(z, EXPECTED)
+
+
+def test_without_asynchronous_dispatch_effects_happen_in_the_call():
+    seen = []
+    f = mjax.jit(lambda x: (mjax.debug.callback(lambda v: seen.append(int(v)), x), x + 1)[1])
+    was = mjax.config.cpu_enable_async_dispatch
+    mjax.config.update("cpu_enable_async_dispatch", False)
+    try:
+        for i in range(20):
+            assert type(f(i)) is Array and seen[-1] == i
+        with pytest.raises(ZeroDivisionError, match="on purpose"):
+            mjax.jit(lambda x: mjax.debug.callback(fail, x))(1)
+    finally:
+        mjax.config.update("cpu_enable_async_dispatch", was)
+
+
+def test_a_breakpoint_stops_its_caller(capsys):
+    @mjax.jit
+    def f(x):
+        mjax.debug.breakpoint(stdin=io.StringIO("p x\nc\n"))
+        return x + 1
+
+    assert type(f(3)) is Array
+    assert "Array(3" in capsys.readouterr().out
+
+
+def test_the_worker_ends_with_its_thread():
+    def work():
+        f = mjax.jit(lambda x: mjax.pure_callback(lambda v: v + 1, x, x))
+        results.append(int(f(1)))
+        workers.extend(local.worker._threads)
+
+    results, workers = [], []
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert results == [2] and len(workers) == 1
+    workers[0].join(10)
+    assert not workers[0].is_alive()
+
+
+def test_threads_have_workers_of_their_own(gate):
+    out = held(gate)
+    found = []
+
+    def work():
+        f = mjax.jit(lambda x: mjax.pure_callback(lambda v: v + 1, x, x))
+        found.append(int(f(1)))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(20)
+    assert found == [2] and not out.is_ready()
+    gate.open.set()
+    np.testing.assert_array_equal(out, EXPECTED)
+
+
+def test_transformations_of_programs_with_callbacks():
+    f = mjax.jit(lambda x: (mjax.debug.callback(lambda v: None, x), jnp.sum(x ** 2))[1])
+    x = jnp.arange(3.0)
+    np.testing.assert_array_equal(mjax.grad(f)(x), 2 * np.arange(3.0))
+    value, pullback = mjax.vjp(f, x)
+    np.testing.assert_array_equal(pullback(value)[0], 10 * np.arange(3.0))
+    np.testing.assert_array_equal(mjax.vmap(f)(jnp.ones((2, 3))), [3, 3])
+    _, tangent = mjax.jvp(f, (x,), (x,))
+    np.testing.assert_array_equal(tangent, 10)
