@@ -31,6 +31,7 @@ __all__ = [
     "prepare_process",
     "set_cpu_asynchronous",
     "set_num_cpu_devices",
+    "unfinished_at_exit",
 ]
 
 Client: Any = ext.Client
@@ -141,6 +142,16 @@ def client_for(platform: str, **options: Any) -> Any:
         known = ", ".join(sorted(_FACTORIES))
         raise ValueError(f"no client for platform {platform!r}; known: {known}") from None
     return factory(**options)
+
+
+def unfinished_at_exit(client: Any) -> list[Any] | None:
+    """Buffers that have to be computed before the process ends, as has what was dropped.
+
+    None: it may end at once.
+    """
+    if gates.BUSY_EXIT.open or client.platform != "cpu" or not client.live_executables():
+        return None
+    return [buffer for buffer in client.live_buffers() if not buffer.is_deleted()]
 
 
 def device_list(devices: Iterable[Any]) -> Any:

@@ -189,6 +189,14 @@ LITERAL_LAYOUTS = Gate(
     "than one element are arguments (the probe looks for another change of that release)",
     lambda: _jaxlib_file("mlir", "extras", "types"),
 )  # fmt: skip
+BUSY_EXIT = Gate(
+    "busy_exit",
+    "a process may end while its CPU computes",
+    391, "0.8.2",
+    "before, C++ frees the code that its threads run, and some processes crash; so computations "
+    "are awaited at exit (the probe looks for another change of that release)",
+    lambda: hasattr(ext.LoadedExecutable, "serialize"),
+)  # fmt: skip
 HEARTBEAT_TIMEOUT = Gate(
     "heartbeat_timeout",
     "get_distributed_runtime_client(heartbeat_timeout=S), and of the service",
@@ -251,6 +259,7 @@ GATES: tuple[Gate, ...] = (
     TREEDEF_TUPLE,
     TREEDEF_FROM_CHILDREN,
     LITERAL_LAYOUTS,
+    BUSY_EXIT,
     HANDLER_UNCHECKED,
     TO_NUMPY_WHOLE,
 )

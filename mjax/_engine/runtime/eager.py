@@ -1,11 +1,13 @@
 """Eager execution: single primitives, compiled once per types, params and placements.
 
-And the program that brings an array into another sharding.
+And the program that brings an array into another sharding, and the last one of all.
 """
 
 from __future__ import annotations
 
+import atexit
 import operator
+import time
 from typing import Any
 
 from mjax._engine.base.context import ctx
@@ -13,6 +15,7 @@ from mjax._engine.base.util import BoundedCache, exact
 from mjax._engine.control.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.primitives.shapes import copy_p
+from mjax._engine.runtime import devices
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.executable import Program
 from mjax._engine.runtime.resharding import exchanged
@@ -21,6 +24,7 @@ from mjax._engine.runtime.transfer import to_array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
+from mjaxlib_shim import client as shim
 
 _placement_of = operator.attrgetter("_placement")
 
@@ -100,3 +104,21 @@ def _jit_impl(*args: Any, jaxpr: Jaxpr, name: str, donated_invars: tuple[bool, .
         jaxpr, name, placements, donated_invars, keep_unused, device).runner(
             dict(compiler_options_kvs)))
     return run(*arrays)
+
+
+@atexit.register
+def _wait_until_idle() -> None:
+    """Waits for what this process computes alone, where jaxlib may crash at its end otherwise.
+
+    A thread's computations on CPU run in their order: those whose results were dropped are done
+    when one more is. It asks again and again, so that the user can interrupt it.
+    """
+    if devices.options:  # with several processes: what a missing one has to do never ends
+        return
+    for client in devices.made():
+        buffers = shim.unfinished_at_exit(client)
+        if buffers is not None:
+            last = execute(copy_p, (to_array(0),), {})
+            for buffer in [last._buffer, *buffers]:
+                while not buffer.is_deleted() and not buffer.is_ready():
+                    time.sleep(0.001)
