@@ -12,7 +12,7 @@ from typing import Any
 
 from .native import ext
 
-__all__ = ["DIRECTIONS", "LEVELS", "explicit", "set_level", "unguarded"]
+__all__ = ["DIRECTIONS", "LEVELS", "explicit", "levels", "set_levels", "set_level", "unguarded"]
 
 DIRECTIONS = ("host_to_device", "device_to_device", "device_to_host")
 _levels: Any = ext.guard_lib.TransferGuardLevel
@@ -32,6 +32,19 @@ def set_level(direction: str, level: str | None, everywhere: bool) -> None:
     setattr(state, direction, None if level is None else LEVELS[level])
 
 
+def levels() -> tuple[Any, ...]:
+    """Those of this thread, as `set_levels` takes them."""
+    state = _state()
+    return tuple([getattr(state, direction) for direction in DIRECTIONS])
+
+
+def set_levels(levels: tuple[Any, ...]) -> None:
+    """Sets all levels of this thread."""
+    state = _state()
+    for direction, level in zip(DIRECTIONS, levels, strict=True):
+        setattr(state, direction, level)
+
+
 @contextmanager
 def explicit() -> Iterator[None]:
     """What the body of the `with` copies is copied explicitly."""
@@ -47,12 +60,9 @@ def explicit() -> Iterator[None]:
 @contextmanager
 def unguarded() -> Iterator[None]:
     """Lets everything pass in the body of the `with`, in this thread."""
-    state = _state()
-    before = [getattr(state, direction) for direction in DIRECTIONS]
-    for direction in DIRECTIONS:
-        setattr(state, direction, _levels.ALLOW)
+    before = levels()
+    set_levels((_levels.ALLOW,) * len(before))
     try:
         yield
     finally:
-        for direction, level in zip(DIRECTIONS, before, strict=True):
-            setattr(state, direction, level)
+        set_levels(before)

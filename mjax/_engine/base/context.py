@@ -39,6 +39,8 @@ class Context(threading.local):
     #: Source info for equations staged while a transformation replays others' equations;
     #: None means: take the traceback of the call.
     source: Any = None
+    #: Whether a compiled program called the Python function that runs.
+    in_callback: bool = False
 
 
 ctx = Context()

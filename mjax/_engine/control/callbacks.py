@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.context import ctx as thread
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.control.loops import map as map_in_order
 from mjax._engine.ir.effects import Effect, EffectPolicy, no_effects
@@ -116,8 +117,7 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
     mctx = ctx.module_context
     order = [] if token is None else [mctx.token_aval]
     n, in_avals, out_avals = len(order), [*order, *operand_avals], [*order, *result_avals]
-    if mctx.partitioned:
-        callback = _told(callback)
+    callback = _marked(_told(callback) if mctx.partitioned else callback)
     after = None if mctx.opaque_tokens else np.zeros((), np.bool_)
 
     def with_token(_: Any, *args: Any) -> tuple[Any, ...]:
@@ -138,6 +138,19 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
         emitted = mctx.by_first_device(given, out_avals, lambda *values: emit(
             *values, sharding=lambda count: None))
     return emitted[n:], emitted[0] if n else None, None
+
+
+def _marked(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """One during which its thread is known to be in a callback."""
+
+    def call(*args: Any) -> Any:
+        outer, thread.in_callback = thread.in_callback, True
+        try:
+            return callback(*args)
+        finally:
+            thread.in_callback = outer
+
+    return call
 
 
 def _told(callback: Callable[..., Any]) -> Callable[..., Any]:

@@ -61,8 +61,8 @@ def placement_of(aval: ShapedArray, sharding: Any, committed: bool) -> Placement
 
 #: With several processes: waits for a buffer in a way that ends when a process is gone.
 waits: list[Callable[[Any], None]] = []
-#: Waits for programs that were called and may still have to read their arguments.
-before_deletion: list[Callable[[], None]] = []
+#: Waits for programs that were called and may still have to read a buffer.
+before_deletion: list[Callable[[Any], None]] = []
 
 
 class _ArrayMeta(type):
@@ -246,7 +246,7 @@ class Array(metaclass=_ArrayMeta):
     def delete(self) -> None:
         """Frees the memory now; the array cannot be used any more."""
         for wait in before_deletion:
-            wait()
+            wait(self._buffer)
         self._buffer.delete()
 
     def is_deleted(self) -> bool:

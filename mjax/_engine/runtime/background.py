@@ -5,26 +5,29 @@ On a CPU jaxlib runs a program with Python callbacks while it is called (0.5.3 a
 programs has a worker, a thread that runs them in the order of their calls and uses the tokens of
 the thread that it works for. Results are arrays whose buffers come when their program has run.
 
-Some run while they are called, after what their thread has in its background: programs that a
-callback calls, those that donate, stop at a breakpoint or run over several devices, and all of
-them where the flag `cpu_enable_async_dispatch` is off.
+Some run while they are called: programs that a callback calls, those that donate, stop at a
+breakpoint or run over several devices, and all of them where the flag `cpu_enable_async_dispatch`
+is off. Where they have ordered effects, what is in their thread's background comes first.
 """
 
 from __future__ import annotations
 
-import functools
+import contextlib
+import contextvars
+import os
+import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 from typing import Any
 
 from mjax._engine.base.context import ctx
 from mjax._engine.ir.jaxpr import Jaxpr, subjaxprs
 from mjax._engine.runtime.array import Array, Placement, before_deletion
 from mjax._engine.runtime.pending import PendingArray, Promise
-from mjax._engine.runtime.tokens import ThreadTokens, local
-from mjax._engine.runtime.turns import here
+from mjax._engine.runtime.tokens import ThreadTokens, local, settle_all
+from mjaxlib_shim import arrays as shim
+from mjaxlib_shim import guards
 
 #: So many programs may wait in the background of a thread before it waits for the oldest.
 _MOST = 64
@@ -39,15 +42,26 @@ class Job(Promise):
       future: done when it has run, whether it failed or not.
     """
 
-    __slots__ = ("_compute", "_error", "_tokens", "_told", "_traceback", "_unfilled", "future")
+    __slots__ = (
+        "_compute",
+        "_context",
+        "_error",
+        "_tokens",
+        "_told",
+        "_unfilled",
+        "buffers",
+        "future",
+    )
     future: Future[None]
 
-    def __init__(self, compute: Callable[[], Sequence[Any]], tokens: ThreadTokens):
-        self._compute: Any = compute
+    def __init__(self, compute: Callable[..., Sequence[Any]], args: Sequence[Array],
+                 constants: Sequence[Any], tokens: ThreadTokens):
+        self._compute: Any = lambda: compute(*args)
+        self._context = (contextvars.copy_context(), ctx.settings, ctx.options, guards.levels())
+        self.buffers = [*constants, *(arg._buffer for arg in args)]
         self._tokens = tokens
         self._unfilled: list[weakref.ref[PendingArray]] = []
         self._error: BaseException | None = None
-        self._traceback: TracebackType | None = None
         self._told = False
 
     def results(self, placements: Sequence[Placement]) -> list[Array]:
@@ -58,10 +72,14 @@ class Job(Promise):
 
     def run(self) -> None:
         """Runs it and fills the arrays of its results; called by the worker."""
+        context, ctx.settings, ctx.options, levels = self._context
+        guards.set_levels(levels)
         try:
-            buffers = self._compute()
+            buffers = context.run(self._compute)
         except BaseException as error:
-            self._error, self._traceback = error, error.__traceback__
+            # Without this frame, which has the job.
+            trace = error.__traceback__
+            self._error = error.with_traceback(trace.tb_next if trace else None)
             self._tokens.failed.append(self)
         else:
             for reference, buffer in zip(self._unfilled, buffers, strict=True):
@@ -69,6 +87,7 @@ class Job(Promise):
                 if array is not None:
                     array.fill(buffer)
         finally:
+            self.buffers = []
             self._compute = None  # before it is discarded, for who is about to add it
             _unfinished.discard(self)
 
@@ -76,6 +95,19 @@ class Job(Promise):
     def has_run(self) -> bool:
         """Whether it needs its arguments no more."""
         return self._compute is None
+
+    def reads(self, buffers: Sequence[Any]) -> bool:
+        """Whether one of these buffers, or its memory, is among its arguments."""
+        mine = list(self.buffers)
+        if not {id(buffer) for buffer in mine}.isdisjoint(map(id, buffers)):
+            return True
+        with contextlib.suppress(Exception):  # one was deleted, or its computation failed
+            return not _addresses(mine).isdisjoint(_addresses(buffers))
+        return False
+
+    def belongs_to(self, tokens: ThreadTokens) -> bool:
+        """Whether it is run by the worker that uses these tokens."""
+        return self._tokens is tokens
 
     def wait(self) -> None:
         """Waits until it has run.
@@ -97,9 +129,16 @@ class Job(Promise):
     def check(self) -> None:
         """Waits, and raises what the program raised."""
         self.wait()
-        if self._error is not None:
+        error = self._error
+        if error is not None:
             self._told = True
-            raise self._error.with_traceback(self._traceback)
+            with contextlib.suppress(ValueError):
+                self._tokens.failed.remove(self)
+            trace = error.__traceback__
+            try:
+                raise error
+            finally:
+                error.__traceback__ = trace
 
     def block_until_ready(self) -> None:
         """As a token: raises what nobody was told before."""
@@ -115,28 +154,36 @@ def holds_caller(jaxpr: Jaxpr) -> bool:
         map(holds_caller, subjaxprs(jaxpr)))
 
 
-def in_background(compute: Callable[..., Sequence[Any]], placements: Sequence[Placement]
-                  ) -> Callable[..., list[Array]]:
+def _addresses(buffers: Sequence[Any]) -> set[int]:
+    return {shim.unsafe_pointer(shard) for buffer in buffers for shard in shim.shards(buffer)}
+
+
+def in_background(compute: Callable[..., Sequence[Any]], placements: Sequence[Placement],
+                  constants: Sequence[Any]) -> Callable[..., list[Array]]:
     """A function that lets the worker of its thread compute.
 
     Args:
       compute: gives the buffers of the results.
       placements: of the results.
+      constants: buffers that it reads in addition to those of its arguments.
     """
 
-    def start(*args: Any) -> list[Array]:
-        if local.works or here.in_callback or not ctx.options.cpu_enable_async_dispatch:
+    def start(*args: Array) -> list[Array]:
+        now = local.works or ctx.in_callback or not ctx.options.cpu_enable_async_dispatch
+        if now or any([arg._buffer.is_deleted() for arg in args]):  # which is told at the call
             return list(map(Array, compute(*args), placements))
         tokens = local.tokens
-        job = Job(functools.partial(compute, *args), tokens)
+        job = Job(compute, args, constants, tokens)
         arrays = job.results(placements)
         while len(tokens.jobs) >= _MOST:
-            tokens.jobs.popleft().wait()
+            tokens.jobs[0].wait()
+            tokens.jobs.popleft()
         if local.worker is None:
             local.worker = ThreadPoolExecutor(1, "mjax-callbacks", local.work_for, (tokens,))
         try:
             job.future = local.worker.submit(job.run)
-        except RuntimeError:  # the interpreter is about to exit
+        except RuntimeError:  # the interpreter is about to exit, or has no more threads
+            local.worker = None
             return list(map(Array, compute(*args), placements))
         _unfinished.add(job)
         if job.has_run:
@@ -147,23 +194,37 @@ def in_background(compute: Callable[..., Sequence[Any]], placements: Sequence[Pl
     return start
 
 
-def wait_for_readers() -> None:
-    """Waits for programs of any thread that may still read their arguments, before some of
-    these are deleted; not in a callback, which one of the programs waits for."""
-    if _unfinished and not (local.works or here.in_callback):
-        for job in list(_unfinished):
+def wait_for_readers(buffers: Sequence[Any]) -> None:
+    """Waits for programs of any thread that may still have to read buffers, before these are
+    deleted. In a callback not for those that its own program may be among."""
+    if ctx.in_callback and not local.works:
+        return
+    for job in list(_unfinished):
+        if not (local.works and job.belongs_to(local.tokens)) and job.reads(buffers):
             job.wait()
 
 
-before_deletion.append(wait_for_readers)
+before_deletion.append(lambda buffer: wait_for_readers([buffer]))
 
 
-def after_readers(execute: Callable[..., Any]) -> Callable[..., Any]:
-    """`execute_sharded` of a program that deletes arguments."""
+def after_readers(run: Callable[..., Any], donated: Collection[int]) -> Callable[..., Any]:
+    """The runner of a program that deletes some of its arguments, arrays or their buffers."""
 
-    def waiting(buffers: Sequence[Any], with_tokens: bool = False) -> Any:
+    def waiting(*args: Any) -> Any:
         if _unfinished:
-            wait_for_readers()
-        return execute(buffers, with_tokens=with_tokens)
+            wait_for_readers([getattr(args[i], "_buffer", args[i]) for i in donated])
+        return run(*args)
 
     return waiting
+
+
+def _forget() -> None:
+    """In a process that was forked: the workers are not in it."""
+    local.worker = None
+    local.tokens.jobs.clear()
+    _unfinished.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+# While executors, which callbacks may use, still take work.
+threading._register_atexit(settle_all)  # type: ignore[attr-defined]

@@ -30,7 +30,6 @@ from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.failures import remember
 from mjax._engine.runtime.tokens import thread_tokens
 from mjax._engine.runtime.transfer import to_array
-from mjax._engine.runtime.turns import here
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import (
     check_arguments,
@@ -88,14 +87,12 @@ class FlatCallback:
     def __call__(self, *values: Any) -> tuple[np.ndarray[Any, Any], ...]:
         """Called by XLA; what it raises is kept to be raised where somebody waits."""
         previous, ctx.settings = ctx.settings, self.settings
-        outer, here.in_callback = here.in_callback, True
         try:
             return call_with(evaluation, self.apply, values)
         except BaseException as error:
             raise remember(error) from None
         finally:
             ctx.settings = previous
-            here.in_callback = outer
 
     def apply(self, values: Sequence[Any]) -> tuple[np.ndarray[Any, Any], ...]:
         """The results of the user's function, checked."""

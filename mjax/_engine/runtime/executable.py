@@ -190,8 +190,6 @@ class Program:
 
     def _execute(self, options: dict[str, Any] | None = None) -> Callable[..., Any]:
         execute = self.compile(options).execute_sharded
-        if any(self.donation):
-            execute = after_readers(execute)
         if len(self.devices) == 1:
             return execute
         if not self.sharding.is_fully_addressable:
@@ -235,14 +233,17 @@ class Program:
         if not self.forwarded or not self._is_plain() or debugging() or (
                 any(self.donation) and self.arity > 1):
             return None
-        return _of_buffers(self._execute(), self._out_placements(), self.names,
-                           None if treedef_is_leaf(out_tree) else out_tree)
+        run = _of_buffers(self._execute(), self._out_placements(), self.names,
+                          None if treedef_is_leaf(out_tree) else out_tree)
+        return after_readers(run, (0,)) if any(self.donation) else run
 
     def _watched(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """A runner with the checks that only some programs need."""
         donated = [self.kept[n] for n in (*self.donation.aliases, *self.donation.donors)]
         if donated and self.arity > 1:
             run = refuse_shared(run, self.names, self.kept, donated)
+        if donated:
+            run = after_readers(run, donated)
         return checked(run, self.whole, self.name) if debugging() else run
 
     def _constant(self, value: Any) -> Array:
@@ -274,7 +275,7 @@ class Program:
                 raise
             return computed
 
-        compute = (in_background(buffers, placements) if self._in_background() else
+        compute = (in_background(buffers, placements, constants) if self._in_background() else
                    lambda *args: list(map(Array, buffers(*args), placements)))
         if not moved_to and not any(_is_float0(p) for p in placements) and all(
                 i is None for i in forwarded):

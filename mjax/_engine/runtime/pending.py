@@ -64,4 +64,6 @@ class PendingArray(Array):
         return not isinstance(held, Promise) and bool(held.is_deleted())
 
 
+#: What messages call it: nobody need know the difference.
+PendingArray.__name__ = PendingArray.__qualname__ = Array.__name__
 typeof_handlers[PendingArray] = typeof_handlers[Array]

@@ -11,6 +11,7 @@ Source: JEP 10657, "Sequencing side-effects in JAX".
 from __future__ import annotations
 
 import atexit
+import logging
 import sys
 import threading
 import traceback
@@ -27,7 +28,9 @@ from mjax._engine.ir.types import ShapedArray
 from mjax._engine.runtime.array import Array, Placement, placement_of
 from mjax._engine.runtime.failures import is_delivered, raise_original
 from mjax._engine.runtime.transfer import move, put
+from mjaxlib_shim import guards
 
+logger = logging.getLogger("mjax")
 TOKEN_AVAL = ShapedArray((0,), np.dtype(bool))
 #: So many executions may be under way before the oldest is awaited.
 _MOST_OUTPUTS = 64
@@ -68,8 +71,9 @@ class ThreadTokens:
                 return token
             if self._settles(token._buffer) and here:
                 return token
-        made = put(np.zeros(0, np.bool_), TOKEN_AVAL, placement.sharding.flat_devices[0])
-        return move(made, placement.sharding, True)
+        with guards.unguarded():
+            made = put(np.zeros(0, np.bool_), TOKEN_AVAL, placement.sharding.flat_devices[0])
+            return move(made, placement.sharding, True)
 
     def set(self, names: Sequence[str], tokens: Iterable[Array]) -> None:
         """Keeps what an execution gave in place of what it took."""
@@ -104,8 +108,12 @@ class ThreadTokens:
 
     def settle(self) -> None:
         """Waits for what runs in the background."""
-        while self.jobs:
-            self.jobs.popleft().wait()
+        jobs = self.jobs
+        while jobs:
+            job = jobs[0]
+            job.wait()  # which the user may interrupt
+            if jobs and jobs[0] is job:
+                jobs.popleft()
 
     def barrier(self) -> None:
         """Waits for all effects of executions that were started.
@@ -116,13 +124,24 @@ class ThreadTokens:
         waiting = [*self.failed, *self.outputs, *(t._buffer for t in self.ordered.values())]
         self.failed, self.outputs, self.ordered = [], [], {}
         errors: list[Exception] = []
-        for token in waiting:
+        for i, token in enumerate(waiting):
             try:
                 self._await(token)
             except Exception as error:
                 errors.append(error)
+            except BaseException:  # the user interrupts, or a callback ends the process
+                self.failed[:0] = waiting[i:]
+                raise
+        for other in errors[1:]:
+            logger.error("Another effect failed that nobody waited for", exc_info=other)
         if errors:
             raise errors[0]
+
+    def wait(self) -> None:
+        """Waits for all effects of executions that were started; raises nothing."""
+        outputs, self.outputs = self.outputs, []
+        for token in [*outputs, *(t._buffer for t in self.ordered.values())]:
+            self._settles(token)
 
     @staticmethod
     def _await(token: Any) -> None:
@@ -154,8 +173,8 @@ class _Local(threading.local):
         self.works = False
         with _lock:
             _all[:] = [(thread, t) for thread, t in _all
-                       if thread() or t.ordered or t.outputs or t.failed
-                       or not all(job.is_done() for job in list(t.jobs))]
+                       if not all(job.is_done() for job in list(t.jobs))  # which may fail
+                       or thread() or t.ordered or t.outputs or t.failed]
             _all.append((weakref.ref(threading.current_thread()), self.tokens))
 
     def work_for(self, tokens: ThreadTokens) -> None:
@@ -198,7 +217,16 @@ def effects_barrier() -> None:
 
     Source: JEP 10657.
     """
-    thread_tokens().barrier()
+    if local.works:  # in a callback: what failed is told to who called its program
+        local.tokens.wait()
+    else:
+        thread_tokens().barrier()
+
+
+def settle_all() -> None:
+    """Waits for what runs in the background of any thread."""
+    for _, tokens in list(_all):
+        tokens.settle()
 
 
 @atexit.register
@@ -207,7 +235,7 @@ def _await_all() -> None:
         try:
             tokens.settle()
             tokens.barrier()
-        except Exception:
+        except (Exception, SystemExit):
             print("mjax: an effect failed in a computation that nobody waited for:",
                   file=sys.stderr)
             traceback.print_exc()

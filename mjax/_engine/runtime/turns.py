@@ -28,6 +28,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mjax._engine.base.context import ctx
 from mjax._engine.runtime.array import waits
 from mjaxlib_shim import arrays as shim
 
@@ -82,16 +83,8 @@ class _Pace:
 
 
 _WITH_COLLECTIVES, _WITHOUT = _Pace(4, 1), _Pace(2, 4)
-_launch = threading.Lock()
-
-
-class _Here(threading.local):
-    """Of a thread: whether a program called the Python function that runs in it."""
-
-    in_callback = False
-
-
-here = _Here()
+#: Of the same thread again: a signal's handler may launch while its thread waits.
+_launch = threading.RLock()
 
 
 def few_at_a_time(execute: Callable[..., Any], has_collectives: bool) -> Callable[..., Any]:
@@ -100,7 +93,7 @@ def few_at_a_time(execute: Callable[..., Any], has_collectives: bool) -> Callabl
     count, every, tokens = pace.count, pace.every, pace.tokens
 
     def waiting(buffers: Sequence[Any], with_tokens: bool = False) -> Any:
-        if here.in_callback:
+        if ctx.in_callback:
             return execute(buffers, with_tokens=with_tokens)
         with _launch:
             if next(count) % every:

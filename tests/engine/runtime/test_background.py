@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextvars
 import copy
 import io
 import pickle
+import queue
+import signal
+import subprocess
+import sys
 import threading
 import time
 import traceback
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -261,6 +267,33 @@ def test_programs_that_callbacks_call():
     assert [float(f(np.float32(i))) for i in range(5)] == [1, 3, 5, 7, 9]
 
 
+def test_programs_that_callbacks_call_may_donate():
+    double = mjax.jit(lambda x: x * 2, donate_argnums=0)
+    f = mjax.jit(lambda x: mjax.pure_callback(lambda v: np.asarray(double(jnp.array(v))), x, x))
+    outs = [f(np.float32(i)) for i in range(5)]
+    assert [float(out) for out in outs] == [0, 2, 4, 6, 8]
+
+
+def test_an_interrupted_barrier_can_be_called_again(gate):
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(*_):
+        raise Interrupted
+
+    out = held(gate)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Interrupted):
+            mjax.effects_barrier()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    threading.Timer(0.05, gate.open.set).start()
+    mjax.effects_barrier()
+    assert out.is_ready()
+
+
 def test_more_than_may_wait(gate):
     f = mjax.jit(lambda x: (mjax.debug.callback(gate, x), x + 1)[1])
     threading.Timer(0.05, gate.open.set).start()
@@ -354,3 +387,164 @@ def test_transformations_of_programs_with_callbacks():
     np.testing.assert_array_equal(mjax.vmap(f)(jnp.ones((2, 3))), [3, 3])
     _, tangent = mjax.jvp(f, (x,), (x,))
     np.testing.assert_array_equal(tangent, 10)
+
+
+def test_donation_waits_for_readers_alone():
+    """A callback may wait for a thread that donates something else."""
+    given = queue.Queue()
+    f = mjax.jit(lambda x: io_callback(lambda v: np.float32(given.get(timeout=30)), x, x))
+    out = f(np.float32(1))
+    step = mjax.jit(lambda x: x + 1, donate_argnums=0)
+    x = jnp.arange(3.0)
+    y = step(x)
+    (x if not x.is_deleted() else jnp.ones(2)).delete()
+    given.put(42)
+    assert float(out) == 42
+    np.testing.assert_array_equal(y, [1, 2, 3])
+
+
+def test_what_another_callback_deletes_is_read_before(gate):
+    x = jnp.arange(3.0)
+    out = held(gate, x)
+    threading.Timer(0.05, gate.open.set).start()
+
+    def work():
+        f = mjax.jit(lambda v: (mjax.debug.callback(lambda v: x.delete(), v), v + 1)[1])
+        found.append(float(f(1.0)))
+
+    found = []
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(30)
+    assert found == [2]
+    np.testing.assert_array_equal(out, EXPECTED)
+
+
+def test_deleted_arguments_are_told_at_the_call():
+    f = mjax.jit(lambda x: (mjax.debug.callback(lambda v: None, x), x + 1)[1])
+    x = jnp.arange(3.0)
+    x.delete()
+    with pytest.raises(RuntimeError, match="has been deleted"):
+        f(x)
+
+
+def test_further_failures_are_logged(caplog):
+    def bad(x):
+        raise ValueError(f"bad {int(x)}")
+
+    f = mjax.jit(lambda x: mjax.debug.callback(bad, x))
+    for i in range(3):
+        f(i)
+    with pytest.raises(ValueError, match="bad 0"):
+        mjax.effects_barrier()
+    assert [str(record.exc_info[1]) for record in caplog.records] == ["bad 1", "bad 2"]
+    mjax.effects_barrier()
+
+
+def test_what_ends_the_process_leaves_other_failures():
+    f = mjax.jit(lambda x: mjax.debug.callback(lambda v: sys.exit(3), x))
+    g = mjax.jit(lambda x: mjax.debug.callback(fail, x))
+    f(1)
+    g(1)
+    with pytest.raises(SystemExit):
+        mjax.effects_barrier()
+    with pytest.raises(ZeroDivisionError):
+        mjax.effects_barrier()
+    mjax.effects_barrier()
+
+
+def test_failures_that_were_told_are_forgotten():
+    f = mjax.jit(lambda x: mjax.pure_callback(fail, x, x))
+    for _ in range(5):
+        with pytest.raises(ZeroDivisionError):
+            f(jnp.arange(3.0)).block_until_ready()
+    assert not local.tokens.failed
+
+
+def test_a_barrier_in_a_callback_tells_nothing_of_others():
+    seen = []
+
+    def inside(x):
+        mjax.effects_barrier()
+        seen.append(int(x))
+
+    mjax.jit(lambda x: mjax.debug.callback(fail, x))(1)
+    mjax.jit(lambda x: mjax.debug.callback(inside, x))(2)
+    with pytest.raises(ZeroDivisionError):
+        mjax.effects_barrier()
+    assert seen == [2]
+
+
+def test_the_worker_knows_what_its_thread_has_set():
+    variable = contextvars.ContextVar("variable", default="unset")
+    f = mjax.jit(lambda x: mjax.pure_callback(lambda v: seen.append(variable.get()) or v, x, x))
+    seen = []
+    x = jnp.ones(3)
+    f(x).block_until_ready()
+    variable.set("mine")
+    f(x).block_until_ready()
+    mjax.config.update("transfer_guard", "disallow")
+    try:
+        with mjax.transfer_guard("allow"):
+            f(x).block_until_ready()
+    finally:
+        mjax.config.update("transfer_guard", None)
+    # jaxlib may call from a thread of its own, which has no context.
+    assert set(seen[1:]) <= {"mine", "unset"} and seen[0] == "unset"
+
+
+def test_a_worker_that_cannot_be_started(monkeypatch):
+    seen = []
+    f = mjax.jit(lambda x: mjax.debug.callback(lambda v: seen.append(int(v)), x))
+
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
+
+    def work():
+        with monkeypatch.context() as patch:
+            patch.setattr(ThreadPoolExecutor, "_adjust_thread_count", refuse)
+            f(1)
+        f(2)
+        mjax.effects_barrier()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(30)
+    assert seen == [1, 2]
+
+
+def python(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.split()
+
+
+def test_at_exit_callbacks_may_still_use_executors():
+    assert python("""
+import time
+from concurrent.futures import ThreadPoolExecutor
+import mjax
+pool = ThreadPoolExecutor(1)
+def save(x):
+    time.sleep(0.1)
+    pool.submit(print, int(x), flush=True).result()
+f = mjax.jit(lambda x: mjax.debug.callback(save, x, ordered=True))
+for i in range(3):
+    f(i)
+""") == ["0", "1", "2"]
+
+
+def test_a_forked_process_gets_a_worker_of_its_own():
+    assert python("""
+import os, warnings
+import mjax, numpy as np
+warnings.simplefilter("ignore")
+f = mjax.jit(lambda x: mjax.pure_callback(lambda v: v + 1, x, x))
+f(np.float32(1)).block_until_ready()
+child = os.fork()
+if child == 0:
+    print(float(f(np.float32(2))), flush=True)
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+""") == ["3.0", "0"]

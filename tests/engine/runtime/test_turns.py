@@ -91,9 +91,26 @@ for _ in range(20):
     np.testing.assert_allclose(y, 2.0001, rtol=1e-5)
 """
 
+# A handler that saves a checkpoint, say, while its own thread waits for a turn.
+SIGNALS = """
+import signal
+handled = []
 
-@pytest.mark.parametrize("program", [SUMS, MIXED, THREADS, CALLBACKS],
-                         ids=["sums", "mixed", "threads", "callbacks"])
+def handle(*_):
+    handled.append(float(f(x)))
+
+signal.signal(signal.SIGALRM, handle)
+signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+for _ in range(1500):
+    y = f(x)
+float(y)
+signal.setitimer(signal.ITIMER_REAL, 0)
+assert handled and max(abs(value - expected) for value in handled) < 1e-3
+"""
+
+
+@pytest.mark.parametrize("program", [SUMS, MIXED, THREADS, CALLBACKS, SIGNALS],
+                         ids=["sums", "mixed", "threads", "callbacks", "signals"])
 def test_programs_do_not_wait_for_each_other_for_ever(program):
     environment = {**os.environ, "MJAX_ENABLE_CHECKS": "0",
                    "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
