@@ -159,8 +159,8 @@ QUICK = ["tests/test_tiny.py", "tests/test_errors.py", "tests/ext", "tests/shim"
 NOT_QUICK = [f"tests/{name}.py" for name in (
     "shim/test_distributed", "engine/transforms/test_compositions",
     "engine/transforms/test_recompute", *(f"engine/runtime/test_{name}" for name in (
-        "array_shards", "assembling", "callbacks", "checkpoint", "debugging", "dlpack",
-        "resharding", "sharded_jit", "tokens", "transfer", "turns")))]
+        "array_shards", "assembling", "background", "callbacks", "checkpoint", "debugging",
+        "dlpack", "exit", "resharding", "sharded_jit", "tokens", "transfer", "turns")))]
 
 
 @nox.session
