@@ -526,6 +526,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 import mjax
 pool = ThreadPoolExecutor(1)
+pool.submit(int)  # from 3.12 on Python starts no new threads at its end
 def save(x):
     time.sleep(0.1)
     pool.submit(print, int(x), flush=True).result()
