@@ -5,7 +5,12 @@ from mjax._engine.runtime.breakpoint import debug_breakpoint as breakpoint
 from mjax._engine.runtime.callbacks import debug_callback as callback
 from mjax._engine.runtime.callbacks import debug_log as log
 from mjax._engine.runtime.callbacks import debug_print as print
-from mjax._engine.runtime.visualize import visualize_array_sharding, visualize_sharding
+from mjax._engine.runtime.visualize import (
+    inspect_array_sharding,
+    visualize_array_sharding,
+    visualize_sharding,
+)
 
-__all__ = ["DebugEffect", "OrderedDebugEffect", "breakpoint", "callback", "log", "print",
+__all__ = ["DebugEffect", "OrderedDebugEffect", "breakpoint", "callback",
+           "inspect_array_sharding", "log", "print",
            "visualize_array_sharding", "visualize_sharding"]

@@ -1,4 +1,4 @@
-"""Python functions that a compiled program calls (on CPU)."""
+"""Python functions that a compiled program calls (on CPU), or its compiler."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from . import gates
 from .mlir import hlo, ir
-from .native import xc
+from .native import ext, xc
 
-__all__ = ["HostCallbacks", "Signature", "by_one_device"]
+__all__ = ["HostCallbacks", "Inspection", "Signature", "by_one_device"]
 
 #: Whether one of the devices of a partitioned program can be told to call a function for all.
 by_one_device: bool = gates.FFI_CALLBACKS.open
@@ -110,6 +110,36 @@ class HostCallbacks:
 
 def _read(_: Any) -> tuple[Any, ...]:
     return ()
+
+
+class Inspection:
+    """A value of a partitioned program whose sharding the compiler tells.
+
+    It has to live as long as the module can be compiled, which knows its address.
+    """
+
+    __slots__ = ("_found", "_note")
+
+    def __init__(self) -> None:
+        self._found: list[Any] = []
+        self._note = self._found.append
+
+    def emit(self, value: Any) -> None:
+        """Emits the operation at the insertion point; nothing of it is left when it has run.
+
+        Args:
+          value: an `ir.Value`.
+        """
+        key = ir.StringAttr.get(ext.encode_inspect_sharding_callback(self._note))
+        _custom_call("InspectSharding", 1, key, [value], [value.type], True)
+
+    def take(self) -> list[Any]:
+        """What was told since it was asked last: HloShardings of the value, one for each place
+        where the partitioner met it. In a manual computation over some axes they number the
+        devices that differ along the others, in an order that is not told."""
+        found = list(self._found)
+        self._found.clear()
+        return found
 
 
 def _custom_call(

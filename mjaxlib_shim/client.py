@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from . import gates
@@ -54,12 +56,27 @@ def cpu_client(num_devices: int | None = None, **options: Any) -> Any:
     if num_devices is not None and num_devices < 1:
         raise ValueError(f"num_devices must be at least 1, not {num_devices}")
     prepare_process()
-    if num_devices is None:
-        return xc.make_cpu_client(**options)
-    if gates.NUM_DEVICES.open:
-        return xc.make_cpu_client(num_devices=num_devices, **options)
-    with _lock:
+    if num_devices is not None and gates.NUM_DEVICES.open:
+        options = {"num_devices": num_devices, **options}
+    with _lock, _spare_threads(num_devices):
+        if num_devices is None or gates.NUM_DEVICES.open:
+            return xc.make_cpu_client(**options)
         return _with_device_count_flag(num_devices, options)
+
+
+@contextmanager
+def _spare_threads(num_devices: int | None) -> Iterator[None]:
+    """Within, clients get more threads than cores and devices, unless the user says how many."""
+    if gates.SPARE_THREADS.open or "NPROC" in os.environ:
+        yield
+        return
+    found = re.findall(r"host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+    devices = num_devices or int(found[-1] if found else 1)
+    os.environ["NPROC"] = str(max(os.cpu_count() or 1, 2 * devices + 4))
+    try:
+        yield
+    finally:
+        del os.environ["NPROC"]
 
 
 def _with_device_count_flag(num_devices: int, options: dict[str, Any]) -> Any:

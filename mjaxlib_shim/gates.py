@@ -9,55 +9,10 @@ window is dead: a test fails until its old branch is deleted.
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Callable
-from typing import NamedTuple
-
-from .native import ext, extension_version, nb_signatures, xc
+from .gate import Gate, file_mentions, jaxlib_file, keyword
+from .native import ext, nb_signatures, xc
 
 __all__ = ["GATES", "Gate", "open_gates"]
-
-
-class Gate(NamedTuple):
-    """One place where two jaxlib releases differ.
-
-    `probe()` returns True where the library has the new form; it loads nothing heavy.
-    """
-
-    name: str
-    changed: str
-    since_extension_version: int
-    since_release: str
-    why: str
-    probe: Callable[[], bool]
-
-    @property
-    def open(self) -> bool:
-        """Whether the running jaxlib has the new form."""
-        return self.open_on(extension_version)
-
-    def open_on(self, version: int) -> bool:
-        """Whether a jaxlib with this extension version has the new form."""
-        return version >= self.since_extension_version
-
-
-def _jaxlib_file(*path: str) -> bool:
-    """Whether the installed jaxlib has a module of this path; imports nothing."""
-    import jaxlib
-
-    *folders, name = path
-    folder = os.path.join(jaxlib.__path__[0], *folders)
-    return any(entry.split(".")[0] == name for entry in os.listdir(folder))
-
-
-def _keyword(function: object, name: str) -> bool:
-    signatures = nb_signatures(function)
-    if not signatures:
-        import inspect
-
-        return name in inspect.signature(function).parameters  # type: ignore[arg-type]
-    return any(f"{name}:" in text for text in signatures)
 
 
 NUM_DEVICES = Gate(
@@ -65,7 +20,7 @@ NUM_DEVICES = Gate(
     "make_cpu_client(num_devices=N)",
     303, "0.5.0",
     "before, only XLA_FLAGS=--xla_force_host_platform_device_count=N decides",
-    lambda: _keyword(xc.make_cpu_client, "num_devices"),
+    lambda: keyword(xc.make_cpu_client, "num_devices"),
 )  # fmt: skip
 MEMORIES_STATE = Gate(
     "memories_state",
@@ -80,14 +35,14 @@ ENABLE_X64 = Gate(
     373, "0.7.2",
     "before, a process-wide state must be registered, or the process aborts, and the "
     "thread's flag decides whether 64-bit values silently become 32-bit ones",
-    lambda: _keyword(xc.batched_device_put, "enable_x64"),
+    lambda: keyword(xc.batched_device_put, "enable_x64"),
 )  # fmt: skip
 HANDLER_UNCHECKED = Gate(
     "handler_unchecked",
     "array_result_handler(aval, sharding, committed) without _skip_checks",
     495, "0.11.2",
     "before, without _skip_checks=True C++ calls a method that only jax defines",
-    lambda: not _keyword(ext.array_result_handler, "_skip_checks"),
+    lambda: not keyword(ext.array_result_handler, "_skip_checks"),
 )  # fmt: skip
 TO_NUMPY_COPY_FLAG = Gate(
     "to_numpy_copy_flag",
@@ -126,7 +81,7 @@ MLIR_EXT = Gate(
     "jaxlib.mlir._mlir_libs._jax_mlir_ext",
     364, "0.7.0",
     "before, jaxlib.mlir._mlir_libs.register_jax_dialects has register_dialects",
-    lambda: _jaxlib_file("mlir", "_mlir_libs", "_jax_mlir_ext"),
+    lambda: jaxlib_file("mlir", "_mlir_libs", "_jax_mlir_ext"),
 )  # fmt: skip
 TRACEBACK_SWITCH = Gate(
     "traceback_switch",
@@ -154,14 +109,14 @@ PROFILER_MODULE = Gate(
     "jaxlib._profiler",
     342, "0.6.1",
     "before, a submodule of the extension module",
-    lambda: not hasattr(ext, "profiler") and _jaxlib_file("_profiler"),
+    lambda: not hasattr(ext, "profiler") and jaxlib_file("_profiler"),
 )  # fmt: skip
 LAPACK_REGISTRATIONS = Gate(
     "lapack_registrations",
     "jaxlib.lapack.registrations()",
     320, "0.5.3",
     "before, importing jaxlib.lapack registers its kernels",
-    lambda: _file_mentions("def registrations", "lapack.py"),
+    lambda: file_mentions("def registrations", "lapack.py"),
 )  # fmt: skip
 PARTITIONED_TOP_K = Gate(
     "partitioned_top_k",
@@ -169,7 +124,7 @@ PARTITIONED_TOP_K = Gate(
     303, "0.5.0",
     "before, XLA does not compile one that Shardy has put a sharding on; before the gate opens, "
     "such programs sort (the probe looks for another change of that release)",
-    lambda: _keyword(xc.make_cpu_client, "num_devices"),
+    lambda: keyword(xc.make_cpu_client, "num_devices"),
 )  # fmt: skip
 PARTIAL_CONCATENATE = Gate(
     "partial_concatenate",
@@ -178,7 +133,7 @@ PARTIAL_CONCATENATE = Gate(
     "before, along a dimension that is cut over some axes of a mesh it adds up the copies along "
     "the others, in silence; before the gate opens, that dimension is kept whole (the probe looks "
     "for another change of that release)",
-    lambda: _keyword(xc.make_cpu_client, "num_devices"),
+    lambda: keyword(xc.make_cpu_client, "num_devices"),
 )  # fmt: skip
 LITERAL_LAYOUTS = Gate(
     "literal_layouts",
@@ -187,7 +142,7 @@ LITERAL_LAYOUTS = Gate(
     "from 0.5.3 to 0.8.0, its constant folding on CPU mixes up the layouts of what a loop "
     "computes of a transposed literal, in silence; before the gate opens, constants of more "
     "than one element are arguments (the probe looks for another change of that release)",
-    lambda: _jaxlib_file("mlir", "extras", "types"),
+    lambda: jaxlib_file("mlir", "extras", "types"),
 )  # fmt: skip
 BUSY_EXIT = Gate(
     "busy_exit",
@@ -202,16 +157,25 @@ HEARTBEAT_TIMEOUT = Gate(
     "get_distributed_runtime_client(heartbeat_timeout=S), and of the service",
     364, "0.7.0",
     "before, heartbeat_interval=S and max_missing_heartbeats=N",
-    lambda: _keyword(ext.get_distributed_runtime_client, "heartbeat_timeout"),
+    lambda: keyword(ext.get_distributed_runtime_client, "heartbeat_timeout"),
 )  # fmt: skip
 RESULT_ACCURACY = Gate(
     "result_accuracy",
     "result_accuracy=#stablehlo.result_accuracy<...> of elementwise operations",
     320, "0.5.3",
     "before, on no operation, or on exponential alone, and compilers know no tolerance",
-    lambda: _file_mentions(
+    lambda: file_mentions(
         r"def tanh\(.*result_accuracy", "mlir", "dialects", "_stablehlo_ops_gen.py"
     ),
+)  # fmt: skip
+SPARE_THREADS = Gate(
+    "spare_threads",
+    "Python callbacks may compute on as few threads as a CPU client has devices",
+    317, "0.5.1",
+    "before, a callback and what it waits for need a thread each, and hang where programs with "
+    "collectives have the others; before the gate opens, clients get more threads (the probe "
+    "looks for another change of that release)",
+    lambda: not hasattr(ext.ArrayImpl, "_single_device_array_to_np_array"),
 )  # fmt: skip
 FFI_CALLBACKS = Gate(
     "ffi_callbacks",
@@ -227,16 +191,8 @@ REGION_TOKENS = Gate(
     342, "0.6.1",
     "before, it takes and gives tensors alone (the probe looks for another change of that "
     "revision of Shardy)",
-    lambda: _file_mentions("Sdy_AllToAllParamList", "mlir", "dialects", "_sdy_ops_gen.py"),
+    lambda: file_mentions("Sdy_AllToAllParamList", "mlir", "dialects", "_sdy_ops_gen.py"),
 )  # fmt: skip
-
-
-def _file_mentions(pattern: str, *path: str) -> bool:
-    """Whether a line of a Python file of jaxlib has this pattern (its import may be heavy)."""
-    import jaxlib
-
-    with open(os.path.join(jaxlib.__path__[0], *path), encoding="utf-8") as file:
-        return re.search(pattern, file.read()) is not None
 
 
 GATES: tuple[Gate, ...] = (
@@ -245,6 +201,7 @@ GATES: tuple[Gate, ...] = (
     PARTITIONED_TOP_K,
     PARTIAL_CONCATENATE,
     TO_NUMPY_COPY_FLAG,
+    SPARE_THREADS,
     LAPACK_REGISTRATIONS,
     RESULT_ACCURACY,
     FFI_CALLBACKS,

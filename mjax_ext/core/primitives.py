@@ -8,6 +8,7 @@ from mjax._engine.control.custom_jvp import custom_jvp_call_p
 from mjax._engine.control.custom_lin import custom_lin_p
 from mjax._engine.control.custom_vjp import custom_vjp_call_p
 from mjax._engine.control.custom_vmap import custom_vmap_call_p
+from mjax._engine.control.inspection import inspect_sharding_p
 from mjax._engine.control.jit import jit_p
 from mjax._engine.control.linear_call import linear_call_p
 from mjax._engine.control.reduce import reduce_p, reduce_window_p, select_and_scatter_p
@@ -216,8 +217,8 @@ __all__ = [
     "debug_callback_p", "device_put_p", "digamma_p", "div_p", "dot_general_p", "dynamic_slice_p",
     "dynamic_update_slice_p", "eq_p", "eq_to_p", "erf_inv_p", "erf_p", "erfc_p", "exp2_p", "exp_p",
     "expm1_p", "floor_p", "gather_p", "ge_p", "gt_p", "igamma_grad_a_p", "igamma_p", "igammac_p",
-    "imag_p", "integer_pow_p", "io_callback_p", "iota_2x32_shape_p", "iota_p", "is_finite_p",
-    "jit_p", "le_p", "le_to_p", "lgamma_p", "linear_call_p", "linear_recurrence_p",
+    "imag_p", "inspect_sharding_p", "integer_pow_p", "io_callback_p", "iota_2x32_shape_p", "iota_p",
+    "is_finite_p", "jit_p", "le_p", "le_to_p", "lgamma_p", "linear_call_p", "linear_recurrence_p",
     "linear_solve_p", "log1p_p", "log_p", "logistic_p", "lt_p", "lt_to_p", "max_p", "min_p",
     "mul_p", "mulhi_p", "name_p", "ne_p", "neg_p", "nextafter_p", "not_p", "optimization_barrier_p",
     "or_p", "pad_p", "pbroadcast_p", "platform_index_p", "pmax_invariant_p", "pmax_p",

@@ -134,3 +134,39 @@ def test_public_names():
     absent = {"AbstractDevice", "ManualAxisType", "auto_axes", "explicit_axes", "reshard"}
     names = {n for n in dir(jax.sharding) if not n.startswith("_")} - absent
     assert names - set(mjax.sharding.__all__) == set()
+
+
+INSPECTED = {
+    "jit": lambda m, look: m.jit(look),
+    "grad": lambda m, look: m.jit(m.grad(lambda x: look(x).sum())),
+    "eager": lambda m, look: look,
+    "vmap": lambda m, look: m.jit(m.vmap(lambda row: look(row[None]))),
+    "scan": lambda m, look: m.jit(
+        lambda x: m.lax.scan(lambda c, _: (look(c), None), x, length=2)[0]),
+    "remat": lambda m, look: m.jit(m.grad(m.checkpoint(lambda x: m.numpy.sin(look(x)).sum()))),
+    "shard_map": lambda m, look: m.jit(m.shard_map(
+        look, mesh=mesh(m), in_specs=m.sharding.PartitionSpec("x"),
+        out_specs=m.sharding.PartitionSpec("x"))),
+}
+
+
+@pytest.mark.parametrize("form", INSPECTED)
+@pytest.mark.parametrize("spec", [(), ("x",), ("y", "x"), (None, ("x", "z"))], ids=str)
+def test_what_inspect_array_sharding_tells(form, spec):
+    def run(m):
+        seen = []
+
+        def look(x):
+            for value in (x * 2, x.sum(0), x.T):
+                m.debug.inspect_array_sharding(
+                    value, callback=lambda s, n=value.ndim: seen.append(str(s.spec)))
+            return x + 1
+
+        place = m.sharding.NamedSharding(mesh(m), m.sharding.PartitionSpec(*spec))
+        f = INSPECTED[form](m, look)
+        for _ in range(2):
+            m.block_until_ready(f(m.device_put(X, place)))
+        return [s.replace("PartitionSpec", "P") for s in seen]
+
+    one, other = both(run)
+    assert one == other and one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 
 import pytest
 
@@ -71,6 +72,24 @@ def test_number_of_devices_by_flag(run_python):
         assert os.environ["XLA_FLAGS"] == flags
 
     run_python(body, devices=2)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="Linux counts threads so")
+@pytest.mark.parametrize("given", [None, "5"])
+def test_threads_for_callbacks(run_python, given):
+    def body():
+        import os
+
+        from mjaxlib_shim import client, gates
+
+        given, before = os.environ.get("NPROC"), len(os.listdir("/proc/self/task"))
+        client.cpu_client()
+        made = len(os.listdir("/proc/self/task")) - before
+        if not gates.SPARE_THREADS.open:  # one pool for programs, and one for their parts
+            assert made >= 40 if given is None else 8 + int(given) <= made < 20, made
+        assert os.environ.get("NPROC") == given
+
+    run_python(body, devices=8, **({} if given is None else {"NPROC": given}))
 
 
 def test_flag_and_argument(run_python):

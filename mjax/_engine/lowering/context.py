@@ -9,6 +9,7 @@ import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
 from mjax._engine.ir.effects import token_names
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -23,7 +24,7 @@ from mjax._engine.tracing.authoring import applied_at, describe_value, misfit
 from mjax._engine.tracing.primitive import traced
 from mjax._engine.tracing.stage import stage_under_evaluation
 from mjaxlib_shim import tracebacks
-from mjaxlib_shim.callbacks import HostCallbacks
+from mjaxlib_shim.callbacks import HostCallbacks, Inspection
 from mjaxlib_shim.mlir import func, partial_concatenate, region_tokens, sdy
 
 
@@ -57,6 +58,8 @@ class ModuleContext:
         self.meshes: dict[Any, str] = {}
         self.functions: dict[Any, Any] = {}
         self.host_callbacks = HostCallbacks()
+        #: Values whose shardings are asked for.
+        self.inspections: list[Inspected] = []
         #: Gives the client that will compile the module, for callbacks.
         self.client = client
         #: The walk, which is in `module`: `(mctx, jaxpr, constants, args, tokens) -> values,
@@ -117,6 +120,19 @@ class ModuleContext:
             self, self.mesh, PartitionSpec(*[
                 None if i == dimension else UNCONSTRAINED for i in range(v.type.rank)]),
             v.type.rank)).result for v in values]
+
+    def inspect(self, value: Any, aval: Any, callback: Callable[..., None]) -> None:
+        """Has a function be told how a value is cut, when the module has been compiled.
+
+        Args:
+          value: the `ir.Value`.
+          aval: its type.
+          callback: called with a sharding and the value's shape.
+        """
+        asked = Inspected(callback, aval, Inspection(), _manual_mesh())
+        self.inspections.append(asked)
+        if self.partitioned:
+            asked.inspection.emit(value)
 
     @property
     def opaque_tokens(self) -> bool:
@@ -240,9 +256,32 @@ class ModuleContext:
 _token, _boolean = AbstractToken(), ShapedArray((), np.dtype(bool))
 
 
+class Inspected(Record):
+    """A value whose sharding is asked for.
+
+    Attributes:
+      callback: called with a sharding and the value's shape, when the module has been compiled.
+      aval: the value's type.
+      inspection: what XLA tells of it; it has to live as long as the module.
+      manual: the mesh of the shard_map that it is in, and those of its axes that the body
+        knows; None: it is in none.
+    """
+
+    callback: Callable[..., None]
+    aval: Any
+    inspection: Inspection
+    manual: tuple[Any, frozenset[Any]] | None
+
+
 def _manual() -> bool:
     """Whether this is the body of a shard_map."""
     return any(axis.manual is not None for axis in ctx.axis_env)
+
+
+def _manual_mesh() -> tuple[Any, frozenset[Any]] | None:
+    """The mesh of the innermost shard_map, and those of its axes that the body knows."""
+    manual = {axis.name: axis.manual.mesh for axis in ctx.axis_env if axis.manual is not None}
+    return (list(manual.values())[-1], frozenset(manual)) if manual else None
 
 
 def _all_manual() -> bool:

@@ -49,16 +49,18 @@ class LoweredModule:
       tokens: names of the tokens that `main` takes and gives first.
       constants: arrays that `main` takes before the inputs.
       host_callbacks: what `compile_module` needs of the Python functions that it calls.
+      inspections: of values whose shardings are asked for: see `ModuleContext.inspect`.
     """
 
-    __slots__ = ("constants", "context", "host_callbacks", "module", "tokens")
+    __slots__ = ("constants", "context", "host_callbacks", "inspections", "module", "tokens")
 
-    def __init__(self, module: Any, context: Any, constants: list[Any], host_callbacks: list[Any],
+    def __init__(self, module: Any, context: Any, constants: list[Any], mctx: ModuleContext,
                  tokens: tuple[str, ...]):
         self.module = module
         self.context = context
         self.constants = constants
-        self.host_callbacks = host_callbacks
+        self.host_callbacks = mctx.host_callbacks.kept
+        self.inspections = mctx.inspections
         self.tokens = tokens
 
     def text(self, debug_info: bool = False) -> str:
@@ -133,7 +135,7 @@ def _lower(jaxpr: Jaxpr, name: str, platform: str, aliases: dict[int, int],
         mctx.scope = (f"jit({name})",)
         mctx.fill(main, jaxpr, constants, names)
         module.operation.verify()
-    return LoweredModule(module, context, constants, mctx.host_callbacks.kept, names)
+    return LoweredModule(module, context, constants, mctx, names)
 
 
 #: Constants of so many bytes at most stand in the module's text.

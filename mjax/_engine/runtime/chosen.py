@@ -6,10 +6,12 @@ wherever axes of a mesh of the program say the same; else a `GSPMDSharding`.
 
 from __future__ import annotations
 
+import itertools
+import logging
 import math
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,8 @@ from mjax._engine.runtime.shardings import (
     default_memory_kind,
 )
 from mjaxlib_shim import shardings as shim
+
+logger = logging.getLogger("mjax")
 
 
 class GSPMDSharding(MeshSharding):
@@ -128,6 +132,31 @@ def chosen_sharding(hlo: Any, devices: tuple[Any, ...], meshes: Sequence[Mesh], 
         if spec is not None:
             return NamedSharding(mesh, spec)
     return GSPMDSharding(devices, tiles)
+
+
+def spec_of_pieces(hlo: Any, axes: Mapping[Any, int]) -> PartitionSpec:
+    """A spec over axes of these sizes that cuts an array into as many pieces per dimension.
+
+    In the body of a shard_map over other axes XLA does not tell which pieces devices have. Where
+    several specs say the same the logger "mjax" warns.
+    """
+    tiles = shim.tiles_of(hlo)
+    pieces = () if tiles is None else tiles.pieces
+    found = []
+    for places in itertools.product([None, *range(len(pieces))], repeat=len(axes)):
+        entries = [tuple(a for a, place in zip(axes, places, strict=True) if place == dim)
+                   for dim in range(len(pieces))]
+        if all(math.prod(axes[a] for a in entry) == count
+               for entry, count in zip(entries, pieces, strict=True)):
+            while entries and not entries[-1]:
+                entries.pop()
+            found.append(PartitionSpec(*entries))
+    if len(found) != 1:
+        found = found or [PartitionSpec()]
+        logger.warning(
+            "XLA cuts an array in a shard_map into %s pieces, and does not tell along which of the "
+            "axes %s: %s is taken, and may be wrong.", pieces, tuple(axes), found[0])
+    return found[0]
 
 
 def spec_over(mesh: Mesh, tiles: Any) -> PartitionSpec | None:

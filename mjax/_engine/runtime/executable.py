@@ -41,7 +41,7 @@ from mjax._engine.runtime.placing import (
 )
 from mjax._engine.runtime.tokens import thread_tokens, token_placement
 from mjax._engine.runtime.transfer import brought, move, to_array, unshared
-from mjax._engine.runtime.turns import few_at_a_time, in_turn
+from mjax._engine.runtime.turns import after_others, few_at_a_time, in_turn
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjaxlib_shim import executables as shim
 from mjaxlib_shim import guards
@@ -140,16 +140,18 @@ class Program:
                 raise ValueError(msg)
             lowered = self.lower()
             options = self.shardings.options(self.kept, lowered) | (options or {})
-            if self.shardings.single or lowered.host_callbacks:
-                self.loaded = self._load(lowered, options)
+            if self.shardings.single or lowered.host_callbacks or lowered.inspections:
+                loaded = self._load(lowered, options)
             else:
                 # Shardings that say the same in other words (P('x'), P('x', None)) make one module.
                 key = ("loaded", self.devices, sha256(lowered.text().encode()).digest(),
                        repr(sorted(options.items())))
-                self.loaded = self.whole.cached(key, lambda: self._load(lowered, options))
+                loaded = self.whole.cached(key, lambda: self._load(lowered, options))
             if not self.shardings.single:
-                self.shardings.read_back(self.kept, lowered, self.loaded)
-                self.has_collectives = shim.has_collectives(self.loaded)
+                self.shardings.read_back(self.kept, lowered, loaded)
+                self.has_collectives = shim.has_collectives(loaded)
+            self.shardings.tell(lowered)
+            self.loaded = loaded
         return self.loaded
 
     def _load(self, lowered: LoweredModule, options: dict[str, Any]) -> Any:
@@ -194,8 +196,9 @@ class Program:
             return execute
         if not self.sharding.is_fully_addressable:
             execute = in_turn(execute)
-        elif self.platform == "cpu" and not self.lower().host_callbacks:
-            execute = few_at_a_time(execute, self.has_collectives)
+        elif self.platform == "cpu":
+            turn = after_others if self.lower().host_callbacks else few_at_a_time
+            execute = turn(execute, self.has_collectives)
         return refuse_deleted(execute)
 
     def _is_plain(self) -> bool:

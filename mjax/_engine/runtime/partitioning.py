@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.errors import LazyValueError
@@ -10,7 +10,7 @@ from mjax._engine.ir.types import physical_aval
 from mjax._engine.lowering.module import LoweredModule
 from mjax._engine.lowering.shardings import Partition
 from mjax._engine.runtime.array import Placement, is_array
-from mjax._engine.runtime.chosen import chosen_sharding, in_order
+from mjax._engine.runtime.chosen import chosen_sharding, in_order, spec_of_pieces
 from mjax._engine.runtime.constraints import check_fits
 from mjax._engine.runtime.donation import ArgumentNames
 from mjax._engine.runtime.placing import Place
@@ -129,14 +129,13 @@ class Shardings:
 
     def read_back(self, kept: Sequence[int], lowered: LoweredModule, loaded: Any) -> None:
         """Completes the shardings by what XLA chose."""
-        known = list(dict.fromkeys((*self._known, *filter(None, self.inputs))))
+        as_ours = self._translation()
 
         def chosen(found: Any, index: int, aval: Any) -> Any:
             if found is None:  # a mesh of one device: all shardings of it say the same
                 return next((s for s, a in zip(self.inputs, in_avals, strict=True)
                              if s is not None and a.ndim == aval.ndim), self.whole)
-            return chosen_sharding(found[index], self.devices, self._meshes,
-                                   physical_aval(aval).ndim, known)
+            return as_ours(found[index], aval)
 
         tokens, (in_avals, out_avals) = len(lowered.tokens), self._avals
         if None in self.inputs:
@@ -149,6 +148,32 @@ class Shardings:
             found = shim.output_shardings(loaded)
             self.outputs = [s or chosen(found, tokens + n, a) for n, (s, a) in enumerate(
                 zip(self.outputs, out_avals, strict=True))]
+
+    def _translation(self) -> Callable[[Any, Any], Any]:
+        """Gives XLA's shardings of arrays of a type as ours."""
+        known = list(dict.fromkeys((*self._known, *filter(None, self.inputs))))
+        return lambda hlo, aval: chosen_sharding(
+            hlo, self.devices, self._meshes, physical_aval(aval).ndim, known)
+
+    def tell(self, lowered: LoweredModule) -> None:
+        """Calls the functions that ask how values of the program are cut; it was just compiled."""
+        as_ours = self._translation()
+        for one in lowered.inspections:
+            found = one.inspection.take()
+            if len(self.devices) == 1:
+                shardings = [self.whole]
+            elif one.manual is None:
+                shardings = [as_ours(hlo, one.aval) for hlo in found]
+            else:
+                shardings = [self._in_body(hlo, *one.manual) for hlo in found]
+            for sharding in shardings:
+                one.callback(sharding, one.aval.shape)
+
+    def _in_body(self, hlo: Any, mesh: Any, manual: frozenset[Any]) -> NamedSharding:
+        """How a value is cut along the axes of a mesh that a shard_map does not know."""
+        free = {a: n for a, n in mesh.shape.items() if a not in manual and n > 1}
+        spec = spec_of_pieces(hlo, free)
+        return NamedSharding(mesh, spec).over(self.devices, "inspect_array_sharding")
 
 
 def _agreed(placement: Placement, asked: Any, names: ArgumentNames, index: int) -> Any:

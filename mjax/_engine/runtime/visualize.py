@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.control.inspection import inspect_sharding_p
 from mjax._engine.runtime.array import Array, is_array
 from mjax._engine.runtime.shardings import Sharding, bounds
+from mjax._engine.tracing.flat import check_callable, function_name
 from mjax._engine.tracing.interpreter import Tracer
 
 #: Background colours of the 256 that terminals know; cells take turns.
@@ -57,10 +59,7 @@ def visualize_sharding(shape: Sequence[int], sharding: Sharding, *, use_color: b
 
 def _cells(shape: tuple[int, ...], sharding: Sharding) -> list[list[str]]:
     """The names of the devices that hold each part: rows of columns."""
-    if len(shape) not in (1, 2):
-        msg = ("visualize_sharding: arrays of one or two dimensions can be shown, not one of "
-               f"shape {shape}.")
-        raise ValueError(msg)
+    _check_rank(shape)
     holders: dict[Any, list[Any]] = {}
     for device, index in sharding.devices_indices_map(shape).items():
         holders.setdefault(bounds(index, shape), []).append(device)
@@ -72,6 +71,13 @@ def _cells(shape: tuple[int, ...], sharding: Sharding) -> list[list[str]]:
     return list(rows.values())
 
 
+def _check_rank(shape: tuple[int, ...]) -> None:
+    if len(shape) not in (1, 2):
+        msg = ("visualize_sharding: arrays of one or two dimensions can be shown, not one of "
+               f"shape {shape}.")
+        raise ValueError(msg)
+
+
 def _colour(place: int, count: int, color_map: Callable[[float], Sequence[float]] | None) -> str:
     """A format that gives a text its background."""
     code = f"5;{_COLOURS[place % len(_COLOURS)]}"
@@ -81,17 +87,64 @@ def _colour(place: int, count: int, color_map: Callable[[float], Sequence[float]
     return f"\x1b[48;{code}m\x1b[97m{{}}\x1b[0m"
 
 
-@boundary
-def visualize_array_sharding(arr: Array, **options: Any) -> None:
-    """Prints which devices hold which part of an array.
+class _Told:
+    """What `inspect_sharding` calls.
 
     Args:
-      arr: an array of one or two dimensions.
+      function: the user's.
+      act: called with the sharding of a value and its shape.
+    """
+
+    def __init__(self, function: Callable[..., Any], act: Callable[[Any, Any], Any]):
+        self.function, self.act = function, act
+
+    def __call__(self, sharding: Sharding, shape: tuple[int, ...]) -> None:
+        self.act(sharding, shape)
+
+    def __repr__(self) -> str:
+        return function_name(self.function)
+
+
+@boundary
+def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], Any]) -> None:
+    """Tells a function how an array is cut over devices, inside of programs too.
+
+    Of an array the function is called at once. In a program XLA decides, so it is called when
+    the program is compiled, once for each place of the compiled program that has the value, and not
+    when the program runs again. Under `vmap` it gets the sharding of the whole batch, in a
+    `shard_map` that of a device's part over the axes that are left to XLA, under derivatives
+    that of the primal.
+
+    Args:
+      value: an array or a traced value.
+      callback: a function of a sharding. What it raises, the call that compiles raises.
+
+    Raises:
+      TypeError: the value is no array, or the callback is not callable.
+
+    Example:
+      >>> @mjax.jit
+      ... def f(x):
+      ...     mjax.debug.inspect_array_sharding(x + 1, callback=print)
+      ...     return x
+      >>> y = f(jnp.arange(4))
+      SingleDeviceSharding(device=CpuDevice(id=0))
+    """
+    check_callable("inspect_array_sharding", callback)
+    _inspect("inspect_array_sharding", value, callback, lambda sharding, _: callback(sharding))
+
+
+@boundary
+def visualize_array_sharding(arr: Any, **options: Any) -> None:
+    """Prints which devices hold which part of an array, inside of programs when they are compiled.
+
+    Args:
+      arr: an array of one or two dimensions, or a traced value: see `inspect_array_sharding`. Of a
+        batch the whole is shown.
       options: those of `visualize_sharding`.
 
     Raises:
-      TypeError: it is no array, or traced: what a program's values are cut into, XLA decides
-        later.
+      TypeError: it is no array.
       ValueError: it has no dimensions, or more than two.
 
     Example:
@@ -101,11 +154,20 @@ def visualize_array_sharding(arr: Array, **options: Any) -> None:
       └─────────┘
     """
     if isinstance(arr, Tracer):
-        msg = (f"visualize_array_sharding: {arr!r} is traced, and how it is cut is only known when "
-               "the program is compiled. Call this on a result, or show one of "
-               "jit(f).lower(...).compile().output_shardings with visualize_sharding.")
+        _check_rank(arr.shape)
+    _inspect("visualize_array_sharding", arr, visualize_array_sharding,
+             lambda sharding, shape: visualize_sharding(shape, sharding, **options))
+
+
+def _inspect(who: str, value: Any, function: Callable[..., Any],
+             act: Callable[[Any, Any], Any]) -> None:
+    if not (isinstance(value, Tracer) or is_array(value)):
+        msg = f"{who} needs an Array, got {type(value).__name__}."
         raise TypeError(msg)
-    if not is_array(arr):
-        msg = f"visualize_array_sharding needs an Array, got {type(arr).__name__}."
-        raise TypeError(msg)
-    visualize_sharding(arr.shape, arr.sharding, **options)
+    inspect_sharding_p.bind(value, callback=_Told(function, act))
+
+
+@inspect_sharding_p.def_impl
+def _impl(array: Array, *, callback: _Told) -> list[Any]:
+    callback(array.sharding, array.shape)
+    return []

@@ -36,6 +36,21 @@ for _ in range(1500):  # jaxlib lets 32 be under way: all of its threads may be 
 assert abs(float(y) - expected) < 1e-3
 """
 
+# Over groups of devices: of two programs each could have threads for some of its groups alone.
+GROUPS = """
+grid = Mesh(np.array(mjax.devices()).reshape(4, 2), ("a", "b"))
+x = mjax.device_put(np.ones((8, 8), np.float32), NamedSharding(grid, P("a", "b")))
+
+def summed(axis, spec):
+    return mjax.jit(mjax.shard_map(lambda x: lax.psum(x, axis), mesh=grid,
+                                   in_specs=P("a", "b"), out_specs=spec))
+
+columns, rows = summed("a", P(None, "b")), summed("b", P("a"))
+for _ in range(500):
+    y, z = columns(x), rows(x)
+assert np.all(np.asarray(y) == 4) and np.all(np.asarray(z) == 2)
+"""
+
 # What has no collectives waits for nobody, but takes threads of the same pool.
 MIXED = """
 y, totals = x, []
@@ -91,6 +106,28 @@ for _ in range(20):
     np.testing.assert_allclose(y, 2.0001, rtol=1e-5)
 """
 
+# The callback computes in the background, while programs with collectives are launched.
+COMPUTING = """
+big = jnp.full((300, 300), 0.01)
+alone = mjax.jit(lambda a: jnp.tanh(a @ a))
+
+def compute(v):
+    b = big
+    for _ in range(3):
+        b = alone(b)
+    return np.asarray(b)[0, 0] + v
+
+@mjax.jit
+def asking(v):
+    product = (big @ (big @ big)).sum()
+    return product + mjax.pure_callback(compute, mjax.ShapeDtypeStruct((), np.float32), v * product)
+
+for i in range(100):
+    y = asking(float(i))
+    totals = [f(x) for _ in range(5)]
+    assert float(y) > 0 and abs(float(totals[-1]) - expected) < 1e-3
+"""
+
 # A handler that saves a checkpoint, say, while its own thread waits for a turn.
 SIGNALS = """
 import signal
@@ -108,10 +145,93 @@ signal.setitimer(signal.ITIMER_REAL, 0)
 assert handled and max(abs(value - expected) for value in handled) < 1e-3
 """
 
+# All sorts of programs in any order, from 1 and from 4 threads.
+RANDOM = """
+import random
+import time
 
-@pytest.mark.parametrize("program", [SUMS, MIXED, THREADS, CALLBACKS, SIGNALS],
-                         ids=["sums", "mixed", "threads", "callbacks", "signals"])
+SECONDS, THREADS = {seconds}, {threads}
+devices = mjax.devices()
+grid = Mesh(np.array(devices).reshape(4, 2), ("a", "b"))
+square = mjax.device_put(np.ones((8, 8), np.float32), NamedSharding(grid, P("a", "b")))
+stack = mjax.device_put(np.full((8, 64, 64), 0.01, np.float32), NamedSharding(grid, P(("a", "b"))))
+half = mjax.device_put(x, NamedSharding(Mesh(np.array(devices[2:6]), ("h",)), P("h")))
+one = mjax.device_put(np.full((100, 100), 0.01, np.float32), devices[0])
+
+def mapped(f, spec, out, mesh=grid):
+    return mjax.jit(mjax.shard_map(f, mesh=mesh, in_specs=spec, out_specs=out))
+
+def products(count):
+    def multiplied(v):
+        for _ in range(count):
+            v = jnp.tanh(v @ v)
+        return v
+    return mapped(multiplied, P(("a", "b")), P(("a", "b")))
+
+alone = mjax.jit(lambda a: jnp.tanh(a @ a))
+scalar, like = mjax.ShapeDtypeStruct((), np.float32), mjax.ShapeDtypeStruct((8, 8), np.float32)
+compute = lambda v: np.asarray(alone(one))[0, 0] + v
+asking = mjax.jit(lambda a: mjax.pure_callback(compute, scalar, (a @ a).sum()))
+doubled = mjax.jit(lambda v: mjax.pure_callback(lambda v: 2 * np.asarray(v), like, v) + 1)
+turned = [mjax.jit(lambda v: v + 1, out_shardings=NamedSharding(grid, spec))
+          for spec in (P(), P("b", "a"), P(None, "a"), P(("a", "b")))]
+sums = [mapped(lambda v, axis=axis: lax.psum(v, axis), P("a", "b"), out)
+        for axis, out in (("a", P(None, "b")), ("b", P("a")), (("a", "b"), P()))]
+moved = mapped(lambda v: lax.ppermute(v, "a", [(i, (i + 1) % 4) for i in range(4)]),
+               P("a", "b"), P("a", "b"))
+over_half = mapped(lambda v: lax.psum(v, "h"), P("h"), P(), half.sharding.mesh)
+heavy = [products(count) for count in (1, 5, 20)]
+
+def work(seed):
+    pick, results = random.Random(seed), []
+    state = {{"square": square, "stack": stack, "one": one}}
+
+    def any_of(name, start):
+        return pick.choice([state[name], start])
+
+    steps = [
+        (15, lambda: state.update(stack=pick.choice(heavy)(any_of("stack", stack)))),
+        (30, lambda: results.append(pick.choice(sums)(any_of("square", square)))),
+        (5, lambda: results.append(over_half(half))),
+        (7, lambda: state.update(square=moved(any_of("square", square)))),
+        (4, lambda: state.update(square=step(square))),
+        (4, lambda: results.append(pick.choice(turned)(any_of("square", square)))),
+        (3, lambda: results.extend(square)),
+        (12, lambda: state.update(one=alone(state["one"]))),
+        (2, lambda: results.append(asking(one))),
+        (1, lambda: results.append(doubled(square))),
+        (5, lambda: results.append(mjax.device_put(state["square"], pick.choice(devices)))),
+        (8, lambda: results.__delitem__(slice(0, pick.randrange(5)))),
+        (2, lambda: mjax.block_until_ready(results)),
+    ]
+    weights, actions = zip(*steps)
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        pick.choices(actions, weights)[0]()
+    mjax.block_until_ready([results, state])
+
+threads = [threading.Thread(target=work, args=(seed,)) for seed in range(THREADS)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+@pytest.mark.parametrize("program", [
+    SUMS, GROUPS, MIXED, THREADS, CALLBACKS, COMPUTING, SIGNALS], ids=[
+    "sums", "groups", "mixed", "threads", "callbacks", "computing", "signals"])
 def test_programs_do_not_wait_for_each_other_for_ever(program):
+    run(program)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 4])
+def test_programs_in_any_order_do_not_either(threads):
+    run(RANDOM.format(seconds=20, threads=threads))
+
+
+def run(program):
     environment = {**os.environ, "MJAX_ENABLE_CHECKS": "0",
                    "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
     program = START + program + 'print("done")'

@@ -74,5 +74,25 @@ def test_what_cannot_be_shown():
         mjax.debug.visualize_sharding((), NamedSharding(MESH, P()))
     with pytest.raises(TypeError, match="needs an Array, got ndarray"):
         mjax.debug.visualize_array_sharding(np.zeros(2))
-    with pytest.raises(TypeError, match="is traced, and how it is cut is only known when"):
-        mjax.jit(lambda x: mjax.debug.visualize_array_sharding(x))(np.zeros(2))
+    with pytest.raises(ValueError, match=r"of one or two dimensions can be shown, .* \(2, 2, 2\)"):
+        mjax.jit(lambda x: mjax.debug.visualize_array_sharding(x))(np.zeros((2, 2, 2)))
+
+
+def test_in_programs_it_shows_what_xla_chose(capsys):
+    x = mjax.device_put(np.zeros((4, 8)), NamedSharding(MESH, P("x", "y")))
+
+    def f(x):
+        mjax.debug.visualize_array_sharding(x.T, use_color=False)
+        return x.T
+
+    out = mjax.jit(f)(x)
+    inside = capsys.readouterr().out
+    assert inside == shown(capsys, out) and "│  CPU 0  │  CPU 2  │  CPU 4  │" in inside
+
+
+def test_of_a_batch_the_whole_is_shown(capsys):
+    x = mjax.device_put(np.zeros((4, 8)), NamedSharding(MESH, P("x", "y")))
+    expected = shown(capsys, x)
+    for transform in (mjax.vmap, lambda f: mjax.jit(mjax.vmap(f))):
+        transform(lambda row: (mjax.debug.visualize_array_sharding(row), row)[1])(x)
+        assert capsys.readouterr().out == expected

@@ -1,0 +1,40 @@
+"""`inspect_sharding`: tells a function how a value is cut over the devices of its program.
+
+XLA decides that when it compiles the program, so that is when the function is called, and not when
+the program runs. Param `callback` is a function of the sharding and of the value's shape;
+`runtime.visualize` makes it of what users pass, and gives the impl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.control.callbacks import debug_effect
+from mjax._engine.tracing.primitive import Primitive
+
+# What is cached by types would keep the user's functions alive.
+inspect_sharding_p = Primitive("inspect_sharding", multiple_results=True, types_cacheable=False)
+
+
+@inspect_sharding_p.def_effectful_abstract_eval
+def _type(aval: Any, *, callback: Callable[..., Any]) -> Any:
+    return [], frozenset({debug_effect})
+
+
+@inspect_sharding_p.def_lowering
+def _lower(ctx: Any, value: Any, *, callback: Callable[..., Any]) -> list[Any]:
+    ctx.module_context.inspect(value, ctx.avals_in[0], callback)
+    return []
+
+
+@inspect_sharding_p.def_jvp
+def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    """Looks at the primals."""
+    return inspect_sharding_p.bind(*primals, **params), []
+
+
+@inspect_sharding_p.def_batch
+def _batch(args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+    """Looks at the whole batch: its elements are no values of their own."""
+    return inspect_sharding_p.bind(*args, **params), []

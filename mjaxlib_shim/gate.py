@@ -1,0 +1,62 @@
+"""What a gate is, and ways to probe the installed library."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .native import extension_version, nb_signatures
+
+__all__ = ["Gate", "file_mentions", "jaxlib_file", "keyword"]
+
+
+class Gate(NamedTuple):
+    """One place where two jaxlib releases differ.
+
+    `probe()` returns True where the library has the new form; it loads nothing heavy.
+    """
+
+    name: str
+    changed: str
+    since_extension_version: int
+    since_release: str
+    why: str
+    probe: Callable[[], bool]
+
+    @property
+    def open(self) -> bool:
+        """Whether the running jaxlib has the new form."""
+        return self.open_on(extension_version)
+
+    def open_on(self, version: int) -> bool:
+        """Whether a jaxlib with this extension version has the new form."""
+        return version >= self.since_extension_version
+
+
+def jaxlib_file(*path: str) -> bool:
+    """Whether the installed jaxlib has a module of this path; imports nothing."""
+    import jaxlib
+
+    *folders, name = path
+    folder = os.path.join(jaxlib.__path__[0], *folders)
+    return any(entry.split(".")[0] == name for entry in os.listdir(folder))
+
+
+def keyword(function: object, name: str) -> bool:
+    """Whether a function of jaxlib takes an argument of this name."""
+    signatures = nb_signatures(function)
+    if not signatures:
+        import inspect
+
+        return name in inspect.signature(function).parameters  # type: ignore[arg-type]
+    return any(f"{name}:" in text for text in signatures)
+
+
+def file_mentions(pattern: str, *path: str) -> bool:
+    """Whether a line of a Python file of jaxlib has this pattern (its import may be heavy)."""
+    import jaxlib
+
+    with open(os.path.join(jaxlib.__path__[0], *path), encoding="utf-8") as file:
+        return re.search(pattern, file.read()) is not None
