@@ -72,7 +72,8 @@ def _spare_threads(num_devices: int | None) -> Iterator[None]:
         return
     found = re.findall(r"host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
     devices = num_devices or int(found[-1] if found else 1)
-    os.environ["NPROC"] = str(max(os.cpu_count() or 1, 2 * devices + 4))
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    os.environ["NPROC"] = str(max(cores, 2 * devices + 4))
     try:
         yield
     finally:

@@ -39,8 +39,9 @@ class Context(threading.local):
     #: Source info for equations staged while a transformation replays others' equations;
     #: None means: take the traceback of the call.
     source: Any = None
-    #: Whether a compiled program called the Python function that runs.
-    in_callback: bool = False
+    #: Over how many devices the compiled program runs that called the Python function that runs;
+    #: 0: none did.
+    in_callback: int = 0
 
 
 ctx = Context()

@@ -117,7 +117,7 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
     mctx = ctx.module_context
     order = [] if token is None else [mctx.token_aval]
     n, in_avals, out_avals = len(order), [*order, *operand_avals], [*order, *result_avals]
-    callback = _marked(_told(callback) if mctx.partitioned else callback)
+    callback = _marked(_told(callback) if mctx.partitioned else callback, len(mctx.devices or "1"))
     after = None if mctx.opaque_tokens else np.zeros((), np.bool_)
 
     def with_token(_: Any, *args: Any) -> tuple[Any, ...]:
@@ -140,11 +140,11 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
     return emitted[n:], emitted[0] if n else None, None
 
 
-def _marked(callback: Callable[..., Any]) -> Callable[..., Any]:
-    """One during which its thread is known to be in a callback."""
+def _marked(callback: Callable[..., Any], devices: int) -> Callable[..., Any]:
+    """One during which its thread is known to be called by a program over so many devices."""
 
     def call(*args: Any) -> Any:
-        outer, thread.in_callback = thread.in_callback, True
+        outer, thread.in_callback = thread.in_callback, max(devices, thread.in_callback)
         try:
             return callback(*args)
         finally:

@@ -137,26 +137,32 @@ def chosen_sharding(hlo: Any, devices: tuple[Any, ...], meshes: Sequence[Mesh], 
 def spec_of_pieces(hlo: Any, axes: Mapping[Any, int]) -> PartitionSpec:
     """A spec over axes of these sizes that cuts an array into as many pieces per dimension.
 
-    In the body of a shard_map over other axes XLA does not tell which pieces devices have. Where
-    several specs say the same the logger "mjax" warns.
+    In the body of a shard_map over other axes XLA does not tell which pieces devices have. The
+    logger "mjax" warns unless only one spec, and no parts of axes, have as many pieces.
     """
     tiles = shim.tiles_of(hlo)
     pieces = () if tiles is None else tiles.pieces
-    found = []
-    for places in itertools.product([None, *range(len(pieces))], repeat=len(axes)):
-        entries = [tuple(a for a, place in zip(axes, places, strict=True) if place == dim)
-                   for dim in range(len(pieces))]
-        if all(math.prod(axes[a] for a in entry) == count
-               for entry, count in zip(entries, pieces, strict=True)):
-            while entries and not entries[-1]:
-                entries.pop()
-            found.append(PartitionSpec(*entries))
-    if len(found) != 1:
-        found = found or [PartitionSpec()]
+    ways = [way for way in itertools.product(*(_shares(n, len(pieces)) for n in axes.values()))
+            if all(math.prod(share[i] for share in way) == n for i, n in enumerate(pieces))]
+    whole = [way for way in ways if all(
+        set(share) <= {1, n} for share, n in zip(way, axes.values(), strict=True))]
+    entries = [tuple(a for a, share in zip(axes, way, strict=True) if share[i] > 1)
+               for way in whole[:1] for i in range(len(pieces))]
+    while entries and not entries[-1]:
+        entries.pop()
+    spec = PartitionSpec(*entries)
+    if len(ways) > 1 or not whole or any(len(entry) > 1 for entry in entries):
         logger.warning(
             "XLA cuts an array in a shard_map into %s pieces, and does not tell along which of the "
-            "axes %s: %s is taken, and may be wrong.", pieces, tuple(axes), found[0])
-    return found[0]
+            "axes %s: %s is taken, and may be wrong.", pieces, tuple(axes), spec)
+    return spec
+
+
+def _shares(size: int, count: int) -> list[tuple[int, ...]]:
+    """How an axis can take part in cutting so many dimensions: into how many pieces each."""
+    factors = [n for n in range(1, size + 1) if size % n == 0]
+    return [share for share in itertools.product(factors, repeat=count)
+            if size % math.prod(share) == 0]
 
 
 def spec_over(mesh: Mesh, tiles: Any) -> PartitionSpec | None:

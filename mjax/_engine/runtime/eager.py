@@ -76,15 +76,15 @@ evaluation.executor = execute
 def exchange(array: Array, sharding: Sharding) -> Array:
     """An array in another sharding over the same devices, by a program that exchanges parts."""
     key = (ctx.settings, array._placement, sharding)
-    run = _exchanges.get(key)
+    run = _exchangers.get(key)
     if run is None:
         jaxpr = stage_under_evaluation(lambda x: [copy_p.bind(x)], [array.aval])
-        run = _exchanges.put(key, Program(
+        run = _exchangers.put(key, Program(
             jaxpr, "device_put", [array._placement], out_shardings=[sharding]).runner())
     return run(array)[0]
 
 
-_exchanges = BoundedCache()
+_exchangers = BoundedCache()
 exchanged.append(exchange)
 
 

@@ -41,7 +41,7 @@ from mjax._engine.runtime.placing import (
 )
 from mjax._engine.runtime.tokens import thread_tokens, token_placement
 from mjax._engine.runtime.transfer import brought, move, to_array, unshared
-from mjax._engine.runtime.turns import after_others, few_at_a_time, in_turn
+from mjax._engine.runtime.turns import few_at_a_time, in_turn
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjaxlib_shim import executables as shim
 from mjaxlib_shim import guards
@@ -157,6 +157,8 @@ class Program:
     def _load(self, lowered: LoweredModule, options: dict[str, Any]) -> Any:
         log_compile("Compiling jit(%s) for %s with arguments of types (%s)", self.name,
                     place_text(self.sharding), Joined(self.jaxpr.in_avals))
+        for one in lowered.inspections:
+            one.inspection.take()  # of a compilation that failed
         with timed("Finished XLA compilation of jit(%s) in %.6f s", self.name):
             return shim.compile_module(
                 self.devices[0].client, lowered.module, self.devices,
@@ -196,9 +198,8 @@ class Program:
             return execute
         if not self.sharding.is_fully_addressable:
             execute = in_turn(execute)
-        elif self.platform == "cpu":
-            turn = after_others if self.lower().host_callbacks else few_at_a_time
-            execute = turn(execute, self.has_collectives)
+        elif self.platform == "cpu" and (self.has_collectives or not self.lower().host_callbacks):
+            execute = few_at_a_time(execute, self.has_collectives)
         return refuse_deleted(execute)
 
     def _is_plain(self) -> bool:

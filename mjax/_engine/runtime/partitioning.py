@@ -158,8 +158,8 @@ class Shardings:
     def tell(self, lowered: LoweredModule) -> None:
         """Calls the functions that ask how values of the program are cut; it was just compiled."""
         as_ours = self._translation()
-        for one in lowered.inspections:
-            found = one.inspection.take()
+        told = [(one, one.inspection.take()) for one in lowered.inspections]  # some may raise
+        for one, found in told:
             if len(self.devices) == 1:
                 shardings = [self.whole]
             elif one.manual is None:

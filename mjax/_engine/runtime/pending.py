@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import Any
 
 from mjax._engine.ir.types import typeof_handlers
@@ -11,7 +11,7 @@ from mjax._engine.runtime.array import Array, Placement
 _slot: Any = Array.__dict__["_buffer"]
 
 
-class Promise:
+class Promise(ABC):
     """What stands in an array in place of its buffer."""
 
     __slots__ = ()

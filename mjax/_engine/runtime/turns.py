@@ -16,8 +16,8 @@ computations per device, in a thread of the same pool: every fourth waits for on
 They are launched one after the other: two threads that launch at the same time can start two
 programs with collectives at once.
 
-Programs that call Python have run when their call returns. What their functions launch does not
-wait: it would for what waits for it.
+Programs that call Python wait only if they have collectives. What their functions launch does not
+wait: it would for what waits for it. What those of programs on one device launch does.
 """
 
 from __future__ import annotations
@@ -79,9 +79,13 @@ class _Pace:
 
     def wait(self) -> None:
         """Waits until one more may be under way. Whoever reads results is told of failures."""
-        while len(self.tokens) >= self.most:
+        tokens = self.tokens
+        while len(tokens) >= self.most:
+            oldest = tokens[0]
             with contextlib.suppress(Exception):
-                self.tokens.popleft().block_until_ready()
+                oldest.block_until_ready()
+            if tokens and tokens[0] is oldest:  # a signal's handler may have launched meanwhile
+                tokens.popleft()
 
 
 _WITH_COLLECTIVES, _WITHOUT = _Pace(1, 1), _Pace(2, 4)
@@ -95,7 +99,7 @@ def few_at_a_time(execute: Callable[..., Any], has_collectives: bool) -> Callabl
     count, every, tokens = pace.count, pace.every, pace.tokens
 
     def waiting(buffers: Sequence[Any], with_tokens: bool = False) -> Any:
-        if ctx.in_callback:
+        if ctx.in_callback > 1:
             return execute(buffers, with_tokens=with_tokens)
         with _launch:
             if next(count) % every:
@@ -105,21 +109,6 @@ def few_at_a_time(execute: Callable[..., Any], has_collectives: bool) -> Callabl
             token = results.consume_token()
             tokens.append(token)
         return _Told(results, token) if with_tokens else results
-
-    return waiting
-
-
-def after_others(execute: Callable[..., Any], has_collectives: bool) -> Callable[..., Any]:
-    """`execute_sharded` of a program over devices that calls Python: it has run when it returns."""
-    alone = _launch if has_collectives else contextlib.nullcontext()
-
-    def waiting(buffers: Sequence[Any], with_tokens: bool = False) -> Any:
-        if ctx.in_callback:
-            return execute(buffers, with_tokens=with_tokens)
-        with alone:
-            with _launch:
-                _WITH_COLLECTIVES.wait()
-            return execute(buffers, with_tokens=with_tokens)
 
     return waiting
 

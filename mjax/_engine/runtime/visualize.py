@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.inspection import inspect_sharding_p
-from mjax._engine.runtime.array import Array, is_array
-from mjax._engine.runtime.shardings import Sharding, bounds
+from mjax._engine.runtime.array import is_array
+from mjax._engine.runtime.shardings import Index, Sharding, bounds
+from mjax._engine.runtime.transfer import to_array
 from mjax._engine.tracing.flat import check_callable, function_name
 from mjax._engine.tracing.interpreter import Tracer
+from mjaxlib_shim import shardings as shim
 
 #: Background colours of the 256 that terminals know; cells take turns.
 _COLOURS = (25, 130, 28, 90, 124, 58, 30, 96)
@@ -42,7 +44,16 @@ def visualize_sharding(shape: Sequence[int], sharding: Sharding, *, use_color: b
       │  CPU 0  │
       └─────────┘
     """
-    rows = _cells(tuple(shape), sharding)
+    shape = tuple(shape)
+    _check_rank(shape)
+    _show(shape, sharding.devices_indices_map(shape), use_color, scale, min_width, max_width,
+          color_map)
+
+
+def _show(shape: tuple[int, ...], parts: Mapping[Any, Index], use_color: bool, scale: float,
+          min_width: int, max_width: int,
+          color_map: Callable[[float], Sequence[float]] | None) -> None:
+    rows = _cells(shape, parts)
     texts = dict.fromkeys(text for row in rows for text in row)
     longest, columns = max(map(len, texts)) + 2, len(rows[0])
     width = max(longest, min(max(int(longest * scale), min_width), max_width // columns - 1))
@@ -57,11 +68,10 @@ def visualize_sharding(shape: Sequence[int], sharding: Sharding, *, use_color: b
           + "└" + "┴".join([bar] * columns) + "┘")
 
 
-def _cells(shape: tuple[int, ...], sharding: Sharding) -> list[list[str]]:
+def _cells(shape: tuple[int, ...], parts: Mapping[Any, Index]) -> list[list[str]]:
     """The names of the devices that hold each part: rows of columns."""
-    _check_rank(shape)
     holders: dict[Any, list[Any]] = {}
-    for device, index in sharding.devices_indices_map(shape).items():
+    for device, index in parts.items():
         holders.setdefault(bounds(index, shape), []).append(device)
     rows: dict[Any, list[str]] = {}
     for place in sorted(holders):
@@ -120,7 +130,7 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], Any]) -
       callback: a function of a sharding. What it raises, the call that compiles raises.
 
     Raises:
-      TypeError: the value is no array, or the callback is not callable.
+      TypeError: the value cannot become an array, or the callback is not callable.
 
     Example:
       >>> @mjax.jit
@@ -131,20 +141,26 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], Any]) -
       SingleDeviceSharding(device=CpuDevice(id=0))
     """
     check_callable("inspect_array_sharding", callback)
-    _inspect("inspect_array_sharding", value, callback, lambda sharding, _: callback(sharding))
+    _inspect(value, callback, lambda sharding, _: callback(sharding))
 
 
 @boundary
-def visualize_array_sharding(arr: Any, **options: Any) -> None:
+def visualize_array_sharding(arr: Any, *, use_color: bool = True, scale: float = 1.0,
+                             min_width: int = 9, max_width: int = 80,
+                             color_map: Callable[[float], Sequence[float]] | None = None) -> None:
     """Prints which devices hold which part of an array, inside of programs when they are compiled.
 
     Args:
       arr: an array of one or two dimensions, or a traced value: see `inspect_array_sharding`. Of a
         batch the whole is shown.
-      options: those of `visualize_sharding`.
+      use_color: as of `visualize_sharding`.
+      scale: likewise.
+      min_width: likewise.
+      max_width: likewise.
+      color_map: likewise.
 
     Raises:
-      TypeError: it is no array.
+      TypeError: it cannot become an array.
       ValueError: it has no dimensions, or more than two.
 
     Example:
@@ -153,21 +169,30 @@ def visualize_array_sharding(arr: Any, **options: Any) -> None:
       │  CPU 0  │
       └─────────┘
     """
+    def show(sharding: Sharding, shape: tuple[int, ...]) -> None:
+        _check_rank(shape)
+        _show(shape, _parts(shape, sharding), use_color, scale, min_width, max_width, color_map)
+
     if isinstance(arr, Tracer):
         _check_rank(arr.shape)
-    _inspect("visualize_array_sharding", arr, visualize_array_sharding,
-             lambda sharding, shape: visualize_sharding(shape, sharding, **options))
+    _inspect(arr, visualize_array_sharding, show)
 
 
-def _inspect(who: str, value: Any, function: Callable[..., Any],
-             act: Callable[[Any, Any], Any]) -> None:
+def _parts(shape: tuple[int, ...], sharding: Sharding) -> dict[Any, Index]:
+    """Which parts devices hold: XLA cuts inside of programs what they do not divide, too."""
+    hlo = shim.hlo_sharding_of(sharding.native_for(len(shape)), len(shape))
+    devices = sharding.flat_devices
+    return dict(zip(devices, shim.shard_slices(hlo, shape, len(devices)), strict=True))
+
+
+def _inspect(value: Any, function: Callable[..., Any], act: Callable[[Any, Any], Any]) -> None:
     if not (isinstance(value, Tracer) or is_array(value)):
-        msg = f"{who} needs an Array, got {type(value).__name__}."
-        raise TypeError(msg)
+        value = to_array(value)
     inspect_sharding_p.bind(value, callback=_Told(function, act))
 
 
 @inspect_sharding_p.def_impl
-def _impl(array: Array, *, callback: _Told) -> list[Any]:
+def _impl(value: Any, *, callback: _Told) -> list[Any]:
+    array = value if is_array(value) else to_array(value)
     callback(array.sharding, array.shape)
     return []

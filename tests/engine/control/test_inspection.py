@@ -145,6 +145,18 @@ def test_in_a_map_over_some_axes(x, seen, caplog):
     assert "does not tell along which of the axes ('b', 'c')" in caplog.text
 
 
+@pytest.mark.parametrize(("shape", "where", "compute"), [
+    ((2, 2, 2), ("c", "b"), lambda x: x),  # or ('b', 'c')
+    ((1, 2, 4), "c", lambda x: x.reshape(-1, 2, 4).sum(2)),  # b, or half of c
+], ids=["order", "part"])
+def test_what_is_not_known_in_a_map_over_some_axes(shape, where, compute, seen, caplog):
+    mesh = Mesh(np.array(DEVICES).reshape(shape), ("a", "b", "c"))
+    x = mjax.device_put(X, named("a", where, mesh=mesh))
+    with caplog.at_level(logging.WARNING, "mjax"):
+        mjax.jit(mapped(lambda x: asks(seen, lambda x: [compute(x)])(x), P("a"), {"a"}, mesh))(x)
+    assert len(seen) == 1 and "is taken, and may be wrong" in caplog.text
+
+
 # ---- what may go wrong -----------------------------------------------------------------
 
 
@@ -156,9 +168,39 @@ def test_what_it_raises(x):
                 f(value)
 
 
+def test_what_was_told_is_not_told_again(x, seen):
+    def once(sharding):
+        seen.append(sharding)
+        if len(seen) == 1:
+            raise KeyError("once")
+
+    def f(x):
+        mjax.debug.inspect_array_sharding(x * 2, callback=once)
+        mjax.debug.inspect_array_sharding(x.T, callback=seen.append)
+        return x + 1
+
+    lowered = mjax.jit(f).lower(x)
+    with pytest.raises(KeyError, match="once"):
+        lowered.compile()
+    lowered.compile()
+    assert seen == [named("x", "y"), named("x", "y"), named("y", "x")]
+
+
+@pytest.mark.parametrize("transform", [
+    mjax.grad, lambda f: lambda x: mjax.jvp(f, (x,), (x,)), lambda f: mjax.vmap(f),
+    lambda f: mjax.grad(mjax.checkpoint(f))], ids=["grad", "jvp", "vmap", "remat"])
+def test_values_that_are_no_arrays_yet(transform, seen):
+    def f(x):
+        mjax.debug.inspect_array_sharding(x, callback=seen.append)
+        return (x * 1.0).sum()
+
+    transform(f)(X)
+    assert set(seen) == {ALONE}
+
+
 def test_bad_input(x):
-    with pytest.raises(TypeError, match="inspect_array_sharding needs an Array, got ndarray"):
-        mjax.debug.inspect_array_sharding(X, callback=print)
+    with pytest.raises(TypeError, match="a string"):
+        mjax.debug.inspect_array_sharding("a string", callback=print)
     with pytest.raises(TypeError, match=r"inspect_array_sharding expects a function, got 3 of"):
         mjax.debug.inspect_array_sharding(x, callback=3)
 
@@ -170,5 +212,3 @@ def test_it_is_printed_and_kept():
     jaxpr = mjax.make_jaxpr(
         lambda x: mjax.debug.inspect_array_sharding(x * 2, callback=show))(X)
     assert "inspect_sharding[callback=" in str(jaxpr) and "show]" in str(jaxpr)
-    assert len(mjax.make_jaxpr(lambda x: mjax.vmap(lambda x: (
-        mjax.debug.inspect_array_sharding(x, callback=show), 1)[1])(x))(X).eqns) >= 1

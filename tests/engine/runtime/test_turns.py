@@ -51,6 +51,36 @@ for _ in range(500):
 assert np.all(np.asarray(y) == 4) and np.all(np.asarray(z) == 2)
 """
 
+# The same with callbacks: from jaxlib 0.6 on these are under way when their call has returned.
+CALLING = GROUPS + """
+def calling(axis, spec):
+    def called(x):
+        mjax.debug.callback(lambda v: None, x[0, 0])
+        return lax.psum(x, axis)
+    return mjax.jit(mjax.shard_map(called, mesh=grid, in_specs=P("a", "b"), out_specs=spec))
+
+called_columns, called_rows = calling("a", P(None, "b")), calling("b", P("a"))
+for _ in range(500):
+    y, z = called_columns(x), called_rows(x)
+    columns(x), rows(x)
+assert np.all(np.asarray(y) == 4) and np.all(np.asarray(z) == 2)
+"""
+
+# The callback, in the background, launches sums that nobody waits for.
+LAUNCHING = GROUPS + """
+kept = []
+
+def launch(v):
+    kept.append((columns(x), rows(x)))
+    del kept[:-4]
+    return np.asarray(v)
+
+asking = mjax.jit(lambda v: mjax.pure_callback(launch, mjax.ShapeDtypeStruct((), np.float32), v))
+for i in range(300):
+    answer, y, z = asking(float(i)), columns(x), rows(x)
+assert float(answer) == 299 and np.all(np.asarray(kept[-1][0]) == 4)
+"""
+
 # What has no collectives waits for nobody, but takes threads of the same pool.
 MIXED = """
 y, totals = x, []
@@ -219,8 +249,9 @@ for thread in threads:
 
 
 @pytest.mark.parametrize("program", [
-    SUMS, GROUPS, MIXED, THREADS, CALLBACKS, COMPUTING, SIGNALS], ids=[
-    "sums", "groups", "mixed", "threads", "callbacks", "computing", "signals"])
+    SUMS, GROUPS, CALLING, LAUNCHING, MIXED, THREADS, CALLBACKS, COMPUTING, SIGNALS], ids=[
+    "sums", "groups", "calling", "launching", "mixed", "threads", "callbacks", "computing",
+    "signals"])
 def test_programs_do_not_wait_for_each_other_for_ever(program):
     run(program)
 

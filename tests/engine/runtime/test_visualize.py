@@ -72,8 +72,10 @@ def test_what_cannot_be_shown():
         mjax.debug.visualize_array_sharding(mjax.numpy.ones((2, 2, 2)))
     with pytest.raises(ValueError, match=r"not one of shape \(\)"):
         mjax.debug.visualize_sharding((), NamedSharding(MESH, P()))
-    with pytest.raises(TypeError, match="needs an Array, got ndarray"):
-        mjax.debug.visualize_array_sharding(np.zeros(2))
+    with pytest.raises(TypeError, match="a string"):
+        mjax.debug.visualize_array_sharding("a string")
+    with pytest.raises(TypeError, match="use_colour"):
+        mjax.jit(lambda x: mjax.debug.visualize_array_sharding(x, use_colour=False))(np.zeros(2))
     with pytest.raises(ValueError, match=r"of one or two dimensions can be shown, .* \(2, 2, 2\)"):
         mjax.jit(lambda x: mjax.debug.visualize_array_sharding(x))(np.zeros((2, 2, 2)))
 
@@ -96,3 +98,27 @@ def test_of_a_batch_the_whole_is_shown(capsys):
     for transform in (mjax.vmap, lambda f: mjax.jit(mjax.vmap(f))):
         transform(lambda row: (mjax.debug.visualize_array_sharding(row), row)[1])(x)
         assert capsys.readouterr().out == expected
+
+
+def test_what_the_devices_do_not_divide(capsys):
+    x = mjax.device_put(np.zeros((8, 8)), NamedSharding(MESH, P("x")))
+
+    def f(x):
+        mjax.debug.visualize_array_sharding(x[:6] * 2)
+        return x.sum()
+
+    assert mjax.jit(f)(x) == 0
+    assert "│ CPU 0,1 │" in capsys.readouterr().out
+
+
+def test_values_that_only_become_arrays(capsys):
+    one = picture("""
+        ┌─────────┐
+        │  CPU 0  │
+        └─────────┘
+        """)
+    mjax.debug.visualize_array_sharding(np.zeros(2))
+    mjax.grad(lambda x: (mjax.debug.visualize_array_sharding(x), x.sum())[1])(np.zeros((2, 2)))
+    with mjax.disable_jit():
+        mjax.jit(lambda x: mjax.debug.visualize_array_sharding(x))(np.zeros(2))
+    assert capsys.readouterr().out == 3 * one
