@@ -1,4 +1,4 @@
-"""The errors that mjax raises beyond Python's own."""
+"""The errors that mjax raises beyond Python's own; `JaxRuntimeError` is XLA's, with JAX's name."""
 
 from mjax._engine.base.errors import (
     ConcretizationTypeError,
@@ -12,9 +12,10 @@ from mjax._engine.base.errors import (
     TypePromotionError,
     UnexpectedTracerError,
 )
+from mjax._engine.runtime.failures import JaxRuntimeError
 
 __all__ = [
-    "ConcretizationTypeError", "JaxprTypeError", "MissingRuleError",
+    "ConcretizationTypeError", "JaxRuntimeError", "JaxprTypeError", "MissingRuleError",
     "NonConcreteBooleanIndexError", "ProcessLostError", "TracerArrayConversionError",
     "TracerBoolConversionError", "TracerIntegerConversionError", "TypePromotionError",
     "UnexpectedTracerError",

@@ -13,7 +13,10 @@ from collections.abc import Callable
 from types import TracebackType
 
 from mjax._engine.base.records import Record
+from mjaxlib_shim.arrays import XlaRuntimeError
 
+#: What XLA raises where it compiles or runs, out of memory for example.
+JaxRuntimeError = XlaRuntimeError
 _MARK = "mjax callback failure {}"
 _KEPT = 1000
 

@@ -234,3 +234,12 @@ def test_the_users_objects_are_not_pinned_by_compiled_programs():
     del f, holder
     gc.collect()
     assert reference() is None
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_what_xla_raises_has_a_name(jitted):
+    def f():
+        return jnp.zeros(1 << 58, "uint8")  # no address space is as large
+
+    with pytest.raises(mjax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED: Out of memory"):
+        (mjax.jit(f) if jitted else f)().block_until_ready()
