@@ -117,7 +117,8 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
     mctx = ctx.module_context
     order = [] if token is None else [mctx.token_aval]
     n, in_avals, out_avals = len(order), [*order, *operand_avals], [*order, *result_avals]
-    callback = _marked(_told(callback) if mctx.partitioned else callback, len(mctx.devices or "1"))
+    devices = 1 if mctx.devices is None else len(mctx.devices)
+    callback = _marked(_told(callback) if mctx.partitioned else callback, devices)
     after = None if mctx.opaque_tokens else np.zeros((), np.bool_)
 
     def with_token(_: Any, *args: Any) -> tuple[Any, ...]:

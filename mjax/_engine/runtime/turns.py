@@ -17,7 +17,7 @@ They are launched one after the other: two threads that launch at the same time 
 programs with collectives at once.
 
 Programs that call Python wait only if they have collectives. What their functions launch does not
-wait: it would for what waits for it. What those of programs on one device launch does.
+wait, as it would for what waits for it, unless the program that called runs on one device.
 """
 
 from __future__ import annotations

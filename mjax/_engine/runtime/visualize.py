@@ -120,13 +120,13 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], Any]) -
     """Tells a function how an array is cut over devices, inside of programs too.
 
     Of an array the function is called at once. In a program XLA decides, so it is called when
-    the program is compiled, once for each place of the compiled program that has the value, and not
-    when the program runs again. Under `vmap` it gets the sharding of the whole batch, in a
-    `shard_map` that of a device's part over the axes that are left to XLA, under derivatives
-    that of the primal.
+    the program is compiled, at least once, and not when the program runs again: XLA may have
+    copied what is called twice. Under `vmap` it gets the sharding of the whole batch, in a
+    `shard_map` that of a device's part over the axes that are left to XLA, under derivatives that
+    of the primal; tangents and cotangents are not told of.
 
     Args:
-      value: an array or a traced value.
+      value: an array, what can become one, or a traced value.
       callback: a function of a sharding. What it raises, the call that compiles raises.
 
     Raises:
