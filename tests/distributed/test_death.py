@@ -22,13 +22,14 @@ def waiting(rank, port, victim, how, where):
 
     dist.initialize(f"127.0.0.1:{port}", 2, rank, heartbeat_timeout_seconds=4)
     if rank == victim:
-        dist.key_value_get("the other is where it waits")
+        dist.key_value_get("the other is about to wait")
+        time.sleep(1)  # its call that says so has to end as well
         print(time.time(), flush=True)
         if how == "raise":
             raise ZeroDivisionError("the reason")
         os.kill(os.getpid(), getattr(signal, how))
     atexit.register(lambda: print(time.time(), flush=True))
-    dist.key_value_set("the other is where it waits", "yes")
+    dist.key_value_set("the other is about to wait", "yes")
     if where == "exit":
         raise SystemExit
     {"barrier": dist.barrier, "get": lambda: dist.key_value_get("never set")}[where]()
