@@ -280,14 +280,19 @@ def _manual() -> bool:
 
 def _manual_mesh() -> tuple[Any, frozenset[Any]] | None:
     """The mesh of the innermost shard_map, and those of its axes that the body knows."""
-    manual = {axis.name: axis.manual.mesh for axis in ctx.axis_env if axis.manual is not None}
+    manual = _manual_axes()
     return (list(manual.values())[-1], frozenset(manual)) if manual else None
 
 
 def _all_manual() -> bool:
     """Whether it is that of a shard_map over all axes of the mesh, of which XLA cuts nothing."""
-    manual = {axis.name: axis.manual.mesh for axis in ctx.axis_env if axis.manual is not None}
+    manual = _manual_axes()
     return any(manual.keys() >= set(mesh.axis_names) for mesh in manual.values())
+
+
+def _manual_axes() -> dict[Any, Any]:
+    """The axes that the bodies of shard_maps know here, with their meshes."""
+    return {axis.name: axis.manual.mesh for axis in ctx.axis_env if axis.manual is not None}
 
 
 def identifier(name: str) -> str:

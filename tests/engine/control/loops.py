@@ -399,3 +399,18 @@ ALONG = {
     "grad": lambda f: lambda *x: sum(
         mjax.numpy.sum(g * v) for g, v in zip(mjax.grad(f, (0, 1, 2))(*x), DIRECTION)),
 }
+
+#: Operands of short scans: weights, a carry and what is scanned over.
+W, C = np.ones((2, 3), np.float32)
+X = np.ones((4, 3), np.float32)
+
+
+def scans(jaxpr: Any) -> list[Any]:
+    """The scans of a program that stand in no other scan."""
+    found = []
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is mjax.lax.scan_p:
+            found.append(eqn)
+        elif eqn.primitive.name == "jit":
+            found += scans(eqn.params["jaxpr"])
+    return found
