@@ -14,6 +14,7 @@ import pytest
 
 import mjax
 from mjax import lax
+from tests.engine.reading import calls
 
 X = np.linspace(0.1, 0.9, 3, dtype=np.float32)
 
@@ -30,23 +31,6 @@ def chain(n):
 
 def total(n):
     return lambda x: lax.reduce_sum(chain(n)(x), (0,))
-
-
-def calls(f):
-    """How many functions a call calls, those in C included."""
-    count = 0
-
-    def profile(frame, event, arg):
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
-        f()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 WORK = {

@@ -7,7 +7,6 @@ import numpy as np
 import mjax
 import mjax.numpy as jnp
 from mjax import lax
-from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.pytree import tree_leaves
 
 RNG = np.random.default_rng(0)
@@ -96,13 +95,3 @@ def close(actual, expected, tolerance=2e-4):
 def total(f):
     """A scalar function of a function of a predicate and two arrays."""
     return lambda p, x, y: jnp.sum(jnp.sin(f(p, x, y)))
-
-
-def names(jaxpr):
-    """The primitives of a program, inside of its equations too."""
-    found = []
-    for eqn in jaxpr.eqns:
-        found.append(eqn.primitive.name)
-        for inner in jaxprs_in_params(eqn.params):
-            found += names(inner)
-    return found

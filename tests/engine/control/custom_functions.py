@@ -15,7 +15,6 @@ import numpy as np
 import mjax
 import mjax.numpy as jnp
 from mjax import lax
-from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.pytree import tree_leaves, tree_map
 from mjax.custom_derivatives import CustomVJPPrimal, SymbolicZero
 
@@ -355,12 +354,6 @@ def assert_same(actual: Any, expected: Any) -> None:
     for a, e in zip(ours, theirs, strict=True):
         assert a.dtype == e.dtype and a.shape == e.shape
         np.testing.assert_allclose(a, e, rtol=2e-4, atol=2e-4 * max(1, np.abs(e).max()))
-
-
-def names_of(jaxpr: Any) -> list[str]:
-    """The primitives of a program, then those of the programs in it."""
-    return [e.primitive.name for e in jaxpr.eqns] + [
-        n for e in jaxpr.eqns for inner in jaxprs_in_params(e.params) for n in names_of(inner)]
 
 
 #: Where a function of a scalar may be applied; the value and its derivatives do not change.

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 import mjax
+from mjax._engine.ir.effects import Effect
+from mjax._engine.tracing.primitive import Primitive
 from mjax.tree_util import tree_map
 from tests.engine.primitives.harness import UNOPTIMIZED
 
@@ -414,3 +416,18 @@ def scans(jaxpr: Any) -> list[Any]:
         elif eqn.primitive.name == "jit":
             found += scans(eqn.params["jaxpr"])
     return found
+
+
+# ---- an effect ------------------------------------------------------------------------
+
+
+class Knock(Effect):
+    """Stays where it is, and happens as often as the program says."""
+
+
+knock = Knock()
+knock_p = Primitive("knock")
+knock_p.def_impl(lambda x: x)
+knock_p.def_effectful_abstract_eval(lambda x: (x, {knock}))
+knock_p.def_jvp(lambda primals, tangents: (knock_p.bind(*primals), tangents[0]))
+knock_p.def_batch(lambda args, dims: (knock_p.bind(*args), *dims))

@@ -13,7 +13,8 @@ import mjax.numpy as jnp
 from mjax import errors, lax
 from mjax._engine.ir.pytree import tree_map
 from mjax.dtypes import float0
-from tests.engine.control.branches import PREDICATES, X, Y, close, names
+from tests.engine.control.branches import PREDICATES, X, Y, close
+from tests.engine.reading import names
 
 # ---- values of other kinds -------------------------------------------------------------
 

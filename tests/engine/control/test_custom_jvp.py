@@ -38,11 +38,11 @@ from tests.engine.control.custom_functions import (
     X,
     Y,
     assert_same,
-    names_of,
     product,
     simple,
     total,
 )
+from tests.engine.reading import names
 
 TRANSFORMED = {**REVERSE, **FORWARD}
 QUICK = ["eval", "jit", "jvp", "vjp", "vmap", "vmap of grad", "grad of vmap", "jit of vjp",
@@ -226,7 +226,7 @@ def test_nondiff_arguments_may_be_traced():
     np.testing.assert_allclose(
         mjax.grad(lambda x: mjax.jit(mjax.vmap(g, (0, None)))(X, x).sum())(3.0), 5 * X.sum(), 1e-6)
     jaxpr = mjax.make_jaxpr(g)(2.0, 3.0)
-    assert names_of(jaxpr)[:2] == ["stop_gradient", "custom_jvp_call"]
+    assert names(jaxpr)[:2] == ["stop_gradient", "custom_jvp_call"]
 
 
 @pytest.mark.parametrize(("options", "error", "text"), [
@@ -502,7 +502,7 @@ def test_dead_code_elimination_keeps_the_rule():
     check_jaxpr(smaller)
     call = smaller.eqns[-1]
     assert call.primitive is custom_jvp_call_p and len(call.outvars) == 1
-    assert "mul" not in names_of(smaller) and used == [True, True]  # the rule may read x
+    assert "mul" not in names(smaller) and used == [True, True]  # the rule may read x
     np.testing.assert_allclose(derivative(smaller, X, Y)[0], derivative(jaxpr, X, Y)[1], 1e-6)
     nothing, used = dce_jaxpr(jaxpr, [False, False])
     assert not nothing.eqns and used == [False, False]
@@ -511,11 +511,11 @@ def test_dead_code_elimination_keeps_the_rule():
 def test_partial_evaluation_and_recomputation_keep_the_rule():
     jaxpr = program()
     parts = partial_eval_jaxpr(jaxpr, [True, False])
-    assert names_of(parts.known) == ["exp"] and "custom_jvp_call" in names_of(parts.unknown)
+    assert names(parts.known) == ["exp"] and "custom_jvp_call" in names(parts.unknown)
     parts = partial_eval_jaxpr(jaxpr, [False, False])
-    assert "custom_jvp_call" in names_of(parts.known)
+    assert "custom_jvp_call" in names(parts.known)
     parts = recompute_jaxpr(jaxpr, [True] * 2, [True] * 2, lambda *_, **__: False)
-    assert "custom_jvp_call" in names_of(parts.again)
+    assert "custom_jvp_call" in names(parts.again)
     expected = derivative(jaxpr, X, Y)
     for a, e in zip(derivative(parts.again, X, Y), expected, strict=True):
         np.testing.assert_allclose(a, e, 1e-6)

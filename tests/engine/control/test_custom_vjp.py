@@ -36,11 +36,11 @@ from tests.engine.control.custom_functions import (
     X,
     Y,
     assert_same,
-    names_of,
     product,
     simple_vjp,
     total,
 )
+from tests.engine.reading import names
 
 QUICK = ["eval", "jit", "vjp", "vmap", "vmap of grad", "grad of vmap", "jit of vjp", "vjp of jit",
          "jit of grad of vmap", "grad of scan", "grad of remat"]
@@ -432,7 +432,7 @@ def test_dead_code_elimination_keeps_the_rules():
     check_jaxpr(smaller)
     call = smaller.eqns[-1]
     assert call.primitive is custom_vjp_call_p and len(call.outvars) == 1
-    assert "mul" not in names_of(smaller) and used == [True, True]
+    assert "mul" not in names(smaller) and used == [True, True]
     expected = pulled(jaxpr, (0 * X, DY), X, Y)
     for a, e in zip(pulled(smaller, (DY,), X, Y), expected, strict=True):
         np.testing.assert_allclose(a, e, 1e-6)
@@ -443,9 +443,9 @@ def test_dead_code_elimination_keeps_the_rules():
 def test_partial_evaluation_and_recomputation_keep_the_rules():
     jaxpr = program()
     parts = partial_eval_jaxpr(jaxpr, [True, False])
-    assert names_of(parts.known) == ["exp"] and "custom_vjp_call" in names_of(parts.unknown)
+    assert names(parts.known) == ["exp"] and "custom_vjp_call" in names(parts.unknown)
     parts = recompute_jaxpr(jaxpr, [True] * 2, [True] * 2, lambda *_, **__: False)
-    assert "custom_vjp_call" in names_of(parts.again)
+    assert "custom_vjp_call" in names(parts.again)
     expected = pulled(jaxpr, (DX, DY), X, Y)
     for a, e in zip(pulled(parts.again, (DX, DY), X, Y), expected, strict=True):
         np.testing.assert_allclose(a, e, 1e-6)
@@ -539,12 +539,12 @@ def test_remat_evaluates_the_function_where_it_keeps_no_residuals():
         remat = mjax.checkpoint(lambda x, g=g: g(jnp.cos(x)))
         jaxpr = mjax.make_jaxpr(mjax.grad(remat))(1.0)
         first, again = [e.params["jaxpr"] for e in jaxpr.eqns if e.primitive.name == "remat2"][:2]
-        assert "exp" not in names_of(first) and "custom_vjp_call" in names_of(first)
-        assert "exp" in names_of(again) and "remat_opt" in names_of(again)
+        assert "exp" not in names(first) and "custom_vjp_call" in names(first)
+        assert "exp" in names(again) and "remat_opt" in names(again)
         expected = -np.exp(np.cos(1)) * np.sin(1)
         np.testing.assert_allclose(mjax.grad(remat)(1.0), expected, 1e-5)
         np.testing.assert_allclose(mjax.jit(mjax.grad(remat))(1.0), expected, 1e-5)
-    assert names_of(mjax.make_jaxpr(f)(1.0)) == ["custom_vjp_call", "sin"]
+    assert names(mjax.make_jaxpr(f)(1.0)) == ["custom_vjp_call", "sin"]
     np.testing.assert_allclose(mjax.grad(f)(1.0), np.e, 1e-6)
 
 

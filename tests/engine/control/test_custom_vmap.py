@@ -19,7 +19,8 @@ from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
 from mjax._engine.transforms.recompute import recompute_jaxpr
 from mjax.custom_batching import custom_vmap, sequential_vmap
-from tests.engine.control.custom_functions import DX, DY, XS, YS, X, Y, assert_same, names_of, total
+from tests.engine.control.custom_functions import DX, DY, XS, YS, X, Y, assert_same, total
+from tests.engine.reading import names
 
 
 def same(f):
@@ -234,11 +235,11 @@ def test_dead_code_elimination_and_remat_keep_the_rule():
     jaxpr = program()
     smaller, used = dce_jaxpr(jaxpr, [False, True])
     check_jaxpr(smaller)
-    assert "mul" not in names_of(smaller) and used == [True, True]
+    assert "mul" not in names(smaller) and used == [True, True]
     np.testing.assert_allclose(mapped(smaller, XS, Y)[0], 3 * np.sin(np.exp(XS)), 1e-5)
     assert not dce_jaxpr(jaxpr, [False, False])[0].eqns
     parts = partial_eval_jaxpr(jaxpr, [False, True])
-    assert names_of(parts.known) == ["exp"] and "custom_vmap_call" in names_of(parts.unknown)
+    assert names(parts.known) == ["exp"] and "custom_vmap_call" in names(parts.unknown)
     parts = recompute_jaxpr(jaxpr, [True] * 2, [True] * 2, lambda *_, **__: False)
     np.testing.assert_allclose(mapped(parts.again, XS, Y)[0], 3 * np.exp(XS) * Y, 1e-5)
     jaxpr.eqns[-1] = jaxpr.eqns[-1].replace(invars=jaxpr.eqns[-1].invars[:1])
@@ -265,7 +266,7 @@ def test_sequential():
         assert_same(BATCHED[name](g), BATCHED[name](once))
     assert set(shapes) == {(3,)}
     jaxpr = mjax.make_jaxpr(mjax.vmap(g, (0, None)))(XS, Y)
-    assert names_of(jaxpr)[:2] == ["scan", "custom_vmap_call"]
+    assert names(jaxpr)[:2] == ["scan", "custom_vmap_call"]
 
 
 @pytest.mark.slow

@@ -15,7 +15,8 @@ from mjax._engine.control.linear_call import linear_call_p
 from mjax._engine.ir.check import check_jaxpr
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax.custom_derivatives import linear_call
-from tests.engine.control.custom_functions import DX, XS, YS, X, Y, assert_same, names_of
+from tests.engine.control.custom_functions import DX, XS, YS, X, Y, assert_same
+from tests.engine.reading import names
 
 
 def same(f):
@@ -91,7 +92,7 @@ def test_in_a_scan_and_second_order():
 def test_the_primitive():
     assert "missing" not in linear_call_p.rules().values()
     jaxpr = mjax.make_jaxpr(scaled)(X, Y)
-    assert names_of(jaxpr)[0] == "linear_call"
+    assert names(jaxpr)[0] == "linear_call"
     params = jaxpr.eqns[0].params
     assert (params["num_callee_consts"], params["num_res"]) == (0, 1)
     np.testing.assert_allclose(eval_jaxpr(jaxpr, jaxpr.consts, X, Y)[0], 2 * X * Y, 1e-6)

@@ -14,8 +14,7 @@ import mjax
 from mjax import lax
 from mjax import numpy as jnp
 from tests.engine.control.loops import close
-from tests.engine.control.test_scan import equations, names
-from tests.engine.test_growth import calls
+from tests.engine.reading import calls, equations, names
 
 C = np.array([0.3, -0.4, 0.9], np.float32)
 X = np.linspace(-1, 1, 21, dtype=np.float32).reshape(7, 3)

@@ -8,31 +8,13 @@ import pytest
 import mjax
 from mjax import lax
 from mjax import numpy as jnp
-from mjax._engine.ir.effects import Effect
-from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.transforms.dce import dce_jaxpr
-from tests.engine.control.loops import (
-    C,
-    W,
-    X,
-    close,
-    scans,
-)
+from tests.engine.control.loops import C, W, X, close, knock, knock_p, scans
+from tests.engine.reading import equations, names
 
 # ---- what is kept, and what is computed ------------------------------------------------
-
-
-def equations(jaxpr):
-    for eqn in jaxpr.eqns:
-        yield eqn
-        for inner in jaxprs_in_params(eqn.params):
-            yield from equations(inner)
-
-
-def names(jaxpr):
-    return [eqn.primitive.name for eqn in equations(jaxpr)]
 
 
 def outside(jaxpr):
@@ -177,19 +159,6 @@ def test_a_rule_whose_known_results_come_from_consts_alone():
     out, pull = mjax.vjp(lambda x: scale_p.bind(x)[0], np.float32(0.5))
     close(out, [np.sin(0.5)] * 2, 1e-6)
     close(pull(np.float32([1, 1])), [3 * np.cos(0.5)], 1e-6)
-
-
-class Knock(Effect):
-    """Stays where it is, and happens as often as the program says."""
-
-
-knock = Knock()
-knock_p = Primitive("knock")
-knocks = []
-knock_p.def_impl(lambda x: knocks.append(x) or x)
-knock_p.def_effectful_abstract_eval(lambda x: (x, {knock}))
-knock_p.def_jvp(lambda primals, tangents: (knock_p.bind(*primals), tangents[0]))
-knock_p.def_batch(lambda args, dims: (knock_p.bind(*args), *dims))
 
 
 def test_effects_are_not_hoisted():

@@ -17,8 +17,8 @@ from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, stage
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
-from tests.engine.control.loops import close, python_while
-from tests.engine.control.test_scan import equations, knock, knock_p, names
+from tests.engine.control.loops import close, knock, knock_p, python_while
+from tests.engine.reading import equations, names
 
 C = np.array([0.3, -0.4, 0.9], np.float32)
 

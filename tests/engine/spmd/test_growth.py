@@ -20,7 +20,7 @@ import numpy as np
 import mjax
 from mjax import lax
 from mjax.sharding import Mesh, NamedSharding, PartitionSpec as P
-from tests.engine.test_growth import calls
+from tests.engine.reading import calls
 
 X = np.ones((64, 3), np.float32)
 
