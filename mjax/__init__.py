@@ -54,6 +54,7 @@ from mjax._engine.runtime.devices import (
     local_devices,
     process_count,
     process_index,
+    process_indices,
 )
 from mjax._engine.runtime.jit import ensure_compile_time_eval, eval_shape, jit
 from mjax._engine.runtime.meshes import make_mesh, set_mesh
@@ -77,9 +78,9 @@ __version_info__ = (0, 1, 0)
 jacobian = jacrev
 
 _SUBMODULES = (
-    "ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "distributed", "dtypes",
-    "errors", "experimental", "flatten_util", "lax", "numpy", "random", "sharding", "stages",
-    "tree", "tree_util", "typing",
+    "ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack",
+    "dtypes", "errors", "experimental", "flatten_util", "lax", "numpy", "random", "sharding",
+    "stages", "tree", "tree_util", "typing",
 )
 
 __all__ = [
@@ -93,10 +94,10 @@ __all__ = [
     "linearize", "local_device_count", "local_devices", "log_compiles", "make_array_from_callback",
     "make_array_from_process_local_data", "make_array_from_single_device_arrays", "make_jaxpr",
     "make_mesh", "named_call", "named_scope", "numpy_dtype_promotion", "numpy_rank_promotion",
-    "pmap", "process_count", "process_index", "pure_callback", "remat", "set_mesh", "shard_map",
-    "threefry_partitionable", "transfer_guard", "transfer_guard_device_to_device",
-    "transfer_guard_device_to_host", "transfer_guard_host_to_device", "typeof", "value_and_grad",
-    "vjp", "vmap", *_SUBMODULES,
+    "pmap", "process_count", "process_index", "process_indices", "pure_callback", "remat",
+    "set_mesh", "shard_map", "threefry_partitionable", "transfer_guard",
+    "transfer_guard_device_to_device", "transfer_guard_device_to_host",
+    "transfer_guard_host_to_device", "typeof", "value_and_grad", "vjp", "vmap", *_SUBMODULES,
 ]
 
 

@@ -17,6 +17,7 @@ def test_devices_store_and_barriers():
         assert dist.is_initialized()
         assert (mjax.device_count(), mjax.local_device_count()) == (4, 2)
         assert (mjax.process_count(), mjax.process_index()) == (2, rank)
+        assert mjax.process_indices() == [0, 1]
         assert [d.process_index for d in mjax.devices()] == [0, 0, 1, 1]
         assert len({d.id for d in mjax.devices()}) == 4
         assert mjax.local_devices() == mjax.devices()[2 * rank:2 * rank + 2]

@@ -76,7 +76,12 @@ def process_index(backend: str | None = None) -> int:
 
 def process_count(backend: str | None = None) -> int:
     """The number of processes."""
-    return len({d.process_index for d in devices(backend)})
+    return len(process_indices(backend))
+
+
+def process_indices(backend: str | None = None) -> list[int]:
+    """The numbers of the processes, sorted."""
+    return sorted({d.process_index for d in devices(backend)})
 
 
 def default_backend() -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.ir.dtypes import NARROW_FLOATS, NARROW_INTS
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.array import Array, placement_of
@@ -96,6 +97,30 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
         msg = f"from_dlpack: the array must be copied ({why}), but copy=False."
         raise ValueError(msg)
     return copy_p.bind(out) if copy and not why else out
+
+
+def is_supported_dtype(dtype: Any) -> bool:
+    """Whether arrays of a dtype can be exchanged.
+
+    Args:
+      dtype: a dtype, or what `numpy.dtype` makes one of.
+
+    Returns:
+      False for numbers of less than a byte and floats of 8 bits, which the protocol had not when
+      the oldest jaxlib was made; True for all other dtypes of arrays.
+
+    Raises:
+      TypeError: it is none.
+
+    Source: https://dmlc.github.io/dlpack/latest/c_api.html
+
+    Example:
+      >>> mjax.dlpack.is_supported_dtype(jnp.bfloat16), mjax.dlpack.is_supported_dtype(jnp.int4)
+      (True, False)
+    """
+    dtype = np.dtype(dtype)
+    return dtype.name not in (*NARROW_FLOATS, *NARROW_INTS) and (
+        dtype.kind in "biufc" or dtype.name == "bfloat16")
 
 
 def _taken_over(x: Any) -> tuple[Array, str]:

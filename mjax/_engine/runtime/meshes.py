@@ -50,6 +50,72 @@ def create_device_mesh(mesh_shape: Sequence[int], devices: Sequence[Any] | None 
 
 
 @boundary
+def create_hybrid_device_mesh(
+        mesh_shape: Sequence[int], dcn_mesh_shape: Sequence[int],
+        devices: Sequence[Any] | None = None, *, process_is_granule: bool = False,
+        should_sort_granules_by_key: bool = True,
+        allow_split_physical_axes: bool = False) -> np.ndarray[Any, Any]:
+    """Devices arranged for a mesh over groups of them, between which the network is slower.
+
+    Along each axis the devices of a group are neighbours.
+
+    Args:
+      mesh_shape: sizes of the mesh's axes within a group.
+      dcn_mesh_shape: numbers of groups along the same axes.
+      devices: the devices; default: all.
+      process_is_granule: the devices of a process are a group, else those of a slice, which
+        are what have the same `slice_index`.
+      should_sort_granules_by_key: groups follow each other by their number, else as `devices` has
+        them.
+      allow_split_physical_axes: as in `create_device_mesh`.
+
+    Returns:
+      An array of devices, of shape `mesh_shape * dcn_mesh_shape`.
+
+    Raises:
+      ValueError: the shapes differ in length; the devices have no `slice_index`; the number of
+        groups, or that of the devices of one, is another.
+
+    Example:
+      >>> from mjax.experimental import mesh_utils
+      >>> mesh_utils.create_hybrid_device_mesh(
+      ...     (1, 1), (1, 1), mjax.devices()[:1], process_is_granule=True).shape
+      (1, 1)
+    """
+    inner, outer = _shape(mesh_shape), _shape(dcn_mesh_shape)
+    name = "create_hybrid_device_mesh"
+    if len(inner) != len(outer):
+        msg = f"{name}: mesh_shape {inner} and dcn_mesh_shape {outer} must have the same length."
+        raise ValueError(msg)
+    key = "process_index" if process_is_granule else "slice_index"
+    groups: dict[int, list[Any]] = {}
+    for device in all_devices() if devices is None else devices:
+        if (number := getattr(device, key, None)) is None:
+            msg = (f"{name}: {device} has no {key}. Where devices come in no slices, let "
+                   f"processes be the groups: process_is_granule=True.")
+            raise ValueError(msg)
+        groups.setdefault(number, []).append(device)
+    if math.prod(outer) != len(groups):
+        msg = (f"{name}: dcn_mesh_shape {outer} has {math.prod(outer)} places, but there are "
+               f"{len(groups)} groups of devices of the same {key}.")
+        raise ValueError(msg)
+    numbers = sorted(groups) if should_sort_granules_by_key else list(groups)
+    for number in numbers:
+        if len(groups[number]) != math.prod(inner):
+            msg = (f"{name}: mesh_shape {inner} has {math.prod(inner)} places, but "
+                   f"{len(groups[number])} devices have the {key} {number}.")
+            raise ValueError(msg)
+    meshes = [create_device_mesh(inner, groups[number],
+                                 allow_split_physical_axes=allow_split_physical_axes)
+              for number in numbers]
+    rank = len(inner)
+    grid = np.stack(meshes).reshape(outer + inner)
+    neighbours = [axis for pair in zip(range(rank), range(rank, 2 * rank), strict=True)
+                  for axis in pair]
+    return grid.transpose(neighbours).reshape([a * b for a, b in zip(outer, inner, strict=True)])
+
+
+@boundary
 def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[Name],
               axis_types: AxisType | Sequence[AxisType] | None = None, *,
               devices: Sequence[Any] | None = None) -> Mesh:

@@ -21,7 +21,7 @@ def test_devices_of_the_default_platform():
 def test_counts():
     assert mjax.device_count() == mjax.local_device_count() == len(mjax.devices())
     assert mjax.device_count("cpu") == mjax.local_device_count("cpu")
-    assert (mjax.process_count(), mjax.process_index()) == (1, 0)
+    assert (mjax.process_count(), mjax.process_index(), mjax.process_indices()) == (1, 0, [0])
 
 
 def test_lists_are_the_callers_own():

@@ -8,6 +8,7 @@ import pytest
 
 import mjax
 import mjax.numpy as jnp
+from mjax import dlpack
 
 
 def aligned(shape, dtype=np.float32):
@@ -100,3 +101,23 @@ def test_errors():
 
     with pytest.raises(ValueError, match="DLPack device type 2; only that of the CPU"):
         jnp.from_dlpack(Elsewhere())
+
+
+DTYPES = ["bool", "int4", "int8", "uint32", "float8_e5m2", "float16", "bfloat16", "complex64"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_supported_dtypes_go_there_and_back(dtype):
+    supported = dlpack.is_supported_dtype(dtype)
+    assert supported == (dtype not in ("int4", "float8_e5m2"))
+    x = jnp.arange(3).astype(dtype)
+    if supported:
+        out = dlpack.from_dlpack(x)
+        assert out.dtype == x.dtype
+        np.testing.assert_array_equal(out, x)
+
+
+def test_what_is_no_dtype_is_not_supported():
+    assert not dlpack.is_supported_dtype(object)
+    with pytest.raises(TypeError, match="not understood"):
+        dlpack.is_supported_dtype("numbers")

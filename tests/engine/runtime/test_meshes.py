@@ -1,6 +1,8 @@
 """Making meshes, and setting the one in force."""
 
 import gc
+import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -54,6 +56,48 @@ def test_create_device_mesh():
     assert mesh_utils.create_device_mesh((2,), DEVICES[1::-1]).tolist() == DEVICES[1::-1]
     with pytest.raises(ValueError, match=r"shape \(3,\) has 3 places, but there are 8 devices"):
         mesh_utils.create_device_mesh((3,))
+
+
+class Remote(NamedTuple):
+    """A device of some process, in some slice."""
+
+    id: int
+    process_index: int
+    slice_index: int
+
+
+#: Two slices of two processes of four devices, the later slice first.
+REMOTE = [Remote(i, i // 4, 1 - i // 8) for i in range(16)]
+
+
+@pytest.mark.parametrize(("inner", "outer", "options"), [
+    ((2, 2), (2, 2), {"process_is_granule": True}),
+    ((4, 1), (1, 4), {"process_is_granule": True}),
+    ((2, 1, 2), (1, 4, 1), {"process_is_granule": True}),
+    ((2, 4), (2, 1), {}),
+    ((8,), (2,), {"should_sort_granules_by_key": False}),
+])
+def test_create_hybrid_device_mesh(inner, outer, options):
+    grid = mesh_utils.create_hybrid_device_mesh(inner, outer, REMOTE, **options)
+    assert grid.shape == tuple(np.multiply(inner, outer))
+    size = 16 // math.prod(outer)
+    groups = [REMOTE[i:i + size] for i in range(0, 16, size)]
+    if not options:
+        groups = groups[::-1]
+    for place in np.ndindex(grid.shape):
+        group = groups[np.ravel_multi_index(np.floor_divide(place, inner), outer)]
+        assert grid[place] == group[np.ravel_multi_index(np.mod(place, inner), inner)]
+
+
+@pytest.mark.parametrize(("inner", "outer", "devices", "text"), [
+    ((8,), (2, 1), REMOTE, r"\(8,\) and dcn_mesh_shape \(2, 1\) must have the same length"),
+    ((8,), (3,), REMOTE, r"\(3,\) has 3 places, but there are 2 groups .* same slice_index"),
+    ((4,), (2,), REMOTE, r"\(4,\) has 4 places, but 8 devices have the slice_index 0"),
+    ((8,), (1,), [object()], r"object .* has no slice_index.*process_is_granule=True"),
+])
+def test_create_hybrid_device_mesh_refuses(inner, outer, devices, text):
+    with pytest.raises(ValueError, match=text):
+        mesh_utils.create_hybrid_device_mesh(inner, outer, devices)
 
 
 def test_no_mesh_is_an_empty_one():
