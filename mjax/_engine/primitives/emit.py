@@ -111,8 +111,8 @@ def dense(value: np.ndarray[Any, Any]) -> Any:
     dtype = value.dtype
     element = element_type(dtype)
     if dtype == np.bool_:
-        bits = np.array(255 if value.item() else 0, np.uint8)
-        return ir.DenseElementsAttr.get(bits, type=element, shape=value.shape)
+        return ir.DenseElementsAttr.get_splat(
+            ir.RankedTensorType.get(value.shape, element), ir.BoolAttr.get(value.item()))
     if dtype.kind in "iufc" and dtype.isbuiltin == 1:
         if value.size == 1 or dtype.kind == "c":
             return ir.DenseElementsAttr.get(value, type=element, shape=value.shape)

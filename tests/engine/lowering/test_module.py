@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import mjax
+import mjax.numpy as jnp
 from mjax import lax, random
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.lowering.module import lower_to_module
@@ -267,6 +268,21 @@ def test_small_constants_are_written_down(make, dtype):
     assert "@main(%arg0: tensor<f32>)" in text
     np.testing.assert_array_equal(np.asarray(f(1.0)).astype(np.complex64),
                                   values.astype(np.complex64))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (3,), (0,)], ids=str)
+@pytest.mark.parametrize("value", [True, False])
+def test_boolean_constants_are_numbers(value, shape):
+    """What XLA makes a number of is 0 or 1, not the byte that stood for it."""
+    given = np.full(shape, value)
+    for flag in (given, jnp.array(given)):
+        for dtype in ("int8", "uint8", "int32", "float32", "complex64"):
+            out = mjax.jit(lambda x, f=flag, d=dtype: x + lax.convert_element_type(f, d))(
+                np.ones(shape, dtype))
+            np.testing.assert_array_equal(out, np.full(shape, 1 + value))
+        threes = np.full(shape, 3, np.float32)
+        carried, _ = lax.scan(lambda c, _, f=flag: (c * f, None), threes, None, 2)
+        np.testing.assert_array_equal(carried, threes * value)
 
 
 @needs_literals
