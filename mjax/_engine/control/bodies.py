@@ -1,8 +1,9 @@
 """Bodies of control flow: users' functions of pytrees, staged to jaxprs that hold no tracers.
 
 What a body closes over of an outer trace becomes leading inputs of its jaxpr, so that the
-primitive gets it as operands. A body is staged once for a function and the types it is
-applied to, as long as the function lives.
+primitive gets it as operands. A body of a loop or branch is staged once for a function and the
+types it is applied to, as long as the function lives; where JAX's users are used to functions that
+are traced in each call (`map`, solvers), the program is kept only if it is found again.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Var
 from mjax._engine.ir.promotion import result_type
 from mjax._engine.ir.pytree import keystr, tree_flatten_with_path
+from mjax._engine.ir.same import same_program
 from mjax._engine.ir.types import same_array_type, typeof
 from mjax._engine.primitives.convert import convert_element_type
 from mjax._engine.tracing.authoring import carriers
@@ -71,7 +73,8 @@ def derived(make: Callable[[Callable[[], Any]], Callable[..., Any]], f: Callable
 
 
 def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: Sequence[Any],
-               users: Callable[..., Any] | None = None, control_flow: bool = True) -> Body:
+               users: Callable[..., Any] | None = None, control_flow: bool = True,
+               again: bool = False) -> Body:
     """Stages a function; once per function, types, settings and named axes.
 
     Args:
@@ -81,14 +84,17 @@ def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: S
       in_avals: types of their leaves.
       users: the function the user wrote, where `f` is `derived` of it; for messages.
       control_flow: whether it runs other than once, so that its effects have to allow it.
+      again: whether it is staged in each call, for what it closes over may have changed
+        meanwhile. As long as it has not, the result is the same body, for which there are
+        executables.
     """
     key = (traced_for, in_tree, tuple(in_avals), ctx.settings, ctx.axis_env)
     try:
         known = _bodies.get(f) or _bodies.setdefault(f, ProgramCache(256))
     except TypeError:  # not hashable, or cannot be referred to weakly
         known = ProgramCache()
-    body = known.get(key)
-    if body is None:
+    body = found = known.get(key)
+    if body is None or again:
         flat = FlatFunction(f, in_tree)
         args, kwargs = in_tree.unflatten(in_avals)
         info = (debug_info_of(traced_for, f, args, kwargs, *_leafless(in_tree, kwargs))
@@ -96,6 +102,9 @@ def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: S
         jaxpr, consts = lift_tracers(stage(flat, in_avals, info))
         if control_flow:
             _refuse_effects(traced_for, jaxpr)
+        if (found is not None and not consts and found.out_tree == flat.out_tree
+                and same_program(found.jaxpr, jaxpr)):
+            return found
         body = Body(jaxpr, consts, flat.out_tree)
         if not consts:  # tracers would pin, and outlive, the trace they belong to
             known.put(key, body)

@@ -18,7 +18,7 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.bodies import Body, Typed, agree, differences
-from mjax._engine.control.custom_calls import users_code, vary_as_function
+from mjax._engine.control.custom_calls import staging, users_code, vary_as_function
 from mjax._engine.control.custom_rules import Custom
 from mjax._engine.control.loops import map as loop_map
 from mjax._engine.control.retyping import retypes_as_call
@@ -30,6 +30,7 @@ from mjax._engine.ir.pytree import (
     tree_structure,
     treedef_tuple,
 )
+from mjax._engine.ir.same import same_program
 from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.shapes import array_of, batch_to_front
 from mjax._engine.primitives.tangents import instantiate
@@ -459,13 +460,20 @@ class custom_vmap(Custom):
         return body.out_tree.unflatten(outs)
 
     def _staged(self, in_tree: Any, avals: list[Any]) -> tuple[Body, UsersRule]:
-        """The function as a jaxpr, once per types, and the rule."""
+        """The function as a jaxpr, and the rule.
+
+        Once per types where a program is being staged. Else in each call, as `bodies.stage_body`
+        does it again: what the function closes over may have changed.
+        """
         key = (in_tree, tuple(avals), ctx.settings, ctx.axis_env)
         known = self.signatures.get(key)
-        if known is None:
+        if known is None or not staging():
             flat = FlatFunction(self.fun, treedef_tuple((in_tree, _no_kwargs)))
             info = debug_info_of("custom_vmap", self.fun, in_tree.unflatten(avals), {})
             jaxpr, consts = lift_tracers(stage(flat, avals, info))
+            if (known is not None and not consts and known[0].out_tree == flat.out_tree
+                    and same_program(known[0].jaxpr, jaxpr)):
+                return known
             rule = UsersRule(self, in_tree, flat.out_tree, jaxpr.out_avals)
             known = Body(jaxpr, consts, flat.out_tree), rule
             if not consts:  # tracers would pin, and outlive, the trace they belong to

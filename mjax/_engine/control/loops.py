@@ -91,7 +91,7 @@ def scan(f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None,
 
 
 def _scan(who: str, f: Callable[..., Any], users: Callable[..., Any], init: Any, xs: Any,
-          loop: Loop, own: int = 0) -> Any:
+          loop: Loop, own: int = 0, again: bool = False) -> Any:
     """Stages the body and binds.
 
     Args:
@@ -102,6 +102,7 @@ def _scan(who: str, f: Callable[..., Any], users: Callable[..., Any], init: Any,
       xs: what is scanned over.
       loop: the params.
       own: how many leading carries are no business of the user's.
+      again: whether the body is staged in each call.
     """
     carry, carry_tree = tree_flatten(init)
     leaves, xs_tree = tree_flatten(xs)
@@ -112,7 +113,7 @@ def _scan(who: str, f: Callable[..., Any], users: Callable[..., Any], init: Any,
 
     def stage(carry: Sequence[Any]) -> tuple[Body, list[Any] | None]:
         body = stage_body(who, f, in_tree, [*(typeof(c) for c in carry), *rows],
-                          None if users is f else users)
+                          None if users is f else users, again=again)
         after_tree, _ = _pair_of(who, users, body)
         start = Typed("the initial carry", carry_tree, [typeof(c) for c in carry])
         after = Typed("what the body returns", after_tree,
@@ -266,7 +267,8 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     check_arguments("map", xs, "xs")
     n = _common_length("map", xs)
     if batch_size is None:
-        return _scan("map", derived(_step_of_map, f), f, (), xs, Loop(n, False, 1))[1]
+        return _scan("map", derived(_step_of_map, f), f, (), xs, Loop(n, False, 1),
+                     again=True)[1]
     if not hasattr(batch_size, "__index__") or operator.index(batch_size) < 1:
         msg = f"map: batch_size must be a positive int, got {batch_size!r}."
         raise ValueError(msg)
@@ -276,7 +278,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     if whole or not n:
         blocks = tree_map(lambda x: _blocks(slice_in_dim(x, 0, whole), whole // size, size), xs)
         done = _scan("map", derived(_step_of_map, many), f, (), blocks,
-                     Loop(whole // size, False, 1))[1]
+                     Loop(whole // size, False, 1), again=True)[1]
         parts.append(tree_map(lambda y: reshape_p.bind(
             y, new_sizes=(whole, *y.shape[2:]), dimensions=None), done))
     if whole < n:

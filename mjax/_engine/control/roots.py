@@ -99,7 +99,7 @@ def _of_root(name: str, f: Callable[..., Any], users: Callable[..., Any], guess:
     """Stages a function of `count` trees like the guess, which gives one such tree."""
     one = guess.tree.unflatten(guess.avals)
     body = stage_body(f"custom_root: {name}", f, tree_structure(((one,) * count, {})),
-                      [*guess.avals] * count, None if f is users else users)
+                      [*guess.avals] * count, None if f is users else users, again=True)
     check_like("custom_root", name, body, guess, has_aux)
     return body
 

@@ -321,7 +321,7 @@ def _staged(name: str, f: Callable[[Any], Any], users: Callable[..., Any], rhs: 
     """Stages a function of trees like `b`, and refuses one whose results are not like `b`."""
     in_tree = tree_structure(((rhs.tree.unflatten(rhs.avals),), {}))
     body = stage_body(f"custom_linear_solve: {name}", f, in_tree, rhs.avals,
-                      None if f is users else users)
+                      None if f is users else users, again=True)
     check_like("custom_linear_solve", name, body, rhs, has_aux, LazyValueError)
     return body
 

@@ -176,6 +176,13 @@ def test_it_is_traced_once_per_types():
     assert len(count) == 1
 
 
+def test_what_changed_since_is_seen():
+    w = 2.0
+    f = sequential_vmap(lambda x: x * w)
+    for w in (2.0, 3.0, 2.0):
+        np.testing.assert_allclose(mjax.vmap(f)(X), X * w, 1e-6)
+
+
 def test_nothing_is_kept_alive():
     def use():
         f = product()

@@ -144,20 +144,34 @@ def test_map_over_nothing():
         assert out.shape == (0,) and out.dtype == np.float32
 
 
-def test_map_calls_its_function_once():
+def test_map_calls_its_function_once_and_compiles_no_program_twice(caplog):
     times = []
 
     def f(x):
         times.append(x.shape)
         return x * 2
 
-    for _ in range(3):
+    lax.map(f, X)
+    with mjax.log_compiles(), caplog.at_level("WARNING", "mjax"):
         lax.map(f, X)
-        lax.map(f, X[:2])
-    assert times == [(3,)]
-    for _ in range(3):
-        lax.map(f, X, batch_size=3)
-    assert len(times) == 2 + 3  # the loop's once, for the rest each time
+        lax.map(f, np.flip(X))
+    assert times == [(3,)] * 3
+    assert not caplog.messages
+    lax.map(f, X, batch_size=3)
+    assert len(times) == 3 + 2  # for the blocks, and for the rest
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 2}, {"batch_size": 7}], ids=str)
+def test_map_sees_what_changed_since(options):
+    w = jnp.ones(3)
+    f = lambda x: jnp.sum(x * w)
+    derivative = mjax.grad(lambda xs: jnp.sum(lax.map(f, xs, **options)))
+    for factor in (1, 10, 1):
+        w = np.full(3, factor, np.float32)
+        close(lax.map(f, X, **options), X.sum(1) * factor, 1e-5)
+        close(derivative(X), np.full(X.shape, factor), 1e-5)
+        w[:] = 5  # the same array
+        close(lax.map(f, X, **options), X.sum(1) * 5, 1e-5)
 
 
 @pytest.mark.parametrize(("call", "error", "parts"), [

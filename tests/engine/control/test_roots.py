@@ -142,7 +142,7 @@ def test_the_guess_has_no_derivative():
     assert [e.primitive.name for e in jaxpr.eqns] == ["custom_jvp_call", "broadcast_in_dim"]
 
 
-def test_f_is_traced_once():
+def test_f_is_traced_once_per_call():
     count = []
 
     def residual(x):
@@ -152,11 +152,19 @@ def test_f_is_traced_once():
     f = lambda a: a * lax.custom_root(residual, 1.0, lambda _, x: x + 1, scalar)
     for transformed in (f, mjax.grad(f), mjax.jit(f), mjax.hessian(f)):
         transformed(2.0)
-    assert len(count) == 1
+    assert len(count) == 4
 
 
+def test_what_changed_since_is_seen():
+    w = 2.0
+    f = lambda x: x * w - 1
+    root = lambda guess: lax.custom_root(f, guess, lambda f, x: x - f(x) / mjax.grad(f)(x), scalar)
+    for w in (2.0, 4.0, 2.0):
+        close(root(0.0), 1 / w)
+        close(mjax.jit(lambda guess: root(guess))(0.0), 1 / w)
 
-def test_solvers_are_staged_once_for_a_function_they_are_given():
+
+def test_nothing_is_compiled_twice(caplog):
     count = []
 
     def residual(x):
@@ -170,9 +178,13 @@ def test_solvers_are_staged_once_for_a_function_they_are_given():
         count.append("tangent_solve")
         return scalar(g, y)
 
-    for guess in (1.0, 3.0, 1.5):
-        close(lax.custom_root(residual, guess, solve, tangent_solve), 2.0)
-    assert count == ["solve", "tangent_solve"]
+    find = lambda guess: lax.custom_root(residual, guess, solve, tangent_solve)
+    close(find(1.0), 2.0)
+    with mjax.log_compiles(), caplog.at_level("WARNING", "mjax"):
+        for guess in (3.0, 1.5):
+            close(find(guess), 2.0)
+    assert count == ["solve", "tangent_solve"] * 3
+    assert not caplog.messages
 
 
 # ---- bad input -------------------------------------------------------------------------
