@@ -83,5 +83,5 @@ def test_params_that_only_compare_equal():
     p = Primitive("p")
     p.def_abstract_eval(lambda x, n: x)
     one = lambda n: staged(lambda x: p.bind(x, n=n))
-    for n, m in itertools.combinations([1, 1.0, True, (1,), (1.0,), [1], 0.0, -0.0], 2):
+    for n, m in itertools.combinations([1, 1.0, True, (1,), (1.0,), 0.0, -0.0], 2):
         assert same_program(one(n), one(n)) and not same_program(one(n), one(m))
