@@ -33,7 +33,7 @@ from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr, to_dim
 from mjax._engine.transforms.dce import dce_jaxpr
-from mjax._engine.transforms.jvp import jvp_jaxpr
+from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.transpose import transpose_jaxpr
 
 linear_solve_p = Primitive("custom_linear_solve", multiple_results=True, types_cacheable=False,
@@ -153,15 +153,22 @@ def _solve_jvp(primals: Any, tangents: Any, *, const_lengths: LinearSolve, jaxpr
 def directional(jaxpr: Jaxpr, consts: Sequence[Any], tangents: Sequence[Any], x: Sequence[Any]
                 ) -> list[Any]:
     """Tangents of the results of `jaxpr(*consts, *x)` along tangents of the consts, some of
-    which may be `Zero`s."""
-    nonzeros = [type(t) is not Zero for t in tangents]
-    jvp, nonzero_outs = jvp_jaxpr(jaxpr, [*nonzeros, *[False] * len(x)], False)
-    alone, used = dce_jaxpr(jvp, [False] * len(nonzero_outs) + [True] * sum(nonzero_outs))
-    args = [*consts, *x, *(t for t in tangents if type(t) is not Zero)]
-    found = iter(eval_jaxpr(alone, alone.consts, *(
+    which may be `Zero`s.
+
+    By linearization: where these tangents will be transposed, a function of which only the
+    backward pass is known may stand in the jaxpr.
+    """
+    moving = [t for t in tangents if type(t) is not Zero]
+    parts = linearize_jaxpr(jaxpr, [*(type(t) is not Zero for t in tangents), *[False] * len(x)])
+    args = [*consts, *x]
+    wanted = [len(args) + i in parts.sources for i in range(len(parts.primal.outvars))]
+    primal, used = dce_jaxpr(parts.primal, wanted)
+    values = iter(eval_jaxpr(primal, primal.consts, *(
         a for a, u in zip(args, used, strict=True) if u)))
+    residuals = parts.residuals(args, [next(values) if w else None for w in wanted])
+    found = iter(eval_jaxpr(parts.linear, parts.linear.consts, *residuals, *moving))
     return [next(found) if nz else Zero(a.to_tangent())
-            for a, nz in zip(jaxpr.out_avals, nonzero_outs, strict=True)]
+            for a, nz in zip(jaxpr.out_avals, parts.nonzero_outs, strict=True)]
 
 
 @linear_solve_p.def_transpose

@@ -224,3 +224,19 @@ def test_examples():
         lax.custom_root.__doc__, {"mjax": mjax, "lax": lax, "jnp": jnp}, "example", None, None)
     with mjax.enable_x64(False):
         assert doctest.DocTestRunner().run(examples).failed == 0 < len(examples.examples)
+
+
+@pytest.mark.parametrize("through", [lambda f: f, mjax.jit, mjax.checkpoint], ids=[
+    "itself", "jit", "checkpoint"])
+def test_reverse_mode_goes_through_functions_with_a_backward_pass_alone(through):
+    """Of `y**3 == g(a)` where `g` is a custom_vjp function."""
+    g = mjax.custom_vjp(lambda a: a * a)
+    g.defvjp(lambda a: (a * a, a), lambda a, ct: (2 * a * ct,))
+    find = lambda a: lax.custom_root(lambda y: y**3 - g(a), 1.0, lambda f, y: g(a) ** (1 / 3),
+                                     scalar)
+    first, second = (lambda a: 2 / 3 * a ** (-1 / 3)), (lambda a: -2 / 9 * a ** (-4 / 3))
+    close(mjax.grad(through(find))(8.0), first(8.0))
+    close(mjax.vmap(mjax.grad(through(find)))(np.array([1.0, 8.0])), first(np.array([1.0, 8.0])))
+    close(mjax.grad(mjax.grad(through(find)))(8.0), second(8.0))
+    with pytest.raises(TypeError, match="forward-mode .* reached the custom_vjp function"):
+        mjax.jvp(through(find), (8.0,), (1.0,))

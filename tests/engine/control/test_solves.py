@@ -428,3 +428,20 @@ def test_examples():
         lax.custom_linear_solve.__doc__, names, "example", None, None)
     with mjax.enable_x64(False):
         assert doctest.DocTestRunner().run(examples).failed == 0 < len(examples.examples)
+
+
+@pytest.mark.parametrize("through", [lambda f: f, mjax.jit, mjax.checkpoint], ids=[
+    "itself", "jit", "checkpoint"])
+def test_reverse_mode_goes_through_functions_with_a_backward_pass_alone(through):
+    """Of `a / (2 + a**2)`, where the square is a custom_vjp function."""
+    g = mjax.custom_vjp(lambda a: a * a)
+    g.defvjp(lambda a: (a * a, a), lambda a, ct: (2 * a * ct,))
+    f = lambda a: lax.custom_linear_solve(lambda x: x * (2 + g(a)), a,
+                                          lambda mv, b: b / mv(1.0), symmetric=True)
+    first = lambda a: (2 - a**2) / (2 + a**2) ** 2
+    second = lambda a: -2 * a * (6 - a**2) / (2 + a**2) ** 3
+    close(mjax.grad(through(f))(1.5), first(1.5))
+    close(mjax.vmap(mjax.grad(through(f)))(np.array([1.0, 1.5])), first(np.array([1.0, 1.5])))
+    close(mjax.grad(mjax.grad(through(f)))(1.5), second(1.5))
+    with pytest.raises(TypeError, match="forward-mode .* reached the custom_vjp function"):
+        mjax.jvp(through(f), (1.5,), (1.0,))
