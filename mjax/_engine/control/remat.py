@@ -338,7 +338,7 @@ def checkpoint(fun: Callable[..., Any], *, prevent_cse: bool | Sequence[Any] = T
         of a `scan`. Also a tuple of flags, a prefix of the arguments' tree.
       policy: what is saved beside the arguments: a function of a primitive, the types of its
         operands and its params, one of `mjax.checkpoint_policies` or one's own. None: nothing.
-      static_argnums: positions of arguments that are hashable Python values, known when the
+      static_argnums: positions of arguments that are Python values, known when the
         function is traced.
       static_argnames: the same by name; each is completed from the other.
       concrete: no longer accepted; use `static_argnums`.

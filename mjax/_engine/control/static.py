@@ -27,6 +27,16 @@ class Static:
         self.value = value
         self.key = exact(value)
 
+    @classmethod
+    def any(cls, value: Any) -> Static:
+        """Of any value: one that is not hashable, so that it may change, is like no other."""
+        static = cls(value)
+        try:
+            hash(static)
+        except TypeError:
+            static.key = object()
+        return static
+
     def __eq__(self, other: object) -> bool:
         return type(other) is Static and self.key == other.key
 
@@ -97,7 +107,7 @@ class StaticArguments(Record):
         """The arguments of a call, with static ones as `Static`.
 
         Raises:
-          ValueError: one is not hashable; there is no argument of that number.
+          ValueError: one is a tracer; there is no argument of that number.
         """
         if not self.numbers and not self.names:
             return tuple(args), kwargs
@@ -120,16 +130,7 @@ class StaticArguments(Record):
             msg = (f"{self.who}: static {which} of {self.function} is a traced value of type "
                    f"{value.aval}; its value is not known. Pass it as an ordinary argument.")
             raise ValueError(msg)
-        static = Static(value)
-        try:
-            hash(static)
-        except TypeError:
-            msg = (f"{self.who}: static {which} of {self.function} is not hashable: a "
-                   f"{type(value).__name__}. Static arguments are part of the cache key: pass a "
-                   "tuple for a list, a frozen dataclass for a mutable object, or do not mark "
-                   "the argument static.")
-            raise ValueError(msg) from None
-        return static
+        return Static.any(value)
 
 
 def _integers(who: str, numbers: Any) -> tuple[int, ...]:

@@ -21,9 +21,16 @@ from mjax._engine.control.callbacks import (
     ordered_io_effect,
     pure_callback_p,
 )
+from mjax._engine.control.static import Static
 from mjax._engine.ir.dtypes import canonical_dtype, is_extended
 from mjax._engine.ir.effects import Effect, no_effects, token_names
-from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
+from mjax._engine.ir.pytree import (
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_map,
+    tree_unflatten,
+)
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.keys import unwrap
 from mjax._engine.runtime.array import Array
@@ -122,8 +129,11 @@ class FlatCallback:
 def _flat(who: str, function: Callable[..., Any], args: Any, kwargs: Any, results: Any = None
           ) -> tuple[list[Any], FlatCallback]:
     check_callable(who, function)
-    check_arguments(who, args)
-    check_arguments(who, kwargs)
+    if results is _nothing:
+        args, kwargs = tree_map(_static_unless_array, (args, kwargs))
+    else:
+        check_arguments(who, args)
+        check_arguments(who, kwargs)
     leaves, in_tree = tree_flatten((args, kwargs))
     dtypes = [typeof(leaf).dtype for leaf in leaves]
     key_dtypes = [dtype if is_extended(dtype) else None for dtype in dtypes]
@@ -135,6 +145,15 @@ def _flat(who: str, function: Callable[..., Any], args: Any, kwargs: Any, result
 
 
 _nothing: Any = object()
+
+
+def _static_unless_array(leaf: Any) -> Any:
+    """What is no array is part of the structure, and reaches the callback as it is."""
+    try:
+        typeof(leaf)
+    except (TypeError, OverflowError):
+        return Static.any(leaf)
+    return leaf
 
 
 def _result_type(who: str, spec: Any) -> ShapedArray:
@@ -256,13 +275,13 @@ def debug_callback(callback: Callable[..., Any] | None = None, *args: Any, order
     Args:
       callback: a function of arrays; what it returns is dropped. Without it, a function of
         callback, args and kwargs is returned, for callbacks with arguments named as options.
-      args: pytrees of arrays.
+      args: pytrees of arrays; other leaves reach the callback as they are.
       ordered: whether calls happen in the program's order. Ordered calls cannot be batched.
       partitioned: accepted as in JAX; on one device the whole and its part are the same.
-      kwargs: pytrees of arrays, by name.
+      kwargs: the same, by name.
 
     Raises:
-      TypeError: arguments that are no arrays.
+      TypeError: `callback` is not callable.
       ValueError: when it is batched though `ordered`.
 
     Example:
@@ -367,12 +386,12 @@ def debug_print(fmt: str | None = None, *args: Any, ordered: bool = False,
     Args:
       fmt: a format string as of `str.format`. f-strings do not work: they are made when the
         function is traced. Without one, a function of format, args and kwargs is returned.
-      args: pytrees of arrays, for `{}` and `{0}`.
+      args: pytrees of arrays, or anything else, for `{}` and `{0}`.
       ordered: whether lines come in the program's order. Ordered ones cannot be batched.
       partitioned: accepted as in JAX; on one device the whole and its part are the same.
       skip_format_check: whether the format may leave out arguments, or ask for what is found
         only at run time.
-      kwargs: pytrees of arrays, for `{name}`.
+      kwargs: the same, for `{name}`.
 
     Raises:
       TypeError: `fmt` is no string.

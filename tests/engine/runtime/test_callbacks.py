@@ -307,8 +307,26 @@ def test_unknown_methods():
 def test_bad_arguments_of_debug_callback():
     with pytest.raises(TypeError, match=r"debug.callback.*got None|debug.callback.*callable"):
         mjax.debug.callback(None, 1)
-    with pytest.raises(TypeError, match=r"debug.callback.*argument\[1\].* not a valid array"):
-        mjax.debug.callback(print, 1, object())
+
+
+@pytest.mark.parametrize("how", [lambda f: f, mjax.jit, lambda f: lambda x: mjax.vmap(f)(
+    x[None]), lambda f: lambda x: lax.scan(lambda c, _: (c, f(c)), x, None, 1)], ids=[
+        "itself", "jit", "vmap", "scan"])
+def test_what_is_no_array_reaches_debug_callbacks_as_it_is(how, capsys):
+    seen, config = [], {"rate": ["fast", np.float32]}
+    look = lambda *args, **kwargs: seen.append((args, kwargs))
+
+    def f(x):
+        mjax.debug.callback(look, "tag", [x, config, None], kind=object)
+        mjax.debug.print("{name} {} {n}", x, name="loss", n=3)
+
+    for _ in range(2):
+        how(f)(np.float32(2))
+    mjax.effects_barrier()
+    ((tag, (x, given, nothing)), named), again = seen
+    assert (tag, given, nothing, named) == ("tag", config, None, {"kind": object})
+    assert isinstance(x, mjax.Array) and x == 2 and again[0] == seen[0][0]
+    assert capsys.readouterr().out == "loss 2.0 3\n" * 2
 
 
 # ---- the faces -------------------------------------------------------------------------
