@@ -100,8 +100,8 @@ def test_unordered_effects_come_as_often(name):
     assert (sorted(ours[0]), ours[1]) == (sorted(theirs[0]), theirs[1])
 
 
-@pytest.mark.parametrize("method", ["sequential", "expand_dims", "broadcast_all",
-                                    "legacy_vectorized"])
+@pytest.mark.parametrize("method", ["sequential", "sequential_unrolled", "expand_dims",
+                                    "broadcast_all", "legacy_vectorized"])
 def test_shapes_of_batches(method):
     def shapes(m):
         seen = []

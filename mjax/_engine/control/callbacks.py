@@ -15,7 +15,7 @@ import numpy as np
 
 from mjax._engine.base.context import ctx as thread
 from mjax._engine.base.errors import LazyValueError
-from mjax._engine.control.loops import map as map_in_order
+from mjax._engine.control.loops import scan
 from mjax._engine.ir.effects import Effect, EffectPolicy, no_effects
 from mjax._engine.ir.source import here
 from mjax._engine.ir.types import AbstractToken, physical_aval
@@ -226,17 +226,18 @@ def _debug_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 
 
 def _one_by_one(primitive: Primitive, axis: AxisData, args: Sequence[Any],
-                dims: Sequence[int | None], params: dict[str, Any]) -> Any:
-    """A call per batch element, in the order of the batch."""
+                dims: Sequence[int | None], params: dict[str, Any], unroll: bool = False) -> Any:
+    """A call per batch element, in the order of the batch; in a loop, unless that is unrolled."""
     args = [a if d is None else batch_to_front(a, d, axis.size)
             for a, d in zip(args, dims, strict=True)]
 
-    def call(rows: Sequence[Any]) -> list[Any]:
+    def call(_: Any, rows: Sequence[Any]) -> tuple[Any, list[Any]]:
         given = iter(rows)
-        return primitive.bind(*[a if d is None else next(given)
-                                for a, d in zip(args, dims, strict=True)], **params)
+        return (), primitive.bind(*[a if d is None else next(given)
+                                    for a, d in zip(args, dims, strict=True)], **params)
 
-    outs = map_in_order(call, [a for a, d in zip(args, dims, strict=True) if d is not None])
+    _, outs = scan(call, (), [a for a, d in zip(args, dims, strict=True) if d is not None],
+                   unroll=unroll)
     return outs, [0] * len(outs)
 
 
@@ -250,9 +251,9 @@ def _pure_batch(axis: AxisData, args: Any, dims: Any, *, vmap_method: str | None
             "element), 'expand_dims' or 'broadcast_all' (once, for arrays with a leading batch "
             f"axis).\n{applied_at(source)}"))
     params["vmap_method"] = vmap_method
-    if vmap_method == "sequential":
+    if vmap_method in ("sequential", "sequential_unrolled"):
         return _one_by_one(pure_callback_p, axis, args, dims,
-                           {**params, "result_avals": result_avals})
+                           {**params, "result_avals": result_avals}, "unrolled" in vmap_method)
     args = [_with_batch(a, d, axis.size, vmap_method) for a, d in zip(args, dims, strict=True)]
     batched = tuple(batched_type(a, 0, axis.size) for a in result_avals)
     callback = params.pop("callback").for_results(batched)

@@ -49,6 +49,7 @@ from mjax._engine.control.retyping import retypes_as_call
 from mjax._engine.control.symbolic_zeros import CustomVJPPrimal, for_rule, from_rule
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.promotion import result_type
 from mjax._engine.ir.pytree import (
     keystr,
     tree_flatten,
@@ -58,6 +59,7 @@ from mjax._engine.ir.pytree import (
 )
 from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import same_array_type, typeof
+from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.tangents import instantiate, zero_tangent
 from mjax._engine.tracing.authoring import applied_at, describe_value
 from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
@@ -235,6 +237,11 @@ class VJPCall(Call):
             actual = typeof(ct)
         except (TypeError, OverflowError):
             actual = None
+        # A weak type fits where a product with one would.
+        if actual is not None and actual.weak_type and actual.dtype != zero.aval.dtype and (
+                result_type(ct, zero.aval.dtype) == zero.aval.dtype):
+            ct = convert(ct, zero.aval.dtype)
+            actual = typeof(ct)
         if actual is None or not same_array_type(actual, zero.aval):
             path = self._path(index)
             error = LazyTypeError if actual is None else LazyValueError

@@ -350,7 +350,7 @@ def checkpoint(fun: Callable[..., Any], *, prevent_cse: bool | Sequence[Any] = T
       TypeError: `fun` or `policy` is not callable; argument numbers are no integers, names no
         strings, `prevent_cse` no flags; at calls: an argument is no array.
       ValueError: an argument number or name that `fun` does not have; at calls: a static
-        argument is not hashable; `prevent_cse` does not fit the arguments.
+        argument is a tracer; `prevent_cse` does not fit the arguments.
       NotImplementedError: `concrete` was given; when differentiated: the policy offloads.
 
     Example:

@@ -47,7 +47,8 @@ from mjax._engine.tracing.flat import (
 from mjax._engine.tracing.interpreter import call_with
 
 logger = logging.getLogger("mjax.debug")
-_METHODS = ("sequential", "expand_dims", "broadcast_all", "legacy_vectorized")
+_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all",
+            "legacy_vectorized")
 
 
 class FlatCallback:
@@ -186,10 +187,11 @@ def pure_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args:
         `ShapeDtypeStruct`: the types of its results.
       args: pytrees of arrays.
       sharding: must be None.
-      vmap_method: how it is called for a batch: "sequential": for one element after the other;
-        "expand_dims": once, for arrays with a leading batch axis, of size 1 where an argument
-        is the same for all; "broadcast_all": once, with every argument repeated along that
-        axis; "legacy_vectorized": once, with such arguments as they are. None: not at all.
+      vmap_method: how it is called for a batch: "sequential": for one element after the other,
+        in a loop; "sequential_unrolled": the same without a loop; "expand_dims": once, for
+        arrays with a leading batch axis, of size 1 where an argument is the same for all;
+        "broadcast_all": once, with every argument repeated along that axis;
+        "legacy_vectorized": once, with such arguments as they are. None: not at all.
       kwargs: pytrees of arrays, by name.
 
     Returns:

@@ -15,7 +15,7 @@ from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import add, eq
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.shapes import broadcasted_iota, reshape
+from mjax._engine.primitives.shapes import broadcasted_iota, reshape, zeros_of
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.tracing.flat import (
     argument_numbers,
@@ -86,6 +86,14 @@ def _check_outputs(who: str, fun: Callable[..., Any], tree: Any, holomorphic: bo
                 f"{who} requires {kind} outputs; {function_name(fun)} returned {dtype}.")
 
 
+def _numbers(columns: Any, out: Any) -> Any:
+    """The columns; of an output that has no derivative, zeros of its own dtype."""
+    aval = typeof(columns)
+    if aval.dtype != dtypes.float0:
+        return columns
+    return zeros_of(aval.update(dtype=typeof(out).dtype))
+
+
 @boundary
 def jacfwd(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False,
            holomorphic: bool = False) -> Callable[..., Any]:
@@ -99,7 +107,8 @@ def jacfwd(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
 
     Returns:
       A function of the same arguments. For an output of shape `s` and an argument of shape
-      `t` the Jacobian has shape `(*s, *t)`; trees of outputs hold trees of arguments.
+      `t` the Jacobian has shape `(*s, *t)`; trees of outputs hold trees of arguments. That of
+      an integer output is zeros of its dtype.
 
     Raises:
       TypeError: an argument is no float; an argument or result is no complex number with
@@ -118,7 +127,8 @@ def jacfwd(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
             _check_outputs("jacfwd", fun, linearized[0], True)
         columns = vmap(linearized[1], out_axes=-1)(*_basis(primals))
         leaves, out_tree = tree_flatten(columns)
-        jacobians = [_cut(primals, -1, rows) for rows in leaves]
+        jacobians = [_cut(primals, -1, _numbers(rows, out)) for rows, out in zip(
+            leaves, tree_flatten(linearized[0])[0], strict=True)]
         jacobian = out_tree.unflatten([j[0] if single else j for j in jacobians])
         return (jacobian, linearized[2]) if has_aux else jacobian
 

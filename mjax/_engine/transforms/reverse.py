@@ -21,6 +21,7 @@ from mjax._engine.ir.pytree import (
     treedef_tuple,
 )
 from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.shapes import full, scalar_of
 from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.tracing.flat import (
@@ -35,7 +36,7 @@ from mjax._engine.tracing.stage import stage
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.tracing.variance import fitted
 from mjax._engine.transforms.dce import dce_jaxpr
-from mjax._engine.transforms.forward import check_tangents, same_structure
+from mjax._engine.transforms.forward import same_structure
 from mjax._engine.transforms.linearize import linearize_flat
 from mjax._engine.transforms.transpose import backward_pass
 
@@ -73,20 +74,10 @@ class Pullback:
             msg = (f"vjp function: takes one argument, a cotangent of the structure of the "
                    f"function's output; got {len(cts)}.")
             raise TypeError(msg)
-        (ct,) = cts
-        leaves, tree = tree_flatten(ct)
-        same_structure("vjp function", self.out_tree, tree, ("the function's output",
-                                                             "the cotangent given"))
-        for i, expected in enumerate(self.out_avals):
-            leaf, leaves[i] = leaves[i], fitted(leaves[i], expected)
-            if leaves[i] is None:
-                path = tree_flatten_with_path(ct)[0][i][0]
-                msg = (f"vjp function: cotangent{keystr(path)} has type {typeof(leaf)}, but the "
-                       f"output's cotangents have type {expected}.")
-                raise ValueError(msg)
+        leaves = _cotangents("vjp function", cts[0], self.out_tree, self.out_avals, ValueError)
         found = self.pull(consts, [c for c, nz in zip(leaves, self.nonzero_outs, strict=True)
                                    if nz])
-        return self.in_tree.unflatten([instantiate(c) for c in found])
+        return self.in_tree.unflatten(map(_of_primal, found, self.in_avals))
 
     def pull(self, consts: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         """Cotangents of the arguments' leaves, `Zero`s among them."""
@@ -104,6 +95,28 @@ def vjp_flat(f: FlatFunction, leaves: Sequence[Any], nonzeros: Sequence[bool],
                         f.in_tree, [typeof(o).to_tangent() for o in outs], nonzero_outs,
                         f.out_tree)
     return outs, pullback, linear.consts
+
+
+def _cotangents(who: str, ct: Any, out_tree: Any, out_avals: Sequence[Any],
+                error: type[Exception]) -> list[Any]:
+    """The leaves of a cotangent of an output, which have its types or are cast to them.
+
+    Raises:
+      TypeError: it has another structure.
+      `error`: a leaf has another type.
+    """
+    leaves, tree = tree_flatten(ct)
+    same_structure(who, out_tree, tree, ("the function's output", "the cotangent given"))
+    for i, expected in enumerate(out_avals):
+        leaf, leaves[i] = leaves[i], fitted(leaves[i], expected)
+        # Of an output without derivative anything of its shape will do: it is not used.
+        if leaves[i] is None and not (
+                expected.dtype == dtypes.float0 and typeof(leaf).shape == expected.shape):
+            path = tree_flatten_with_path(ct)[0][i][0]
+            msg = (f"{who}: cotangent{keystr(path)} has type {typeof(leaf)}, but the "
+                   f"output's cotangents have type {expected}.")
+            raise error(msg)
+    return leaves
 
 
 @boundary
@@ -187,13 +200,21 @@ def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
         _check_grad_output(fun, outs, flat.out_tree, holomorphic)
         one = _one(outs[0])
         cts = pullback.pull(consts, [one] if pullback.nonzero_outs[0] else [])
-        grads = tree.unflatten([_array(instantiate(c)) for c in cts])
+        grads = tree.unflatten([
+            _of_primal(c, a) for c, a in zip(cts, pullback.in_avals, strict=True)])
         value = flat.out_tree.unflatten(outs)
         return (value, flat.aux) if has_aux else value, grads[0] if single else grads
 
     doc = getattr(fun, "__doc__", None)
     value_and_grad_of.__doc__ = f"Value and gradient of:\n\n{doc}" if doc else None
     return value_and_grad_of
+
+
+def _of_primal(ct: Any, aval: Any) -> Any:
+    """A cotangent as an array that promotes as its primal does."""
+    ct = _array(instantiate(ct))
+    given = typeof(ct)
+    return ct if given.weak_type == aval.weak_type else convert(ct, given.dtype, aval.weak_type)
 
 
 _empty = tree_structure({})
@@ -314,33 +335,17 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     avals = [typeof(leaf) for leaf in leaves]
     flat = FlatFunction(fun, treedef_tuple((tree, _empty)))
     jaxpr = stage(flat, avals, DebugInfo("linear_transpose", function_name(fun)))
-    out_avals = [a.to_tangent() for a in jaxpr.out_avals]
-    if not all(dtypes.is_inexact(a.dtype) for a in (*avals, *jaxpr.out_avals)):
+    out_avals = jaxpr.out_avals
+    if not all(dtypes.is_inexact(a.dtype) for a in (*avals, *out_avals)):
         msg = ("linear_transpose needs arguments and results of inexact dtype; got arguments "
-               f"{', '.join(map(str, avals))} and results "
-               f"{', '.join(map(str, jaxpr.out_avals))}.")
+               f"{', '.join(map(str, avals))} and results {', '.join(map(str, out_avals))}.")
         raise TypeError(msg)
 
     @boundary
     def transposed(ct: Any) -> Any:
-        same_structure("linear_transpose", flat.out_tree, tree_flatten(ct)[1],
-                       ("the function's output", "the cotangent given"))
-        expected = flat.out_tree.unflatten(out_avals)
-        cts = check_tangents("linear_transpose", _types_as_values(expected), ct, "cotangent")
+        cts = _cotangents("linear_transpose", ct, flat.out_tree, out_avals, TypeError)
         found = backward_pass(jaxpr, jaxpr.consts, [UndefinedPrimal(a) for a in avals], cts,
                               "transpose")
-        return tree.unflatten([instantiate(c) for c in found])
+        return tree.unflatten([_array(instantiate(c)) for c in found])
 
     return transposed
-
-
-class _TypeOnly:
-    """A value that has nothing but a type."""
-
-    def __init__(self, aval: Any):
-        self.aval = aval
-
-
-def _types_as_values(tree: Any) -> Any:
-    leaves, treedef = tree_flatten(tree)
-    return treedef.unflatten(map(_TypeOnly, leaves))

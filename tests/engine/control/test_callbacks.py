@@ -209,6 +209,7 @@ def test_pure_callbacks_that_are_used_are_called(log):
 
 METHODS = {
     "sequential": lambda x, y: [((), ())] * 3,
+    "sequential_unrolled": lambda x, y: [((), ())] * 3,
     "expand_dims": lambda x, y: [((3,), (1,))],
     "broadcast_all": lambda x, y: [((3,), (3,))],
     "legacy_vectorized": lambda x, y: [((3,), ())],

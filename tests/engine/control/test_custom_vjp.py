@@ -257,6 +257,20 @@ def test_symbolic_zeros():
     np.testing.assert_allclose(found, 2 * 2 * XS * 3, 1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "complex64"])
+@pytest.mark.parametrize("shape", [(), (3,)], ids=str)
+def test_a_weak_cotangent_takes_the_dtype_of_its_argument(dtype, shape):
+    f = mjax.custom_vjp(lambda x, s: x * s)
+    half = jnp.full(shape, 0.5)  # weak, as the number is
+    f.defvjp(lambda x, s: (x * s, s), lambda s, ct: (ct * s, half if shape else 0.5))
+    args = jnp.ones(shape, dtype), jnp.full(shape, 2, dtype)
+    for how in (lambda f: f, mjax.jit):
+        _, pull = mjax.vjp(how(f), *args)
+        found = pull(jnp.ones(shape, dtype))
+        assert [ct.dtype for ct in found] == [dtype] * 2
+        np.testing.assert_array_equal(np.asarray(found[1], np.complex64), np.full(shape, 0.5))
+
+
 # ---- tracing ---------------------------------------------------------------------------
 
 

@@ -159,6 +159,10 @@ def test_integers():
     out = mjax.jacrev(lambda d: d["x"] * d["n"], allow_int=True)({"x": B, "n": n})
     np.testing.assert_array_equal(out["x"], np.diag(n))
     assert out["n"].dtype == float0 and out["n"].shape == (3, 3)
+    columns = mjax.jacfwd(lambda x: (x * n, n * 2, x > 0))(B)
+    np.testing.assert_array_equal(columns[0], np.diag(n))
+    assert [c.dtype for c in columns[1:]] == [np.int32, np.bool_]
+    assert not np.any(columns[1] + 0) and not np.any(columns[2])
 
 
 @pytest.mark.parametrize(("jacobian", "f", "x", "options", "text"), [
