@@ -117,9 +117,10 @@ PROGRAMS = {
     # -- types --
     "derivatives of weak scalars": (lambda m: [
         m.value_and_grad(getattr(m.lax, name))(0.5) for name in UNARY.split()],),
+    # That of pow's base is strong in jax, whereas here all cotangents promote as their primals do.
     "derivatives of weak pairs": (lambda m: [
         m.grad(getattr(m.lax, name), (0, 1))(0.5, 1.5)
-        for name in BINARY.split()],),
+        for name in BINARY.split() if name != "pow"],),
     "uint8 overflows": (lambda m: m.lax.add(np.uint8(250), np.uint8(10)),),
     "float16": (lambda m: m.lax.mul(np.float16(3), np.float16(0.1)),),
     "NumPy scalars are strong": (lambda m: m.lax.add(np.float32(1), 2.0),),
