@@ -316,7 +316,11 @@ def fmax(x1: Any, x2: Any) -> Any:
       Array([1. , 0.5], dtype=float32)
     """
     x1, x2 = promote_args("fmax", x1, x2)
-    return choose(lax.ne(x1, x1), x2, choose(lax.ne(x2, x2), x1, lax.max(x1, x2)))
+    if dtypes.is_complex(typeof(x1).dtype):
+        first = lax.bitwise_and(lax.eq(lax.max(x1, x2), x1), lax.ne(x1, x2))
+    else:
+        first = lax.gt(x1, x2)
+    return choose(lax.bitwise_or(first, lax.ne(x2, x2)), x1, x2)
 
 
 @fused
@@ -337,7 +341,11 @@ def fmin(x1: Any, x2: Any) -> Any:
       Array([1., 2.], dtype=float32)
     """
     x1, x2 = promote_args("fmin", x1, x2)
-    return choose(lax.ne(x1, x1), x2, choose(lax.ne(x2, x2), x1, lax.min(x1, x2)))
+    if dtypes.is_complex(typeof(x1).dtype):
+        first = lax.bitwise_and(lax.eq(lax.min(x1, x2), x1), lax.ne(x1, x2))
+    else:
+        first = lax.lt(x1, x2)
+    return choose(lax.bitwise_or(first, lax.ne(x2, x2)), x1, x2)
 
 
 # ---- powers ----------------------------------------------------------------------------

@@ -88,16 +88,22 @@ log10 = unary("log10", _log_to(10), "inexact", """
 
 
 def _log_of_sum(x: Any, y: Any, exponential: Any, log1p_: Any) -> Any:
-    """The greater one, plus what the other adds to it."""
+    """The greater one, plus what the other adds to it.
+
+    Either order is smooth and says the same: so are all derivatives where both are equal, which
+    those of a maximum are not.
+    """
     if dtypes.is_complex(typeof(x).dtype):
-        greater = lax.max(x, y)
-        rest = lax.sub(lax.min(x, y), greater)
-        return lax.add(greater, log1p_(exponential(rest)))
+        ordered = lax.eq(lax.max(x, y), x)
+        greater, less = choose(ordered, x, y), choose(ordered, y, x)
+        return lax.add(greater, log1p_(exponential(lax.sub(less, greater))))
     difference = lax.sub(x, y)
     # Equal infinities: their difference is NaN, their sum is what we want.
-    equal = lax.ne(difference, difference)
+    equal = lax.bitwise_and(lax.eq(x, y), lax.ne(difference, difference))
     safe = choose(equal, _c(x, 0), difference)
-    out = lax.add(lax.max(x, y), log1p_(exponential(lax.neg(lax.abs(safe)))))
+    ordered = lax.ge(x, y)
+    rest = choose(ordered, lax.neg(safe), safe)
+    out = lax.add(choose(ordered, x, y), log1p_(exponential(rest)))
     return choose(equal, lax.add(x, y), out)
 
 
@@ -177,14 +183,17 @@ def _hypot(x: Any, y: Any) -> Any:
     if dtypes.is_complex(typeof(x).dtype):
         msg = "hypot does not support complex-valued inputs."
         raise ValueError(msg)
-    x, y = broadcast_values("hypot", lax.abs(x), lax.abs(y))
-    high, low = lax.max(x, y), lax.min(x, y)
+    x, y = broadcast_values("hypot", x, y)
+    # Their signs are kept: the absolute value of what is squared has no derivatives at 0.
+    ordered = lax.ge(lax.abs(x), lax.abs(y))
+    greater, less = choose(ordered, x, y), choose(ordered, y, x)
+    high = lax.abs(greater)
     # Scaled by the greater one, so that no square overflows; 0 / 0 and inf / inf kept out.
     regular = lax.bitwise_and(lax.gt(high, _c(x, 0)), lax.is_finite(high))
-    ratio = lax.div(low, choose(regular, high, _c(x, 1)))
+    ratio = lax.div(less, choose(regular, greater, _c(x, 1)))
     root = lax.mul(high, lax.sqrt(lax.add(_c(x, 1), lax.square(ratio))))
-    infinite = lax.bitwise_or(lax.eq(x, _c(x, np.inf)), lax.eq(y, _c(x, np.inf)))
-    return choose(regular, root, choose(infinite, _c(x, np.inf), high))
+    infinite = lax.bitwise_or(lax.eq(lax.abs(x), _c(x, np.inf)), lax.eq(lax.abs(y), _c(x, np.inf)))
+    return choose(regular, root, choose(infinite, _c(x, np.inf), lax.add(high, lax.abs(less))))
 
 
 hypot = binary("hypot", _hypot, "inexact", """

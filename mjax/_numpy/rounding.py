@@ -333,13 +333,14 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
     tiny = lax.lt(lax.abs(x), _c(x, ml_dtypes.finfo(typeof(x).dtype).smallest_normal))
     scaled = choose(tiny, lax.mul(x, _c(x, 2.0 ** (mantissa_bits + 1))), x)
     raw = bitcast_convert_type_p.bind(scaled, new_dtype=mask.dtype)
-    exponent = lax.bitwise_and(lax.shift_right_logical(raw, _c(raw, mantissa_bits)), mask)
-    exponent = cast(exponent, np.dtype(np.int32))
+    biased = lax.bitwise_and(lax.shift_right_logical(raw, _c(raw, mantissa_bits)), mask)
+    exponent = cast(biased, np.dtype(np.int32))
     regular = lax.bitwise_and(lax.ne(scaled, _c(x, 0)), lax.is_finite(x))
     offset = choose(tiny, np.int32(bias - 1 + mantissa_bits + 1), np.int32(bias - 1))
     exponent = choose(regular, lax.sub(exponent, offset), np.int32(0))
-    cleared = lax.bitwise_and(raw, lax.bitwise_not(lax.shift_left(mask, _c(raw, mantissa_bits))))
-    half = np.asarray((bias - 1) << mantissa_bits, mask.dtype)[()]
-    mantissa = bitcast_convert_type_p.bind(lax.bitwise_or(cleared, half),
-                                           new_dtype=typeof(x).dtype)
+    # A product, for its derivative, in two steps: 2**-exponent may be no normal number.
+    shift = int(ml_dtypes.finfo(typeof(x).dtype).maxexp) - bias + 1
+    power = lax.shift_left(lax.sub(_c(raw, 2 * bias - 1 + shift), biased), _c(raw, mantissa_bits))
+    power = bitcast_convert_type_p.bind(power, new_dtype=typeof(x).dtype)
+    mantissa = lax.mul(lax.mul(scaled, choose(regular, power, _c(x, 1))), _c(x, 0.5**shift))
     return choose(regular, mantissa, x), exponent

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import mjax
 import mjax.numpy as jnp
+from mjax import lax
 
 INSIDE = np.array([[0.5, -0.25, 0.125], [-0.75, 0.9, 0.3]])
 POSITIVE = np.array([[0.5, 2.0, 1.25], [3.0, 0.75, 7.0]])
@@ -190,6 +192,59 @@ def test_derivatives_at_singular_points() -> None:
     assert grad(jnp.logaddexp)(-jnp.inf, 1.0) == 0.0
     assert grad(jnp.maximum)(1.0, 1.0) == 0.5
     assert np.isfinite(grad(jnp.hypot)(0.0, 0.0))
+
+
+@pytest.mark.parametrize(("name", "point", "expected"), [
+    ("logaddexp", (1.0, 1.0), [[0.25, -0.25], [-0.25, 0.25]]),
+    ("logaddexp2", (1.0, 1.0), np.log(2) / 4 * np.array([[1, -1], [-1, 1]])),
+    ("logaddexp", (0.0, np.log(3)), 3 / 16 * np.array([[1, -1], [-1, 1]])),
+    ("logaddexp", (1e20, -1e20), np.zeros((2, 2))), ("logaddexp", (-np.inf, 1.0), np.zeros((2, 2))),
+    ("hypot", (0.0, 1.0), [[1, 0], [0, 0]]), ("hypot", (-2.0, 0.0), [[0, 0], [0, 0.5]]),
+    ("hypot", (1.0, -1.0), np.sqrt(0.125) * np.array([[1, 1], [1, 1]]))])
+def test_second_derivatives_where_arguments_tie_or_vanish(name: str, point: Any, expected: Any
+                                                          ) -> None:
+    hessian = mjax.hessian(getattr(jnp, name), (0, 1))(*point)
+    np.testing.assert_allclose(np.array(hessian, float), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_first_derivatives_where_sums_of_exponentials_overflow() -> None:
+    grad = mjax.grad(jnp.logaddexp, (0, 1))
+    assert grad(1e20, -1e20) == (1, 0) and grad(-1e20, 1e20) == (0, 1)
+    assert grad(-jnp.inf, 1.0) == (0, 1)
+    assert np.isnan(grad(jnp.nan, 1.0)).all()
+    z = jnp.array(1 + 2j)  # of numbers with one real part, whichever is taken as the greater
+    slope = mjax.grad(lambda a: jnp.logaddexp(a, 1 + 1j), holomorphic=True)(z)
+    np.testing.assert_allclose(slope, 1 / (1 + np.exp(-1j)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("x", [12.0, -0.3, 3e38, -2e-38])
+def test_mantissas_grow_with_their_numbers(x: float) -> None:
+    slope = mjax.grad(lambda v: jnp.frexp(v)[0])(x)
+    assert slope == 2.0 ** -float(np.frexp(np.float32(x))[1])
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float16", "bfloat16"])
+def test_frexp_of_the_greatest_and_of_small_numbers(dtype: str) -> None:
+    x = np.array([ml_dtypes.finfo(dtype).max, -3, ml_dtypes.finfo(dtype).tiny], np.dtype(dtype))
+    mantissa, exponent = jnp.frexp(x)
+    expected = np.frexp(x.astype(np.float64))
+    np.testing.assert_array_equal(np.asarray(mantissa, float), expected[0])
+    np.testing.assert_array_equal(exponent, expected[1])
+
+
+def test_derivatives_of_fmax_and_fmin_go_to_what_they_give() -> None:
+    for f, (a, b) in ((jnp.fmax, (2.0, 1.0)), (jnp.fmin, (1.0, 2.0))):
+        grad = mjax.grad(f, (0, 1))
+        assert grad(a, b) == (1, 0) and grad(b, a) == (0, 1)
+        assert grad(jnp.nan, a) == (0, 1) and grad(a, jnp.nan) == (1, 0)
+        assert grad(a, a) == (0, 1)  # one of them: the second, as in JAX
+
+
+def test_steps_between_floats_have_no_derivatives() -> None:
+    for f in (lambda x: jnp.nextafter(x, 2.0), jnp.spacing):
+        with pytest.raises(NotImplementedError, match="'nextafter' has no .*jvp"):
+            mjax.grad(f)(1.0)
+    assert mjax.grad(lambda x: x * jnp.spacing(lax.stop_gradient(x)))(1.0) == 2.0**-23
 
 
 def test_round_keeps_what_it_should() -> None:

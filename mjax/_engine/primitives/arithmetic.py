@@ -340,8 +340,10 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
     return round_p.bind(x, rounding_method=RoundingMethod(rounding_method))
 
 
-nextafter_p, nextafter = binary("nextafter", "f", "chlo.next_after", None, None,
-                                "Elementwise next float after `x` in the direction of `y`.")
+# Without derivatives: steps between floats are no smooth function of them.
+nextafter_p = define_elementwise("nextafter", ("f", "f"), "chlo.next_after")
+nextafter = public_function(nextafter_p, "nextafter",
+                            "Elementwise next float after `x` in the direction of `y`.", "x, y")
 
 # ---- powers ----------------------------------------------------------------------------
 

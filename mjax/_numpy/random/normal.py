@@ -27,6 +27,7 @@ from mjax._engine.primitives.arithmetic import (
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import reduce_sum
 from mjax._engine.primitives.special import erf, erf_inv
+from mjax._engine.primitives.tangents import stop_gradient
 from mjax._numpy.random.common import (
     float_dtype,
     inexact_dtype,
@@ -90,7 +91,7 @@ def _truncated_normal(key: Any, lower: Any, upper: Any, *, shape: tuple[int, ...
     floats = between(key, shape, dtype, erf(div(low, root)), erf(div(high, root)))
     out = mul(root, erf_inv(floats))
     # Rounding must not carry a value to the bounds or beyond.
-    infinity = scalar(dtype, np.inf)
+    infinity, low, high = scalar(dtype, np.inf), stop_gradient(low), stop_gradient(high)
     return min(max(out, nextafter(low, infinity)), nextafter(high, scalar(dtype, -np.inf)))
 
 
