@@ -15,7 +15,7 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives import reductions as prims
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._numpy import reductions
-from mjax._numpy.comparison import is_nan, to_bool
+from mjax._numpy.comparison import is_nan
 from mjax._numpy.core import (
     broadcast_values,
     cast,
@@ -26,7 +26,7 @@ from mjax._numpy.core import (
 )
 from mjax._numpy.fused import fused
 from mjax._numpy.reductions import keep_axes, wide_dtype
-from mjax._numpy.statistics import mean_over, variance
+from mjax._numpy.statistics import mean_over, refuse_rounded_root, variance
 
 _STATIC = ("axis", "dtype", "out", "keepdims")
 
@@ -44,7 +44,7 @@ def _mask(name: str, a: Any, where: Any) -> Any:
     there = lax.bitwise_not(is_nan(a))
     if where is None:
         return there
-    return lax.bitwise_and(*broadcast_values(name, there, to_bool(check_array(name, where))))
+    return lax.bitwise_and(*broadcast_values(name, there, reductions.mask_argument(name, where)))
 
 
 # ---- sums, products, extrema -----------------------------------------------------------
@@ -281,6 +281,7 @@ def _nanvar(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepd
     a = check_array(name, a)
     own = inexact_dtype(typeof(a).dtype)
     target = dtypes.real_dtype(dtype_argument(dtype, name) or own)
+    refuse_rounded_root(name, target)
     where = _mask(name, a, where)
     a = cast(a, wide_dtype(own if dtypes.is_complex(own) else inexact_dtype(target)))
     shape = typeof(where).shape

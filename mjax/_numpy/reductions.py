@@ -38,11 +38,31 @@ def keep_axes(out: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
     return reshape(out, [1 if i in axes else n for i, n in enumerate(shape)])
 
 
+def mask_argument(name: str, where: Any) -> Any:
+    """The argument `where` as a value of booleans."""
+    where = check_array(name, where, "where")
+    if typeof(where).dtype != np.bool_:
+        msg = (f"{name}: where must be None or a boolean array, got dtype {typeof(where).dtype}; "
+               "compare it with 0.")
+        raise ValueError(msg)
+    return where
+
+
+def initial_argument(name: str, initial: Any) -> Any:
+    """The argument `initial` as a scalar value."""
+    initial = check_array(name, initial, "initial")
+    if typeof(initial).shape:
+        msg = (f"{name}: initial must be a scalar, got an array of shape {typeof(initial).shape}; "
+               "combine it with the result.")
+        raise ValueError(msg)
+    return initial
+
+
 def masked(name: str, a: Any, where: Any, fill: Any) -> Any:
     """`a` with another value where `where` is false."""
     if where is None:
         return a
-    where = to_bool(check_array(name, where, "where"))
+    where = mask_argument(name, where)
     shape = broadcast_shapes(typeof(a).shape, typeof(where).shape)
     return choose(broadcast_to(where, shape), a, np.asarray(fill).astype(typeof(a).dtype)[()])
 
@@ -79,7 +99,7 @@ def _total(name: str, a: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, i
     axes = canonicalize_axes(axis, len(shape))
     result = reduce(a, axes) if axes else a
     if initial is not None:
-        result = combine(result, cast(check_array(name, initial, "initial"), typeof(a).dtype))
+        result = combine(result, cast(initial_argument(name, initial), typeof(a).dtype))
     if keepdims:
         result = keep_axes(result, shape, axes)
     return as_array(cast(result, target))
@@ -192,7 +212,7 @@ def _extreme(name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: An
     a = masked(name, cast(a, aval.dtype), where, identity(aval.dtype))
     result = reduce(a, axes) if axes else a
     if initial is not None:
-        result = combine(result, cast(check_array(name, initial, "initial"), aval.dtype))
+        result = combine(result, cast(initial_argument(name, initial), aval.dtype))
     return as_array(keep_axes(result, aval.shape, axes) if keepdims else result)
 
 
@@ -412,7 +432,7 @@ def _running(name: str, a: Any, axis: Any, dtype: Any, out: Any, primitive: Any,
     refuse_out(name, out)
     a = check_array(name, a)
     if axis is None or not typeof(a).shape:
-        a, axis = reshape(a, (typeof(a).size,)), 0
+        a, axis = reshape(a, (typeof(a).size,)), axis or 0
     target = dtype_argument(dtype, name) or total_dtype(typeof(a).dtype, promote_integers)
     a = cast(a, dtypes.dtype_of_python(int) if target == np.bool_ else target)
     result = primitive.bind(a, axis=canonicalize_axis(axis, typeof(a).ndim), reverse=False)

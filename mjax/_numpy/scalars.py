@@ -159,7 +159,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
       >>> jnp.isdtype(jnp.int8, "integral")
       True
     """
-    own = dtypes.as_dtype(dtype)
+    own = dtypes.dtype_behind(dtype)
     return any(_is_kind(own, k) for k in (kind if isinstance(kind, tuple) else (kind,)))
 
 
@@ -171,7 +171,7 @@ def _is_kind(own: Any, kind: Any) -> bool:
     if isinstance(kind, str) and kind in _KINDS:
         return dtypes.kind(own) in _KINDS[kind]
     try:
-        return bool(own == dtypes.as_dtype(kind))
+        return bool(own == dtypes.dtype_behind(kind))
     except TypeError:
         msg = (f"isdtype: kind must be a dtype or one of {', '.join(map(repr, _KINDS))}; got "
                f"{kind!r}.")

@@ -357,10 +357,7 @@ def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
 
 
 def _at_least(rank: int, name: str, arrays: tuple[Any, ...]) -> Any:
-    if len(arrays) == 1 and isinstance(arrays[0], (list, tuple)):
-        arrays = tuple(arrays[0])
-        return [_with_axes(check_array(name, a), rank) for a in arrays]
-    out = [_with_axes(check_array(name, a), rank) for a in arrays]
+    out = [_with_axes(a, rank) for a in check_arrays(name, *arrays)]
     return out[0] if len(out) == 1 else out
 
 

@@ -17,7 +17,6 @@ from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, reduce_sum, reshape, transpose
 from mjax._engine.tracing.interpreter import Tracer
-from mjax._numpy.comparison import to_bool
 from mjax._numpy.core import (
     as_array,
     broadcast_shapes,
@@ -32,7 +31,7 @@ from mjax._numpy.core import (
     refuse_out,
 )
 from mjax._numpy.fused import fused
-from mjax._numpy.reductions import keep_axes, masked, sum, wide_dtype
+from mjax._numpy.reductions import keep_axes, mask_argument, masked, sum, wide_dtype
 
 _STATIC = ("axis", "dtype", "out", "keepdims")
 
@@ -41,7 +40,7 @@ def _count(name: str, shape: tuple[int, ...], axes: tuple[int, ...], where: Any,
     """The number of elements over axes that count."""
     if where is None:
         return np.asarray(math.prod(shape[i] for i in axes), dtype)[()]
-    where = broadcast_to(to_bool(check_array(name, where, "where")), shape)
+    where = broadcast_to(mask_argument(name, where), shape)
     return reduce_sum(cast(where, dtype), axes)
 
 
@@ -120,12 +119,20 @@ def variance(name: str, a: Any, axes: tuple[int, ...], correction: Any, where: A
     return choose(lax.gt(freedom, _c(freedom, 0)), lax.div(total, freedom), _c(total, np.nan))
 
 
+def refuse_rounded_root(name: str, dtype: Any) -> None:
+    """Refuses dtypes of deviations, which are roots, that hold no fractions."""
+    if name.endswith("std") and not dtypes.is_inexact(dtype):
+        msg = f"{name}: dtype must be a float or complex one, got {dtype}; convert the result."
+        raise ValueError(msg)
+
+
 def _var(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: bool, where: Any,
          mean: Any, correction: Any) -> Any:
     refuse_out(name, out)
     a = check_array(name, a)
     own = inexact_dtype(typeof(a).dtype)
     target = dtype_argument(dtype, name) or dtypes.real_dtype(own)
+    refuse_rounded_root(name, target)
     if dtypes.is_complex(target):
         target = dtypes.real_dtype(target)
     compute = wide_dtype(own if dtypes.is_complex(own) else inexact_dtype(target))

@@ -392,12 +392,12 @@ def _reduce_in_loop(f: ufunc, a: Any, axes: tuple[int, ...], dtype: Any, initial
     x, dtype = _rows(f, a, dtype, *axes)
     mask = np.ones(shape_of(x)[:1], bool)
     if where is not None:
-        mask = _rows(f, broadcast_to(to_bool(check_array("reduce", where, "where")), shape),
+        mask = _rows(f, broadcast_to(reductions.mask_argument("reduce", where), shape),
                      np.dtype(bool), *axes)[0]
     if initial is None:
         first, x, mask = index_in_dim(x, 0, keepdims=False), slice_in_dim(x, 1, None), mask[1:]
     else:
-        first = broadcast_to(check_array("reduce", initial, "initial"), shape_of(x)[1:])
+        first = broadcast_to(reductions.initial_argument("reduce", initial), shape_of(x)[1:])
 
     def step(total: Any, row: tuple[Any, Any]) -> tuple[Any, None]:
         counts, value = row
@@ -516,7 +516,7 @@ def _by_primitive(f: Callable[..., Any], reduce: Callable[..., Any], identity: A
         x = masked(f.__name__, x, where, identity)
         out = reduce(x, axis) if axis else x
         if initial is not None:
-            out = f(out, check_array(f.__name__, initial, "initial"))
+            out = f(out, reductions.initial_argument(f.__name__, initial))
         out = cast(out, typeof(x).dtype if dtype is None else dtype)
         return as_array(keep_axes(out, shape_of(x), axis) if keepdims else out)
 
@@ -577,7 +577,8 @@ def _sum_in_logs(base: float) -> Callable[..., Any]:
         logs = lax.log(choose(nothing, _c(sums, 1), sums))
         out = choose(nothing, _c(sums, -np.inf), lax.add(logs, high))
         if initial is not None:
-            initial = _scaled(check_array("logaddexp", initial, "initial"), typeof(x).dtype, unit)
+            initial = reductions.initial_argument("logaddexp", initial)
+            initial = _scaled(initial, typeof(x).dtype, unit)
             out = elementary.logaddexp(out, initial)
         out = _scaled(out, None, 1 / unit)
         return out if keepdims else reshape(out, tuple(

@@ -9,6 +9,7 @@ import pytest
 
 import mjax
 import mjax.numpy as jnp
+from mjax import lax
 
 
 def same(ours: Any, theirs: Any, dtype: Any = None) -> None:
@@ -97,6 +98,20 @@ def test_conversions_with_a_dtype() -> None:
     with mjax.enable_x64(True):
         same(jnp.array([2**40]), [2**40], "int64")
         same(jnp.zeros(2), [0.0, 0.0], "float64")
+
+
+def test_arrays_are_no_dtypes() -> None:
+    ones, ints = jnp.ones(3), jnp.arange(3)
+    for f in (lambda d: jnp.zeros(3, d), lambda d: jnp.asarray([1, 2], d), ones.astype,
+              lambda d: jnp.hstack(ones, d), lambda d: jnp.sum(ones, dtype=d),
+              lambda d: lax.convert_element_type(ones, d)):
+        for g, array in ((f, ints), (f, np.arange(3)), (mjax.jit(f), ints)):
+            with pytest.raises(ValueError, match=r"an array of dtype int.* was given .* \.dtype"):
+                g(array)
+    assert jnp.zeros(2, np.float16(1)).dtype == np.float16
+    assert jnp.issubdtype(ints, jnp.integer) and jnp.isdtype(ints, "integral")
+    assert jnp.promote_types(ints, "complex64") == np.complex64
+    assert mjax.ShapeDtypeStruct((), ints).dtype == np.int32
 
 
 def test_dtypes_of_64_bits_warn() -> None:

@@ -261,3 +261,33 @@ def test_axes_in_any_form() -> None:
     for axis in ([0, 1], np.int64(1), jnp.array(1)):
         assert jnp.sum(jnp.array(X), axis=axis).shape == np.sum(X, axis=tuple(axis) if isinstance(
             axis, list) else int(axis)).shape
+
+
+@pytest.mark.parametrize("name", [
+    "sum", "prod", "max", "min", "all", "any", "mean", "var", "std", "nansum", "nanprod",
+    "nanmax", "nanmin", "nanmean", "nanvar", "nanstd"])
+def test_masks_are_boolean(name: str) -> None:
+    f = getattr(jnp, name)
+    options = {"initial": 1.0} if name.endswith(("max", "min")) else {}
+    mask = np.array([1, 0, 1])
+    with pytest.raises(ValueError, match=r"where must be .* boolean array, got dtype int"):
+        f(jnp.ones(3), where=mask, **options)
+    assert f(jnp.ones(3), where=mask == 1, **options) == getattr(np, name)(
+        np.ones(3), where=mask == 1, **options)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "nansum", "nanprod", "nanmax",
+                                  "nanmin"])
+def test_initial_values_are_scalars(name: str) -> None:
+    with pytest.raises(ValueError, match=r"initial must be a scalar, got .* shape \(1,\)"):
+        getattr(jnp, name)(jnp.ones(3), initial=jnp.ones(1))
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "nancumsum", "nancumprod"])
+def test_running_totals_of_scalars_are_along_their_one_axis(name: str) -> None:
+    f = getattr(jnp, name)
+    for axis in (1, -2):
+        with pytest.raises(ValueError, match=f"axis {axis} is out of bounds"):
+            f(2.0, axis)
+    for axis in (None, 0, -1):
+        assert f(2.0, axis).shape == (1,)

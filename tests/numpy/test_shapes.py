@@ -151,6 +151,17 @@ def test_weak_types() -> None:
     assert not jnp.concatenate([jnp.atleast_1d(2.0), jnp.ones(1)]).weak_type
 
 
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_lists_are_no_arrays_of_a_least_rank(n: int) -> None:
+    f = getattr(jnp, f"atleast_{n}d")
+    for wrong in ([1, 2], (1, 2), []):
+        with pytest.raises(TypeError, match="requires ndarray or scalar .* position 0"):
+            f(wrong)
+    with pytest.raises(TypeError, match="position 1"):
+        f(1, [2])
+    assert f() == []
+
+
 ERRORS = [
     (TypeError, "cannot reshape array of shape (3, 4) (size 12) into shape (5,) (size 5)",
      lambda: jnp.reshape(X, (5,))),

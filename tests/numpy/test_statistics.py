@@ -207,3 +207,10 @@ def test_what_all_refuse(name: str, error: type[Exception], text: str, use: Any)
 def test_errors(error: type[Exception], text: str, use: Any) -> None:
     with pytest.raises(error, match=re.escape(text)):
         use()
+
+
+def test_deviations_are_no_ints() -> None:
+    for f in (jnp.std, jnp.nanstd):
+        with pytest.raises(ValueError, match="dtype must be a float or complex one, got int32"):
+            f(jnp.arange(3), dtype=int)
+        assert f(jnp.arange(3), dtype=complex) == np.float32(np.sqrt(2 / 3))

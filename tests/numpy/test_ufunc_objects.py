@@ -279,3 +279,12 @@ ERRORS = [
 def test_errors(error: type[Exception], text: str, use: Any) -> None:
     with pytest.raises(error, match=re.escape(text)):
         use()
+
+
+@pytest.mark.parametrize("name", ["add", "logaddexp", "subtract"])
+def test_masks_are_boolean_and_initial_values_scalars(name: str) -> None:
+    f = getattr(jnp, name)
+    with pytest.raises(ValueError, match="where must be .* boolean"):
+        f.reduce(X, where=np.ones(X.shape, int), initial=0.0)
+    with pytest.raises(ValueError, match="initial must be a scalar"):
+        f.reduce(X, initial=np.ones(1))

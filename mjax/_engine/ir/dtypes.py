@@ -120,6 +120,7 @@ def as_dtype(spec: Any) -> DType:
 
     Raises:
       TypeError: the argument names no dtype an array can have.
+      ValueError: it is an array, which is given as a dtype by mistake mostly.
     """
     if isinstance(spec, ExtendedDType):
         return spec
@@ -130,10 +131,20 @@ def as_dtype(spec: Any) -> DType:
         raise TypeError(msg)
     inner = getattr(spec, "dtype", None)
     if isinstance(inner, (np.dtype, ExtendedDType)) and not isinstance(spec, np.generic):
+        if hasattr(type(spec), "__array__"):
+            msg = (f"an array of dtype {inner} was given where a dtype belongs: pass its .dtype, "
+                   "or, where several arrays are meant, a list of them.")
+            raise ValueError(msg)
         return inner
     if isinstance(spec, str) and hasattr(ml_dtypes, spec):
         return _supported(np.dtype(getattr(ml_dtypes, spec)), spec)
     return _supported(np.dtype(spec), spec)
+
+
+def dtype_behind(x: Any) -> DType:
+    """As `as_dtype`, and of arrays the dtype that they have."""
+    own = getattr(x, "dtype", None)
+    return as_dtype(own if isinstance(own, (np.dtype, ExtendedDType)) else x)
 
 
 def _supported(dtype: np.dtype[Any], spec: Any) -> np.dtype[Any]:
@@ -175,10 +186,10 @@ def issubdtype(a: Any, b: Any) -> bool:
     if isinstance(a, type) and issubclass(a, np.generic) and (
             a in _ABSTRACT or issubclass(a, extended)):
         return isinstance(b, type) and issubclass(a, b)
-    dtype = as_dtype(a)
+    dtype = dtype_behind(a)
     if isinstance(b, type) and b in _ABSTRACT:
         return b is np.generic or kind(dtype) in _ABSTRACT[b]
-    return bool(dtype == as_dtype(b))
+    return bool(dtype == dtype_behind(b))
 
 
 def short_name(dtype: DType) -> str:

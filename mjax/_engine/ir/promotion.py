@@ -221,7 +221,7 @@ def promote_types(a: Any, b: Any) -> DType:
 def _named_type(x: Any) -> tuple[DType, bool]:
     if isinstance(x, type) and x in dtypes.PYTHON_SCALARS:
         return dtypes.PYTHON_SCALARS[x], x is not bool
-    return dtypes.as_dtype(x), False
+    return dtypes.dtype_behind(x), False
 
 
 def inexact_dtype(dtype: DType) -> DType:
@@ -276,7 +276,7 @@ def itemsize_bits(dtype: Any) -> int:
       >>> mjax.dtypes.itemsize_bits("int4")
       4
     """
-    name = dtypes.as_dtype(dtype).name
+    name = dtypes.dtype_behind(dtype).name
     if name in dtypes.NARROW_INTS:
         return int(name.removeprefix("u").removeprefix("int"))
     return 4 if name == "float4_e2m1fn" else 8 * int(np.dtype(name).itemsize)

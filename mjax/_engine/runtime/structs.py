@@ -38,7 +38,7 @@ class ShapeDtypeStruct:
         if dtype is None:
             msg = "ShapeDtypeStruct: the dtype must be given."
             raise ValueError(msg)
-        aval = ShapedArray(tuple(shape), dtypes.as_dtype(dtype), weak_type)
+        aval = ShapedArray(tuple(shape), dtypes.dtype_behind(dtype), weak_type)
         if sharding is not None:
             sharding = resolved(sharding, "ShapeDtypeStruct")
             check_rank(sharding, aval, "ShapeDtypeStruct")
