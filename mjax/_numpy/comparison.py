@@ -171,6 +171,8 @@ isfinite = unary("isfinite", _is_finite, "any", """
 
 
 def _has_imaginary_part(x: Any) -> Any:
+    if _kind(x) == "X":
+        raise dtypes.no_numbers(typeof(x).dtype)
     if _kind(x) != "c":
         return _constant_like(x, False)
     part = lax.imag(x)

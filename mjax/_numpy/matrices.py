@@ -9,6 +9,7 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
@@ -25,7 +26,7 @@ from mjax._numpy.core import (
     dtype_argument,
     refuse_out,
 )
-from mjax._numpy.creation import array, asarray, on_device
+from mjax._numpy.creation import array, asarray, filled, on_device
 from mjax._numpy.fused import fused
 from mjax._numpy.reductions import sum as _sum
 
@@ -281,7 +282,8 @@ def _diag(v: Any, k: int) -> Any:
 def _matrix_of(v: Any, k: int) -> Any:
     """The square matrix whose k-th diagonal is `v`."""
     size = typeof(v).shape[0] + (k if k > 0 else -k)
-    zero = _c(v, 0)
+    dtype = typeof(v).dtype
+    zero = filled((), 0, dtype) if dtypes.is_extended(dtype) else _c(v, 0)
     shifted = pad_p.bind(v, zero, padding_config=((max(-k, 0), max(k, 0), 0),))
     column = broadcast_in_dim_p.bind(shifted, shape=(size, size), broadcast_dimensions=(0,))
     return choose(_on_diagonal(size, size, k, lax.eq), column, zero)

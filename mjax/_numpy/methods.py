@@ -17,7 +17,9 @@ import numpy as np
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary, fold
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.promotion import itemsize_bits
 from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.arithmetic import complex as lax_complex
 from mjax._engine.primitives.convert import bitcast_convert_type
 from mjax._engine.primitives.joining import unstack
 from mjax._engine.primitives.shapes import reshape as lax_reshape
@@ -228,6 +230,18 @@ def view(self: Any, dtype: Any = None) -> Any:
     old = self.dtype
     if new == old:
         return self
+    if dtypes.is_extended(old) or dtypes.is_extended(new):
+        msg = (f"view: {old} is not read as {new}: keys are no numbers. Use random.key_data and "
+               "random.wrap_key_data.")
+        raise TypeError(msg)
+    ratio, rest = divmod(itemsize_bits(new), itemsize_bits(old))
+    if rest and not self.shape:
+        msg = f"view: a scalar of dtype {old} cannot be read as the narrower dtype {new}."
+        raise ValueError(msg)
+    if ratio > 1 and (not self.shape or self.shape[-1] % ratio):
+        msg = (f"view: the last axis of shape {self.shape} and dtype {old} cannot be read as "
+               f"dtype {new}: its size must be a multiple of {ratio}.")
+        raise ValueError(msg)
     if old == np.bool_ or new == np.bool_:
         through = np.dtype(np.uint8)
         return view(self.astype(through), new) if old == np.bool_ else view(
@@ -236,19 +250,14 @@ def view(self: Any, dtype: Any = None) -> Any:
         parts = creation.array([self.real, self.imag])
         last = lax_reshape(shapes.moveaxis(parts, 0, -1), (*self.shape[:-1], self.shape[-1] * 2))
         return view(last, new)
-    if old.itemsize < new.itemsize:
-        ratio = new.itemsize // old.itemsize
-        if not self.shape or self.shape[-1] % ratio:
-            msg = (f"view: the last axis of shape {self.shape} and dtype {old} cannot be read as "
-                   f"dtype {new}: its size must be a multiple of {ratio}.")
-            raise ValueError(msg)
+    if dtypes.is_complex(new):
+        halves = view(self, dtypes.real_dtype(new))
+        return lax_complex(halves[..., ::2], halves[..., 1::2])
+    if ratio > 1:
         self = lax_reshape(self, (*self.shape[:-1], self.shape[-1] // ratio, ratio))
         return bitcast_convert_type(self, new)
     out = bitcast_convert_type(self, new)
     if out.ndim > self.ndim:
-        if not self.shape:
-            msg = f"view: a scalar of dtype {old} cannot be read as the narrower dtype {new}."
-            raise ValueError(msg)
         out = lax_reshape(out, (*out.shape[:-2], math.prod(out.shape[-2:])))
     return out
 

@@ -494,7 +494,8 @@ def _cumulative(name: str, x: Any, axis: Any, dtype: Any, include_initial: bool,
         msg = f"{name}: axis must be given for an array of {ndim} axes."
         raise ValueError(msg)
     axis = canonicalize_axis(0 if axis is None else axis, ndim)
-    result = _running(name, x, axis, dtype, None, primitive, True)
+    # As in JAX, products alone stay in narrow dtypes.
+    result = _running(name, x, axis, dtype, None, primitive, primitive is cumsum_p)
     if not include_initial:
         return result
     shape = list(typeof(result).shape)
@@ -530,7 +531,7 @@ def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None,
     Args:
       x: array of at least one axis.
       axis: the axis; may be left out if there is but one.
-      dtype: dtype of the result; by default as in `prod`.
+      dtype: dtype of the result; by default that of `x`, the default int for booleans.
       include_initial: whether a 1 stands in front.
 
     Source: `numpy.cumulative_prod`.

@@ -48,6 +48,8 @@ def _of_floats(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any
 
     def rounded(x: Any) -> Any:
         _refuse_complex(name, x)
+        if _kind(x) == "X":
+            raise dtypes.no_numbers(typeof(x).dtype)
         return function(x) if _kind(x) == "f" else as_array(x)
 
     return rounded

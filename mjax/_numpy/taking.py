@@ -261,8 +261,9 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
       a: array.
       ind: integers; negative ones count from the end.
       v: what is put there, repeated as often as needed.
-      mode: for indices out of range: None leaves them out, `"clip"` takes the nearest element,
-        `"wrap"` takes them modulo the size.
+      mode: for indices out of range: the default takes the nearest element; `"clip"` too, and
+        the first one for all negative ones; `"wrap"` takes them modulo the size, `"drop"` leaves
+        them out.
       inplace: must be False.
 
     Raises:
@@ -286,7 +287,9 @@ def _put(a: Any, ind: Any, v: Any, *, mode: Any) -> Any:
     flat, ind = ravel(a), ravel(_integers("put", ind))
     if 0 in shape_of(ind) or 0 in shape_of(v):
         return as_array(a)
-    ind, scatter_kind = _bounded("put", ind, shape_of(flat)[0], mode)
+    ind, scatter_kind = _bounded("put", ind, shape_of(flat)[0], mode or "fill")
+    if mode is None:
+        scatter_kind = _CLIP
     out = scatter(flat, reshape(ind, (*shape_of(ind), 1)),
                   resize(cast(v, typeof(a).dtype), shape_of(ind)),
                   ScatterDimensionNumbers((), (0,), (0,)), mode=scatter_kind)

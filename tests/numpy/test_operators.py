@@ -209,14 +209,43 @@ def test_methods_with_keywords() -> None:
 def test_view() -> None:
     x = np.arange(8, dtype=np.float32)
     for dtype in ("int32", "uint8", "float16", "complex64"):
-        if dtype != "complex64":
-            np.testing.assert_array_equal(jnp.array(x).view(dtype), x.view(dtype))
+        np.testing.assert_array_equal(jnp.array(x).view(dtype), x.view(dtype))
+        np.testing.assert_array_equal(jnp.array(x.view("int8")).view(dtype), x.view(dtype))
     np.testing.assert_array_equal(jnp.array(x.view("uint8")).view("float32"), x)
     np.testing.assert_array_equal(jnp.array(x + 1j).view("float32"),
                                   (x + 1j).astype("complex64").view("float32"))
     np.testing.assert_array_equal(jnp.array([True, False]).view("int8"), [1, 0])
     with pytest.raises(ValueError, match="multiple of 4"):
         jnp.zeros(6, "uint8").view("float32")
+    with pytest.raises(ValueError, match=r"\(3,\) and dtype float32 .* multiple of 2"):
+        jnp.zeros(3).view("complex64")
+    with pytest.raises(ValueError, match="scalar of dtype complex64"):
+        jnp.zeros((), "complex64").view("float32")
+    assert jnp.zeros((2, 0)).view("complex64").shape == (2, 0)
+    # The first of two half bytes is the lower one.
+    halves = jnp.array([1, 2, 3, -1], "int4")
+    np.testing.assert_array_equal(halves.view("int8"), [0x21, -16 + 3])
+
+
+def test_keys_are_no_numbers() -> None:
+    keys = mjax.random.split(mjax.random.key(0), 2)
+    for name in ("ceil", "floor", "trunc", "round", "sum", "prod", "isreal", "iscomplex",
+                 "gradient", "max", "min", "any", "all", "count_nonzero", "nanmax", "signbit",
+                 "logical_not", "ptp", "argmax", "exp", "square"):
+        for f in (getattr(jnp, name), mjax.jit(getattr(jnp, name))):
+            with pytest.raises(TypeError, match=r"\bkey<fry>(?!' as)"):
+                f(keys)
+    for array, dtype in ((keys, "uint32"), (jnp.ones(2, "uint32"), keys.dtype)):
+        with pytest.raises(TypeError, match="keys are no numbers"):
+            array.view(dtype)
+
+
+def test_matrices_with_keys_on_the_diagonal() -> None:
+    keys = mjax.random.split(mjax.random.key(0), 2)
+    data, zero = mjax.random.key_data(keys), np.zeros(2, np.uint32)
+    for out in (jnp.diagflat(keys), mjax.jit(jnp.diag)(keys)):
+        np.testing.assert_array_equal(mjax.random.key_data(out),
+                                      [[data[0], zero], [zero, data[1]]])
 
 
 def test_iteration_and_containment() -> None:

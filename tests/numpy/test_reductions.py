@@ -135,6 +135,17 @@ def test_cumulative_with_initial() -> None:
             getattr(jnp, name)(1.0)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int4", "bool"])
+def test_cumulative_products_stay_in_narrow_dtypes(dtype: str) -> None:
+    out = jnp.cumulative_prod(jnp.array([1, 3, 3], dtype))
+    assert out.dtype == ("int32" if dtype == "bool" else dtype)
+    sums = jnp.cumulative_sum(jnp.array([1, 3, 3], dtype))
+    assert sums.dtype == ("uint32" if dtype == "uint8" else "int32")
+    if dtype == "uint8":
+        np.testing.assert_array_equal(jnp.cumulative_prod(jnp.array([200, 2], dtype)),
+                                      np.cumprod(np.array([200, 2]), dtype=dtype))
+
+
 # ---- statistics ------------------------------------------------------------------------
 
 

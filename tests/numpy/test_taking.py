@@ -58,6 +58,8 @@ ROWS = [
     putting("put", X, np.array([0, 5, -1]), np.array([9, 8], np.float32)),
     putting("put", X, np.array([[0, 1]]), 7.0), putting("put", X, 3, 7.0),
     *[putting("put", X, np.array([0, 13]), 9.0, mode=m) for m in ("clip", "wrap")],
+    call("put", X, np.array([1, 13, -20, -2]), 9.0, inplace=False,
+         reference=lambda x, i, v, inplace: put(x, np.array([1, 11, 0, 10]), v)),
     putting("place", X, X > 0, np.array([1, 2], np.float32)),
     *[putting("fill_diagonal", np.zeros(s, np.float32), np.array([7, 8], np.float32), w)
       for s in ((3, 4), (7, 3), (3, 3)) for w in (False, True)],

@@ -72,6 +72,12 @@ class ExtendedDType:
         return self.name
 
 
+def no_numbers(dtype: ExtendedDType) -> TypeError:
+    """The error of an array of keys where numbers are needed."""
+    return TypeError(f"an array of numbers is needed, got one of dtype {dtype}: keys are no "
+                     "numbers. random.key_data gives the numbers behind a key.")
+
+
 DType = Any  # np.dtype or ExtendedDType; a union would make every arithmetic use a cast
 
 

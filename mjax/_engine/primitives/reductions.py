@@ -64,6 +64,8 @@ def highest(dtype: Any) -> Any:
 
 def _extreme(dtype: Any, sign: int) -> Any:
     kind = dtypes.kind(dtype)
+    if kind == "X":
+        raise dtypes.no_numbers(dtype)
     if kind == "b":
         return np.bool_(sign > 0)
     if kind in "iu":

@@ -512,7 +512,12 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
 
 def scalar_of(aval: ShapedArray, value: Any) -> Any:
     """A scalar of the dtype of a type: a Python one, which is weakly typed, if that is."""
-    scalar = np.asarray(value, aval.dtype)[()]
+    try:
+        scalar = np.asarray(value, aval.dtype)[()]
+    except TypeError:
+        if not dtypes.is_extended(aval.dtype):
+            raise
+        raise dtypes.no_numbers(aval.dtype) from None
     if aval.weak_type and typeof(scalar.item()).dtype == aval.dtype:
         return scalar.item()
     return scalar
