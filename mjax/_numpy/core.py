@@ -103,6 +103,12 @@ def concrete_int(x: Any, what: str) -> int:
         raise TypeError(msg) from None
 
 
+def listed(x: Any) -> tuple[Any, ...]:
+    """What an argument holds that is one thing or a sequence of them, arrays included."""
+    several = isinstance(x, (list, tuple)) or (hasattr(x, "ndim") and x.ndim > 0)
+    return tuple(x) if several else (x,)
+
+
 def refuse_out(name: str, out: Any) -> None:
     """Refuses an `out` argument, which NumPy's signatures have and immutable arrays cannot."""
     if out is not None:

@@ -265,7 +265,6 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     if kind == "c":
         msg = f"unwrap is for real angles, got dtypes {typeof(p).dtype}."
         raise ValueError(msg)
-    weak = typeof(p).weak_type and typeof(period).weak_type
     p, period = cast(p, typeof(p).dtype), cast(period, typeof(p).dtype)
     # Of ints half a period is rounded down, and then there is one way to the nearest place.
     half = lax.mul(period, _c(p, 0.5)) if kind == "f" else floor_divide(period, 2)
@@ -286,7 +285,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     total = cumsum_p.bind(correction, axis=0, reverse=False)
     first, others = slice_in_dim(p, 0, min(1, n)), slice_in_dim(p, min(1, n), n)
     out = concatenate([first, lax.add(others, total)], 0)
-    return cast(moveaxis(out, 0, axis), typeof(p).dtype, weak)
+    return cast(moveaxis(out, 0, axis), typeof(p).dtype)
 
 
 # ---- hyperbolic functions --------------------------------------------------------------

@@ -22,6 +22,7 @@ from mjax._numpy.core import (
     check_arrays,
     concrete_int,
     dtype_argument,
+    listed,
     promote_args,
     shape_of,
     weak_type_of,
@@ -276,8 +277,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     if not dtypes.is_integer(typeof(indices).dtype):
         msg = f"unravel_index: indices must be integers, got {typeof(indices)}."
         raise TypeError(msg)
-    sizes = tuple(concrete_int(n, "unravel_index: each size") for n in (
-        shape if isinstance(shape, (list, tuple, np.ndarray)) else (shape,)))
+    sizes = tuple(concrete_int(n, "unravel_index: each size") for n in listed(shape))
     return tuple(_unravel_index(indices, sizes=sizes))
 
 

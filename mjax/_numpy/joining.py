@@ -41,6 +41,7 @@ from mjax._numpy.core import (
     concrete_int,
     dtype_argument,
     expand_rank,
+    listed,
     shape_of,
     weak_type_of,
 )
@@ -469,8 +470,7 @@ def tile(A: Any, reps: int | Sequence[int]) -> Any:
              [1, 2, 1, 2]], dtype=int32)
     """
     A = as_array(check_array("tile", A))
-    counts = tuple(concrete_int(r, "tile: each of reps") for r in (
-        reps if isinstance(reps, (list, tuple, np.ndarray)) else (reps,)))
+    counts = tuple(concrete_int(r, "tile: each of reps") for r in listed(reps))
     if any(r < 0 for r in counts):
         msg = f"tile: reps must not be negative, got {reps}."
         raise ValueError(msg)

@@ -267,7 +267,7 @@ nextafter = binary("nextafter", _nextafter, "inexact", """
 def _spacing(x: Any) -> Any:
     _refuse_complex("spacing", x, ValueError)
     away = lax.nextafter(x, choose(lax.lt(x, _c(x, 0)), _c(x, -np.inf), _c(x, np.inf)))
-    return lax.sub(away, x)
+    return cast(lax.sub(away, x), typeof(x).dtype)
 
 
 spacing = unary("spacing", _spacing, "inexact", """

@@ -89,7 +89,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     """Each element from the choice that belongs to the first condition that is true there.
 
     Args:
-      condlist: conditions, arrays or scalars.
+      condlist: conditions, arrays or scalars; arrays are taken apart along their first axis.
       choicelist: as many arrays or scalars.
       default: what is taken where no condition is true.
 
@@ -106,7 +106,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
       >>> jnp.select([x < 2, x < 3], [10 * x, 20 * x], -1)
       Array([10, 40, -1], dtype=int32)
     """
-    if len(condlist) != len(choicelist) or not condlist:
+    if not 0 < len(condlist) == len(choicelist):
         msg = (f"select needs as many choices as conditions, and at least one; got "
                f"{len(condlist)} conditions and {len(choicelist)} choices.")
         raise ValueError(msg)

@@ -40,6 +40,7 @@ from mjax._numpy.core import (
     check_arrays,
     concrete_int,
     expand_rank,
+    listed,
     shape_of,
 )
 from mjax._numpy.core import (
@@ -64,8 +65,7 @@ def _new_sizes(shape: tuple[int, ...], new: Any) -> tuple[int, ...]:
     Raises:
       TypeError: the number of elements is another, or there are two negative sizes.
     """
-    sizes = [concrete_int(n, "each size of a shape")
-             for n in (new if isinstance(new, (tuple, list, np.ndarray)) else (new,))]
+    sizes = [concrete_int(n, "each size of a shape") for n in listed(new)]
     total = math.prod(shape)
     unknown = [i for i, n in enumerate(sizes) if n < 0]
     if len(unknown) == 1 and sizes[unknown[0]] == -1:

@@ -277,6 +277,8 @@ def _variables(name: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
     values = [cast(x, dtype) for x in values] if dtype is not None else promote_dtypes_inexact(
         *values)
     rows = [_as_rows(name, x, rowvar) for x in values]
+    if not typeof(rows[0]).shape[0]:
+        return rows[0]  # NumPy and JAX look at no further variables either
     return rows[0] if len(rows) == 1 else concatenate(rows, 0)
 
 

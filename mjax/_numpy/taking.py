@@ -441,7 +441,8 @@ def _choose(a: Any, choices: Sequence[Any], *, wrap: bool) -> Any:
     which = remainder(a, np.asarray(n, typeof(a).dtype)) if wrap else a
     which = cast(clamp(np.asarray(0, typeof(which).dtype), which,
                        np.asarray(n - 1, typeof(which).dtype)), int32)
-    return select_n(broadcast_to(which, shape), *[broadcast_to(c, shape) for c in cases])
+    out = select_n(broadcast_to(which, shape), *[broadcast_to(c, shape) for c in cases])
+    return cast(out, typeof(out).dtype)
 
 
 @boundary

@@ -139,6 +139,11 @@ def test_x64_decides_what_python_scalars_are(x64: Any) -> None:
 
 def test_functions_that_strengthen() -> None:
     """Where a function computes in a dtype of its own, the result is that dtype's."""
+    weak = jnp.stack([1.0, 2.0])
+    assert weak.weak_type
+    for out in (jnp.spacing(weak), jnp.unwrap(weak), jnp.choose(0, [weak, weak]),
+                jnp.choose(0, [1, 2.0]), jnp.unique(1j)):
+        assert not out.weak_type
     ints, floats = jnp.array([1, 2]), jnp.array([1.0, 2.0])
     assert not jnp.rint(2).weak_type and jnp.rint(2.0).weak_type
     for f in (jnp.hypot, jnp.logaddexp2):

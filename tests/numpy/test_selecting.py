@@ -50,6 +50,15 @@ def test_select_and_piecewise() -> None:
         jnp.piecewise(X, [X < 0], functions)
 
 
+def test_select_takes_arrays_apart() -> None:
+    conditions, choices = np.array([[True, False], [False, True]]), np.arange(4).reshape(2, 2)
+    for convert in (np.asarray, jnp.asarray):
+        np.testing.assert_array_equal(jnp.select(convert(conditions), convert(choices), 7), [0, 3])
+    np.testing.assert_array_equal(mjax.jit(jnp.select)(conditions, choices), [0, 3])
+    with pytest.raises(ValueError, match="as many choices as conditions, and at least one"):
+        jnp.select(jnp.zeros((0, 2), bool), jnp.zeros((0, 2)))
+
+
 def test_clip() -> None:
     for bounds in ((-1, 1), (None, 1), (-1.5, None), (X[0] - 1, 2), (2, -2)):
         close(jnp.clip(X, *bounds), np.clip(X, *bounds))

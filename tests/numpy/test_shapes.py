@@ -146,6 +146,16 @@ def test_results_are_arrays_even_where_nothing_is_done() -> None:
         assert isinstance(out, mjax.Array)
 
 
+def test_shapes_and_numbers_of_repetitions_in_arrays() -> None:
+    x, sizes = jnp.arange(6), jnp.array([3, -1])
+    assert jnp.reshape(x, sizes).shape == x.reshape(sizes).shape == (3, 2)
+    np.testing.assert_array_equal(jnp.tile(x, jnp.array([2, 3])), np.tile(np.arange(6), (2, 3)))
+    np.testing.assert_array_equal(jnp.tile(x, jnp.array(2)), np.tile(np.arange(6), 2))
+    assert jnp.unravel_index(5, jnp.array([2, 3])) == (1, 2)
+    with pytest.raises(TypeError, match="each size must be an integer"):
+        jnp.unravel_index(5, jnp.array([[2, 3]]))
+
+
 def test_weak_types() -> None:
     assert jnp.atleast_1d(2).weak_type and jnp.stack([1, 2.0]).weak_type
     assert not jnp.concatenate([jnp.atleast_1d(2.0), jnp.ones(1)]).weak_type

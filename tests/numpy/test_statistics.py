@@ -159,6 +159,12 @@ def test_covariance_of_too_few_is_nan() -> None:
     assert np.isinf(np.asarray(jnp.cov(np.float32([[1, 2], [2, 1]]), ddof=3))).all()
 
 
+@pytest.mark.parametrize("name", ["cov", "corrcoef"])
+def test_covariances_of_no_variables_beside_others(name: str) -> None:
+    assert getattr(jnp, name)(jnp.zeros((0, 2)), jnp.ones((3, 2))).shape == np.cov(
+        np.zeros((0, 2)), np.ones((3, 2))).shape == (0, 0)
+
+
 def test_totals_of_nothing() -> None:
     for name, identity in (("sum", 0), ("prod", 1), ("all", True), ("any", False),
                            ("nansum", 0), ("nanprod", 1)):
