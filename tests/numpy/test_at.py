@@ -291,12 +291,46 @@ def test_shape_errors(index: Any, values: Any, text: str) -> None:
             use(jnp.asarray(X))
 
 
+@pytest.mark.parametrize("operation", ["set", "add", "multiply", "divide", "power", "max"])
+def test_writing_to_an_axis_of_size_0_changes_nothing(operation: str) -> None:
+    places = np.array([0, 1])
+    for shape, index in (((0, 3), places), ((2, 0), (0, places)), ((2, 0), (places, places)),
+                         ((0, 0), places), ((0, 3), (places, 1))):
+        for where in (index, mjax.tree.map(jnp.asarray, index)):
+            f = lambda x, w: getattr(x.at[w], operation)(2.0)
+            for out in (f(jnp.zeros(shape), where), mjax.jit(f)(jnp.zeros(shape), where)):
+                assert out.shape == shape
+            assert jnp.zeros(shape).at[where].apply(jnp.cos).shape == shape
+    with pytest.raises(IndexError, match="axis 0 has size 0"):
+        getattr(jnp.zeros((0, 3)).at[0], operation)(1.0)
+    with pytest.raises(ValueError, match=r"values of shape \(3, 3\) do not broadcast to \(2, 3\)"):
+        getattr(jnp.zeros((0, 3)).at[places], operation)(jnp.ones((3, 3)))
+
+
+def test_writing_one_hot_drops_places_outside() -> None:
+    x, places = jnp.arange(3.0), jnp.array([1, 7])
+    np.testing.assert_array_equal(x.at[places].set(5.0, mode="one_hot"), [0, 5, 2])
+    np.testing.assert_array_equal(x.at[places].add(5.0, mode="one_hot"), [0, 6, 2])
+    np.testing.assert_array_equal(x.at[places].divide(2.0, mode="one_hot"), [0, 0.5, 2])
+    np.testing.assert_array_equal(x.at[1].apply(jnp.negative, mode="one_hot"), [0, -1, 2])
+
+
+@pytest.mark.parametrize(("dtype", "value", "expected"), [
+    ("uint8", 300, 44), ("uint8", -1, 255), ("int32", 2**33 + 1, 1), ("int8", 2.7, 2),
+    ("int32", np.float32(-2.5), -2), ("int4", 9, -7)])
+def test_fill_values_are_cast_as_numpy_does(dtype: str, value: Any, expected: int) -> None:
+    x = jnp.zeros(3, dtype)
+    assert x.at[5].get(mode="fill", fill_value=value) == expected
+    assert jnp.take(x, 5, mode="fill", fill_value=value) == expected
+    with np.errstate(invalid="ignore"):
+        nan = np.asarray(np.nan).astype(x.dtype)
+    assert x.at[jnp.array([0, 5])].get(mode="fill", fill_value=jnp.nan).tolist() == [0, int(nan)]
+
+
 def test_other_errors() -> None:
     x = jnp.arange(3.0)
     with pytest.raises(ValueError, match="unknown gather or scatter mode 'bogus'"):
         x.at[0].set(1, mode="bogus")
-    with pytest.raises(ValueError, match="no mode 'one_hot'"):
-        x.at[0].set(1, mode="one_hot")
     with pytest.raises(TypeError, match=r"x\.at\[\.\.\.\]\.set requires ndarray or scalar"):
         x.at[0].set("a")
     with pytest.raises(TypeError, match="does not accept dtype bool"):

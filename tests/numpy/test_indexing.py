@@ -311,6 +311,11 @@ def test_axis_of_size_0() -> None:
     for index in [0, jnp.array(0), np.array([0])]:
         with pytest.raises(IndexError, match="axis 0 has size 0"):
             x[index]
+    with pytest.raises(IndexError, match="axis 0 has size 0"):
+        jnp.zeros((0, 0))[jnp.array([0])]
+    for y in (x, jnp.zeros((3, 0))):
+        with pytest.raises(ValueError, match=r"must broadcast together.* \(2,\), \(3,\)"):
+            y[jnp.array([0, 1]), jnp.array([0, 1, 2])]
 
 
 def test_traced_masks_and_slices() -> None:

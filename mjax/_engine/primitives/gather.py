@@ -416,6 +416,10 @@ def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionN
 
 def _fill_value(dtype: Any, value: Any) -> Any:
     if value is not None:
+        if dtypes.is_integer(dtype) and not isinstance(value, (complex, np.complexfloating)):
+            # As NumPy casts: fractions are cut off, ints wrap around, NaN is no error.
+            with np.errstate(invalid="ignore"):
+                return int(np.asarray(value).astype(dtype))
         # NaNs are equal only if they are one object, and params are parts of cache keys.
         is_nan = isinstance(value, (float, np.floating)) and np.isnan(value)
         return np.nan if is_nan else value

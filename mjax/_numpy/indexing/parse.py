@@ -95,7 +95,8 @@ def parse(shape: tuple[int, ...], idx: Any, wrap: bool = True) -> Index:
 
     Raises:
       IndexError: too many indices, two ellipses, a slice that is not static, a mask that does
-        not fit or whose values are not known, an index of an axis of size 0.
+        not fit or whose values are not known, an integer for an axis of size 0. (Arrays of them
+        are left to who reads, for writing there changes nothing.)
       TypeError: something that is no index.
     """
     items = [_item(i) for i in (idx if isinstance(idx, tuple) else (_not_list(idx),))]
@@ -221,9 +222,8 @@ def _entry(item: Any, size: int, axis: int, wrap: bool) -> Any:
         return Range(0, size, 1)
     if type(item) is slice:
         return _range(item, size, axis)
-    if size == 0 and not (np.shape(item) and 0 in np.shape(item)):
-        msg = f"index is out of bounds: axis {axis} has size 0."
-        raise IndexError(msg)
+    if size == 0 and not np.shape(item):
+        raise outside_of_nothing(axis)
     if type(item) is int:
         if item < 0 and wrap:
             item += size
@@ -232,6 +232,11 @@ def _entry(item: Any, size: int, axis: int, wrap: bool) -> Any:
     if isinstance(item, np.ndarray):
         item, known = _settled(item, size, wrap)
     return Each(item, known) if item.shape else At(item, known)
+
+
+def outside_of_nothing(axis: int) -> IndexError:
+    """The error of an index of an axis of size 0."""
+    return IndexError(f"index is out of bounds: axis {axis} has size 0.")
 
 
 def _settled(indices: np.ndarray[Any, Any], size: int, wrap: bool) -> tuple[Any, str]:

@@ -35,7 +35,16 @@ from mjax._numpy.indexing.eager import (
     take_apart,
     with_operands,
 )
-from mjax._numpy.indexing.parse import NEW, At, Each, Index, Range, parse, whole
+from mjax._numpy.indexing.parse import (
+    NEW,
+    At,
+    Each,
+    Index,
+    Range,
+    outside_of_nothing,
+    parse,
+    whole,
+)
 from mjax._numpy.indexing.plan import box, is_box, result_axes, windows
 
 # ---- x[index] --------------------------------------------------------------------------
@@ -132,12 +141,20 @@ def read(x: Any, index: Index, mode: GatherScatterMode = GatherScatterMode.PROMI
         return _read_one_hot(x, shape, entries)
     _, new, flipped = result_axes(entries)
     w = windows(shape, entries)
+    if 0 in shape:
+        _refuse_places_in_nothing(shape, entries)
     ordered = not any(type(e) is Each for e in entries)
     out = gather(x, w.indices, w.dims, w.sizes, mode=mode, fill_value=fill_value,
                  indices_are_sorted=indices_are_sorted or ordered,
                  unique_indices=unique_indices or ordered)
     out = expand_dims(out, new) if new else out
     return rev(out, flipped) if flipped else out
+
+
+def _refuse_places_in_nothing(shape: tuple[int, ...], entries: tuple[Any, ...]) -> None:
+    for axis, e in enumerate(e for e in entries if e is not NEW):
+        if type(e) is Each and shape[axis] == 0 and 0 not in shape_of(e.indices):
+            raise outside_of_nothing(axis)
 
 
 def _read_box(x: Any, shape: tuple[int, ...], entries: tuple[Any, ...]) -> Any:

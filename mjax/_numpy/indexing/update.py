@@ -72,7 +72,7 @@ def write(operation: str, x: Any, values: Any, index: Index,
     if index.grown:
         x = expand_dims(x, index.grown)
     values = _in_axes_of_windows(operation, values, entries)
-    if 0 in shape_of(values):
+    if 0 in shape_of(values) or 0 in shape_of(x):
         out = x
     elif (operation == "set" and is_box(entries, only_inside=mode is _FILL)
           and all(type(e) is At or abs(e.step) == 1 for e in entries if e is not NEW)):
@@ -118,13 +118,19 @@ def update(operation: str, x: Any, idx: Any, values: Any, mode: Any, indices_are
     """`write` of an index that is not parsed yet, in whatever context."""
     index = parse(shape_of(x), idx, wrap_negative_indices)
     values = _checked_values(operation, x, values)
-    options = (scatter_mode(mode), bool(indices_are_sorted), bool(unique_indices))
+    options = (_mode_of_writing(mode), bool(indices_are_sorted), bool(unique_indices))
     shape = grown_shape(shape_of(x), index)
     if ctx.interpreter is evaluation and type(x) is Array:
         structure, numbers = take_apart(index, shape)
         return _write_programs((operation, structure, options), x, to_array(values), *numbers)
     return write(operation, x, values,
                  index if staging() else with_operands(index, shape), *options)
+
+
+def _mode_of_writing(mode: Any) -> GatherScatterMode:
+    """The mode of a scatter; "one_hot", a way to read that gives zeros outside, drops there."""
+    mode = GatherScatterMode.from_any(mode)
+    return _FILL if mode is GatherScatterMode.ONE_HOT else scatter_mode(mode)
 
 
 def _checked_values(operation: str, x: Any, values: Any) -> Any:
@@ -253,14 +259,14 @@ class _IndexUpdateRef:
           >>> jnp.array([1, 2, 3]).at[0].apply(lambda v: v + 5)
           Array([6, 2, 3], dtype=int32)
         """
-        x, mode = self.array, scatter_mode(mode)
+        x, mode = self.array, _mode_of_writing(mode)
         index = parse(shape_of(x), self.index, wrap_negative_indices)
         if not staging():
             index = with_operands(index, grown_shape(shape_of(x), index))
         if index.grown:
             x = expand_dims(x, index.grown)
         w = windows(shape_of(x), index.entries)
-        out = x if 0 in w.shape else scatter_apply(
+        out = x if 0 in w.shape or 0 in shape_of(x) else scatter_apply(
             x, w.indices, func, ScatterDimensionNumbers(*w.dims), update_shape=w.shape, mode=mode,
             indices_are_sorted=indices_are_sorted, unique_indices=unique_indices)
         return squeeze(out, index.grown) if index.grown else out
@@ -280,7 +286,8 @@ _ARGUMENTS = """
       indices_are_sorted: a promise that the places increase.
       unique_indices: a promise that no place occurs twice; results are undefined if one does.
       mode: for places outside the array: `"drop"` (the default) leaves them out, `"clip"` takes
-        the nearest place inside, `"promise_in_bounds"` promises that there are none.
+        the nearest place inside, `"promise_in_bounds"` promises that there are none; `"one_hot"`,
+        for those who read so, is `"drop"`.
       wrap_negative_indices: whether negative integers count from the end.
 
     Returns:
