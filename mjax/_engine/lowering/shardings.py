@@ -49,6 +49,25 @@ class Partition(Record):
         return tensor_sharding(mctx, self.mesh, PartitionSpec(*[UNCONSTRAINED] * aval.ndim), ndim)
 
 
+def check_size(mctx: Any, mesh: Mesh | AbstractMesh) -> None:
+    """Refuses an abstract mesh of another number of devices than the program runs on.
+
+    Args:
+      mctx: the module under construction; its `devices` are the program's, None: one.
+      mesh: the mesh.
+
+    Raises:
+      ValueError: it is one.
+    """
+    count = 1 if mctx.devices is None else len(mctx.devices)
+    if mesh.size != count:
+        raise LazyValueError(lambda: (
+            f"{mesh} is of {mesh.size} devices, but the program runs on {count}. Both need the "
+            "same number: give the AbstractMesh of the mesh that the arguments are on, and where "
+            "they are on none, put them there (mjax.device_put(x, NamedSharding(mesh, spec)), of "
+            "a Mesh), or say where the program runs by mjax.set_mesh(mesh)."))
+
+
 def mesh_symbol(mctx: Any, mesh: Mesh | AbstractMesh) -> str:
     """The name of a mesh in a module, which declares it if need be.
 
@@ -60,10 +79,7 @@ def mesh_symbol(mctx: Any, mesh: Mesh | AbstractMesh) -> str:
       ValueError: an abstract one is of another number of devices.
     """
     order: tuple[int, ...] = ()
-    if mctx.devices is not None and mesh.size != len(mctx.devices):
-        raise LazyValueError(lambda: (
-            f"{mesh} is of {mesh.size} devices, but the program runs on {len(mctx.devices)}. Both "
-            "need the same number: give the AbstractMesh of the mesh that the arguments are on."))
+    check_size(mctx, mesh)
     if isinstance(mesh, Mesh) and mctx.devices is not None and mesh.flat_devices != mctx.devices:
         place = {device: i for i, device in enumerate(mctx.devices)}
         order = tuple(place[device] for device in mesh.flat_devices)

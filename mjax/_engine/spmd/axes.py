@@ -24,6 +24,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.ir.mesh import AbstractMesh, Mesh
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
+from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.shapes import batch_to_front, reshape
 from mjax._engine.tracing.interpreter import axes_in_scope
 from mjax._engine.tracing.primitive import OperandsVaryError, Primitive
@@ -217,11 +218,18 @@ def def_axis_batch(primitive: Primitive) -> Callable[..., Any]:
 # ---- groups ----------------------------------------------------------------------------
 
 
-def checked_groups(who: str, names: Names, groups: Any) -> Groups | None:
+def checked_groups(who: str, names: Names, groups: Any, alike: bool = True) -> Groups | None:
     """`axis_index_groups` as tuples.
 
+    Args:
+      who: the collective.
+      names: its axes.
+      groups: what the user gave.
+      alike: whether they need to be of one size, as where shapes depend on it.
+
     Raises:
-      ValueError: the groups differ in size, or do not hold each index once.
+      ValueError: the groups differ in size and must not, one is empty, or they do not hold each
+        index once.
       NotImplementedError: there are several axes, and one of them is of a vmap.
     """
     if groups is None:
@@ -232,11 +240,18 @@ def checked_groups(who: str, names: Names, groups: Any) -> Groups | None:
         msg = (f"{who}: axis_index_groups needs one axis, or several that are all of a mesh, got "
                f"{names}.")
         raise NotImplementedError(msg)
-    if sorted(i for g in found for i in g) != list(range(size)) or len(set(map(len, found))) > 1:
+    if sorted(i for g in found for i in g) != list(range(size)) or not all(found) or (
+            alike and differ(found)):
         msg = (f"{who}: axis_index_groups must cut the indices 0 to {size - 1} of axis "
-               f"{', '.join(map(str, names))} into groups of one size, got {found}.")
+               f"{', '.join(map(str, names))} into groups "
+               f"{'of one size' if alike else 'that are not empty'}, got {found}.")
         raise ValueError(msg)
     return found
+
+
+def differ(groups: Groups | None) -> bool:
+    """Whether there are groups of different sizes."""
+    return groups is not None and len(set(map(len, groups))) > 1
 
 
 def by_groups(bind: Callable[..., Any], axis: AxisData, x: Any, dim: int | None, groups: Groups
@@ -262,6 +277,29 @@ def by_groups(bind: Callable[..., Any], axis: AxisData, x: Any, dim: int | None,
     (out,), (out_dim,) = batch_flat(group, AxisData(None, len(groups)), [x], [0])
     out = to_dim(out, out_dim, 0, len(groups))
     return reorder(reshape(out, (axis.size, *out.shape[2:])), np.argsort(order)), 0
+
+
+def reduced_by_groups(reduce: Callable[[Any], Any], axis: AxisData, x: Any, dim: int | None,
+                      groups: Groups) -> tuple[Any, int]:
+    """Batches a reduction within groups, which may differ in size.
+
+    Args:
+      reduce: reduces over axis 1 of an array.
+      axis: the axis.
+      x: the operand.
+      dim: its batch dim.
+      groups: the groups.
+    """
+    x = batch_to_front(x, dim, axis.size)
+    results: list[Any] = []
+    result_of: dict[int, int] = {}
+    for size in dict.fromkeys(map(len, groups)):  # one reduction for all groups of a size
+        same = [group for group in groups if len(group) == size]
+        first = len(set(result_of.values()))
+        result_of.update({i: first + n for n, group in enumerate(same) for i in group})
+        rows = reorder(x, [i for group in same for i in group])
+        results.append(reduce(reshape(rows, (len(same), size, *x.shape[1:]))))
+    return reorder(concatenate(results, 0), [result_of[i] for i in range(axis.size)]), 0
 
 
 def reorder(x: Any, order: Any) -> Any:

@@ -34,7 +34,8 @@ def partition_numbers(mctx: Any, name: Any, who: str) -> tuple[Any, np.ndarray[A
 
 def partition_groups(ctx: Any, names: Names, groups: Groups | None = None
                      ) -> np.ndarray[Any, Any]:
-    """The sets of partitions within which a collective communicates, one per row."""
+    """The sets of partitions within which a collective communicates, one per row; those that are
+    smaller than others end in -1."""
     mesh, numbers = partition_numbers(ctx.module_context, names[0], ctx.primitive.name)
     order = []
     for name in names:
@@ -44,7 +45,12 @@ def partition_groups(ctx: Any, names: Names, groups: Groups | None = None
     rest = [i for i in range(numbers.ndim) if i not in order]
     size = int(np.prod([numbers.shape[i] for i in order], dtype=np.int64))
     rows = numbers.transpose(*rest, *order).reshape(-1, size)
-    return rows if groups is None else rows[:, np.array(groups)].reshape(-1, len(groups[0]))
+    if groups is None:
+        return rows
+    sets = np.full((len(rows), len(groups), max(map(len, groups))), -1, np.int64)
+    for n, group in enumerate(groups):
+        sets[:, n, :len(group)] = rows[:, group]
+    return sets.reshape(-1, sets.shape[-1])
 
 
 def axis_index_ir(ctx: Any, name: Any) -> Any:

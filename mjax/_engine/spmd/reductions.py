@@ -36,18 +36,19 @@ from mjax._engine.primitives.reductions import (
     reduce_max_p,
     reduce_min_p,
 )
-from mjax._engine.primitives.shapes import iota, reduce_sum_p
+from mjax._engine.primitives.shapes import broadcast, iota, reduce_sum_p
 from mjax._engine.spmd.axes import (
     Batched,
     Groups,
     Names,
-    by_groups,
     checked_groups,
     collective,
     def_axis_batch,
     def_unary_batch,
+    differ,
     invariant_names,
     names_of,
+    reduced_by_groups,
     require_varying,
     size_of,
     sizes_of,
@@ -91,8 +92,8 @@ def _define_reduction(name: str, reduce_p: Primitive, of_equals: Callable[[Any, 
         if axis.name not in axes:
             return primitive.bind(x, axes=axes, axis_index_groups=axis_index_groups), dim
         if axis_index_groups is not None:
-            return by_groups(lambda x: primitive.bind(x, axes=axes, axis_index_groups=None), axis,
-                             x, dim, axis_index_groups)
+            return reduced_by_groups(lambda x: reduce_p.bind(x, axes=(1,)), axis, x, dim,
+                                     axis_index_groups)
         out = of_equals(x, axis.size) if dim is None else reduce_p.bind(x, axes=(dim,))
         rest = tuple(a for a in axes if a != axis.name)
         return primitive.bind(out, axes=rest, axis_index_groups=None) if rest else out, None
@@ -115,6 +116,11 @@ def _extremum_ir(name: str, identity: Callable[[Any], Any]) -> Callable[..., Any
         combine = extremum_ir(name, aval.dtype)
         if dtypes.kind(aval.dtype) != "c":
             return emit(ctx, "all_reduce", ctx.out_types[0], x, pairs, {}, combine)
+        if (pairs < 0).any():
+            msg = (f"p{name[:3]} of complex numbers in groups of different sizes: XLA gathers "
+                   "between equal ones. Gather the axis with lax.all_gather, and reduce rows of "
+                   "that.")
+            raise NotImplementedError(msg)
         # XLA reduces between devices only by operations that it knows.
         one, many = (ir_type(aval.update(shape=(n, *aval.shape))) for n in (1, pairs.shape[1]))
         gathered = emit(ctx, "all_gather", many, hlo.reshape(one, x), pairs,
@@ -239,8 +245,9 @@ def _reduce(reduction: _Reduction, x: Any, axis_name: Any, axis_index_groups: An
     axes = names_of(axis_name)
     names = tuple(a for a in axes if not isinstance(a, int))
     positions = tuple(a for a in axes if isinstance(a, int))
-    groups = checked_groups(reduction.name, names, axis_index_groups)
+    groups = checked_groups(reduction.name, names, axis_index_groups, alike=False)
     count = len(groups[0]) if groups else math.prod(sizes_of(names, reduction.name))
+    uneven = differ(groups)
 
     def of_leaf(leaf: Any) -> Any:
         if positions:
@@ -249,7 +256,7 @@ def _reduce(reduction: _Reduction, x: Any, axis_name: Any, axis_index_groups: An
                 leaf, axes=tuple(canonicalize_axis(p, ndim) for p in positions))
         if not names:
             return leaf
-        if of_constant is not None and not isinstance(leaf, Tracer):
+        if of_constant is not None and not (uneven or isinstance(leaf, Tracer)):
             return of_constant(leaf, count)
         return reduction.over(leaf, names, groups)
 
@@ -263,15 +270,16 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     Args:
       x: pytree of arrays; booleans are counted.
       axis_name: the name of an axis in scope, or a tuple of names.
-      axis_index_groups: lists of indices along the axis; each group has a sum of its own.
+      axis_index_groups: lists of indices along the axis; each group has a sum of its own. They may
+        differ in size.
 
     Returns:
       The same tree of sums. Of values that are not traced it is the product with the size of
-      the axes, so that `psum(1, axis_name)` is a Python int.
+      the axes, or of the groups if they have one, so that `psum(1, axis_name)` is a Python int.
 
     Raises:
       NameError: no such axis is in scope.
-      ValueError: the groups do not cut the axis into sets of one size.
+      ValueError: the groups do not hold each index of the axis once, or one is empty.
 
     Example:
       >>> mjax.vmap(lambda x: x / lax.psum(x, 'i'), axis_name='i')(jnp.array([1., 3.]))
@@ -293,7 +301,8 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """Averages over named axes; arguments are those of `psum`.
 
     Returns:
-      The same tree of means, which are floating-point for integers too.
+      The same tree of means, which are floating-point for integers too. In groups of different
+      sizes each sum is divided by the size of its own (JAX takes that of the first for all).
 
     Raises:
       NameError: no such axis is in scope.
@@ -305,7 +314,13 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
             return total / count
         if not dtypes.is_inexact(typeof(total).dtype):
             total = convert_element_type(total, dtypes.dtype_of_python(float))
-        return div(total, np.asarray(count).astype(typeof(total).dtype)[()])
+        aval = typeof(total)
+        if isinstance(count, int):
+            return div(total, np.asarray(count).astype(aval.dtype)[()])
+        size = broadcast(convert_element_type(count, aval.dtype), aval.shape)
+        # A constant has no cotangent: the cast is no author's choice.
+        others = tuple(sorted(aval.varying - typeof(size).varying, key=str))
+        return div(total, pvary_p.bind(size, axes=others) if others else size)
 
     return tree_map(mean, psum(x, axis_name, axis_index_groups=axis_index_groups))
 

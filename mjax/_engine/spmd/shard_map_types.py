@@ -30,6 +30,7 @@ from mjax._engine.lowering.regions import (
     computation_with_effects,
     manual_computation,
 )
+from mjax._engine.lowering.shardings import check_size
 from mjax._engine.primitives.emit import constant, ir
 from mjax._engine.spmd.axes import in_manual
 from mjax._engine.tracing.primitive import Primitive
@@ -156,6 +157,7 @@ def _shard_map_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, in_specs: Specs,
     """
     region, mctx, tokens = Region(**params), ctx.module_context, ctx.tokens_in
     if not mctx.partitioned:
+        check_size(mctx, region.mesh)
         return region.inside(ctx.inline, jaxpr, *operands)
     constants = {id(c): ctx.constants[id(c)] for c in nested_constants(jaxpr)
                  if id(c) in ctx.constants}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -136,6 +137,44 @@ def test_groups(name):
     x = xs[0]
     same(mjax.vmap(lambda _: f(lax.mul(x, 1.0)), axis_name="i")(xs),
          in_groups(reference, GROUPS)([x] * N))
+
+
+#: Groups of different sizes.
+UNEVEN = ([2, 0, 3], [1])
+UNEVENLY = {"psum": (lax.psum, psum), "pmean": (lax.pmean, pmean), "pmax": (lax.pmax, pmax),
+            "pmin": (lax.pmin, pmin)}
+
+
+@pytest.mark.parametrize("name", UNEVENLY)
+def test_groups_of_different_sizes(name):
+    reduction, reference = UNEVENLY[name]
+    xs = draw(N, 3)
+    f = functools.partial(reduction, axis_name="i", axis_index_groups=UNEVEN)
+    expected = in_groups(reference, UNEVEN)
+    same(mjax.vmap(f, axis_name="i")(xs), expected(list(xs)))
+    same(mjax.jit(mjax.vmap(f, in_axes=-1, axis_name="i"))(xs.T), expected(list(xs)))
+    same(mjax.vmap(lambda x: f(x[0]), axis_name="i")(xs), expected(list(xs[:, 0])))
+    same(mjax.vmap(lambda x: x[0] * 0 + f(lax.mul(2.0, 1.0)), axis_name="i")(xs),
+         expected([np.float32(2)] * N))
+    whole = np.arange(N, dtype=np.int32)
+    same(mjax.vmap(f, axis_name="i")(whole), expected(list(whole)))
+    if name != "pmax" and name != "pmin":
+        check_transpose(mjax.vmap(f, axis_name="i"), expected, (3,))
+
+
+def test_sizes_of_groups_that_differ():
+    def f(x):
+        return (x + lax.psum(1, "i", axis_index_groups=UNEVEN),
+                lax.pmean(np.float32(5), "i", axis_index_groups=UNEVEN))
+
+    sizes, means = mjax.vmap(f, axis_name="i")(np.zeros(N, np.int32))
+    assert sizes.dtype == np.int32 and sizes.tolist() == [3, 1, 3, 3]
+    assert means.tolist() == [5.0] * N
+    assert mjax.vmap(lambda x: lax.psum(x, "i", axis_index_groups=UNEVEN), axis_name="i")(
+        np.ones((N, 0), np.float32)).shape == (N, 0)
+    every = [[i] for i in range(N)]
+    np.testing.assert_array_equal(mjax.vmap(lambda x: lax.psum(
+        x, "i", axis_index_groups=every), axis_name="i")(np.arange(N)), np.arange(N))
 
 
 @pytest.mark.slow
@@ -489,7 +528,10 @@ def test_a_jaxpr_outside_of_its_axes():
     (lambda x: lax.psum_scatter(x, "i", scatter_dimension=1), r"axis 1 .*\(4, 3\) must have 4"),
     (lambda x: lax.psum_scatter(x, "i", scatter_dimension=1, tiled=True), "a multiple of 4"),
     (lambda x: lax.all_gather(x, "i", axis=4), "axis 4 is out of bounds"),
-    (lambda x: lax.psum(x, "i", axis_index_groups=[[0, 1], [2]]), "groups of one size, got"),
+    (lambda x: lax.all_gather(x, "i", axis_index_groups=[[0, 1, 3], [2]]),
+     "groups of one size, got"),
+    (lambda x: lax.psum(x, "i", axis_index_groups=[[0, 1], [2]]), "must cut the indices 0 to 3"),
+    (lambda x: lax.psum(x, "i", axis_index_groups=[[0, 1, 2, 3], []]), "that are not empty"),
     (lambda x: lax.psum(x, "i", axis_index_groups=[[0, 1], [2, 2]]), "must cut the indices 0 to 3"),
 ])
 def test_errors(f, text):

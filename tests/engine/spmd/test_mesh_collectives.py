@@ -280,6 +280,50 @@ def test_groups(name, mode):
     np.testing.assert_allclose(np.sum(back * t), np.sum(y * tangent), 1e-4)
 
 
+UNEVEN = [[2, 0, 3], [1]]
+
+
+@pytest.mark.parametrize("mode", ["checked", "explicit", "unchecked"])
+@pytest.mark.parametrize(("reduction", "reference"), [
+    (lax.psum, psum), (lax.pmean, pmean), (lax.pmax, pmax), (lax.pmin, pmin)])
+def test_groups_of_different_sizes(reduction, reference, mode):
+    x, t = draw(2, 4, 3), draw(2, 4, 3)
+    grouped = in_groups(reference, UNEVEN)
+
+    def f(x):
+        return reduction(x, "j", axis_index_groups=UNEVEN)
+
+    def check(x, t):
+        assert mjax.typeof(f(x)).varying == mjax.typeof(x).varying
+        return f(x), mjax.vmap(f)(jnp.stack([x, t]))
+
+    y, mapped = map(np.asarray, each(check, x, t, mode=mode))
+    same(y, on_mesh(grouped, "j", x))
+    same(mapped, np.stack([y, on_mesh(grouped, "j", t)], 2))
+    if reduction in (lax.psum, lax.pmean):
+        tangent, back = map(np.asarray, each(
+            lambda x, t: (mjax.jvp(f, (x,), (t,))[1], mjax.vjp(f, x)[1](f(x))[0]), x, t,
+            mode=mode))
+        same(tangent, on_mesh(grouped, "j", t))
+        np.testing.assert_allclose(np.sum(back * t), np.sum(y * tangent), 1e-4)
+
+
+def test_groups_of_different_sizes_over_several_axes():
+    groups = [[5, 0, 3], [1, 7, 6, 4], [2]]
+    x = draw(2, 4, 3)
+    for reduction, reference in ((lax.psum, psum), (lax.pmean, pmean)):
+        y, = each(lambda x, f=reduction: [f(x, BOTH, axis_index_groups=groups)], x)
+        same(y, on_mesh(in_groups(reference, groups), BOTH, x))
+
+
+def test_groups_of_different_sizes_of_complex_numbers():
+    x = draw(2, 4) + 1j
+    with pytest.raises(NotImplementedError, match="pmax of complex .* in groups of different"):
+        each(lambda x: [lax.pmax(x, "j", axis_index_groups=UNEVEN)], x)
+    total, = each(lambda x: [lax.psum(x, "j", axis_index_groups=UNEVEN)], x)
+    same(total, on_mesh(in_groups(psum, UNEVEN), "j", x))
+
+
 @pytest.mark.parametrize("axes", [("i", "j"), ("j", "i")])
 def test_groups_over_several_axes(axes):
     """Indices are those of the axes together, the last of which varies fastest."""
@@ -482,7 +526,11 @@ def test_unknown_axes(mode):
     (lambda x: lax.ppermute(x, "j", [(0, 4)]), r"an index in \[0, 4\)"),
     (lambda x: lax.ppermute(x, "j", [(0, 1), (2, 1)]), r"stands once"),
     (lambda x: lax.pbroadcast(x, "j", 4), r"source 4 is no index along j, of size 4"),
-    (lambda x: lax.psum(x, "j", axis_index_groups=[[0, 1], [2]]), r"groups of one size"),
+    (lambda x: lax.psum(x, "j", axis_index_groups=[[0, 1], [2]]), r"must cut the indices 0 to 3"),
+    (lambda x: lax.psum_scatter(x, "j", axis_index_groups=[[0, 1, 3], [2]]),
+     r"groups of one size"),
+    (lambda x: lax.all_to_all(x, "j", 0, 0, axis_index_groups=[[0, 1, 3], [2]]),
+     r"groups of one size"),
     (lambda x: lax.all_gather(x, "j", to="reduced"), r"none of: 'varying', 'invarying'"),
     (lambda x: lax.all_gather(x, "j", to="invarying", axis_index_groups=GROUPS),
      r"results differ between the groups"),

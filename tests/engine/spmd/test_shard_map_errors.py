@@ -133,3 +133,22 @@ def test_meshes_and_devices_that_differ():
     same = mjax.sharding.Mesh(first.devices.reshape(2, 2), ("a", "b"))
     of_two = shard_map(lambda x: x * 2, mesh=same, in_specs=P("a"), out_specs=P("a"))
     np.testing.assert_array_equal(mjax.jit(lambda x: of_two(f(x)))(X), X * 4)
+
+
+def test_an_abstract_mesh_where_the_program_runs_on_one_device():
+    f = shard_map(lambda x: lax.psum(x, "i") + lax.axis_index("i"), in_specs=CUT, out_specs=CUT,
+                  mesh=mesh().abstract_mesh)
+    text = (r"AbstractMesh\('i': 4, 'j': 2\) is of 8 devices, but the program runs on 1\. .*"
+            r"NamedSharding\(mesh, spec\).* or say where the program runs by mjax\.set_mesh")
+    for call in (f, mjax.jit(f), mjax.grad(lambda x: f(x).sum())):
+        for x in (X, mjax.device_put(X, mjax.devices()[1])):
+            with pytest.raises(ValueError, match=text):
+                call(x)
+    expected = np.repeat(np.arange(4.0) + 4, 2)[:, None] * np.ones(4)
+    np.testing.assert_array_equal(
+        f(mjax.device_put(X, mjax.NamedSharding(mesh(), CUT))), expected)
+    with mjax.set_mesh(mesh()):
+        np.testing.assert_array_equal(f(X), expected)
+    one = shard_map(lambda x: lax.psum(x, "i"), in_specs=CUT, out_specs=P(),
+                    mesh=mjax.sharding.AbstractMesh((1,), ("i",)))
+    np.testing.assert_array_equal(one(X), X)
