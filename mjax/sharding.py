@@ -1,6 +1,7 @@
 """Meshes of devices, and how arrays are cut along their axes."""
 
 from mjax._engine.ir.mesh import AbstractMesh, AxisType, Mesh, PartitionSpec
+from mjax._engine.ir.types import ManualAxisType
 from mjax._engine.runtime.meshes import (
     get_abstract_mesh,
     get_mesh,
@@ -16,7 +17,7 @@ from mjax._engine.runtime.shardings import (
 )
 
 __all__ = [
-    "AbstractMesh", "AxisType", "Mesh", "NamedSharding", "PartitionSpec", "Sharding",
-    "SingleDeviceSharding", "get_abstract_mesh", "get_mesh", "make_single_device_sharding",
-    "set_mesh", "use_abstract_mesh", "use_mesh",
+    "AbstractMesh", "AxisType", "ManualAxisType", "Mesh", "NamedSharding", "PartitionSpec",
+    "Sharding", "SingleDeviceSharding", "get_abstract_mesh", "get_mesh",
+    "make_single_device_sharding", "set_mesh", "use_abstract_mesh", "use_mesh",
 ]

@@ -68,20 +68,27 @@ debug_callback_p = Primitive("debug_callback", multiple_results=True, types_cach
                              own_varying=True)
 
 
-def _per_device(avals: Sequence[Any]) -> list[Any]:
-    """Types of what a Python function gives: it may give each device something else."""
-    varying = typed_axes()
-    return [a.update(varying=varying) for a in avals] if varying else list(avals)
+def _per_device(avals: Sequence[Any], callback: Any) -> list[Any]:
+    """Types of what a Python function gives: it may give each device something else, unless
+    whoever wrote it says where it does not."""
+    typed = typed_axes()
+    if not typed:
+        return list(avals)
+    declared = getattr(callback, "declared", ()) or (None,) * len(avals)
+    return [a.update(varying=typed if d is None else d & typed)
+            for a, d in zip(avals, declared, strict=True)]
 
 
 @pure_callback_p.def_effectful_abstract_eval
-def _pure_type(*avals: Any, result_avals: Sequence[Any], **params: Any) -> Any:
-    return _per_device(result_avals), no_effects
+def _pure_type(*avals: Any, callback: Any, result_avals: Sequence[Any], **params: Any) -> Any:
+    return _per_device(result_avals, callback), no_effects
 
 
 @io_callback_p.def_effectful_abstract_eval
-def _io_type(*avals: Any, result_avals: Sequence[Any], ordered: bool, **params: Any) -> Any:
-    return _per_device(result_avals), frozenset({ordered_io_effect if ordered else io_effect})
+def _io_type(*avals: Any, callback: Any, result_avals: Sequence[Any], ordered: bool,
+             **params: Any) -> Any:
+    effect = ordered_io_effect if ordered else io_effect
+    return _per_device(result_avals, callback), frozenset({effect})
 
 
 @debug_callback_p.def_effectful_abstract_eval

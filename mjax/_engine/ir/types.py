@@ -1,4 +1,4 @@
-"""Types of values: `ShapedArray`, `AbstractToken`, and `typeof`.
+"""Types of values: `ShapedArray`, `AbstractToken`, and `typeof`; `ManualAxisType`.
 
     type ::= dtype[shape]{varying axes}
 
@@ -34,6 +34,60 @@ class AbstractValue:
     def to_tangent(self) -> AbstractValue:
         """The type of tangents of values of this type."""
         raise NotImplementedError
+
+
+class ManualAxisType:
+    """Along which manual mesh axes devices may hold different values: JAX's way to say it.
+
+    Args:
+      varying: these axes, a set.
+      unreduced, reduced: axes whose sums are owed. They are part of sharding in types, which mjax
+        has not: only empty sets are taken.
+
+    Raises:
+      TypeError: `varying` is no set.
+      NotImplementedError: there are unreduced or reduced axes.
+
+    Example:
+      >>> mjax.sharding.ManualAxisType(varying={'x'}).varying
+      frozenset({'x'})
+    """
+
+    __slots__ = ("varying",)
+    varying: frozenset[Any]
+    unreduced = reduced = _NOTHING
+
+    def __init__(self, varying: Any = _NOTHING, unreduced: Any = (), reduced: Any = ()):
+        if unreduced or reduced:
+            msg = ("ManualAxisType: mjax has no unreduced and reduced axes (shardings are no part "
+                   "of its types): give varying alone.")
+            raise NotImplementedError(msg)
+        if not isinstance(varying, (set, frozenset)):
+            raise LazyTypeError(lambda: (
+                f"ManualAxisType: varying must be a set of mesh axes, got {varying!r} of type "
+                f"{type(varying).__name__}: write {{'x'}} for an axis 'x'."))
+        object.__setattr__(self, "varying", frozenset(varying))
+
+    def update(self, varying: Any) -> ManualAxisType:
+        """One of other axes."""
+        return ManualAxisType(varying)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        msg = f"a ManualAxisType is immutable; .update({name}=...) gives a changed one."
+        raise AttributeError(msg)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ManualAxisType) and self.varying == other.varying
+
+    def __hash__(self) -> int:
+        return hash(self.varying)
+
+    def __reduce__(self) -> Any:
+        return ManualAxisType, (self.varying,)
+
+    def __repr__(self) -> str:
+        return (f"ManualAxisType(varying={self.varying}, unreduced={self.unreduced}, "
+                f"reduced={self.reduced})")
 
 
 class ShapedArray(AbstractValue):
@@ -113,9 +167,12 @@ class ShapedArray(AbstractValue):
         """The tangent type: the same for inexact dtypes, float0 for all others."""
         return self if self.inexact else ShapedArray(self.shape, float0, False, self.varying)
 
-    # JAX's spelling, which downstream interpreters call.
+    # JAX's spellings, which downstream interpreters call.
     to_tangent_aval = to_tangent
     to_cotangent_aval = to_tangent
+    manual_axis_type = property(lambda self: ManualAxisType(self.varying),
+                                doc="`varying`, as JAX has it since 0.10.")
+    vma = property(lambda self: self.varying, doc="`varying`, as JAX had it before.")
 
     def str_short(self, short_dtypes: bool = True) -> str:
         """`f32[2,3]{i}`, with a `~` in front where the type is weak."""

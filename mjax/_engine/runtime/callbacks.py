@@ -35,6 +35,7 @@ from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.keys import unwrap
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.failures import remember
+from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.runtime.tokens import thread_tokens
 from mjax._engine.runtime.transfer import to_array
 from mjax._engine.tracing.evaluate import evaluation
@@ -61,22 +62,26 @@ class FlatCallback:
       key_dtypes: of each of their leaves, its dtype if it holds keys, else None.
       out_tree: structure of its results; None: they are dropped.
       result_avals: their types.
+      declared: of each, along which mesh axes of a shard_map it varies; None: all. Empty: None for
+        all results.
     """
 
     def __init__(self, who: str, function: Callable[..., Any], in_tree: Any,
                  key_dtypes: Sequence[Any], out_tree: Any = None,
-                 result_avals: Sequence[ShapedArray] = ()):
+                 result_avals: Sequence[ShapedArray] = (),
+                 declared: Sequence[frozenset[Any] | None] = ()):
         self.who = who
         self.function = function
         self.in_tree = in_tree
         self.key_dtypes = tuple(key_dtypes)
         self.out_tree = out_tree
         self.result_avals = tuple(result_avals)
+        self.declared = tuple(declared)
         self.settings = ctx.settings
 
     def _key(self) -> tuple[Any, ...]:
         return (self.who, self.function, self.in_tree, self.key_dtypes, self.out_tree,
-                self.result_avals, self.settings)
+                self.result_avals, self.declared, self.settings)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FlatCallback) and self._key() == other._key()
@@ -90,7 +95,7 @@ class FlatCallback:
     def for_results(self, result_avals: Sequence[ShapedArray]) -> FlatCallback:
         """The same function where it is to give other types."""
         return FlatCallback(self.who, self.function, self.in_tree, self.key_dtypes,
-                            self.out_tree, result_avals)
+                            self.out_tree, result_avals, self.declared)
 
     def __call__(self, *values: Any) -> tuple[np.ndarray[Any, Any], ...]:
         """Called by XLA; what it raises is kept to be raised where somebody waits."""
@@ -142,7 +147,8 @@ def _flat(who: str, function: Callable[..., Any], args: Any, kwargs: Any, result
         return leaves, FlatCallback(who, function, in_tree, key_dtypes)
     shapes, out_tree = tree_flatten(results)
     return leaves, FlatCallback(who, function, in_tree, key_dtypes, out_tree,
-                                [_result_type(who, s) for s in shapes])
+                                [_result_type(who, s) for s in shapes],
+                                [s.vma if type(s) is ShapeDtypeStruct else None for s in shapes])
 
 
 _nothing: Any = object()
@@ -184,7 +190,9 @@ def pure_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args:
     Args:
       callback: a function of arrays that gives arrays, of NumPy or of mjax.
       result_shape_dtypes: a tree of objects with `shape` and `dtype`, such as
-        `ShapeDtypeStruct`: the types of its results.
+        `ShapeDtypeStruct`: the types of its results. In the body of a shard_map each device
+        calls it, and results are taken to vary along all mesh axes, or along those that the
+        struct's `manual_axis_type` names: what differs along others is not noticed.
       args: pytrees of arrays.
       sharding: must be None.
       vmap_method: how it is called for a batch: "sequential": for one element after the other,
@@ -236,7 +244,8 @@ def io_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args: A
 
     Args:
       callback: a function of arrays that gives arrays.
-      result_shape_dtypes: a tree of objects with `shape` and `dtype`; None: no results.
+      result_shape_dtypes: a tree of objects with `shape` and `dtype`, as for `pure_callback`;
+        None: no results.
       args: pytrees of arrays.
       sharding: must be None.
       ordered: whether calls happen in the program's order, also those of later computations

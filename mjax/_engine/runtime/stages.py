@@ -41,7 +41,7 @@ def out_info(jaxpr: Jaxpr, out_tree: Any, shardings: Sequence[Any] | None = None
     """The tree of types of a program's results, with their shardings if these are known."""
     avals = jaxpr.out_avals
     return out_tree.unflatten([
-        ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=s)
+        ShapeDtypeStruct.of(a, s)
         for a, s in zip(avals, shardings or [None] * len(avals), strict=True)])
 
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.ir.types import ManualAxisType, ShapedArray, typeof
 from mjax._engine.runtime.constraints import check_rank, resolved
+from mjax._engine.tracing.variance import typed_axes
 
 
 class ShapeDtypeStruct:
@@ -20,21 +21,26 @@ class ShapeDtypeStruct:
       sharding: where it is: a sharding, or a `PartitionSpec` for the mesh that is set
         (`set_mesh`); None: on the default device.
       weak_type: whether promotion may pick the other operand's dtype.
+      manual_axis_type: in the body of a shard_map, along which mesh axes devices may hold different
+        values: a `ManualAxisType`; None: nothing is said of it.
+      vma: the same as a set of axes, as JAX had it before 0.10.
 
     Raises:
-      TypeError: `sharding` is none.
+      TypeError: `sharding` is none; `manual_axis_type` is none; both ways to say it are used.
       ValueError: there is no dtype; a spec is longer than the shape, or no mesh is set that it
         could refer to.
     """
 
-    __slots__ = ("dtype", "shape", "sharding", "weak_type")
+    __slots__ = ("dtype", "manual_axis_type", "shape", "sharding", "weak_type")
     shape: tuple[int, ...]
     dtype: Any
     sharding: Any
     weak_type: bool
+    manual_axis_type: ManualAxisType | None
 
     def __init__(self, shape: Sequence[int], dtype: Any, *, sharding: Any = None,
-                 weak_type: bool = False):
+                 weak_type: bool = False, manual_axis_type: ManualAxisType | None = None,
+                 vma: Any = None):
         if dtype is None:
             msg = "ShapeDtypeStruct: the dtype must be given."
             raise ValueError(msg)
@@ -42,21 +48,41 @@ class ShapeDtypeStruct:
         if sharding is not None:
             sharding = resolved(sharding, "ShapeDtypeStruct")
             check_rank(sharding, aval, "ShapeDtypeStruct")
+        if vma is not None:
+            if manual_axis_type is not None:
+                msg = ("ShapeDtypeStruct: vma and manual_axis_type say the same: give one of them.")
+                raise TypeError(msg)
+            manual_axis_type = ManualAxisType(vma)
+        if not isinstance(manual_axis_type, (ManualAxisType, type(None))):
+            msg = ("ShapeDtypeStruct: manual_axis_type must be a mjax.sharding.ManualAxisType or "
+                   f"None, got {manual_axis_type!r} of type {type(manual_axis_type).__name__}.")
+            raise TypeError(msg)
         for name, value in (("shape", aval.shape), ("dtype", aval.dtype),
-                            ("sharding", sharding), ("weak_type", aval.weak_type)):
+                            ("sharding", sharding), ("weak_type", aval.weak_type),
+                            ("manual_axis_type", manual_axis_type)):
             object.__setattr__(self, name, value)
 
     @classmethod
     def like(cls, x: Any) -> ShapeDtypeStruct:
         """The type of an array, its sharding included if the user chose it."""
-        aval = typeof(x)
-        return cls(aval.shape, aval.dtype, weak_type=aval.weak_type,
-                   sharding=x.sharding if getattr(x, "committed", False) else None)
+        return cls.of(typeof(x), x.sharding if getattr(x, "committed", False) else None)
+
+    @classmethod
+    def of(cls, aval: ShapedArray, sharding: Any = None) -> ShapeDtypeStruct:
+        """A type of the engine, with a sharding."""
+        return cls(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding,
+                   manual_axis_type=aval.manual_axis_type if typed_axes() else None)
 
     @property
     def aval(self) -> ShapedArray:
         """The type as the engine knows it, under the settings in force."""
-        return ShapedArray(self.shape, dtypes.canonical_dtype(self.dtype), self.weak_type)
+        return ShapedArray(self.shape, dtypes.canonical_dtype(self.dtype), self.weak_type,
+                           self.vma & typed_axes() if self.vma else frozenset())
+
+    @property
+    def vma(self) -> frozenset[Any] | None:
+        """Along which mesh axes devices may hold different values, if it says so."""
+        return None if self.manual_axis_type is None else self.manual_axis_type.varying
 
     @property
     def ndim(self) -> int:
@@ -69,12 +95,14 @@ class ShapeDtypeStruct:
         return self.aval.size
 
     def update(self, **fields: Any) -> ShapeDtypeStruct:
-        """A copy with some of `shape, dtype, sharding, weak_type` replaced.
+        """A copy with some of `shape, dtype, sharding, weak_type, manual_axis_type` replaced.
 
         Raises:
           TypeError: there is no such field.
         """
         values = {name: getattr(self, name) for name in self.__slots__} | fields
+        if fields.get("vma") is not None:
+            del values["manual_axis_type"]
         return ShapeDtypeStruct(values.pop("shape"), values.pop("dtype"), **values)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -85,7 +113,7 @@ class ShapeDtypeStruct:
         return self.aval.length()
 
     def _key(self) -> tuple[Any, ...]:
-        return self.shape, self.dtype, self.sharding, self.weak_type
+        return self.shape, self.dtype, self.sharding, self.weak_type, self.manual_axis_type
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ShapeDtypeStruct) and self._key() == other._key()
@@ -99,11 +127,15 @@ class ShapeDtypeStruct:
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
         where = f", sharding={self.sharding}" if self.sharding is not None else ""
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype}{weak}{where})"
+        manual = self.manual_axis_type
+        varying = f", manual_axis_type={manual}" if manual is not None else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype}{weak}{where}{varying})"
 
 
-def _rebuild(shape: Any, dtype: Any, sharding: Any, weak_type: bool) -> ShapeDtypeStruct:
-    return ShapeDtypeStruct(shape, dtype, sharding=sharding, weak_type=weak_type)
+def _rebuild(shape: Any, dtype: Any, sharding: Any, weak_type: bool,
+             manual_axis_type: ManualAxisType | None) -> ShapeDtypeStruct:
+    return ShapeDtypeStruct(shape, dtype, sharding=sharding, weak_type=weak_type,
+                            manual_axis_type=manual_axis_type)
 
 
 def aval_of(value: Any) -> Any:

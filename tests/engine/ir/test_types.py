@@ -11,7 +11,13 @@ import pytest
 
 import mjax
 from mjax._engine.ir import dtypes, types
-from mjax._engine.ir.types import ShapedArray, physical_aval, typeof, typeof_handlers
+from mjax._engine.ir.types import (
+    ManualAxisType,
+    ShapedArray,
+    physical_aval,
+    typeof,
+    typeof_handlers,
+)
 
 
 def test_equal_types_are_one_object():
@@ -131,3 +137,22 @@ def test_names_of_ml_dtypes_that_are_no_dtypes():
     for name in ("finfo", "iinfo"):
         with pytest.raises(TypeError, match="not supported"):
             dtypes.as_dtype(name)
+
+
+def test_variance_by_the_names_that_jax_has_for_it():
+    aval = ShapedArray((4,), "float32", varying=frozenset({"i"}))
+    assert aval.vma == aval.manual_axis_type.varying == {"i"}
+    assert aval.manual_axis_type.unreduced == aval.manual_axis_type.reduced == frozenset()
+    assert typeof(1.0).manual_axis_type == ManualAxisType() and typeof(1.0).vma == frozenset()
+    one = ManualAxisType({"i"})
+    assert one == aval.manual_axis_type != ManualAxisType()
+    assert hash(one) == hash(aval.manual_axis_type) and one.update(varying={"j"}).varying == {"j"}
+    assert pickle.loads(pickle.dumps(one)) == copy.deepcopy(one) == one
+    assert repr(one) == ("ManualAxisType(varying=frozenset({'i'}), unreduced=frozenset(), "
+                         "reduced=frozenset())")
+    with pytest.raises(AttributeError, match=r"immutable; \.update\(varying="):
+        one.varying = frozenset()
+    with pytest.raises(TypeError, match=r"varying must be a set of mesh axes, got 'i' of type str"):
+        ManualAxisType("i")
+    with pytest.raises(NotImplementedError, match="no unreduced and reduced axes"):
+        ManualAxisType(unreduced={"i"})

@@ -212,6 +212,26 @@ def test_structs():
         STRUCT((3,), None)
 
 
+def test_struct_of_what_varies():
+    manual = mjax.sharding.ManualAxisType({"i"})
+    s = STRUCT((3,), "float32", manual_axis_type=manual)
+    assert s.manual_axis_type is manual and s.vma == {"i"} and s.update(shape=(4,)).vma == {"i"}
+    assert s == STRUCT((3,), "float32", vma={"i"}) != STRUCT((3,), "float32")
+    assert hash(s) == hash(STRUCT((3,), "float32", vma=frozenset({"i"})))
+    assert STRUCT((3,), "float32").vma is None is STRUCT((3,), "float32").manual_axis_type
+    assert s.update(vma={"j"}).vma == {"j"} and s.update(manual_axis_type=None).vma is None
+    assert pickle.loads(pickle.dumps(s)) == s
+    assert repr(s) == ("ShapeDtypeStruct(shape=(3,), dtype=float32, manual_axis_type="
+                       "ManualAxisType(varying=frozenset({'i'}), unreduced=frozenset(), "
+                       "reduced=frozenset()))")
+    with pytest.raises(TypeError, match="manual_axis_type must be a .*ManualAxisType or None, got"):
+        STRUCT((3,), "float32", manual_axis_type={"i"})
+    with pytest.raises(TypeError, match="say the same: give one"):
+        STRUCT((3,), "float32", manual_axis_type=manual, vma={"i"})
+    assert mjax.eval_shape(lambda x: x * 2, s) == STRUCT((3,), "float32")  # no such axis here
+
+
+
 def test_shardings_of_structs():
     mesh = mjax.make_mesh((2,), ("x",))
     with mjax.set_mesh(mesh):

@@ -210,6 +210,44 @@ def test_callbacks_run_on_each_device_and_vary():
         sharded(lambda x: mjax.pure_callback(np.sin, x, x), WHOLE, WHOLE)(X)
 
 
+@pytest.mark.parametrize("call", [mjax.pure_callback, io_callback])
+def test_callbacks_vary_as_is_said_of_them(call):
+    def f(x):
+        varying = mjax.typeof(x).manual_axis_type
+        like = mjax.ShapeDtypeStruct((2, 4), np.float32)
+        along_i = call(lambda v: v * 2, like.update(manual_axis_type=varying), x)
+        nowhere = call(lambda: np.float32(3), mjax.ShapeDtypeStruct((), np.float32, vma=set()))
+        anywhere = call(lambda v: v * 2, like, x)
+        pair = call(lambda v: [v, v], [like, like.update(vma={"i", "elsewhere"})], x)
+        types.append([sorted(mjax.typeof(v).vma)
+                      for v in (x, along_i, nowhere, anywhere, *pair)])
+        return along_i, nowhere
+
+    types = []
+    outs = sharded(f, CUT, (CUT, WHOLE))(X)
+    assert types == [[["i"], ["i"], [], ["i", "j"], ["i", "j"], ["i"]]]
+    same(outs, (X * 2, np.float32(3)))
+    mapped = mjax.jit(mjax.vmap(sharded(lambda x: mjax.pure_callback(
+        lambda v: v * 2, mjax.ShapeDtypeStruct(x.shape, x.dtype, vma={"i"}), x,
+        vmap_method="expand_dims"), CUT, CUT)))
+    same(mapped(np.stack([X, -X])), np.stack([X * 2, -X * 2]))
+    types.clear()
+    sharded(f, CUT, (CUT, WHOLE), check_vma=False)(X)
+    assert types == [[[]] * 6]
+
+
+def test_structs_in_the_body_know_what_varies():
+    def f(x, w):
+        out = mjax.eval_shape(lambda x, w: (x * w, w, lax.psum(x, "i")), x, w)
+        again = mjax.eval_shape(lambda x: x + 1, out[0])
+        seen.extend([o.vma for o in (*out, again)])
+        return x
+
+    seen = []
+    sharded(f, (CUT, WHOLE), CUT)(X, 2.0)
+    assert seen == [{"i"}, set(), set(), {"i"}]
+
+
 def test_ordered_effects_are_in_each_devices_order():
     seen = []
 
