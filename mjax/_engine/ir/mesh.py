@@ -261,6 +261,13 @@ class AbstractMesh(_AxisTypes):
             raise LazyValueError(lambda: f"{self} has no {name}: an AbstractMesh has no devices.")
         raise AttributeError(f"'AbstractMesh' object has no attribute {name!r}")
 
+    def _axes_text(self) -> str:
+        """Names and sizes of the axes, and their types where not all are Auto."""
+        parts = [f"{n!r}: {s}" for n, s in self.shape_tuple]
+        if self.auto_axes != self.axis_names:
+            parts.append(f"axis_types={self.axis_types}")
+        return ", ".join(parts)
+
     def update_axis_types(self, name_to_type: Mapping[Name, AxisType]) -> AbstractMesh:
         """A mesh some of whose axes have other types."""
         return self.update(axis_types=tuple([
@@ -277,9 +284,7 @@ class AbstractMesh(_AxisTypes):
         return AbstractMesh, (self.axis_sizes, self.axis_names, self.axis_types)
 
     def __repr__(self) -> str:
-        pairs = ", ".join(f"{n!r}: {s}" for n, s in self.shape_tuple)
-        types = "" if self.auto_axes == self.axis_names else f", axis_types={self.axis_types}"
-        return f"AbstractMesh({pairs}{types})"
+        return f"AbstractMesh({self._axes_text()})"
 
 
 #: What only meshes of devices have.
@@ -397,8 +402,7 @@ class Mesh(_AxisTypes):
         raise TypeError(msg)
 
     def __repr__(self) -> str:
-        pairs = ", ".join(f"{n!r}: {s}" for n, s in self.shape_tuple)
-        return f"Mesh({pairs})"
+        return f"Mesh({self.abstract_mesh._axes_text()})"
 
 
 class _Entered(threading.local):

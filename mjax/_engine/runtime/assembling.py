@@ -104,13 +104,14 @@ def make_array_from_callback(shape: Sequence[int], sharding: Sharding,
       sharding: which device holds which part.
       data_callback: from the place of a part, a tuple of slices of the whole, to its value. It is
         called once for each part that devices of this process hold.
-      dtype: of the array; default: that of the parts.
+      dtype: of the array, which is that of the parts; needed where this process holds none.
 
     Returns:
       An array, committed to the sharding.
 
     Raises:
-      ValueError: the shape cannot be cut so; parts have other shapes, or dtypes that differ.
+      ValueError: the shape cannot be cut so; parts have other shapes, or dtypes that differ, from
+        each other or from `dtype`.
 
     Example:
       >>> sharding = mjax.NamedSharding(mjax.make_mesh((1,), ('x',)), mjax.P('x'))
@@ -129,6 +130,14 @@ def make_array_from_callback(shape: Sequence[int], sharding: Sharding,
             values[place] = _value(who, data_callback(index), index, part_shape, dtype)
         places.append(place)
     kinds = {v.dtype for v in values.values()} or {dtype}
+    if dtype is not None:
+        kind = dtypes.canonical_dtype(dtype)
+        other = [k for k in kinds if dtypes.canonical_dtype(k) != kind]
+        if other:
+            raise LazyValueError(lambda: (
+                f"{who}: dtype is {kind}, but the function gave a part of dtype {other[0]}. Have "
+                "it give that (part.astype(dtype)), or leave out dtype."))
+        kinds = {kind}
     if len(kinds) > 1 or None in kinds:
         raise LazyValueError(lambda: (
             f"{who}: the parts have the dtypes {sorted(map(str, kinds))}; they must have one. Give "
@@ -137,9 +146,10 @@ def make_array_from_callback(shape: Sequence[int], sharding: Sharding,
 
 
 def _value(who: str, value: Any, index: Index, shape: tuple[int, ...], dtype: Any) -> Any:
-    """The value of a part, of the right shape: a NumPy array or an array of keys."""
+    """The value of a part, of the right shape: a NumPy array or an array of keys. Python numbers
+    and lists have no dtype: they take that of the array."""
     if not is_array(value) or not dtypes.is_extended(value.dtype):
-        value = np.asarray(value, dtype)
+        value = np.asarray(value, None if hasattr(value, "dtype") else dtype)
     if value.shape != shape:
         raise LazyValueError(lambda: (
             f"{who}: the function gave a value of shape {value.shape} for the part {index}, which "

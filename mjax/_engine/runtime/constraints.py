@@ -163,9 +163,9 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
 
     Raises:
       TypeError: a leaf of `shardings` is no sharding.
-      ValueError: a spec is longer than the rank of its array, or refers to a mesh where none is
-        set; the tree is no prefix of `x`; outside of `jit`, a size is not divisible, or an array
-        is committed to other devices.
+      ValueError: `shardings` is None, which would constrain nothing; a spec is longer than the rank
+        of its array, or refers to a mesh where none is set; the tree is no prefix of `x`; outside
+        of `jit`, a size is not divisible, or an array is committed to other devices.
 
     Example:
       >>> mesh = mjax.make_mesh((1,), ('x',))
@@ -177,6 +177,10 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     who = "with_sharding_constraint"
     check_arguments(who, x)
     leaves, tree = tree_flatten(x)
+    if shardings is None and leaves:
+        msg = (f"{who}: shardings is None, which constrains nothing: give a NamedSharding or a "
+               "PartitionSpec. (In a tree, None leaves an array to XLA.)")
+        raise ValueError(msg)
     given = prefix_leaves(f"{who}: the tree of shardings", shardings, x, "the arrays",
                           lambda s: s is None)
     return tree.unflatten([leaf if s is None else _constrained(leaf, resolved(s, who), who)

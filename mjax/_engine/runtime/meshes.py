@@ -131,7 +131,7 @@ def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[Name],
       A `Mesh`.
 
     Raises:
-      ValueError: there are not enough devices; numbers of sizes and names differ.
+      ValueError: there are not enough devices; numbers of sizes and names differ; a size is none.
       NotImplementedError: an axis type is Explicit.
 
     Example:
@@ -141,6 +141,9 @@ def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[Name],
     shape = _shape(axis_shapes)
     given = list(all_devices() if devices is None else devices)
     count = math.prod(shape)
+    if not all(size > 0 for size in shape):
+        msg = f"make_mesh: the axes of a mesh need sizes of 1 or more, got {shape}."
+        raise ValueError(msg)
     if count > len(given):
         msg = (f"make_mesh: a mesh of shape {shape} takes {count} devices, but there are "
                f"{len(given)}. For more devices of a CPU set the environment variable "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import canonicalize_axis
@@ -20,6 +20,7 @@ from mjax._engine.ir.pytree import (
     keystr,
     tree_flatten,
     tree_flatten_with_path,
+    tree_leaves,
     tree_map,
 )
 from mjax._engine.ir.types import typeof
@@ -117,8 +118,9 @@ def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes:
       one: `lower`, `trace`, `eval_shape`.
 
     Raises:
-      TypeError: `fun` is not callable.
-      ValueError: at calls: axes of slices differ in size, or there are not so many devices.
+      TypeError: `fun` is not callable; an axis is no int.
+      ValueError: at calls: axes of slices differ in size, or there are not so many devices; this is
+        the body of another pmap or of a shard_map; a static argument is not hashable.
 
     Example:
       >>> mjax.pmap(lambda x: x / lax.psum(x, 'i'), axis_name='i')(jnp.ones((1, 2)))
@@ -127,6 +129,8 @@ def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes:
     Source: the public interface of `jax.pmap`.
     """
     check_callable("pmap", fun)
+    _check_axes("in_axes", in_axes)
+    _check_axes("out_axes", out_axes)
     numbers = argument_numbers("pmap", static_broadcasted_argnums)
     static = frozenset((numbers,) if isinstance(numbers, int) else numbers)
     mapped = _Mapped(fun, _unnamed if axis_name is None else axis_name, in_axes, out_axes, static,
@@ -146,6 +150,8 @@ def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes:
     @functools.wraps(fun)
     @boundary
     def on_devices(*args: Any, **kwargs: Any) -> Any:
+        if static:
+            mapped.check_static(args)
         if mapped.is_everywhere():
             return mapped.own_part(everywhere, args, kwargs)
         return here(*args, **kwargs)
@@ -183,9 +189,32 @@ class _Mapped(Record):
     axis_size: int | None
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any], everywhere: bool) -> Any:
+        if any(axis.manual is not None for axis in ctx.axis_env):
+            raise LazyValueError(lambda: (
+                f"pmap of {function_name(self.fun)} is called in the body of another pmap or of a "
+                "shard_map, which each device runs by itself: there are no devices to map over. "
+                "Map by vmap there; or over several axes of devices at once, by mjax.shard_map "
+                "over a mesh that has them."))
         leaves, tree, dims = self.cut(args, kwargs)
         size = _size(self.fun, args, kwargs, leaves, dims, self.axis_size)
         return self.on_slices(self.mesh(size, everywhere), tree, dims, leaves)
+
+    def check_static(self, args: tuple[Any, ...]) -> None:
+        """Refuses static arguments that are not hashable.
+
+        Raises:
+          ValueError: one is.
+        """
+        for i, argument in enumerate(args):
+            if i in self.static or i - len(args) in self.static:
+                try:
+                    hash(argument)
+                except TypeError:
+                    msg = (f"pmap: static argument {i} of {function_name(self.fun)} is not "
+                           f"hashable: a {type(argument).__name__}. Static arguments are part of "
+                           "the cache key: pass a tuple for a list, or take it out of "
+                           "static_broadcasted_argnums.")
+                    raise ValueError(msg) from None
 
     def cut(self, args: tuple[Any, ...], kwargs: dict[str, Any]
             ) -> tuple[list[Any], Any, list[int | None]]:
@@ -308,6 +337,14 @@ class _Mapped(Record):
 
 def _is_none(x: Any) -> bool:
     return x is None
+
+
+def _check_axes(what: str, axes: Any) -> None:
+    for axis in tree_leaves(axes):
+        if not isinstance(axis, (int, np.integer)):
+            raise LazyTypeError(lambda axis=axis: (  # type: ignore[misc]
+                f"pmap: {what} must be an int, None, or a tree of these, got {axis!r} of type "
+                f"{type(axis).__name__}. (The name of the axis is axis_name.)"))
 
 
 def _dims(fun: Callable[..., Any], in_axes: Any, args: Any, kwargs: Any, leaves: Sequence[Any]

@@ -76,8 +76,8 @@ def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
       in_specs: a tuple with an entry per argument (or one spec for all): tree prefixes of
         `PartitionSpec`s. An argument whose entry is None is handed on as it is, whole.
       mesh: the mesh; default: that of an enclosing shard_map, or of `set_mesh`.
-      axis_names: the axes along which `f` is mapped, those that specs and collectives may name;
-        XLA has the others. Default: all.
+      axis_names: the axes along which `f` is mapped, a set of those that specs and collectives may
+        name; XLA has the others. Default: all.
       check_vma: `True`; `"explicit"`: operands that do not vary alike are refused rather than
         cast; `False`: nothing is checked, as of old.
 
@@ -89,8 +89,9 @@ def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
         long, or cuts a dimension into a number of pieces that does not divide it; specs that are
         no tree prefix; a result that may differ along an axis its spec does not name; an axis
         that an enclosing shard_map has mapped already, or another mesh than its.
-      TypeError: `f` is not callable; specs that are no `PartitionSpec`s; in "explicit" mode,
-        operands that vary along different axes.
+      TypeError: `f` is not callable, or called with arguments by keyword; `mesh` is none;
+        `axis_names` is one name; specs that are no `PartitionSpec`s; in "explicit" mode, operands
+        that vary along different axes.
 
     Example:
       >>> mesh = mjax.make_mesh((1,), ('i',))
@@ -120,6 +121,14 @@ def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
         msg = ("shard_map needs in_specs, a PartitionSpec per argument: mjax has no Explicit mesh "
                "axes whose types it could be read from.")
         raise TypeError(msg)
+    if mesh is not None and not isinstance(mesh, (Mesh, AbstractMesh)):
+        raise LazyTypeError(lambda: (
+            f"shard_map: mesh must be a Mesh or an AbstractMesh, got {mesh!r} of type "
+            f"{type(mesh).__name__}: make one by mjax.make_mesh."))
+    if isinstance(axis_names, str):
+        raise LazyTypeError(lambda: (
+            f"shard_map: axis_names must be a set of names, got {axis_names!r}: write "
+            f"{{{axis_names!r}}}."))
     if type(in_specs) is list:
         in_specs = tuple(in_specs)
     if check_vma not in _MODES:
@@ -127,14 +136,17 @@ def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
         raise ValueError(msg)
     _check_specs("in_specs", in_specs)
     _check_specs("out_specs", out_specs)
-    names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
-    mapped = _Mapped(f, in_specs, out_specs, mesh, frozenset(names), _MODES[check_vma])
+    mapped = _Mapped(f, in_specs, out_specs, mesh, frozenset(axis_names), _MODES[check_vma])
     if mesh is not None:
         mapped.region()  # refuses what does not fit the mesh at once
 
     @functools.wraps(f)
     @boundary
-    def on_pieces(*args: Any) -> Any:
+    def on_pieces(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            raise LazyTypeError(lambda: (
+                f"shard_map of {function_name(f)} takes arguments by position alone, as in_specs "
+                f"has them, but got {', '.join(kwargs)} by keyword."))
         return mapped(args)
 
     return on_pieces

@@ -160,6 +160,10 @@ def test_types_of_axes():
     inside = m.abstract_mesh.update_axis_types({"y": AxisType.Manual})
     assert inside.manual_axes == ("y",) and not inside.are_all_axes_auto
     assert repr(inside) == "AbstractMesh('x': 2, 'y': 4, axis_types=(Auto, Manual))"
+    of_devices = m.update(axis_types=(AxisType.Auto, AxisType.Manual))
+    assert repr(of_devices) == "Mesh('x': 2, 'y': 4, axis_types=(Auto, Manual))"
+    assert repr(mjax.NamedSharding(of_devices, PartitionSpec("x"))) == (
+        f"NamedSharding(mesh={of_devices!r}, spec=PartitionSpec('x',))")
 
 
 def test_meshes_without_axes():

@@ -97,7 +97,13 @@ def test_of_a_function(s):
 def test_what_a_function_may_give():
     f = mjax.make_array_from_callback
     assert f((2,), TWO, lambda index: [2.5]).dtype == np.float32
-    assert f((2,), TWO, lambda index: np.ones(1), dtype=np.int8).dtype == np.int8
+    assert f((2,), TWO, lambda index: np.ones(1, np.int8), dtype=np.int8).dtype == np.int8
+    assert f((2,), TWO, lambda index: [2.5], dtype=np.float16).dtype == np.float16
+    assert f((2,), TWO, lambda index: np.ones(1), dtype=np.float64).dtype == np.float32
+    for part in (np.ones(1, np.float32), mjax.numpy.ones(1)):
+        with pytest.raises(ValueError, match="make_array_from_callback: dtype is float16, but the "
+                                             "function gave a part of dtype float32"):
+            f((2,), TWO, lambda index, part=part: part, dtype=np.float16)
     assert f((2,), TWO, lambda index: mjax.numpy.ones(1)).tolist() == [1, 1]
     assert f((), NamedSharding(MESH, P()), lambda index: 3).item() == 3
     with mjax.enable_x64(True):

@@ -196,6 +196,9 @@ def test_sizes_that_are_not_divisible(mesh):
 
 
 def test_bad_input(mesh):
+    for call in (constraint, mjax.jit(constraint, static_argnums=1)):
+        with pytest.raises(ValueError, match="with_sharding_constraint: shardings is None, which"):
+            call(X, None)
     with pytest.raises(TypeError, match=r"with_sharding_constraint: expected a .*, got 3 of type"):
         constraint(X, 3)
     with pytest.raises(ValueError, match=r"PartitionSpec\('x', None, None\) has 3 entries"):

@@ -41,6 +41,9 @@ def test_make_mesh_takes_the_first_devices():
 
 
 def test_make_mesh_refuses():
+    for shape in ((4, 0), (4, -1)):
+        with pytest.raises(ValueError, match=r"make_mesh: .* sizes of 1 or more, got \(4, "):
+            mjax.make_mesh(shape, ("x", "y"))
     with pytest.raises(ValueError, match=r"shape \(4, 4\) takes 16 devices, but there are 8. .*"
                                          "MJAX_NUM_CPU_DEVICES=16"):
         mjax.make_mesh((4, 4), ("x", "y"))

@@ -109,10 +109,22 @@ def test_devices():
     (lambda: mjax.pmap(jnp.sin, in_axes=None)(X), "at least one mapped argument"),
     (lambda: mjax.pmap(jnp.add, in_axes=(0,))(X, X), "in_axes must be a tree prefix"),
     (lambda: mjax.pmap(jnp.sin, out_axes=(0, 0))(X), "out_axes .* is no tree prefix"),
+    (lambda: mjax.pmap(jnp.add, static_broadcasted_argnums=1)(X, []),
+     r"pmap: static argument 1 of add is not hashable: a list\."),
+    (lambda: mjax.pmap(mjax.pmap(jnp.sin))(X[None]),
+     "pmap of sin is called in the body of another pmap or of a shard_map"),
 ])
 def test_refused(call, text):
     with pytest.raises(ValueError, match=text):
         call()
+
+
+@pytest.mark.parametrize("what", ["in_axes", "out_axes"])
+@pytest.mark.parametrize("axes", ["a", 1.0, (0, "a")])
+def test_axes_that_are_no_ints(what, axes):
+    with pytest.raises(TypeError, match=f"pmap: {what} must be an int, None, or a tree of these, "
+                                        "got "):
+        mjax.pmap(jnp.sin, **{what: axes})
 
 
 def test_first_spelling_of_shard_map():

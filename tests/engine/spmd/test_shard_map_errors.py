@@ -18,6 +18,9 @@ X = np.ones((8, 4), "float32")
 CUT, WHOLE = P("i"), P()
 
 
+def plus(x, y):
+    return x + y
+
 
 @pytest.mark.parametrize(("call", "error", "text"), [
     (lambda: sharded(lambda x: x, P("i", None, "j"), CUT)(X), ValueError,
@@ -44,6 +47,12 @@ CUT, WHOLE = P("i"), P()
     (lambda: sharded(lambda x: x, P("j"), CUT, axis_names={"i"}), ValueError,
      "names the mesh axis 'j', but the map is over 'i' alone. Add it to axis_names"),
     (lambda: sharded(lambda x: x, CUT, CUT, axis_names={"q"}), ValueError, "axis_names has 'q'"),
+    (lambda: sharded(lambda x: x, CUT, CUT, axis_names="i"), TypeError,
+     r"axis_names must be a set of names, got 'i': write \{'i'\}"),
+    (lambda: shard_map(lambda x: x, mesh="i", in_specs=CUT, out_specs=CUT), TypeError,
+     "mesh must be a Mesh or an AbstractMesh, got 'i' of type str"),
+    (lambda: sharded(plus, (CUT, WHOLE), CUT)(X, y=X), TypeError,
+     "shard_map of plus takes arguments by position alone, .* got y by keyword"),
     (lambda: sharded(lambda x: x, CUT, CUT)("x"), TypeError, "is not a valid array"),
     (lambda: sharded(lambda x: "x", CUT, CUT)(X), TypeError, "result is not a valid array"),
     (lambda: sharded(lambda x: lax.psum(x, "k"), CUT, CUT)(X), NameError,
