@@ -95,9 +95,10 @@ def policy_name(policy: Callable[..., Any]) -> str:
 
 
 def _refuse_offloading(who: str) -> NoReturn:
-    msg = (f"{who} asks to keep values in another memory (offloading), but mjax's arrays have one "
-           "memory kind per device so far. Save them on the device, with "
-           "checkpoint_policies.save_only_these_names for one, or recompute them.")
+    msg = (f"{who} asks to keep values in another memory (offloading), but mjax's programs compute "
+           "in the default memory of their devices: only arguments and results can be elsewhere. "
+           "Save the values on the device, with checkpoint_policies.save_only_these_names for one, "
+           "or recompute them.")
     raise NotImplementedError(msg)
 
 

@@ -160,7 +160,7 @@ def derivative(policy):
      "save_from_both_policies: a policy must be callable, .* got 3 of type int"),
     (lambda: policies.offload_dot_with_no_batch_dims("device", "pinned_host"),
      NotImplementedError,
-     "offload_dot_with_no_batch_dims asks to keep values in another memory .*one memory kind"),
+     "offload_dot_with_no_batch_dims asks to keep values in another memory .*default memory"),
     (lambda: policies.save_and_offload_only_these_names(
         names_which_can_be_saved=["a"], names_which_can_be_offloaded=["b"], offload_src="device",
         offload_dst="pinned_host"), NotImplementedError,
