@@ -16,8 +16,8 @@ from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.joining import stack_p
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, canonical_shape, copy_p, reshape_p
 from mjax._engine.runtime.array import Array
-from mjax._engine.runtime.filling import placed, sharding_like
-from mjax._engine.runtime.transfer import device_put, put
+from mjax._engine.runtime.filling import on_device, placed, sharding_like
+from mjax._engine.runtime.transfer import put
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._numpy.core import (
     as_array,
@@ -32,11 +32,6 @@ from mjax._numpy.core import (
 
 #: Eager arrays up to this size are made by NumPy: a transfer costs less than a compilation.
 _SMALL = 1 << 16
-
-
-def on_device(x: Any, device: Any) -> Any:
-    """`x`, put on a device if one is given."""
-    return x if device is None else device_put(x, device)
 
 
 # ---- from values -----------------------------------------------------------------------
@@ -81,7 +76,7 @@ def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None =
         out = copy_p.bind(out)
     if out.ndim < ndmin:
         out = expand_rank(out, ndmin)
-    return on_device(out, device)
+    return out if device is None and out is object else on_device(out, device)
 
 
 @boundary

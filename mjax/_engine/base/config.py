@@ -77,6 +77,8 @@ SETTINGS = (
     Flag("default_matmul_precision", None, _PRECISIONS, "Precision of dot and convolution."),
     Flag("default_device", None, None, "Device for values that are committed to none."),
     Flag("mesh", None, None, "Mesh that partition specs without one refer to; see `set_mesh`."),
+    Flag("mesh_for_all", False, bool, "Whether all programs have to run on the devices of that "
+         "mesh, and new arrays are there: so under `set_mesh`, and not in `with mesh:`."),
     Flag("default_prng_impl", "threefry2x32", None, "Key type that `random.key` makes."),
     Flag("threefry_partitionable", True, bool, "Generate each random bit from its own counter."),
     Flag("disable_jit", False, bool, "Run jitted functions operation by operation."),
@@ -132,6 +134,7 @@ class Settings(Values):
     default_matmul_precision: str | None
     default_device: Any
     mesh: Any
+    mesh_for_all: bool
     default_prng_impl: str
     threefry_partitionable: bool
     disable_jit: bool

@@ -305,7 +305,8 @@ class Mesh(_AxisTypes):
       ValueError: numbers of axes and names differ, a name or a device is given twice.
       NotImplementedError: an axis type is Explicit.
 
-    In `with mesh:` partition specs alone refer to it, as with `set_mesh`.
+    In `with mesh:` partition specs alone refer to it, as with `set_mesh`; but arrays and programs
+    may be elsewhere.
 
     Example:
       >>> mesh = mjax.sharding.Mesh(np.array(mjax.devices()[:1]), ('x',))
@@ -390,7 +391,7 @@ class Mesh(_AxisTypes):
         return len(self.local_devices) < self.size
 
     def __enter__(self) -> Mesh:
-        _entered.undo.append(set_here(mesh=self))
+        _entered.undo.append(set_here(mesh=self, mesh_for_all=False))
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -116,6 +116,12 @@ def mesh_in_force() -> Mesh | AbstractMesh | None:
     return ctx.settings.mesh
 
 
+def mesh_for_all() -> Mesh | None:
+    """The mesh that `set_mesh` has set, which all programs run on and new arrays are on."""
+    settings = ctx.settings
+    return settings.mesh if settings.mesh_for_all and isinstance(settings.mesh, Mesh) else None
+
+
 def check_fits(sharding: Any, aval: Any, who: str) -> None:
     """Refuses shardings that cut a value into parts of several sizes, or cut what it has not.
 

@@ -10,6 +10,7 @@ import operator
 import time
 from typing import Any
 
+from mjax._engine.base.config import override
 from mjax._engine.base.context import ctx
 from mjax._engine.base.util import BoundedCache, exact
 from mjax._engine.control.jit import jit_p
@@ -79,8 +80,9 @@ def exchange(array: Array, sharding: Sharding) -> Array:
     run = _exchangers.get(key)
     if run is None:
         jaxpr = stage_under_evaluation(lambda x: [copy_p.bind(x)], [array.aval])
-        run = _exchangers.put(key, Program(
-            jaxpr, "device_put", [array._placement], out_shardings=[sharding]).runner())
+        with override(mesh_for_all=False):  # its devices are those that were asked for
+            run = _exchangers.put(key, Program(
+                jaxpr, "device_put", [array._placement], out_shardings=[sharding]).runner())
     return run(array)[0]
 
 

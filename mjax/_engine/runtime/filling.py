@@ -1,4 +1,4 @@
-"""Arrays of one value where they are asked for: of each only the parts are made."""
+"""New arrays where they are asked for; of those of one value only the parts are made."""
 
 from __future__ import annotations
 
@@ -10,12 +10,30 @@ import numpy as np
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.dtypes import canonical_dtype, is_extended
+from mjax._engine.ir.mesh import PartitionSpec
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import composed
 from mjax._engine.primitives.shapes import canonical_shape
+from mjax._engine.runtime.constraints import mesh_for_all
 from mjax._engine.runtime.shardings import NamedSharding, Sharding
 from mjax._engine.runtime.transfer import device_put, sharding_of
 from mjax._engine.tracing.evaluate import evaluation
+
+
+def on_device(x: Any, device: Any) -> Any:
+    """A new array on a device or in a sharding.
+
+    Args:
+      x: the array.
+      device: where it is to be; None: nowhere in particular, which is on all devices of the mesh
+        that `set_mesh` has set, if there is one.
+    """
+    if device is not None:
+        return device_put(x, device)
+    mesh = mesh_for_all()
+    if mesh is None or ctx.interpreter is not evaluation or getattr(x, "committed", True):
+        return x
+    return device_put(x, NamedSharding(mesh, PartitionSpec()))
 
 
 def placed(make: Callable[[], Any], shape: Sequence[int], value: Any, dtype: Any, device: Any
@@ -30,7 +48,7 @@ def placed(make: Callable[[], Any], shape: Sequence[int], value: Any, dtype: Any
       device: where it is to be; None: nowhere in particular.
     """
     if device is None:
-        return make()
+        return on_device(make(), None)
     cut = sharding_of(device)
     if ctx.interpreter is evaluation and not hasattr(value, "aval") and not is_extended(dtype) and (
             isinstance(cut, NamedSharding) and cut.num_devices > 1):
@@ -76,7 +94,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: 
         return composed.full(shape, fill_value, dtype)
 
     if sharding is None:
-        return make()
+        return on_device(make(), None)
     kind = typeof(fill_value).dtype if dtype is None else canonical_dtype(dtype)
     return placed(make, canonical_shape(shape), fill_value, kind, sharding)
 

@@ -15,6 +15,7 @@ from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.mesh import AbstractMesh, AxisType, Mesh, Name
 from mjax._engine.runtime.devices import devices as all_devices
+from mjax._engine.tracing.evaluate import evaluation
 
 
 @boundary
@@ -167,7 +168,11 @@ def _grid(shape: tuple[int, ...], devices: Sequence[Any]) -> np.ndarray[Any, Any
 
 
 class set_mesh:  # a function that may also be a context manager
-    """Sets the mesh that partition specs alone refer to: in this thread, from now on.
+    """Sets the mesh that programs run on and partition specs alone refer to: in this thread, from
+    now on.
+
+    New arrays are on all its devices. Programs with arguments that are committed to other devices
+    are refused, and so are maps over another mesh (`shard_map`).
 
     Where the result is used in a `with` statement, for its body only.
 
@@ -176,6 +181,7 @@ class set_mesh:  # a function that may also be a context manager
 
     Raises:
       TypeError: it is neither.
+      ValueError: this is inside of a function that is traced, as by `jit`.
 
     Example:
       >>> with mjax.set_mesh(mjax.make_mesh((1,), ('x',))):
@@ -186,8 +192,11 @@ class set_mesh:  # a function that may also be a context manager
     def __init__(self, mesh: Mesh | None):
         _check(mesh, Mesh, "set_mesh", "a Mesh")
         self._mesh = mesh
+        _refuse_traces("set_mesh")
         # A flag that a thread has not set follows the process.
-        self._undo = set_here(mesh=UNSET if mesh is Context.settings.mesh else mesh)
+        follows = mesh is Context.settings.mesh
+        self._undo = set_here(mesh=UNSET if follows else mesh,
+                              mesh_for_all=UNSET if follows else mesh is not None)
 
     def __enter__(self) -> Mesh | None:
         return self._mesh
@@ -200,7 +209,8 @@ class set_mesh:  # a function that may also be a context manager
 def use_mesh(mesh: Mesh | None) -> Iterator[Mesh | None]:
     """`set_mesh` for the body of a `with` statement."""
     _check(mesh, Mesh, "use_mesh", "a Mesh")
-    with override(mesh=mesh):
+    _refuse_traces("use_mesh")
+    with override(mesh=mesh, mesh_for_all=mesh is not None):
         yield mesh
 
 
@@ -208,8 +218,16 @@ def use_mesh(mesh: Mesh | None) -> Iterator[Mesh | None]:
 def use_abstract_mesh(mesh: AbstractMesh | None) -> Iterator[AbstractMesh | None]:
     """The same for a mesh without devices: specs refer to it where nothing is computed."""
     _check(mesh, AbstractMesh, "use_abstract_mesh", "an AbstractMesh")
-    with override(mesh=mesh):
+    with override(mesh=mesh, mesh_for_all=False):
         yield mesh
+
+
+def _refuse_traces(who: str) -> None:
+    if ctx.interpreter is not evaluation:
+        msg = (f"{who} is called inside of a function that is traced (jit, grad, vmap, ...): a "
+               "program runs on one set of devices. Set the mesh around the call of the outermost "
+               "one; inside, give NamedShardings.")
+        raise ValueError(msg)
 
 
 def _check(mesh: Any, kind: type, who: str, what: str) -> None:

@@ -14,7 +14,7 @@ from mjax._engine.ir.source import summarize
 from mjax._engine.lowering.context import nested_constants
 from mjax._engine.runtime.array import Placement, is_array
 from mjax._engine.runtime.chosen import GSPMDSharding
-from mjax._engine.runtime.constraints import sharding_constraint_p
+from mjax._engine.runtime.constraints import mesh_for_all, sharding_constraint_p
 from mjax._engine.runtime.devices import default_device
 from mjax._engine.runtime.explain import warn
 from mjax._engine.runtime.shardings import (
@@ -106,7 +106,8 @@ def execution_place(placements: Sequence[Placement], used: Collection[int],
       in_shardings, out_shardings: those asked for, or None, per argument and result.
 
     Raises:
-      ValueError: committed arguments, equations and shardings name different devices.
+      ValueError: committed arguments, equations and shardings name different devices, or others
+        than the mesh of `set_mesh` has.
     """
     demands = demands_of(jaxpr)
     votes = [(sharding_of(d.device), str(d)) for d in demands
@@ -137,6 +138,12 @@ def execution_place(placements: Sequence[Placement], used: Collection[int],
                    f"{_listed(chosen)}, {who} to {_listed(other)}. Move an argument with "
                    "mjax.device_put, or call the parts one after the other, outside of jit.")
             raise ValueError(msg)
+    required = mesh_for_all() if device is None else None
+    if required is not None and set(required.flat_devices) != set(chosen.flat_devices):
+        msg = (f"{first} is on {_listed(chosen)}, but set_mesh has set the mesh {required}, of "
+               f"{_listed(required)}: programs run there. Move an argument there, as by "
+               "mjax.device_put(x, mjax.P()), or call this where that mesh is not set.")
+        raise ValueError(msg)
     meshed = [v for v, _ in votes if type(v) is not SingleDeviceSharding]
     return _over(meshed, abstract) if meshed else Place(chosen.in_default_memory, True)
 

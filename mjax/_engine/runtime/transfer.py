@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.config import override
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
@@ -406,7 +407,8 @@ def _refuse_open(sharding: NamedSharding) -> None:
 def _copied(x: Array) -> Array:
     """A copy in the same sharding. (Old jaxlibs, asked for a copy on one device, share memory.)"""
     if x.sharding.memory_kind == x.sharding.flat_devices[0].default_memory().kind:
-        return move(copy_p.bind(x), x.sharding, x.committed)
+        with override(mesh_for_all=False):
+            return move(copy_p.bind(x), x.sharding, x.committed)
     return put(x._stored(), x.aval, x.sharding)
 
 

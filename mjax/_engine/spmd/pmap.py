@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.config import override
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
@@ -264,10 +265,12 @@ class _Mapped(Record):
                 mesh, self.spec(axis)))
 
         piece.__name__ = function_name(self.fun)
-        outs = shard_map(
+        mapped = shard_map(
             piece, mesh=mesh, check_vma=False, in_specs=tuple(map(self.spec, dims)),
             out_specs=tree_map(lambda axis: self.spec(None if axis is None else 0), self.out_axes,
-                               is_leaf=_is_none))(*leaves)
+                               is_leaf=_is_none))
+        with override(mesh_for_all=False):  # the mesh is no choice of the user's
+            outs = mapped(*leaves)
         return self.per_result(place, outs)
 
     def spec(self, axis: int | None) -> PartitionSpec:

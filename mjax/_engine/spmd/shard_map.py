@@ -36,6 +36,7 @@ from mjax._engine.ir.pytree import (
     treedef_tuple,
 )
 from mjax._engine.ir.types import typeof
+from mjax._engine.runtime.constraints import mesh_for_all
 from mjax._engine.spmd.axes import Manual, Mode, in_manual
 from mjax._engine.spmd.shard_map_errors import (
     check_batches,
@@ -164,6 +165,7 @@ class _Mapped(Record):
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
         region = self.region()
+        _check_set_mesh(region.mesh)
         leaves, specs = self.cut(args)
         check_batches(leaves, [*specs, *tree_leaves(self.out_specs)])
         cut = [s is not None for s in specs]
@@ -318,6 +320,15 @@ def _same_mesh(mesh: Mesh | AbstractMesh, around: Manual) -> Mesh | AbstractMesh
             f"{other!r}{' of other devices' if mesh.shape_tuple == other.shape_tuple else ''}. "
             "Both need the same; leave out the mesh of the inner one."))
     return other
+
+
+def _check_set_mesh(mesh: Mesh | AbstractMesh) -> None:
+    """Refuses a mesh with other axes than that of `set_mesh`, under which all programs run."""
+    known = mesh_for_all()
+    if known is not None and known.shape_tuple != mesh.shape_tuple and not _enclosing():
+        raise LazyValueError(lambda: (
+            f"shard_map: mesh is {mesh!r}, but set_mesh has set {known!r}. Both need the same "
+            "axes: leave out mesh= to map over the one that is set."))
 
 
 # ---- specs -----------------------------------------------------------------------------

@@ -313,7 +313,7 @@ def test_each_setting_is_in_the_cache_keys():
     others = {"enable_x64": True, "numpy_dtype_promotion": "strict",
               "numpy_rank_promotion": "raise", "default_matmul_precision": "highest",
               "default_device": mjax.devices()[0], "mesh": AbstractMesh((2,), ("x",)),
-              "default_prng_impl": "rbg",
+              "mesh_for_all": True, "default_prng_impl": "rbg",
               "threefry_partitionable": False, "disable_jit": True, "debug_nans": True,
               "debug_infs": True}
     assert set(others) == {s.name for s in SETTINGS}

@@ -1,5 +1,6 @@
 """Making meshes, and setting the one in force."""
 
+import copy
 import gc
 import math
 from typing import NamedTuple
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import mjax
+import mjax.numpy as jnp
 from mjax import P
 from mjax._engine.spmd.axes import in_manual
 from mjax.experimental import mesh_utils
@@ -170,3 +172,87 @@ def test_the_mesh_of_a_shard_map():
         with in_manual(m, ("x",), "checked"):
             assert get_abstract_mesh().axis_types == (AxisType.Manual,) * 2
     assert inside.shape == m.shape and inside.axis_types == (AxisType.Auto, AxisType.Manual)
+
+
+# ---- what runs under set_mesh ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x * 2, jnp.sin, mjax.jit(lambda x: x + 1), mjax.grad(lambda x: (x * x).sum())],
+    ids=["operator", "function", "jit", "grad"])
+def test_programs_elsewhere_are_refused(call):
+    m = mjax.make_mesh((4, 2), ("x", "y"))
+    pair = mjax.NamedSharding(mjax.make_mesh((2,), ("x",)), P("x"))
+    x = np.arange(8, dtype=np.float32)
+    for where, listed in ((DEVICES[3], "cpu:3"), (pair, r"cpu:\[0, 1\]")):
+        there = mjax.device_put(x, where)
+        expected = np.asarray(call(there))
+        text = rf"argument .* is on {listed}, but set_mesh has set the mesh Mesh\('x': 4, 'y': 2\)"
+        for setter in (mjax.set_mesh, use_mesh):
+            with setter(m), pytest.raises(ValueError, match=text):
+                call(there)
+        with mjax.set_mesh(m):
+            moved = call(mjax.device_put(there, P()))
+            assert set(moved.devices()) == set(DEVICES)
+            np.testing.assert_array_equal(moved, expected)
+        with m:
+            assert (there + 1).devices() == there.devices()
+    same = mjax.device_put(x, mjax.NamedSharding(mjax.make_mesh((8,), ("z",)), P("z")))
+    with mjax.set_mesh(m):
+        np.testing.assert_array_equal(call(same), call(x))
+
+
+def test_arrays_may_be_put_elsewhere_and_read():
+    here = mjax.device_put(np.arange(8.0), mjax.NamedSharding(mjax.make_mesh((2,), ("x",)), P("x")))
+    with mjax.set_mesh(mjax.make_mesh((4, 2), ("x", "y"))):
+        for where in (DEVICES[5], mjax.NamedSharding(mjax.make_mesh((2,), ("x",)), P())):
+            there = mjax.device_put(here, where)
+            copied = mjax.device_put(there, where, may_alias=False)
+            assert there.sharding == copied.sharding == mjax.device_put(there, where).sharding
+            np.testing.assert_array_equal(copied, np.arange(8))
+            assert repr(there) == repr(here) and copy.deepcopy(there).devices() == there.devices()
+        assert jnp.ones(3, device=DEVICES[1]).devices() == {DEVICES[1]}
+        assert jnp.zeros_like(here).sharding == here.sharding
+        assert mjax.jit(lambda x: x + 1, device=DEVICES[1])(1.0).devices() == {DEVICES[1]}
+
+
+def test_new_arrays_are_on_the_mesh():
+    m, row = mjax.make_mesh((4, 2), ("x", "y")), np.arange(8)
+    whole = mjax.NamedSharding(m, P())
+    makers = [lambda: jnp.ones(8), lambda: jnp.asarray(row), lambda: jnp.array([1, 2]),
+              lambda: jnp.array(3.0), lambda: jnp.float32(3), lambda: jnp.full((2, 2), 7),
+              lambda: jnp.arange(8), lambda: jnp.linspace(0, 1, 5), lambda: jnp.eye(3),
+              lambda: jnp.ones_like(row), lambda: jnp.asarray(row, "int8"), lambda: jnp.empty(()),
+              lambda: mjax.lax.full((2,), 1.0), lambda: jnp.zeros(1 << 17)]
+    outside = jnp.arange(3)
+    for make in makers:
+        plain = make()
+        with mjax.set_mesh(m):
+            out = make()
+        assert out.sharding == whole and out.committed
+        assert not plain.committed and out.dtype == plain.dtype and out.weak_type == plain.weak_type
+        np.testing.assert_array_equal(out, plain)
+    with mjax.set_mesh(m):
+        assert jnp.asarray(outside) is outside
+        assert "shard" not in str(mjax.make_jaxpr(lambda: jnp.ones(3) + jnp.asarray(row)[:3])())
+    with m:
+        assert not jnp.ones(8).committed
+
+
+@pytest.mark.parametrize("setter", [mjax.set_mesh, use_mesh])
+@pytest.mark.parametrize("transform", [mjax.jit, mjax.make_jaxpr, mjax.vmap, mjax.grad],
+                         ids=["jit", "make_jaxpr", "vmap", "grad"])
+def test_meshes_are_set_outside_of_programs(setter, transform):
+    m = mjax.make_mesh((2,), ("x",))
+
+    def f(x):
+        with setter(m):
+            return x.sum()
+
+    with pytest.raises(ValueError, match=r"set_mesh|use_mesh is called inside of a function that"):
+        transform(f)(np.ones((2, 2), np.float32) if transform is mjax.vmap else np.float32(1))
+    assert get_mesh().empty
+    seen = []
+    with use_abstract_mesh(m.abstract_mesh):
+        mjax.jit(lambda x: seen.append(get_abstract_mesh()) or x)(1.0)
+    assert seen == [m.abstract_mesh]

@@ -301,6 +301,7 @@ def test_what_is_uncommitted_runs_on_the_mesh_that_is_set(mesh):
         out = mjax.jit(plus)(X)
         assert out.sharding is NamedSharding(mesh, P()) and out.committed
         assert (jnp.arange(3) + 1).sharding is NamedSharding(mesh, P())
+    with mesh:
         one = mjax.device_put(X, mjax.devices()[2])
         assert mjax.jit(plus)(one).sharding is one.sharding
     assert mjax.jit(plus)(X).devices() == {mjax.devices()[0]}

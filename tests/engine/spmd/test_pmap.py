@@ -134,3 +134,10 @@ def test_first_spelling_of_shard_map():
     assert f(X).shape == (2, 3)
     with pytest.raises(ValueError, match="leaves no axis of"):
         shard_map(lambda x: x, mesh(), P(), P(), auto={"i", "j"})
+
+
+def test_under_set_mesh():
+    with mjax.set_mesh(mjax.make_mesh((4, 2), ("i", "j"))):
+        same(mjax.pmap(lambda x: x / lax.psum(x, "k"), "k")(X + 1), (X + 1) / (X + 1).sum(0))
+        with pytest.raises(ValueError, match="but set_mesh has set the mesh"):
+            mjax.pmap(jnp.sin)(X[:2])

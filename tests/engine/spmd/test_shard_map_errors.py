@@ -161,3 +161,18 @@ def test_an_abstract_mesh_where_the_program_runs_on_one_device():
     one = shard_map(lambda x: lax.psum(x, "i"), in_specs=CUT, out_specs=P(),
                     mesh=mjax.sharding.AbstractMesh((1,), ("i",)))
     np.testing.assert_array_equal(one(X), X)
+
+
+def test_another_mesh_than_the_one_that_is_set():
+    other = mjax.make_mesh((2, 4), ("i", "j"))
+    for m in (mesh(), mesh().abstract_mesh):
+        f = shard_map(lambda x: x * 2, mesh=m, in_specs=CUT, out_specs=CUT)
+        for call in (f, mjax.jit(f)):
+            with mjax.set_mesh(other), pytest.raises(ValueError, match=(
+                    r"shard_map: mesh is .*Mesh\('i': 4, 'j': 2\), but set_mesh has set "
+                    r"Mesh\('i': 2, 'j': 4\)\. .* leave out mesh=")):
+                call(X)
+            with mjax.set_mesh(mesh()):
+                np.testing.assert_array_equal(call(X), X * 2)
+    with other:
+        np.testing.assert_array_equal(sharded(lambda x: x * 2, CUT, CUT)(X), X * 2)
