@@ -7,6 +7,7 @@ array costs one object of two fields.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -133,6 +134,13 @@ class Array(metaclass=_ArrayMeta):
     def itemsize(self) -> int:
         """The number of bytes of one element."""
         return int(self.dtype.itemsize)
+
+    def on_device_size_in_bytes(self) -> int:
+        """The number of bytes that the devices of the array use for it, copies included."""
+        sharding, physical = self._placement.sharding, physical_aval(self._placement.aval)
+        elements = math.prod(sharding.shard_shape(self.shape)) * len(sharding.flat_devices)
+        parts = math.prod(physical.shape[self.ndim:])
+        return elements * parts * int(physical.dtype.itemsize)
 
     @property
     def sharding(self) -> Any:
@@ -290,14 +298,26 @@ class Array(metaclass=_ArrayMeta):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         value = self._numpy()
         if dtype is not None and value.dtype != dtype:
+            if copy is False:
+                msg = (f"an array of type {self.aval} cannot become a NumPy array of dtype "
+                       f"{np.dtype(dtype)} without a copy: leave copy=False out, or the dtype.")
+                raise ValueError(msg)
             return value.astype(dtype)
         return value.copy() if copy else value
 
     def _scalar(self, kind: str) -> Any:
-        if self.size != 1 or (self.ndim > 0 and kind == "index"):
-            msg = f"only arrays of one element become a Python {kind}; this one is {self.aval}."
+        if self.ndim:
+            msg = (f"only scalar arrays become a Python {kind}, and this one is {self.aval}; take "
+                   "an element by its index, or x.item() of an array of one element.")
             raise TypeError(msg)
-        return self._numpy().reshape(())[()]
+        return self._numpy()[()]
+
+    def _real_scalar(self, kind: str) -> Any:
+        if dtypes.is_complex(self.dtype):
+            msg = (f"a complex number does not become a Python {kind}, and this array is "
+                   f"{self.aval}; take x.real first.")
+            raise TypeError(msg)
+        return self._scalar(kind)
 
     def __bool__(self) -> bool:
         if self.size > 1:
@@ -307,13 +327,13 @@ class Array(metaclass=_ArrayMeta):
         if self.size == 0:
             msg = "the truth value of an empty array is ambiguous; test array.size > 0."
             raise ValueError(msg)
-        return bool(self._scalar("bool"))
+        return bool(self._numpy())
 
     def __int__(self) -> int:
-        return int(self._scalar("int"))
+        return int(self._real_scalar("int"))
 
     def __float__(self) -> float:
-        return float(self._scalar("float"))
+        return float(self._real_scalar("float"))
 
     def __complex__(self) -> complex:
         return complex(self._scalar("complex"))
@@ -332,6 +352,20 @@ class Array(metaclass=_ArrayMeta):
         """Nested lists of Python scalars."""
         return self._numpy().tolist()
 
+    def tobytes(self, order: str = "C") -> bytes:
+        """The elements' bytes, one element after the other.
+
+        Args:
+          order: "C": the last axis varies fastest; "F": the first one.
+        """
+        return self._numpy().tobytes(order)  # type: ignore[arg-type]
+
+    @property
+    def flat(self) -> Any:
+        """Not there: arrays cannot be changed by an iterator."""
+        msg = "arrays have no attribute flat; use x.ravel(), or x.at[...] to set elements."
+        raise NotImplementedError(msg)
+
     def __iter__(self) -> Iterator[Any]:
         if self.ndim == 0:
             msg = "iteration over a 0-d array"
@@ -341,8 +375,22 @@ class Array(metaclass=_ArrayMeta):
     def __buffer__(self, flags: int) -> memoryview:
         return memoryview(self._numpy())  # type: ignore[arg-type]  # NumPy < 2.1 stubs
 
-    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
-        return to_dlpack(self._only_buffer("__dlpack__", BufferError), stream)
+    def __bytes__(self) -> bytes:
+        return self.tobytes()
+
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+        # The capsule is an unversioned one, which the protocol lets every consumer take.
+        kind, own = _DLPACK_KINDS["cpu"], self.__dlpack_device__()
+        if dl_device is None or tuple(dl_device) == own or dl_device[0] == own[0] == kind:
+            source = deep_copies[0](self) if copy else self
+            return to_dlpack(source._only_buffer("__dlpack__", BufferError), stream)
+        if dl_device[0] == kind and copy is not False:
+            return np.array(self._numpy()).__dlpack__()
+        msg = (f"__dlpack__: the array is on DLPack device {own}, and dl_device={dl_device} asks "
+               f"for another{' without a copy' if dl_device[0] == kind else ''}. Move it there "
+               "first: mjax.device_put(x, device).")
+        raise BufferError(msg)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         self._only_buffer("__dlpack_device__", BufferError)
@@ -380,7 +428,11 @@ class Array(metaclass=_ArrayMeta):
     def __format__(self, spec: str) -> str:
         if self.ndim == 0 and not dtypes.is_extended(self.dtype):
             return format(self._numpy()[()], spec)
-        return format(str(self), spec)
+        if spec:
+            msg = (f"a format ({spec!r}) is for scalar arrays, and this one is {self.aval}; format "
+                   "its elements, or str(x).")
+            raise TypeError(msg)
+        return str(self)
 
 
 def is_array(value: Any) -> bool:

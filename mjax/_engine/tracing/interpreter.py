@@ -24,6 +24,7 @@ from mjax._engine.base.errors import (
     TracerIntegerConversionError,
     UnexpectedTracerError,
 )
+from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof_handlers
 
 
@@ -180,13 +181,25 @@ class Tracer:
             "argument static (static_argnums, static_argnames)."))
 
     def __int__(self) -> int:
-        return int(self._as_scalar("int"))
+        return int(self._as_number("int"))
 
     def __float__(self) -> float:
-        return float(self._as_scalar("float"))
+        return float(self._as_number("float"))
 
     def __complex__(self) -> complex:
-        return complex(self._as_scalar("complex"))
+        return complex(self._as_number("complex"))
+
+    def _as_number(self, kind: str) -> Any:
+        if self.aval.shape:
+            msg = (f"{kind}(): only scalar arrays become a Python {kind}, and this value is of "
+                   f"type {self.aval}. Use .astype({kind}) to convert the dtype.")
+            raise TypeError(msg)
+        value = self._as_scalar(kind)
+        if dtypes.is_complex(self.aval.dtype) and kind != "complex":
+            msg = (f"{kind}(): a complex number does not become a Python {kind}, and this value "
+                   f"is of type {self.aval}; take x.real first.")
+            raise TypeError(msg)
+        return value
 
     def _as_scalar(self, kind: str) -> Any:
         return self._concretize(
@@ -232,9 +245,77 @@ class Tracer:
     def __deepcopy__(self, memo: Any) -> Tracer:
         return self
 
+    def __reduce__(self) -> Any:
+        self._refuse("pickle or serialize it")
+
     def block_until_ready(self) -> Tracer:
         """Returns at once: there is nothing to wait for while tracing."""
         return self
+
+    # -- what only arrays have --
+
+    def _refuse(self, what: str) -> NoReturn:
+        if not self.interp.alive:
+            refuse_dead(self)
+        raise ConcretizationTypeError(lambda: (
+            f"A value of type {self.aval} has no memory on devices while {self.interp.name} traces "
+            f"the function, so that one cannot {what}.{self.provenance()}\n"
+            "Do so outside of the traced function, with its arguments or results. Types, with "
+            "shardings where they are part of them, are in mjax.typeof(x)."))
+
+    @property
+    def flat(self) -> Any:
+        """Not there, as in arrays."""
+        msg = "arrays have no attribute flat; use x.ravel(), or x.at[...] to set elements."
+        raise NotImplementedError(msg)
+
+    @property
+    def addressable_shards(self) -> Any:
+        """Only arrays have parts on devices."""
+        self._refuse("ask for addressable_shards")
+
+    @property
+    def global_shards(self) -> Any:
+        """Only arrays have parts on devices."""
+        self._refuse("ask for global_shards")
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Only arrays are on devices."""
+        self._refuse("ask for is_fully_addressable")
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Only arrays are on devices."""
+        self._refuse("ask for is_fully_replicated")
+
+    def addressable_data(self, index: int) -> Any:
+        """Only arrays have parts on devices."""
+        self._refuse("call addressable_data()")
+
+    def devices(self) -> set[Any]:
+        """Only arrays are on devices."""
+        self._refuse("call devices()")
+
+    def delete(self) -> None:
+        """Only arrays can be deleted."""
+        self._refuse("call delete()")
+
+    def is_deleted(self) -> bool:
+        """Only arrays can be deleted."""
+        self._refuse("call is_deleted()")
+
+    def on_device_size_in_bytes(self) -> int:
+        """Only arrays have bytes."""
+        self._refuse("call on_device_size_in_bytes()")
+
+    def tobytes(self, order: str = "C") -> bytes:
+        """Only arrays have bytes."""
+        self._refuse("call tobytes()")
+
+    def unsafe_buffer_pointer(self) -> int:
+        """Only arrays have an address."""
+        self._refuse("call unsafe_buffer_pointer()")
 
 
 def refuse_dead(tracer: Tracer) -> NoReturn:

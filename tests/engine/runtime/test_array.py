@@ -86,13 +86,83 @@ def test_python_conversions():
 
 
 @pytest.mark.parametrize(("convert", "value", "text"), [
-    (bool, X, "ambiguous"), (bool, np.ones(0), "empty"), (float, X, "one element"),
+    (bool, X, "ambiguous"), (bool, np.ones(0), "empty"), (float, X, "only scalar arrays"),
+    (int, np.ones(1), "only scalar arrays"), (complex, np.ones((1, 1)), "only scalar arrays"),
+    (int, 1j, "complex number does not become a Python int"),
+    (float, np.complex64(1), "complex number does not become a Python float"),
+    (range, np.ones(1, int), "only scalar arrays"), (lambda x: f"{x:.2f}", X, "format its elem"),
+    (lambda x: x.flat, X, "ravel"),
     (range, np.float32(1), "only integer arrays"), (len, np.float32(1), "unsized"),
     (iter, np.float32(1), "0-d"),
 ])
 def test_conversions_that_make_no_sense(convert, value, text):
-    with pytest.raises((TypeError, ValueError), match=text):
+    with pytest.raises((TypeError, ValueError, NotImplementedError), match=text):
         convert(mjax.device_put(value))
+
+
+@pytest.mark.parametrize("kind", [int, float, complex])
+def test_traced_values_that_are_no_scalars_become_no_python_numbers(kind):
+    with pytest.raises(TypeError, match="only scalar arrays"):
+        mjax.jit(kind)(np.ones(1, np.float32))
+    with pytest.raises(TypeError, match="only scalar arrays"):
+        mjax.jvp(lambda t: t * kind(t), (np.ones(1, np.float32),), (np.ones(1, np.float32),))
+
+
+def test_complex_primals_become_no_real_numbers():
+    with pytest.raises(TypeError, match="complex number does not become a Python float"):
+        mjax.jvp(lambda t: t * float(t), (1j,), (1j,))
+
+
+def test_a_truth_needs_one_element_in_any_shape():
+    assert bool(mjax.device_put(np.ones((1, 1)))) and not mjax.device_put(np.zeros(1))
+
+
+@pytest.mark.parametrize("value", [X, np.arange(3), np.int8(3), np.ones((2, 0)), X[:, :1] > 1,
+                                   np.arange(3).astype(ml_dtypes.bfloat16)])
+def test_bytes(value):
+    array = mjax.device_put(value)
+    expected = np.asarray(value).astype(array.dtype)
+    assert bytes(array) == array.tobytes() == expected.tobytes()
+    assert array.tobytes("F") == array.tobytes(order="F") == expected.tobytes("F")
+    assert array.on_device_size_in_bytes() == expected.nbytes
+
+
+def test_keys_have_no_bytes():
+    with pytest.raises(TypeError, match="key_data"):
+        bytes(mjax.random.key(0))
+    assert mjax.random.key(0).on_device_size_in_bytes() == 8  # the threefry key's two numbers
+
+
+ONLY_OF_ARRAYS = {
+    "devices": lambda x: x.devices(), "addressable_shards": lambda x: x.addressable_shards,
+    "global_shards": lambda x: x.global_shards, "is_deleted": lambda x: x.is_deleted(),
+    "addressable_data": lambda x: x.addressable_data(0), "delete": lambda x: x.delete(),
+    "is_fully_addressable": lambda x: x.is_fully_addressable,
+    "is_fully_replicated": lambda x: x.is_fully_replicated, "tobytes": lambda x: x.tobytes(),
+    "unsafe_buffer_pointer": lambda x: x.unsafe_buffer_pointer(),
+    "on_device_size_in_bytes": lambda x: x.on_device_size_in_bytes(),
+    "pickle": pickle.dumps,
+}
+
+
+@pytest.mark.parametrize("name", ONLY_OF_ARRAYS)
+def test_what_only_arrays_have_is_refused_with_the_argument(name):
+    ask = ONLY_OF_ARRAYS[name]
+
+    def program(first, second):
+        return first + len(str(ask(second)))
+
+    ask(mjax.device_put(X))
+    with pytest.raises(mjax.errors.ConcretizationTypeError,
+                       match=rf"(?s){name}.*program at .*test_array.py.*argument second"):
+        mjax.jit(program)(1.0, X)
+    with pytest.raises(mjax.errors.ConcretizationTypeError, match=name):
+        mjax.vmap(program)(X, X)
+
+
+def test_tracers_have_no_flat_either():
+    with pytest.raises(NotImplementedError, match="ravel"):
+        mjax.jit(lambda t: t.flat)(X)
 
 
 def test_repr_and_format(x):
@@ -112,6 +182,34 @@ def test_pickle_and_copy(x):
 
 def test_dlpack_both_ways(x):
     np.testing.assert_array_equal(np.from_dlpack(x), X)
+
+
+def test_dlpack_does_what_its_consumer_asks_for(x):
+    assert x.__dlpack__(dl_device=(1, 0), max_version=(1, 0), copy=False) is not None
+
+    class Copied:
+        def __dlpack__(self, **options):
+            return x.__dlpack__(copy=True)
+
+        def __dlpack_device__(self):
+            return x.__dlpack_device__()
+
+    ours, copied = np.from_dlpack(x), np.from_dlpack(Copied())
+    np.testing.assert_array_equal(copied, X)
+    assert np.shares_memory(ours, np.asarray(x)) and not np.shares_memory(ours, copied)
+
+
+@pytest.mark.parametrize("options", [{"dl_device": (2, 0)}, {"dl_device": (2, 0), "copy": True}])
+def test_dlpack_to_another_device_is_refused(x, options):
+    with pytest.raises(BufferError, match=r"dl_device=\(2, 0\).*device_put"):
+        x.__dlpack__(**options)
+
+
+def test_numpy_gets_no_copy_where_it_wants_none(x):
+    assert np.shares_memory(x.__array__(np.dtype("f4"), copy=False), np.asarray(x))
+    with pytest.raises(ValueError, match=r"f32\[2,3\].*float64 without a copy"):
+        x.__array__("f8", copy=False)
+    assert x.__array__("f8").dtype == np.float64
 
 
 def test_deleted_arrays_are_refused(x):
