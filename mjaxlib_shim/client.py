@@ -30,6 +30,7 @@ __all__ = [
     "client_for",
     "cpu_client",
     "device_list",
+    "platforms",
     "prepare_process",
     "set_cpu_asynchronous",
     "set_num_cpu_devices",
@@ -146,6 +147,11 @@ def _configured_cpu_client(**options: Any) -> Any:
 
 
 _FACTORIES: dict[str, Callable[..., Any]] = {"cpu": _configured_cpu_client}
+
+
+def platforms() -> tuple[str, ...]:
+    """The names that `client_for` takes."""
+    return tuple(sorted(_FACTORIES))
 
 
 def client_for(platform: str, **options: Any) -> Any:

@@ -27,7 +27,7 @@ class Flag(Record):
     Attributes:
       name: its name.
       default: its initial value.
-      accepts: the values it takes; a type; None: any.
+      accepts: the values it takes; a type; None: any that its row in `checks` does not refuse.
       doc: what it does.
       sets: flags that get each of its values too.
       effect: told each value, and whether it is for the whole process; None: this thread has no
@@ -173,10 +173,17 @@ def _intern(kind: type[Values], values: dict[str, Any]) -> Any:
     return _interned.get(key) or _interned.setdefault(key, kind(dict(values)))
 
 
+#: Flag -> a function that refuses values with a ValueError; from the files that know them.
+checks: dict[str, Callable[[Any], None]] = {}
+
+
+def _bare(name: str) -> str:
+    return name.removeprefix("mjax_").removeprefix("jax_")
+
+
 def _lookup(name: str) -> tuple[Flag, type[Values], str]:
-    bare = name.removeprefix("mjax_").removeprefix("jax_")
     try:
-        return _FLAGS[bare]
+        return _FLAGS[_bare(name)]
     except KeyError:
         known = ", ".join(sorted(_FLAGS))
         msg = f"config has no flag named {name!r}. Flags: {known}."
@@ -190,7 +197,11 @@ def _validated(flag: Flag, value: Any) -> Any:
     elif flag.accepts is int:
         if isinstance(value, int) and not isinstance(value, bool):
             return value
-    elif flag.accepts is None or (isinstance(flag.accepts, tuple) and value in flag.accepts):
+    elif flag.accepts is None:
+        if flag.name in checks:
+            checks[flag.name](value)
+        return value
+    elif isinstance(flag.accepts, tuple) and value in flag.accepts:
         return value
     accepted = ("True or False" if flag.accepts is bool else
                 "an integer" if flag.accepts is int else f"one of {flag.accepts}")
@@ -240,6 +251,16 @@ def _refresh(field: str, kind: type[Values]) -> None:
         ctx.__dict__.pop(field, None)
 
 
+class _AllValues(dict[str, Any]):
+    """The values of flags by their bare names; names with a prefix are found too."""
+
+    def __missing__(self, name: str) -> Any:
+        bare = _bare(name)
+        if bare == name:
+            raise KeyError(name)
+        return self[bare]
+
+
 class Config:
     """The object behind `mjax.config`.
 
@@ -286,7 +307,7 @@ class Config:
     @property
     def values(self) -> dict[str, Any]:
         """All flags in force in this thread."""
-        return {**ctx.settings.values, **ctx.options.values}
+        return _AllValues({**ctx.settings.values, **ctx.options.values})
 
 
 config = Config()
@@ -352,11 +373,17 @@ def _take_effect(name: str, value: Any, everywhere: bool) -> None:
         effect(value, everywhere)
 
 
-def flag_manager(name: str, *default: Any) -> Callable[..., Any]:
+def flag_manager(name: str, *default: Any, keyword: str = "new_val") -> Callable[..., Any]:
     """The context manager of one flag, as a function of its value (`enable_x64(True)`)."""
     flag = _lookup(name)[0]
 
-    def manager(*value: Any) -> Any:
+    def manager(*value: Any, **named: Any) -> Any:
+        if named:
+            if value or list(named) != [keyword]:
+                msg = (f"{name} takes one value, by its place or as {keyword}=; got {len(value)} "
+                       f"by place, and by name {', '.join(named)}.")
+                raise TypeError(msg)
+            value = (named[keyword],)
         if len(value) > 1 or not (value or default):
             msg = f"{name} takes one value, got {len(value)}."
             raise TypeError(msg)
@@ -368,7 +395,7 @@ def flag_manager(name: str, *default: Any) -> Callable[..., Any]:
 
 
 enable_x64 = flag_manager("enable_x64", True)
-disable_jit = flag_manager("disable_jit", True)
+disable_jit = flag_manager("disable_jit", True, keyword="disable")
 numpy_dtype_promotion = flag_manager("numpy_dtype_promotion")
 numpy_rank_promotion = flag_manager("numpy_rank_promotion")
 default_matmul_precision = flag_manager("default_matmul_precision")

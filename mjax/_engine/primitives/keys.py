@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.config import checks
 from mjax._engine.base.context import ctx
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import ExtendedDType, prng_key
@@ -169,6 +170,21 @@ def resolve_impl(spec: Any = None) -> PRNGImpl:
         return spec
     msg = f"impl must be the name of a PRNG implementation or a key dtype, not {spec!r}."
     raise TypeError(msg)
+
+
+def _check_default(spec: Any) -> None:
+    try:
+        if spec is not None:
+            resolve_impl(spec)
+            return
+    except (TypeError, ValueError):
+        pass
+    msg = (f"default_prng_impl must be one of {', '.join(map(repr, sorted(registry)))}, or a key "
+           f"dtype; got {spec!r}.")
+    raise ValueError(msg)
+
+
+checks["default_prng_impl"] = _check_default
 
 
 def spec_of(impl: PRNGImpl) -> str | PRNGSpec:

@@ -6,6 +6,7 @@ import os
 import threading
 from typing import Any
 
+from mjax._engine.base.config import checks
 from mjax._engine.base.context import ctx
 from mjaxlib_shim import client as shim
 from mjaxlib_shim.client import Device
@@ -89,6 +90,16 @@ def default_backend() -> str:
     return str(client().platform)
 
 
+def _check_default(chosen: Any) -> None:
+    if not (chosen is None or isinstance(chosen, Device)
+            or (isinstance(chosen, str) and chosen.lower() in shim.platforms())):
+        known = ", ".join(map(repr, shim.platforms()))
+        msg = (f"default_device must be a device (mjax.devices()[0]) or the name of a platform "
+               f"({known}), got {chosen!r}.")
+        raise ValueError(msg)
+
+
+checks["default_device"] = _check_default
 _first: Device | None = None
 
 
@@ -102,7 +113,6 @@ def default_device() -> Device:
         return _first
     if isinstance(chosen, Device):
         return chosen
-    if isinstance(chosen, str):
-        return devices(chosen)[0]
-    msg = f"default_device must be a device or the name of a platform, got {chosen!r}."
-    raise ValueError(msg)
+    # One from the environment was not checked when it was set.
+    _check_default(chosen)
+    return devices(chosen)[0]

@@ -67,6 +67,30 @@ def test_numbers_are_accepted_for_booleans():
         assert config.enable_x64 is True
 
 
+@pytest.mark.parametrize("value", ["foo", None, 3])
+def test_generators_of_keys_that_are_none(value):
+    with pytest.raises(ValueError, match="default_prng_impl must be one of 'rbg', 'threefry2x32'"):
+        config.update("jax_default_prng_impl", value)
+    assert config.default_prng_impl == "threefry2x32"
+
+
+def test_all_values_are_found_under_both_names():
+    assert config.values["jax_enable_x64"] is config.values["enable_x64"] is False
+    with pytest.raises(KeyError, match="enable_x65"):
+        config.values["jax_enable_x65"]
+
+
+def test_the_names_of_the_values_that_managers_take():
+    with mjax.enable_x64(new_val=True), mjax.disable_jit(disable=True):
+        assert config.enable_x64 and config.disable_jit
+    with mjax.disable_jit(True), mjax.disable_jit(disable=False):
+        assert not config.disable_jit
+    with pytest.raises(TypeError, match="as disable="):
+        mjax.disable_jit(enable=True)
+    with pytest.raises(TypeError, match="as new_val=.*1 by place"):
+        mjax.enable_x64(True, new_val=True)
+
+
 def test_initial_values():
     print_all = ("from mjax._engine.base.config import config\n"
                  "print(sorted(map(str, config.values.items())))")
@@ -285,8 +309,8 @@ def test_interning_is_atomic():
 
     def make():
         barrier.wait()
-        for n in range(100):
-            with override(default_prng_impl=f"only here {n}"):
+        for n in range(100, 200):
+            with override(mesh=n):
                 made.append((n, id(ctx.settings)))
 
     threads = [threading.Thread(target=make) for _ in range(8)]
