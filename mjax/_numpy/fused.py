@@ -20,7 +20,7 @@ from mjax._engine.base.programs import ProgramCache
 from mjax._engine.base.util import exact
 from mjax._engine.control.jit import call
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
-from mjax._engine.ir.pytree import registry, treedef_is_leaf
+from mjax._engine.ir.pytree import is_one_leaf, registry
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.executable import Program
@@ -212,7 +212,7 @@ def _trace_call(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, An
         run = lambda values: call(jaxpr, name, values)
     else:
         run = lambda values: _replay(jaxpr, values)
-    if treedef_is_leaf(out_tree):
+    if is_one_leaf(out_tree):
         return lambda values: run(values)[0]
     return lambda values: out_tree.unflatten(run(values))
 
@@ -267,7 +267,7 @@ def compile_for(f: Callable[..., Any], name: str, arrays: Sequence[Array]) -> Ca
 
     placements = [a._placement for a in arrays]
     program = Program(stage_under_evaluation(flat, [p.aval for p in placements]), name, placements)
-    if treedef_is_leaf(out_tree):
+    if is_one_leaf(out_tree):
         one = program.single_runner()
         if one is not None:
             return one

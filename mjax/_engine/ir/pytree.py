@@ -210,10 +210,15 @@ def tree_broadcast(prefix_tree: Any, full_tree: Any,
                    is_leaf: Callable[[Any], bool] | None = None) -> Any:
     """The tree of the structure of a full tree whose leaves are those of its prefix, repeated.
 
+    Args:
+      prefix_tree: the prefix.
+      full_tree: the full tree.
+      is_leaf: which subtrees of the prefix are leaves of it.
+
     Raises:
       ValueError: it is no prefix.
     """
-    return tree_structure(full_tree, is_leaf).unflatten(
+    return tree_structure(full_tree).unflatten(
         broadcast_prefix(prefix_tree, full_tree, is_leaf))
 
 
@@ -254,6 +259,11 @@ def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
 
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
+    """Whether nothing is below the root: a leaf, an empty container or None."""
+    return treedef.num_nodes == 1
+
+
+def is_one_leaf(treedef: PyTreeDef) -> bool:
     """Whether the structure is one leaf."""
     return treedef.num_nodes == 1 and treedef.num_leaves == 1
 
@@ -569,7 +579,7 @@ class Partial(functools.partial):
 
 register_pytree_with_keys(
     Partial,
-    lambda p: (((GetAttrKey("args"), p.args), (GetAttrKey("keywords"), p.keywords)), p.func),
+    lambda p: (((FlattenedIndexKey(0), p.args), (FlattenedIndexKey(1), p.keywords)), p.func),
     lambda func, children: Partial(func, *children[0], **children[1]),
     lambda p: ((p.args, p.keywords), p.func),
 )

@@ -17,7 +17,7 @@ import numpy as np
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import Effects, token_name
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
-from mjax._engine.ir.pytree import treedef_is_leaf
+from mjax._engine.ir.pytree import is_one_leaf
 from mjax._engine.lowering.module import LoweredModule, lower_to_module
 from mjax._engine.runtime.array import Array, Placement, placement_of
 from mjax._engine.runtime.background import after_readers, holds_caller, in_background
@@ -238,7 +238,7 @@ class Program:
                 any(self.donation) and self.arity > 1):
             return None
         run = _of_buffers(self._execute(), self._out_placements(), self.names,
-                          None if treedef_is_leaf(out_tree) else out_tree)
+                          None if is_one_leaf(out_tree) else out_tree)
         return after_readers(run, (0,)) if any(self.donation) else run
 
     def _watched(self, run: Callable[..., Any]) -> Callable[..., Any]:

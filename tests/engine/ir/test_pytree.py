@@ -188,7 +188,8 @@ def test_treedefs():
     assert treedef_tuple([tree_structure(1), treedef]) == tree_structure(
         (1, {"a": (1, 2), "b": 3}))
     assert treedef_is_leaf(tree_structure(1)) and not treedef_is_leaf(tree_structure((1,)))
-    assert not treedef_is_leaf(tree_structure(())) and not treedef_is_leaf(tree_structure(None))
+    assert treedef_is_leaf(tree_structure(())) and treedef_is_leaf(tree_structure(None))
+    assert not treedef_is_leaf(tree_structure(([], ())))
     assert (treedef.num_leaves, treedef.num_nodes) == (3, 5)
     assert treedef.compose(treedef).num_leaves == 9
 
@@ -328,6 +329,8 @@ def test_broadcast():
     assert tree_broadcast(1, {"a": (0, None)}) == {"a": (1, None)}
     assert tree_broadcast((None, 1), ((2, 3), 4), is_leaf=lambda x: x is None) == ((None, None), 1)
     assert tree_broadcast(prefix_tree=None, full_tree=None) is None
+    # Leaves of the prefix, not of the full tree.
+    assert tree_broadcast((1, 2), (3, (4, 5)), is_leaf=lambda x: x == (4, 5)) == (1, (2, 2))
 
 
 # ---- key paths -------------------------------------------------------------------------
@@ -508,6 +511,8 @@ def test_what_is_no_dataclass_is_refused_without_fields():
 def test_partial():
     p = Partial(operator.sub, 10)
     assert p(3) == 7 and tree_leaves(Partial(max, 1, key=2)) == [1, 2]
+    (first, _), (second, _) = tree_flatten_with_path(Partial(max, 1, key=2))[0]
+    assert keystr(first) == "[<flat index 0>][0]" and keystr(second) == "[<flat index 1>]['key']"
     assert tree_map(lambda x: x * 2, p)(3) == 17 and type(tree_map(abs, p)) is Partial
     assert tree_structure(p) == tree_structure(Partial(operator.sub, 3))
     assert tree_structure(p) != tree_structure(Partial(operator.add, 3))
