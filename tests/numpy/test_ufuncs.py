@@ -188,7 +188,8 @@ def test_derivatives(name: str, x: float) -> None:
 def test_derivatives_at_singular_points() -> None:
     grad = mjax.grad
     assert grad(grad(jnp.sinc))(0.0) == pytest.approx(-np.pi**2 / 3, rel=1e-5)
-    assert grad(jnp.logaddexp)(0.0, 0.0) == 0.5
+    assert grad(jnp.logaddexp)(0.0, 0.0) == grad(jnp.logaddexp2)(0.0, 0.0) == 0.5
+    assert grad(jnp.i0)(0.0) == 0.0
     assert grad(jnp.logaddexp)(-jnp.inf, 1.0) == 0.0
     assert grad(jnp.maximum)(1.0, 1.0) == 0.5
     assert np.isfinite(grad(jnp.hypot)(0.0, 0.0))

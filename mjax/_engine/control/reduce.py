@@ -397,6 +397,10 @@ def _prepared(name: str, operands: Any, init_values: Any, computation: Callable[
         msg = f"{name} needs at least one operand."
         raise TypeError(msg)
     avals = list(map(typeof, xs))
+    if any(typeof(init).shape for init in inits):
+        msg = (f"{name}: the initial values must be scalars, got values of types "
+               f"{', '.join(str(typeof(init)) for init in inits)}.")
+        raise ValueError(msg)
     inits = [_adapted(init, x) for init, x in zip(inits, avals, strict=True)]
     scalars = [ShapedArray((), x.dtype) for x in avals]
     pair = tree.unflatten(scalars)
@@ -455,7 +459,8 @@ def reduce(operands: Any, init_values: Any, computation: Callable[[Any, Any], An
 
     Raises:
       TypeError: shapes or dtypes do not fit, or `computation` does not give what it takes.
-      ValueError: an axis is out of range or named twice, or the trees differ.
+      ValueError: an axis is out of range or named twice, the trees differ, or an initial value is
+        no scalar.
 
     Source: StableHLO `reduce`.
 

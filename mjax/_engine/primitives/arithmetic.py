@@ -297,7 +297,8 @@ def _abs_lowering(ctx: Any, x: Any) -> Any:
 
 def _abs_derivative(t: Any, out: Any, x: Any) -> Any:
     if not dtypes.is_complex(typeof(x).dtype):
-        return mul(t, sign(x))
+        # At 0 the slope of the side above it: the square's second derivative is right there.
+        return select_n(ge(x, _c(x, 0)), neg(t), t)
     # d|x| = Re(conj(x) dx) / |x|, and 0 at 0, where no direction is singled out.
     at_zero = eq(out, _c(out, 0))
     scale = select_n(at_zero, out, stretch(_c(out, 1), typeof(out).shape))
@@ -395,8 +396,11 @@ def integer_pow(x: Any, y: int) -> Any:
       y: a Python int; negative only for inexact `x`.
 
     Raises:
-      TypeError: a negative power of integers.
+      TypeError: a negative power of integers, or an exponent that is none.
     """
+    if y != int(y):
+        msg = f"integer_pow: the exponent y must be an integer, not {y!r}; use lax.pow."
+        raise TypeError(msg)
     if y < 0 and not dtypes.is_inexact(typeof(x).dtype):
         msg = f"integers cannot be raised to the negative power {y}; convert to floats first."
         raise TypeError(msg)
@@ -597,9 +601,19 @@ real_p, real = unary("real", "c", "stablehlo.real", None, "Elementwise real part
                      dtypes.real_dtype)
 imag_p, imag = unary("imag", "c", "stablehlo.imag", None, "Elementwise imaginary part.",
                      dtypes.real_dtype)
+
+
+def _complex_of(dtype: Any) -> Any:
+    if dtype.itemsize < 4:
+        msg = (f"complex does not accept dtype {dtype}; the parts of complex numbers are float32 "
+               "or float64.")
+        raise TypeError(msg)
+    return dtypes.complex_dtype(dtype)
+
+
 complex_p, complex = binary("complex", "f", "stablehlo.complex", None, None,
                             "Elementwise complex number with real part `x` and imaginary part "
-                            "`y`.", dtypes.complex_dtype)
+                            "`y`.", _complex_of)
 define_linear(real_p, lambda ct, x: complex(ct, _zeros_like(ct)))
 define_linear(imag_p, lambda ct, x: complex(_zeros_like(ct), neg(ct)))
 define_jvp_from_result(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -87,9 +88,17 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
       An array of the operand's shape; floats are rounded towards zero on the way to
       integers, complex numbers lose their imaginary part on the way to reals.
 
+    Raises:
+      TypeError: a Python complex number, as Python has it, does not become real.
+
     Source: StableHLO `convert`.
     """
-    return convert(operand, dtypes.canonical_dtype(new_dtype))
+    dtype = dtypes.canonical_dtype(new_dtype)
+    if type(operand) is complex and dtypes.kind(dtype) not in "bc":
+        msg = (f"convert_element_type: the complex number {operand} does not become {dtype}; take "
+               "its .real first.")
+        raise TypeError(msg)
+    return convert(operand, dtype)
 
 
 def convert(operand: Any, dtype: Any, weak_type: bool = False) -> Any:
@@ -175,8 +184,15 @@ define_linear(reduce_precision_p, lambda ct, x, **params: reduce_precision_p.bin
 def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
     """Rounds floats as if stored with fewer exponent and mantissa bits.
 
+    Raises:
+      ValueError: `exponent_bits` below 1, or `mantissa_bits` below 0.
+
     Source: StableHLO `reduce_precision`.
     """
     check_kinds("reduce_precision", typeof(operand), "f")
-    return reduce_precision_p.bind(operand, exponent_bits=int(exponent_bits),
-                                   mantissa_bits=int(mantissa_bits))
+    if exponent_bits < 1 or mantissa_bits < 0:
+        msg = ("reduce_precision needs exponent_bits of at least 1 and mantissa_bits of at least "
+               f"0, got exponent_bits={exponent_bits} and mantissa_bits={mantissa_bits}.")
+        raise ValueError(msg)
+    return reduce_precision_p.bind(operand, exponent_bits=operator.index(exponent_bits),
+                                   mantissa_bits=operator.index(mantissa_bits))

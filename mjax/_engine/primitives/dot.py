@@ -263,7 +263,9 @@ def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = Non
                               preferred_element_type=preferred)
 
 
-def _axes(axes: Iterable[Any]) -> tuple[int, ...]:
+def _axes(axes: Any) -> tuple[int, ...]:
+    if isinstance(axes, (int, np.integer)):
+        return (int(axes),)
     return tuple(map(operator.index, axes))
 
 

@@ -91,7 +91,7 @@ def _rng_bit_generator_batch(args: Any, dims: Any, *, shape: Any, **params: Any)
 
 @boundary
 def rng_bit_generator(key: Any, shape: Sequence[int], dtype: Any = _uint32,
-                      algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT) -> list[Any]:
+                      algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT) -> tuple[Any, Any]:
     """Random unsigned integers from a generator of XLA's.
 
     Args:
@@ -111,7 +111,7 @@ def rng_bit_generator(key: Any, shape: Sequence[int], dtype: Any = _uint32,
     new_key, bits = rng_bit_generator_p.bind(
         key, shape=canonical_shape(shape), dtype=dtypes.canonical_dtype(dtype),
         algorithm=RandomAlgorithm(algorithm))
-    return [new_key, bits]
+    return new_key, bits
 
 
 # ---- rng_uniform -----------------------------------------------------------------------

@@ -43,7 +43,7 @@ def _broadcast_in_dim_type(x: Any, *, shape: Any, broadcast_dimensions: Any) -> 
                f"for each axis of the operand, of shape {x.shape}.")
         raise TypeError(msg)
     if list(dims) != sorted(set(dims)) or any(not 0 <= d < len(shape) for d in dims):
-        msg = (f"broadcast_in_dim: broadcast_dimensions {dims} must be strictly increasing and "
+        msg = (f"broadcast_in_dim: broadcast_dimensions {dims} must be distinct and "
                f"below {len(shape)}, the rank of the result.")
         raise TypeError(msg)
     if any(n not in (1, shape[d]) for n, d in zip(x.shape, dims, strict=True)):
@@ -85,8 +85,8 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
     Args:
       operand: array of shape `(n_0, ..., n_k)`.
       shape: shape of the result.
-      broadcast_dimensions: for each axis of the operand, its place in the result, increasing;
-        each `n_i` is 1 or equal to that size.
+      broadcast_dimensions: for each axis of the operand, its place in the result; each `n_i` is
+        1 or equal to that size.
 
     Returns:
       An array of the given shape, of the operand's dtype.
@@ -104,6 +104,9 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
     shape, dims = canonical_shape(shape), tuple(map(operator.index, broadcast_dimensions))
     if shape == np.shape(operand) and dims == tuple(range(len(shape))):
         return array_of(operand)
+    if len(dims) == np.ndim(operand) and any(map(operator.gt, dims, dims[1:])):
+        order = sorted(range(len(dims)), key=dims.__getitem__)
+        operand, dims = transpose(operand, order), tuple(sorted(dims))
     return broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=dims)
 
 
@@ -383,8 +386,12 @@ def _rev_batch(args: Any, dims: Any, *, dimensions: tuple[int, ...]) -> Any:
 
 @boundary
 def rev(operand: Any, dimensions: Sequence[int]) -> Any:
-    """Reverses the order of the elements along axes."""
-    return rev_p.bind(operand, dimensions=canonicalize_axes(tuple(dimensions), np.ndim(operand)))
+    """Reverses the order of the elements along axes; negative ones are refused, as JAX does."""
+    dimensions = tuple(map(operator.index, dimensions))
+    if any(d < 0 for d in dimensions):
+        msg = f"rev: dimensions {dimensions} must not be negative; count from the first axis."
+        raise TypeError(msg)
+    return rev_p.bind(operand, dimensions=canonicalize_axes(dimensions, np.ndim(operand)))
 
 
 # ---- iota ------------------------------------------------------------------------------
@@ -422,11 +429,14 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
     Args:
       dtype: a numeric dtype.
       shape: shape of the result.
-      dimension: the axis that is counted.
+      dimension: the axis that is counted; not negative.
+
+    Raises:
+      ValueError: there is no such axis.
     """
     shape = canonical_shape(shape)
     return iota_p.bind(dtype=dtypes.canonical_dtype(dtype), shape=shape,
-                       dimension=canonicalize_axis(dimension, len(shape)))
+                       dimension=operator.index(dimension))
 
 
 # ---- copy ------------------------------------------------------------------------------

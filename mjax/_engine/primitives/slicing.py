@@ -329,8 +329,13 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
       Array([0, 1, 0, 0, 2], dtype=int32)
     """
     index = operator.index
-    config = tuple([(index(low), index(high), index(interior))
-                    for low, high, interior in padding_config])
+    try:
+        config = tuple([(index(low), index(high), index(interior))
+                        for low, high, interior in padding_config])
+    except (TypeError, ValueError) as error:
+        msg = ("pad: padding_config must hold three integers, (low, high, interior), for each axis "
+               f"of the operand, got {padding_config!r}.")
+        raise type(error)(msg) from None
     return pad_p.bind(operand, padding_value, padding_config=config)
 
 

@@ -169,6 +169,12 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     if not operands:
         msg = "sort needs at least one operand."
         raise TypeError(msg)
+    for x in operands:
+        if not typeof(x).shape:
+            msg = (f"sort: the operands must have an axis to sort along, got a scalar, {x!r}"
+                   f"{'' if single else f', in a {type(operand).__name__} of operands'}. Convert "
+                   "lists with mjax.numpy.asarray.")
+            raise ValueError(msg)
     axis = canonicalize_axis(dimension, np.ndim(operands[0]))
     outs = sort_p.bind(*operands, dimension=axis, is_stable=bool(is_stable),
                        num_keys=operator.index(num_keys))

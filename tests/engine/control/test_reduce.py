@@ -278,7 +278,8 @@ def add_pairs(a, b):
      "an initial value must be a scalar of its operand's dtype, got i32[] for an operand of type "
      "f32[2,3]."),
     ((X, 1j, growth, (0,)), TypeError, "must be a scalar of its operand's dtype, got"),
-    ((X, np.ones(2, F32), growth, (0,)), TypeError, "got f32[2] for an operand"),
+    ((X, np.ones(2, F32), growth, (0,)), ValueError, "scalars, got values of types f32[2]"),
+    ((X, np.ones(1, F32), lax.add, (0,)), ValueError, "scalars, got values of types f32[1]"),
     ((X, 0.0, growth, (2,)), ValueError, "reduce: axes (2,) must be distinct axes of an operand"),
     ((X, 0.0, growth, (0, 0)), ValueError, "reduce: axes (0, 0)"),
     ((X, 0.0, growth, (-1,)), ValueError, "reduce: axes (-1,)"),

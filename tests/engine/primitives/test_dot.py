@@ -250,6 +250,12 @@ def test_shapes_that_do_not_fit(left, right, numbers, text):
         dot_general(np.ones(left), np.ones(right), numbers)
 
 
+def test_axes_may_be_bare_numbers():
+    x, y = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(dot_general(x, y, ((1, np.int32(0)), ((), ()))), x @ y)
+    np.testing.assert_array_equal(dot_general(x, x, ((1, 1), (0, 0))), (x * x).sum(1))
+
+
 def test_other_errors():
     with pytest.raises(ValueError, match="lhs of shape \\(2, 3\\) and rhs of shape \\(2, 3\\)"):
         dot(np.ones((2, 3)), np.ones((2, 3)))

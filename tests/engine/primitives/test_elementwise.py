@@ -419,7 +419,9 @@ def test_stopped_gradients():
 
 
 def test_derivative_of_abs_at_zero():
-    assert float(mjax.grad(lax.abs)(np.float32(0))) == 0
+    # That of the side above 0, so that the square of the absolute value is a square here too.
+    assert float(mjax.grad(lax.abs)(np.float32(0))) == 1
+    assert float(mjax.grad(mjax.grad(lambda x: lax.square(lax.abs(x))))(np.float32(0))) == 2
     assert float(mjax.grad(lambda x: lax.abs(lax.complex(x, x)))(np.float32(0))) == 0
 
 
@@ -450,6 +452,9 @@ f32, i32, b1 = np.zeros(3, np.float32), np.zeros(3, np.int32), np.zeros(3, bool)
     (lax.pow, (f32, np.zeros(3, np.float16)), "pow needs an exponent of dtype float32"),
     (lax.pow, (i32, i32), "pow does not accept dtype int32"),
     (lambda x: lax.integer_pow(x, -1), (i32,), "negative power -1"),
+    (lambda x: lax.integer_pow(x, 2.5), (f32,), "exponent y must be an integer, not 2.5"),
+    (lambda x: lax.convert_element_type(1j, "f4"), (f32,), "1j does not become float32"),
+    (lambda x: lax.convert_element_type(1j, int), (f32,), "1j does not become int32"),
     (lax.clamp, (i32, f32, f32), "clamp requires arguments to have the same dtypes"),
     (lax.clamp, (np.zeros(2, np.float32), f32, f32), "clamp: min must be a scalar"),
     (lax.select_n, (f32, f32, f32), "select_n chooses by booleans or integers, not by float32"),
@@ -462,8 +467,10 @@ f32, i32, b1 = np.zeros(3, np.float32), np.zeros(3, np.int32), np.zeros(3, bool)
     (lambda x: lax.transpose(x, (0, 0)), (f32,), "is no permutation of the axes"),
     (lambda x: lax.broadcast_in_dim(x, (4,), (0,)), (f32,), "does not broadcast to (4,)"),
     (lambda x: lax.broadcast_in_dim(x, (2, 3), (1, 0)), (f32,), "must name one axis"),
-    (lambda x: lax.broadcast_in_dim(x, (3, 1), (1, 0)), (np.zeros((1, 3), np.float32),),
-     "strictly increasing"),
+    (lambda x: lax.broadcast_in_dim(x, (3, 3), (1, 1)), (np.zeros((1, 3), np.float32),),
+     "must be distinct"),
+    (lax.complex, (np.zeros(3, np.float16),) * 2, "complex does not accept dtype float16"),
+    (lambda x: lax.rev(x, (-1,)), (f32,), "rev: dimensions (-1,) must not be negative"),
     (lambda x: lax.convert_element_type(x, "S3"), (f32,), "is not supported"),
     (lambda x: lax.reduce_sum(x, (0,)), (b1,), "reduce_sum needs a numeric operand, not bool"),
     (lambda x: lax.bitcast_convert_type(x, np.bool_), (f32,), "does not go from float32 to bool"),
@@ -480,11 +487,26 @@ def test_what_does_not_fit_is_refused(function, operands, text):
     (lambda x: lax.rev(x, (0, 0)), (f32,), "duplicate value in axis"),
     (lambda x: lax.reduce_sum(x, (1,)), (f32,), "axes (1,) must be distinct axes"),
     (lambda x: lax.bitcast_convert_type(x, np.float64), (f32,), "needs a last axis of size 2"),
-    (lambda: lax.broadcasted_iota(np.int32, (2,), 1), (), "axis 1 is out of bounds"),
+    (lambda: lax.broadcasted_iota(np.int32, (2,), 1), (), "dimension 1 is no axis of shape (2,)"),
+    (lambda: lax.broadcasted_iota(np.int32, (2,), -1), (), "dimension -1 is no axis"),
+    (lambda x: lax.reduce_precision(x, 0, 2), (f32,), "exponent_bits of at least 1"),
+    (lambda x: lax.reduce_precision(x, 5, -2), (f32,), "got exponent_bits=5 and mantissa_bits=-2"),
 ])
 def test_axes_that_do_not_exist_are_refused(function, operands, text):
     with mjax.enable_x64(True), pytest.raises(ValueError, match=re.escape(text)):
         function(*operands)
+
+
+def test_broadcasting_may_permute_axes():
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    f = lambda x: lax.broadcast_in_dim(x, (3, 4, 2), (2, 0))
+    expected = np.broadcast_to(x.T[:, None], (3, 4, 2))
+    for g in (f, mjax.jit(f)):
+        np.testing.assert_array_equal(g(x), expected)
+    weights = np.arange(24, dtype=np.float32).reshape(3, 4, 2)
+    out = mjax.grad(lambda x: lax.reduce_sum(lax.mul(f(x), weights), (0, 1, 2)))(x)
+    np.testing.assert_array_equal(out, weights.sum(1).T)
+    np.testing.assert_array_equal(mjax.vmap(f)(np.stack([x, 2 * x])), [expected, 2 * expected])
 
 
 # ---- what need not be computed ---------------------------------------------------------

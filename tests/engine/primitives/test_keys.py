@@ -469,6 +469,11 @@ def test_rng_bit_generator_key_of_four_words():
         np.testing.assert_array_equal(np.asarray(wide[0]).view(np.uint32), np.asarray(narrow[0]))
 
 
+def test_rng_bit_generator_gives_a_tuple():
+    key, f = np.arange(4, dtype=np.uint32), lambda k: rng_bit_generator(k, (2,))
+    assert {type(g(key)) for g in (f, mjax.jit(f))} == {type(mjax.vmap(f)(key[None]))} == {tuple}
+
+
 def test_rng_bit_generator_batches():
     keys = np.arange(12, dtype=np.uint32).reshape(3, 4)
     state, bits = mjax.vmap(lambda k: rng_bit_generator(k, (5,)))(keys)
