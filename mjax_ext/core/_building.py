@@ -85,6 +85,7 @@ def new_jaxpr_eqn(invars: Sequence[Atom], outvars: Sequence[Var], primitive: Pri
 def jaxpr_as_fun(jaxpr: Jaxpr) -> Callable[..., list[Any]]:
     """The function of flat values that a jaxpr is; it gives the list of results."""
 
+    @boundary
     def function(*args: Any) -> list[Any]:
         return eval_jaxpr(jaxpr, jaxpr.consts, *args)
 

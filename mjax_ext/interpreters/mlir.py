@@ -46,20 +46,33 @@ __all__ = [
 ]
 
 
+#: What XLA's platforms are called.
+_PLATFORMS = ("cpu", "cuda", "gpu", "METAL", "oneapi", "rocm", "tpu")
+
+
 def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -> Any:
     """Sets how a primitive becomes StableHLO.
 
     Args:
       prim: the primitive.
-      rule: `(ctx, *operands, **params) -> list of ir.Value`, or what `lower_fun` gives.
+      rule: `(ctx, *operands, **params) -> list of ir.Value` (one may stand for itself), or what
+        `lower_fun` gives.
       platform: the one platform it is for; None: all that have no rule of their own.
 
     Returns:
       The rule.
+
+    Raises:
+      TypeError: the rule is no function.
+      NotImplementedError: there is no such platform.
     """
     if not callable(rule):
         msg = f"the lowering of primitive {prim.name!r} must be a function, not {rule!r}."
         raise TypeError(msg)
+    if platform is not None and platform not in _PLATFORMS:
+        msg = (f"the lowering of primitive {prim.name!r} is for platform {platform!r}, which is "
+               f"unknown. Platforms: {', '.join(_PLATFORMS)}; None: all.")
+        raise NotImplementedError(msg)
     return prim.def_lowering(rule, platform)
 
 

@@ -114,6 +114,19 @@ def test_writing_a_rule_replaces_a_derived_one():
     assert not p.rules()["jvp"].startswith("derived")
 
 
+def test_a_lowering_may_give_one_value():
+    p = core.Primitive("p")
+    p.def_abstract_eval(lambda x: x)
+    assert mlir.register_lowering(p, lambda ctx, x: mlir.hlo.NegOp(x).result, platform="cpu")
+    np.testing.assert_array_equal(p.bind(X), -X)
+    np.testing.assert_array_equal(mjax.jit(lambda x: p.bind(p.bind(x)))(X), X)
+
+
+def test_platforms_that_are_none():
+    with pytest.raises(NotImplementedError, match="'p' is for platform 'foo'.*Platforms: cpu, cu"):
+        mlir.register_lowering(core.Primitive("p"), lambda ctx, x: [x], platform="foo")
+
+
 def test_a_rule_that_is_written_again_takes_effect():
     p = core.Primitive("p")
     p.def_abstract_eval(lambda x: core.ShapedArray(x.shape, x.dtype))

@@ -265,9 +265,6 @@ MISTAKES = {
     "lowering: the operation": (
         lambda: scale(lowering=lambda ctx, x, y: hlo.MulOp(x, y)), jit,
         r"lowering of .*such as the .results"),
-    "lowering: the value": (
-        lambda: scale(lowering=lambda ctx, x, y: hlo.MulOp(x, y).result), jit,
-        r"lowering of .*such as the .results"),
     "lowering: no results": (
         lambda: scale(lowering=lambda ctx, x, y: []), jit, "lowering of .*gave 0 results"),
     "lowering: wrong type, eagerly": (

@@ -291,7 +291,7 @@ def _apply(rule: Callable[..., Any], ctx: LoweringContext, operands: Sequence[An
 def _checked_results(ctx: LoweringContext, results: Any) -> list[Any]:
     """What a lowering rule gave, compared with the declared types."""
     try:
-        values = list(results)
+        values = [results] if isinstance(results, ir.Value) else list(results)
         actual = [value.type for value in values]
     except (TypeError, AttributeError):
         misfit(ctx.primitive, "lowering", lambda: (

@@ -339,9 +339,18 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     Returns:
       The list of results. Goes through the current interpreter, so that it can itself be
       transformed. No value is held after its last use.
+
+    Raises:
+      TypeError: there are more or fewer values than constants or inputs.
     """
-    env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
-    env.update(zip(jaxpr.invars, args, strict=True))
+    try:
+        env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+        env.update(zip(jaxpr.invars, args, strict=True))
+    except ValueError:
+        msg = (f"a jaxpr of {len(jaxpr.constvars)} constants and {len(jaxpr.invars)} inputs, of "
+               f"types {', '.join(map(str, jaxpr.in_avals)) or 'none'}, was called with "
+               f"{len(consts)} constants and {len(args)} arguments.")
+        raise TypeError(msg) from None
     outer = ctx.source
     scoped = type(outer) is Scope
     try:
