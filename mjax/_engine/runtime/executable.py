@@ -181,6 +181,8 @@ class Program:
     def runner(self, options: dict[str, Any] | None = None) -> Runner:
         """A function from arrays of the given placements to the list of results."""
         if not self.jaxpr.outvars and not self.jaxpr.effects:
+            if options:
+                self.compile(options)  # for nothing but their errors
             return self._watched(self._forwarding_runner())
         execute = self._execute(options)
         if self._is_plain():

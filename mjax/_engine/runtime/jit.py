@@ -144,6 +144,8 @@ def jit(fun: Callable[..., Any] | None = None, *, in_shardings: Any = None,
         setattr(function, name, boundary(getattr(jitted, name)))
     function.clear_cache = jitted.caches.clear
     function._cache_size = jitted.caches.calls.__len__
+    # Its attributes are copied to functions that wrap it; this one is not theirs.
+    function._jitted_as = id(function)
     return function
 
 
@@ -214,6 +216,8 @@ class Jitted:
                 fold(error)
                 raise
 
+        if not hasattr(self.fun, "__name__"):  # a partial, or an object with __call__
+            jitted.__name__ = jitted.__qualname__ = self.name
         return jitted
 
     def foreign(self, value: Any) -> tuple[Any, Any]:
@@ -376,12 +380,15 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
       args, kwargs: arguments, or `ShapeDtypeStruct`s in their place.
 
     Returns:
-      The tree of `ShapeDtypeStruct`s of the results.
+      The tree of `ShapeDtypeStruct`s of the results; with the shardings that `jit` was asked for,
+      if `fun` comes from there.
 
     Example:
       >>> mjax.eval_shape(lambda x: x @ x, mjax.ShapeDtypeStruct((3, 3), "float32"))
       ShapeDtypeStruct(shape=(3, 3), dtype=float32)
     """
+    if getattr(fun, "_jitted_as", None) == id(fun):
+        return fun.eval_shape(*args, **kwargs)  # type: ignore[attr-defined]
     call = Call(*_flatten((args, kwargs), None))
     trace = trace_call(fun, call, avals_of(function_name(fun), call, args, kwargs), None)
     return out_info(trace.jaxpr, trace.out_tree)

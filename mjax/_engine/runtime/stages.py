@@ -340,6 +340,11 @@ class Compiled(Stage):
             raise ValueError("\n".join([
                 f"{program.name}: arguments are on other devices, or cut otherwise, than it was "
                 "compiled for:", *elsewhere, "Move them with mjax.device_put."]))
+        # Results that are arguments have the types that they were compiled with, weak or not.
+        for i in {i for i in program.forwarded if i is not None}:
+            aval, a = program.names.avals[i], arrays[i]
+            if a.weak_type != aval.weak_type:
+                arrays[i] = Array(a._buffer, placement_of(aval, a.sharding, a.committed))
         return [a if a.sharding is s else move(a, s, program.committed)
                 for a, s in zip(arrays, targets, strict=True)]
 

@@ -18,6 +18,9 @@ from mjax._engine.tracing.flat import (
 from mjax._engine.tracing.interpreter import axes_in_scope
 from mjax._engine.tracing.stage import stage
 
+#: Makes a `ShapeDtypeStruct` of a type; from `runtime`, whose shardings these may hold.
+struct_of: list[Callable[[Any], Any]] = []
+
 
 @boundary
 def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = (),
@@ -30,7 +33,7 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
       static_argnums: positions of arguments that are no arrays; negative ones count from the
         last positional argument.
       axis_env: named axes in scope, as `(name, size)` pairs.
-      return_shape: whether to give `(jaxpr, tree of types of the results)`.
+      return_shape: whether to give `(jaxpr, tree of ShapeDtypeStructs of the results)`.
 
     Returns:
       A function of the same arguments (or `ShapeDtypeStruct`s in their place). The jaxpr's
@@ -63,7 +66,7 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
         with axes_in_scope(axis_env or ()):
             jaxpr = stage(flat, [typeof(leaf) for leaf in leaves], info)
         if return_shape:
-            return jaxpr, flat.out_tree.unflatten(jaxpr.out_avals)
+            return jaxpr, flat.out_tree.unflatten(map(struct_of[0], jaxpr.out_avals))
         return jaxpr
 
     return make

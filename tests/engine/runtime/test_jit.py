@@ -347,6 +347,26 @@ def test_eval_shape_computes_nothing():
     assert out.shape == (100000, 100000)
 
 
+def test_make_jaxpr_gives_structs():
+    f = lambda x: {"a": x * 2, "b": 3.0}
+    _, out = mjax.make_jaxpr(f, return_shape=True)(np.ones(3, np.float32))
+    assert out == {"a": mjax.ShapeDtypeStruct((3,), np.float32),
+                   "b": mjax.ShapeDtypeStruct((), np.float32, weak_type=True)}
+
+
+def test_names_of_what_is_no_function():
+    class Doubling:
+        def __call__(self, x):
+            return x * 2
+
+    def triple(x):
+        return x * 3
+
+    assert mjax.jit(functools.partial(functools.partial(triple))).__name__ == "triple"
+    assert mjax.jit(Doubling()).__name__ == mjax.jit(Doubling()).__qualname__ == "Doubling"
+    assert mjax.jit(triple).__qualname__ == triple.__qualname__
+
+
 def test_committed_arguments_decide_the_device():
     device = mjax.devices()[0]
     x = mjax.device_put(X, device)

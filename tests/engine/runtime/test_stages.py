@@ -1,6 +1,7 @@
 """Ahead of time: trace, lower, compile, and what each stage knows; ShapeDtypeStruct."""
 
 import copy
+import functools
 import pickle
 
 import numpy as np
@@ -139,6 +140,12 @@ def test_options_at_both_stages():
     assert float(lowered.compile({"xla_embed_ir_in_executable": True})(2.0)) == 4.0
     with pytest.raises(ValueError, match="nonsense"):
         lowered.compile({"nonsense": 1})
+
+
+def test_options_of_programs_that_compute_nothing():
+    with pytest.raises(ValueError, match="nonsense"):
+        mjax.jit(lambda x: x, compiler_options={"nonsense": 1})(1)
+    assert mjax.jit(lambda x: x, compiler_options={"xla_cpu_enable_fast_math": True})(1) == 1
 
 
 @pytest.mark.parametrize(("options", "text"), [
@@ -285,6 +292,27 @@ def test_eval_shape():
                  lambda: f.lower({"a": "text"}, k=X), lambda: f.eval_shape({"a": "text"}, k=X)):
         with pytest.raises(TypeError, match=r"example: argument\[0\]\['a'\] is not a valid array"):
             call()
+
+
+def test_eval_shape_of_jitted_functions():
+    where = mjax.sharding.SingleDeviceSharding(mjax.devices()[1])
+    f = mjax.jit(lambda x, n: x[:n] * 2, out_shardings=where, static_argnums=1)
+    assert mjax.eval_shape(f, X, 2) == STRUCT((2,), np.float32, sharding=where)
+    # Of what wraps one the results are its own.
+    stacked = functools.wraps(f)(lambda x: [f(x, 2)])
+    assert mjax.eval_shape(stacked, X) == [STRUCT((2,), np.float32)]
+
+
+@pytest.mark.parametrize(("compiled_for", "called_with"), [(1.0, np.float32(2)),
+                                                           (np.float32(1), 2.0)])
+def test_results_have_the_types_they_were_compiled_with(compiled_for, called_with):
+    f = mjax.jit(lambda x: (x, x * 2, x)).lower(compiled_for).compile()
+    weak = type(compiled_for) is float
+    for _ in range(2):
+        outs = f(called_with)
+        assert [o.weak_type for o in outs] == [weak] * 3 and list(map(float, outs)) == [2, 4, 2]
+    given = mjax.device_put(called_with)
+    assert f(given)[0].weak_type is weak and given.weak_type is not weak
 
 
 def test_structs_are_no_arguments_of_calls():
