@@ -105,6 +105,14 @@ def test_randint_over_the_whole_range():
             if info.bits >= 16 else check_discrete(out.astype(int) - info.min, np.ones(256))
 
 
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+def test_randint_of_four_bits(dtype):
+    info = ml_dtypes.iinfo(dtype)
+    out = np.asarray(random.randint(KEY, (5000,), info.min, info.max + 1, dtype))
+    assert out.dtype == np.dtype(getattr(ml_dtypes, dtype))
+    check_discrete(out.astype(int) - info.min, np.ones(16))
+
+
 def test_randint_bounds():
     assert np.asarray(random.randint(KEY, (3,), 5, 5)).tolist() == [5, 5, 5]
     assert np.asarray(random.randint(KEY, (3,), 5, 2)).tolist() == [5, 5, 5]
@@ -180,7 +188,8 @@ def test_gradient_through_a_mask():
      r"uniform: parameters of shapes \(3,\), \(\) do not broadcast to the shape \(2,\)"),
     (lambda: random.uniform(KEY, "ab"), TypeError, "uniform: "),
     (lambda: random.uniform(KEY, (-1,)), TypeError, "uniform: .* negative"),
-    (lambda: random.randint(KEY, (2,), 0, 5, "float32"), ValueError, "`randint` must be an int"),
+    (lambda: random.randint(KEY, (2,), 0, 5, "float32"), TypeError, "`randint` must be an int"),
+    (lambda: random.randint(KEY, (2,), 0, 2, bool), TypeError, "an int dtype, got bool"),
     (lambda: random.randint(KEY, (2,), 0, 5j), TypeError, "randint takes integers as bounds"),
     (lambda: random.randint(KEY, (2,), np.zeros(3, int), 5), ValueError, "do not broadcast to"),
     (lambda: random.bernoulli(KEY, 1), TypeError, "`p` must have a floating dtype, got int32"),

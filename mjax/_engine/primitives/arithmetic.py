@@ -343,8 +343,12 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
 
 # Without derivatives: steps between floats are no smooth function of them.
 nextafter_p = define_elementwise("nextafter", ("f", "f"), "chlo.next_after")
-nextafter = public_function(nextafter_p, "nextafter",
-                            "Elementwise next float after `x` in the direction of `y`.", "x, y")
+
+
+@boundary
+def nextafter(x1: Any, x2: Any) -> Any:
+    """Elementwise next float after `x1` in the direction of `x2`."""
+    return nextafter_p.bind(x1, x2)
 
 # ---- powers ----------------------------------------------------------------------------
 

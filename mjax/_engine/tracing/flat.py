@@ -96,7 +96,7 @@ def choose_arguments(who: str, fun: Callable[..., Any], argnums: int | tuple[int
     """Takes the arguments that `argnums` names out of a call.
 
     Raises:
-      error: it names an argument that the call has not.
+      error: it names an argument that the call has not, or one twice.
     """
     single = isinstance(argnums, int)
     numbers: Any = (argnums,) if single else argnums
@@ -105,6 +105,8 @@ def choose_arguments(who: str, fun: Callable[..., Any], argnums: int | tuple[int
                     f"not given: it was called with {len(args)} positional arguments (arguments "
                     "given by keyword are not differentiated).")
     places = [n % len(args) for n in numbers]
+    if len(set(places)) < len(places):
+        raise error(f"{who}: argnums={argnums} names an argument of {function_name(fun)} twice.")
 
     def partial_function(*chosen: Any) -> Any:
         complete = list(args)

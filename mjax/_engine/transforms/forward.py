@@ -91,6 +91,9 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
                f"{type(tangents).__name__}.")
         raise TypeError(msg)
     leaves, tree = tree_flatten(tuple(primals))
+    if type(primals) is not type(tangents):
+        same_structure("jvp", tree_flatten(primals)[1], tree_flatten(tangents)[1],
+                       ("primals", "tangents"))
     same_structure("jvp", tree, tree_flatten(tuple(tangents))[1], ("primals", "tangents"))
     check_arguments("jvp", primals, "primals")
     check_arguments("jvp", tangents, "tangents")

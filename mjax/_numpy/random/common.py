@@ -106,20 +106,22 @@ def optional_shape(name: str, shape: Any) -> tuple[int, ...] | None:
     return None if shape is None else shape_argument(name, shape)
 
 
-def dtype_argument(kinds: str, default: Any, called: str) -> Normalizer:
+def dtype_argument(kinds: str, default: Any, called: str,
+                   error: type[Exception] = ValueError) -> Normalizer:
     """The normalizer of a dtype of certain kinds.
 
     Args:
       kinds: letters of `dtypes.kind`.
       default: what None stands for.
       called: the kinds in words.
+      error: what others raise.
     """
 
     def normalize(name: str, dtype: Any) -> Any:
         dtype = dtypes.canonical_dtype(default if dtype is None else dtype)
         if dtypes.kind(dtype) not in kinds:
             msg = f"dtype argument to `{name}` must be {called} dtype, got {dtype}."
-            raise ValueError(msg)
+            raise error(msg)
         return dtype
 
     return normalize

@@ -31,8 +31,8 @@ from mjax._engine.primitives.joining import unstack
 from mjax._engine.primitives.keys import random_bits_p, random_split_p
 from mjax._engine.primitives.select import select_n
 from mjax._numpy.random.common import (
+    dtype_argument,
     float_dtype,
-    int_dtype,
     numeric_dtype,
     one_key,
     one_of,
@@ -162,12 +162,12 @@ def _clip_to(x: Any, low: int, high: int) -> Any:
     return min(max(x, scalar(dtype, low)), scalar(dtype, high))
 
 
-@sampler(shape=shape_argument, dtype=int_dtype)
+@sampler(shape=shape_argument, dtype=dtype_argument("iu", np.int64, "an int", TypeError))
 def _randint(key: Any, minval: Any, maxval: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     result_shape("randint", shape, minval, maxval)
     key = one_key("randint", key)
     # Narrow ones are drawn as wide ones, which hold the excluded upper bound as well.
-    info, wide = np.iinfo(dtype), dtype if dtype.itemsize >= 4 else np.dtype("int32")
+    info, wide = ml_dtypes.iinfo(dtype), dtype if dtype.itemsize >= 4 else np.dtype("int32")
     low, high = [_integer_bound(bound, wide) for bound in (minval, maxval)]
     if wide == dtype:
         return integers(key, shape, dtype, low, high)
@@ -230,8 +230,8 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
         are cut to it.
 
     Raises:
-      TypeError: `key` is no key, or bounds are no integers.
-      ValueError: another kind of dtype, bounds that do not fit the shape, or several keys.
+      TypeError: `key` is no key, or bounds or dtype are not of integers.
+      ValueError: bounds that do not fit the shape, or several keys.
 
     Example:
       >>> random.randint(random.key(0), (3,), 0, 10).dtype

@@ -497,6 +497,10 @@ def test_axes_that_do_not_exist_are_refused(function, operands, text):
         function(*operands)
 
 
+def test_nextafter_has_the_names_of_jax():
+    assert lax.nextafter(x1=np.float32(1), x2=np.float32(2)) == np.nextafter(np.float32(1), 2)
+
+
 def test_broadcasting_may_permute_axes():
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     f = lambda x: lax.broadcast_in_dim(x, (3, 4, 2), (2, 0))

@@ -39,7 +39,7 @@ def test_trees():
 
 def test_primals_and_tangents_may_be_lists():
     assert mjax.jvp(lax.mul, [2.0, 3.0], [1.0, 0.0]) == (6.0, 3.0)
-    assert mjax.jvp(lax.mul, (2.0, 3.0), [1.0, 0.0]) == (6.0, 3.0)
+    assert mjax.jvp(lax.mul, (2.0, 3.0), (1.0, 0.0)) == (6.0, 3.0)
 
 
 def test_auxiliary_results():
@@ -131,6 +131,8 @@ def test_linear_functions_can_be_transposed():
     (({"k": A},), ({"k": A[0]},), r"tangent\[0\]\['k'\] has type f32\[3\]"),
     ((3,), (1.0,), r"tangent\[0\].*have type float0\[\].*numpy.zeros\(shape, mjax.dtypes.float0"),
     ((np.complex64(1),), (np.float32(1),), r"have type c64\[\]"),
+    ((A,), [A], "primals and tangents must have the same structure"),
+    ([A], (A,), "primals and tangents must have the same structure"),
     (("text",), (1.0,), r"primals\[0\] is not a valid array"),
     ((1.0,), ("text",), r"tangents\[0\] is not a valid array"),
 ])

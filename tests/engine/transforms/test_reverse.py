@@ -224,6 +224,7 @@ def test_holomorphic_or_not(f, x, options, text):
     (lambda x: None, (1.0,), {}, "scalar-output functions"),
     (lambda x: lax.convert_element_type(x, np.int32), (1.0,), {}, "real-valued outputs.*int32"),
     (cubic, (1.0, 2.0), {"argnums": 2}, r"grad: argnums=2 .*cubic was not given.*2 positional"),
+    (cubic, (1.0, 2.0), {"argnums": (0, -2)}, "names an argument of cubic twice"),
     (cubic, (1.0, 2.0), {"argnums": (0, -3)}, "names an argument that cubic was not given"),
     (lambda x: x, ("text",), {}, "argument 0 of <lambda> is not a valid array"),
     (lambda x: x, ([1.0, "text"],), {}, r"argument 0\[1\] of <lambda> is not a valid array"),
