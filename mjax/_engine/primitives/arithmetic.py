@@ -350,6 +350,7 @@ def nextafter(x1: Any, x2: Any) -> Any:
     """Elementwise next float after `x1` in the direction of `x2`."""
     return nextafter_p.bind(x1, x2)
 
+
 # ---- powers ----------------------------------------------------------------------------
 
 square_p, square = unary("square", "iufc", lambda ctx, x: [hlo.multiply(x, x)],
