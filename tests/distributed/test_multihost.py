@@ -24,6 +24,9 @@ def test_alone():
     multihost_utils.assert_equal(tree)
     multihost_utils.assert_equal(np.nan)
     multihost_utils.sync_global_devices("here")
+    with mjax.set_mesh(mjax.make_mesh((2,), ("x",))):  # of some of the devices
+        np.testing.assert_array_equal(multihost_utils.broadcast_one_to_all(tree)["a"], tree["a"])
+        multihost_utils.sync_global_devices("there")
     mesh = mjax.make_mesh((4, 2), ("x", "y"))
     x = multihost_utils.host_local_array_to_global_array(np.arange(8), mesh, P("x"))
     assert x.sharding is mjax.NamedSharding(mesh, P("x"))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.config import override
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
@@ -106,7 +107,8 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
             f"{chosen.tolist()} did."))
     mesh = _mesh()
     pick = jit(lambda x, source: x[source], out_shardings=_everywhere(mesh))
-    return tree_map(lambda value: np.asarray(pick(_stacked(value, mesh), chosen[0])), in_tree)
+    with override(mesh_for_all=False):  # all processes take part, whatever mesh is set here
+        return tree_map(lambda value: np.asarray(pick(_stacked(value, mesh), chosen[0])), in_tree)
 
 
 @boundary
