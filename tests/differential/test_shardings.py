@@ -89,6 +89,11 @@ PROGRAMS = {
     "of a spec": lambda m, x, s: m.device_put(x, s.spec),
     "copy": lambda m, x, s: m.device_put(m.device_put(x, s), s, may_alias=False),
     "donated": lambda m, x, s: m.device_put(m.device_put(x, s), m.devices()[3], donate=True),
+    "ones": lambda m, x, s: m.numpy.ones((8, 8)),
+    "array": lambda m, x, s: m.numpy.asarray(X),
+    "as it was": lambda m, x, s: m.numpy.asarray(x),
+    "like": lambda m, x, s: m.numpy.zeros_like(m.device_put(x, s)),
+    "ones elsewhere": lambda m, x, s: m.numpy.ones((8, 8), device=m.devices()[3]),
 }
 
 
@@ -105,7 +110,28 @@ def test_programs(program, spec):
     assert one == other
 
 
+@pytest.mark.parametrize("reduction", ["psum", "pmax", "pmin"])
+def test_groups_of_different_sizes(reduction):
+    groups = [[5, 0, 2], [1, 3, 4, 6], [7]]
+    one, other = both(lambda m: np.asarray(m.pmap(lambda x: getattr(m.lax, reduction)(
+        x, "i", axis_index_groups=groups), "i")(X)).tolist())
+    assert one == other
+
+
+def _under(m, mesh, f):
+    with m.set_mesh(mesh):
+        return f()
+
+
 REFUSED = {
+    "elsewhere": lambda m, s: _under(m, mesh(m), lambda: m.numpy.sin(
+        m.device_put(X, m.devices()[3]))),
+    "a mesh in a program": lambda m, s: m.jit(lambda x: _under(m, mesh(m), lambda: x))(X),
+    "a map over another mesh": lambda m, s: _under(m, mesh(m), lambda: m.shard_map(
+        lambda x: x, mesh=mesh(m, (4, 2)), in_specs=s("x").spec, out_specs=s("x").spec)(X)),
+    "parts of another dtype": lambda m, s: m.make_array_from_callback(
+        (8, 8), s("x"), lambda i: X[i], dtype=np.float16),
+    "no constraint": lambda m, s: m.lax.with_sharding_constraint(X, None),
     "too long": lambda m, s: m.device_put(X[0], s("x", "y")),
     "a scalar": lambda m, s: m.device_put(3.0, s("x")),
     "not divisible": lambda m, s: m.device_put(X[:7], s("x")),
