@@ -59,6 +59,7 @@ from mjax._engine.runtime.devices import (
 from mjax._engine.runtime.jit import ensure_compile_time_eval, eval_shape, jit
 from mjax._engine.runtime.meshes import make_mesh, set_mesh
 from mjax._engine.runtime.shardings import NamedSharding
+from mjax._engine.runtime.staging import make_jaxpr
 from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.runtime.tokens import effects_barrier
 from mjax._engine.runtime.traces import clear_caches
@@ -67,7 +68,6 @@ from mjax._engine.tracing.scopes import named_call, named_scope
 from mjax._engine.transforms.forward import jvp, linearize
 from mjax._engine.transforms.jacobian import hessian, jacfwd, jacrev
 from mjax._engine.transforms.reverse import grad, linear_transpose, value_and_grad, vjp
-from mjax._engine.transforms.staging import make_jaxpr
 from mjax._engine.transforms.vectorize import vmap
 
 # Gives arrays and tracers their operators and methods.

@@ -9,7 +9,6 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ManualAxisType, ShapedArray, typeof
 from mjax._engine.runtime.constraints import check_rank, resolved
 from mjax._engine.tracing.variance import typed_axes
-from mjax._engine.transforms.staging import struct_of
 
 
 class ShapeDtypeStruct:
@@ -137,9 +136,6 @@ def _rebuild(shape: Any, dtype: Any, sharding: Any, weak_type: bool,
              manual_axis_type: ManualAxisType | None) -> ShapeDtypeStruct:
     return ShapeDtypeStruct(shape, dtype, sharding=sharding, weak_type=weak_type,
                             manual_axis_type=manual_axis_type)
-
-
-struct_of.append(lambda aval: ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type))
 
 
 def aval_of(value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import typeof
+from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.tracing.flat import (
     FlatFunction,
     check_arguments,
@@ -17,9 +18,6 @@ from mjax._engine.tracing.flat import (
 )
 from mjax._engine.tracing.interpreter import axes_in_scope
 from mjax._engine.tracing.stage import stage
-
-#: Makes a `ShapeDtypeStruct` of a type; from `runtime`, whose shardings these may hold.
-struct_of: list[Callable[[Any], Any]] = []
 
 
 @boundary
@@ -66,7 +64,7 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
         with axes_in_scope(axis_env or ()):
             jaxpr = stage(flat, [typeof(leaf) for leaf in leaves], info)
         if return_shape:
-            return jaxpr, flat.out_tree.unflatten(map(struct_of[0], jaxpr.out_avals))
+            return jaxpr, flat.out_tree.unflatten(map(ShapeDtypeStruct.of, jaxpr.out_avals))
         return jaxpr
 
     return make
