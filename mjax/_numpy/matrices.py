@@ -64,6 +64,7 @@ def eye(N: int, M: int | None = None, k: Any = 0, dtype: Any = None, *, device: 
 
     Raises:
       TypeError: a size is no integer.
+      ValueError: a size is negative.
 
     Source: `numpy.eye`.
 
@@ -72,8 +73,11 @@ def eye(N: int, M: int | None = None, k: Any = 0, dtype: Any = None, *, device: 
       Array([[0, 1, 0],
              [0, 0, 1]], dtype=int32)
     """
-    rows = _size(N, "eye: N")
-    columns = rows if M is None else _size(M, "eye: M")
+    rows = concrete_int(N, "eye: N")
+    columns = rows if M is None else concrete_int(M, "eye: M")
+    if rows < 0 or columns < 0:
+        msg = f"eye: negative dimensions are not allowed, got {rows} rows and {columns} columns."
+        raise ValueError(msg)
     dtype = dtype_argument(float if dtype is None else dtype, "eye")
     return on_device(_eye(rows, columns, concrete_int(k, "eye: k"), dtype), device)
 

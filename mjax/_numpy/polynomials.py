@@ -22,6 +22,7 @@ from mjax._numpy.convolving import convolve
 from mjax._numpy.core import (
     as_array,
     broadcast_to,
+    broadcast_values,
     cast,
     check_array,
     check_arrays,
@@ -46,12 +47,14 @@ def _vectors(name: str, *args: Any) -> list[Any]:
     return [x if shape_of(x) else expand_dims(x, (0,)) for x in values]
 
 
-def _aligned(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
-    """Coefficients of two polynomials, filled up with zeros in front."""
-    a1, a2 = promote_dtypes(*check_arrays(name, a1, a2))
-    size = max(typeof(a).shape[0] for a in (a1, a2))
-    return tuple(pad(a, _c(a, 0), [(size - typeof(a).shape[0], 0, 0)])
-                 for a in (a1, a2))
+def _aligned(name: str, a1: Any, a2: Any) -> list[Any]:
+    """Coefficients of two polynomials, filled up with zeros in front; of matrices, each column."""
+    a1, a2 = [a if shape_of(a) else expand_dims(a, (0,))
+              for a in promote_dtypes(*check_arrays(name, a1, a2))]
+    size = max(shape_of(a)[0] for a in (a1, a2))
+    return broadcast_values(name, *[
+        pad(a, _c(a, 0), [(size - shape_of(a)[0], 0, 0), *[(0, 0, 0)] * (typeof(a).ndim - 1)])
+        for a in (a1, a2)])
 
 
 @fused
@@ -98,6 +101,7 @@ def polyder(p: Any, m: int = 1) -> Any:
 
     Raises:
       ValueError: `m` is negative.
+      TypeError: `p` is a scalar.
 
     Source: `numpy.polyder`.
 
@@ -110,13 +114,18 @@ def polyder(p: Any, m: int = 1) -> Any:
         msg = f"polyder: m must not be negative, got {m}."
         raise ValueError(msg)
     p = check_array("polyder", p)
+    if not shape_of(p):
+        msg = "polyder: the coefficients must be a vector, got a scalar."
+        raise TypeError(msg)
     if m == 0:
         return as_array(p)
     p, = promote_dtypes_inexact(p)
     n = typeof(p).shape[0]
     powers = np.arange(n - 1, m - 1, -1)
     factor = np.prod([powers - i for i in range(m)], axis=0) if n > m else powers
-    return lax.mul(slice_in_dim(p, 0, max(n - m, 0)), factor.astype(typeof(p).dtype))
+    # Factors of matrices broadcast along rows, which is what NumPy's formula does to them.
+    return lax.mul(*broadcast_values("polyder", slice_in_dim(p, 0, max(n - m, 0)),
+                                     factor.astype(typeof(p).dtype)))
 
 
 @boundary

@@ -87,6 +87,9 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
       Array([2, 5, 8], dtype=int32)
     """
     target = dtype_argument(dtype, "arange")
+    if start is None:
+        msg = "arange: start must be a real number, got None."
+        raise TypeError(msg)
     given = [x for x in (start, stop, step) if x is not None]
     if target is None:
         target = result_type(*[check_array("arange", x) for x in given])

@@ -213,6 +213,7 @@ def test_arange_dtypes_and_errors() -> None:
     same(jnp.arange(0.0, 70_000.0), np.arange(70_000.0), "float32")
     for call, error, text in (
             (lambda: jnp.arange(1, 2, 0), ValueError, "step must not be 0"),
+            (lambda: jnp.arange(None), TypeError, "start must be a real number, got None"),
             (lambda: jnp.arange(jnp.ones(3)), ValueError, r"stop must be a scalar.*\(3,\)"),
             (lambda: jnp.arange(1j), ValueError, "real number"),
             (lambda: mjax.jit(jnp.arange)(3), TypeError, "static"),
@@ -314,6 +315,9 @@ def test_matrix_functions_refuse() -> None:
             (lambda: jnp.tril(jnp.ones(3)), ValueError, r"two axes, got shape \(3,\)"),
             (lambda: jnp.diag(jnp.ones((2, 2, 2))), ValueError, r"\(2, 2, 2\)"),
             (lambda: jnp.eye(2.5), TypeError, "N must be an integer"),
+            (lambda: jnp.eye(-1), ValueError, "negative dimensions are not allowed, got -1 rows"),
+            (lambda: jnp.eye(2, -1), ValueError, "2 rows and -1 columns"),
+            (lambda: jnp.identity(-1), ValueError, "negative dimensions"),
             (lambda: mjax.jit(jnp.eye)(3), TypeError, "static"),
             (lambda: jnp.diagonal(jnp.ones((2, 2)), axis1=1, axis2=-1), ValueError, "different"),
             (lambda: jnp.diag_indices_from(jnp.ones((2, 3))), ValueError, r"\(2, 3\)")):

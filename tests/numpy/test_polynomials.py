@@ -17,6 +17,7 @@ P5 = rng.normal(size=5).astype(np.float32)
 P3 = np.array([2, -1, 3], np.float32)
 C3 = (P3 + 1j * P3[::-1]).astype(np.complex64)
 I4 = np.array([3, -1, 4, 1], np.int32)
+M2, M3 = np.arange(4, dtype=np.float32).reshape(2, 2), rng.normal(size=(3, 2)).astype(np.float32)
 COEFFICIENTS = (P5, P3, C3, P5[:1])
 
 
@@ -38,6 +39,11 @@ def aligned(name: str) -> Any:
 ROWS = [
     *[call(name, a, b) for name in ("polyadd", "polysub") for a in COEFFICIENTS for b in (P3, P5)],
     call("polyadd", I4, I4[:2]), call("polysub", I4[:2], I4), call("polyadd", I4, P3),
+    *[call(name, a, b) for name in ("polyadd", "polysub") for a, b in (
+        (M2, M2[::-1]), (P3[0], P3), (P3, P3[0]), (P3[0], P3[1]))],
+    call("polyadd", M2, M3, reference=lambda a, b: b + np.pad(a, ((1, 0), (0, 0)))),
+    call("polysub", M3, M2, reference=lambda a, b: a - np.pad(b, ((1, 0), (0, 0)))),
+    call("polyder", M3),
     *[call("polymul", a, b) for a in COEFFICIENTS for b in (P3, P5)],
     call("polymul", I4, I4[:2], reference=in_floats("polymul")),
     call("polymul", P3, P3[:0], reference=lambda a, b: a * 0),
@@ -106,6 +112,7 @@ ERRORS = [
     (ValueError, "polydiv: there must be coefficients, got shapes (3,) and (0,)",
      lambda: jnp.polydiv(P3, P3[:0])),
     (ValueError, "polyder: m must not be negative", lambda: jnp.polyder(P3, -1)),
+    (TypeError, "polyder: the coefficients must be a vector", lambda: jnp.polyder(1.0)),
     (ValueError, "polyint: m must not be negative, got -1", lambda: jnp.polyint(P3, -1)),
     (TypeError, "polyint: m must be an integer", lambda: jnp.polyint(P3, 1.5)),
     (ValueError, "one constant for each of m=2; got f32[3]", lambda: jnp.polyint(P3, 2, P3)),

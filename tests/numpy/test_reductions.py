@@ -256,6 +256,9 @@ def test_derivatives() -> None:
 def test_refused() -> None:
     for call, error, text in (
             (lambda: jnp.sum(X, axis=3), ValueError, "axis 3 is out of bounds"),
+            *[(lambda f=f: f(X, axis="a"), TypeError, "must be an integer, got 'a' .* collectives")
+              for f in (jnp.sum, jnp.all, jnp.mean, jnp.argmax, jnp.cumsum)],
+            (lambda: jnp.sum(X, axis=1.5), TypeError, "must be an integer, got 1.5 of type float"),
             (lambda: jnp.sum(X, axis=(0, 0)), ValueError, "duplicate"),
             (lambda: jnp.sum(X, axis=1.0), TypeError, "integer"),
             (lambda: jnp.sum(X, out=X), NotImplementedError, "'out' is not supported"),

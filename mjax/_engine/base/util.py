@@ -48,7 +48,15 @@ def canonicalize_axis(axis: Any, ndim: int) -> int:
       ValueError: it is out of range.
       TypeError: it is no integer.
     """
-    index = operator.index(axis)
+    try:
+        index = operator.index(axis)
+    except TypeError:
+        if hasattr(axis, "aval"):
+            raise
+        hint = (" Over axes with names, those of maps and meshes, go the collectives, as lax.psum."
+                if isinstance(axis, str) else "")
+        msg = f"an axis must be an integer, got {axis!r} of type {type(axis).__name__}.{hint}"
+        raise TypeError(msg) from None
     if not -ndim <= index < ndim:
         msg = f"axis {index} is out of bounds for an array of dimension {ndim}."
         raise ValueError(msg)
