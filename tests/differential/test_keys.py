@@ -168,7 +168,7 @@ EXPRESSIONS = """
     lax.stop_gradient(k)
     jnp.issubdtype(k.dtype, m.dtypes.prng_key)
     jnp.issubdtype(k.dtype, m.dtypes.extended)
-    jnp.diag(ks)
+    jnp.diagflat(ks)
     jnp.choose(np.array([0, 1, 0]), [ks, ks])
     jnp.select([np.array([True, False, True])], [ks], k)
     jnp.delete(ks, 0)
