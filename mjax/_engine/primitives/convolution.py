@@ -487,7 +487,7 @@ def conv_general_dilated(lhs: Any, rhs: Any, window_strides: Sequence[int], padd
 
     Raises:
       TypeError: ranks, dtypes, dimension numbers or dilations do not fit.
-      ValueError: padding or groups do not fit.
+      ValueError: strides, padding or groups do not fit.
 
     Source: StableHLO `convolution`.
 
@@ -500,10 +500,11 @@ def conv_general_dilated(lhs: Any, rhs: Any, window_strides: Sequence[int], padd
     numbers = conv_dimension_numbers(*shapes, dimension_numbers)
     sizes, window = [_take(s, spec[2:]) for s, spec in zip(shapes, numbers, strict=False)]
     strides, base, step = [
-        index_tuple(_NAME, argument, given, len(sizes), "spatial axes") for argument, given in (
-            ("window_strides", window_strides), ("lhs_dilation", lhs_dilation),
-            ("rhs_dilation", rhs_dilation))]
-    check_positive(_NAME, "window_strides", strides)
+        index_tuple(_NAME, argument, given, len(sizes), "spatial axes", error)
+        for argument, given, error in (
+            ("window_strides", window_strides, ValueError),
+            ("lhs_dilation", lhs_dilation, TypeError), ("rhs_dilation", rhs_dilation, TypeError))]
+    check_positive(_NAME, "window_strides", strides, ValueError)
     if isinstance(padding, str) and any(d != 1 for d in base):
         msg = (f"{_NAME}: padding {padding!r} has no meaning for an lhs with holes (lhs_dilation "
                f"{base}); give (low, high) pairs, or use lax.conv_transpose.")

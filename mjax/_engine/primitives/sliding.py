@@ -35,7 +35,8 @@ def slid(size: int, window: int, stride: int) -> int:
     return max((size - window) // stride + 1, 0)
 
 
-def index_tuple(name: str, argument: str, values: Any, count: int, axes: str) -> Sizes:
+def index_tuple(name: str, argument: str, values: Any, count: int, axes: str,
+                error: type[Exception] = TypeError) -> Sizes:
     """An argument that gives one integer for each axis; None stands for ones.
 
     Args:
@@ -44,9 +45,11 @@ def index_tuple(name: str, argument: str, values: Any, count: int, axes: str) ->
       values: what the user gave.
       count: the number of axes.
       axes: what they are called in messages.
+      error: what another number of integers raises.
 
     Raises:
-      TypeError: it is no sequence of that many integers.
+      TypeError: it is no sequence of integers.
+      error: it is one of another length.
     """
     if values is None:
         return (1,) * count
@@ -59,15 +62,16 @@ def index_tuple(name: str, argument: str, values: Any, count: int, axes: str) ->
         raise TypeError(msg) from None
     if len(found) != count:
         msg = f"{name}: {argument} {found} must hold one number for each of the {count} {axes}."
-        raise TypeError(msg)
+        raise error(msg)
     return found
 
 
-def check_positive(name: str, argument: str, values: Sequence[int]) -> None:
+def check_positive(name: str, argument: str, values: Sequence[int],
+                   error: type[Exception] = TypeError) -> None:
     """Refuses window sizes, strides and dilations below 1."""
     if any(v < 1 for v in values):
         msg = f"{name}: {argument} {tuple(values)} must be positive."
-        raise TypeError(msg)
+        raise error(msg)
 
 
 def explicit_padding(name: str, padding: Any, count: int) -> Padding:

@@ -240,10 +240,10 @@ X_INT = X.astype(np.int32)
     ((X, K[0], (1, 1), "SAME"), {}, TypeError, "Got lhs of shape (1, 2, 5, 6) and rhs of shape "
                                                "(2, 3, 2)."),
     ((X[0, 0, 0], K[0, 0, 0], (), "SAME"), {}, TypeError, "of equal rank, at least 2"),
-    ((X, K, (1,), "SAME"), {}, TypeError, "window_strides (1,) must hold one number for each of "
-                                          "the 2 spatial axes."),
+    ((X, K, (1,), "SAME"), {}, ValueError, "window_strides (1,) must hold one number for each of "
+                                           "the 2 spatial axes."),
     ((X, K, 2, "SAME"), {}, TypeError, "window_strides must be a sequence of integers, got 2."),
-    ((X, K, (0, 1), "SAME"), {}, TypeError, "window_strides (0, 1) must be positive."),
+    ((X, K, (0, 1), "SAME"), {}, ValueError, "window_strides (0, 1) must be positive."),
     ((X, K, (1, 1), "FOO"), {}, ValueError, "padding must be 'SAME', 'SAME_LOWER' or 'VALID', got "
                                             "'FOO'."),
     ((X, K, (1, 1), 1), {}, ValueError, "or a sequence of (low, high) pairs of integers, got 1."),
