@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ from mjax._engine.control.custom_vjp import custom_vjp
 from mjax._engine.ir.pytree import Partial, tree_flatten
 from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.authoring import describe_value
-from mjax._engine.tracing.flat import check_callable, debug_info_of, describe_function
+from mjax._engine.tracing.flat import check_callable, debug_info_of, describe_function, wraps
 from mjax._engine.tracing.stage import eval_jaxpr, stage
 
 
@@ -43,7 +42,7 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
     """
     check_callable("custom_gradient", fun)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def output(*args: Any) -> Any:
         return _pair(fun, args)[0]
 

@@ -13,7 +13,6 @@ Source: Griewank and Walther 2000 (checkpointing); JAX, `jax.checkpoint`.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -29,7 +28,7 @@ from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var, jaxprs_in_param
 from mjax._engine.ir.pytree import broadcast_prefix, tree_flatten
 from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.emit import hlo
-from mjax._engine.tracing.flat import check_arguments, check_callable, function_name
+from mjax._engine.tracing.flat import check_arguments, check_callable, function_name, wraps
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
@@ -372,7 +371,7 @@ def checkpoint(fun: Callable[..., Any], *, prevent_cse: bool | Sequence[Any] = T
     flags = _flags(prevent_cse)
     static = StaticArguments.of("checkpoint", fun, static_argnums, static_argnames)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @boundary
     def rematerialized(*args: Any, **kwargs: Any) -> Any:
         marked = static.mark(args, kwargs)

@@ -48,7 +48,7 @@ from mjax._engine.runtime.transfer import (
     to_array,
 )
 from mjax._engine.tracing.evaluate import evaluation
-from mjax._engine.tracing.flat import check_arguments, check_callable, function_name
+from mjax._engine.tracing.flat import check_arguments, check_callable, function_name, wraps
 from mjax._engine.tracing.interpreter import refuse_dead
 from mjax._engine.tracing.scopes import calling
 from mjax._engine.tracing.stage import eval_jaxpr
@@ -191,7 +191,7 @@ class Jitted:
         nothing but one or two arrays or scalars; no pytree is flattened for them."""
         short, call, plain, foreign = self.caches.short, self.call, not self.static, self.foreign
 
-        @functools.wraps(self.fun)
+        @wraps(self.fun)
         def jitted(x: Any = _ABSENT, y: Any = _ABSENT, /, *rest: Any, **kwargs: Any) -> Any:
             try:
                 if plain and not rest and not kwargs and ctx.interpreter is evaluation:
@@ -216,8 +216,6 @@ class Jitted:
                 fold(error)
                 raise
 
-        if not hasattr(self.fun, "__name__"):  # a partial, or an object with __call__
-            jitted.__name__ = jitted.__qualname__ = self.name
         return jitted
 
     def foreign(self, value: Any) -> tuple[Any, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from mjax._engine.tracing.flat import (
     check_arguments,
     check_callable,
     debug_info_of,
+    wraps,
 )
 from mjax._engine.tracing.interpreter import axes_in_scope
 from mjax._engine.tracing.stage import stage
@@ -47,7 +47,7 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
     single = hasattr(static_argnums, "__index__")
     numbers: tuple[int, ...] = (static_argnums,) if single else tuple(static_argnums)  # type: ignore
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @boundary
     def make(*args: Any, **kwargs: Any) -> Any:
         static = {n + len(args) if n < 0 else n for n in numbers}

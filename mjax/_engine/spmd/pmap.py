@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
@@ -42,6 +41,7 @@ from mjax._engine.tracing.flat import (
     argument_numbers,
     check_callable,
     function_name,
+    wraps,
 )
 
 
@@ -138,7 +138,7 @@ def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes:
                      None if devices is None else tuple(devices), backend, axis_size)
 
     def jitted(everywhere: bool) -> Any:
-        @functools.wraps(fun)
+        @wraps(fun)
         def whole(*args: Any, **kwargs: Any) -> Any:
             return mapped(args, kwargs, everywhere)
 
@@ -148,7 +148,7 @@ def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes:
 
     here, everywhere = jitted(False), jitted(True)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @boundary
     def on_devices(*args: Any, **kwargs: Any) -> Any:
         if static:

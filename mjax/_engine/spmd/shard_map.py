@@ -52,6 +52,7 @@ from mjax._engine.tracing.flat import (
     check_callable,
     debug_info_of,
     function_name,
+    wraps,
 )
 
 _not_given: Any = object()
@@ -141,7 +142,7 @@ def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
     if mesh is not None:
         mapped.region()  # refuses what does not fit the mesh at once
 
-    @functools.wraps(f)
+    @wraps(f)
     @boundary
     def on_pieces(*args: Any, **kwargs: Any) -> Any:
         if kwargs:

@@ -125,6 +125,29 @@ def function_name(f: Callable[..., Any]) -> str:
     return getattr(f, "__name__", None) or type(f).__name__
 
 
+#: What `jit` adds to its functions; `_jitted_as` is the identity of that function.
+_OF_JITTED = ("_jitted_as", "trace", "lower", "eval_shape", "clear_cache", "_cache_size")
+
+
+def wraps(fun: Callable[..., Any]) -> Callable[[Any], Any]:
+    """`functools.wraps` for what transforms a user's function.
+
+    What is no function has a name too, and the methods that `jit` gave `fun` stay with it: they
+    are about the program before the transformation.
+    """
+
+    def decorate(wrapper: Any) -> Any:
+        functools.wraps(fun)(wrapper)
+        if "_jitted_as" in wrapper.__dict__:
+            for name in _OF_JITTED:
+                wrapper.__dict__.pop(name, None)
+        if not hasattr(fun, "__name__"):
+            wrapper.__name__ = wrapper.__qualname__ = function_name(fun)
+        return wrapper
+
+    return decorate
+
+
 def debug_info_of(traced_for: str, f: Callable[..., Any], args: Sequence[Any],
                   kwargs: dict[str, Any], static_argnums: Sequence[int] = (),
                   static_argnames: Sequence[str] = ()) -> DebugInfo:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.source import Scope
-from mjax._engine.tracing.flat import check_callable, function_name
+from mjax._engine.tracing.flat import check_callable, function_name, wraps
 
 
 @boundary
@@ -83,7 +82,7 @@ def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[
     if name is not None:
         named_scope(name)  # refuses what is no string here rather than at calls
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @boundary
     def named(*args: Any, **kwargs: Any) -> Any:
         with named_scope(function_name(fun) if name is None else name):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from mjax._engine.tracing.flat import (
     check_callable,
     choose_arguments,
     function_name,
+    wraps,
 )
 from mjax._engine.transforms.forward import linearize
 from mjax._engine.transforms.reverse import vjp
@@ -117,7 +117,7 @@ def jacfwd(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
     check_callable("jacfwd", fun)
     numbers = argument_numbers("jacfwd", argnums)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
         f, primals, _, single = choose_arguments("jacfwd", fun, numbers, args, kwargs)
@@ -156,7 +156,7 @@ def jacrev(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
     check_callable("jacrev", fun)
     numbers = argument_numbers("jacrev", argnums)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @boundary
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
         f, primals, _, single = choose_arguments("jacrev", fun, numbers, args, kwargs)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,6 +30,7 @@ from mjax._engine.tracing.flat import (
     check_callable,
     choose_arguments,
     function_name,
+    wraps,
 )
 from mjax._engine.tracing.stage import stage
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
@@ -187,7 +187,7 @@ def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
     check_callable("grad", fun)
     numbers = argument_numbers("grad", argnums)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @boundary
     def value_and_grad_of(*args: Any, **kwargs: Any) -> Any:
         f, chosen, places, single = choose_arguments("grad", fun, numbers, args, kwargs, TypeError)
@@ -298,7 +298,7 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
     """
     both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @boundary
     def grad_of(*args: Any, **kwargs: Any) -> Any:
         value, gradient = both(*args, **kwargs)

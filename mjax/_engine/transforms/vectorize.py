@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -25,6 +24,7 @@ from mjax._engine.tracing.flat import (
     check_arguments,
     check_callable,
     function_name,
+    wraps,
 )
 from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
 
@@ -70,7 +70,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
                        f"{type(leaf).__name__} in {axes!r}.")
                 raise TypeError(msg)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     @boundary
     def batched(*args: Any, **kwargs: Any) -> Any:
         check_arguments(f"vmap of {function_name(fun)}", args)

@@ -365,6 +365,18 @@ def test_names_of_what_is_no_function():
     assert mjax.jit(functools.partial(functools.partial(triple))).__name__ == "triple"
     assert mjax.jit(Doubling()).__name__ == mjax.jit(Doubling()).__qualname__ == "Doubling"
     assert mjax.jit(triple).__qualname__ == triple.__qualname__
+    assert mjax.grad(functools.partial(triple)).__name__ == "triple"
+    assert mjax.vmap(Doubling()).__name__ == "Doubling"
+
+
+@pytest.mark.parametrize("transform", [mjax.grad, mjax.vmap, mjax.value_and_grad, mjax.jacrev,
+                                       mjax.checkpoint, mjax.make_jaxpr, mjax.hessian])
+def test_transformed_functions_have_no_program_of_their_own(transform):
+    f = mjax.jit(lambda x: x * 2)
+    f.note = "kept"
+    g = transform(f)
+    assert not any(hasattr(g, name) for name in ("trace", "lower", "eval_shape", "clear_cache"))
+    assert g.note == "kept" and mjax.jit(g).lower and f.lower(1.0)
 
 
 def test_committed_arguments_decide_the_device():
