@@ -42,6 +42,7 @@ CASES = [case for module in TABLES for case in getattr(module, "CASES", ())]
 #: What is left out of rules and cases, and why.
 WITHOUT = {
     "cumulative_loop": ({"jvp", "batch", "cases"}, "only lowering rules make it"),
+    "nextafter": ({"jvp"}, "steps between floats are no smooth function of them; jax has none"),
     "rng_uniform": ({"jvp", "batch"}, "its numbers come from the device's state; jax has none"),
     "scatter-apply": ({"jvp", "cases"}, "applies any function; tested in test_scatter"),
 }
