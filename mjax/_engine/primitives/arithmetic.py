@@ -275,7 +275,17 @@ shift_right_logical_p, shift_right_logical = binary(
     "Elementwise `x >> y` that fills with zeros.")
 population_count_p, population_count = unary(
     "population_count", "iu", "stablehlo.popcnt", None, "Elementwise number of bits set.")
-clz_p, clz = unary("clz", "iu", "stablehlo.count_leading_zeros", None,
+def _clz_ir(ctx: Any, x: Any) -> list[Any]:
+    """Of unsigned numbers: XLA extends the sign of the negative constants that it folds."""
+    aval, = ctx.avals_in
+    if dtypes.kind(aval.dtype) == "u":
+        return [hlo.count_leading_zeros(x)]
+    unsigned = ir_type(aval.update(dtype=dtypes.as_dtype(f"u{aval.dtype.name}")))
+    zeros = hlo.count_leading_zeros(hlo.bitcast_convert(unsigned, x))
+    return [hlo.bitcast_convert(ctx.out_types[0], zeros)]
+
+
+clz_p, clz = unary("clz", "iu", _clz_ir, None,
                    "Elementwise number of leading zero bits.")
 
 # ---- sign, absolute value, rounding ----------------------------------------------------

@@ -307,6 +307,16 @@ def staging(sample: Sample) -> None:
 
 
 @check
+def constants(sample: Sample) -> None:
+    """What is closed over takes another way to the compiler than what is passed: same values."""
+    operands = sample.operands(sample.rng())
+    outs = sample.call(*operands)
+    for made in (operands, list(map(mjax.device_put, operands))):
+        found = mjax.jit(lambda made=made: sample.call(*made), compiler_options=UNOPTIMIZED)()
+        assert_same(found, outs, sample.case.tolerance * precision([*operands, *outs]))
+
+
+@check
 def batching(sample: Sample) -> None:
     """vmap is a loop, for every subset of batched operands and every position of their axes."""
     size = 5  # unlike those of most axes
@@ -454,6 +464,8 @@ def plan(case: Case, known: bool = False) -> Iterator[tuple[Check, Sample, bool]
     for i, sample in enumerate(samples):
         yield evaluation, sample, i > 0
         yield staging, sample, i > 0
+        if sample.types:
+            yield constants, sample, True
         if sample.T == samples[0].T and sample.types:
             yield batching, sample, known or i > 0
             yield nested_batching, sample, True
