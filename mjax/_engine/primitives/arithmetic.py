@@ -276,7 +276,7 @@ shift_right_logical_p, shift_right_logical = binary(
 population_count_p, population_count = unary(
     "population_count", "iu", "stablehlo.popcnt", None, "Elementwise number of bits set.")
 def _clz_ir(ctx: Any, x: Any) -> list[Any]:
-    """Of unsigned numbers: XLA extends the sign of the negative constants that it folds."""
+    """Of unsigned numbers: XLA, to jaxlib 0.10, extends the sign of constants that it folds."""
     aval, = ctx.avals_in
     if dtypes.kind(aval.dtype) == "u":
         return [hlo.count_leading_zeros(x)]
