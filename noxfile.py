@@ -106,6 +106,7 @@ def _lint(session):
     session.run("lint-imports", "--no-cache")
     _check_hidden_imports(session)
     _check_floor(session)
+    _check_extras(session)
 
 
 def _check_hidden_imports(session):
@@ -132,6 +133,13 @@ def _check_floor(session):
     (jaxlib,) = (req for req in REQUIREMENTS if req.name == "jaxlib")
     if str(jaxlib.specifier) != f">={TABLE.FLOOR}":
         session.error(f"pyproject.toml asks for {jaxlib}; mjaxlib_shim's floor is {TABLE.FLOOR}")
+
+
+def _check_extras(session):
+    """Groups cannot include an extra: the one of its name repeats it."""
+    for name, extra in PYPROJECT["project"]["optional-dependencies"].items():
+        if extra != PYPROJECT["dependency-groups"].get(name):
+            session.error(f"pyproject.toml: the extra {name!r} and the group of its name differ")
 
 
 def _check_links(session):

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 import mjax
 from mjax.experimental.checkpoint import latest_step, restore
@@ -42,7 +43,8 @@ def test_parts_of_two_processes(tmp_path):
                 np.testing.assert_array_equal(shard.data, value[shard.index])
 
     processes.run(body, arguments=[str(tmp_path)])
-    files = [np.load(tmp_path / "step_5" / f"shards-{n}-of-2.npz").files for n in range(2)]
+    files = [safetensors.numpy.load_file(tmp_path / "step_5" / f"shards-{n}-of-2.safetensors")
+             for n in range(2)]
     # What both have is written by the first; the number by process 0.
     assert [len(names) for names in files] == [4, 0], files
     # One process, other devices.
@@ -76,7 +78,8 @@ def test_death_between_parts_and_manifest(tmp_path):
     survivor, _ = processes.run(body, check=False, arguments=[str(tmp_path)])
     assert "ProcessLostError: The barrier 'checkpoint 2 written' cannot go on" in survivor.err
     assert "process 1 (pid" in survivor.err
-    assert sorted(os.listdir(tmp_path / "step_2")) == ["shards-0-of-2.npz", "shards-1-of-2.npz"]
+    assert sorted(os.listdir(tmp_path / "step_2")) == [
+        "shards-0-of-2.safetensors", "shards-1-of-2.safetensors"]
     assert latest_step(tmp_path) == 1
     (found,) = restore(tmp_path, [np.zeros((4, 2), np.float32)])
     np.testing.assert_array_equal(found, np.ones((4, 2)))

@@ -1,21 +1,22 @@
 """Trees of arrays on disk: sharded, by any number of processes, whole or not at all.
 
-Of the libraries that work without `jax` none does this: safetensors writes one file of whole
-arrays, tensorstore (60 MB) writes single arrays; neither says when a tree is complete; orbax and
-flax need `jax`. So it is done here, with NumPy's own format:
+safetensors writes one file of whole arrays, tensorstore (60 MB) writes single arrays; neither says
+when a tree is complete; orbax and flax need `jax`. So trees are put together here:
 
-    directory/step_12/shards-0-of-2.npz     what process 0 has, copies left out
-                      shards-1-of-2.npz
-                      manifest.json         written last: the checkpoint is complete
+    directory/step_12/shards-0-of-2.safetensors     what process 0 has, copies left out
+                      shards-1-of-2.safetensors
+                      manifest.json                 written last: the checkpoint is complete
 
 Each file is written under another name, flushed to the disk and renamed. A step without a manifest
 is what a crash left; it is never read, and written over by the next save of that step. Members of
-a file are named `leaf@start:stop,...`, so parts fit together again on any number of devices.
+a file are named `leaf@start:stop,...`, so parts fit together again on any number of devices. The
+manifest has the checksums of the files and its own (`checkpoint_files`).
 """
 
 from __future__ import annotations
 
 import json
+import operator
 import os
 import shutil
 from collections.abc import Iterator
@@ -24,19 +25,27 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.ir import dtypes
 from mjax._engine.ir.pytree import keystr, tree_flatten_with_path, tree_unflatten
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.runtime import distributed
 from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.checkpoint_files import (
+    MANIFEST,
+    Bounds,
+    Saved,
+    library,
+    read_manifest,
+    shards,
+    sync_folder,
+    write_manifest,
+    write_shards,
+)
 from mjax._engine.runtime.devices import default_device, process_count, process_index
 from mjax._engine.runtime.resharding import layout_of
 from mjax._engine.runtime.shardings import SingleDeviceSharding, bounds
+from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjaxlib_shim import arrays as shim
-
-_MANIFEST = "manifest.json"
-_FORMAT = 1
-
-Bounds = tuple[tuple[int, int], ...]
 
 
 @boundary
@@ -49,12 +58,17 @@ def save(directory: str | os.PathLike[str], tree: Any, step: int, *, keep: int |
 
     Args:
       directory: where the checkpoints of a run are.
-      tree: of arrays, NumPy arrays, Python numbers. Those that are no sharded arrays are
-        written by process 0.
-      step: the number of the checkpoint.
-      keep: how many complete checkpoints are kept, the newest; default: all.
+      tree: of arrays, NumPy arrays, Python numbers. Leaves that are not sharded arrays are written
+        by process 0.
+      step: the number of the checkpoint, 0 or more.
+      keep: how many complete checkpoints are kept, the newest, and the one just written in any
+        case; default: all.
 
     Raises:
+      ImportError: safetensors is not installed; `mjax[checkpoint]` installs it.
+      TypeError: `step` or `keep` is not an integer, or a leaf is neither an array nor a number;
+        nothing is written then.
+      ValueError: `step` is negative, or `keep` is below 1.
       FileExistsError: the step is saved already.
       FileNotFoundError: process 0 does not see what the others wrote.
       ProcessLostError: a process is gone; then the step is not complete, and earlier ones are.
@@ -68,21 +82,29 @@ def save(directory: str | os.PathLike[str], tree: Any, step: int, *, keep: int |
       >>> restore(directory, {'w': jnp.zeros(3)})
       {'w': Array([0., 1., 2.], dtype=float32)}
     """
+    library()
+    step = _checked_step(step, "save")
+    if keep is not None and _integer(keep, "save: keep") < 1:
+        msg = f"checkpoint.save: keep must be 1 or more, or None to keep all, got {keep!r}."
+        raise ValueError(msg)
     folder = _folder(directory, step)
-    if os.path.exists(os.path.join(folder, _MANIFEST)):
+    if os.path.exists(os.path.join(folder, MANIFEST)):
         msg = f"checkpoint.save: step {step} is saved already in {os.fspath(directory)!r}."
         raise FileExistsError(msg)
-    os.makedirs(folder, exist_ok=True)
     leaves = tree_flatten_with_path(tree)[0]
-    members = {f"{n}@{_text(part)}": value for n, (_, leaf) in enumerate(leaves)
-               for part, value in _parts(leaf)}
-    with _Replacing(os.path.join(folder, _shards(process_index()))) as file:
-        np.savez(file, **members)  # type: ignore[arg-type]
-    _meet(f"checkpoint {step} written")
+    types = [(keystr(path), _type(leaf, keystr(path), Array)) for path, leaf in leaves]
+    parts = {(n, part): value for n, (_, leaf) in enumerate(leaves)
+             for part, value in _parts(leaf)}
+    os.makedirs(folder, exist_ok=True)
+    sync_folder(os.fspath(directory))
+    name = shards(process_index(), process_count())
+    written = _gathered(step, write_shards(folder, name, parts))
     if process_index() == 0:
-        _complete(folder, step, [(keystr(path), _type(leaf)) for path, leaf in leaves])
+        _check_seen(folder, written)
+        write_manifest(folder, step, written, types)
         for old in _steps(directory)[:-keep] if keep else ():
-            _remove(_folder(directory, old))
+            if old != step:
+                _remove(_folder(directory, old))
     _meet(f"checkpoint {step} complete")
 
 
@@ -100,22 +122,27 @@ def restore(directory: str | os.PathLike[str], like: Any, step: int | None = Non
       step: the checkpoint; default: the newest complete one.
 
     Raises:
+      ImportError: safetensors is not installed; `mjax[checkpoint]` installs it.
       FileNotFoundError: there is none, or it is not complete.
-      ValueError: the tree, a shape or a dtype differs from what was saved; says where.
+      TypeError: `step` is not an integer.
+      ValueError: the tree, a shape or a dtype differs from what was saved; says where. Or a file is
+        damaged; names it. Each process verifies the checksums of the files that it reads.
     """
-    step = latest_step(directory) if step is None else step
+    library()
+    step = latest_step(directory) if step is None else _checked_step(step, "restore")
     folder = "" if step is None else _folder(directory, step)
-    if step is None or not os.path.exists(os.path.join(folder, _MANIFEST)):
+    if step is None or not os.path.exists(os.path.join(folder, MANIFEST)):
         which = "no complete checkpoint" if step is None else f"no complete checkpoint {step}"
         msg = f"checkpoint.restore: there is {which} in {os.fspath(directory)!r}."
         raise FileNotFoundError(msg)
-    with open(os.path.join(folder, _MANIFEST), encoding="utf-8") as file:
-        manifest = json.load(file)
+    manifest = read_manifest(folder, step)
     leaves, structure = tree_flatten_with_path(like)
-    _check_alike(manifest["leaves"], [(keystr(path), _type(leaf)) for path, leaf in leaves])
-    with _Saved(folder, manifest["files"]) as saved:
-        return tree_unflatten(structure, [_leaf(saved, n, leaf)
-                                          for n, (_, leaf) in enumerate(leaves)])
+    types = [(keystr(path), _type(leaf, keystr(path), (Array, ShapeDtypeStruct)))
+             for path, leaf in leaves]
+    _check_alike(manifest["leaves"], types)
+    saved = Saved(folder, manifest)
+    return tree_unflatten(structure, [_leaf(saved, n, leaf, types[n][1])
+                                      for n, (_, leaf) in enumerate(leaves)])
 
 
 def latest_step(directory: str | os.PathLike[str]) -> int | None:
@@ -124,40 +151,52 @@ def latest_step(directory: str | os.PathLike[str]) -> int | None:
     return steps[-1] if steps else None
 
 
-# -- names --
+# -- names and types --
+
+
+def _integer(value: Any, what: str) -> int:
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    msg = f"checkpoint.{what} must be an integer, got {value!r} of type {type(value).__name__}."
+    raise TypeError(msg)
+
+
+def _checked_step(step: Any, function: str) -> int:
+    number = _integer(step, f"{function}: step")
+    if number < 0:
+        msg = f"checkpoint.{function}: step must be 0 or more, got {number}."
+        raise ValueError(msg)
+    return number
 
 
 def _folder(directory: str | os.PathLike[str], step: int) -> str:
     return os.path.join(os.fspath(directory), f"step_{step}")
 
 
-def _shards(process: int) -> str:
-    return f"shards-{process}-of-{process_count()}.npz"
-
-
 def _steps(directory: str | os.PathLike[str]) -> list[int]:
     """The complete steps, in order."""
     names = os.listdir(directory) if os.path.isdir(directory) else []
     numbers = [name.removeprefix("step_") for name in names if name.startswith("step_")]
-    return sorted(int(number) for number in numbers if number.isdecimal() and os.path.exists(
-        os.path.join(_folder(directory, int(number)), _MANIFEST)))
+    return sorted(int(number) for number in numbers
+                  if number.isdecimal() and str(int(number)) == number
+                  and os.path.exists(os.path.join(_folder(directory, int(number)), MANIFEST)))
 
 
-def _text(part: Bounds) -> str:
-    return ",".join(f"{start}:{stop}" for start, stop in part)
-
-
-def _bounds(text: str) -> Bounds:
-    pairs = [piece.split(":") for piece in text.split(",") if piece]
-    return tuple([(int(start), int(stop)) for start, stop in pairs])
-
-
-def _type(leaf: Any) -> ShapedArray:
-    """The type of a leaf; NumPy arrays and Python numbers keep their 64 bits."""
-    if hasattr(leaf, "sharding"):
+def _type(leaf: Any, path: str, ours: type | tuple[type, ...]) -> ShapedArray:
+    """The type of a leaf, of one of our classes or a value of NumPy's, which keeps its 64 bits."""
+    if isinstance(leaf, ours):
         return typeof(leaf)
     value = np.asarray(leaf)
-    return ShapedArray(value.shape, value.dtype)
+    dtype = value.dtype.newbyteorder("=")
+    if dtype not in dtypes.NUMPY_DTYPES or isinstance(leaf, np.ma.MaskedArray):
+        msg = (f"checkpoint: the leaf at {path or 'the root'} is {leaf!r} of type "
+               f"{type(leaf).__name__} (dtype {value.dtype}); checkpoints hold arrays of numbers, "
+               "booleans and keys, and Python numbers.")
+        raise TypeError(msg)
+    return ShapedArray(value.shape, dtype)
 
 
 # -- writing --
@@ -167,63 +206,47 @@ def _parts(leaf: Any) -> Iterator[tuple[Bounds, np.ndarray[Any, Any]]]:
     """What this process writes of a leaf: of parts with copies the first, of its own the rest."""
     if not isinstance(leaf, Array) or type(leaf.sharding) is SingleDeviceSharding:
         if process_index() == 0:
-            value = leaf._stored() if isinstance(leaf, Array) else np.asarray(leaf)
-            yield tuple([(0, size) for size in np.shape(leaf)]), _storable(value)
+            value = leaf._stored() if isinstance(leaf, Array) else _native(np.asarray(leaf))
+            yield tuple([(0, size) for size in np.shape(leaf)]), value
         return
     for shard in leaf.addressable_shards:
         if shard.replica_id == 0 and shard.data is not None:
-            yield bounds(shard.index, leaf.shape), _storable(shard.data._stored())
+            yield bounds(shard.index, leaf.shape), shard.data._stored()
 
 
-def _storable(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Types that NumPy's format does not know are written as unsigned integers."""
-    if value.dtype.kind in "biufc":
-        return value
-    return np.ascontiguousarray(value).view(f"u{value.dtype.itemsize}").reshape(value.shape)
+def _native(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same values in this machine's byte order."""
+    return value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("="))
 
 
-class _Replacing:
-    """A file that gets its name when it is complete and on the disk."""
-
-    def __init__(self, path: str):
-        self._path = path
-        self._file = open(f"{path}.partial", "wb")  # noqa: SIM115  # closed by __exit__
-
-    def __enter__(self) -> Any:
-        return self._file
-
-    def __exit__(self, kind: object, *rest: object) -> None:
-        with self._file:
-            if kind is not None:
-                return
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        os.replace(f"{self._path}.partial", self._path)
-        folder = os.open(os.path.dirname(self._path), os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+def _gathered(step: int, own: dict[str, Any]) -> dict[str, Any]:
+    """What all processes have written, by the names of their files; in process 0."""
+    count = process_count()
+    if not distributed.is_initialized():
+        return {shards(0, count): own}
+    key = f"mjax.checkpoint/{step}/"
+    distributed.key_value_set(f"{key}{process_index()}", json.dumps(own), overwrite=True)
+    _meet(f"checkpoint {step} written")
+    if process_index() != 0:
+        return {}
+    written = {shards(n, count): json.loads(distributed.key_value_get(f"{key}{n}"))
+               for n in range(count)}
+    distributed.key_value_delete(key.rstrip("/"))
+    return written
 
 
-def _complete(folder: str, step: int, leaves: list[tuple[str, ShapedArray]]) -> None:
-    files = {_shards(process): 0 for process in range(process_count())}
-    for name in files:
+def _check_seen(folder: str, written: dict[str, Any]) -> None:
+    for name, summary in written.items():
         path = os.path.join(folder, name)
-        if not os.path.exists(path):
-            msg = (f"checkpoint.save: {path} is not there. The directory has to be on a file "
-                   "system that all processes share.")
+        if not os.path.exists(path) or os.path.getsize(path) != summary["bytes"]:
+            msg = (f"checkpoint.save: {path} is not there as it was written. The directory has to "
+                   "be on a file system that all processes share.")
             raise FileNotFoundError(msg)
-        files[name] = os.path.getsize(path)
-    manifest = {"format": _FORMAT, "step": step, "files": files,
-                "leaves": [[path, list(aval.shape), str(aval.dtype)] for path, aval in leaves]}
-    with _Replacing(os.path.join(folder, _MANIFEST)) as file:
-        file.write(json.dumps(manifest, indent=1).encode())
 
 
 def _remove(folder: str) -> None:
     """Removes a checkpoint; incomplete from its first moment on."""
-    os.remove(os.path.join(folder, _MANIFEST))
+    os.remove(os.path.join(folder, MANIFEST))
     shutil.rmtree(folder)
 
 
@@ -248,49 +271,12 @@ def _check_alike(saved: list[Any], wanted: list[tuple[str, ShapedArray]]) -> Non
         raise ValueError(msg)
 
 
-class _Saved:
-    """The parts in the files of a checkpoint."""
-
-    def __init__(self, folder: str, files: dict[str, int]):
-        self._files = []
-        self._parts: dict[int, dict[Bounds, Any]] = {}
-        for name, size in files.items():
-            path = os.path.join(folder, name)
-            if os.path.getsize(path) != size:
-                msg = f"checkpoint.restore: {path} has not the size it was saved with."
-                raise ValueError(msg)
-            file = np.load(path)
-            self._files.append(file)
-            for member in file.files:
-                leaf, _, text = member.partition("@")
-                self._parts.setdefault(int(leaf), {})[_bounds(text)] = (file, member)
-
-    def __enter__(self) -> _Saved:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for file in self._files:
-            file.close()
-
-    def part(self, leaf: int, wanted: Bounds, stored: ShapedArray) -> np.ndarray[Any, Any]:
-        """One part of a leaf, put together from those that were saved."""
-        shape = [stop - start for start, stop in wanted]
-        result = np.empty((*shape, *stored.shape[len(shape):]), stored.dtype)
-        for have, (file, member) in self._parts[leaf].items():
-            common = [(max(a, c), min(b, d)) for (a, b), (c, d) in zip(wanted, have, strict=True)]
-            if all(start < stop for start, stop in common):
-                target = tuple([slice(a - o, b - o) for (a, b), (o, _) in zip(common, wanted)])
-                source = tuple([slice(a - o, b - o) for (a, b), (o, _) in zip(common, have)])
-                value = file[member]
-                result[target] = value.view(stored.dtype).reshape(value.shape)[source]
-        return result
-
-
-def _leaf(saved: _Saved, n: int, like: Any) -> Any:
-    aval = _type(like)
-    if not hasattr(like, "sharding"):
+def _leaf(saved: Saved, n: int, like: Any, aval: ShapedArray) -> Any:
+    if not isinstance(like, (Array, ShapeDtypeStruct)):
         value = saved.part(n, tuple([(0, size) for size in aval.shape]), aval)
-        return value if isinstance(like, np.ndarray) else type(like)(value[()])
+        if isinstance(like, np.ndarray):
+            return value.astype(like.dtype, copy=False)  # which may have another byte order
+        return type(like)(value[()])
     committed = like.committed if isinstance(like, Array) else like.sharding is not None
     layout = layout_of(aval, like.sharding or SingleDeviceSharding(default_device()), committed)
     values = [saved.part(n, bounds(part, aval.shape), layout.aval) for part in layout.parts]
