@@ -3,27 +3,32 @@
 The function combines scalars, and its jaxpr is a param. Where it is an operation that a
 primitive reduces by, and the initial value that operation's identity, that primitive is taken.
 
-Derivatives, and batches of initial values, go by a tree: the function is applied to arrays,
-element by element, in about log2(n) steps. Neighbours are combined, so that the function has to
-be associative but not commutative. So are functions lowered that are more than operations on
-scalars: XLA crashes on a loop within a reduction.
+Forward mode reduces primals and tangents together by the function's derivative, so that primals
+are what they are without it. Reverse mode applies the function to arrays, element by element:
+windows in XLA's order, since they are short, and axes by a tree, in about log2(n) steps.
+Neighbours are combined, so that the function has to be associative but not commutative. So are
+functions lowered that are more than operations on scalars: XLA crashes on a loop within a
+reduction.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
 from mjax._engine.control.bodies import Typed, agree, differences, stage_body
 from mjax._engine.control.jit import jit_p
+from mjax._engine.control.loops import scan
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import describe
 from mjax._engine.ir.jaxpr import Jaxpr, jaxprs_in_params, subjaxprs
@@ -45,6 +50,7 @@ from mjax._engine.primitives.reductions import (
     reduce_prod_p,
     reduce_xor_p,
 )
+from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import (
     batch_axes,
     batch_size,
@@ -52,7 +58,9 @@ from mjax._engine.primitives.shapes import (
     broadcast_in_dim_p,
     reduce_sum_p,
     reduced_shape,
+    reshape,
     squeeze,
+    transpose,
 )
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.special import (
@@ -62,12 +70,13 @@ from mjax._engine.primitives.special import (
     random_gamma_grad_p,
     regularized_incomplete_beta_p,
 )
+from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.primitives.windows import (
     Windows,
     along_windows,
     batch_windows,
     check_source,
-    in_pairs,
+    in_windows,
     reduce_window_max_p,
     reduce_window_min_p,
     reduce_window_sum_p,
@@ -83,7 +92,8 @@ from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
-from mjax._engine.transforms.jvp import jvp_flat
+from mjax._engine.transforms.jvp import jvp_jaxpr
+from mjax._engine.transforms.linearize import linearize_flat
 
 # ---- applying the function -------------------------------------------------------------
 
@@ -99,27 +109,69 @@ def _elementwise(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
 
 
 def _after_init(jaxpr: Jaxpr, inits: Sequence[Any], totals: Sequence[Any]) -> list[Any]:
-    shape = typeof(totals[0]).shape
-    first = [broadcast_in_dim_p.bind(i, shape=shape, broadcast_dimensions=()) for i in inits]
-    return _elementwise(jaxpr, [*first, *totals])
+    return _elementwise(jaxpr, [*_filled(inits, typeof(totals[0]).shape), *totals])
 
 
-def _differentiated(tree: Callable[..., list[Any]], primitive: Primitive) -> None:
-    """Gives a reduction its jvp rule: that of the tree."""
+def _filled(inits: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
+    return [broadcast_in_dim_p.bind(i, shape=shape, broadcast_dimensions=()) for i in inits]
+
+
+def _differentiated(primitive: Primitive, by_arrays: Callable[..., list[Any]]) -> None:
+    """Gives a reduction its derivatives.
+
+    Args:
+      primitive: takes `(*operands, *initial values)` and its function's `jaxpr`.
+      by_arrays: the same by primitives that reverse mode knows.
+    """
 
     @primitive.def_jvp
-    def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    def jvp(primals: Any, tangents: Any, *, jaxpr: Jaxpr, **params: Any) -> Any:
         if all(type(t) is Zero for t in tangents):
-            outs = primitive.bind(*primals, **params)
+            outs = primitive.bind(*primals, jaxpr=jaxpr, **params)
             return outs, [Zero.from_primal_value(o) for o in outs]
-        return jvp_flat(lambda *args: tree(*args, **params), primals, tangents)
+        n = len(primals) // 2
+        smooth = [dtypes.is_inexact(a.dtype) for a in jaxpr.out_avals]
+        xs, inits = split_list(primals, [n])
+        dxs, dinits = ([instantiate(t) for t, s in zip(ts, smooth, strict=True) if s]
+                       for ts in split_list(tangents, [n]))
+        outs = primitive.bind(*xs, *dxs, *inits, *dinits, jaxpr=_in_pairs(jaxpr, smooth), **params)
+        found = iter(outs[n:])
+        return outs[:n], [next(found) if s else Zero.from_primal_value(o)
+                          for o, s in zip(outs[:n], smooth, strict=True)]
 
-    jvp.__wrapped__ = tree  # type: ignore[attr-defined]
+    def linearize(nonzeros: Any, *primals: Any, **params: Any) -> Any:
+        outs = primitive.bind(*primals, **params)
+        linear = linearize_flat(lambda *args: by_arrays(*args, **params), primals, nonzeros)
+        flags = linear.nonzero_outs
+
+        def tangents_of(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
+            given = [t for t in tangents if type(t) is not Zero]
+            found = iter(eval_jaxpr(linear.jaxpr, residuals, *given))
+            return [next(found) if nz else Zero.from_primal_value(o)
+                    for o, nz in zip(outs, flags, strict=True)]
+
+        return outs, flags, linear.jaxpr.consts, tangents_of
+
+    primitive.linearize = linearize
 
 
-def _batched_by_tree(tree: Callable[..., list[Any]], args: Any, dims: Any, params: Any) -> Any:
+def _in_pairs(jaxpr: Jaxpr, smooth: Sequence[bool]) -> Jaxpr:
+    """The function of scalars with their tangents, of those that have one."""
+
+    def make() -> Jaxpr:
+        n = len(smooth)
+        both, _ = jvp_jaxpr(jaxpr, [*smooth, *smooth], smooth)
+        # From (a, b, tangents of a, of b) to (a, tangents of a, b, tangents of b).
+        a, b, da, db = split_list(both.invars, [n, n, sum(smooth)])
+        return both.replace(invars=[*a, *da, *b, *db])
+
+    return jaxpr.cached(("in pairs", ctx.settings), make)
+
+
+def _batched_in_order(in_order: Callable[..., list[Any]], args: Any, dims: Any, params: Any
+                      ) -> Any:
     axis = AxisData(None, batch_size(args, dims))
-    return batch_flat(lambda *elements: tree(*elements, **params), axis, args, dims)
+    return batch_flat(lambda *elements: in_order(*elements, **params), axis, args, dims)
 
 
 def _alike(xs: Sequence[Any], dims: Sequence[int | None]) -> tuple[Sequence[Any], int]:
@@ -189,7 +241,7 @@ def _reduce_lowering(ctx: Any, *args: Any, jaxpr: Jaxpr, dimensions: tuple[int, 
     if not _is_plain(jaxpr):
         return _reduce_tree(ctx, *args, jaxpr=jaxpr, dimensions=dimensions)
     xs, inits = split_list(args, [len(args) // 2])
-    reduce = hlo.ReduceOp(ctx.out_types, xs, inits, dense_i64(dimensions))
+    reduce = hlo.ReduceOp(ctx.out_types, xs, inits, dense_i64(sorted(dimensions)))
     reducer_region(reduce.regions[0], [a.dtype for a in ctx.avals_out],
                    functools.partial(ctx.inline, jaxpr))
     return list(reduce.results)
@@ -200,8 +252,7 @@ def _reduce_in_tree(*args: Any, jaxpr: Jaxpr, dimensions: tuple[int, ...]) -> li
     for axis in sorted(dimensions, reverse=True):
         if typeof(xs[0]).shape[axis] == 0:
             shape = reduced_shape(typeof(xs[0]), dimensions, "reduce")
-            return [broadcast_in_dim_p.bind(i, shape=shape, broadcast_dimensions=())
-                    for i in inits]
+            return _filled(inits, shape)
         xs = _reduce_axis(jaxpr, xs, axis)
     return _after_init(jaxpr, inits, xs)
 
@@ -219,14 +270,31 @@ def _reduce_axis(jaxpr: Jaxpr, xs: Sequence[Any], axis: int) -> list[Any]:
 
 
 _reduce_tree = traced(_reduce_in_tree, multiple_results=True)
-_differentiated(_reduce_in_tree, reduce_p)
+_differentiated(reduce_p, _reduce_in_tree)
+
+
+def _reduce_in_order(*args: Any, jaxpr: Jaxpr, dimensions: tuple[int, ...]) -> list[Any]:
+    xs, inits = split_list(args, [len(args) // 2])
+    start = _filled(inits, reduced_shape(typeof(xs[0]), dimensions, "reduce"))
+    if not dimensions:
+        return _elementwise(jaxpr, [*start, *xs])
+    rows = [_rows(x, sorted(dimensions)) for x in xs]
+    return scan(lambda total, row: (_elementwise(jaxpr, [*total, *row]), None), start, rows)[0]
+
+
+def _rows(x: Any, axes: Sequence[int]) -> Any:
+    """An array with these axes in front, as one."""
+    shape = typeof(x).shape
+    rest = [i for i in range(len(shape)) if i not in axes]
+    return reshape(transpose(x, (*axes, *rest)), (
+        math.prod(shape[i] for i in axes), *[shape[i] for i in rest]))
 
 
 @reduce_p.def_batch
 def _reduce_batch(args: Any, dims: Any, **params: Any) -> Any:
     (xs, inits), (x_dims, init_dims) = [split_list(v, [len(args) // 2]) for v in (args, dims)]
     if any(d is not None for d in init_dims):
-        return _batched_by_tree(_reduce_in_tree, args, dims, params)
+        return _batched_in_order(_reduce_in_order, args, dims, params)
     alike, dim = _alike(xs, x_dims)
     axes, out_dim = batch_axes(dim, params["dimensions"])
     outs = reduce_p.bind(*alike, *inits, **{**params, "dimensions": axes})
@@ -248,34 +316,48 @@ def _reduce_window_type(*avals: Any, jaxpr: Jaxpr, **params: Any) -> list[Shaped
 @reduce_window_p.def_lowering
 def _reduce_window_lowering(ctx: Any, *args: Any, jaxpr: Jaxpr, **params: Any) -> Any:
     if not _is_plain(jaxpr):
-        return _reduce_window_tree(ctx, *args, jaxpr=jaxpr, **params)
+        return _reduce_window_by_arrays(ctx, *args, jaxpr=jaxpr, **params)
     xs, inits = split_list(args, [len(args) // 2])
     return window_ir(ctx.out_types, xs, inits, [a.dtype for a in ctx.avals_out],
                      functools.partial(ctx.inline, jaxpr), params)
 
 
-def _reduce_window_in_tree(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
+def _reduce_window_in_order(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
+    """As XLA has it: from the initial value through each window, past padding and holes."""
     xs, inits = split_list(args, [len(args) // 2])
+    masks = in_windows(typeof(xs[0]).shape, params)
+    shape = windowed_shape("reduce_window", typeof(xs[0]).shape, **params)
+    totals = _filled(inits, shape)
 
-    def combine(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
-        return _elementwise(jaxpr, [*a, *b])
+    def step(parts: Sequence[Any], axis: int, inside: dict[int, Any]) -> None:
+        nonlocal totals
+        if axis < len(shape):
+            cuts = along_windows(typeof(parts[0]).shape[axis], axis, params)
+            for cut, mask in zip(cuts, masks[axis], strict=True):
+                step([cut(p) for p in parts], axis + 1,
+                     inside if mask is None else {**inside, axis: mask})
+            return
+        new = _elementwise(jaxpr, [*totals, *parts])
+        if inside:
+            mask = broadcast_in_dim_p.bind(
+                functools.reduce(np.logical_and.outer, inside.values()), shape=shape,
+                broadcast_dimensions=tuple(inside))
+            new = [select_n_p.bind(mask, t, n) for t, n in zip(totals, new, strict=True)]
+        totals = new
 
-    xs = [spread(x, init, params) for x, init in zip(xs, inits, strict=True)]
-    for axis in reversed(range(typeof(xs[0]).ndim)):
-        cuts = along_windows(typeof(xs[0]).shape[axis], axis, params)
-        xs = in_pairs(combine, [[cut(x) for x in xs] for cut in cuts])
-    return _after_init(jaxpr, inits, xs)
+    step([spread(x, init, params) for x, init in zip(xs, inits, strict=True)], 0, {})
+    return totals
 
 
-_reduce_window_tree = traced(_reduce_window_in_tree, multiple_results=True)
-_differentiated(_reduce_window_in_tree, reduce_window_p)
+_reduce_window_by_arrays = traced(_reduce_window_in_order, multiple_results=True)
+_differentiated(reduce_window_p, _reduce_window_in_order)
 
 
 @reduce_window_p.def_batch
 def _reduce_window_batch(args: Any, dims: Any, **params: Any) -> Any:
     (xs, inits), (x_dims, init_dims) = [split_list(v, [len(args) // 2]) for v in (args, dims)]
     if any(d is not None for d in init_dims):
-        return _batched_by_tree(_reduce_window_in_tree, args, dims, params)
+        return _batched_in_order(_reduce_window_in_order, args, dims, params)
     alike, dim = _alike(xs, x_dims)
     outs = reduce_window_p.bind(*alike, *inits, **batch_windows(params, dim))
     return outs, [dim] * len(outs)
@@ -449,7 +531,8 @@ def reduce(operands: Any, init_values: Any, computation: Callable[[Any, Any], An
       init_values: a scalar for each array, nested alike, of its dtype; the identity of
         `computation`.
       computation: combines two scalars, or two trees of scalars, into one. It has to be
-        associative; in which order and how often it is applied is not specified.
+        associative; in which order and how often it is applied is not specified. (Reverse mode
+        combines in another order than evaluation and forward mode do.)
       dimensions: distinct axes, not negative.
 
     Returns:

@@ -118,8 +118,8 @@ def spread(x: Any, value: Any, params: Windows) -> Any:
     return pad_p.bind(x, value, padding_config=config)
 
 
-def along_windows(size: int, axis: int, params: Windows) -> list[Callable[[Any], Any]]:
-    """For each element of a window, what cuts it out at all places along one axis.
+def window_slices(size: int, axis: int, params: Windows) -> list[slice]:
+    """For each element of a window, where it is found at all places along one axis.
 
     Args:
       size: of the axis, holes and padding included.
@@ -129,11 +129,36 @@ def along_windows(size: int, axis: int, params: Windows) -> list[Callable[[Any],
     window, stride, step = (params[name][axis] for name in (
         "window_dimensions", "window_strides", "window_dilation"))
     span = dilated(max((size - dilated(window, step)) // stride + 1, 0), stride)
+    starts = [k * step if span else 0 for k in range(window)]
+    return [slice(start, start + span, stride) for start in starts]
 
-    def cut(start: int) -> Callable[[Any], Any]:
-        return lambda x: slice_in_dim(x, start, start + span, stride, axis)
 
-    return [cut(k * step if span else 0) for k in range(window)]
+def along_windows(size: int, axis: int, params: Windows) -> list[Callable[[Any], Any]]:
+    """`window_slices` as functions that cut arrays."""
+
+    def cut(where: slice) -> Callable[[Any], Any]:
+        return lambda x: slice_in_dim(x, where.start, where.stop, where.step, axis)
+
+    return list(map(cut, window_slices(size, axis, params)))
+
+
+def in_windows(shape: Sequence[int], params: Windows) -> list[list[Any]]:
+    """For each axis, and each element of a window along it: at which places it is an element of
+    the operand's rather than padding or a hole; NumPy masks, or None: at all.
+
+    Args:
+      shape: of the operand.
+      params: of the windows.
+    """
+    masks = []
+    for axis, size in enumerate(shape):
+        (low, high), step = params["padding"][axis], params["base_dilation"][axis]
+        inside = np.zeros(low + dilated(size, step) + high, bool)
+        places = low + step * np.arange(size)
+        inside[places[(places >= 0) & (places < inside.size)]] = True
+        cuts = [inside[where] for where in window_slices(inside.size, axis, params)]
+        masks.append([None if cut.all() else cut for cut in cuts])
+    return masks
 
 
 def in_pairs(combine: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:

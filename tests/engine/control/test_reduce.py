@@ -202,12 +202,45 @@ def test_gradient_of_a_product_with_zeros():
     np.testing.assert_array_equal(mjax.hessian(product)(x)[1], [0, 0, 0, 6 + 15, 0, 0])
 
 
-def test_derivative_takes_about_log_n_steps():
+def test_derivatives_take_one_step_forwards_and_about_log_n_backwards():
     def count(n):
-        return len(names(lambda x: mjax.jvp(lambda x: lax.reduce(x, 0.0, growth, (0,)), (x,),
-                                            (x,)), np.zeros(n, F32)))
+        return len(names(mjax.grad(lambda x: lax.reduce(x, 0.0, growth, (0,))), np.zeros(n, F32)))
 
     assert count(1024) - count(512) == count(512) - count(256)
+    f = lambda x: lax.reduce(x, 0.0, growth, (0,))
+    assert names(lambda x: mjax.jvp(f, (x,), (x,)), np.zeros(9, F32))[-1:] == ["reduce"]
+
+
+#: Functions that are no monoids, of a sum and of the initial value 0.5.
+NO_MONOIDS = {"a-b": lambda a, b: a - b, "b-a": lambda a, b: b - a, "a+b+1": lambda a, b: a + b + 1,
+              "max": lambda a, b: -lax.max(a, b), "ab+a": lambda a, b: a * b + a}
+
+
+def _column(x, f):
+    total = 0.5
+    for value in x:
+        total = f(np.float64(total), np.float64(value))
+    return total
+
+
+@pytest.mark.parametrize("f", NO_MONOIDS.values(), ids=NO_MONOIDS)
+def test_derivatives_of_what_is_no_monoid_are_those_of_its_values(f):
+    # Reductions in the order of the elements, by forward mode, reverse mode and batches.
+    x, v = np.float32([[1, 5], [3, 4], [2, -2]]), np.float32([[1, 2], [-1, 3], [4, 0.5]])
+    g = f if f is not NO_MONOIDS["max"] else lambda a, b: -np.maximum(a, b)
+    window = lambda x, init=0.5: lax.reduce_window(x, init, f, (2, 1), (1, 1), ((1, 0), (0, 0)))
+    whole = lambda x, init=0.5: lax.reduce(x, init, f, (0,))
+    padded = lambda x: np.stack([_column(x[max(i - 1, 0) : i + 1], g) for i in range(3)])
+    plain = lambda x: _column(x, g)
+    for fun, oracle in ((window, padded), (whole, plain)):
+        expected = (oracle(x + 1e-3 * v) - oracle(x - 1e-3 * v)) / 2e-3
+        out, tangent = mjax.jvp(fun, (x,), (v,))
+        np.testing.assert_allclose(out, oracle(x), rtol=1e-5)
+        np.testing.assert_allclose(tangent, expected, rtol=1e-2, atol=1e-2)
+        many = mjax.vmap(fun, (None, 0))(x, np.float32([0.5, 0.5]))
+        np.testing.assert_allclose(many, [oracle(x)] * 2, rtol=1e-5)
+    expected = (padded(x + 1e-3 * v) - padded(x - 1e-3 * v)) / 2e-3
+    np.testing.assert_allclose(mjax.linearize(window, x)[1](v), expected, rtol=1e-2, atol=1e-2)
 
 
 def test_weak_initial_values_take_the_dtype_of_the_operand():
