@@ -33,6 +33,7 @@ from mjax._engine.ir.pytree import (
 from mjax._engine.ir.same import same_program
 from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.shapes import array_of, batch_to_front
+from mjax._engine.primitives.slicing import dynamic_index_in_dim
 from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.tracing.authoring import describe_value
 from mjax._engine.tracing.flat import (
@@ -46,7 +47,13 @@ from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.tracing.variance import typed_axes
-from mjax._engine.transforms.batching import AxisData, batch_jaxpr, batched_type, element_type
+from mjax._engine.transforms.batching import (
+    AxisData,
+    batch_flat,
+    batch_jaxpr,
+    batched_type,
+    element_type,
+)
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.jvp import jvp_flat, jvp_jaxpr
 from mjax._engine.transforms.transpose import backward_pass, transpose_jaxpr
@@ -100,13 +107,14 @@ class UsersRule:
             raise LazyTypeError(lambda: (
                 f"the {self.name()} must return a pair (output, which of it is batched), but "
                 f"returned {describe_value(result)}."))
-        return self._checked(size, *result)
+        return self._checked(size, any(batched), *result)
 
     def name(self) -> str:
         """How messages speak of the rule."""
         return f"vmap rule {describe_function(self.f)} of {self.custom.describe()}"
 
-    def _checked(self, size: int, out: Any, out_batched: Any) -> tuple[list[Any], list[bool]]:
+    def _checked(self, size: int, any_batched: bool, out: Any, out_batched: Any
+                 ) -> tuple[list[Any], list[bool]]:
         check_arguments(f"the {self.name()}", out, "output")
         (outs, tree), (flags, flag_tree) = tree_flatten(out), tree_flatten(out_batched)
         if tree != flag_tree:
@@ -119,6 +127,10 @@ class UsersRule:
                 f"the {self.name()} must say by True or False whether a leaf of its output is "
                 f"batched, but gave {out_batched!r}."))
         avals = list(map(typeof, outs))
+        if not any_batched and tree == self.out_tree:
+            # As under a derivative. Many rules say True whatever they are given.
+            flags = [f and a.shape != o.shape
+                     for f, a, o in zip(flags, avals, self.out_avals, strict=True)]
         for aval, flag in zip(avals, flags, strict=True):
             if flag and aval.shape[:1] != (size,):
                 raise LazyValueError(lambda aval=aval: (  # type: ignore[misc]
@@ -153,9 +165,10 @@ class JVPRule:
     def __call__(self, size: int, batched: Sequence[bool], args: Sequence[Any]
                  ) -> tuple[list[Any], list[bool]]:
         n = len(self.nonzeros)
-        if not any(batched[:n]):
-            # Only tangents are batched: the function itself is evaluated once.
-            return _batch_program(self.jaxpr, size, batched, args)
+        given_flags = iter(batched[n:])
+        if not any([nz and next(given_flags) and b
+                    for b, nz in zip(batched, self.nonzeros, strict=False)]):
+            return self._by_elements(size, batched, args)
         given = iter(zip(batched[n:], args[n:], strict=True))
         primals, tangents, flags = [], [], []
         for primal, flag, nonzero in zip(args, batched, self.nonzeros, strict=False):
@@ -169,6 +182,12 @@ class JVPRule:
             primals.append(primal)
             tangents.append(tangent)
             flags.append(flag)
+        outs, out_tangents, known = self._pushed(size, flags, primals, tangents)
+        return [*outs, *out_tangents], self._flags(known, known)
+
+    def _pushed(self, size: int, flags: Sequence[bool], primals: Sequence[Any],
+                tangents: Sequence[Any]) -> tuple[list[Any], list[Any], list[bool]]:
+        """Results of the function's rule, their smooth tangents, and which of them are batched."""
         known: list[bool] = []
 
         def f(*values: Any) -> list[Any]:
@@ -177,19 +196,36 @@ class JVPRule:
             return outs
 
         outs, out_tangents = jvp_flat(f, primals, tangents)
-        smooth = [_is_smooth(typeof(o)) for o in outs]
-        return ([*outs, *[instantiate(t) for t, s in zip(out_tangents, smooth, strict=True) if s]],
-                [*known, *[b for b, s in zip(known, smooth, strict=True) if s]])
+        return outs, [instantiate(t) for o, t in zip(outs, out_tangents, strict=True)
+                      if _is_smooth(typeof(o))], known
+
+    def _flags(self, outs: Sequence[bool], tangents: Sequence[bool]) -> list[bool]:
+        smooth = [_is_smooth(a) for a in self.jaxpr.out_avals[: len(outs)]]
+        return [*outs, *[t for t, s in zip(tangents, smooth, strict=True) if s]]
+
+    def _by_elements(self, size: int, batched: Sequence[bool], args: Sequence[Any]
+                     ) -> tuple[list[Any], list[bool]]:
+        """No primal is batched together with its tangent: to the function's rule nothing is
+        batched, and its derivative is mapped over what is."""
+
+        def element(i: Any, *values: Any) -> list[Any]:
+            n = len(self.nonzeros)
+            given = iter(values[n:])
+            tangents = [next(given) if nz else Zero(typeof(p).to_tangent())
+                        for p, nz in zip(values, self.nonzeros, strict=False)]
+            outs, out_tangents, known = self._pushed(size, [False] * n, values[:n], tangents)
+            return [dynamic_index_in_dim(o, i, 0, False) if k else o for o, k in zip(
+                [*outs, *out_tangents], self._flags(known, known), strict=True)]
+
+        outs, dims = batch_flat(element, AxisData(None, size), [np.arange(size, dtype=np.int32),
+                                                                *args],
+                                [0, *[0 if b else None for b in batched]])
+        return ([o if d is None else batch_to_front(o, d, size)
+                 for o, d in zip(outs, dims, strict=True)], [d is not None for d in dims])
 
 
 def _is_smooth(aval: Any) -> bool:
     return dtypes.is_inexact(aval.dtype)
-
-
-def _batch_program(jaxpr: Jaxpr, size: int, batched: Sequence[bool], args: Sequence[Any]
-                   ) -> tuple[list[Any], list[bool]]:
-    program, dims = batch_jaxpr(jaxpr, AxisData(None, size), [0 if b else None for b in batched])
-    return eval_jaxpr(program, program.consts, *args), [d is not None for d in dims]
 
 
 class TransposedRule:
@@ -505,6 +541,9 @@ def sequential_vmap(f: Callable[..., Any]) -> custom_vmap:
     def rule(axis_size: int, in_batched: list[Any], *args: Any) -> Any:
         leaves, tree = tree_flatten(args)
         flags = tree_flatten(in_batched)[0]
+        if not any(flags):  # only tangents are
+            out = f(*args)
+            return out, tree_map(lambda _: False, out)
 
         def element(mapped: list[Any]) -> Any:
             given = iter(mapped)

@@ -78,6 +78,9 @@ BATCHED = {
     "vmap of scan": lambda f: mjax.vmap(lambda x: lax.scan(
         lambda c, y: (c, f(c, y)), x, YS)[1])(XS),
     "cond": lambda f: mjax.vmap(lambda x, y: lax.cond(True, f, lambda x, y: x, x, y))(XS, YS),
+    # Tangents and cotangents are mapped over: the rule is told that nothing is batched.
+    "jacfwd": lambda f: mjax.jacfwd(f, (0, 1))(X, Y),
+    "jacrev": lambda f: mjax.jit(mjax.jacrev(f, (0, 1)))(X, Y),
 }
 SINGLE = {
     "eval": lambda f: f(X, Y), "jit": lambda f: mjax.jit(f)(X, Y),
@@ -85,9 +88,6 @@ SINGLE = {
     "vjp": lambda f: mjax.vjp(f, X, Y)[1](DX),
     "vjp of jit": lambda f: mjax.jit(lambda x: mjax.vjp(mjax.jit(f), x, Y)[1](DX))(X),
     "third order": lambda f: mjax.jit(mjax.grad(mjax.grad(mjax.grad(lambda y: f(y, y)))))(1.0),
-    # Tangents and cotangents are mapped over, the function is not.
-    "jacfwd": lambda f: mjax.jacfwd(f, (0, 1))(X, Y),
-    "jacrev": lambda f: mjax.jit(mjax.jacrev(f, (0, 1)))(X, Y),
 }
 
 
@@ -122,6 +122,48 @@ def test_what_the_rule_is_given():
     assert trees == [[{"x": True, "y": False}, False]]
     np.testing.assert_allclose(out["a"], 2 * XS)
     np.testing.assert_allclose(out["b"], Y)
+
+
+@pytest.mark.parametrize("tangents_only", [True, False])
+def test_the_rule_of_a_derivative_is_that_of_the_function(tangents_only):
+    # Where no primal is batched together with its tangent, nothing is to the rule.
+    seen = []
+
+    @custom_vmap
+    def f(x, y):
+        return lax.sin(x) * y
+
+    @f.def_vmap
+    def rule(size, batched, x, y):
+        seen.append((size, *batched, x.shape, y.shape))
+        return lax.cos(x) * y, batched[0] or batched[1]
+
+    def derivative(x, t):
+        return mjax.jvp(f, (x, 2.0), (t, 0.5))
+
+    row = np.float32([0.1, 0.2, 0.3])
+    x, t = (0.3, row) if tangents_only else (row, 0.3)
+    axes = (None, 0) if tangents_only else (0, None)
+    expected = np.cos(x) * 2 + 0 * row, -np.sin(x) * t * 2 + np.cos(x) * 0.5
+    linear = lambda x, t: mjax.linearize(f, x, 2.0)[1](t, 0.5)
+    for g in (mjax.vmap(derivative, axes), mjax.jit(mjax.vmap(derivative, axes))):
+        np.testing.assert_allclose(g(x, t), expected, rtol=1e-5)
+    assert set(seen) == {(3, False, False, (), ())}
+    np.testing.assert_allclose(mjax.vmap(linear, axes)(x, t), expected[1], rtol=1e-5)
+    for jacobian in (mjax.jacfwd, mjax.jacrev):
+        np.testing.assert_allclose(jacobian(f)(x, 2.0).sum(-1 if np.ndim(x) else None),
+                                   -np.sin(x) * 2, rtol=1e-5)
+
+
+def test_results_that_the_rule_says_are_batched_though_nothing_is():
+    @custom_vmap
+    def f(x):
+        return 2 * x
+
+    f.def_vmap(lambda size, batched, x: (x * (1 + jnp.arange(size)), True))
+    out, tangent = mjax.vmap(lambda t: mjax.jvp(f, (1.0,), (t,)))(np.float32([4, 5, 6]))
+    np.testing.assert_allclose(out, [1, 2, 3])
+    np.testing.assert_allclose(tangent, [4, 10, 18])
 
 
 def test_a_rule_that_maps_over_it_again():
