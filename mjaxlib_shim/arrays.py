@@ -198,6 +198,8 @@ def to_numpy(buffer: Any) -> np.ndarray[Any, Any]:
       XlaRuntimeError: the Buffer was deleted, or the computation that makes it failed.
       ValueError: some shards are in other processes.
     """
+    # A view of memory that a failed computation never got would abort the process.
+    buffer.block_until_ready()
     try:
         # The fastest route, and on many releases the only one free of hidden imports.
         return np.asarray(memoryview(buffer))
@@ -290,7 +292,12 @@ is_deleted: Any = Buffer.is_deleted
 
 
 def unsafe_pointer(buffer: Any) -> int:
-    """The address of a single-device Buffer's memory; blocks until it is allocated."""
+    """The address of a single-device Buffer's memory; blocks until it is computed.
+
+    Raises:
+      XlaRuntimeError: the Buffer was deleted, or the computation that makes it failed.
+    """
+    buffer.block_until_ready()
     with without_jax:
         address: int = buffer.unsafe_buffer_pointer()
     return address

@@ -15,10 +15,15 @@ __all__ = ["from_dlpack", "to_dlpack"]
 def to_dlpack(buffer: Any, stream: int | None = None) -> Any:
     """A DLPack capsule (one-shot) that shares the memory of a single-device Buffer.
 
+    The memory lives as long as the capsule or its consumer, even if the Buffer is deleted.
+
     Raises:
-      XlaRuntimeError: DLPack has no name for the dtype.
+      XlaRuntimeError: DLPack has no name for the dtype; the Buffer was deleted, or the
+        computation that makes it failed.
     """
-    return ext.buffer_to_dlpack_managed_tensor(buffer, stream=stream)
+    buffer.block_until_ready()
+    # A capsule does not keep the memory of a Buffer that is deleted. Nobody deletes the clone.
+    return ext.buffer_to_dlpack_managed_tensor(buffer.clone(), stream=stream)
 
 
 def from_dlpack(capsule: Any, device: Any, aval: Any = None, sharding: Any = None) -> Any:

@@ -7,11 +7,13 @@ point that the lowering pass has entered.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.errors import LazyValueError
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import AbstractToken, ShapedArray, physical_aval
 from mjaxlib_shim.mlir import chlo, hlo, ir
@@ -64,7 +66,28 @@ def ir_type(aval: Any) -> Any:
     if isinstance(aval, AbstractToken):
         return hlo.TokenType.get()
     aval = physical_aval(aval)
+    if not 0 < aval.size < _SURE:
+        refuse_too_large(aval)
     return ir.RankedTensorType.get(aval.shape, element_type(aval.dtype))
+
+
+#: So many elements are fine, whatever their dtype.
+_SURE = 1 << 56
+
+
+def refuse_too_large(aval: ShapedArray) -> None:
+    """Refuses arrays whose bytes a 64-bit number cannot count, with which XLA ends the process.
+
+    Axes of size 0 do not help: XLA multiplies the others.
+
+    Raises:
+      ValueError: the type is one of these.
+    """
+    extent = math.prod([max(n, 1) for n in aval.shape]) * np.dtype(aval.dtype).itemsize
+    if extent >= 1 << 63:
+        raise LazyValueError(lambda: (
+            f"an array of type {aval} would take {extent} bytes; no device has that many. Check "
+            f"the shape {aval.shape}."))
 
 
 def op(name: str, types: Sequence[Any], operands: Sequence[Any],

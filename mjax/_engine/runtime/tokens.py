@@ -26,6 +26,7 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.runtime.array import Array, Placement, placement_of
+from mjax._engine.runtime.exiting import end_daemons
 from mjax._engine.runtime.failures import is_delivered, raise_original
 from mjax._engine.runtime.transfer import move, put
 from mjaxlib_shim import guards
@@ -239,3 +240,4 @@ def _await_all() -> None:
             print("mjax: an effect failed in a computation that nobody waited for:",
                   file=sys.stderr)
             traceback.print_exc()
+    end_daemons()

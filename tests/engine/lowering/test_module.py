@@ -325,3 +325,24 @@ def test_a_constant_in_several_functions_has_one_value_under_all_transformations
     np.testing.assert_allclose(f(3.0), (3 * np.array([1, -2.0]) * [1, 4] + [1, -2]).sum())
     np.testing.assert_allclose(mjax.grad(f)(3.0), 1 - 8)
     np.testing.assert_allclose(mjax.vmap(f)(np.float32([3, 0])), [f(3.0), f(0.0)])
+
+
+# ---- sizes -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [
+    lambda n: jnp.zeros((n, n)), lambda n: jnp.full(4 * n * n, 1.0), lambda n: jnp.pad(X, n * n),
+    lambda n: jnp.broadcast_to(X, (n, n, 3)), lambda n: jnp.tile(X, (n, n)), lambda n: jnp.eye(n),
+    lambda n: lax.iota(np.int32, n * n), lambda n: lax.broadcasted_iota(np.int32, (n, n), 0),
+    lambda n: random.bits(random.key(0), (n, n)), lambda n: jnp.linspace(0, 1, n * n),
+    lambda n: jnp.zeros((n, n), np.complex64), lambda n: mjax.jit(lambda: jnp.ones((n, n, 2)))(),
+    lambda n: mjax.jit(lambda: jnp.ones((n, n, 0)) + 1)(),
+    lambda n: mjax.jit(lambda x: x + 1).lower(mjax.ShapeDtypeStruct((n, n), "float32"))])
+def test_arrays_of_too_many_bytes_are_refused(make):
+    with pytest.raises(ValueError, match=r"bytes; no device has that many|array is too big"):
+        make(2**40)  # XLA ended the process
+
+
+def test_types_may_be_of_any_size():
+    assert mjax.eval_shape(lambda: jnp.zeros((2**40, 2**40))).shape == (2**40, 2**40)
+    assert jnp.zeros((0, 2**40)).shape == (0, 2**40)

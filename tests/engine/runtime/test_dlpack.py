@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -121,3 +123,22 @@ def test_what_is_no_dtype_is_not_supported():
     assert not dlpack.is_supported_dtype(object)
     with pytest.raises(TypeError, match="not understood"):
         dlpack.is_supported_dtype("numbers")
+
+
+@pytest.mark.parametrize("end", ["x.delete()", "mjax.jit(lambda z: z + 1, donate_argnums=0)(x)"])
+def test_memory_that_others_have_outlives_the_array(end):
+    x = jnp.arange(3.0) + 1
+    views = [np.from_dlpack(x), np.from_dlpack(x), np.asarray(x)]
+    capsule = x.__dlpack__()
+    eval(end, {"mjax": mjax, "x": x})  # the process aborted when the views went
+    for view in views:
+        np.testing.assert_array_equal(view, [1, 2, 3])
+    del views, view, capsule, x
+    gc.collect()
+
+
+def test_an_array_of_another_library_outlives_its_twin():
+    x = jnp.arange(3.0) + 1
+    y, v = jnp.from_dlpack(x), np.from_dlpack(x)
+    y.delete()
+    np.testing.assert_array_equal(v, [1, 2, 3])

@@ -34,3 +34,33 @@ def test_a_process_ends_while_it_computes(devices, dropped):
                                                                     dropped=dropped)],
                               env=environment, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+
+
+DAEMON = """
+import threading, time
+import numpy as np
+import mjax
+
+f, started = mjax.jit(lambda x: x @ x * 0.001), threading.Event()
+last = mjax.ShapeDtypeStruct((), np.float32)
+
+def work():
+    x = mjax.device_put(np.ones((200, 200), np.float32))
+    while True:
+        x = f(x)
+        {step}
+        started.set()
+
+threading.Thread(target=work, daemon=True).start()
+started.wait()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [
+    "", "x.block_until_ready()", "float((x + 1)[0, 0])",
+    "float(mjax.pure_callback(lambda v: v + 1, last, x[0, 0]))"])
+def test_a_process_ends_while_a_daemon_thread_computes(step):
+    done = subprocess.run([sys.executable, "-c", DAEMON.format(step=step)],
+                          capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")

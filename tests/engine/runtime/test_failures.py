@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -243,3 +244,20 @@ def test_what_xla_raises_has_a_name(jitted):
 
     with pytest.raises(mjax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED: Out of memory"):
         (mjax.jit(f) if jitted else f)().block_until_ready()
+
+
+def out_of_memory():
+    """The result of a program that fails while nobody waits for it."""
+    slow = mjax.jit(lambda s: lax.fori_loop(0, 20, lambda i, a: a @ a * 0.001,
+                                            jnp.full((300, 300), s))[0, 0])
+    return mjax.jit(lambda s: s + jnp.zeros(2**42))(slow(1.0))
+
+
+@pytest.mark.parametrize("read", [
+    np.asarray, repr, mjax.device_get, np.from_dlpack, jnp.from_dlpack, pickle.dumps,
+    lambda x: x.unsafe_buffer_pointer(), lambda x: np.asarray(x.astype("bfloat16")),
+    lambda x: np.asarray(x + 1)], ids=str)
+def test_what_ran_out_of_memory_is_refused_where_it_is_read(read):
+    # The view of memory that was never allocated aborted the process.
+    with pytest.raises(failures.JaxRuntimeError, match="Out of memory"):
+        read(out_of_memory())

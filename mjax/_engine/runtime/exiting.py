@@ -1,0 +1,58 @@
+"""Daemon threads at exit: none is left inside of a computation.
+
+When Python ends, it ends a daemon thread at the moment that the thread asks for the lock of the
+interpreter. A thread that comes back from C++ does so in the midst of C++, which aborts the
+process (before Python 3.14, where such a thread waits for ever).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+import time
+from types import FrameType
+
+from mjax._engine.ir.source import is_engine_file
+
+#: Seconds; a thread that stays longer in C++ does not come back before the process is gone.
+_PATIENCE = 1.0
+#: Seconds for which the thread that ends Python keeps the lock, once no thread is in C++.
+_TO_THE_END = 60.0
+
+
+def end_daemons() -> None:
+    """Raises `SystemExit` in daemon threads that are inside of mjax, until none is.
+
+    Threads of mjax's own end otherwise.
+    """
+    if sys.version_info >= (3, 14):
+        return
+    deadline, interval = time.monotonic() + _PATIENCE, sys.getswitchinterval()
+    while True:
+        sys.setswitchinterval(_TO_THE_END)
+        inside = _daemons_inside()
+        if not inside or time.monotonic() > deadline:
+            return
+        for thread in inside:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
+        sys.setswitchinterval(interval)
+        time.sleep(0.005)
+
+
+def _daemons_inside() -> list[int]:
+    """The threads inside of mjax, but for this one, those not daemons, and mjax's own."""
+    spared = {thread.ident for thread in threading.enumerate()
+              if not thread.daemon or thread.name.startswith("mjax ")}
+    spared.add(threading.get_ident())
+    return [thread for thread, frame in sys._current_frames().items()
+            if thread not in spared and _is_inside(frame)]
+
+
+def _is_inside(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if is_engine_file(frame.f_code.co_filename):
+            return True
+        frame = frame.f_back
+    return False
