@@ -137,6 +137,13 @@ ASKED = {
                       lambda c, _: (p.bind(c), None), x, None, 2)[0]))(X),
                   lambda p: mjax.vmap(lambda b: lax.cond(
                       b, lambda: p.bind(ONE), lambda: ONE))(X > 1)],
+    "masked": [lambda p: mjax.vmap(lambda b: lax.cond(b, lambda: p.bind(ONE), lambda: ONE))(X > 1),
+               lambda p: mjax.vmap(lambda n: lax.while_loop(
+                   lambda i: i < n, lambda i: p.bind(i) + 1, ONE))(X),
+               lambda p: mjax.jit(mjax.vmap(lambda n: lax.while_loop(
+                   lambda i: p.bind(i) < n, lambda i: i + 1, ONE)))(X),
+               lambda p: mjax.vmap(lambda n: lax.fori_loop(0, n, lambda i, x: lax.cond(
+                   i < 1, p.bind, lambda x: x, x), ONE))(X.astype(int))],
     "differentiable": [lambda p: mjax.grad(p.bind)(ONE), lambda p: mjax.jvp(p.bind, (ONE,), (ONE,)),
                        lambda p: mjax.linearize(p.bind, ONE),
                        lambda p: mjax.grad(mjax.jit(p.bind))(ONE),

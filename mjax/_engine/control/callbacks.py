@@ -34,14 +34,14 @@ _STORY = "story"
 class IOEffect(Effect):
     """Unordered input and output."""
 
-    policy = EffectPolicy(differentiable=False, remat=False)
+    policy = EffectPolicy(masked=False, differentiable=False, remat=False)
 
 
 class OrderedIOEffect(Effect):
     """Input and output in the order of the program."""
 
-    policy = EffectPolicy(ordered=True, token=_STORY, batchable=False, differentiable=False,
-                          remat=False)
+    policy = EffectPolicy(ordered=True, token=_STORY, batchable=False, masked=False,
+                          differentiable=False, remat=False)
 
 
 class DebugEffect(Effect):

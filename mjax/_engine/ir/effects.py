@@ -21,6 +21,8 @@ class EffectPolicy(Record):
       lowerable: programs with it can be compiled.
       control_flow: it may stand in the bodies of cond, while and scan.
       batchable: vmap may repeat it per batch element.
+      masked: a cond or while_loop whose predicate is batched may run it for batch elements that
+        take another branch, or have finished.
       differentiable: it may stand in a function that is differentiated.
       custom_derivatives: it may stand in the body of a function with custom rules.
       remat: it may stand in a rematerialized body (and run again).
@@ -33,6 +35,7 @@ class EffectPolicy(Record):
     lowerable: bool = True
     control_flow: bool = True
     batchable: bool = True
+    masked: bool = True
     differentiable: bool = True
     custom_derivatives: bool = True
     remat: bool = True
@@ -61,6 +64,9 @@ QUESTIONS = {
                              "A body runs any number of times, or never"),
     "batchable": Question("vmap", "vmap", "The order of its effects over the batch elements would "
                           "not be that of any program of one element"),
+    "masked": Question("vmap over a predicate", "vmap over a predicate",
+                       "It would run for batch elements that take another branch, or have "
+                       "finished, too"),
     "differentiable": Question("differentiation", "jvp, linearize, vjp, grad",
                                "An effect has no derivative"),
     "custom_derivatives": Question("differentiation by a custom rule", "custom_jvp, custom_vjp",

@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
-from mjax._engine.base.errors import LazyTypeError, LazyValueError, MissingRuleError
+from mjax._engine.base.errors import (
+    LazyNotImplementedError,
+    LazyTypeError,
+    LazyValueError,
+    MissingRuleError,
+)
 from mjax._engine.base.records import Record
 from mjax._engine.ir.effects import QUESTIONS, Effect, describe, forbidden
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
@@ -222,6 +227,23 @@ def refuse_effects(primitive: Any, effects: Any, policy: str) -> None:
             f"{describe(refused)}: their policy says {policy}=False. {question.reason}. Move it "
             "out of the function that is transformed, or use an effect that allows it.\n"
             f"{applied_at(source)}"))
+
+
+def refuse_masked(who: str, programs: Sequence[Jaxpr]) -> None:
+    """Refuses effects of the programs of a cond or while that would have to be masked, where its
+    predicate is batched.
+
+    Raises:
+      NotImplementedError: names the effects, and what has them.
+    """
+    if not any(forbidden(jaxpr.effects, "masked") for jaxpr in programs):
+        return
+    found = [(jaxpr, forbidden(jaxpr.effects, "masked")) for jaxpr in programs]
+    raise LazyNotImplementedError(lambda: (
+        f"vmap of {who} over its predicate: it has the effects "
+        f"{describe({e for _, effects in found for e in effects})}, whose policy says "
+        f"masked=False. {QUESTIONS['masked'].reason}. Move them out of it, or do not map over "
+        "its predicate.\n" + "\n".join(carriers(j, effects) for j, effects in found if effects)))
 
 
 def carriers(jaxpr: Jaxpr, refused: Sequence[Effect]) -> str:
