@@ -66,7 +66,7 @@ from mjax._engine.runtime.traces import clear_caches
 from mjax._engine.runtime.transfer import block_until_ready, device_get, device_put
 from mjax._engine.tracing.scopes import named_call, named_scope
 from mjax._engine.transforms.forward import jvp, linearize
-from mjax._engine.transforms.jacobian import hessian, jacfwd, jacrev
+from mjax._engine.transforms.jacobian import hessian, jacfwd, jacobian, jacrev
 from mjax._engine.transforms.reverse import grad, linear_transpose, value_and_grad, vjp
 from mjax._engine.transforms.vectorize import vmap
 
@@ -75,7 +75,6 @@ from mjax._numpy import methods as _methods  # noqa: F401
 
 __version__ = "0.1.0"
 __version_info__ = (0, 1, 0)
-jacobian = jacrev
 
 _SUBMODULES = (
     "ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack",

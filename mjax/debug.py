@@ -1,7 +1,7 @@
 """Looking into compiled programs."""
 
 from mjax._engine.control.callbacks import DebugEffect, OrderedDebugEffect
-from mjax._engine.runtime.breakpoint import debug_breakpoint as breakpoint
+from mjax._engine.runtime.breakpoint import breakpoint
 from mjax._engine.runtime.callbacks import debug_callback as callback
 from mjax._engine.runtime.callbacks import debug_log as log
 from mjax._engine.runtime.callbacks import debug_print as print

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, Union
 
 import numpy as np
 
@@ -18,6 +18,7 @@ class SupportsDType(Protocol):
 
 
 #: What functions of `mjax.numpy` take where arrays are expected. (Tracers are `Array`s.)
-ArrayLike = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
+ArrayLike = Union[  # noqa: UP007 (JAX's kind of object)
+    Array, np.ndarray, np.bool_, np.number, bool, int, float, complex]
 #: What `dtype=` arguments take. They take None too, for the default.
-DTypeLike = str | type[Any] | np.dtype | SupportsDType
+DTypeLike = Union[str, type[Any], np.dtype, SupportsDType]  # noqa: UP007

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.util import alias
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.types import typeof
@@ -76,7 +77,7 @@ divide = binary("divide", lax.div_p.bind, "inexact", """
     >>> jnp.divide(jnp.array([1, 2]), 4)
     Array([0.25, 0.5 ], dtype=float32)
     """, _X1_X2)
-true_divide = divide
+true_divide = alias(divide, "true_divide")
 negative = unary("negative", lax.neg_p.bind, "any", """
     Elementwise negation, `-x`; booleans are refused.
 
@@ -153,7 +154,7 @@ remainder = binary("remainder", _remainder, "numeric", """
     >>> jnp.remainder(jnp.array([7, -7]), 3)
     Array([1, 2], dtype=int32)
     """, _X1_X2)
-mod = remainder
+mod = alias(remainder, "mod")
 fmod = binary("fmod", lax.rem_p.bind, "numeric", """
     Elementwise remainder of the division rounded towards zero: it has the sign of `x1`.
 
@@ -201,7 +202,7 @@ abs = unary("abs", _abs, "any", """
     >>> jnp.abs(jnp.array([-1, 2]))
     Array([1, 2], dtype=int32)
     """)
-absolute = abs
+absolute = alias(abs, "absolute")
 
 
 def _fabs(x: Any) -> Any:
@@ -443,7 +444,7 @@ def power(x1: Any, x2: Any, /) -> Any:
     return _power_dynamic(x1, x2)
 
 
-pow = power
+pow = alias(power, "pow")
 float_power = binary("float_power", lax.pow_p.bind, "inexact", """
     Elementwise power, `x ** y`, as floats.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.base.util import alias, canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
@@ -40,7 +40,7 @@ invert = unary("invert", lax.not_p.bind, "any", """
     >>> jnp.invert(jnp.array([0, 5]))
     Array([-1, -6], dtype=int32)
     """)
-bitwise_not = bitwise_invert = invert
+bitwise_not, bitwise_invert = alias(invert, "bitwise_not"), alias(invert, "bitwise_invert")
 
 
 def _shift_right(x: Any, y: Any) -> Any:
@@ -60,7 +60,8 @@ right_shift = binary("right_shift", _shift_right, "numeric", """
     >>> jnp.right_shift(jnp.array([12, -8]), 2)
     Array([ 3, -2], dtype=int32)
     """, ("x1", "x2"))
-bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
+bitwise_left_shift = alias(left_shift, "bitwise_left_shift")
+bitwise_right_shift = alias(right_shift, "bitwise_right_shift")
 
 
 def _count(x: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.base.util import alias, canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
@@ -175,7 +175,8 @@ arctan2 = binary("arctan2", lax.atan2_p.bind, "inexact", """
     >>> print(f"{jnp.arctan2(1, -1):.3f}")
     2.356
     """, _X1_X2)
-asin, acos, atan, atan2 = arcsin, arccos, arctan, arctan2
+asin, acos = alias(arcsin, "asin"), alias(arccos, "acos")
+atan, atan2 = alias(arctan, "atan"), alias(arctan2, "atan2")
 
 
 @fused
@@ -215,7 +216,7 @@ rad2deg = unary("rad2deg", lambda x: lax.mul(x, _c(x, 180 / math.pi)), "inexact"
     >>> print(f"{jnp.rad2deg(jnp.pi):.3f}")
     180.000
     """)
-radians, degrees = deg2rad, rad2deg
+radians, degrees = alias(deg2rad, "radians"), alias(rad2deg, "degrees")
 
 
 @fused
@@ -326,7 +327,8 @@ arctanh = unary("arctanh", lax.atanh_p.bind, "inexact", """
     >>> print(f"{jnp.arctanh(0.5):.3f}")
     0.549
     """)
-asinh, acosh, atanh = arcsinh, arccosh, arctanh
+asinh, acosh = alias(arcsinh, "asinh"), alias(arccosh, "acosh")
+atanh = alias(arctanh, "atanh")
 
 
 @fused

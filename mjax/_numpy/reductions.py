@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.util import canonicalize_axes, canonicalize_axis
+from mjax._engine.base.util import alias, canonicalize_axes, canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
@@ -274,7 +274,7 @@ def min(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, init
                     lax.min)
 
 
-amax, amin = max, min
+amax, amin = alias(max, "amax"), alias(min, "amin")
 
 
 def _truth(name: str, a: Any, axis: Any, out: Any, keepdims: bool, where: Any,

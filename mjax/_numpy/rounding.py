@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from mjax._engine.base.util import alias
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import inexact_dtype
 from mjax._engine.ir.types import typeof
@@ -145,7 +146,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
     return cast(back(to_even(there(wide, factor)), factor), dtype, typeof(a).weak_type)
 
 
-around = round
+around = alias(round, "around")
 
 # ---- complex parts ---------------------------------------------------------------------
 
@@ -179,7 +180,7 @@ conjugate = unary("conjugate", lambda x: lax.conj(x) if _kind(x) == "c" else as_
     >>> jnp.conjugate(jnp.array([1 + 2j]))
     Array([1.-2.j], dtype=complex64)
     """)
-conj = conjugate
+conj = alias(conjugate, "conj")
 
 
 @fused(static_argnames=("deg",))

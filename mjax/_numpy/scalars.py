@@ -57,7 +57,7 @@ def _scalar_type(name: str, dtype: Any) -> Any:
         "__doc__": f"The dtype {name}; called, it makes an array of that dtype."})
 
 
-bool_ = _scalar_type("bool_", np.bool_)
+bool_ = _scalar_type("bool", np.bool_)
 uint2, uint4 = _scalar_type("uint2", ml_dtypes.uint2), _scalar_type("uint4", ml_dtypes.uint4)
 uint8, uint16 = _scalar_type("uint8", np.uint8), _scalar_type("uint16", np.uint16)
 uint32, uint64 = _scalar_type("uint32", np.uint32), _scalar_type("uint64", np.uint64)

@@ -1,6 +1,5 @@
 """Functions of `mjax.numpy` that few programs use: they load together, with the first of them."""
 
-from mjax._engine.runtime.dlpack import from_dlpack
 from mjax._numpy.calculus import (
     diff,
     ediff1d,
@@ -11,6 +10,7 @@ from mjax._numpy.calculus import (
 )
 from mjax._numpy.convolving import convolve, correlate
 from mjax._numpy.divisors import gcd, lcm
+from mjax._numpy.exchange import from_dlpack
 from mjax._numpy.histograms import (
     bincount,
     histogram,

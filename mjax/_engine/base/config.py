@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import Parameter, Signature
 from typing import Any
 
 from mjax._engine.base.context import Context, ctx
@@ -390,6 +391,8 @@ def flag_manager(name: str, *default: Any, keyword: str = "new_val") -> Callable
         return override(**{name: (value or default)[0]})
 
     manager.__name__ = manager.__qualname__ = name
+    manager.__signature__ = Signature([Parameter(  # type: ignore[attr-defined]
+        keyword, Parameter.POSITIONAL_OR_KEYWORD, default=default[0] if default else UNSET)])
     manager.__doc__ = f"Context manager: sets `{name}` in this thread. {flag.doc}"
     return manager
 

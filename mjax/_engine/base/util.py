@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 import operator
-from collections.abc import Hashable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Sequence
+from types import FunctionType
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def alias(f: F, name: str, module: str | None = None) -> F:
+    """The same function under a second public name, which is its `__name__`.
+
+    Args:
+      f: a function.
+      name: the name it is to be found by, in tracebacks and pickles too.
+      module: the module that has this name; that of `f` if not given.
+    """
+    plain = cast(FunctionType, f)
+    twin = FunctionType(plain.__code__, plain.__globals__, name, plain.__defaults__,
+                        plain.__closure__)
+    twin.__kwdefaults__ = plain.__kwdefaults__
+    functools.update_wrapper(twin, plain)
+    twin.__name__ = twin.__qualname__ = name
+    twin.__module__ = module or plain.__module__
+    return cast(F, twin)
 
 
 def split_list(values: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:

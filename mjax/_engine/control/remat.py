@@ -18,7 +18,7 @@ from typing import Any
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
-from mjax._engine.base.util import per_item
+from mjax._engine.base.util import alias, per_item
 from mjax._engine.control.bodies import stage_body
 from mjax._engine.control.origins import log_saved
 from mjax._engine.control.policies import Decided, check_policy, nothing_saveable
@@ -395,7 +395,7 @@ def checkpoint(fun: Callable[..., Any], *, prevent_cse: bool | Sequence[Any] = T
 
 
 #: Another name of it.
-remat = checkpoint
+remat = alias(checkpoint, "remat")
 
 
 def _flags(prevent_cse: Any) -> Any:

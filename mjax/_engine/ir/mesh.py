@@ -78,7 +78,8 @@ class PartitionSpec(tuple[Any, ...]):
     unreduced: Final = frozenset[Any]()
     reduced: Final = frozenset[Any]()
 
-    def __new__(cls, *partitions: Any, unreduced: Any = (), reduced: Any = ()) -> PartitionSpec:
+    def __new__(cls, *partitions: Any, unreduced: Any = frozenset(),
+                reduced: Any = frozenset()) -> PartitionSpec:
         if unreduced or reduced:
             msg = ("PartitionSpec: mjax has no unreduced and reduced axes (shardings are no part "
                    "of its types). In shard_map, types say along which axes values vary.")

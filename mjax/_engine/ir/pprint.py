@@ -47,15 +47,15 @@ class _Printer:
         return f"{code}{text}{_OFF}" if self.color else text
 
     def binder(self, var: Any) -> str:
-        return f"{self.names[var]}:{self.paint(str(var.aval), _DIM)}"
+        return f"{self.names[var]}:{self.paint(var.aval.str_short(), _DIM)}"
 
     def result(self, var: Any) -> str:
         name = self.names[var] if var in self.used and type(var) is not DropVar else "_"
-        return f"{name}:{self.paint(str(var.aval), _DIM)}"
+        return f"{name}:{self.paint(var.aval.str_short(), _DIM)}"
 
     def atom(self, atom: Any) -> str:
         if type(atom) is Literal:
-            return f"{_value_text(atom.val)}:{self.paint(str(atom.aval), _DIM)}"
+            return f"{_value_text(atom.val)}:{self.paint(atom.aval.str_short(), _DIM)}"
         return self.names[atom]
 
     def param(self, value: Any, indent: str) -> str:

@@ -515,11 +515,11 @@ def _check_fields(nodetype: Any, data: tuple[str, ...], meta: tuple[str, ...],
             raise ValueError(msg)
 
 
-def static(**options: Any) -> Any:
+def static(**kwargs: Any) -> Any:
     """A field of a dataclass that is part of the structure, for `register_dataclass`.
 
     Args:
-      options: those of `dataclasses.field`.
+      kwargs: those of `dataclasses.field`.
 
     Example:
       >>> @register_dataclass
@@ -530,8 +530,8 @@ def static(**options: Any) -> Any:
       >>> tree_leaves(Layer(3.0))
       [3.0]
     """
-    metadata = {"static": True, **(options.pop("metadata", None) or {})}
-    return dataclasses.field(metadata=metadata, **options)
+    metadata = {"static": True, **(kwargs.pop("metadata", None) or {})}
+    return dataclasses.field(metadata=metadata, **kwargs)
 
 
 def register_static(cls: Any) -> Any:
@@ -570,11 +570,11 @@ class Partial(functools.partial):
       [2]
     """
 
-    def __new__(cls, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls, func: Callable[..., Any], *args: Any, **kw: Any) -> Any:
         if isinstance(func, functools.partial):
             # functools.partial would take a partial apart, and so make its arguments leaves.
             func = _Opaque(func)
-        return super().__new__(cls, func, *args, **kwargs)
+        return super().__new__(cls, func, *args, **kw)
 
 
 register_pytree_with_keys(

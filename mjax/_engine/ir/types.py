@@ -35,6 +35,10 @@ class AbstractValue:
         """The type of tangents of values of this type."""
         raise NotImplementedError
 
+    def str_short(self, short_dtypes: bool = True) -> str:
+        """How printed jaxprs show it."""
+        return str(self)
+
 
 class ManualAxisType:
     """Along which manual mesh axes devices may hold different values: JAX's way to say it.
@@ -57,7 +61,8 @@ class ManualAxisType:
     varying: frozenset[Any]
     unreduced = reduced = _NOTHING
 
-    def __init__(self, varying: Any = _NOTHING, unreduced: Any = (), reduced: Any = ()):
+    def __init__(self, *, varying: Any = _NOTHING, unreduced: Any = _NOTHING,
+                 reduced: Any = _NOTHING):
         if unreduced or reduced:
             msg = ("ManualAxisType: mjax has no unreduced and reduced axes (shardings are no part "
                    "of its types): give varying alone.")
@@ -70,7 +75,7 @@ class ManualAxisType:
 
     def update(self, varying: Any) -> ManualAxisType:
         """One of other axes."""
-        return ManualAxisType(varying)
+        return ManualAxisType(varying=varying)
 
     def __setattr__(self, name: str, value: Any) -> None:
         msg = f"a ManualAxisType is immutable; .update({name}=...) gives a changed one."
@@ -83,11 +88,15 @@ class ManualAxisType:
         return hash(self.varying)
 
     def __reduce__(self) -> Any:
-        return ManualAxisType, (self.varying,)
+        return _manual_axis_type, (self.varying,)
 
     def __repr__(self) -> str:
         return (f"ManualAxisType(varying={self.varying}, unreduced={self.unreduced}, "
                 f"reduced={self.reduced})")
+
+
+def _manual_axis_type(varying: frozenset[Any]) -> ManualAxisType:
+    return ManualAxisType(varying=varying)
 
 
 class ShapedArray(AbstractValue):
@@ -170,7 +179,7 @@ class ShapedArray(AbstractValue):
     # JAX's spellings, which downstream interpreters call.
     to_tangent_aval = to_tangent
     to_cotangent_aval = to_tangent
-    manual_axis_type = property(lambda self: ManualAxisType(self.varying),
+    manual_axis_type = property(lambda self: ManualAxisType(varying=self.varying),
                                 doc="`varying`, as JAX has it since 0.10.")
     vma = property(lambda self: self.varying, doc="`varying`, as JAX had it before.")
 
@@ -301,7 +310,7 @@ typeof_handlers: dict[type, Callable[[Any], Any]] = {
 }
 
 
-def typeof(value: Any) -> Any:
+def typeof(x: Any) -> Any:
     """The type of a value: an array, a tracer, a NumPy array or scalar, a Python scalar.
 
     Raises:
@@ -312,22 +321,22 @@ def typeof(value: Any) -> Any:
       >>> typeof(2.0)
       ShapedArray(~f32[])
     """
-    handler = typeof_handlers.get(type(value))
+    handler = typeof_handlers.get(type(x))
     if handler is not None:
-        return handler(value)
-    aval = getattr(value, "aval", None)
+        return handler(x)
+    aval = getattr(x, "aval", None)
     if isinstance(aval, AbstractValue):
         return aval
-    if isinstance(value, (np.ndarray, np.generic)):
-        return _typeof_numpy(value)
-    for base in type(value).__mro__:
+    if isinstance(x, (np.ndarray, np.generic)):
+        return _typeof_numpy(x)
+    for base in type(x).__mro__:
         # Subclasses of Python scalars, as enum.IntEnum.
         if base in (bool, int, float, complex):
-            return typeof_handlers[base](value)
+            return typeof_handlers[base](x)
     raise LazyTypeError(lambda: (
-        f"{value!r} of type {type(value).__name__} is not a valid array: give an array, a NumPy "
+        f"{x!r} of type {type(x).__name__} is not a valid array: give an array, a NumPy "
         "array or scalar, or a Python number"
-        + (" (convert lists with mjax.numpy.asarray)." if isinstance(value, (list, tuple)) else
+        + (" (convert lists with mjax.numpy.asarray)." if isinstance(x, (list, tuple)) else
            ".")))
 
 

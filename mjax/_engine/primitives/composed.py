@@ -120,11 +120,11 @@ def broadcast_to_rank(x: Any, rank: int) -> Any:
 
 
 @boundary
-def broadcast_like(x: Any, other: Any) -> Any:
-    """`x` broadcast to the shape of another array, by NumPy's rules."""
-    own, shape = typeof(x).shape, typeof(other).shape
+def broadcast_like(arr: Any, like_arr: Any) -> Any:
+    """`arr` broadcast to the shape of another array, by NumPy's rules."""
+    own, shape = typeof(arr).shape, typeof(like_arr).shape
     dims = tuple(range(len(shape) - len(own), len(shape)))
-    return broadcast_in_dim(x, shape, dims)
+    return broadcast_in_dim(arr, shape, dims)
 
 
 @boundary

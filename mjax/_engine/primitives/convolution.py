@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Union
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
@@ -61,7 +61,8 @@ class ConvDimensionNumbers(Record):
 
 
 #: What `dimension_numbers` arguments take.
-ConvGeneralDilatedDimensionNumbers = tuple[str, str, str] | ConvDimensionNumbers | None
+ConvGeneralDilatedDimensionNumbers = Union[  # noqa: UP007 (an object of JAX's kind)
+    tuple[str, str, str], ConvDimensionNumbers, None]
 
 _ROLES = (("lhs", "NC"), ("rhs", "OI"), ("out", "NC"))
 

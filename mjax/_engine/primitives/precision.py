@@ -7,7 +7,7 @@ per operand), or a `DotAlgorithm` or one of its presets.
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
@@ -93,8 +93,9 @@ class DotAlgorithmPreset(enum.Enum):
 
 
 #: What `precision` arguments take.
-PrecisionLike = (None | str | Precision | tuple[str, str] | tuple[Precision, Precision]
-                 | DotAlgorithm | DotAlgorithmPreset)
+PrecisionLike = Union[  # noqa: UP007 (an object of JAX's kind)
+    str, Precision, tuple[str, str], tuple[Precision, Precision], DotAlgorithm,
+    DotAlgorithmPreset, None]
 
 _NAMES = {
     "default": Precision.DEFAULT, "fastest": Precision.DEFAULT, "bfloat16": Precision.DEFAULT,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -189,7 +189,7 @@ class Array(metaclass=_ArrayMeta):
     def global_shards(self) -> list[Shard]:
         """What all devices have; the data of those of other processes is None."""
         self._existing()
-        return [Shard(self, *part) for part in _parts_of(self._placement.sharding, self.shape)]
+        return [Shard._of(self, *part) for part in _parts_of(self._placement.sharding, self.shape)]
 
     def addressable_data(self, index: int) -> Array:
         """What one device of this process has, by its place among them, as an array."""
@@ -443,6 +443,12 @@ def is_array(value: Any) -> bool:
 class Shard:
     """What one device has of an array.
 
+    Args:
+      device: the device.
+      sharding: where the array is.
+      global_shape: the shape of the array.
+      data: the part, as an array on that device; None if that belongs to another process.
+
     Attributes:
       device: the device.
       index: which part of the array it is, as a tuple of slices.
@@ -453,20 +459,32 @@ class Shard:
       (slice(None, None, None),)
     """
 
-    __slots__ = ("_array", "_place", "device", "index", "replica_id")
+    __slots__ = ("_array", "_data", "_place", "device", "index", "replica_id")
+    _array: Array | None
 
-    def __init__(self, array: Array, device: Any, index: tuple[slice, ...], replica_id: int,
-                 place: int | None):
-        self._array = array
-        self._place = place
-        self.device = device
-        self.index = index
-        self.replica_id = replica_id
+    def __init__(self, device: Any, sharding: Any, global_shape: Sequence[int], data: Any = None):
+        parts = {part[0]: part for part in _parts_of(sharding, tuple(global_shape))}
+        if device not in parts:
+            msg = f"Shard: the sharding {sharding} has no part on {device}."
+            raise ValueError(msg)
+        self._array, self._data = None, data
+        self.device, self.index, self.replica_id, self._place = parts[device]
+
+    @classmethod
+    def _of(cls, array: Array, device: Any, index: tuple[slice, ...], replica_id: int,
+            place: int | None) -> Shard:
+        """A part of an array, looked at only when it is asked for."""
+        self = object.__new__(cls)
+        self._array, self._data = array, None
+        self.device, self.index, self.replica_id, self._place = device, index, replica_id, place
+        return self
 
     @property
     def data(self) -> Array | None:
         """The part as an array on that device; None if that belongs to another process."""
-        return None if self._place is None else self._array.addressable_data(self._place)
+        if self._array is None or self._place is None:
+            return self._data
+        return self._array.addressable_data(self._place)
 
     def __repr__(self) -> str:
         return (f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, "

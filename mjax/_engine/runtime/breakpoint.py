@@ -218,9 +218,9 @@ _talking = threading.Lock()
 
 
 @boundary
-def debug_breakpoint(*, backend: str | None = None, filter_frames: bool = True,
-                     num_frames: int | None = None, ordered: bool = False, token: Any = None,
-                     stdin: Any = None, stdout: Any = None) -> Any:
+def breakpoint(*, backend: str | None = None, filter_frames: bool = True,
+               num_frames: int | None = None, ordered: bool = False, token: Any = None,
+               stdin: Any = None, stdout: Any = None) -> Any:
     """Stops a compiled program for a look at the frames that led here, with their values.
 
     The prompt knows `p` and `pp` (values of expressions), `locals`, `l` (the lines around), `u`
@@ -301,4 +301,4 @@ def _after(token: Any, talk: Callable[..., None], values: Sequence[Any]) -> Any:
     return tree_unflatten(tree, through(leaves, list(values)))
 
 
-__all__ = ["debug_breakpoint"]
+__all__ = ["breakpoint"]

@@ -57,40 +57,38 @@ _CPU = 1
 
 
 @boundary
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Array:
     """An array over the memory of an array of another library, where that is possible.
 
     Who changes that memory afterwards changes the array. Memory that cannot be taken over (not
     aligned to 64 bytes, not in row-major order, read-only, of a dtype that is 64-bit) is copied.
 
     Args:
-      x: an object with `__dlpack__` and `__dlpack_device__`, in the memory of the CPU.
-      device: the device to put the array on; that of `x` if not given.
+      external_array: an object with `__dlpack__` and `__dlpack_device__`, in the memory of the CPU.
+      device: the device to put the array on; its own if not given.
       copy: True: always copy; False: never.
 
     Returns:
       An array, committed to its device.
 
     Raises:
-      TypeError: `x` does not speak DLPack.
-      ValueError: `x` is not in the CPU's memory; or it must be copied, and `copy` is False.
-
-    Source: `numpy.from_dlpack`.
+      TypeError: `external_array` does not speak DLPack.
+      ValueError: it is not in the CPU's memory; or it must be copied, and `copy` is False.
 
     Example:
-      >>> jnp.from_dlpack(np.arange(3, dtype=np.float32))
+      >>> mjax.dlpack.from_dlpack(np.arange(3, dtype=np.float32))
       Array([0., 1., 2.], dtype=float32)
     """
-    if not (hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__")):
+    if not (hasattr(external_array, "__dlpack__") and hasattr(external_array, "__dlpack_device__")):
         msg = (f"from_dlpack takes an array with methods __dlpack__ and __dlpack_device__, not "
-               f"{type(x).__name__}.")
+               f"{type(external_array).__name__}.")
         raise TypeError(msg)
-    kind = int(x.__dlpack_device__()[0])
+    kind = int(external_array.__dlpack_device__()[0])
     if kind != _CPU:
         msg = (f"from_dlpack: the array is in memory of DLPack device type {kind}; only that of "
                f"the CPU ({_CPU}) is supported. Copy it to the host first.")
         raise ValueError(msg)
-    out, why = _taken_over(x)
+    out, why = _taken_over(external_array)
     if device is not None and sharding_of(device) is not out.sharding:
         out, why = move(out, sharding_of(device), True), "it is for another device"
     if why and copy is False:

@@ -64,7 +64,7 @@ _FLAT = [tree_structure(((0,) * n, {})) for n in (1, 2)]
 
 
 @boundary
-def jit(fun: Callable[..., Any] | None = None, *, in_shardings: Any = None,
+def jit(fun: Any = _ABSENT, *, in_shardings: Any = None,
         out_shardings: Any = None, static_argnums: Any = None,
         static_argnames: Any = None, donate_argnums: Any = None, donate_argnames: Any = None,
         keep_unused: bool = False, device: Any = None, backend: str | None = None,
@@ -113,7 +113,7 @@ def jit(fun: Callable[..., Any] | None = None, *, in_shardings: Any = None,
       >>> f(3)
       Array(7, dtype=int32, weak_type=True)
     """
-    if fun is None:
+    if fun is _ABSENT:
         return functools.partial(
             jit, in_shardings=in_shardings, out_shardings=out_shardings,
             static_argnums=static_argnums, static_argnames=static_argnames,

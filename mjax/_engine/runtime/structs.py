@@ -23,10 +23,12 @@ class ShapeDtypeStruct:
       weak_type: whether promotion may pick the other operand's dtype.
       manual_axis_type: in the body of a shard_map, along which mesh axes devices may hold different
         values: a `ManualAxisType`; None: nothing is said of it.
+      is_ref: whether it is the type of a mutable reference; only False can be had.
       vma: the same as a set of axes, as JAX had it before 0.10.
 
     Raises:
       TypeError: `sharding` is none; `manual_axis_type` is none; both ways to say it are used.
+      NotImplementedError: `is_ref` is true.
       ValueError: there is no dtype; a spec is longer than the shape, or no mesh is set that it
         could refer to.
     """
@@ -40,7 +42,10 @@ class ShapeDtypeStruct:
 
     def __init__(self, shape: Sequence[int], dtype: Any, *, sharding: Any = None,
                  weak_type: bool = False, manual_axis_type: ManualAxisType | None = None,
-                 vma: Any = None):
+                 is_ref: bool = False, vma: Any = None):
+        if is_ref:
+            msg = "ShapeDtypeStruct: is_ref=True is the type of a reference; there are none here."
+            raise NotImplementedError(msg)
         if dtype is None:
             msg = "ShapeDtypeStruct: the dtype must be given."
             raise ValueError(msg)
@@ -52,7 +57,7 @@ class ShapeDtypeStruct:
             if manual_axis_type is not None:
                 msg = ("ShapeDtypeStruct: vma and manual_axis_type say the same: give one of them.")
                 raise TypeError(msg)
-            manual_axis_type = ManualAxisType(vma)
+            manual_axis_type = ManualAxisType(varying=vma)
         if not isinstance(manual_axis_type, (ManualAxisType, type(None))):
             msg = ("ShapeDtypeStruct: manual_axis_type must be a mjax.sharding.ManualAxisType or "
                    f"None, got {manual_axis_type!r} of type {type(manual_axis_type).__name__}.")

@@ -62,7 +62,7 @@ _MODES: dict[Any, Mode] = {True: "checked", False: "unchecked", "explicit": "exp
 @boundary
 def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
               in_specs: Any = _not_given, mesh: Mesh | AbstractMesh | None = None,
-              axis_names: Iterable[Any] = (), check_vma: bool | str = True) -> Any:
+              axis_names: Iterable[Any] = frozenset(), check_vma: bool | str = True) -> Any:
     """Maps a function over the pieces of its arguments on the devices of a mesh.
 
     Each device calls `f` on its own pieces; collectives (`lax.psum`, `lax.all_gather`, ...) over

@@ -9,6 +9,7 @@ import numpy as np
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import alias
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path
 from mjax._engine.ir.types import typeof
@@ -174,6 +175,9 @@ def jacrev(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
         return (jacobian, *aux) if has_aux else jacobian
 
     return jacobian_of
+
+
+jacobian = alias(jacrev, "jacobian")
 
 
 @boundary

@@ -7,6 +7,7 @@ import collections
 import dataclasses
 import functools
 import operator
+import pickle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -539,7 +540,9 @@ def test_jit_takes_and_gives_partials():
 
 @pytest.mark.parametrize("name", [n for n in mjax.tree.__all__ if n != "static"])
 def test_short_names(name):
-    assert getattr(mjax.tree, name) is getattr(tree_util, f"tree_{name}")
+    short, long = getattr(mjax.tree, name), getattr(tree_util, f"tree_{name}")
+    assert short.__code__ is long.__code__ and short.__kwdefaults__ == long.__kwdefaults__
+    assert short.__name__ == name and pickle.loads(pickle.dumps(short)) is short
 
 
 # ---- one level -------------------------------------------------------------------------

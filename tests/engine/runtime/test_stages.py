@@ -220,7 +220,7 @@ def test_structs():
 
 
 def test_struct_of_what_varies():
-    manual = mjax.sharding.ManualAxisType({"i"})
+    manual = mjax.sharding.ManualAxisType(varying={"i"})
     s = STRUCT((3,), "float32", manual_axis_type=manual)
     assert s.manual_axis_type is manual and s.vma == {"i"} and s.update(shape=(4,)).vma == {"i"}
     assert s == STRUCT((3,), "float32", vma={"i"}) != STRUCT((3,), "float32")
