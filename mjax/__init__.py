@@ -10,6 +10,8 @@ import importlib
 from typing import Any
 
 from mjax._engine.base.config import (
+    allow_f16_reductions,
+    check_tracer_leaks,
     checking_leaks,
     config,
     debug_infs,
@@ -21,7 +23,10 @@ from mjax._engine.base.config import (
     enable_checks,
     enable_x64,
     explain_cache_misses,
+    legacy_prng_key,
     log_compiles,
+    no_execution,
+    no_tracing,
     numpy_dtype_promotion,
     numpy_rank_promotion,
     threefry_partitionable,
@@ -30,6 +35,7 @@ from mjax._engine.base.config import (
     transfer_guard_device_to_host,
     transfer_guard_host_to_device,
 )
+from mjax._engine.base.user_contexts import make_user_context
 from mjax._engine.control.closure_convert import closure_convert
 from mjax._engine.control.custom_gradient import custom_gradient
 from mjax._engine.control.custom_jvp import custom_jvp
@@ -78,24 +84,25 @@ __version_info__ = (0, 1, 0)
 
 _SUBMODULES = (
     "ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack",
-    "dtypes", "errors", "experimental", "flatten_util", "lax", "numpy", "random", "sharding",
-    "stages", "tree", "tree_util", "typing",
+    "dtypes", "errors", "experimental", "flatten_util", "lax", "monitoring", "numpy", "random",
+    "sharding", "stages", "tree", "tree_util", "typing",
 )
 
 __all__ = [
-    "Array", "Device", "NamedSharding", "P", "ShapeDtypeStruct", "Shard", "block_until_ready",
-    "checking_leaks", "checkpoint", "checkpoint_policies", "clear_caches", "closure_convert",
-    "config", "custom_gradient", "custom_jvp", "custom_vjp", "debug_infs", "debug_nans",
-    "default_backend", "default_device", "default_matmul_precision", "default_prng_impl",
-    "device_count", "device_get", "device_put", "devices", "disable_jit", "effects_barrier",
-    "enable_checks", "enable_x64", "ensure_compile_time_eval", "eval_shape", "explain_cache_misses",
-    "grad", "hessian", "jacfwd", "jacobian", "jacrev", "jit", "jvp", "linear_transpose",
-    "linearize", "local_device_count", "local_devices", "log_compiles", "make_array_from_callback",
+    "Array", "Device", "NamedSharding", "P", "ShapeDtypeStruct", "Shard", "allow_f16_reductions",
+    "block_until_ready", "check_tracer_leaks", "checking_leaks", "checkpoint",
+    "checkpoint_policies", "clear_caches", "closure_convert", "config", "custom_gradient",
+    "custom_jvp", "custom_vjp", "debug_infs", "debug_nans", "default_backend", "default_device",
+    "default_matmul_precision", "default_prng_impl", "device_count", "device_get", "device_put",
+    "devices", "disable_jit", "effects_barrier", "enable_checks", "enable_x64",
+    "ensure_compile_time_eval", "eval_shape", "explain_cache_misses", "grad", "hessian", "jacfwd",
+    "jacobian", "jacrev", "jit", "jvp", "legacy_prng_key", "linear_transpose", "linearize",
+    "local_device_count", "local_devices", "log_compiles", "make_array_from_callback",
     "make_array_from_process_local_data", "make_array_from_single_device_arrays", "make_jaxpr",
-    "make_mesh", "named_call", "named_scope", "numpy_dtype_promotion", "numpy_rank_promotion",
-    "pmap", "process_count", "process_index", "process_indices", "pure_callback", "remat",
-    "set_mesh", "shard_map", "threefry_partitionable", "transfer_guard",
-    "transfer_guard_device_to_device", "transfer_guard_device_to_host",
+    "make_mesh", "make_user_context", "named_call", "named_scope", "no_execution", "no_tracing",
+    "numpy_dtype_promotion", "numpy_rank_promotion", "pmap", "process_count", "process_index",
+    "process_indices", "pure_callback", "remat", "set_mesh", "shard_map", "threefry_partitionable",
+    "transfer_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
     "transfer_guard_host_to_device", "typeof", "value_and_grad", "vjp", "vmap", *_SUBMODULES,
 ]
 

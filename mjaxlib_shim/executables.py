@@ -207,9 +207,12 @@ def deserialize(
     *,
     num_partitions: int = 1,
     num_replicas: int = 1,
+    options: Mapping[str, object] | None = None,
 ) -> Any:
-    """Loads what `serialize` made."""
-    settings = compile_options(devices, num_partitions=num_partitions, num_replicas=num_replicas)
+    """Loads what `serialize` made; the rest as it was given to `compile_module`."""
+    settings = compile_options(
+        devices, num_partitions=num_partitions, num_replicas=num_replicas, options=options
+    )
     if gates.COMPILE_AND_LOAD.open:
         return client.deserialize_executable(data, device_list(devices), settings)
     return client.deserialize_executable(data, settings)

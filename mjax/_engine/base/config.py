@@ -1,7 +1,8 @@
 """Settings and options: a table, an interned record per thread, context managers.
 
 `Settings` hold what may change the outcome of a trace; they are part of every cache key,
-by identity. `Options` hold the rest. Names are accepted bare and with JAX's prefix
+by identity. `Options` hold the rest, and the flags of JAX that change nothing here
+(`foreign_flags`). Names are accepted bare and with JAX's prefix
 (`enable_x64`, `jax_enable_x64`); the environment variables `MJAX_<NAME>` and `JAX_<NAME>`
 give the initial values.
 """
@@ -17,6 +18,7 @@ from inspect import Parameter, Signature
 from typing import Any
 
 from mjax._engine.base.context import Context, ctx
+from mjax._engine.base.foreign_flags import FOREIGN, Foreign
 from mjax._engine.base.records import Record
 from mjaxlib_shim import guards
 from mjaxlib_shim.client import set_cpu_asynchronous, set_num_cpu_devices
@@ -31,6 +33,7 @@ class Flag(Record):
       accepts: the values it takes; a type; None: any that its row in `checks` does not refuse.
       doc: what it does.
       sets: flags that get each of its values too.
+      foreign: for a flag of JAX that changes nothing here, its row in the table of these.
       effect: told each value, and whether it is for the whole process; None: this thread has no
         value of its own any more.
     """
@@ -41,6 +44,7 @@ class Flag(Record):
     doc: str
     sets: tuple[str, ...] = ()
     effect: Callable[[Any, bool], None] | None = None
+    foreign: Foreign | None = None
 
 
 _ALGORITHMS = ("ANY_F8_ANY_F8_F32", "ANY_F8_ANY_F8_F32_FAST_ACCUM", "ANY_F8_ANY_F8_ANY",
@@ -85,6 +89,15 @@ SETTINGS = (
     Flag("disable_jit", False, bool, "Run jitted functions operation by operation."),
     Flag("debug_nans", False, bool, "Raise as soon as an operation gives a NaN."),
     Flag("debug_infs", False, bool, "Raise as soon as an operation gives an infinity."),
+    Flag("check_static_indices", False, bool,
+         "Refuse integers in `x[...]` that are known and out of bounds."),
+    Flag("random_seed_offset", 0, int, "What is added to each seed of `random.key`."),
+    Flag("legacy_prng_key", "allow", ("allow", "warn", "error"),
+         "Whether raw uint32 arrays are taken as keys, warned about or refused."),
+    Flag("allow_f16_reductions", True, bool,
+         "Whether sums of float16 and bfloat16 numbers are computed, or refused."),
+    Flag("no_execution", False, bool, "Refuse to run programs."),
+    Flag("user_contexts", (), None, "The values of the contexts of `make_user_context`."),
 )
 OPTIONS = (
     Flag("traceback_filtering", "auto", ("auto", "off", "remove_frames", "tracebackhide",
@@ -108,6 +121,30 @@ OPTIONS = (
          "for programs that call Python; for the others before the first device is used.",
          (), _set_cpu_asynchronous),
     _guard("device_to_host", "copies to the host, from devices whose memory is not the host's,"),
+    Flag("no_tracing", False, bool, "Refuse to trace functions for `jit`."),
+    Flag("captured_constants_warn_bytes", 2_000_000_000, int,
+         "Warn where a program closes over more bytes of arrays; -1: never."),
+    Flag("captured_constants_report_frames", 0, int,
+         "How many of the user's frames that warning shows for each of the largest; -1: all."),
+    Flag("platforms", None, None, "The platforms that have to be there, separated by commas; the "
+         "first is the default. Counts until the first device is used."),
+    Flag("platform_name", "", None, "The default platform, where `platforms` does not say."),
+    Flag("compilation_cache_dir", None, None, "Where compiled programs are kept for other "
+         "processes; None: nowhere. Who can write there can run code here."),
+    Flag("enable_compilation_cache", True, bool, "Whether that folder is used."),
+    Flag("compilation_cache_max_size", -1, int,
+         "How many bytes it may hold: the programs that were used longest ago are removed; -1: any "
+         "number; 0: no program is kept."),
+    Flag("persistent_cache_min_compile_time_secs", 1.0, float,
+         "Programs that were compiled faster are not kept there."),
+    Flag("persistent_cache_min_entry_size_bytes", 0, int,
+         "Smaller programs are not kept there; -1: all are."),
+    Flag("raise_persistent_cache_errors", False, bool,
+         "Whether a folder or an entry that cannot be used is an error; otherwise a warning."),
+    Flag("compilation_cache_include_metadata_in_key", False, bool,
+         "Whether programs that differ only in file names and lines are different."),
+    *(Flag(row.name, row.default, (bool if isinstance(row.default, bool) else None), row.why,
+           foreign=row) for row in FOREIGN),
 )
 
 
@@ -141,6 +178,12 @@ class Settings(Values):
     disable_jit: bool
     debug_nans: bool
     debug_infs: bool
+    check_static_indices: bool
+    random_seed_offset: int
+    legacy_prng_key: str
+    allow_f16_reductions: bool
+    no_execution: bool
+    user_contexts: tuple[Any, ...]
 
 
 class Options(Values):
@@ -159,6 +202,18 @@ class Options(Values):
     transfer_guard_host_to_device: str | None
     transfer_guard_device_to_device: str | None
     transfer_guard_device_to_host: str | None
+    no_tracing: bool
+    captured_constants_warn_bytes: int
+    captured_constants_report_frames: int
+    platforms: str | None
+    platform_name: str
+    compilation_cache_dir: str | None
+    enable_compilation_cache: bool
+    compilation_cache_max_size: int
+    persistent_cache_min_compile_time_secs: float
+    persistent_cache_min_entry_size_bytes: int
+    raise_persistent_cache_errors: bool
+    compilation_cache_include_metadata_in_key: bool
 
 
 _FLAGS: dict[str, tuple[Flag, type[Values], str]] = {
@@ -186,18 +241,25 @@ def _lookup(name: str) -> tuple[Flag, type[Values], str]:
     try:
         return _FLAGS[_bare(name)]
     except KeyError:
-        known = ", ".join(sorted(_FLAGS))
+        known = ", ".join(sorted(n for n, (flag, *_) in _FLAGS.items() if flag.foreign is None))
         msg = f"config has no flag named {name!r}. Flags: {known}."
         raise AttributeError(msg) from None
 
 
 def _validated(flag: Flag, value: Any) -> Any:
+    if flag.foreign is not None and flag.foreign.refused and value != flag.default:
+        msg = (f"config flag {flag.name!r} can only be {flag.default!r} in mjax, got {value!r}: "
+               f"{flag.doc}.")
+        raise ValueError(msg)
     if flag.accepts is bool:
         if isinstance(value, (bool, int)) and value in (0, 1):
             return bool(value)
     elif flag.accepts is int:
         if isinstance(value, int) and not isinstance(value, bool):
             return value
+    elif flag.accepts is float:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return float(value)
     elif flag.accepts is None:
         if flag.name in checks:
             checks[flag.name](value)
@@ -205,13 +267,23 @@ def _validated(flag: Flag, value: Any) -> Any:
     elif isinstance(flag.accepts, tuple) and value in flag.accepts:
         return value
     accepted = ("True or False" if flag.accepts is bool else
-                "an integer" if flag.accepts is int else f"one of {flag.accepts}")
+                "an integer" if flag.accepts is int else
+                "a number" if flag.accepts is float else f"one of {flag.accepts}")
     msg = f"config flag {flag.name!r} takes {accepted}; got {value!r}."
     raise ValueError(msg)
 
 
 _BOOLEANS = {**dict.fromkeys(("1", "true", "t", "yes", "y", "on"), True),
              **dict.fromkeys(("0", "false", "f", "no", "n", "off"), False)}
+
+
+def _number(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
 
 
 def _from_environment(flag: Flag) -> Any:
@@ -222,8 +294,9 @@ def _from_environment(flag: Flag) -> Any:
             value: Any = text
             if flag.accepts is bool:
                 value = _BOOLEANS.get(text.lower(), text)
-            elif flag.accepts is int and text.removeprefix("-").isdecimal():
-                value = int(text)
+            elif flag.accepts in (int, float) or (
+                    flag.foreign and isinstance(flag.default, (int, float))):
+                value = _number(text)
             try:
                 return _validated(flag, value)
             except ValueError as error:
@@ -416,6 +489,11 @@ transfer_guard_host_to_device = flag_manager("transfer_guard_host_to_device")
 transfer_guard_device_to_device = flag_manager("transfer_guard_device_to_device")
 transfer_guard_device_to_host = flag_manager("transfer_guard_device_to_host")
 traceback_filtering = flag_manager("traceback_filtering")
+check_tracer_leaks = flag_manager("check_tracer_leaks", True)
+legacy_prng_key = flag_manager("legacy_prng_key")
+allow_f16_reductions = flag_manager("allow_f16_reductions", True)
+no_tracing = flag_manager("no_tracing", True)
+no_execution = flag_manager("no_execution", True)
 
 # What the environment asks for beside a value.
 for _flag in OPTIONS:

@@ -8,6 +8,8 @@ Names of scopes are kept beside it where the user opened scopes, and cost nothin
 from __future__ import annotations
 
 import os
+import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,7 +22,7 @@ from mjaxlib_shim.tracebacks import current_traceback
 
 __all__ = ["Frame", "Scope", "SourceInfo", "current_traceback", "here", "is_engine_file",
            "register_exclusion", "replayed", "source_info_of", "summarize", "user_frame",
-           "user_frames", "without_names"]
+           "user_frames", "warn", "without_names"]
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 #: Files below these paths are ours: folded out of tracebacks, skipped in search of the user.
@@ -176,6 +178,14 @@ def summarize(source: Any) -> str:
     """`file:line (function)` of the innermost user frame."""
     frame = user_frame(source)
     return f"{frame.file}:{frame.line} ({frame.function})" if frame else "<unknown source>"
+
+
+def warn(text: str) -> None:
+    """Warns of something at the innermost line of the user's."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and is_engine_file(frame.f_code.co_filename):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)
 
 
 folding.is_engine_file[0] = is_engine_file

@@ -18,6 +18,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import describe, forbidden, token_names
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
+from mjax._engine.lowering.captured import warn_of_size
 from mjax._engine.lowering.context import (
     LoweringContext,
     ModuleContext,
@@ -121,7 +122,10 @@ def _lower(jaxpr: Jaxpr, name: str, platform: str, aliases: dict[int, int],
         module.operation.attributes["sym_name"] = ir.StringAttr.get("jit_" + identifier(name))
         mctx = ModuleContext(platform, module, lower_jaxpr, checking, client,
                              partition and partition.devices, partition and partition.mesh)
-        constants = [c for c in nested_constants(jaxpr) if not _is_written_down(mctx, c)]
+        captured = nested_constants(jaxpr)
+        if captured and not checking:
+            warn_of_size(captured, jaxpr, name)
+        constants = [c for c in captured if not _is_written_down(mctx, c)]
         names = mctx.main_token_names(jaxpr)
         avals = [*map(typeof, constants), *jaxpr.in_avals]
         main = mctx.new_function(

@@ -130,6 +130,8 @@ _key_types: dict[PRNGImpl, KeyType] = {}
 
 #: Generators by name.
 registry: dict[str, PRNGImpl] = {}
+#: The names of those that register when `mjax.random` loads.
+BUILT_IN = ("rbg", "threefry2x32", "unsafe_rbg")
 
 
 def register_prng(impl: PRNGImpl) -> PRNGImpl:
@@ -174,12 +176,12 @@ def resolve_impl(spec: Any = None) -> PRNGImpl:
 
 def _check_default(spec: Any) -> None:
     try:
-        if spec is not None:
-            resolve_impl(spec)
+        if spec in BUILT_IN or (spec is not None and resolve_impl(spec)):
             return
     except (TypeError, ValueError):
         pass
-    msg = (f"default_prng_impl must be one of {', '.join(map(repr, sorted(registry)))}, or a key "
+    known = ", ".join(map(repr, sorted({*registry, *BUILT_IN})))
+    msg = (f"default_prng_impl must be one of {known}, or a key "
            f"dtype; got {spec!r}.")
     raise ValueError(msg)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import Context
+from mjax._engine.base.context import Context, ctx
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axes, canonicalize_axis
 from mjax._engine.ir import dtypes
@@ -128,7 +128,16 @@ def _reduce_sum_type(x: Any, *, axes: tuple[int, ...]) -> ShapedArray:
     if dtypes.kind(x.dtype) not in "iufc":
         msg = f"reduce_sum needs a numeric operand, not {x.dtype}; convert it first."
         raise TypeError(msg)
-    return ShapedArray(reduced_shape(x, axes, "reduce_sum"), x.dtype, x.weak_type)
+    shape = reduced_shape(x, axes, "reduce_sum")
+    if x.dtype in _HALF and not ctx.settings.allow_f16_reductions and any(
+            x.shape[axis] != 1 for axis in axes):
+        msg = (f"reduce_sum of an operand of type {x} over the axes {axes}: the flag "
+               "allow_f16_reductions is False. Convert it to float32 first.")
+        raise ValueError(msg)
+    return ShapedArray(shape, x.dtype, x.weak_type)
+
+
+_HALF = (np.dtype(np.float16), dtypes.bfloat16)
 
 
 @reduce_sum_p.def_lowering

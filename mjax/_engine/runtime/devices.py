@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import Any
 
@@ -23,7 +22,7 @@ def client(platform: str | None = None) -> Any:
     Raises:
       RuntimeError: the platform is unknown or has no devices.
     """
-    platform = (platform or os.environ.get("MJAX_PLATFORMS", "cpu").split(",")[0]).lower()
+    platform = (platform or _default_platform()).lower()
     known = _clients.get(platform)
     if known is None:
         with _lock:
@@ -38,6 +37,24 @@ def client(platform: str | None = None) -> Any:
     return known
 
 
+def _default_platform() -> str:
+    """What the flags say, whose platforms have to be there all; else cpu.
+
+    Raises:
+      RuntimeError: one is not there.
+    """
+    asked = (ctx.options.platforms or ctx.options.platform_name).lower()
+    names = [name.strip() for name in asked.split(",") if name.strip()]
+    missing = [name for name in names if name not in shim.platforms()]
+    if missing:
+        flag = "platforms" if ctx.options.platforms else "platform_name"
+        msg = (f"platform {missing[0]!r} is not available: the flag {flag!r} (or the environment "
+               f"variable JAX_{flag.upper()} or MJAX_{flag.upper()}) is {asked!r}, and mjax has "
+               f"{', '.join(map(repr, shim.platforms()))}.")
+        raise RuntimeError(msg)
+    return names[0] if names else "cpu"
+
+
 def made() -> list[Any]:
     """The clients made so far."""
     return list(_clients.values())
@@ -47,8 +64,7 @@ def devices(backend: str | None = None) -> list[Device]:
     """The devices of a platform, those of other processes included.
 
     Args:
-      backend: a platform's name; by default the first in the environment variable
-        `MJAX_PLATFORMS`, else cpu.
+      backend: a platform's name; by default the first of the flag `platforms`, else cpu.
     """
     return list(client(backend).devices())
 
@@ -99,7 +115,15 @@ def _check_default(chosen: Any) -> None:
         raise ValueError(msg)
 
 
+def _check_platforms(chosen: Any) -> None:
+    if not (chosen is None or isinstance(chosen, str)):
+        msg = (f"platforms must be the names of platforms, separated by commas ('cpu'), or None; "
+               f"got {chosen!r}.")
+        raise ValueError(msg)
+
+
 checks["default_device"] = _check_default
+checks["platforms"] = checks["platform_name"] = _check_platforms
 _first: Device | None = None
 
 

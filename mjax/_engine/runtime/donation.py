@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mjax._engine.base.records import Record
+from mjax._engine.ir.source import warn
 from mjax._engine.ir.types import physical_aval
-from mjax._engine.runtime.explain import warn
 from mjax._engine.runtime.failures import raise_original
 from mjaxlib_shim.arrays import is_deleted
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from mjax._engine.base.context import ctx
+from mjax._engine.base.monitoring import LOWER
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import Effects, token_name
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
@@ -22,6 +24,7 @@ from mjax._engine.lowering.module import LoweredModule, lower_to_module
 from mjax._engine.runtime.array import Array, Placement, placement_of
 from mjax._engine.runtime.background import after_readers, holds_caller, in_background
 from mjax._engine.runtime.debugging import checked, debugging
+from mjax._engine.runtime.disk_cache import compiled
 from mjax._engine.runtime.donation import (
     ArgumentNames,
     Donation,
@@ -47,6 +50,18 @@ from mjaxlib_shim import executables as shim
 from mjaxlib_shim import guards
 
 Runner = Callable[..., list[Array]]
+
+
+def refuse_execution(name: str) -> NoReturn:
+    """Raises what the flag no_execution has for the program of a name."""
+    msg = f"the program {name} would be executed, which the flag no_execution refuses."
+    raise RuntimeError(msg)
+
+
+def _refused(name: str) -> Callable[..., NoReturn]:
+    return lambda *_, **__: refuse_execution(name)
+
+
 _buffer_of = operator.attrgetter("_buffer")
 
 
@@ -120,7 +135,7 @@ class Program:
     def lower(self) -> LoweredModule:
         """The StableHLO module."""
         if self.lowered is None:
-            with timed("Finished lowering jit(%s) to StableHLO in %.6f s", self.name):
+            with timed("Finished lowering jit(%s) to StableHLO in %.6f s", self.name, event=LOWER):
                 self.lowered = lower_to_module(
                     self.jaxpr, self.name, self.platform, *self.donation,
                     client=lambda: self.devices[0].client,
@@ -159,11 +174,7 @@ class Program:
                     place_text(self.sharding), Joined(self.jaxpr.in_avals))
         for one in lowered.inspections:
             one.inspection.take()  # of a compilation that failed
-        with timed("Finished XLA compilation of jit(%s) in %.6f s", self.name):
-            return shim.compile_module(
-                self.devices[0].client, lowered.module, self.devices,
-                num_partitions=len(self.devices), options=options,
-                host_callbacks=lowered.host_callbacks)
+        return compiled(lowered, self.name, self.devices, options)
 
     def out_shardings(self) -> list[Any]:
         """Those of all results."""
@@ -196,6 +207,8 @@ class Program:
 
     def _execute(self, options: dict[str, Any] | None = None) -> Callable[..., Any]:
         execute = self.compile(options).execute_sharded
+        if ctx.settings.no_execution:  # which runners are looked up by
+            return _refused(self.name)
         if len(self.devices) == 1:
             return execute
         if not self.sharding.is_fully_addressable:

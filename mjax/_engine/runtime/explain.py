@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import logging
-import sys
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from mjax._engine.base.config import Settings
 from mjax._engine.base.context import ctx
-from mjax._engine.ir.source import current_traceback, is_engine_file, summarize
+from mjax._engine.base.monitoring import record_event_duration_secs, record_event_time_span
+from mjax._engine.ir.source import current_traceback, summarize
 from mjax._engine.runtime.arguments import Call, names_of
 from mjax._engine.tracing.flat import describe_function, function_name
 
@@ -29,19 +28,15 @@ def log_compile(text: str, *facts: Any) -> None:
 
 
 @contextmanager
-def timed(text: str, *facts: Any) -> Iterator[None]:
-    """Logs, after the body of the `with` statement, `text` with the facts and the seconds."""
-    start = time.perf_counter()
+def timed(text: str, name: str, event: str) -> Iterator[None]:
+    """Logs, after the body of the `with` statement, `text` with the program's name and the seconds;
+    and tells who listens to the event."""
+    start = time.time()
     yield
-    log_compile(text, *facts, time.perf_counter() - start)
-
-
-def warn(text: str) -> None:
-    """Warns of something at the innermost line of the user's."""
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and is_engine_file(frame.f_code.co_filename):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(text, stacklevel=level)
+    end = time.time()
+    log_compile(text, name, end - start)
+    record_event_duration_secs(event, end - start, fun_name=name)
+    record_event_time_span(event, start, end, fun_name=name)
 
 
 class Joined:

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -18,7 +19,7 @@ from mjax._engine.runtime.array import Array, is_array, placement_of
 from mjax._engine.runtime.constraints import mesh_in_force
 from mjax._engine.runtime.debugging import debugging, refuse_invalid
 from mjax._engine.runtime.devices import default_device, devices
-from mjax._engine.runtime.executable import Program
+from mjax._engine.runtime.executable import Program, refuse_execution
 from mjax._engine.runtime.shardings import NamedSharding, SingleDeviceSharding
 from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.runtime.transfer import move, sharding_of, to_array
@@ -300,6 +301,8 @@ class Compiled(Stage):
             arrays = self._examined(leaves)
             if key and all(map(operator.is_, arrays, leaves)):
                 self._known.add(key)
+        if ctx.settings.no_execution:
+            refuse_execution(self._program.name)
         outs = self._run(*arrays)
         if debugging():
             refuse_invalid(outs, self._jaxpr, self._program.name, arrays)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.context import ctx
+from mjax._engine.base.monitoring import TRACE
 from mjax._engine.base.programs import ProgramCache, forget_programs
 from mjax._engine.base.records import Record
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -96,9 +97,13 @@ def trace_call(f: Callable[..., Any], call: Call, avals: Sequence[Any], caches: 
             return known
         if ctx.options.explain_cache_misses:
             explain_trace(f, call, key, caches.traces)
+    if ctx.options.no_tracing:
+        msg = (f"{function_name(f)} would have to be traced for `jit`, which the flag no_tracing "
+               "refuses.")
+        raise RuntimeError(msg)
     flat = FlatFunction(with_static(f, call.static), call.tree)
     info = names_of(f, call)
-    with timed("Finished tracing %s for jit in %.6f s", function_name(f)):
+    with timed("Finished tracing %s for jit in %.6f s", function_name(f), event=TRACE):
         jaxpr, closed_over = lift_tracers(stage(flat, avals, info))
     trace = Trace(jaxpr, tuple(closed_over), flat.out_tree)
     if caches is not None and not closed_over:

@@ -77,6 +77,8 @@ def getitem(x: Any, idx: Any) -> Any:
 
 def select(x: Any, index: Index, *options: Any) -> Any:
     """What an index selects of an array, in whatever context; `options` are those of `read`."""
+    if ctx.settings.check_static_indices:
+        _check_static(grown_shape(shape_of(x), index), index, *options)
     shape = grown_shape(shape_of(x), index)
     if ctx.interpreter is evaluation and type(x) is Array:
         structure, numbers = take_apart(index, shape)
@@ -87,10 +89,25 @@ def select(x: Any, index: Index, *options: Any) -> Any:
     return read(x, index if staging() else with_operands(index, shape), *options)
 
 
+def _check_static(shape: tuple[int, ...], index: Index,
+                  mode: GatherScatterMode = GatherScatterMode.PROMISE_IN_BOUNDS, *_: Any) -> None:
+    """Under the setting `check_static_indices`: refuses known integers that are out of bounds."""
+    if mode is not GatherScatterMode.PROMISE_IN_BOUNDS:
+        return
+    for axis, e in enumerate(e for e in index.entries if e is not NEW):
+        if type(e) is At and type(e.index) is int and not 0 <= e.index < shape[axis]:
+            given = e.index if e.index > 0 else e.index - shape[axis]
+            msg = (f"index {given} is out of bounds for axis {axis} with size {shape[axis]}, which "
+                   "the flag check_static_indices refuses.")
+            raise IndexError(msg)
+
+
 def _row(x: Array, i: int) -> Array:
     """`x[i]`, the commonest index."""
     known = _rows.get((ctx.settings, x._placement))
     if known is None:
+        if ctx.settings.check_static_indices:
+            return select(x, parse(x.shape, i))
         index = parse(x.shape, 0)
         structure, numbers = take_apart(index, x.shape)
         known = _rows.put((ctx.settings, x._placement), (

@@ -13,6 +13,7 @@ import numpy as np
 from mjax._engine.base.context import ctx
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.source import warn
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import rng as rng  # registers the key types, with threefry
 from mjax._engine.primitives.convert import convert
@@ -56,7 +57,10 @@ def sampler(**normalizers: Normalizer) -> Callable[[Callable[..., Any]], Callabl
 
                 # The signature is read from here, and it has no static arguments any more.
                 del program.__wrapped__
-                known = programs.put(key, jit(program))
+                known = jit(program)
+                if ctx.settings.legacy_prng_key != "allow" and name != "raw_key":
+                    known = _typed_keys_only(name, known)
+                programs.put(key, known)
             try:
                 programs.put(_lookup_key(static), known)
             except TypeError:
@@ -74,6 +78,24 @@ def sampler(**normalizers: Normalizer) -> Callable[[Callable[..., Any]], Callabl
         return sample
 
     return decorate
+
+
+def _typed_keys_only(name: str, program: Callable[..., Any]) -> Callable[..., Any]:
+    """A sampling program under the setting `legacy_prng_key`, where raw keys are not welcome.
+
+    Programs are looked up by settings, so that others pay nothing for this.
+    """
+    def checked(key: Any, *arrays: Any) -> Any:
+        if is_raw_key(key):
+            text = (f"random.{name}: the key is an array of uint32, and the flag legacy_prng_key "
+                    f"is {ctx.settings.legacy_prng_key!r}. Make keys with random.key, or set "
+                    "jax_legacy_prng_key='allow'.")
+            if ctx.settings.legacy_prng_key == "error":
+                raise ValueError(text)
+            warn(text)
+        return program(key, *arrays)
+
+    return checked
 
 
 def _lookup_key(static: dict[str, Any]) -> tuple[Any, ...]:

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.arithmetic import add
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.keys import (
     KeyType,
@@ -35,6 +37,17 @@ from mjax._numpy.random.common import (
 
 
 def _seed_argument(name: str, seed: Any) -> Any:
+    """The seed that a user gave, moved by the setting `random_seed_offset`."""
+    number, offset = _given_seed(name, seed), ctx.settings.random_seed_offset
+    if not offset or not dtypes.is_integer(typeof(number).dtype):
+        return number
+    # Integers wrap around; NumPy warns of that for scalars, and not for arrays.
+    moved = np.full(1, offset).astype(typeof(number).dtype)
+    return (number.reshape(1) + moved)[0] if isinstance(number, np.ndarray) else add(
+        number, moved[0])
+
+
+def _given_seed(name: str, seed: Any) -> Any:
     """A seed as a scalar array of integers; Python ints are cut to 64 bits or, off x64, 32."""
     if type(seed) is int:
         try:

@@ -15,7 +15,8 @@ from mjax._engine.base.config import OPTIONS, SETTINGS, config, override
 from mjax._engine.base.context import ctx
 from mjax._engine.ir.mesh import AbstractMesh
 
-FLAGS = [*SETTINGS, *OPTIONS]
+#: Those of mjax; test_flags_page has the others of JAX.
+FLAGS = [flag for flag in (*SETTINGS, *OPTIONS) if flag.foreign is None]
 
 
 def python(code, **environment):
@@ -74,6 +75,27 @@ def test_generators_of_keys_that_are_none(value):
     assert config.default_prng_impl == "threefry2x32"
 
 
+def test_built_in_generators_of_keys_are_known_before_they_load():
+    code = ("import mjax; mjax.config.update('jax_default_prng_impl', 'rbg'); "
+            "import mjax.random; from mjax._engine.primitives import keys; "
+            "print(mjax.random.key(0).dtype, sorted(keys.registry) == sorted(keys.BUILT_IN))")
+    assert python(code) == "key<rbg> True"
+    with pytest.raises(AssertionError, match="must be one of 'rbg', 'threefry2x32', 'unsafe_rbg'"):
+        python("import mjax; mjax.config.update('jax_default_prng_impl', 'foo')")
+
+
+def test_platforms_that_are_not_there():
+    for flag in ("platforms", "platform_name"):
+        code = "import mjax; print(mjax.default_backend())"
+        assert python(code, **{"JAX_" + flag.upper(): "cpu"}) == "cpu"
+        with pytest.raises(AssertionError, match=f"platform 'gpu' is not available.*'{flag}'"):
+            python(code, **{"JAX_" + flag.upper(): "gpu"})
+    with pytest.raises(AssertionError, match="platform 'tpu' is not available"):
+        python("import mjax; mjax.config.update('jax_platforms', 'cpu,tpu'); mjax.devices()")
+    with pytest.raises(ValueError, match="platforms must be the names of platforms"):
+        config.update("jax_platforms", 3)
+
+
 def test_all_values_are_found_under_both_names():
     assert config.values["jax_enable_x64"] is config.values["enable_x64"] is False
     with pytest.raises(KeyError, match="enable_x65"):
@@ -94,7 +116,7 @@ def test_the_names_of_the_values_that_managers_take():
 def test_initial_values():
     print_all = ("from mjax._engine.base.config import config\n"
                  "print(sorted(map(str, config.values.items())))")
-    assert python(print_all) == str(sorted(str((f.name, f.default)) for f in FLAGS))
+    assert python(print_all) == str(sorted(str((f.name, f.default)) for f in (*SETTINGS, *OPTIONS)))
 
 
 @pytest.mark.parametrize(("environment", "name", "expected"), [
@@ -321,12 +343,11 @@ def test_interning_is_atomic():
     assert len(set(made)) == 100
 
 
-@pytest.mark.parametrize("flag", [f.name for f in OPTIONS])
+@pytest.mark.parametrize("flag", [f for f in OPTIONS if f in FLAGS], ids=lambda f: f.name)
 def test_options_are_in_no_cache_key(flag):
     before = ctx.settings
-    row = next(f for f in OPTIONS if f.name == flag)
-    with override(**{flag: {bool: True, int: 7}[row.accepts] if row.accepts in (bool, int) else
-                        row.accepts[1]}):
+    some = {bool: True, int: 7, float: 7.0, None: "cpu"}
+    with override(**{flag.name: some[flag.accepts] if flag.accepts in some else flag.accepts[1]}):
         assert ctx.settings is before
 
 
@@ -339,8 +360,10 @@ def test_each_setting_is_in_the_cache_keys():
               "default_device": mjax.devices()[0], "mesh": AbstractMesh((2,), ("x",)),
               "mesh_for_all": True, "default_prng_impl": "rbg",
               "threefry_partitionable": False, "disable_jit": True, "debug_nans": True,
-              "debug_infs": True}
-    assert set(others) == {s.name for s in SETTINGS}
+              "debug_infs": True, "check_static_indices": True, "random_seed_offset": 1,
+              "legacy_prng_key": "warn", "allow_f16_reductions": False,
+              "user_contexts": ((None, int, 3),)}
+    assert set(others) == {s.name for s in SETTINGS} - {"no_execution"}  # f would not run
     f(x)
     for n, (name, value) in enumerate(others.items()):
         with override(**{name: value}):

@@ -1,0 +1,73 @@
+"""Makes docs/flags.md from the tables of flags: `python -m docs.flags` writes it anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mjax._engine.base.config import OPTIONS, SETTINGS
+from mjax._engine.base.foreign_flags import FOREIGN, VARIABLES
+
+PAGE = Path(__file__).with_name("flags.md")
+_INTRO = """# Flags
+
+`mjax.config.update("jax_enable_x64", True)` sets a flag for the process; most have a context
+manager that sets it for a thread (`mjax.enable_x64(True)`). The names of JAX are taken with `jax_`
+or without. The environment variables `JAX_<NAME>` and `MJAX_<NAME>` give the initial values.
+
+Every flag and environment variable of jax 0.10.2 is on this page. `python -m docs.flags` makes it
+from the tables that `mjax.config` itself reads.
+
+## Honoured
+
+| flag | default | |
+|---|---|---|
+{honoured}
+
+The compilation cache (`compilation_cache_dir`) holds programs that run on one process and call no
+Python. Its keys have the program, its options, the devices, jaxlib and the processor; entries that
+are damaged are compiled again, with a warning.
+
+## Without a meaning here
+
+They take every value, and change nothing.
+
+| flag | default | why |
+|---|---|---|
+{meaningless}
+
+## Refused
+
+Values other than these are errors, which give the reason.
+
+| flag | only value | why |
+|---|---|---|
+{refused}
+
+## Environment variables that belong to no flag
+
+| variable | |
+|---|---|
+{variables}
+"""
+#: Settings of the engine that have functions of their own, and are no flags of JAX.
+_OWN = {"mesh", "mesh_for_all", "user_contexts"}
+
+
+def page() -> str:
+    """The page as it has to be."""
+    honoured = [(f.name, f.default, f.doc) for f in (*SETTINGS, *OPTIONS)
+                if f.foreign is None and f.name not in _OWN]
+    return _INTRO.format(
+        honoured=_rows(honoured),
+        meaningless=_rows([(f.name, f.default, f.why) for f in FOREIGN if not f.refused]),
+        refused=_rows([(f.name, f.default, f.why) for f in FOREIGN if f.refused]),
+        variables="\n".join(f"| `{name}` | {what} |" for name, what in VARIABLES.items()))
+
+
+def _rows(rows: list[tuple[str, object, str]]) -> str:
+    return "\n".join(f"| `{name}` | `{default!r}` | {text} |" for name, default, text in
+                     sorted(rows, key=lambda row: row[0]))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

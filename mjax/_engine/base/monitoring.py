@@ -1,0 +1,131 @@
+"""Events, and who listens to them: what is traced, lowered, compiled, found in the cache.
+
+Names of events are JAX's, so that listeners written for it work. Listeners are called in the thread
+of the event, in the order in which they were registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Listener = Callable[..., None]
+
+TRACE = "/jax/core/compile/jaxpr_trace_duration"
+LOWER = "/jax/core/compile/jaxpr_to_mlir_module_duration"
+COMPILE = "/jax/core/compile/backend_compile_duration"
+CACHE_HIT = "/jax/compilation_cache/cache_hits"
+CACHE_MISS = "/jax/compilation_cache/cache_misses"
+
+_events: list[Listener] = []
+_durations: list[Listener] = []
+_spans: list[Listener] = []
+_scalars: list[Listener] = []
+
+
+def record_event(event: str, **metadata: Any) -> None:
+    """Tells the listeners of events that one happened.
+
+    Args:
+      event: its name, like a path: `"/my_library/step"`.
+      metadata: what else they get, by name.
+
+    Example:
+      >>> from mjax import monitoring
+      >>> seen = []
+      >>> monitoring.register_event_listener(lambda event, **kwargs: seen.append((event, kwargs)))
+      >>> monitoring.record_event('/my_library/step', number=3)
+      >>> seen
+      [('/my_library/step', {'number': 3})]
+      >>> monitoring.clear_event_listeners()
+    """
+    for listener in tuple(_events):
+        listener(event, **metadata)
+
+
+def record_event_duration_secs(event: str, duration: float, **metadata: Any) -> None:
+    """Tells the listeners of durations how many seconds something took."""
+    for listener in tuple(_durations):
+        listener(event, duration, **metadata)
+
+
+def record_event_time_span(event: str, start_time: float, end_time: float, **metadata: Any
+                           ) -> None:
+    """Tells the listeners of time spans when something began and ended, as `time.time()` says."""
+    for listener in tuple(_spans):
+        listener(event, start_time, end_time, **metadata)
+
+
+def record_scalar(event: str, value: float, **metadata: Any) -> None:
+    """Tells the listeners of scalars a number."""
+    for listener in tuple(_scalars):
+        listener(event, value, **metadata)
+
+
+def register_event_listener(callback: Listener) -> None:
+    """`callback(event, **metadata)` is called for each `record_event`."""
+    _events.append(callback)
+
+
+def register_event_duration_secs_listener(callback: Listener) -> None:
+    """`callback(event, seconds, **metadata)` is called for each `record_event_duration_secs`."""
+    _durations.append(callback)
+
+
+def register_event_time_span_listener(callback: Listener) -> None:
+    """`callback(event, start, end, **metadata)` is called for each `record_event_time_span`."""
+    _spans.append(callback)
+
+
+def register_scalar_listener(callback: Listener) -> None:
+    """`callback(event, value, **metadata)` is called for each `record_scalar`."""
+    _scalars.append(callback)
+
+
+def unregister_event_listener(callback: Listener) -> None:
+    """Takes back a `register_event_listener`.
+
+    Raises:
+      ValueError: the function is not registered.
+    """
+    _remove(_events, callback)
+
+
+def unregister_event_duration_listener(callback: Listener) -> None:
+    """Takes back a `register_event_duration_secs_listener`.
+
+    Raises:
+      ValueError: the function is not registered.
+    """
+    _remove(_durations, callback)
+
+
+def unregister_event_time_span_listener(callback: Listener) -> None:
+    """Takes back a `register_event_time_span_listener`.
+
+    Raises:
+      ValueError: the function is not registered.
+    """
+    _remove(_spans, callback)
+
+
+def unregister_scalar_listener(callback: Listener) -> None:
+    """Takes back a `register_scalar_listener`.
+
+    Raises:
+      ValueError: the function is not registered.
+    """
+    _remove(_scalars, callback)
+
+
+def clear_event_listeners() -> None:
+    """Forgets all listeners, of every kind."""
+    for listeners in (_events, _durations, _spans, _scalars):
+        listeners.clear()
+
+
+def _remove(listeners: list[Listener], callback: Listener) -> None:
+    if callback not in listeners:
+        msg = f"{callback!r} is not registered as a listener of this kind of events."
+        raise ValueError(msg)
+    listeners.remove(callback)

@@ -1,0 +1,78 @@
+"""Contexts of users: values that traces may depend on, and that every cache key has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mjax._engine.base.config import config, override
+from mjax._engine.base.context import Context, ctx
+
+
+class UserContext:
+    """What `make_user_context` gives: a value of the process, and in `with` that of a thread."""
+
+    def __init__(self, default_value: Any):
+        self._default = default_value
+
+    @property
+    def value(self) -> Any:
+        """The value in force in this thread."""
+        return self._of(ctx.settings)
+
+    def get_global(self) -> Any:
+        """The value of threads outside of all `with` statements."""
+        return self._of(Context.settings)
+
+    def set_global(self, new_value: Any) -> None:
+        """Sets that value.
+
+        Raises:
+          TypeError: it is not hashable.
+        """
+        config.update("user_contexts", self._among(Context.settings, new_value))
+
+    @contextmanager
+    def __call__(self, new_value: Any) -> Iterator[None]:
+        """Sets the value in this thread for the body of a `with` statement.
+
+        Raises:
+          TypeError: it is not hashable.
+        """
+        with override(user_contexts=self._among(ctx.settings, new_value)):
+            yield
+
+    def _of(self, settings: Any) -> Any:
+        for owner, _, value in settings.user_contexts:
+            if owner is self:
+                return value
+        return self._default
+
+    def _among(self, settings: Any, value: Any) -> tuple[Any, ...]:
+        others = [entry for entry in settings.user_contexts if entry[0] is not self]
+        hash(value)
+        # Equal values of two types, as 1 and True, are two contexts.
+        return (*others, (self, type(value), value))
+
+
+def make_user_context(default_value: Any = None) -> UserContext:
+    """A context whose value jitted functions may read: they are traced anew for each.
+
+    Args:
+      default_value: its value where nobody has set another.
+
+    Returns:
+      A function of a value, which gives a context manager; its attribute `value` is the value in
+      force. Values are hashable.
+
+    Example:
+      >>> scale = mjax.make_user_context(1.0)
+      >>> f = mjax.jit(lambda x: x * scale.value)
+      >>> with scale(3.0):
+      ...     print(f(2.0))
+      6.0
+      >>> print(f(2.0))
+      2.0
+    """
+    return UserContext(default_value)

@@ -1,0 +1,54 @@
+"""docs/flags.md is what the tables say, and every flag is in one of them."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import mjax
+from docs import flags
+from mjax._engine.base.config import OPTIONS, SETTINGS, config, override
+from mjax._engine.base.foreign_flags import FOREIGN
+
+
+def test_the_page_is_what_the_tables_say():
+    assert flags.PAGE.read_text() == flags.page(), "run: python -m docs.flags"
+
+
+def test_flags_without_a_meaning_take_everything():
+    for row in FOREIGN:
+        if not row.refused:
+            value = not row.default if isinstance(row.default, bool) else "other"
+            with override(**{row.name: value}):
+                assert config.read("jax_" + row.name) == value
+            assert config.read(row.name) == row.default
+
+
+@pytest.mark.parametrize("row", [row for row in FOREIGN if row.refused], ids=lambda row: row.name)
+def test_refused_flags_name_themselves_and_the_reason(row):
+    with override(**{row.name: row.default}):
+        assert config.read(row.name) == row.default
+    with pytest.raises(ValueError, match=f"{row.name}.* can only be .* in mjax") as caught:
+        mjax.config.update("jax_" + row.name, "other")
+    assert row.why in str(caught.value)
+
+
+def test_names_are_in_one_table():
+    names = [flag.name for flag in (*SETTINGS, *OPTIONS)]
+    assert len(names) == len(set(names))
+
+
+def python(code, **environment):
+    return subprocess.run([sys.executable, "-c", code], env=os.environ | environment,
+                          capture_output=True, text=True)
+
+
+def test_variables():
+    done = python("import mjax; c = mjax.config; print(c.scan3, c.jax_traceback_in_locations_limit,"
+                  "c.persistent_cache_min_compile_time_secs)", JAX_SCAN3="1",
+                  JAX_TRACEBACK_IN_LOCATIONS_LIMIT="7",
+                  JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0.25")
+    assert done.stdout.split() == ["True", "7", "0.25"], done.stderr
+    done = python("import mjax", JAX_DEBUG_KEY_REUSE="1")
+    assert "JAX_DEBUG_KEY_REUSE: config flag 'debug_key_reuse' can only be False" in done.stderr
