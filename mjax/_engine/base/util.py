@@ -146,3 +146,13 @@ class BoundedCache(dict[Hashable, Any]):
                 self.pop(old, None)
         self[key] = value
         return value
+
+
+def pickled_as(name: str) -> Callable[[F], F]:
+    """Decorator of functions that pickles call: they are found as `mjax._pickles.name`."""
+
+    def rename(f: F) -> F:
+        f.__module__, f.__name__, f.__qualname__ = "mjax._pickles", name, name
+        return f
+
+    return rename

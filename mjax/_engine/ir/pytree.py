@@ -7,12 +7,14 @@ known; everything else is a leaf until it is registered.
 from __future__ import annotations
 
 import collections
+import copyreg
 import dataclasses
 import functools
 import operator
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeVar
 
+from mjax._engine.base.util import pickled_as
 from mjaxlib_shim import trees
 from mjaxlib_shim.trees import (
     DictKey,
@@ -601,6 +603,27 @@ register_pytree_with_keys(
     lambda d: ([(DictKey(k), d[k]) for k in sorted(d)], (d.default_factory, tuple(sorted(d)))),
     _unflatten_defaultdict,
 )
+
+# ---- pickles ---------------------------------------------------------------------------
+
+
+@pickled_as("tree_structure_v1")
+def _tree_structure(node_data: Any, children: Any) -> PyTreeDef:
+    """What pickles of tree structures call, children first."""
+    return trees.make_from_node_data_and_children(node_data, children)
+
+
+def _reduce_structure(treedef: Any) -> Any:
+    try:
+        trees.treedef_tuple([treedef])
+    except ValueError:  # of another registry, jax's for one: pickled as if mjax were not there
+        return treedef.__reduce_ex__(4)
+    return _tree_structure, (treedef.node_data(), treedef.children())
+
+
+# The class is jaxlib's, whose own way knows jax's registry alone, and aborts where it fails.
+copyreg.pickle(PyTreeDef, _reduce_structure)
+
 
 __all__ = [
     "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "Partial", "PyTreeDef",

@@ -15,6 +15,7 @@ import numpy as np
 
 from mjax._engine.base.config import checks
 from mjax._engine.base.context import ctx
+from mjax._engine.base.util import pickled_as
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import ExtendedDType, prng_key
 from mjax._engine.ir.types import ShapedArray
@@ -121,7 +122,13 @@ class KeyType(ExtendedDType):
         return random_wrap_p.bind(physical, impl=self._impl)
 
     def __reduce__(self) -> Any:
-        return KeyType, (self._impl,)
+        return _key_type, self._impl.__reduce__()[1]
+
+
+@pickled_as("key_type_v1")
+def _key_type(name: str) -> KeyType:
+    """What pickles of dtypes of keys call."""
+    return KeyType(resolve_impl(name))
 
 
 _key_types: dict[PRNGImpl, KeyType] = {}

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.util import BoundedCache
+from mjax._engine.base.util import BoundedCache, pickled_as
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof_handlers
 from mjax._engine.runtime.failures import raise_original
@@ -397,7 +397,8 @@ class Array(metaclass=_ArrayMeta):
         return _DLPACK_KINDS[self.device.platform], self.device.id
 
     def __reduce__(self) -> Any:
-        return _rebuild, (np.array(self._stored()), self.aval)
+        extended = self.dtype if dtypes.is_extended(self.dtype) else None
+        return _array, (np.array(self._stored()), self.weak_type, extended)
 
     def __copy__(self) -> Array:
         return self
@@ -520,7 +521,19 @@ rebuild: list[Any] = []
 deep_copies: list[Callable[[Array], Array]] = []
 
 
+@pickled_as("array_v1")
+def _array(stored: np.ndarray[Any, Any], weak_type: bool, extended: Any) -> Array:
+    """What pickles of arrays call: numbers, and the dtype of keys they stand for, if any."""
+    if extended is None:
+        dtype = dtypes.canonicalize(stored.dtype)
+        return _rebuild(stored.astype(dtype, copy=False),
+                        ShapedArray(stored.shape, dtype, weak_type))
+    shape = stored.shape[:stored.ndim - len(extended.element_shape)]
+    return _rebuild(stored, ShapedArray(shape, extended))
+
+
 def _rebuild(stored: np.ndarray[Any, Any], aval: ShapedArray) -> Array:
+    """What pickles of arrays called before they had versions."""
     return rebuild[0](stored, aval)
 
 

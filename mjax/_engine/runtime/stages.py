@@ -59,12 +59,22 @@ class Stage:
     """
 
     __slots__ = ("_donated", "_jaxpr", "in_tree", "out_tree")
+    _program: Program
 
     def __init__(self, jaxpr: Jaxpr, in_tree: Any, out_tree: Any, donated: Sequence[bool]):
         self._jaxpr = jaxpr
         self.in_tree = in_tree
         self.out_tree = out_tree
         self._donated = tuple(donated)
+
+    @property
+    def _name(self) -> str:
+        """The function's name."""
+        return self._program.name
+
+    def __repr__(self) -> str:
+        ins, outs = (", ".join(map(str, avals)) for avals in (self._avals(), self._jaxpr.out_avals))
+        return f"<{type(self).__name__} {self._name}: ({ins}) -> ({outs})>"
 
     def _avals(self) -> list[Any]:
         # What was closed over of an outer trace comes before the arguments.
@@ -113,6 +123,10 @@ class Traced(Stage):
         self._call = call
         self._options = options
         self._asked = asked
+
+    @property
+    def _name(self) -> str:
+        return self.fun_name
 
     @property
     def jaxpr(self) -> Jaxpr:

@@ -114,7 +114,7 @@ class Tracer:
     Operators and array methods are added by the NumPy front end.
     """
 
-    __slots__ = ("aval", "interp")
+    __slots__ = ("__weakref__", "aval", "interp")
     interp: Interpreter
     aval: Any
     __hash__ = None  # type: ignore[assignment]

@@ -320,3 +320,10 @@ def test_structs_are_no_arguments_of_calls():
     for call in (f, lambda s: lax.add(s, s), mjax.device_put, mjax.vmap(f)):
         with pytest.raises(TypeError, match="ShapeDtypeStruct"):
             call(STRUCT((3,), np.float32))
+
+
+def test_stages_are_shown_with_their_types():
+    traced = mjax.jit(lambda x, n: (x * n, n), static_argnums=1).trace(np.ones(3, "float32"), 2)
+    lowered = traced.lower()
+    for stage in (traced, lowered, lowered.compile()):
+        assert repr(stage) == f"<{type(stage).__name__} <lambda>: (f32[3]) -> (f32[3], ~i32[])>"
