@@ -9,13 +9,23 @@ import numpy as np
 
 from mjax._engine.base.util import canonicalize_axes
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.promotion import inexact_dtype
+from mjax._engine.ir.promotion import common_type, inexact_dtype
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives.cumulative import cumsum
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.gather import take_along_axis
-from mjax._engine.primitives.shapes import moveaxis, reduce_sum, reshape, transpose
-from mjax._engine.primitives.sort import sort
+from mjax._engine.primitives.reductions import reduce_or
+from mjax._engine.primitives.shapes import (
+    broadcast_in_dim,
+    expand_dims,
+    moveaxis,
+    reduce_sum,
+    reshape,
+    transpose,
+)
+from mjax._engine.primitives.slicing import slice_in_dim
+from mjax._engine.primitives.sort import sort, sort_key_val
 from mjax._numpy.comparison import is_nan
 from mjax._numpy.core import (
     broadcast_to,
@@ -24,13 +34,15 @@ from mjax._numpy.core import (
     check_array,
     choose,
     promote_args,
+    promote_shapes,
     refuse_out,
+    weak_type_of,
 )
 from mjax._numpy.fused import fused
 
 #: Interpolation between neighbours; "midpoint" is the mean of "lower" and "higher".
-_METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
-_STATIC = ("axis", "out", "overwrite_input", "method", "keepdims", "weights")
+_METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
+_STATIC = ("axis", "out", "overwrite_input", "method", "keepdims")
 
 
 def _rows(name: str, a: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
@@ -46,15 +58,38 @@ def _rows(name: str, a: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
     return reshape(a, (*[shape[i] for i in kept], size)), axes
 
 
-def _refuse_weights(name: str, weights: Any, out: Any) -> None:
-    refuse_out(name, out)
-    if weights is not None:
-        msg = f"{name}: weights are not supported; repeat elements, or use average for means."
+def _weights(name: str, weights: Any, a: Any, axis: Any, method: str) -> Any:
+    """Weights in the shape of the array; None stays None.
+
+    Raises:
+      NotImplementedError: another method than "inverted_cdf".
+      ValueError: complex weights, or weights of another shape.
+    """
+    if weights is None:
+        return None
+    weights = check_array(name, weights, "weights")
+    if dtypes.is_complex(typeof(weights).dtype):
+        msg = f"{name}: weights must be real, got dtype {typeof(weights).dtype}."
+        raise ValueError(msg)
+    if method != "inverted_cdf":
+        msg = (f"{name}: method {method!r} is not defined with weights; give "
+               "method='inverted_cdf'.")
         raise NotImplementedError(msg)
+    shape, own = typeof(a).shape, typeof(weights).shape
+    if own == shape:
+        return weights
+    axes = canonicalize_axes(axis, len(shape))
+    if axis is None or own != tuple(shape[i] for i in axes):
+        msg = (f"{name}: weights of shape {own} must have the shape {shape} of the array, or that "
+               "of the axes that are given.")
+        raise ValueError(msg)
+    order = sorted(range(len(axes)), key=axes.__getitem__)
+    return broadcast_in_dim(transpose(weights, order), shape, sorted(axes))
 
 
-def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool
-              ) -> Any:
+def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool,
+              weights: Any = None, out: None = None) -> Any:
+    refuse_out(name, out)
     if method not in _METHODS:
         msg = f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}."
         raise ValueError(msg)
@@ -66,8 +101,15 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
     if len(q_shape) > 1:
         msg = f"{name}: q must be a scalar or have one axis, got shape {q_shape}."
         raise ValueError(msg)
+    weights = _weights(name, weights, a, axis, method)
     dtype = inexact_dtype(typeof(a).dtype)
+    if weights is not None:
+        dtype = inexact_dtype(common_type(weak_type_of(a), weak_type_of(weights))[0])
     a, axes = _rows(name, cast(a, dtype), axis)
+    if method == "inverted_cdf":
+        if weights is not None:
+            weights, _ = _rows(name, weights, axis)
+        return _in_place(_inverted_cdf(a, q, weights, skip_nan), shape, q_shape, axes, keepdims)
     a = sort(a, dimension=-1)  # NaN comes last
     n = typeof(a).shape[-1]
     wide = np.dtype(np.float64) if dtype == np.float64 else np.dtype(np.float32)
@@ -85,6 +127,32 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
         spoilt = broadcast_to(is_nan(greatest), typeof(out).shape)
         out = choose(spoilt, _c(out, np.nan), out)
     return _in_place(out, shape, q_shape, axes, keepdims)
+
+
+def _inverted_cdf(a: Any, q: Any, weights: Any, skip_nan: bool) -> Any:
+    """Along the last axis the first elements up to which a share `q` of the weights lies."""
+    aval = typeof(a)
+    wide = np.dtype(np.float64) if aval.dtype == np.float64 else np.dtype(np.float32)
+    last, one = aval.ndim - 1, np.ones((), wide)
+    weights = broadcast_to(one, aval.shape) if weights is None else cast(weights, wide)
+    a, weights = sort_key_val(a, weights, dimension=-1)  # NaN comes last
+    bad = lax.bitwise_or(lax.lt(weights, _c(weights, 0)), is_nan(weights))
+    absent = is_nan(a)
+    totals = cumsum(choose(lax.bitwise_or(bad, absent), _c(weights, 0), weights), last)
+    q = reshape(cast(q, wide), (1,) * last + (typeof(q).size,))
+    share = lax.mul(*promote_shapes("quantile", slice_in_dim(totals, -1, None, axis=last), q))
+    before = lax.lt(*broadcast_values("quantile", expand_dims(totals, (last + 1,)),
+                                      expand_dims(share, (last,))))
+    int32 = np.dtype(np.int32)
+    index = reduce_sum(cast(before, int32), (last,))
+    present = reshape(reduce_sum(cast(lax.bitwise_not(absent), int32), (last,)),
+                      (*aval.shape[:-1], 1))
+    highest = lax.sub(present, _c(present, 1)) if skip_nan else np.int32(aval.shape[-1] - 1)
+    highest = lax.max(*broadcast_values("quantile", highest, np.int32(0)))
+    out = take_along_axis(a, lax.min(*broadcast_values("quantile", index, highest)), -1)
+    spoilt = reduce_or(bad if skip_nan else lax.bitwise_or(bad, absent), (last,))
+    spoilt = lax.bitwise_or(reshape(spoilt, typeof(present).shape), lax.eq(present, np.int32(0)))
+    return choose(broadcast_to(spoilt, typeof(out).shape), _c(out, np.nan), out)
 
 
 def _interpolate(a: Any, position: Any, last: Any, method: str) -> Any:
@@ -128,7 +196,7 @@ def _in_place(out: Any, shape: tuple[int, ...], q_shape: tuple[int, ...], axes: 
 @fused(static_argnames=_STATIC)
 def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
              method: str = "linear", keepdims: bool = False, *,
-             weights: None = None) -> Any:
+             weights: Any = None) -> Any:
     """Quantiles over axes: the value below which a fraction `q` of the elements lies.
 
     Args:
@@ -138,15 +206,19 @@ def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input
       out: not supported.
       overwrite_input: has no effect.
       method: how to choose between neighbours: "linear", "lower", "higher", "midpoint" or
-        "nearest".
+        "nearest"; or "inverted_cdf": the first element at which the share is reached.
       keepdims: whether the axes stay, with size 1.
-      weights: not supported.
+      weights: of the elements, for the method "inverted_cdf": not negative, of the shape of `a`
+        or of its reduced axes.
 
     Returns:
-      An array without the axes, with that of `q` in front; NaN where there is one in `a`.
+      An array without the axes, with that of `q` in front; NaN where there is one in `a`, or a
+      weight is negative or NaN.
 
     Raises:
-      ValueError: complex numbers, no elements, an unknown method, `q` of several axes.
+      ValueError: complex numbers, no elements, an unknown method, `q` of several axes; weights
+        of another shape.
+      NotImplementedError: weights, with another method.
 
     Source: `numpy.quantile`.
 
@@ -154,15 +226,14 @@ def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input
       >>> jnp.quantile(jnp.array([1.0, 2.0, 4.0]), 0.25)
       Array(1.5, dtype=float32)
     """
-    _refuse_weights("quantile", weights, out)
     a, q = check_array("quantile", a), check_array("quantile", q, 1)
-    return _quantile("quantile", a, q, axis, method, keepdims, False)
+    return _quantile("quantile", a, q, axis, method, keepdims, False, weights, out)
 
 
 @fused(static_argnames=_STATIC)
 def nanquantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
                 method: str = "linear", keepdims: bool = False, *,
-                weights: None = None) -> Any:
+                weights: Any = None) -> Any:
     """Quantiles over axes of the elements that are not NaN.
 
     Args:
@@ -173,7 +244,7 @@ def nanquantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_in
       overwrite_input: has no effect.
       method: as in `quantile`.
       keepdims: whether the axes stay, with size 1.
-      weights: not supported.
+      weights: as in `quantile`.
 
     Source: `numpy.nanquantile`.
 
@@ -181,9 +252,8 @@ def nanquantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_in
       >>> jnp.nanquantile(jnp.array([1.0, jnp.nan, 2.0]), 0.5)
       Array(1.5, dtype=float32)
     """
-    _refuse_weights("nanquantile", weights, out)
     a, q = check_array("nanquantile", a), check_array("nanquantile", q, 1)
-    return _quantile("nanquantile", a, q, axis, method, keepdims, True)
+    return _quantile("nanquantile", a, q, axis, method, keepdims, True, weights, out)
 
 
 def _hundredth(q: Any) -> Any:
@@ -194,7 +264,7 @@ def _hundredth(q: Any) -> Any:
 @fused(static_argnames=_STATIC)
 def percentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
                method: str = "linear", keepdims: bool = False, *,
-               weights: None = None) -> Any:
+               weights: Any = None) -> Any:
     """Percentiles over axes: `quantile` with `q` in `[0, 100]`.
 
     Args:
@@ -205,7 +275,7 @@ def percentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_inp
       overwrite_input: has no effect.
       method: as in `quantile`.
       keepdims: whether the axes stay, with size 1.
-      weights: not supported.
+      weights: as in `quantile`.
 
     Source: `numpy.percentile`.
 
@@ -213,15 +283,14 @@ def percentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_inp
       >>> jnp.percentile(jnp.array([1.0, 2.0, 4.0]), 25)
       Array(1.5, dtype=float32)
     """
-    _refuse_weights("percentile", weights, out)
     a, q = check_array("percentile", a), check_array("percentile", q, 1)
-    return _quantile("percentile", a, _hundredth(q), axis, method, keepdims, False)
+    return _quantile("percentile", a, _hundredth(q), axis, method, keepdims, False, weights, out)
 
 
 @fused(static_argnames=_STATIC)
 def nanpercentile(a: Any, q: Any, axis: Any = None, out: None = None,
                   overwrite_input: bool = False, method: str = "linear", keepdims: bool = False,
-                  *, weights: None = None) -> Any:
+                  *, weights: Any = None) -> Any:
     """Percentiles over axes of the elements that are not NaN.
 
     Args:
@@ -232,7 +301,7 @@ def nanpercentile(a: Any, q: Any, axis: Any = None, out: None = None,
       overwrite_input: has no effect.
       method: as in `quantile`.
       keepdims: whether the axes stay, with size 1.
-      weights: not supported.
+      weights: as in `quantile`.
 
     Source: `numpy.nanpercentile`.
 
@@ -240,9 +309,8 @@ def nanpercentile(a: Any, q: Any, axis: Any = None, out: None = None,
       >>> jnp.nanpercentile(jnp.array([1.0, jnp.nan, 2.0]), 50)
       Array(1.5, dtype=float32)
     """
-    _refuse_weights("nanpercentile", weights, out)
     a, q = check_array("nanpercentile", a), check_array("nanpercentile", q, 1)
-    return _quantile("nanpercentile", a, _hundredth(q), axis, method, keepdims, True)
+    return _quantile("nanpercentile", a, _hundredth(q), axis, method, keepdims, True, weights, out)
 
 
 @fused(static_argnames=("axis", "out", "overwrite_input", "keepdims"))
