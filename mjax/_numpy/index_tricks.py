@@ -10,6 +10,7 @@ import numpy as np
 
 from mjax._engine.base.errors import ConcretizationTypeError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import listed
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.types import typeof
@@ -22,7 +23,6 @@ from mjax._numpy.core import (
     check_arrays,
     concrete_int,
     dtype_argument,
-    listed,
     promote_args,
     shape_of,
     weak_type_of,
@@ -32,7 +32,7 @@ from mjax._numpy.fused import fused
 from mjax._numpy.joining import concatenate, stack
 from mjax._numpy.ranges import arange, linspace, meshgrid
 from mjax._numpy.selecting import nonzero
-from mjax._numpy.shapes import atleast_1d, moveaxis, reshape
+from mjax._numpy.shapes import atleast_1d, expand_dims, moveaxis, reshape
 
 # ---- grids from slices -----------------------------------------------------------------
 
@@ -123,22 +123,24 @@ class _Joiner:
     def __getitem__(self, key: Any) -> Any:
         items = list(key) if isinstance(key, tuple) else [key]
         axis, ndim, trans1d = self.axis, self.ndim, self.trans1d
+        matrix = None
         if isinstance(items[0], str):
-            axis, ndim, trans1d = self._directive(items.pop(0))
-        parts = [self._part(item, ndim, trans1d) for item in items]
-        return concatenate(parts, axis)
+            text = items.pop(0)
+            matrix = {"r": 0, "c": 1}.get(text)
+            if matrix is None:
+                axis, ndim, trans1d = self._directive(text)
+        out = concatenate([self._part(item, ndim, trans1d) for item in items], axis)
+        return out if matrix is None or typeof(out).ndim != 1 else expand_dims(out, (matrix,))
 
     def _directive(self, text: str) -> tuple[int, int, int]:
         """Axis, least number of axes and place of a vector's axis from a leading string."""
-        if text in ("r", "c"):
-            msg = f"the matrix directive {text!r} is not supported; use jnp.atleast_2d."
-            raise NotImplementedError(msg)
         try:
             numbers = [int(part) for part in text.split(",")]
         except ValueError:
             numbers = []
         if not 1 <= len(numbers) <= 3:
-            msg = f"unknown special directive {text!r}; give one to three integers, as '0,2'."
+            msg = (f"unknown special directive {text!r}; give one to three integers, as '0,2', or "
+                   "'r' or 'c' for a matrix of one row or column.")
             raise ValueError(msg)
         return tuple([*numbers, self.ndim, self.trans1d][: len(numbers)]  # type: ignore[return-value]
                      + [self.axis, self.ndim, self.trans1d][len(numbers) :])
@@ -159,8 +161,8 @@ class _Joiner:
 r_ = _Joiner(0, 1, -1, """Joins slices, numbers and arrays along the first axis.
 
     `r_[0:3, 7, x]`. A string in front, `"axis,ndim,place"`, says along which axis, how many axes
-    the parts have at least, and where the axes of parts with less axes go among them. Slices are
-    as in `mgrid`.
+    the parts have at least, and where the axes of parts with less axes go among them; `"r"` makes
+    a vector a matrix of one row, `"c"` of one column. Slices are as in `mgrid`.
 
     Source: `numpy.r_`.
 

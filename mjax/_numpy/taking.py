@@ -13,14 +13,20 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
-from mjax._engine.primitives.arithmetic import clamp, lt, sub
+from mjax._engine.primitives.arithmetic import clamp, eq, lt, sub
 from mjax._engine.primitives.cumulative import cumsum
+from mjax._engine.primitives.dot import dot_general
 from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
 from mjax._engine.primitives.gather import take_along_axis as gather_along_axis
 from mjax._engine.primitives.joining import unstack_p
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter, scatter_mode
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import broadcast_in_dim, reshape
+from mjax._engine.primitives.shapes import (
+    broadcast_in_dim,
+    broadcasted_iota,
+    expand_dims,
+    reshape,
+)
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._numpy.arithmetic import remainder
 from mjax._numpy.comparison import to_bool
@@ -40,7 +46,7 @@ from mjax._numpy.indexing.plan import settled
 from mjax._numpy.indexing.update import update
 from mjax._numpy.joining import refuse_out
 from mjax._numpy.selecting import flatnonzero
-from mjax._numpy.shapes import ravel, resize
+from mjax._numpy.shapes import moveaxis, ravel, resize
 
 _FILL = GatherScatterMode.FILL_OR_DROP
 _CLIP = GatherScatterMode.CLIP
@@ -144,7 +150,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1,
       indices: integers of shape `(..., m, ...)`; the other axes broadcast.
       axis: the axis of sizes `n` and `m`; None reads `arr` in the order of `ravel`.
       mode: for indices out of range: `"fill"` (the default), `"clip"` or
-        `"promise_in_bounds"`.
+        `"promise_in_bounds"`; `"one_hot"` reads by a matrix product, with zeros for them.
       fill_value: what `"fill"` gives; by default as in `take`. Static.
       wrap_negative_indices: whether negative integers count from the end (the default).
 
@@ -168,7 +174,24 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1,
     mode = _FILL if mode is None else GatherScatterMode.from_any(mode)
     known = FINAL if wrap_negative_indices is False else RAW
     indices = settled(indices, known, shape_of(arr)[axis], _index_dtype(indices))
+    if mode is GatherScatterMode.ONE_HOT:
+        return _one_hot_along_axis(arr, indices, axis)
     return gather_along_axis(arr, indices, axis, mode=mode, fill_value=fill_value)
+
+
+def _one_hot_along_axis(arr: Any, indices: Any, axis: int) -> Any:
+    """`take_along_axis` as a product with a matrix per row; zeros for places outside."""
+    arr, indices = moveaxis(arr, axis, -1), moveaxis(indices, axis, -1)
+    n, m = shape_of(arr)[-1], shape_of(indices)[-1]
+    rows = broadcast_shapes(shape_of(arr)[:-1], shape_of(indices)[:-1])
+    arr, indices = broadcast_to(arr, (*rows, n)), broadcast_to(indices, (*rows, m))
+    rank, aval = len(rows), typeof(arr)
+    hot = eq(expand_dims(indices, (rank + 1,)),
+             broadcasted_iota(typeof(indices).dtype, (1,) * (rank + 1) + (n,), rank + 1))
+    batch = tuple(range(rank))
+    out = dot_general(cast(hot, aval.dtype), arr, (((rank + 1,), (rank,)), (batch, batch)),
+                      "highest", aval.dtype)
+    return moveaxis(out, -1, axis)
 
 
 def _along(name: str, arr: Any, indices: Any, axis: int | None) -> tuple[Any, int]:
@@ -494,11 +517,14 @@ def compress(condition: Any, a: Any, axis: int | None = None, *, size: int | Non
 
 @fused(static_argnames=("axis",))
 def _compressed(a: Any, places: Any, fill_value: Any, *, axis: int) -> Any:
+    fill_value = cast(fill_value, typeof(a).dtype)
+    shape = shape_of(a)
+    if not shape[axis]:  # nothing to clip to
+        return broadcast_to(fill_value, (*shape[:axis], shape_of(places)[0], *shape[axis + 1 :]))
     taken = take_on_axis(a, places, axis, mode=_CLIP)
-    inside = lt(places, np.asarray(shape_of(a)[axis], typeof(places).dtype))
+    inside = lt(places, np.asarray(shape[axis], typeof(places).dtype))
     inside = broadcast_in_dim(inside, shape_of(taken), (axis,))
-    return select_n(inside, broadcast_to(cast(fill_value, typeof(a).dtype), shape_of(taken)),
-                    taken)
+    return select_n(inside, broadcast_to(fill_value, shape_of(taken)), taken)
 
 
 @boundary

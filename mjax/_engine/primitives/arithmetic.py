@@ -14,7 +14,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mjax._engine.base.folding import boundary
+from mjax._engine.base.context import ctx
+from mjax._engine.base.folding import boundary, fold
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.accuracy import AccuracyMode, accuracy_attributes
@@ -134,13 +135,40 @@ sub_p, sub = binary("sub", "iufc", "stablehlo.subtract", None, None,
 sub_p.jvp = _sum_jvp(sub_p, neg)
 sub_p.transpose = _sum_transpose(neg)
 
-mul_p, mul = binary("mul", "iufc", "stablehlo.multiply",
-                    lambda t, out, x, y: stretch(mul_p.bind(t, y), typeof(out).shape),
-                    lambda t, out, x, y: stretch(mul_p.bind(x, t), typeof(out).shape),
-                    "Elementwise product: `x * y`.")
+mul_p, _ = binary("mul", "iufc", "stablehlo.multiply",
+                  lambda t, out, x, y: stretch(mul_p.bind(t, y), typeof(out).shape),
+                  lambda t, out, x, y: stretch(mul_p.bind(x, t), typeof(out).shape), "")
 mul_p.def_transpose(lambda ct, x, y: [
     unbroadcast(x.aval, mul_p.bind(ct, y)) if type(x) is UndefinedPrimal else None,
     unbroadcast(y.aval, mul_p.bind(x, ct)) if type(y) is UndefinedPrimal else None])
+
+
+def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
+    """Elementwise product: `x * y`.
+
+    Args:
+      x: array or scalar.
+      y: array or scalar of the same dtype.
+      out_dtype: a dtype to which both are converted first; they may then be of different ones.
+
+    Raises:
+      TypeError: the dtypes differ, or the shapes are neither equal nor scalar.
+
+    Source: StableHLO `multiply`.
+    """
+    try:
+        if out_dtype is not None:
+            dtype = dtypes.canonical_dtype(out_dtype)
+            x, y = convert(x, dtype), convert(y, dtype)
+            if dtype == np.bool_:
+                return bitwise_and(x, y)
+        return ctx.interpreter.process(mul_p, (x, y), {})
+    except Exception as error:
+        fold(error)
+        raise
+
+
+mul.__module__ = "mjax.lax"
 
 div_p, div = binary("div", "iufc", "stablehlo.divide",
                     lambda t, out, x, y: stretch(div_p.bind(t, y), typeof(out).shape),
