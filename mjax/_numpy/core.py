@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.context import ctx
@@ -59,11 +60,16 @@ def check_array(name: str, x: Any, position: int | str = 0) -> Any:
 def _no_array(name: str, x: Any, position: int | str) -> str:
     where = f"position {position}" if isinstance(position, int) else f"argument {position!r}"
     if isinstance(x, (np.ndarray, np.generic)):
-        return (f"{name} got a NumPy array of dtype {x.dtype} at {where}: arrays hold numbers, "
-                "booleans or keys, not objects, strings or dates.")
+        return (f"{name} got a NumPy array of dtype {x.dtype} at {where}: "
+                f"{dtypes.why_refused(x.dtype)}")
     hint = (" Convert lists and tuples with mjax.numpy.asarray." if isinstance(x, (list, tuple))
             else "")
     return f"{name} requires ndarray or scalar arguments, got {type(x)} at {where}.{hint}"
+
+
+def check_fill(name: str, x: Any, position: int | str = 0) -> Any:
+    """As `check_array`, of what is converted to a dtype that is known: Python ints of any size."""
+    return x if type(x) is int else check_array(name, x, position)
 
 
 def check_arrays(name: str, *args: Any) -> list[Any]:
@@ -101,12 +107,6 @@ def concrete_int(x: Any, what: str) -> int:
             raise
         msg = f"{what} must be an integer, got {x!r} of type {type(x).__name__}."
         raise TypeError(msg) from None
-
-
-def listed(x: Any) -> tuple[Any, ...]:
-    """What an argument holds that is one thing or a sequence of them, arrays included."""
-    several = isinstance(x, (list, tuple)) or (hasattr(x, "ndim") and x.ndim > 0)
-    return tuple(x) if several else (x,)
 
 
 def refuse_out(name: str, out: Any) -> None:
@@ -152,16 +152,19 @@ def _cast_python(x: Any, dtype: DType, weak_type: bool) -> Any:
 _PYTHON = {"i": int, "u": int, "f": float, "c": complex, "b": bool}
 
 
+def fits(x: int, dtype: DType) -> bool:
+    """Whether an integer dtype holds a Python int."""
+    if not dtypes.is_integer(dtype):
+        return False
+    info = ml_dtypes.iinfo(dtype)
+    return bool(info.min <= x <= info.max)
+
+
 def _scalar(x: Any, dtype: DType) -> Any:
     if dtypes.is_extended(dtype):
         msg = f"a number cannot be converted to dtype {dtype}: keys are no numbers."
         raise TypeError(msg)
-    if type(x) is int:
-        info = np.iinfo(dtype) if dtype.kind in "iu" and dtype.isbuiltin == 1 else None
-        if not (info and info.min <= x <= info.max) and not -(2**63) <= x < 2**64:
-            msg = f"Python int {x} is too large to convert to {dtype}."
-            raise OverflowError(msg)
-    return _narrow(np.asarray(x), dtype)[()]
+    return dtypes.from_int(x, dtype) if type(x) is int else _narrow(np.asarray(x), dtype)[()]
 
 
 @functools.lru_cache(4096)

@@ -24,6 +24,7 @@ from mjax._numpy.core import (
     broadcast_to,
     cast,
     check_array,
+    check_fill,
     dtype_argument,
     expand_rank,
     size_of,
@@ -157,8 +158,10 @@ def _fitting(x: Any, dtype: Any) -> np.ndarray[Any, Any]:
         for bad in value.flat:
             if not isinstance(bad, (int, float, complex)):
                 _convert(bad, None)  # raises
-        msg = f"Python int too large to convert to {dtype}."
-        raise OverflowError(msg)
+        if dtypes.is_integer(dtype):
+            msg = f"Python int too large to convert to {dtype}."
+            raise OverflowError(msg)
+        value = value.astype(complex if dtypes.is_complex(dtype) else float)
     if dtypes.is_complex(value.dtype) and not dtypes.is_complex(dtype):
         msg = f"complex numbers cannot be converted to dtype {dtype} implicitly; take .real."
         raise TypeError(msg)
@@ -509,21 +512,22 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
     """
     shape = canonical_shape(shape)
     dtype = dtype_argument(dtype, "full")
+    if dtype is not None:
+        return _full(shape, check_fill("full", fill_value, 1), dtype, False, device)
     value = check_array("full", fill_value, 1)
     aval = typeof(value)
-    return _full(shape, value, aval.dtype if dtype is None else dtype,
-                 aval.weak_type and dtype is None, device)
+    return _full(shape, value, aval.dtype, aval.weak_type, device)
 
 
 def _full(shape: tuple[int, ...], value: Any, dtype: Any, weak: bool, device: Any) -> Any:
-    if not hasattr(value, "aval") and not typeof(value).shape:
+    if not hasattr(value, "aval") and not np.ndim(value):
         return _filled_with(shape, value, dtype, weak, device)
     return on_device(broadcast_to(cast(value, dtype, weak), shape), device)
 
 
 def _filled_with(shape: tuple[int, ...], value: Any, dtype: Any, weak: bool, device: Any) -> Any:
     """`filled` with a Python or NumPy number that need not be of the dtype."""
-    if dtypes.is_complex(typeof(value).dtype) and dtypes.kind(dtype) in "iuf":
+    if np.iscomplexobj(value) and dtypes.kind(dtype) in "iuf":
         msg = f"the complex fill_value {value} has no place in dtype {dtype}; take its real part."
         raise TypeError(msg)
     if not weak:
@@ -631,4 +635,4 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *,
       Array([7, 7], dtype=int32)
     """
     shape, dtype, weak, device = _like("full_like", a, dtype, shape, device)
-    return _full(shape, check_array("full_like", fill_value, 1), dtype, weak, device)
+    return _full(shape, check_fill("full_like", fill_value, 1), dtype, weak, device)

@@ -133,16 +133,24 @@ def _key_of(key: list[Any], add: Callable[..., None], args: Sequence[Any],
     operands: list[Any] = []
     for position, arg in enumerate(args):
         if position in positions:
-            key.append(exact(arg))
+            key.append(_static(arg))
         else:
             add(arg, key, operands)
     for name, arg in kwargs.items():
         key.append(name)
         if name in names:
-            key.append(exact(arg))
+            key.append(_static(arg))
         else:
             add(arg, key, operands)
     return tuple(key), operands
+
+
+def _static(arg: Any) -> Any:
+    """A static argument in a key; sequences that compare by identity may change, as lists do."""
+    kind = type(arg)
+    if kind.__hash__ is object.__hash__ and hasattr(kind, "__len__"):
+        raise NotFlat
+    return exact(arg)
 
 
 def _add_operand(arg: Any, key: list[Any], arrays: list[Array]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mjax._engine.base.errors import ConcretizationTypeError
 from mjax._engine.base.folding import boundary
-from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.base.util import canonicalize_axis, listed
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.types import typeof
@@ -41,7 +41,6 @@ from mjax._numpy.core import (
     concrete_int,
     dtype_argument,
     expand_rank,
-    listed,
     shape_of,
     weak_type_of,
 )
@@ -576,6 +575,8 @@ def _places(name: str, obj: Any, size: int) -> Any:
     """
     if isinstance(obj, slice):
         return np.arange(size)[obj]
+    if hasattr(obj, "__jax_array__"):
+        obj = obj.__jax_array__()
     places = obj if isinstance(obj, Tracer) else np.asarray(obj)
     if places.dtype == np.bool_:
         if places.shape != (size,):

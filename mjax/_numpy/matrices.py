@@ -16,6 +16,7 @@ from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, iota_p, reshape, transpose
 from mjax._engine.primitives.slicing import pad_p, slice_p
+from mjax._engine.tracing.interpreter import Tracer
 from mjax._numpy.core import (
     as_array,
     broadcast_to,
@@ -38,11 +39,30 @@ def _size(x: Any, name: str) -> int:
     return max(n, 0)
 
 
-def _on_diagonal(rows: int, columns: int, k: int, compare: Any) -> Any:
+def _on_diagonal(rows: int, columns: int, k: Any, compare: Any) -> Any:
     """Where `column - row` compares so to `k`, of shape `(rows, columns)`."""
     row = iota_p.bind(dtype=_INT32, shape=(rows, columns), dimension=0)
     column = iota_p.bind(dtype=_INT32, shape=(rows, columns), dimension=1)
-    return compare(lax.add(row, np.int32(k)), column)
+    # All diagonals outside of the matrix are alike; the nearest of them are in range of int32.
+    if isinstance(k, int):
+        k = np.int32(min(max(k, -rows - 1), columns + 1))
+    return compare(lax.add(row, k), column)
+
+
+def _diagonal_number(k: Any, name: str) -> Any:
+    """Which diagonal: an int, or a traced integer as int32.
+
+    Raises:
+      TypeError: it is no integer.
+      ValueError: a traced array with axes.
+    """
+    k = check_array(name, k, "k") if hasattr(k, "__jax_array__") else k
+    if not isinstance(k, Tracer) or k.concrete() is not None:
+        return concrete_int(k, f"{name}: k")
+    if dtypes.kind(typeof(k).dtype) not in "iu" or typeof(k).shape:
+        msg = f"{name}: k must be an integer, got {typeof(k)}."
+        raise TypeError(msg)
+    return cast(k, _INT32)
 
 
 # ---- identities and triangles ----------------------------------------------------------
@@ -79,12 +99,21 @@ def eye(N: int, M: int | None = None, k: Any = 0, dtype: Any = None, *, device: 
         msg = f"eye: negative dimensions are not allowed, got {rows} rows and {columns} columns."
         raise ValueError(msg)
     dtype = dtype_argument(float if dtype is None else dtype, "eye")
-    return on_device(_eye(rows, columns, concrete_int(k, "eye: k"), dtype), device)
+    return on_device(_eye(rows, columns, _diagonal_number(k, "eye"), dtype), device)
 
 
-@fused(static_argnames=("rows", "columns", "k", "dtype"))
-def _eye(rows: int, columns: int, k: int, dtype: Any) -> Any:
-    return convert(_on_diagonal(rows, columns, k, lax.eq), dtype)
+def _eye(rows: int, columns: int, k: Any, dtype: Any) -> Any:
+    known = _known_diagonal if isinstance(k, int) else _traced_diagonal
+    return known(k, rows, columns, dtype, lax.eq)
+
+
+def _diagonal_mask(k: Any, rows: int, columns: int, dtype: Any, compare: Any) -> Any:
+    return convert(_on_diagonal(rows, columns, k, compare), dtype)
+
+
+_known_diagonal = fused(_diagonal_mask, static_argnames=(
+    "k", "rows", "columns", "dtype", "compare"))
+_traced_diagonal = fused(_diagonal_mask, static_argnames=("rows", "columns", "dtype", "compare"))
 
 
 @boundary
@@ -128,12 +157,9 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
     rows = _size(N, "tri: N")
     columns = rows if M is None else _size(M, "tri: M")
     dtype = dtype_argument(float if dtype is None else dtype, "tri")
-    return _tri(rows, columns, concrete_int(k, "tri: k"), dtype)
-
-
-@fused(static_argnames=("rows", "columns", "k", "dtype"))
-def _tri(rows: int, columns: int, k: int, dtype: Any) -> Any:
-    return convert(_on_diagonal(rows, columns, k, lax.ge), dtype)
+    k = _diagonal_number(k, "tri")
+    known = _known_diagonal if isinstance(k, int) else _traced_diagonal
+    return known(k, rows, columns, dtype, lax.ge)
 
 
 def _triangle(name: str, m: Any, k: int, upper: bool) -> Any:

@@ -62,7 +62,8 @@ def _is_operand(other: Any, symbol: str) -> bool:
     """
     if is_array(other) or isinstance(other, _NUMBERS) or hasattr(type(other), "__jax_array__"):
         return True
-    if isinstance(other, _REFUSED):
+    # Subclasses, such as named tuples, may have operators of their own.
+    if type(other) in _REFUSED:
         msg = (f"unsupported operand types for {symbol}: 'Array' and {type(other).__name__!r}; "
                "convert it with mjax.numpy.asarray.")
         raise TypeError(msg)

@@ -313,4 +313,6 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     dtype = numeric_dtype(typeof(x).dtype)
     exponents = np.arange(size, dtype=dtype if dtypes.is_integer(dtype) else np.int32)
     exponents = exponents if increasing else exponents[::-1]
-    return power(expand_dims(cast(x, dtype), (1,)), exponents[None])
+    x = expand_dims(cast(x, dtype), (1,))
+    # Floats keep exponents of integers, which have exact derivatives, in every promotion mode.
+    return power(x, exponents[None]) if dtypes.is_integer(dtype) else lax.pow(x, exponents[None])

@@ -35,6 +35,7 @@ from mjax._numpy.core import (
     cast,
     check_array,
     check_arrays,
+    check_fill,
     choose,
     concrete_int,
     dtype_argument,
@@ -50,7 +51,7 @@ def _bound(name: str, x: Any) -> Any:
     """A start, stop or step of `arange` as a Python or NumPy number."""
     if isinstance(x, Tracer) and x.concrete() is None:
         operator.index(x)  # raises, and explains
-    x = check_array("arange", x)
+    x = check_fill("arange", x)
     value = np.asarray(x)
     if value.shape:
         msg = f"arange: {name} must be a scalar, got an array of shape {value.shape}."
@@ -106,7 +107,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
 
 def _exact(x: Any) -> Any:
     """A Python number, so that differences do not wrap around or round."""
-    return int(x) if x.dtype.kind in "iub" else float(x)
+    return x if type(x) is int else int(x) if x.dtype.kind in "iub" else float(x)
 
 
 def _progression(low: Any, stride: Any, size: int, dtype: Any) -> Any:

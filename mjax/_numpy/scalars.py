@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.base.util import canonicalize_axes
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.array import Array
@@ -249,8 +249,7 @@ def size(a: Any, axis: Any = None) -> int:
     own = _aval_of("size", a)[0]
     if axis is None:
         return math.prod(own)
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    return math.prod(own[canonicalize_axis(i, len(own))] for i in axes)
+    return math.prod(own[i] for i in canonicalize_axes(axis, len(own)))
 
 
 def _aval_of(name: str, a: Any) -> tuple[tuple[int, ...], Any]:
@@ -297,6 +296,8 @@ def isscalar(element: Any) -> bool:
       >>> jnp.isscalar(3.0), jnp.isscalar(jnp.zeros(3))
       (True, False)
     """
+    if hasattr(element, "__jax_array__"):
+        element = element.__jax_array__()
     if hasattr(element, "aval"):
         return not element.shape
     return bool(np.isscalar(element)) or (isinstance(element, np.ndarray) and not element.shape)

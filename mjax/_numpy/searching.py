@@ -169,7 +169,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
         msg = f"digitize: bins must be a 1-dimensional array, got shape {shape_of(bins)}."
         raise ValueError(msg)
     n, side, method = shape_of(bins)[0], "left" if right else "right", method or "scan"
-    if n == 0:
+    if n == 0 or 0 in shape_of(x):
         return full(shape_of(x), 0, np.int32)
     up = searchsorted(bins, x, side, method=method)
     down = searchsorted(rev(bins, (0,)), x, side, method=method)

@@ -418,7 +418,10 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | No
     if not assume_unique:
         order, marks = _groups(ar1, equal_nan=True)
         ar1, mask = take_on_axis(ar1, order, 0), bitwise_and(marks, take_on_axis(mask, order, 0))
-    return _choose("setdiff1d", mask, size, [(ar1, 0 if fill_value is None else fill_value)])[0]
+    fill_value = 0 if fill_value is None else fill_value
+    if type(fill_value) is int:  # of any size: the dtype is known
+        fill_value = cast(fill_value, typeof(ar1).dtype)
+    return _choose("setdiff1d", mask, size, [(ar1, fill_value)])[0]
 
 
 @fused

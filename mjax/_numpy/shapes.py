@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.base.util import canonicalize_axes, canonicalize_axis
+from mjax._engine.base.util import canonicalize_axes, canonicalize_axis, listed
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import rem, sub
@@ -40,7 +40,6 @@ from mjax._numpy.core import (
     check_arrays,
     concrete_int,
     expand_rank,
-    listed,
     shape_of,
 )
 from mjax._numpy.core import (
@@ -590,8 +589,8 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
         return reshape(roll(ravel(a), shift, 0), shape_of(a))
     axes = tuple(canonicalize_axis(i, typeof(a).ndim) for i in _axes(axis))
     if not isinstance(shift, (list, tuple)):
-        shift = check_array("roll", shift, 1)
-        count = shape_of(shift)[0] if shape_of(shift) else None
+        shift = shift if type(shift) is int else check_array("roll", shift, 1)
+        count = np.shape(shift)[0] if np.ndim(shift) else None
         shift = [shift] if count is None else [
             shift[i] if isinstance(shift, np.ndarray) else index_in_dim(shift, i, keepdims=False)
             for i in range(count)]
@@ -687,6 +686,8 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = N
     filt = check_array("trim_zeros", filt) if not isinstance(filt, (list, tuple)) else (
         np.asarray(filt))
     shape = shape_of(filt)
+    if not shape:
+        return as_array(filt)
     places = np.nonzero(np.asarray(filt))
     axes = canonicalize_axes(None if axis is None else _axes(axis), len(shape))
     start, stop = [0] * len(shape), list(shape)

@@ -37,6 +37,7 @@ from mjax._numpy.core import (
     check_array,
     choose,
     dtype_argument,
+    expand_rank,
     promote_dtypes_inexact,
     shape_of,
 )
@@ -291,9 +292,9 @@ class ufunc:
             msg = f"outer only supported for binary ufuncs; {self} takes {self._nin} arguments."
             raise ValueError(msg)
         left, right = [check_array(f"{self.__name__}.outer", x, i) for i, x in enumerate((A, B))]
-        rank = len(shape_of(left))
-        return self(expand_dims(left, range(rank, rank + len(shape_of(right))))
-                    if shape_of(right) else left, right)
+        rank, rest = len(shape_of(left)), len(shape_of(right))
+        return self(expand_dims(left, range(rank, rank + rest)) if rest else left,
+                    expand_rank(right, rank + rest) if rest else right)
 
     @boundary
     def reduceat(self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None

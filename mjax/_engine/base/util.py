@@ -84,12 +84,23 @@ def canonicalize_axis(axis: Any, ndim: int) -> int:
     return index + ndim if index < 0 else index
 
 
+def listed(x: Any) -> tuple[Any, ...]:
+    """What an argument holds that is one thing or a sequence of them, arrays included."""
+    if type(x) is int:
+        return (x,)
+    if not isinstance(x, (tuple, list)):
+        if hasattr(x, "ndim"):
+            return tuple(x) if x.ndim else (x,)
+        if isinstance(x, str) or not (hasattr(x, "__iter__") or hasattr(x, "__getitem__")):
+            return (x,)
+    return tuple(x)
+
+
 def canonicalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """`axis` (None, an int or a sequence) as distinct non-negative ints in the given order."""
     if axis is None:
         return tuple(range(ndim))
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    result = tuple(canonicalize_axis(a, ndim) for a in axes)
+    result = tuple(canonicalize_axis(a, ndim) for a in listed(axis))
     if len(set(result)) != len(result):
         msg = f"duplicate value in axis: {axis}."
         raise ValueError(msg)

@@ -153,13 +153,41 @@ def dtype_behind(x: Any) -> DType:
     return as_dtype(own if isinstance(own, (np.dtype, ExtendedDType)) else x)
 
 
+def why_refused(dtype: np.dtype[Any]) -> str:
+    """Why no array has a dtype that only NumPy has."""
+    if dtype.kind in "fc":
+        return "NumPy's longdouble exists on no device; convert it to float64 or complex128."
+    return "arrays hold numbers, booleans or keys, not objects, strings or dates."
+
+
+#: What NumPy calls `longdouble`: no device computes with it.
+_EXTENDED_PRECISION = frozenset(map(np.dtype, (np.longdouble, np.clongdouble))) - frozenset(
+    NUMPY_DTYPES)
+
+
 def _supported(dtype: np.dtype[Any], spec: Any) -> np.dtype[Any]:
-    if dtype.kind in "OSUMmV" and dtype not in _KINDS:
+    if dtype.newbyteorder("=") in _EXTENDED_PRECISION or (
+            dtype.kind in "OSUMmV" and dtype not in _KINDS):
         if dtype == float0:
             return float0  # others make it too, and we ask for it by identity
-        msg = f"dtype {dtype} ({spec!r}) is not supported: arrays hold numbers, booleans or keys."
+        msg = f"dtype {dtype} ({spec!r}) is not supported: {why_refused(dtype)}"
         raise TypeError(msg)
     return dtype if dtype.isnative else dtype.newbyteorder("=")
+
+
+def from_int(value: int, dtype: np.dtype[Any]) -> Any:
+    """A Python int of any size as a scalar of a dtype; it wraps around in narrow integer dtypes.
+
+    Raises:
+      OverflowError: an integer dtype, and more than 64 bits are needed.
+    """
+    if -(2**63) <= value < 2**64:
+        with np.errstate(all="ignore"):
+            return np.asarray(value).astype(dtype)[()]
+    if is_integer(dtype):
+        msg = f"Python int {value} is too large to convert to {dtype}."
+        raise OverflowError(msg)
+    return np.asarray(float(value)).astype(dtype)[()]
 
 
 def canonical_dtype(spec: Any) -> DType:
@@ -192,10 +220,13 @@ def issubdtype(a: Any, b: Any) -> bool:
     if isinstance(a, type) and issubclass(a, np.generic) and (
             a in _ABSTRACT or issubclass(a, extended)):
         return isinstance(b, type) and issubclass(a, b)
-    dtype = dtype_behind(a)
-    if isinstance(b, type) and b in _ABSTRACT:
-        return b is np.generic or kind(dtype) in _ABSTRACT[b]
-    return bool(dtype == dtype_behind(b))
+    try:
+        dtype = dtype_behind(float if a is None else a)
+        if isinstance(b, type) and b in _ABSTRACT:
+            return b is np.generic or kind(dtype) in _ABSTRACT[b]
+        return bool(dtype == dtype_behind(float if b is None else b))
+    except (TypeError, ValueError):
+        return bool(np.issubdtype(a, b))  # dtypes that only NumPy has; or it says what is wrong
 
 
 def short_name(dtype: DType) -> str:

@@ -325,7 +325,7 @@ def is_tree_node(typ: type) -> bool:
       >>> is_tree_node(dict), is_tree_node(int)
       (True, False)
     """
-    return trees.is_node_type(typ)
+    return isinstance(typ, type) and trees.is_node_type(typ)
 
 
 # ---- key paths -------------------------------------------------------------------------

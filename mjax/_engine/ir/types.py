@@ -284,8 +284,8 @@ def _typeof_numpy(value: Any) -> ShapedArray:
         try:
             dtype = dtypes.canonical_dtype(value.dtype)
         except TypeError:
-            msg = (f"a NumPy array of dtype {value.dtype} is no valid array: arrays hold "
-                   "numbers, booleans or keys, not objects, strings or dates.")
+            msg = (f"a NumPy array of dtype {value.dtype} is not a valid array: "
+                   f"{dtypes.why_refused(value.dtype)}")
             raise TypeError(msg) from None
         aval = _numpy_avals[key] = ShapedArray(value.shape, dtype)
     return aval

@@ -106,17 +106,8 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 
 @boundary
 def broadcast_to_rank(x: Any, rank: int) -> Any:
-    """`x` with axes of size 1 in front, so that it has `rank` axes.
-
-    Raises:
-      ValueError: it has more already.
-    """
-    shape = typeof(x).shape
-    rank = operator.index(rank)
-    if len(shape) > rank:
-        msg = f"broadcast_to_rank: an array of shape {shape} has more than {rank} axes."
-        raise ValueError(msg)
-    return expand_dims(x, tuple(range(rank - len(shape))))
+    """`x` with axes of size 1 in front, so that it has at least `rank` axes."""
+    return expand_dims(x, tuple(range(operator.index(rank) - len(typeof(x).shape))))
 
 
 @boundary

@@ -103,6 +103,8 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
 
 def convert(operand: Any, dtype: Any, weak_type: bool = False) -> Any:
     """Converts to a canonical dtype, unless the operand is an array of that type already."""
+    if type(operand) is int and not weak_type and not dtypes.is_extended(dtype):
+        return array_of(dtypes.from_int(operand, dtype))
     aval = typeof(operand)
     if (aval.dtype == dtype and aval.weak_type == weak_type
             and hasattr(operand, "aval")):

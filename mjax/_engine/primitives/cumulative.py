@@ -235,7 +235,8 @@ def _define_cumulative(name: str, kinds: str, combine: Callable[[Any, Any], Any]
 
     @primitive.def_abstract_eval
     def type_rule(x: Any, *, axis: int, reverse: bool) -> ShapedArray:
-        check_kinds(name, x, kinds)
+        if x.size:  # nothing is computed with no elements, whatever their dtype
+            check_kinds(name, x, kinds)
         _check_axis(name, x, axis)
         return x
 
@@ -271,6 +272,8 @@ def _at_least_32_bits(f: Callable[..., Any]) -> Callable[..., Any]:
 
     def wider(x: Any, **params: Any) -> Any:
         dtype = typeof(x).dtype
+        if not typeof(x).size:
+            return x
         if not dtypes.is_float(dtype) or dtype.itemsize >= 4:
             return f(x, **params)
         return convert(f(convert(x, np.dtype(np.float32)), **params), dtype)

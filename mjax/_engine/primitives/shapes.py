@@ -14,7 +14,7 @@ import numpy as np
 
 from mjax._engine.base.context import Context, ctx
 from mjax._engine.base.folding import boundary
-from mjax._engine.base.util import canonicalize_axes, canonicalize_axis
+from mjax._engine.base.util import canonicalize_axes, canonicalize_axis, listed
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
 from mjax._engine.primitives.emit import (
@@ -475,8 +475,7 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
       TypeError: it holds something else (a tracer, a float, a negative size).
     """
     try:
-        is_size = not isinstance(shape, (tuple, list)) and np.ndim(shape) == 0
-        sizes = (operator.index(shape),) if is_size else tuple(map(operator.index, shape))
+        sizes = tuple(map(operator.index, listed(shape)))
     except TypeError as error:
         if "integer" in str(error) and not hasattr(shape, "aval"):
             msg = f"shapes must be sequences of integers, got {shape!r}."
@@ -511,6 +510,10 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
       dtype: its dtype; by default that of the value.
     """
     shape = canonical_shape(shape)
+    if type(fill_value) is int and dtype is not None:
+        dtype = dtypes.canonical_dtype(dtype)
+        if not dtypes.is_extended(dtype):
+            fill_value, dtype = dtypes.from_int(fill_value, dtype), None
     aval = typeof(fill_value)
     if aval.shape:
         msg = f"full needs a scalar fill_value, got one of shape {aval.shape}."

@@ -20,7 +20,10 @@ from mjax._engine.base.errors import (
 )
 from mjax._engine.base.records import Record
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.pytree import tree_leaves
 from mjax._engine.ir.types import typeof
+from mjax._engine.tracing.interpreter import Tracer
+from mjax._numpy.creation import asarray
 
 #: What is known of an index: `RAW`, negative values count from the end; `FINAL`, negative
 #: values are out of range; `INSIDE`, it is in range.
@@ -154,10 +157,11 @@ def _item(i: Any) -> Any:
 
 def _array_of(values: Any) -> Any:
     try:
-        array = np.asarray(values)
+        traced = any(isinstance(leaf, Tracer) for leaf in tree_leaves(values))
+        array = asarray(values) if traced else np.asarray(values)
     except (ValueError, TypeError) as error:
-        msg = ("a list inside an index must hold integers or booleans whose values are known; "
-               f"use jnp.array or jnp.stack for others. ({error})")
+        msg = ("a list inside an index must hold integers or booleans, in rows of one size. "
+               f"({error})")
         raise TypeError(msg) from None
     return array.astype(int) if array.size == 0 else array
 
@@ -165,7 +169,15 @@ def _array_of(values: Any) -> Any:
 def _no_index(value: Any, what: str) -> str:
     return (f"an index must be an integer, a slice, an ellipsis (...), None, or an array of "
             f"integers or booleans; got {value!r} of type {what}."
-            + (" Convert it with .astype(int)." if what.startswith("float") else ""))
+            + _remedy(value, what))
+
+
+def _remedy(value: Any, what: str) -> str:
+    if not what.startswith("float"):
+        return ""
+    return (f" Write {int(value)} in its place." if isinstance(value, float) and value == value // 1
+            else " Convert it with int(...)." if isinstance(value, float)
+            else " Convert it with .astype(int).")
 
 
 def _array_item(i: Any) -> Any:
@@ -275,7 +287,7 @@ def _mask_entries(mask: np.ndarray[Any, Any], shape: tuple[int, ...], axis: int,
         grown.append(place)
         return [Each(np.arange(int(mask), dtype=np.int32), INSIDE)]
     covered = shape[axis : axis + mask.ndim]
-    if mask.shape != covered:
+    if any(own not in (0, n) for own, n in zip(mask.shape, covered, strict=True)):
         msg = (f"boolean index did not match the shape of the indexed array: the mask of shape "
                f"{mask.shape} covers axes {axis} to {axis + mask.ndim - 1}, of shape {covered}; "
                f"the array has shape {shape}.")

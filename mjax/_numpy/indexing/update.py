@@ -31,7 +31,14 @@ from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.transfer import to_array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._numpy.arithmetic import divide, power
-from mjax._numpy.core import broadcast_to, cast, check_array, shape_of, weak_type_of
+from mjax._numpy.core import (
+    broadcast_to,
+    cast,
+    check_array,
+    fits,
+    shape_of,
+    weak_type_of,
+)
 from mjax._numpy.indexing.eager import (
     Programs,
     grown_shape,
@@ -66,13 +73,15 @@ def write(operation: str, x: Any, values: Any, index: Index,
       unique_indices: a promise of the user.
     """
     aval, entries = typeof(x), index.entries
+    if 0 in result_axes(entries)[0]:
+        return x  # nothing is selected, whatever the shape of the values
     if not dtypes.is_extended(aval.dtype):
         dtype, weak = common_type((aval.dtype, aval.weak_type), weak_type_of(values))
         x, values = cast(x, dtype, weak), cast(values, dtype, weak)
     if index.grown:
         x = expand_dims(x, index.grown)
     values = _in_axes_of_windows(operation, values, entries)
-    if 0 in shape_of(values) or 0 in shape_of(x):
+    if 0 in shape_of(x):
         out = x
     elif (operation == "set" and is_box(entries, only_inside=mode is _FILL)
           and all(type(e) is At or abs(e.step) == 1 for e in entries if e is not NEW)):
@@ -141,8 +150,11 @@ def _checked_values(operation: str, x: Any, values: Any) -> Any:
     """
     if isinstance(values, (list, tuple)):
         values = np.asarray(values)
+    own = typeof(x)
+    if type(values) is int and fits(values, own.dtype):
+        return cast(values, own.dtype)
     values = check_array(f"x.at[...].{operation}", values, "values")
-    own, given = typeof(x), weak_type_of(values)
+    given = weak_type_of(values)
     if own.dtype == given[0]:
         return values
     if dtypes.is_extended(own.dtype) or dtypes.is_extended(given[0]):
