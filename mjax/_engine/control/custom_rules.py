@@ -29,6 +29,7 @@ from mjax._engine.ir.pytree import tree_flatten, tree_leaves
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import array_of
 from mjax._engine.primitives.tangents import stop_gradient_p
+from mjax._engine.tracing.evaluate import CompileTimeEvaluation
 from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
 from mjax._engine.tracing.interpreter import Tracer, call_with, refusing
 from mjax._engine.tracing.stage import StageInterpreter
@@ -216,6 +217,9 @@ def apply(call: Any, values: Sequence[Any]) -> list[Any]:
     interp = ctx.interpreter
     if interp.parent is None:
         return call.run(*map(array_of, values))
+    if isinstance(interp, CompileTimeEvaluation):
+        with interp.chosen(values):
+            return apply(call, values)
     if isinstance(interp, JVPInterpreter):
         with refusing(interp, call.outside):
             if any(type(v) is JVPTracer and v.interp is interp for v in values):

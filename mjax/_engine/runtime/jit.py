@@ -47,7 +47,7 @@ from mjax._engine.runtime.transfer import (
     sharding_of,
     to_array,
 )
-from mjax._engine.tracing.evaluate import evaluation
+from mjax._engine.tracing.evaluate import CompileTimeEvaluation, evaluation
 from mjax._engine.tracing.flat import check_arguments, check_callable, function_name, wraps
 from mjax._engine.tracing.interpreter import refuse_dead
 from mjax._engine.tracing.scopes import calling
@@ -410,12 +410,21 @@ def avals_of(name: str, call: Call, args: Any, kwargs: Any) -> list[Any]:
 def ensure_compile_time_eval() -> Iterator[None]:
     """Evaluates what runs in the body of a `with` statement at once, under a trace too.
 
-    Operations on tracers are refused there; those on constants give concrete arrays.
+    Operations on constants give concrete arrays there. Operations on tracers mean what they mean
+    outside.
+
+    Example:
+      >>> @mjax.jit
+      ... def f(x):
+      ...   with mjax.ensure_compile_time_eval():
+      ...     size = int(mjax.numpy.sum(mjax.numpy.arange(3)))
+      ...     return mjax.numpy.ones(size) * x
+      >>> f(2.0).shape
+      (3,)
     """
-    # Named axes belong to the interpreters that are left out.
-    previous = ctx.interpreter, ctx.axis_env
-    ctx.interpreter, ctx.axis_env = evaluation, ()
+    outer = ctx.interpreter
+    ctx.interpreter = outer if outer is evaluation else CompileTimeEvaluation(outer)
     try:
         yield
     finally:
-        ctx.interpreter, ctx.axis_env = previous
+        ctx.interpreter = outer

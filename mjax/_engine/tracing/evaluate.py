@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from mjax._engine.base.context import Context
+from mjax._engine.base.context import Context, ctx
 from mjax._engine.ir.types import is_array_value, same_type_but_weak, typeof
 from mjax._engine.tracing.authoring import check_lists, describe_value, misfit
-from mjax._engine.tracing.interpreter import Interpreter, check_alive
+from mjax._engine.tracing.interpreter import Interpreter, Tracer, check_alive
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
@@ -76,3 +77,36 @@ def _type_text(value: Any) -> str:
 
 evaluation = Evaluation()
 Context.interpreter = evaluation
+
+
+class CompileTimeEvaluation(Interpreter):
+    """Evaluates what is about values that are known; the rest goes to the interpreter outside.
+
+    Args:
+      outer: that interpreter.
+    """
+
+    __slots__ = ("outer",)
+    name = "compile-time evaluation"
+
+    def __init__(self, outer: Interpreter):
+        super().__init__(evaluation)
+        self.outer = outer
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        with self.chosen(args):
+            return ctx.interpreter.process(primitive, args, params)
+
+    @contextmanager
+    def chosen(self, values: Sequence[Any]) -> Iterator[None]:
+        """Makes the interpreter current that deals with an operation on these values."""
+        previous = ctx.interpreter, ctx.axis_env
+        if any([isinstance(value, Tracer) for value in values]):
+            ctx.interpreter = self.outer
+        else:
+            # Named axes belong to the interpreter that is left out.
+            ctx.interpreter, ctx.axis_env = evaluation, ()
+        try:
+            yield
+        finally:
+            ctx.interpreter, ctx.axis_env = previous

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mjax
+import mjax.numpy as jnp
 from mjax import lax
 from mjax._engine.tracing.stage import eval_jaxpr
 
@@ -394,6 +395,63 @@ def test_ensure_compile_time_eval():
         return lax.mul(x, float(n))
 
     assert f(2.0) == 6.0
+
+
+@mjax.custom_jvp
+def _branching(x):
+    return 2 * x if x > 0 else x
+
+
+_branching.defjvp(lambda primals, tangents: (_branching(*primals), 5 * tangents[0]))
+_inner = mjax.jit(lambda x, y: lax.sin(x) * y)
+
+#: What runs under `ensure_compile_time_eval` with a tracer, and the same on floats.
+TRACED_INSIDE = {
+    "operations": (lambda x: jnp.where(x > 0, jnp.ones(int(jnp.sum(jnp.arange(3)))).sum() * x, x),
+                   lambda x: 3 * x if x > 0 else x),
+    "jit": (lambda x: _inner(x, 2.0), lambda x: 2 * np.sin(x)),
+    "scan": (lambda x: lax.scan(lambda c, _: (c + x, None), jnp.float32(0), None, 3)[0],
+             lambda x: 3 * x),
+    "cond": (lambda x: lax.cond(x > 0, lambda: x * x, lambda: x), lambda x: x * x if x > 0 else x),
+    "vmap": (lambda x: mjax.vmap(lambda y: x * y)(jnp.arange(3.0)).sum(), lambda x: 3 * x),
+    "grad": (lambda x: mjax.grad(lambda y: lax.sin(x * y))(2.0), lambda x: x * np.cos(2 * x)),
+}
+
+
+@pytest.mark.parametrize("name", TRACED_INSIDE)
+def test_tracers_inside_of_ensure_compile_time_eval(name):
+    inside, plain = TRACED_INSIDE[name]
+
+    def f(x):
+        with mjax.ensure_compile_time_eval():
+            with mjax.ensure_compile_time_eval():
+                assert int(jnp.sum(jnp.arange(3))) == 3
+            return inside(x)
+
+    xs = np.float32([1.5, -0.75])
+    values = np.array([plain(float(x)) for x in xs])
+    slopes = [(plain(float(x) + 1e-5) - plain(float(x) - 1e-5)) / 2e-5 for x in xs]
+    close = lambda out, expected: np.testing.assert_allclose(out, expected, rtol=1e-4)
+    close(f(xs[0]), values[0])
+    close(mjax.jit(f)(xs[0]), values[0])
+    close(mjax.grad(f)(xs[0]), slopes[0])
+    close(mjax.vmap(f)(xs), values)
+    close(mjax.jit(mjax.vmap(mjax.grad(f)))(xs), slopes)
+    close(lax.scan(lambda c, x: (c, f(x)), 0, xs)[1], values)
+
+
+def test_axes_and_rules_inside_of_ensure_compile_time_eval():
+    def f(x):
+        with mjax.ensure_compile_time_eval():
+            return lax.psum(x, "i") + mjax.jit(lambda x: lax.psum(x, "i"))(x)
+
+    np.testing.assert_array_equal(mjax.vmap(f, axis_name="i")(jnp.arange(3.0)), [6.0] * 3)
+
+    def g(x):
+        with mjax.ensure_compile_time_eval():
+            return _branching(x)
+
+    assert mjax.grad(g)(2.0) == 5 and g(2.0) == 4
 
 
 def test_donating_a_python_scalar_harms_nobody():
