@@ -87,6 +87,7 @@ def _install(session, *groups, jaxlib=None, requirements=()):
     recipe = json.dumps([wanted, PYPROJECT["build-system"], PYPROJECT["project"]], indent=1)
     if stamp.exists() and stamp.read_text() == recipe:
         return
+    session.log("installing what this session needs; the first time takes about half a minute")
     session.install(*wanted)
     stamp.write_text(recipe)
 

@@ -13,6 +13,7 @@ looks at a jaxlib version: every difference between releases is a named `Gate`.
 from __future__ import annotations
 
 import os as _os
+import sys as _sys
 
 # Read once by jaxlib's logging when its first .so is loaded; unset, jaxlib 0.10+
 # prints an INFO line per device to stderr.
@@ -29,10 +30,17 @@ from .versions import (
     check,
 )
 
-jaxlib_version: str = check()
+#: What keeps mjax from running here; None, unless this is `python -m mjaxlib_shim`, which says it.
+_problem: Exception | None = None
+try:
+    jaxlib_version: str = check()
 
-from .gates import GATES, Gate, open_gates  # noqa: E402  (need a checked jaxlib)
-from .native import extension_version  # noqa: E402
+    from .gates import GATES, Gate, open_gates  # need a checked jaxlib
+    from .native import extension_version
+except (ImportError, ValueError) as _error:
+    if ("-m", "mjaxlib_shim") not in zip(_sys.orig_argv, _sys.orig_argv[1:], strict=False):
+        raise
+    _problem = _error
 
 __all__ = [
     "FLOOR",

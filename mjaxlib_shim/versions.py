@@ -114,6 +114,7 @@ def check(
       JaxlibMissingError: no jaxlib is installed.
       JaxlibVersionError: jaxlib is older than `FLOOR`; or newer than `NEWEST` with
         MJAX_UNTESTED_JAXLIB=error.
+      ValueError: MJAX_UNTESTED_JAXLIB is none of warn, ignore and error.
 
     Warns:
       UntestedJaxlibWarning: newer than `NEWEST`, unless MJAX_UNTESTED_JAXLIB=ignore.
@@ -121,6 +122,7 @@ def check(
     python = python or (sys.version_info[0], sys.version_info[1])
     if installed is None:
         installed = _installed_version(python)
+    choice = _untested_choice(os.environ if environ is None else environ)
     # Importing packaging costs milliseconds; the common case needs no ordering.
     if any(installed == release.version for release in SUPPORT):
         return installed
@@ -131,7 +133,7 @@ def check(
             f"{NEWEST}. Install a supported one with:\n  {_pip_command(python)}"
         )
     if version > newest:
-        _untested(installed, python, os.environ if environ is None else environ)
+        _untested(installed, python, choice)
     return installed
 
 
@@ -171,13 +173,17 @@ def _ordered(text: str):  # type: ignore[no-untyped-def]  # packaging's Version,
     return Version(f"{version.base_version}{pre}{dev}")
 
 
-def _untested(installed: str, python: tuple[int, int], environ: Mapping[str, str]) -> None:
+def _untested_choice(environ: Mapping[str, str]) -> str:
     choice = environ.get(UNTESTED_VARIABLE, "warn").strip().lower() or "warn"
     if choice not in _UNTESTED_CHOICES:
         raise ValueError(
             f"{UNTESTED_VARIABLE}={choice} is not understood: use one of "
             + ", ".join(_UNTESTED_CHOICES)
         )
+    return choice
+
+
+def _untested(installed: str, python: tuple[int, int], choice: str) -> None:
     if choice == "ignore":
         return
     text = (
@@ -189,12 +195,24 @@ def _untested(installed: str, python: tuple[int, int], environ: Mapping[str, str
             f"{text} {UNTESTED_VARIABLE}=error makes this an error. Unset it, or install a "
             f"tested one with:\n  {_pip_command(python)}"
         )
-    warnings.warn(
+    # At the line that imports mjax, however many of our modules and importlib's are between.
+    frame = sys._getframe()
+    while frame.f_back is not None and _is_ours(frame.f_code.co_filename):
+        frame = frame.f_back
+    warnings.warn_explicit(
         f"{text} Set {UNTESTED_VARIABLE}=ignore to silence this warning or "
         f"{UNTESTED_VARIABLE}=error to make it an error.",
         UntestedJaxlibWarning,
-        stacklevel=3,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        registry=frame.f_globals.setdefault("__warningregistry__", {}),
     )
+
+
+def _is_ours(file: str) -> bool:
+    packages = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    folder = os.path.relpath(file, packages).split(os.sep)[0] if os.path.isabs(file) else ""
+    return folder in ("mjax", "mjax_ext", "mjaxlib_shim") or "importlib" in file
 
 
 def _pip_command(python: tuple[int, int]) -> str:

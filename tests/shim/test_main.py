@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
+
+import pytest
 
 import mjaxlib_shim
 from mjaxlib_shim import GATES, SUPPORT
@@ -55,3 +58,38 @@ def test_a_wrong_declaration_shows(monkeypatch, capsys):
     monkeypatch.setattr("mjaxlib_shim.__main__.GATES", (wrong, *GATES[1:]))
     assert main([]) == 1
     assert capsys.readouterr().out.count("<-- MISMATCH") == 1
+
+
+@pytest.fixture
+def other_jaxlib(tmp_path):
+    """Makes `import jaxlib` find a package that says to be of a version; None: that fails."""
+    def make(version):
+        package = tmp_path / "jaxlib"
+        package.mkdir()
+        if version is None:
+            (package / "__init__.py").write_text("raise ImportError('No module named jaxlib')")
+        else:
+            (package / "__init__.py").write_text("")
+            (package / "version.py").write_text(f"__version__ = {version!r}")
+        root = str(pathlib.Path(mjaxlib_shim.__path__[0]).parent)
+        return {"env": {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), root])},
+                "cwd": tmp_path, "capture_output": True, "text": True}
+    return make
+
+
+@pytest.mark.parametrize("version, text", [
+    (None, "mjax needs jaxlib (and only jaxlib, not jax), which cannot be imported"),
+    ("0.4.30", "jaxlib 0.4.30 is too old for mjax, which runs on jaxlib 0.4.36 to 0.12.0.1")])
+def test_where_mjax_cannot_run(other_jaxlib, version, text):
+    options = other_jaxlib(version)
+    table = subprocess.run([sys.executable, "-m", "mjaxlib_shim"], **options)
+    assert table.returncode == 1 and table.stderr == ""
+    assert "window    0.4.36 to 0.12.0.1" in table.stdout and "numpy" in table.stdout
+    assert text in table.stdout and "pip install jaxlib==" in table.stdout
+    data = json.loads(subprocess.run(
+        [sys.executable, "-m", "mjaxlib_shim", "--json"], **options).stdout)
+    assert text in data["problem"] and data["gates"] == []
+    assert [row["version"] for row in data["support"]] == [row.version for row in SUPPORT]
+    # For everybody else it stays an error.
+    plain = subprocess.run([sys.executable, "-c", "import mjaxlib_shim"], **options)
+    assert plain.returncode == 1 and text in plain.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -157,7 +158,19 @@ def test_untested_is_an_error():
 def test_variable_with_another_value():
     with pytest.raises(ValueError, match="=quiet is not understood: use one of warn, ignore"):
         check("0.13.0", environ={"MJAX_UNTESTED_JAXLIB": "quiet"})
-    _accepts("0.6.2", environ={"MJAX_UNTESTED_JAXLIB": "quiet"})
+    with pytest.raises(ValueError, match="quiet is not understood: use one of warn, ignore, err"):
+        check("0.6.2", environ={"MJAX_UNTESTED_JAXLIB": "quiet"})
+
+
+def test_the_warning_of_a_newer_jaxlib_is_at_the_line_of_the_import(tmp_path):
+    (tmp_path / "jaxlib").mkdir()
+    (tmp_path / "jaxlib" / "__init__.py").write_text("")
+    (tmp_path / "jaxlib" / "version.py").write_text("__version__ = '0.99.0'")
+    (tmp_path / "user.py").write_text("import os\n\nimport mjax.numpy\n")
+    root = os.path.dirname(os.path.dirname(mjaxlib_shim.__file__))
+    done = subprocess.run([sys.executable, tmp_path / "user.py"], text=True, capture_output=True,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), root])})
+    assert f"{tmp_path / 'user.py'}:3: UntestedJaxlibWarning: jaxlib 0.99.0" in done.stderr
 
 
 def test_no_version_at_all():

@@ -84,8 +84,10 @@ def initialize(
       heartbeat_timeout_seconds: seconds after which a silent process is missing.
       shutdown_timeout_seconds: seconds that `shutdown` waits for the others.
       coordinator_bind_address: "host:port" that process 0 listens on; default: the port of
-        `coordinator_address`, on all interfaces. Comes from `MJAX_COORDINATOR_BIND_ADDRESS` (or
-        `JAX_...`) too.
+        `coordinator_address`, on all interfaces; if its host is this machine only (127.0.0.1,
+        localhost, ::1), on that alone. Comes from `MJAX_COORDINATOR_BIND_ADDRESS` (or `JAX_...`)
+        too. The service has no authentication: everybody who reaches the port can read and
+        write what the processes share.
 
     Raises:
       RuntimeError: called twice, or after devices were used; not all processes came in time.
@@ -103,7 +105,7 @@ def initialize(
     visible = _local_devices(local_device_ids)
     assert layout.coordinator_address and layout.num_processes  # _complete
     bind = coordinator_bind_address or _variable("COORDINATOR_BIND_ADDRESS") or (
-        f"[::]:{split_address(layout.coordinator_address)[1]}")
+        _listening(layout.coordinator_address))
     split_address(bind)
     service = None
     if layout.process_id == 0:
@@ -289,6 +291,15 @@ def _local_devices(ids: int | Sequence[int] | None) -> str | None:
 
 
 # -- making and ending --
+
+
+def _listening(address: str) -> str:
+    """Where process 0 listens by default: on all interfaces, or if all processes are on this
+    machine, only for it. The service asks nobody who they are."""
+    host, port = split_address(address)
+    name = host.strip("[]").lower()
+    loopback = name in ("localhost", "::1") or name.startswith("127.")
+    return address if loopback else f"[::]:{port}"
 
 
 def _start_service(bind: str, count: int) -> Any:
