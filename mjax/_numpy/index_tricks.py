@@ -15,6 +15,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import add, clamp, mul
+from mjax._engine.primitives.shapes import own
 from mjax._numpy.arithmetic import floor_divide, remainder
 from mjax._numpy.core import (
     as_array,
@@ -250,7 +251,8 @@ def ix_(*args: Any) -> tuple[Any, ...]:
             (x,) = nonzero(x)
         elif shape_of(x) == (0,):
             x = cast(x, dtypes.dtype_of_python(int))
-        out.append(reshape(x, [-1 if i == j else 1 for j in range(len(args))]))
+        shape = [-1 if i == j else 1 for j in range(len(args))]
+        out.append(reshape(x, shape) if len(args) > 1 else own(x))
     return tuple(out)
 
 

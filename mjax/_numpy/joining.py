@@ -27,7 +27,7 @@ from mjax._engine.primitives.joining import (
 )
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter_add
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import broadcast_in_dim, full, reshape
+from mjax._engine.primitives.shapes import broadcast_in_dim, full, own, reshape
 from mjax._engine.primitives.shapes import expand_dims as lax_expand_dims
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.sort import argsort
@@ -280,7 +280,7 @@ def block(arrays: Any) -> Any:
             return lax_expand_dims(value, range(missing)) if missing else value
         return concatenate([join(x, level + 1) for x in node], rank - depth + level)
 
-    return join(arrays, 0)
+    return join(arrays, 0) if isinstance(arrays, list) else own(check_array("block", arrays))
 
 
 def _depth(node: Any) -> int:

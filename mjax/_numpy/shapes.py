@@ -19,6 +19,7 @@ from mjax._engine.primitives.joining import concatenate_p, tile_p, unstack_p
 from mjax._engine.primitives.shapes import (
     canonical_shape,
     full,
+    own,
     reshape_p,
     rev_p,
     squeeze_p,
@@ -365,7 +366,7 @@ def _with_axes(a: Any, rank: int) -> Any:
     if rank == 3 and ndim in (1, 2):
         # The axes of a vector or matrix come first but for an axis in front of a vector.
         return lax_expand_dims(a, (0, 2) if ndim == 1 else (2,))
-    return as_array(a) if ndim >= rank else expand_rank(a, rank)
+    return own(a) if ndim >= rank else expand_rank(a, rank)
 
 
 @boundary
@@ -469,8 +470,9 @@ def broadcast_arrays(*args: Any) -> list[Any]:
       [(2, 3), (2, 3)]
     """
     try:
-        return [as_array(x) for x in broadcast_values(
-            "broadcast_arrays", *check_arrays("broadcast_arrays", *args))]
+        given = check_arrays("broadcast_arrays", *args)
+        return [own(x) if x is before else as_array(x) for x, before in zip(
+            broadcast_values("broadcast_arrays", *given), given, strict=True)]
     except TypeError as error:
         if "incompatible shapes" not in str(error):
             raise

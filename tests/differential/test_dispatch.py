@@ -1,6 +1,6 @@
 """Where calls run, what is traced again, and what donation leaves, side by side with jax.
 
-Both libraries run the same program, each in a process of its own with two CPU devices.
+Both libraries run the same program, each in a process of its own with four CPU devices.
 """
 
 import json
@@ -17,7 +17,7 @@ import {name} as m
 import {name}.numpy as mnp
 import numpy as np
 warnings.simplefilter("ignore")
-d0, d1 = m.devices()
+d0, d1 = m.devices()[:2]
 X = np.arange(3, dtype=np.float32)
 def where(x):
     return [m.devices().index(next(iter(x.devices()))), x.committed]
@@ -76,6 +76,37 @@ out["named"] = named(m.jit(both, donate_argnames="y"), X, X)
 out["no result for it"] = left(m.jit(lambda x, y: x[0], donate_argnums=0), X, X)
 out["not read"] = left(m.jit(lambda x, y: y + 1, donate_argnums=0), X, X)
 out["other shape"] = left(m.jit(lambda x, y: y + 1, donate_argnums=0), X, X[:2])
+def shares(f, x):  # whether an array ends with what a function gives for it
+    first = m.tree_util.tree_leaves(f(x))[0]
+    first.delete()
+    return x.is_deleted()
+same = lambda x: x
+forms = {"same": same, "twice": lambda x: (x, x), "beside": lambda x: (x, x + 1),
+         "after": lambda x: (x + 1, x), "asarray": mnp.asarray, "nested": lambda x: m.jit(same)(x)}
+for name, f in forms.items():
+    out[f"given back: {name}"] = shares(m.jit(f), m.device_put(X))
+    out[f"donated and given back: {name}"] = left(m.jit(f, donate_argnums=0), X)
+    out[f"for a batch: {name}"] = left(m.vmap(m.jit(f, donate_argnums=0)), X)
+    out[f"compiled: {name}"] = left(m.jit(f, donate_argnums=0).lower(X).compile(), X)
+for name in ("ravel", "real", "conj", "clip", "squeeze", "atleast_1d", "atleast_3d", "block",
+             "broadcast_arrays", "positive", "copy", "array", "asarray"):
+    out[f"eager: {name}"] = shares(getattr(mnp, name), m.device_put(np.ones((1, 2, 3), np.float32)))
+P, grid = m.sharding.PartitionSpec, np.array(m.devices()[:4])
+def over(devices, names, *spec):
+    return m.sharding.NamedSharding(m.sharding.Mesh(devices, names), P(*spec))
+line, square = over(grid, ("x",), "x"), grid.reshape(2, 2)
+moves = {"another name": (line, over(grid, ("y",), "y")), "a square": (line, over(square, ("y", "z"), ("y", "z"))),
+         "other way": (line, over(grid[::-1], ("x",), "x")),
+         "copies other way": (over(grid, ("x",)), over(grid[::-1], ("x",))),
+         "two change places": (line, over(grid[[0, 1, 3, 2]], ("x",), "x"))}
+for name, (source, target) in moves.items():
+    for donate in (True, False):
+        x = m.device_put(np.arange(8.0, dtype=np.float32), source)
+        y = m.device_put(x, target, donate=donate)
+        out[f"put {donate}: {name}"] = [x.is_deleted(), np.asarray(y).tolist()]
+        if not x.is_deleted():
+            x.delete()
+        out[f"put {donate}: {name}"].append(y.is_deleted())
 x = m.device_put(X)
 # Of which class the error is depends, in jax, on which path runs.
 out["twice"] = isinstance(fate(lambda: m.jit(both, donate_argnums=0)(x, x))[0], str)
@@ -104,7 +135,7 @@ out["too far"] = fates(static_argnums=-3)
 
 def run(name, body):
     code = PRELUDE.format(name=name) + textwrap.dedent(body) + "print(json.dumps(out))"
-    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "XLA_FLAGS": flags},
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -26,6 +26,7 @@ from mjax._engine.primitives.emit import (
     reducer_region,
 )
 from mjax._engine.primitives.linear import define_linear
+from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import call_with
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.variance import pvary_p, sorted_axes
@@ -103,7 +104,7 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
     """
     shape, dims = canonical_shape(shape), tuple(map(operator.index, broadcast_dimensions))
     if shape == np.shape(operand) and dims == tuple(range(len(shape))):
-        return array_of(operand)
+        return own(operand)
     if len(dims) == np.ndim(operand) and any(map(operator.gt, dims, dims[1:])):
         order = sorted(range(len(dims)), key=dims.__getitem__)
         operand, dims = transpose(operand, order), tuple(sorted(dims))
@@ -180,7 +181,7 @@ def reduce_sum(operand: Any, axes: Sequence[int]) -> Any:
       An array without these axes.
     """
     axes = tuple(map(operator.index, axes))
-    return operand if not axes and hasattr(operand, "aval") else reduce_sum_p.bind(
+    return own(operand) if not axes and hasattr(operand, "aval") else reduce_sum_p.bind(
         operand, axes=axes)
 
 
@@ -463,6 +464,14 @@ def array_of(x: Any) -> Any:
     It is made at once, whatever traces: making a constant is no operation.
     """
     return x if hasattr(x, "aval") else call_with(Context.interpreter, copy_p.bind, x)
+
+
+def own(x: Any) -> Any:
+    """What an operation gives that leaves its operand as it is: under evaluation a copy, for the
+    result may be donated or deleted while the operand lives; a tracer stays as it is."""
+    if ctx.interpreter is evaluation and hasattr(x, "aval"):
+        return copy_p.bind(x)
+    return array_of(x)
 
 
 # ---- helpers of rules ------------------------------------------------------------------

@@ -401,7 +401,7 @@ class Array(metaclass=_ArrayMeta):
         return _array, (np.array(self._stored()), self.weak_type, extended)
 
     def __copy__(self) -> Array:
-        return self
+        return deep_copies[0](self)
 
     def __deepcopy__(self, memo: Any) -> Array:
         return deep_copies[0](self)

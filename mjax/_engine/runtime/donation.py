@@ -45,7 +45,8 @@ class Donation(Record):
 
 
 def settle(donated: Sequence[int], in_avals: Sequence[Any], out_avals: Sequence[Any],
-           describe: Callable[[int], str], agree: Callable[[int, int], bool]) -> Donation:
+           describe: Callable[[int], str], agree: Callable[[int, int], bool],
+           copies: Callable[[int, int], bool]) -> Donation:
     """Finds results for donated inputs; warns of inputs that no result has the size of.
 
     Args:
@@ -53,6 +54,7 @@ def settle(donated: Sequence[int], in_avals: Sequence[Any], out_avals: Sequence[
       in_avals, out_avals: types of all inputs and results.
       describe: the name of an input.
       agree: whether an input and a result are known to be cut alike over devices.
+      copies: whether a result is a copy of an input; then it is the one to take its memory.
     """
     if not donated:
         return Donation({}, [])
@@ -61,9 +63,10 @@ def settle(donated: Sequence[int], in_avals: Sequence[Any], out_avals: Sequence[
         free.setdefault((aval.shape, aval.dtype), []).append(i)
     aliases: dict[int, int] = {}
     for i in donated:
-        candidates = free.get((in_avals[i].shape, in_avals[i].dtype))
-        match = next((c for c in candidates or () if agree(i, c)), None)
-        if candidates and match is not None:
+        candidates = free.get((in_avals[i].shape, in_avals[i].dtype), [])
+        match = min((c for c in candidates if agree(i, c)),
+                    key=lambda c: not copies(i, c), default=None)
+        if match is not None:
             candidates.remove(match)
             aliases[i] = match
     sizes = {_bytes(out_avals[i]) for left in free.values() for i in left}

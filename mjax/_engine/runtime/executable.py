@@ -1,14 +1,15 @@
 """Compiling a jaxpr, and the closures that run what was compiled.
 
 A *runner* takes arrays of known placements and gives a list of arrays. Which arguments the
-program reads, which results are arguments passed through, what has to be moved: all that
-is settled when the runner is made, so that a call does nothing but execute.
+program reads and what has to be moved is settled when the runner is made, so that a call does
+nothing but execute. Every result has memory of its own: the program copies an argument that it
+gives back, so that deleting or donating one leaves the other.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any, NoReturn
 
@@ -43,7 +44,7 @@ from mjax._engine.runtime.placing import (
     place_text,
 )
 from mjax._engine.runtime.tokens import thread_tokens, token_placement
-from mjax._engine.runtime.transfer import brought, move, to_array, unshared
+from mjax._engine.runtime.transfer import brought, move, to_array
 from mjax._engine.runtime.turns import few_at_a_time, in_turn
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjaxlib_shim import executables as shim
@@ -82,41 +83,32 @@ class Program:
     def __init__(self, jaxpr: Jaxpr, name: str, placements: Sequence[Placement],
                  donated: Sequence[bool] = (), keep_unused: bool = False, device: Any = None,
                  in_shardings: Sequence[Any] = (), out_shardings: Sequence[Any] = ()):
-        #: The program as it was given; `jaxpr` computes only what is no input.
+        #: The program as it was given; `jaxpr` is without what no result needs.
         self.whole = jaxpr
         self.name = name
         self.names = ArgumentNames(name, jaxpr.debug_info.arg_names, jaxpr.in_avals)
         self.arity = len(placements)
-        # Results of dtype float0 are NumPy arrays and are made anew.
-        input_of: dict[Any, int] = {v: i for i, (v, p) in enumerate(
-            zip(jaxpr.invars, placements, strict=True)) if not _is_float0(p)}
         in_shardings = in_shardings or (None,) * self.arity
         out_shardings = out_memories(jaxpr, out_shardings or (None,) * len(jaxpr.outvars))
-        #: Per result: the input that it is, or None.
-        self.forwarded = [
-            None if i is None or (asked is not None and asked is not (
-                in_shardings[i] or placements[i].sharding)) else i
-            for i, asked in zip([None if type(v) is Literal else input_of.get(v)
-                                 for v in jaxpr.outvars], out_shardings, strict=True)]
-        self.jaxpr, kept = dce_jaxpr(jaxpr, [i is None for i in self.forwarded], keep_unused)
+        self.jaxpr, kept = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), keep_unused)
         self.kept = [i for i, k in enumerate(kept) if k]
-        shared = {i for i in self.forwarded if i is not None}
-        #: Inputs that are results too, and may be scalars that others use.
-        self.scalars = {i for i in shared if not placements[i].aval.shape}
+        input_of = {v: i for i, v in enumerate(jaxpr.invars)}
+        #: Per result: the argument that it is a copy of, or None.
+        self.copied = [None if type(v) is Literal else input_of.get(v) for v in jaxpr.outvars]
         #: Whether the user said where to run: then arguments are moved there.
         self.chosen = device is not None
-        place = execution_place(placements, shared.union(self.kept), self.names, self.jaxpr,
+        place = execution_place(placements, set(self.kept), self.names, self.jaxpr,
                                 device, in_shardings, out_shardings)
         #: Where it runs: the sharding of whole arrays there.
         self.sharding, self.committed = place.sharding, place.committed
         check_demands(name, demands_of(self.jaxpr), self.sharding)
         self.shardings = Shardings(
-            place, self.names, placements, in_shardings, self.jaxpr.out_avals,
-            [s for s, i in zip(out_shardings, self.forwarded, strict=True) if i is None])
+            place, self.names, placements, in_shardings, self.jaxpr.out_avals, out_shardings,
+            self.copied)
         self.devices = self.shardings.devices
         self.moved = [i for i in self.kept
                       if placements[i].sharding is not self.shardings.inputs[i]]
-        self.donation = self._settled(donated, shared)
+        self.donation = self._settled(donated)
         #: What it is lowered for.
         self.platform = str(self.devices[0].platform)
         self.lowered: LoweredModule | None = None
@@ -124,13 +116,14 @@ class Program:
         #: Whether its devices wait for each other.
         self.has_collectives = False
 
-    def _settled(self, donated: Sequence[bool], shared: Collection[int]) -> Donation:
+    def _settled(self, donated: Sequence[bool]) -> Donation:
         # A program that may be run a second time, to find a NaN, keeps its arguments.
-        usable = [n for n, i in enumerate(self.kept) if donated and donated[i] and i not in shared
-                  and i not in self.moved and not debugging()]
+        usable = [n for n, i in enumerate(self.kept) if donated and donated[i] and i not in self.moved
+                  and not debugging()]
         return settle(usable, self.jaxpr.in_avals, self.jaxpr.out_avals,
                       lambda n: self.names(self.kept[n]),
-                      lambda n, out: self.shardings.agree(self.kept[n], out))
+                      lambda n, out: self.shardings.agree(self.kept[n], out),
+                      lambda n, out: self.copied[out] == self.kept[n])
 
     def lower(self) -> LoweredModule:
         """The StableHLO module."""
@@ -178,10 +171,7 @@ class Program:
 
     def out_shardings(self) -> list[Any]:
         """Those of all results."""
-        computed = iter([self.shardings.moved_to.get(n, s)
-                         for n, s in enumerate(self.shardings.outputs)])
-        return [next(computed) if i is None else self.shardings.of_forwarded(i)
-                for i in self.forwarded]
+        return [self.shardings.moved_to.get(n, s) for n, s in enumerate(self.shardings.outputs)]
 
     def _out_placements(self) -> list[Placement]:
         return [placement_of(a, s, self.committed) for a, s in zip(
@@ -194,7 +184,7 @@ class Program:
         if not self.jaxpr.outvars and not self.jaxpr.effects:
             if options:
                 self.compile(options)  # for nothing but their errors
-            return self._watched(self._forwarding_runner())
+            return lambda *args: []
         execute = self._execute(options)
         if self._is_plain():
             return self._watched(_plain(execute, self._out_placements(), self.names))
@@ -218,12 +208,10 @@ class Program:
         return refuse_deleted(execute)
 
     def _is_plain(self) -> bool:
-        """Whether it takes nothing but executing: it reads all its arguments, where they are,
-        and computes all its results."""
+        """Whether it takes nothing but executing: it reads all its arguments, where they are."""
         return (not self.jaxpr.effects and not self.moved and not self.shardings.moved_to
                 and self.kept == list(range(self.arity))
-                and all(i is None for i in self.forwarded) and not self.lower().constants
-                and not self.lower().host_callbacks
+                and not self.lower().constants and not self.lower().host_callbacks
                 and not any(a.dtype == dtypes.float0 for a in self.jaxpr.out_avals))
 
     def _in_background(self) -> bool:
@@ -237,19 +225,18 @@ class Program:
 
     def takes_hosted(self) -> bool:
         """Whether the runner takes NumPy arrays as `Hosted`, and cuts them for all devices."""
-        return not self.shardings.single and not any(self.donation) and not debugging() and all(
-            i is None for i in self.forwarded)
+        return not self.shardings.single and not any(self.donation) and not debugging()
 
     def single_runner(self) -> Callable[..., Any] | None:
         """A runner that gives the one result itself; None if it takes more than executing."""
-        if len(self.forwarded) != 1 or not self._is_plain():
+        if len(self.jaxpr.outvars) != 1 or not self._is_plain():
             return None
         execute = self._execute()
         return self._watched(_single(execute, self._out_placements()[0], self.arity, self.names))
 
     def buffer_runner(self, out_tree: Any) -> Callable[..., Any] | None:
         """A function from buffers to the tree of results; None if it takes more than executing."""
-        if not self.forwarded or not self._is_plain() or debugging() or (
+        if not self.jaxpr.outvars or not self._is_plain() or debugging() or (
                 any(self.donation) and self.arity > 1):
             return None
         run = _of_buffers(self._execute(), self._out_placements(), self.names,
@@ -269,19 +256,10 @@ class Program:
         with guards.unguarded():  # part of the program
             return move(to_array(value), self.shardings.of_constant(value), self.committed)
 
-    def _forwarding_runner(self) -> Runner:
-        targets = [(i, self.shardings.of_forwarded(i)) for i in self.forwarded if i is not None]
-        committed, scalars = self.committed, self.scalars
-        return lambda *args: [
-            move(unshared(args[i]) if i in scalars else args[i], sharding, committed)
-            for i, sharding in targets]
-
     def _general_runner(self, execute: Any, handlers: list[Any], constants: list[Any]) -> Runner:
         moved = {i: self.shardings.inputs[i] for i in self.moved}
-        kept, scalars, names, forwarded = self.kept, self.scalars, self.names, self.forwarded
-        placements, committed = self._out_placements(), self.committed
-        forwarded_to = {i: self.shardings.of_forwarded(i) for i in forwarded if i is not None}
-        moved_to = self.shardings.moved_to
+        kept, names, committed = self.kept, self.names, self.committed
+        placements, moved_to = self._out_placements(), self.shardings.moved_to
 
         def buffers(*args: Any) -> Sequence[Any]:
             try:
@@ -296,24 +274,15 @@ class Program:
 
         compute = (in_background(buffers, placements, constants) if self._in_background() else
                    lambda *args: list(map(Array, buffers(*args), placements)))
-        if not moved_to and not any(_is_float0(p) for p in placements) and all(
-                i is None for i in forwarded):
+        if not moved_to and not any(map(_is_float0, placements)):
             return compute
 
-        def result(i: int | None, args: Sequence[Any], computed: Any) -> Any:
-            if i is not None:
-                return move(unshared(args[i]) if i in scalars else args[i], forwarded_to[i],
-                            committed)
-            n, array = next(computed)
+        def result(n: int, array: Array) -> Any:
             if _is_float0(array._placement):
                 return np.zeros(array.shape, dtypes.float0)
             return move(array, moved_to[n], committed) if n in moved_to else array
 
-        def run(*args: Any) -> list[Any]:
-            computed = enumerate(compute(*args))
-            return [result(i, args, computed) for i in forwarded]
-
-        return run
+        return lambda *args: [result(n, array) for n, array in enumerate(compute(*args))]
 
 
 def _is_float0(placement: Placement) -> bool:

@@ -30,16 +30,17 @@ class Shardings:
       devices: the devices, in the order of the partitions.
       single: whether it runs on a device; a mesh of one device is a mesh.
       inputs: per argument where it has to be; None: XLA says, when it is compiled.
-      outputs: per computed result where it will be, likewise.
-      moved_to: computed result -> the sharding that was asked for, where it is another.
+      outputs: per result where it will be, likewise.
+      moved_to: result -> the sharding that was asked for, where it is another.
 
     Args:
       place: where the program runs.
       names: of the program and its arguments.
       placements: of the arguments.
       asked: per argument the sharding asked for, or None.
-      out_avals: types of the computed results.
-      out_asked: per such result the sharding asked for, or None.
+      out_avals: types of the results.
+      out_asked: per result the sharding asked for, or None.
+      copied: per result the argument that it is a copy of, or None; it is cut likewise.
 
     Raises:
       ValueError: a sharding that was asked for does not divide the array; or an argument is
@@ -50,7 +51,8 @@ class Shardings:
                  "outputs", "single", "whole")
 
     def __init__(self, place: Place, names: ArgumentNames, placements: Sequence[Placement],
-                 asked: Sequence[Any], out_avals: Sequence[Any], out_asked: Sequence[Any]):
+                 asked: Sequence[Any], out_avals: Sequence[Any], out_asked: Sequence[Any],
+                 copied: Sequence[int | None]):
         self.whole = place.sharding
         self.devices = place.sharding.flat_devices
         self.single = type(place.sharding) is SingleDeviceSharding
@@ -71,7 +73,9 @@ class Shardings:
             if sharding is not None:
                 check_fits(sharding, aval, f"{names.program}: out_shardings of result {i}")
         self.inputs = [self._ordered(p.sharding, p.aval) for p in placements]
-        self.outputs = [self._ordered(s, a) for s, a in zip(out_asked, out_avals, strict=True)]
+        self.outputs = [
+            self._ordered(s, a) if s is not None or i is None else self.inputs[i]
+            for s, a, i in zip(out_asked, out_avals, copied, strict=True)]
         self.moved_to = {n: asked for n, (asked, s) in enumerate(
             zip(out_asked, self.outputs, strict=True)) if asked is not None and asked is not s}
 
@@ -91,7 +95,7 @@ class Shardings:
 
     def accept(self, argument: int, sharding: Any) -> bool:
         """Whether an argument in this sharding is where the compiled program takes it."""
-        wanted, ndim = self.of_forwarded(argument), physical_aval(self._avals[0][argument]).ndim
+        wanted, ndim = self.of_argument(argument), physical_aval(self._avals[0][argument]).ndim
         return sharding is wanted or sharding is self._elsewhere.get(argument) or (
             set(sharding.flat_devices) == set(self.devices)
             and in_order(sharding, self.devices, ndim).is_equivalent_to(wanted, ndim))
@@ -101,8 +105,8 @@ class Shardings:
         own = None if not is_array(value) else self._ordered(value.sharding, value.aval)
         return self.whole if own is None else own
 
-    def of_forwarded(self, argument: int) -> Any:
-        """That of a result that is an argument."""
+    def of_argument(self, argument: int) -> Any:
+        """That of an argument, as far as it is known."""
         return self.inputs[argument] or self.whole
 
     def partition(self, kept: Sequence[int]) -> Partition | None:

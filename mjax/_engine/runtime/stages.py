@@ -279,7 +279,7 @@ class Compiled(Stage):
     def input_shardings(self) -> Any:
         """The tree `(args, kwargs)` of where the arguments are."""
         n = self.in_tree.num_leaves
-        return self.in_tree.unflatten(map(self._program.shardings.of_forwarded, range(n)))
+        return self.in_tree.unflatten(map(self._program.shardings.of_argument, range(n)))
 
     @property
     def output_shardings(self) -> Any:
@@ -348,7 +348,7 @@ class Compiled(Stage):
                 *wrong, "Call the jitted function to compile for other types. (Settings count: "
                 "enable_x64 decides whether 64-bit types stay.)"]))
         arrays = [to_array(leaf, not program.donation.aliases) for leaf in leaves]
-        targets = [program.shardings.of_forwarded(i) for i in range(len(arrays))]
+        targets = [program.shardings.of_argument(i) for i in range(len(arrays))]
         elsewhere = [f"  {program.names(i)}: compiled for {targets[i]}, committed to "
                      f"{arrays[i].sharding}" for i in program.kept if not program.chosen
                      and arrays[i].committed
@@ -357,11 +357,6 @@ class Compiled(Stage):
             raise ValueError("\n".join([
                 f"{program.name}: arguments are on other devices, or cut otherwise, than it was "
                 "compiled for:", *elsewhere, "Move them with mjax.device_put."]))
-        # Results that are arguments have the types that they were compiled with, weak or not.
-        for i in {i for i in program.forwarded if i is not None}:
-            aval, a = program.names.avals[i], arrays[i]
-            if a.weak_type != aval.weak_type:
-                arrays[i] = Array(a._buffer, placement_of(aval, a.sharding, a.committed))
         return [a if a.sharding is s else move(a, s, program.committed)
                 for a, s in zip(arrays, targets, strict=True)]
 

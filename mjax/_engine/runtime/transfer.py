@@ -175,13 +175,6 @@ def brought(array: Array | Hosted, sharding: Any, committed: bool) -> Array:
 _brought = BoundedCache(1024)
 
 
-def unshared(array: Array) -> Array:
-    """An array as a result, which its receiver may donate: a copy of one that `to_array` shares."""
-    if _shared.get(id(array)) is not array:
-        return array
-    return put(array._numpy(), array.aval)
-
-
 def _converted(value: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
     """A foreign value as a NumPy array of the dtype its buffer has.
 

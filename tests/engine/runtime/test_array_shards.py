@@ -145,9 +145,12 @@ def test_deep_copies_are_in_the_same_place(x):
         back, copy.deepcopy(back))))
 
 
-def test_the_copy_of_an_array_is_itself():
+def test_copies_of_an_array_have_memory_of_their_own():
     x = put(P("x"))
-    assert copy.copy(x) is x
+    for same in (copy.copy(x), copy.deepcopy(x)):
+        assert same is not x and same.sharding is x.sharding
+        same.delete()
+    assert not x.is_deleted()
 
 
 # ---- state -----------------------------------------------------------------------------
