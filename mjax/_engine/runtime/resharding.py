@@ -16,8 +16,10 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval
+from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.array import Array, Placement, placement_of
 from mjax._engine.runtime.shardings import Index, Sharding, SingleDeviceSharding, bounds
+from mjax._engine.tracing.evaluate import evaluation
 from mjaxlib_shim import arrays as shim
 
 
@@ -84,7 +86,10 @@ def joined(buffers: Sequence[Any], layout: Layout) -> Array:
 
 
 def resharded(array: Array, sharding: Sharding, committed: bool) -> Array:
-    """An array in another sharding; shares with it the parts that stay where they are.
+    """An array in another sharding.
+
+    Memory is shared where all parts stay where they are, and with an array on one device. Parts
+    that stay while others move are copied: deleting one array must not take half of the other.
 
     Raises:
       ValueError: the sharding does not divide a size, or has more dimensions.
@@ -102,6 +107,8 @@ def resharded(array: Array, sharding: Sharding, committed: bool) -> Array:
         return cut(array._stored(), target)
     kind = sharding.memory_kind
     stays = kind == array.sharding.memory_kind
+    shares = SingleDeviceSharding in (type(array.sharding), type(sharding)) or (
+        (source.devices, source.keys) == (target.devices, target.keys))
     pieces = []
     for device, key in zip(target.devices, target.keys, strict=True):
         piece = here.get((device, key))
@@ -109,8 +116,19 @@ def resharded(array: Array, sharding: Sharding, committed: bool) -> Array:
             alone = SingleDeviceSharding(device, memory_kind=kind)
             piece = shim.copy_to_device(anywhere[key] if piece is None else piece, device,
                                         alone.native)
+        elif not shares:
+            alone = SingleDeviceSharding(device, memory_kind=kind)
+            shape = sharding.shard_shape(array.shape)
+            piece = _copied(piece, array.aval.update(shape=shape), alone)
         pieces.append(piece)
     return joined(pieces, target)
+
+
+def _copied(piece: Any, aval: ShapedArray, alone: Sharding) -> Any:
+    """A copy of a buffer on its device."""
+    buffer = shim.assemble(buffer_aval(aval), alone.native, [piece])
+    copy: Array = evaluation.executor(copy_p, (Array(buffer, placement_of(aval, alone, True)),), {})
+    return copy._buffer
 
 
 #: An array in another sharding over the same devices, by a program; from `eager`, which has those.
