@@ -131,9 +131,9 @@ class Calls:
                 for a, u in zip(jaxpr.in_avals, undefined, strict=True)]
 
     def axis_batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
-        """The call for a batch."""
+        """The call for a batch: of the same operands, so that donated ones stay donated."""
         batched, out_dims = batch_jaxpr(params[self.param], axis, dims)
-        return self.call(batched, args, params), out_dims
+        return self.primitive.bind(*args, **{**params, self.param: batched}), out_dims
 
     def dce(self, used: Sequence[bool], eqn: Any) -> Any:
         """The call that gives the used results only."""
