@@ -95,7 +95,8 @@ P, grid = m.sharding.PartitionSpec, np.array(m.devices()[:4])
 def over(devices, names, *spec):
     return m.sharding.NamedSharding(m.sharding.Mesh(devices, names), P(*spec))
 line, square = over(grid, ("x",), "x"), grid.reshape(2, 2)
-moves = {"another name": (line, over(grid, ("y",), "y")), "a square": (line, over(square, ("y", "z"), ("y", "z"))),
+moves = {"another name": (line, over(grid, ("y",), "y")),
+         "a square": (line, over(square, ("y", "z"), ("y", "z"))),
          "other way": (line, over(grid[::-1], ("x",), "x")),
          "copies other way": (over(grid, ("x",)), over(grid[::-1], ("x",))),
          "two change places": (line, over(grid[[0, 1, 3, 2]], ("x",), "x"))}

@@ -118,8 +118,8 @@ class Program:
 
     def _settled(self, donated: Sequence[bool]) -> Donation:
         # A program that may be run a second time, to find a NaN, keeps its arguments.
-        usable = [n for n, i in enumerate(self.kept) if donated and donated[i] and i not in self.moved
-                  and not debugging()]
+        usable = [n for n, i in enumerate(self.kept)
+                  if donated and donated[i] and i not in self.moved and not debugging()]
         return settle(usable, self.jaxpr.in_avals, self.jaxpr.out_avals,
                       lambda n: self.names(self.kept[n]),
                       lambda n, out: self.shardings.agree(self.kept[n], out),
