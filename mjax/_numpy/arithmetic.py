@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.util import alias
@@ -130,12 +131,17 @@ def _floor_divide(x: Any, y: Any) -> Any:
     return choose(down, lax.sub(quotient, _c(x, 1)), quotient)
 
 
+def _truncated_remainder(x: Any, y: Any) -> Any:
+    rest = lax.rem(x, y)
+    if not dtypes.is_integer(typeof(x).dtype):
+        return rest
+    # XLA gives x where y is 0, NumPy 0.
+    return choose(lax.eq(y, _c(y, 0)), _c(x, 0), rest)
+
+
 @fused
 def _remainder(x: Any, y: Any) -> Any:
-    rest, zero = lax.rem(x, y), _c(x, 0)
-    if dtypes.is_integer(typeof(x).dtype):
-        # XLA gives x where y is 0, NumPy 0.
-        rest = choose(lax.eq(y, zero), zero, rest)
+    rest, zero = _truncated_remainder(x, y), _c(x, 0)
     if dtypes.kind(typeof(x).dtype) == "u":
         return rest
     wrong = lax.bitwise_and(lax.ne(lax.lt(rest, zero), lax.lt(y, zero)), lax.ne(rest, zero))
@@ -155,7 +161,7 @@ remainder = binary("remainder", _remainder, "numeric", """
     Array([1, 2], dtype=int32)
     """, _X1_X2)
 mod = alias(remainder, "mod")
-fmod = binary("fmod", lax.rem_p.bind, "numeric", """
+fmod = binary("fmod", _truncated_remainder, "numeric", """
     Elementwise remainder of the division rounded towards zero: it has the sign of `x1`.
 
     >>> jnp.fmod(jnp.array([7, -7]), 3)
@@ -479,8 +485,31 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
                f"{typeof(x2).dtype}.")
         raise ValueError(msg)
     x1, = promote_dtypes_inexact(x1)
-    x1, x2 = broadcast_values("ldexp", x1, cast(x2, dtypes.dtype_of_python(int)))
-    # In two steps: 2 ** x2 alone may overflow or vanish where the product does not.
-    half = lax.shift_right_arithmetic(x2, _c(x2, 1))
-    low, high = [lax.pow(_c(x1, 2), n) for n in (half, lax.sub(x2, half))]
-    return lax.mul(lax.mul(x1, low), high)
+    info = ml_dtypes.finfo(typeof(x1).dtype)
+    # Exponents past the span of the dtype say no more than its ends do.
+    span = int(info.maxexp - info.minexp + info.nmant + 1)
+    x1, x2 = broadcast_values("ldexp", x1, cast(_clipped(x2, -span, span), np.dtype(np.int32)))
+    # In three steps: 2 ** x2 alone may overflow or vanish where the product does not. The
+    # greatest one comes last, so that a result is rounded once.
+    steps = []
+    for _ in range(3):
+        steps.append(_clipped(x2, int(info.minexp), int(info.maxexp) - 1))
+        x2 = lax.sub(x2, steps[-1])
+    for step in reversed(steps):
+        x1 = lax.mul(x1, lax.pow(_c(x1, 2), step))
+    return x1
+
+
+def _clipped(x: Any, low: int, high: int) -> Any:
+    """Integers or booleans between bounds that their dtype may be unable to hold."""
+    dtype = typeof(x).dtype
+    low, high = _within(dtype, low, high)
+    return lax.clamp(np.asarray(low, dtype)[()], x, np.asarray(high, dtype)[()])
+
+
+def _within(dtype: Any, low: int, high: int) -> tuple[int, int]:
+    """The part of an interval that a bool or integer dtype can hold."""
+    if dtype == np.bool_:
+        return 0, 1
+    info = ml_dtypes.iinfo(dtype)
+    return max(low, int(info.min)), min(high, int(info.max))

@@ -46,6 +46,7 @@ from mjax._numpy.core import (
 )
 from mjax._numpy.fused import fused
 from mjax._numpy.joining import concatenate
+from mjax._numpy.reductions import wide_dtype
 from mjax._numpy.searching import searchsorted
 from mjax._numpy.shapes import ravel
 
@@ -199,6 +200,13 @@ def _gradient_along(f: Any, h: Any, *, axis: int) -> Any:
         h = _constant(f, 1)
     else:
         f, h = promote_dtypes_inexact(f, h)
+    target = typeof(f)
+    # Quotients of small differences: 16 bits would leave no digits of them.
+    f, h = [cast(x, wide_dtype(target.dtype), target.weak_type) for x in (f, h)]
+    return cast(_slopes(f, h, axis), target.dtype, target.weak_type)
+
+
+def _slopes(f: Any, h: Any, axis: int) -> Any:
     n = shape_of(f)[axis]
     steps = sub(*_neighbours(f, axis))
     if not shape_of(h):

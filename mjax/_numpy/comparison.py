@@ -21,6 +21,7 @@ from mjax._numpy.core import (
     check_arrays,
     choose,
     promote_args,
+    promote_args_inexact,
     promote_dtypes,
     refuse_out,
 )
@@ -276,27 +277,16 @@ def isneginf(x: Any, /, out: None = None) -> Any:
 
 
 def _close(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
-    same = lax.eq(a, b)
-    if _kind(a) != "b":
-        limit = _tolerance(b, rtol, atol)
-        distance = cast(lax.abs(lax.sub(a, b)) if _kind(a) != "u" else _unsigned_distance(a, b),
-                        typeof(limit).dtype)
-        near = choose(_is_finite(b), lax.le(*promote_args("isclose", distance, limit)),
-                      np.bool_(False))
-        same = lax.bitwise_or(*promote_args("isclose", same, near))
-    if equal_nan and _kind(a) in "fc":
+    near = lax.le(*promote_args("isclose", lax.abs(lax.sub(a, b)), _tolerance(b, rtol, atol)))
+    near = choose(_is_finite(b), near, np.bool_(False))
+    same = lax.bitwise_or(*promote_args("isclose", lax.eq(a, b), near))
+    if equal_nan:
         same = lax.bitwise_or(same, lax.bitwise_and(is_nan(a), is_nan(b)))
     return same
 
 
-def _unsigned_distance(a: Any, b: Any) -> Any:
-    return lax.sub(lax.max(a, b), lax.min(a, b))
-
-
 def _tolerance(b: Any, rtol: Any, atol: Any) -> Any:
-    size = lax.abs(b) if _kind(b) != "u" else b
-    if _kind(size) != "f":
-        size = cast(size, dtypes.dtype_of_python(float))
+    size = lax.abs(b)
     dtype = typeof(size).dtype
     rtol, size = promote_args("isclose", cast(rtol, dtype), size)
     atol, product = promote_args("isclose", cast(atol, dtype), lax.mul(rtol, size))
@@ -323,7 +313,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
       >>> jnp.isclose(jnp.array([1.0, 2.0]), jnp.array([1.000001, 2.1]))
       Array([ True, False], dtype=bool)
     """
-    a, b = promote_args("isclose", a, b)
+    a, b = promote_args_inexact("isclose", a, b)
     rtol, atol = check_arrays("isclose", rtol, atol)
     shape = broadcast_shapes(typeof(a).shape, typeof(b).shape)
     return _close(broadcast_to(a, shape), broadcast_to(b, shape), rtol, atol, equal_nan)

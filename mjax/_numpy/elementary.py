@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.util import alias, canonicalize_axis
@@ -69,8 +70,18 @@ log1p = unary("log1p", lax.log1p_p.bind, "inexact", """
 
 
 def _log_to(base: int) -> Callable[[Any], Any]:
-    # The divisor is strongly typed, and so is the result, as in JAX.
-    return lambda x: lax.div(lax.log(x), np.asarray(math.log(base), typeof(x).dtype)[()])
+    def function(x: Any) -> Any:
+        out = lax.log(x)
+        if dtypes.is_complex(typeof(x).dtype):
+            # Part by part: a complex quotient makes NaN of infinite parts.
+            return lax.complex(scaled(lax.real(out)), scaled(lax.imag(out)))
+        return scaled(out)
+
+    def scaled(part: Any) -> Any:
+        # The divisor is strongly typed, and so is the result, as in JAX.
+        return lax.div(part, np.asarray(math.log(base), typeof(part).dtype)[()])
+
+    return function
 
 
 log2 = unary("log2", _log_to(2), "inexact", """
@@ -87,16 +98,17 @@ log10 = unary("log10", _log_to(10), "inexact", """
     """)
 
 
-def _log_of_sum(x: Any, y: Any, exponential: Any, log1p_: Any) -> Any:
+def _log_of_sum(x: Any, y: Any, exponential: Any, log1p_: Any, turn: float) -> Any:
     """The greater one, plus what the other adds to it.
 
     Either order is smooth and says the same: so are all derivatives where both are equal, which
-    those of a maximum are not.
+    those of a maximum are not. Imaginary parts are angles; `turn` is the full one.
     """
     if dtypes.is_complex(typeof(x).dtype):
         ordered = lax.eq(lax.max(x, y), x)
         greater, less = choose(ordered, x, y), choose(ordered, y, x)
-        return lax.add(greater, log1p_(exponential(lax.sub(less, greater))))
+        out = lax.add(greater, log1p_(exponential(lax.sub(less, greater))))
+        return lax.complex(lax.real(out), _principal(lax.imag(out), turn))
     difference = lax.sub(x, y)
     # Equal infinities: their difference is NaN, their sum is what we want.
     equal = lax.bitwise_and(lax.eq(x, y), lax.ne(difference, difference))
@@ -107,14 +119,23 @@ def _log_of_sum(x: Any, y: Any, exponential: Any, log1p_: Any) -> Any:
     return choose(equal, lax.add(x, y), out)
 
 
+def _principal(angle: Any, turn: float) -> Any:
+    """Angles less whole turns, at most half a turn in size; those that are stay as they are."""
+    half, whole = _c(angle, turn / 2), _c(angle, turn)
+    rest = lax.rem(lax.add(angle, half), whole)
+    wrapped = lax.sub(choose(lax.lt(rest, _c(rest, 0)), lax.add(rest, whole), rest), half)
+    return choose(lax.gt(lax.abs(angle), half), wrapped, angle)
+
+
 @fused
 def _logaddexp(x: Any, y: Any) -> Any:
-    return _log_of_sum(x, y, lax.exp, lax.log1p)
+    return _log_of_sum(x, y, lax.exp, lax.log1p, 2 * math.pi)
 
 
 @fused
 def _logaddexp2(x: Any, y: Any) -> Any:
-    return _log_of_sum(x, y, lax.exp2, lambda z: lax.div(lax.log1p(z), _c(z, math.log(2))))
+    return _log_of_sum(x, y, lax.exp2, lambda z: lax.div(lax.log1p(z), _c(z, math.log(2))),
+                       2 * math.pi / math.log(2))
 
 
 logaddexp = binary("logaddexp", _logaddexp, "inexact", """
@@ -190,7 +211,9 @@ def _hypot(x: Any, y: Any) -> Any:
     greater, less = choose(ordered, x, y), choose(ordered, y, x)
     high = lax.abs(greater)
     # Scaled by the greater one, so that no square overflows; 0 / 0 and inf / inf kept out.
-    regular = lax.bitwise_and(lax.gt(high, _c(x, 0)), lax.is_finite(high))
+    # Subnormal numbers are 0 to processors that flush them.
+    least = float(ml_dtypes.finfo(typeof(x).dtype).smallest_normal)
+    regular = lax.bitwise_and(lax.ge(high, _c(x, least)), lax.is_finite(high))
     ratio = lax.div(less, choose(regular, greater, _c(x, 1)))
     root = lax.mul(high, lax.sqrt(lax.add(_c(x, 1), lax.square(ratio))))
     infinite = lax.bitwise_or(lax.eq(lax.abs(x), _c(x, np.inf)), lax.eq(lax.abs(y), _c(x, np.inf)))

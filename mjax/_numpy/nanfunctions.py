@@ -280,7 +280,7 @@ def _nanvar(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepd
     refuse_out(name, out)
     a = check_array(name, a)
     own = inexact_dtype(typeof(a).dtype)
-    target = dtypes.real_dtype(dtype_argument(dtype, name) or own)
+    target = dtype_argument(dtype, name) or dtypes.real_dtype(own)
     refuse_rounded_root(name, target)
     where = _mask(name, a, where)
     a = cast(a, wide_dtype(own if dtypes.is_complex(own) else inexact_dtype(target)))

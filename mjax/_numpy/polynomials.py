@@ -171,7 +171,7 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
       The quotient, and the remainder with as many coefficients as `u`.
 
     Raises:
-      ValueError: arrays of several axes, or without elements.
+      ValueError: arrays of several axes, or a divisor without elements.
 
     Source: `numpy.polydiv`.
 
@@ -191,8 +191,8 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
 def _divided(u: Any, v: Any) -> tuple[Any, Any]:
     u, v = _vectors("polydiv", u, v)
     m, n = typeof(u).size, typeof(v).size
-    if not m or not n:
-        msg = f"polydiv: there must be coefficients, got shapes {(m,)} and {(n,)}."
+    if not n:
+        msg = f"polydiv: the divisor must have coefficients, got shapes {(m,)} and {(n,)}."
         raise ValueError(msg)
     if m < n:
         return as_array(np.zeros(1, typeof(u).dtype)), as_array(u)
@@ -201,11 +201,14 @@ def _divided(u: Any, v: Any) -> tuple[Any, Any]:
     def step(window: Any, entering: Any) -> tuple[Any, Any]:
         factor = lax.div(index_in_dim(window, 0, keepdims=False), head)
         rest = lax.sub(window, lax.mul(factor, v))
-        return concatenate([slice_in_dim(rest, 1, None), expand_dims(entering, (0,))], 0), factor
+        # What a step leaves of its first coefficient is 0; NaN where there is no quotient.
+        left = lax.sub(factor, factor)
+        rest = concatenate([slice_in_dim(rest, 1, None), expand_dims(entering, (0,))], 0)
+        return rest, (factor, left)
 
     entering = pad(slice_in_dim(u, n, None), _c(u, 0), [(0, 1, 0)])
-    window, quotient = scan(step, slice_in_dim(u, 0, n), entering)
-    return quotient, pad(slice_in_dim(window, 0, n - 1), _c(u, 0), [(m - n + 1, 0, 0)])
+    window, (quotient, left) = scan(step, slice_in_dim(u, 0, n), entering)
+    return quotient, concatenate([left, slice_in_dim(window, 0, n - 1)], 0)
 
 
 @fused(static_argnames=("m",))

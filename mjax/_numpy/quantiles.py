@@ -122,6 +122,7 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
     else:
         last = np.asarray(n - 1, wide).reshape((1,) * typeof(a).ndim)
     out = _interpolate(a, lax.mul(*promote_args(name, q, last)), last, method)
+    out = choose(lax.is_finite(q), out, _c(out, np.nan))
     if not skip_nan:
         greatest = take_along_axis(a, np.full((1,) * typeof(a).ndim, n - 1), -1)
         spoilt = broadcast_to(is_nan(greatest), typeof(out).shape)
@@ -152,7 +153,8 @@ def _inverted_cdf(a: Any, q: Any, weights: Any, skip_nan: bool) -> Any:
     out = take_along_axis(a, lax.min(*broadcast_values("quantile", index, highest)), -1)
     spoilt = reduce_or(bad if skip_nan else lax.bitwise_or(bad, absent), (last,))
     spoilt = lax.bitwise_or(reshape(spoilt, typeof(present).shape), lax.eq(present, np.int32(0)))
-    return choose(broadcast_to(spoilt, typeof(out).shape), _c(out, np.nan), out)
+    out = choose(broadcast_to(spoilt, typeof(out).shape), _c(out, np.nan), out)
+    return choose(lax.is_finite(q), out, _c(out, np.nan))
 
 
 def _interpolate(a: Any, position: Any, last: Any, method: str) -> Any:
@@ -212,8 +214,9 @@ def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input
         or of its reduced axes.
 
     Returns:
-      An array without the axes, with that of `q` in front; NaN where there is one in `a`, or a
-      weight is negative or NaN.
+      An array without the axes, with that of `q` in front; NaN where there is one in `a`, where
+      `q` is not finite, or a weight is negative or NaN. Outside of `[0, 1]` a finite `q` gives
+      the least or the greatest element.
 
     Raises:
       ValueError: complex numbers, no elements, an unknown method, `q` of several axes; weights

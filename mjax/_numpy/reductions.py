@@ -85,6 +85,11 @@ def wide_dtype(dtype: Any) -> Any:
     return dtypes.dtype_of_python(int) if dtype == np.bool_ else dtype
 
 
+def _truth_for(target: Any, a: Any) -> Any:
+    """Truth values where the total is one: -1 and 1 do not cancel, halves do not vanish."""
+    return cast(a, target) if target == np.bool_ else a
+
+
 # ---- sum and prod ----------------------------------------------------------------------
 
 
@@ -94,7 +99,7 @@ def _total(name: str, a: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, i
     refuse_out(name, out)
     a = check_array(name, a)
     target = dtype_argument(dtype, name) or total_dtype(typeof(a).dtype, promote_integers)
-    a = masked(name, cast(a, wide_dtype(target)), where, identity)
+    a = masked(name, cast(_truth_for(target, a), wide_dtype(target)), where, identity)
     shape = typeof(a).shape
     axes = canonicalize_axes(axis, len(shape))
     result = reduce(a, axes) if axes else a
@@ -434,7 +439,7 @@ def _running(name: str, a: Any, axis: Any, dtype: Any, out: Any, primitive: Any,
     if axis is None or not typeof(a).shape:
         a, axis = reshape(a, (typeof(a).size,)), axis or 0
     target = dtype_argument(dtype, name) or total_dtype(typeof(a).dtype, promote_integers)
-    a = cast(a, dtypes.dtype_of_python(int) if target == np.bool_ else target)
+    a = cast(_truth_for(target, a), dtypes.dtype_of_python(int) if target == np.bool_ else target)
     result = primitive.bind(a, axis=canonicalize_axis(axis, typeof(a).ndim), reverse=False)
     return cast(result, target)
 

@@ -267,12 +267,30 @@ nextafter = binary("nextafter", _nextafter, "inexact", """
 @fused
 def _spacing(x: Any) -> Any:
     _refuse_complex("spacing", x, ValueError)
-    away = lax.nextafter(x, choose(lax.lt(x, _c(x, 0)), _c(x, -np.inf), _c(x, np.inf)))
-    return cast(lax.sub(away, x), typeof(x).dtype)
+    dtype = typeof(x).dtype
+    mantissa_bits, bits = _layout(dtype)
+    raw = bitcast_convert_type_p.bind(x, new_dtype=np.dtype(f"i{bits // 8}"))
+    zero, one, shift = _c(raw, 0), _c(raw, 1), _c(raw, mantissa_bits)
+    sign = lax.bitwise_and(raw, _c(raw, np.iinfo(typeof(raw).dtype).min))
+    magnitude = lax.bitwise_xor(raw, sign)
+    if dtype == np.float16:  # as in NumPy, the next float above, for negative numbers too
+        below = lax.max(lax.sub(magnitude, one), zero)
+        magnitude, sign = choose(lax.lt(raw, zero), below, magnitude), zero
+    # Made of bits alone: processors may flush subnormal numbers, as many distances are.
+    exponent = lax.shift_right_logical(magnitude, shift)
+    normal = lax.shift_left(lax.sub(exponent, shift), shift)
+    subnormal = lax.shift_left(one, lax.max(lax.sub(exponent, one), zero))
+    size = choose(lax.gt(exponent, shift), normal, subnormal)
+    last, infinite = [np.asarray(v, dtype).view(typeof(raw).dtype)[()]
+                      for v in (ml_dtypes.finfo(dtype).max, np.inf)]
+    size = lax.bitwise_or(choose(lax.eq(magnitude, last), infinite, size), sign)
+    out = bitcast_convert_type_p.bind(size, new_dtype=dtype)
+    return choose(lax.is_finite(x), out, np.asarray(np.nan, dtype)[()])
 
 
 spacing = unary("spacing", _spacing, "inexact", """
-    Elementwise distance to the next float away from zero.
+    Elementwise distance to the next float away from zero, with the sign of `x`; of float16, to
+    the next one above.
 
     >>> jnp.spacing(jnp.array([1.0]))
     Array([1.1920929e-07], dtype=float32)
@@ -301,7 +319,7 @@ def modf(x: Any, /, out: None = None) -> tuple[Any, Any]:
     _refuse_complex("modf", x)
     whole = _truncate(x)
     infinite = lax.eq(lax.abs(x), _c(x, np.inf))
-    return choose(infinite, _c(x, 0), lax.sub(x, whole)), whole
+    return choose(infinite, lax.mul(_c(x, 0), lax.sign(x)), lax.sub(x, whole)), whole
 
 
 def _layout(dtype: Any) -> tuple[int, int]:
@@ -329,21 +347,25 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
     x = check_array("frexp", x)
     _refuse_complex("frexp", x)
     x = cast(x, inexact_dtype(typeof(x).dtype))
-    mantissa_bits, bits = _layout(typeof(x).dtype)
+    dtype = typeof(x).dtype
+    mantissa_bits, bits = _layout(dtype)
     bias = (1 << (bits - mantissa_bits - 2)) - 1
-    mask = np.asarray((1 << (bits - mantissa_bits - 1)) - 1, f"i{bits // 8}")[()]
-    # Subnormal numbers are made normal first.
-    tiny = lax.lt(lax.abs(x), _c(x, ml_dtypes.finfo(typeof(x).dtype).smallest_normal))
-    scaled = choose(tiny, lax.mul(x, _c(x, 2.0 ** (mantissa_bits + 1))), x)
-    raw = bitcast_convert_type_p.bind(scaled, new_dtype=mask.dtype)
-    biased = lax.bitwise_and(lax.shift_right_logical(raw, _c(raw, mantissa_bits)), mask)
-    exponent = cast(biased, np.dtype(np.int32))
-    regular = lax.bitwise_and(lax.ne(scaled, _c(x, 0)), lax.is_finite(x))
-    offset = choose(tiny, np.int32(bias - 1 + mantissa_bits + 1), np.int32(bias - 1))
-    exponent = choose(regular, lax.sub(exponent, offset), np.int32(0))
+    raw = bitcast_convert_type_p.bind(x, new_dtype=np.dtype(f"i{bits // 8}"))
+    sign = lax.bitwise_and(raw, _c(raw, np.iinfo(typeof(raw).dtype).min))
+    magnitude, zero, place = lax.bitwise_xor(raw, sign), _c(raw, 0), _c(raw, mantissa_bits)
+    biased = lax.shift_right_logical(magnitude, place)
+    regular = lax.bitwise_and(lax.ne(magnitude, zero), lax.is_finite(x))
+    # Subnormal numbers are read from their bits: processors may flush them.
+    tiny = lax.bitwise_and(lax.eq(biased, zero), regular)
+    zeros = lax.max(lax.sub(lax.clz(magnitude), _c(raw, bits - 1 - mantissa_bits)), zero)
+    exponent = cast(choose(tiny, lax.sub(_c(raw, 1), zeros), biased), np.dtype(np.int32))
+    exponent = choose(regular, lax.sub(exponent, np.int32(bias - 1)), np.int32(0))
+    fraction = lax.bitwise_and(lax.shift_left(magnitude, zeros), _c(raw, (1 << mantissa_bits) - 1))
+    half = lax.bitwise_or(sign, _c(raw, (bias - 1) << mantissa_bits))
+    small = bitcast_convert_type_p.bind(lax.bitwise_or(half, fraction), new_dtype=dtype)
     # A product, for its derivative, in two steps: 2**-exponent may be no normal number.
-    shift = int(ml_dtypes.finfo(typeof(x).dtype).maxexp) - bias + 1
-    power = lax.shift_left(lax.sub(_c(raw, 2 * bias - 1 + shift), biased), _c(raw, mantissa_bits))
-    power = bitcast_convert_type_p.bind(power, new_dtype=typeof(x).dtype)
-    mantissa = lax.mul(lax.mul(scaled, choose(regular, power, _c(x, 1))), _c(x, 0.5**shift))
-    return choose(regular, mantissa, x), exponent
+    shift = int(ml_dtypes.finfo(dtype).maxexp) - bias + 1
+    power = lax.shift_left(lax.sub(_c(raw, 2 * bias - 1 + shift), biased), place)
+    power = bitcast_convert_type_p.bind(power, new_dtype=dtype)
+    mantissa = lax.mul(lax.mul(x, choose(regular, power, _c(x, 1))), _c(x, 0.5**shift))
+    return choose(tiny, small, choose(regular, mantissa, x)), exponent

@@ -133,8 +133,6 @@ def _var(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims
     own = inexact_dtype(typeof(a).dtype)
     target = dtype_argument(dtype, name) or dtypes.real_dtype(own)
     refuse_rounded_root(name, target)
-    if dtypes.is_complex(target):
-        target = dtypes.real_dtype(target)
     compute = wide_dtype(own if dtypes.is_complex(own) else inexact_dtype(target))
     a = cast(a, compute)
     shape = masked_shape(a, where)

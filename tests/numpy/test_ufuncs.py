@@ -10,7 +10,6 @@ import pytest
 
 import mjax
 import mjax.numpy as jnp
-from mjax import lax
 
 INSIDE = np.array([[0.5, -0.25, 0.125], [-0.75, 0.9, 0.3]])
 POSITIVE = np.array([[0.5, 2.0, 1.25], [3.0, 0.75, 7.0]])
@@ -242,10 +241,9 @@ def test_derivatives_of_fmax_and_fmin_go_to_what_they_give() -> None:
 
 
 def test_steps_between_floats_have_no_derivatives() -> None:
-    for f in (lambda x: jnp.nextafter(x, 2.0), jnp.spacing):
-        with pytest.raises(NotImplementedError, match="'nextafter' has no .*jvp"):
-            mjax.grad(f)(1.0)
-    assert mjax.grad(lambda x: x * jnp.spacing(lax.stop_gradient(x)))(1.0) == 2.0**-23
+    with pytest.raises(NotImplementedError, match="'nextafter' has no .*jvp"):
+        mjax.grad(lambda x: jnp.nextafter(x, 2.0))(1.0)
+    assert mjax.grad(lambda x: x * jnp.spacing(x))(1.0) == 2.0**-23
 
 
 def test_round_keeps_what_it_should() -> None:

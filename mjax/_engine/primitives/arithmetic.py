@@ -255,11 +255,15 @@ def _extremum_lowering(name: str, direction: str) -> Callable[..., Any]:
     return lowering
 
 
+def parts_ir(x: Any, aval: ShapedArray) -> tuple[list[Any], ShapedArray]:
+    """Emits the real and the imaginary part of a complex value; their type."""
+    part = aval.update(dtype=dtypes.real_dtype(aval.dtype))
+    return [op(f"stablehlo.{p}", [ir_type(part)], [x])[0] for p in ("real", "imag")], part
+
+
 def complex_extremum_ir(x: Any, y: Any, aval: ShapedArray, direction: str) -> Any:
     """Emits the greater or smaller of two complex values: real parts first, then imaginary."""
-    part = aval.update(dtype=dtypes.real_dtype(aval.dtype))
-    (rx, ix), (ry, iy) = [[op(f"stablehlo.{p}", [ir_type(part)], [v])[0] for p in ("real", "imag")]
-                          for v in (x, y)]
+    ((rx, ix), part), ((ry, iy), _) = parts_ir(x, aval), parts_ir(y, aval)
     wins = hlo.select(compare_ir(rx, ry, "EQ", part.dtype),
                       compare_ir(ix, iy, direction, part.dtype),
                       compare_ir(rx, ry, direction, part.dtype))
@@ -391,7 +395,21 @@ def nextafter(x1: Any, x2: Any) -> Any:
 
 # ---- powers ----------------------------------------------------------------------------
 
-square_p, square = unary("square", "iufc", lambda ctx, x: [hlo.multiply(x, x)],
+
+
+def _square_lowering(ctx: Any, x: Any) -> Any:
+    aval, = ctx.avals_in
+    if aval.dtype.kind != "c":
+        return [hlo.multiply(x, x)]
+    # As factors, since the difference of squares overflows where it is a number.
+    (re, im), part = parts_ir(x, aval)
+    same = compare_ir(hlo.abs(re), hlo.abs(im), "EQ", part.dtype)
+    real_part = hlo.select(same, full_ir(0, part),
+                           hlo.multiply(hlo.add(re, im), hlo.subtract(re, im)))
+    return [hlo.complex(real_part, hlo.multiply(re, hlo.add(im, im)))]
+
+
+square_p, square = unary("square", "iufc", _square_lowering,
                          lambda t, out, x: mul(t, mul(_c(x, 2), x)), "Elementwise `x * x`.")
 sqrt_p, sqrt = to_an_accuracy(
     "sqrt", "fc", "stablehlo.sqrt", lambda t, out, x, **_: mul(t, div(_c(x, 0.5), out)),
@@ -536,11 +554,49 @@ logistic_p, logistic = to_an_accuracy(
 
 # ---- trigonometric and hyperbolic functions --------------------------------------------
 
+
+
+def _of_complex(function: Callable[..., Any], real: str) -> Callable[..., Any]:
+    """A lowering to the operation `real`, and of complex numbers to `function` of their parts.
+
+    XLA's own operations lose what is small, and make NaN of infinite parts.
+    """
+
+    def lowering(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
+        aval, = ctx.avals_in
+        if aval.dtype.kind != "c":
+            return op(real, ctx.out_types, [x], accuracy_attributes(accuracy))
+        (re, im), part = parts_ir(x, aval)
+        up, down = hlo.exponential_minus_one(im), hlo.exponential_minus_one(hlo.negate(im))
+        half, one = full_ir(0.5, part), full_ir(1, part)
+        sinh_im = hlo.multiply(hlo.subtract(up, down), half)
+        cosh_im = hlo.add(hlo.multiply(hlo.add(up, down), half), one)
+        on_axis = compare_ir(re, full_ir(0, part), "EQ", part.dtype)
+        return [hlo.complex(*function(re, im, on_axis, sinh_im, cosh_im, part))]
+
+    return lowering
+
+
+def _complex_sine(re: Any, im: Any, on_axis: Any, sinh_im: Any, cosh_im: Any, part: ShapedArray
+                  ) -> tuple[Any, Any]:
+    # On the imaginary axis a factor is 0, and the other one may be infinite.
+    return (hlo.select(on_axis, re, hlo.multiply(hlo.sine(re), cosh_im)),
+            hlo.multiply(hlo.cosine(re), sinh_im))
+
+
+def _complex_cosine(re: Any, im: Any, on_axis: Any, sinh_im: Any, cosh_im: Any, part: ShapedArray
+                    ) -> tuple[Any, Any]:
+    above = compare_ir(im, full_ir(0, part), "GE", part.dtype)
+    on = hlo.select(above, hlo.negate(re), re)
+    off = hlo.negate(hlo.multiply(hlo.sine(re), sinh_im))
+    return hlo.multiply(hlo.cosine(re), cosh_im), hlo.select(on_axis, on, off)
+
+
 sin_p, sin = to_an_accuracy(
-    "sin", "fc", "stablehlo.sine", lambda t, out, x, **accuracy: mul(t, cos(x, **accuracy)),
-    "Elementwise sine.")
+    "sin", "fc", _of_complex(_complex_sine, "stablehlo.sine"),
+    lambda t, out, x, **accuracy: mul(t, cos(x, **accuracy)), "Elementwise sine.")
 cos_p, cos = to_an_accuracy(
-    "cos", "fc", "stablehlo.cosine",
+    "cos", "fc", _of_complex(_complex_cosine, "stablehlo.cosine"),
     lambda t, out, x, **accuracy: neg(mul(t, sin(x, **accuracy))), "Elementwise cosine.")
 
 
@@ -717,7 +773,9 @@ def _clamp_share(of: int) -> Callable[..., Any]:
     """The contribution of operand `of`: its tangent where it is the one let through."""
 
     def rule(t: Any, out: Any, low: Any, x: Any, high: Any) -> Any:
-        passed = (gt(low, x), bitwise_and(gt(x, low), lt(x, high)), lt(high, x))[of]
+        # Where the bounds cross, the upper one is the result.
+        passed = (bitwise_and(gt(low, x), lt(low, high)), bitwise_and(gt(x, low), lt(x, high)),
+                  bitwise_or(lt(high, x), bitwise_and(gt(low, x), gt(low, high))))[of]
         t = stretch(t, typeof(x).shape)
         return select_n(stretch(passed, typeof(x).shape), _zeros_like(t), t)
     return rule

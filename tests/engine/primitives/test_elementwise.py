@@ -412,6 +412,18 @@ def test_a_tie_shares_the_derivative(function):
     assert list(map(float, mjax.grad(function, argnums=(0, 1))(x, x))) == [0.5, 0.5]
 
 
+def test_derivatives_of_clamp_are_those_of_what_it_lets_through():
+    # The upper bound is the result where the bounds cross, whatever the operand.
+    for point, expected in [((3.0, 2.5, 2.0), (0, 0, 1)), ((3.0, 1.0, 2.0), (0, 0, 1)),
+                            ((3.0, 5.0, 2.0), (0, 0, 1)), ((1.0, 2.0, 3.0), (0, 1, 0)),
+                            ((1.0, 0.0, 3.0), (1, 0, 0))]:
+        assert mjax.grad(lax.clamp, (0, 1, 2))(*point) == expected
+        clamped = lambda low, x, high: lax.clamp(low, x, high).sum()
+        x = np.full(2, point[1], np.float32)
+        assert [float(np.sum(g)) / 2 for g in mjax.grad(clamped, (0, 1, 2))(
+            np.float32(point[0]), x, np.float32(point[2]))] == list(expected)
+
+
 def test_stopped_gradients():
     f = lambda x: lax.mul(x, lax.stop_gradient({"a": [x]})["a"][0])
     assert float(mjax.grad(f)(3.0)) == 3.0
