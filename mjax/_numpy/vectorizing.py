@@ -13,7 +13,7 @@ from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import squeeze
 from mjax._engine.transforms.vectorize import vmap
-from mjax._numpy.core import as_array, broadcast_shapes, check_array, shape_of
+from mjax._numpy.core import as_array, broadcast_shapes, check_array, check_ranks, shape_of
 from mjax._numpy.shapes import expand_dims, moveaxis
 
 #: Names of the core axes of each argument or result.
@@ -88,6 +88,7 @@ def _mapped(f: Callable[..., Any], args: Sequence[Any], ranks: Sequence[int], wh
     except ValueError:
         msg = f"{where}: the leading axes {', '.join(map(str, leads))} do not broadcast."
         raise ValueError(msg) from None
+    check_ranks(where, [lead for lead, x in zip(leads, args, strict=True) if typeof(x).ndim])
     has = [[i >= len(lead) - len(s) and s[i - len(lead)] == n for i, n in enumerate(lead)]
            for s in leads]
     values = [squeeze(as_array(x), [i - len(lead) + len(s) for i in range(len(lead))
@@ -126,6 +127,10 @@ def vectorize(pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = f
     if any(not isinstance(e, (int, str)) for e in excluded):
         msg = f"vectorize: excluded must hold integers and strings, got {excluded!r}."
         raise TypeError(msg)
+    if any(isinstance(e, int) and e < 0 for e in excluded):
+        msg = (f"vectorize: excluded must hold positions counted from the first argument, got "
+               f"{excluded!r}.")
+        raise ValueError(msg)
     given = None if signature is None else _parse(signature)
     name = getattr(pyfunc, "__name__", type(pyfunc).__name__)
     where = f"vectorize of {name}" + (f" with signature {signature!r}" if signature else "")
@@ -154,6 +159,11 @@ def vectorize(pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = f
             msg = (f"{where}: wrong number of positional arguments: expected {len(in_dims)}, got "
                    f"{len(positions)}.")
             raise TypeError(msg)
+        for i, d in zip(positions, in_dims, strict=True):
+            if args[i] is None and d:
+                msg = (f"{where}: argument {i} is None, and has the core dimensions {d}; give an "
+                       "array, or write () for it.")
+                raise ValueError(msg)
         dims = [d for i, d in zip(positions, in_dims, strict=True) if args[i] is not None]
         sizes: dict[str, int] = {}
         _core_sizes([shape_of(x) for x in values], dims, sizes, where)

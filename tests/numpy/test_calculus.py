@@ -95,6 +95,20 @@ def test_vectorize_excluded() -> None:
     np.testing.assert_allclose(np.asarray(f(X, 2, scale=3)), 6 * X.sum(1), rtol=1e-5)
     g = jnp.vectorize(lambda x, y: x if y is None else x + y)
     np.testing.assert_array_equal(np.asarray(g(X, None)), X)
+    with pytest.raises(ValueError, match="excluded must hold positions"):
+        jnp.vectorize(jnp.add, excluded={-1})
+    h = jnp.vectorize(lambda x, y: x, signature="(k),(k)->(k)")
+    with pytest.raises(ValueError, match=r"argument 1 is None, and has the core dimensions"):
+        h(X, None)
+
+
+def test_vectorize_asks_whether_ranks_may_be_promoted() -> None:
+    f = jnp.vectorize(lambda x, y: x + y.sum(), signature="(),(k)->()")
+    with mjax.numpy_rank_promotion("raise"):
+        assert f(V, jnp.ones((V.size, 2))).shape == V.shape
+        assert f(1.0, jnp.ones((2, 3, 2))).shape == (2, 3)
+        with pytest.raises(ValueError, match="vectorize of <lambda>.*different ranks"):
+            f(V, jnp.ones((2, V.size, 2)))
 
 
 def test_apply_along_axis() -> None:

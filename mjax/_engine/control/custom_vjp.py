@@ -9,7 +9,7 @@ second. Pushing tangents forward is an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import (
@@ -52,10 +52,10 @@ from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.promotion import result_type
 from mjax._engine.ir.pytree import (
     keystr,
+    prefix_pairs,
     tree_flatten,
     tree_flatten_with_path,
     tree_leaves,
-    tree_map,
 )
 from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import same_array_type, typeof
@@ -196,19 +196,17 @@ class VJPCall(Call):
     def _places(self, info: Info, result: Any) -> list[tuple[int, Any]]:
         """The cotangents given, with the indices of their arguments' leaves."""
         numbers = self.in_tree.unflatten(range(len(info.avals)))
-        pairs: list[tuple[Any, Any]] = []
         try:
             if not isinstance(result, tuple):
                 raise ValueError("no tuple")
-            tree_map(lambda ct, place: pairs.append((place, ct)), result, numbers,
-                     is_leaf=lambda x: x is None)
+            pairs = prefix_pairs(result, numbers, is_leaf=lambda x: x is None)
         except ValueError:
             self._refuse_tree(info, result)
-        for place, ct in pairs:
+        for ct, place in pairs:
             # An argument that is None has no cotangent, whatever is given.
             if ct is not None and not isinstance(place, int) and tree_leaves(place):
                 self._refuse_tree(info, result)
-        return [(place, ct) for place, ct in pairs if ct is not None and isinstance(place, int)]
+        return [(place, ct) for ct, place in pairs if ct is not None and isinstance(place, int)]
 
     def output(self, i: int) -> str:
         """How messages call an output of the backward pass."""
@@ -221,7 +219,7 @@ class VJPCall(Call):
     def _name(self) -> str:
         return f"bwd rule {describe_function(self.custom.bwd)} of {self.custom.describe()}"
 
-    def _refuse_tree(self, info: Info, result: Any) -> None:
+    def _refuse_tree(self, info: Info, result: Any) -> NoReturn:
         expected = self.in_tree.unflatten(info.avals)
         raise LazyTypeError(lambda: (
             f"the {self._name()} must return a tuple with a cotangent for "

@@ -231,10 +231,19 @@ def broadcast_prefix(prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | No
     Raises:
       ValueError: it is no prefix.
     """
-    leaves: list[Any] = []
-    tree_map(lambda leaf, subtree: leaves.extend([leaf] * tree_structure(subtree).num_leaves),
-             prefix, full, is_leaf=is_leaf)
-    return leaves
+    return [leaf for leaf, subtree in prefix_pairs(prefix, full, is_leaf)
+            for _ in range(tree_structure(subtree).num_leaves)]
+
+
+def prefix_pairs(prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | None = None
+                 ) -> list[tuple[Any, Any]]:
+    """The leaves of a tree prefix with the subtrees of `full` in their places.
+
+    Raises:
+      ValueError: it is no prefix.
+    """
+    leaves, treedef = _flatten(prefix, is_leaf)
+    return list(zip(leaves, _up_to(treedef, full), strict=True))
 
 
 def prefix_leaves(what: str, prefix: Any, full: Any, whole: str,

@@ -12,7 +12,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import Mesh
-from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_map
+from mjax._engine.ir.pytree import keystr, prefix_pairs, tree_flatten, tree_flatten_with_path
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.arguments import compiler_options_of
 from mjax._engine.runtime.array import Array, is_array, placement_of
@@ -388,7 +388,7 @@ def _path(path: Any) -> str:
 def _first_difference(expected: Any, given: Any) -> str:
     for one, other in ((expected, given), (given, expected)):
         try:
-            tree_map(lambda *leaves: None, one, other)
+            prefix_pairs(one, other)
         except ValueError as error:
             return str(error)
     return "the metadata of some node differs"

@@ -152,14 +152,7 @@ def debug_info_of(traced_for: str, f: Callable[..., Any], args: Sequence[Any],
                   kwargs: dict[str, Any], static_argnums: Sequence[int] = (),
                   static_argnames: Sequence[str] = ()) -> DebugInfo:
     """Names of the function and of the leaves of its arguments, for messages."""
-    try:
-        names = [p.name for p in
-                 inspect.signature(f).parameters.values()
-                 if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        rest = next((p.name for p in inspect.signature(f).parameters.values()
-                     if p.kind is p.VAR_POSITIONAL), "args")
-    except (TypeError, ValueError):
-        names, rest = [], "args"
+    names, rest = _parameters(f)
     leaves: list[str] = []
     for i, arg in enumerate(args):
         if i not in static_argnums:
@@ -169,6 +162,22 @@ def debug_info_of(traced_for: str, f: Callable[..., Any], args: Sequence[Any],
         if key not in static_argnames:
             leaves.extend(key + keystr(path) for path, _ in tree_flatten_with_path(kwargs[key])[0])
     return DebugInfo(traced_for, describe_function(f), tuple(leaves))
+
+
+def _parameters(f: Callable[..., Any]) -> tuple[list[str], str]:
+    """Names of the positional parameters of a function, and of the one that takes the rest."""
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):
+        return [], "args"
+    return ([p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)],
+            next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args"))
+
+
+def parameter_name(f: Callable[..., Any], number: int) -> str:
+    """What a function calls a positional argument; `args[1]` where it has no name."""
+    names, rest = _parameters(f)
+    return names[number] if number < len(names) else f"{rest}[{number - len(names)}]"
 
 
 def describe_function(f: Callable[..., Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from mjax._engine.ir.pytree import (
     tree_flatten_with_path,
     tree_leaves,
 )
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import is_array_value, typeof
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.shapes import reduce_sum
 from mjax._engine.tracing.flat import (
@@ -24,6 +24,7 @@ from mjax._engine.tracing.flat import (
     check_arguments,
     check_callable,
     function_name,
+    parameter_name,
     wraps,
 )
 from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
@@ -38,8 +39,8 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
     Args:
       fun: a function of pytrees of arrays.
       in_axes: which axis of each argument is mapped: an int, None for arguments that are the
-        same for all elements, or a tuple with a tree prefix of ints and None per argument.
-        Arguments given by keyword are mapped along axis 0.
+        same for all elements (and need not be arrays), or a tuple with a tree prefix of ints and
+        None per argument. Arguments given by keyword are mapped along axis 0.
       out_axes: where the mapped axis appears in the results; a tree prefix of ints and None
         (None: the result must not depend on the mapped arguments).
       axis_name: what collectives in `fun` call the axis.
@@ -54,7 +55,8 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
     Raises:
       ValueError: sizes of mapped axes differ, an axis is out of range, or the trees of
         axes do not fit; at calls.
-      TypeError: `in_axes` holds something else than ints and None.
+      TypeError: `in_axes` holds something else than ints and None; at calls: a mapped argument
+        or a result is no array.
 
     Example:
       >>> mjax.vmap(lax.add, in_axes=(0, None))(jnp.arange(3), 10)
@@ -73,18 +75,22 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
     @wraps(fun)
     @boundary
     def batched(*args: Any, **kwargs: Any) -> Any:
-        check_arguments(f"vmap of {function_name(fun)}", args)
-        check_arguments(f"vmap of {function_name(fun)}", kwargs, "keyword argument ")
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             msg = (f"vmap: in_axes has {len(in_axes)} entries, but {function_name(fun)} was called "
                    f"with {len(args)} positional arguments: give one entry per argument.")
             raise ValueError(msg)
         leaves, in_tree = tree_flatten((args, kwargs))
         axes = _flat_axes(in_axes, args, fun) + [0] * len(tree_leaves(kwargs))
+        if not all([axis is None or is_array_value(leaf)
+                    for leaf, axis in zip(leaves, axes, strict=True)]):
+            _refuse_values(fun, args, kwargs, leaves, axes)
         dims, size = _dims_and_size(fun, args, kwargs, leaves, axes, axis_size)
         flat = FlatFunction(fun, in_tree)
         axis = AxisData(axis_name, size, spmd_axis_name)
         outs, out_dims = batch_flat(flat, axis, leaves, dims)
+        if not all(map(is_array_value, outs)):
+            check_arguments(f"vmap of {function_name(fun)}", flat.out_tree.unflatten(outs),
+                            "result")
         wanted = _out_axes(out_axes, flat.out_tree)
         return flat.out_tree.unflatten([
             _place(o, d, w, size, fun, sum_match)
@@ -117,7 +123,7 @@ def _dims_and_size(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list
             continue
         shape = typeof(leaf).shape
         if not -len(shape) <= axis < len(shape):
-            msg = (f"vmap of {function_name(fun)}: {_leaf_name(args, kwargs, i)} has shape "
+            msg = (f"vmap of {function_name(fun)}: {_leaf_name(fun, args, kwargs, i)} has shape "
                    f"{shape}, which has no axis {axis} to map over.")
             raise ValueError(msg)
         dims.append(axis % len(shape))
@@ -131,10 +137,29 @@ def _dims_and_size(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list
     return dims, sizes[0]
 
 
-def _leaf_name(args: Any, kwargs: Any, index: int) -> str:
+def _refuse_values(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list[Any],
+                   axes: list[int | None]) -> NoReturn:
+    """Raises the error for a leaf that is mapped, and is no array."""
+    for i, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
+        if axis is not None and not is_array_value(leaf):
+            try:
+                typeof(leaf)
+            except (TypeError, OverflowError) as error:
+                msg = (f"vmap of {function_name(fun)}: {_leaf_name(fun, args, kwargs, i)} is not "
+                       f"a valid array: {error} Arguments with None in in_axes are passed as they "
+                       "are.")
+                raise type(error)(msg) from None
+    raise AssertionError("each value that is mapped is an array")
+
+
+def _leaf_name(fun: Callable[..., Any], args: Any, kwargs: Any, index: int) -> str:
+    """`argument 1['k'] (y)`, by number and parameter; by name alone where it was given so."""
     path, _ = tree_flatten_with_path((args, kwargs))[0][index]
     head, rest = path[1], path[2:]
-    return f"argument {keystr((head,)).strip('[]')}{keystr(rest)}"
+    number = f"argument {keystr((head,)).strip('[]')}{keystr(rest)}"
+    if path[0].idx == 1:
+        return number
+    return f"{number} ({parameter_name(fun, head.idx)})"
 
 
 def _sizes_text(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list[Any],
@@ -145,8 +170,8 @@ def _sizes_text(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list[An
     for i, (leaf, dim) in enumerate(zip(leaves, dims, strict=True)):
         if dim is not None:
             shape = typeof(leaf).shape
-            lines.append(f"  {_leaf_name(args, kwargs, i)} of shape {shape} has size {shape[dim]} "
-                         f"along axis {dim}")
+            lines.append(f"  {_leaf_name(fun, args, kwargs, i)} of shape {shape} has size "
+                         f"{shape[dim]} along axis {dim}")
     return "\n".join([*lines, "Map over axes of one size, or give None in in_axes for arguments "
                       "that are not mapped."])
 

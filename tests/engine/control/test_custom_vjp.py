@@ -706,3 +706,33 @@ def test_definitions_that_are_refused():
     f.defvjp(lambda x, y: (x, y), lambda r, ct: (ct, ct))
     with pytest.raises(TypeError, match=r"custom_vjp of product: argument\[1\] is not a valid"):
         f(1.0, "text")
+
+
+@mjax.tree_util.register_pytree_node_class
+class NeverNone:
+    """A container that asks for a value."""
+
+    def __init__(self, value):
+        assert value is not None
+        self.value = value
+
+    def tree_flatten(self):
+        return (self.value,), None
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children)
+
+
+def test_containers_that_refuse_none():
+    f = mjax.custom_vjp(lambda c, x: NeverNone(c.value * x))
+    f.defvjp(lambda c, x: (NeverNone(c.value * x), (c, x)),
+             lambda res, ct: (NeverNone(ct.value * res[1]), ct.value * res[0].value))
+    g = lambda c, x: f(c, x).value
+    for how in (mjax.grad(g, (0, 1)), mjax.jit(mjax.grad(g, (0, 1)))):
+        of_c, of_x = how(NeverNone(2.0), 3.0)
+        assert of_c.value == 3 and of_x == 2
+    xs = np.float32([1, 2])
+    of_c, of_x = mjax.vmap(mjax.grad(g, (0, 1)), (NeverNone(0), None))(NeverNone(xs), 3.0)
+    np.testing.assert_array_equal(of_c.value, [3, 3])
+    np.testing.assert_array_equal(of_x, xs)

@@ -184,30 +184,53 @@ def test_axes_are_ints_or_none(axes):
     ({"in_axes": ({"a": 0}, 0)}, ({"a": A, "b": A}, A), ValueError,
      r"in_axes must be a tree prefix.*f_two.*at \[0\] the keys \['a'\]"),
     ({"in_axes": ((0, 0), 0)}, (A, A), ValueError, r"tree prefix.*at \[0\] a tuple was expected"),
-    ({"in_axes": (2, 0)}, (A, A), ValueError, r"argument 0 has shape \(2, 3\).* no axis 2"),
-    ({}, (A, 1.0), ValueError, r"argument 1 has shape \(\), which has no axis 0"),
+    ({"in_axes": (2, 0)}, (A, A), ValueError, r"argument 0 \(x\) has shape \(2, 3\).* no axis 2"),
+    ({}, (A, 1.0), ValueError, r"argument 1 \(y\) has shape \(\), which has no axis 0"),
     ({"in_axes": None}, (A, A), ValueError, "f_two must have at least one mapped argument"),
     ({"in_axes": (None, None)}, (A, A), ValueError, "at least one mapped argument"),
     ({}, (A, T.swapaxes(0, 1)), ValueError,
-     r"(?s)inconsistent sizes.*argument 0 of shape \(2, 3\) has size 2 along axis 0.*"
-     r"argument 1 of shape \(3, 2, 4\) has size 3"),
-    ({}, ({"k": [A]}, B), ValueError, r"argument 0\['k'\]\[0\] of shape \(2, 3\)"),
+     r"(?s)inconsistent sizes.*argument 0 \(x\) of shape \(2, 3\) has size 2 along axis 0.*"
+     r"argument 1 \(y\) of shape \(3, 2, 4\) has size 3"),
+    ({}, ({"k": [A]}, B), ValueError, r"argument 0\['k'\]\[0\] \(x\) of shape \(2, 3\)"),
     ({"axis_size": 4}, (A, A), ValueError, r"(?s)axis_size is 4.*argument 0 .* has size 2"),
     ({"out_axes": None}, (A, A), ValueError,
      r"mapped output but out_axes is None.*f32\[2,3\] of f_two"),
     ({"out_axes": 2}, (A, A), ValueError, r"out_axes 2 is out of range.*f_two with 2 axes"),
     ({"out_axes": (0, 0)}, (A, A), ValueError, r"out_axes \(0, 0\) is no tree prefix"),
-    ({}, (A, "text"), TypeError, r"vmap of f_two: argument\[1\] is not a valid array: 'text'"),
+    ({}, (A, "text"), TypeError, r"vmap of f_two: argument 1 \(y\) is not a valid array: 'text'"),
 ])
 def test_calls_that_do_not_fit(options, args, error, text):
     with pytest.raises(error, match=text):
         mjax.vmap(f_two, **options)(*args)
 
 
+def test_arguments_that_are_not_mapped_are_passed_as_they_are():
+    thing, inc = object(), lambda x: x + 1
+    seen = []
+
+    def f(x, how, rest):
+        seen.append(rest[0])
+        return how["f"](x) + how["w"] * len(rest[1])
+
+    given = {"f": inc, "w": np.float32([1, 2])}
+    axes = (0, {"f": None, "w": 0}, None)
+    args = np.float32([0, 1]), given, (thing, "text")
+    for g in (mjax.vmap(f, axes), lambda x, how, rest: mjax.jit(
+            lambda x: mjax.vmap(f, axes)(x, how, rest))(x)):
+        np.testing.assert_array_equal(g(*args), [5, 10])
+    nested = mjax.vmap(mjax.vmap(lambda x, f: f(x), (0, None)), (0, None))
+    np.testing.assert_array_equal(nested(np.ones((2, 3)), inc), np.full((2, 3), 2))
+    assert seen == [thing] * 2
+    assert mjax.vmap(lambda f: f(1.0), None, axis_size=3)(inc).tolist() == [2, 2, 2]
+    for out_axes in (0, None):
+        with pytest.raises(TypeError, match=r"vmap of <lambda>: result is not a valid array"):
+            mjax.vmap(lambda x, f: f, (0, None), out_axes)(args[0], inc)
+
+
 def test_keyword_arguments_are_named():
     with pytest.raises(ValueError, match=r"argument 'y' of shape \(2, 3\)"):
         mjax.vmap(f_two)(B, y=A)
-    with pytest.raises(TypeError, match=r"keyword argument \['y'\] is not a valid array"):
+    with pytest.raises(TypeError, match=r"argument 'y' is not a valid array.*None in in_axes"):
         mjax.vmap(f_two)(B, y="text")
 
 
