@@ -10,7 +10,7 @@ from mjax._engine.base.util import alias, canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
-from mjax._engine.primitives.shapes import expand_dims, moveaxis, reduce_sum, reshape
+from mjax._engine.primitives.shapes import expand_dims, moveaxis, reduce_sum, reshape, scalar_of
 from mjax._engine.primitives.slicing import pad, slice_in_dim
 from mjax._numpy.core import cast, check_array, choose, concrete_int, shape_of
 from mjax._numpy.fused import fused
@@ -70,7 +70,7 @@ def _count(x: Any) -> Any:
         return cast(x, np.dtype(np.uint8))
     if kind == "i":
         # Of negative numbers NumPy counts the bits of the absolute value.
-        x = choose(lax.lt(x, np.asarray(0, typeof(x).dtype)[()]), lax.neg(x), x)
+        x = choose(lax.lt(x, scalar_of(typeof(x), 0)), lax.neg(x), x)
     return cast(lax.population_count(x), np.dtype(np.uint8))
 
 

@@ -28,7 +28,7 @@ from mjax._engine.primitives.arithmetic import (
 )
 from mjax._engine.primitives.gather import take_on_axis
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import expand_dims, full, reduce_sum, reshape
+from mjax._engine.primitives.shapes import as_settled, expand_dims, full, reduce_sum, reshape
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
 from mjax._engine.primitives.sort import sort_key_val
 from mjax._numpy.arithmetic import remainder
@@ -52,7 +52,7 @@ from mjax._numpy.shapes import ravel
 
 
 def _constant(x: Any, value: float) -> Any:
-    return np.asarray(value).astype(typeof(x).dtype)[()]
+    return as_settled(np.asarray(value).astype(typeof(x).dtype)[()])
 
 
 def _neighbours(a: Any, axis: int) -> tuple[Any, Any]:

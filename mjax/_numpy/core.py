@@ -26,7 +26,12 @@ from mjax._engine.ir.source import is_engine_file
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.convert import convert_element_type_p
 from mjax._engine.primitives.select import select_n_p
-from mjax._engine.primitives.shapes import broadcast_in_dim_p, canonical_shape, reshape_p
+from mjax._engine.primitives.shapes import (
+    as_settled,
+    broadcast_in_dim_p,
+    canonical_shape,
+    reshape_p,
+)
 from mjax._engine.runtime.transfer import to_array
 from mjax._engine.tracing.interpreter import Tracer
 
@@ -132,7 +137,7 @@ def cast(x: Any, dtype: DType, weak_type: bool = False) -> Any:
     if aval.dtype == dtype and aval.weak_type == weak_type:
         return x
     if isinstance(x, (np.ndarray, np.generic)) and not weak_type:
-        return _narrow(x, dtype)
+        return as_settled(_narrow(x, dtype))
     return convert_element_type_p.bind(x, new_dtype=dtype, weak_type=weak_type)
 
 
@@ -144,9 +149,9 @@ def _cast_python(x: Any, dtype: DType, weak_type: bool) -> Any:
         return x if type(x) is python else python(x)
     kind: Any = type(x)
     if kind is complex or x != x:  # parts may be zeros with signs, or NaNs
-        return _scalar(x, dtype)
+        return as_settled(_scalar(x, dtype))
     # The sign of a zero is not part of equality, so it is part of the key.
-    return _cached_scalar(kind, x, str(x) if x == 0 else "", dtype)
+    return as_settled(_cached_scalar(kind, x, str(x) if x == 0 else "", dtype))
 
 
 _PYTHON = {"i": int, "u": int, "f": float, "c": complex, "b": bool}

@@ -540,8 +540,8 @@ def _like(name: str, a: Any, dtype: Any, shape: Any, device: Any
     """Shape, dtype, weak type and place of an array like `a`, an array or what has its attributes.
     """
     if hasattr(a, "shape") and hasattr(a, "dtype") and not isinstance(a, np.ndarray):
-        own_shape, own, weak = a.shape, dtypes.canonical_dtype(a.dtype), getattr(
-            a, "weak_type", False)
+        own = a.dtype if hasattr(a, "aval") else dtypes.canonical_dtype(a.dtype)
+        own_shape, weak = a.shape, getattr(a, "weak_type", False)
     else:
         aval = typeof(check_array(name, a))
         own_shape, own, weak = aval.shape, aval.dtype, aval.weak_type

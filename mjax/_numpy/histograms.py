@@ -17,7 +17,14 @@ from mjax._engine.primitives.arithmetic import max as maximum
 from mjax._engine.primitives.reductions import reduce_max, reduce_min
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter_add
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import expand_dims, full, reduce_sum, reshape
+from mjax._engine.primitives.shapes import (
+    as_settled,
+    expand_dims,
+    full,
+    reduce_sum,
+    reshape,
+    scalar_of,
+)
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
 from mjax._numpy.core import (
     as_array,
@@ -100,7 +107,7 @@ def _bincount(x: Any, weights: Any, *, length: int) -> Any:
         weights = full(shape_of(x), 1, dtypes.dtype_of_python(int))
     if typeof(x).dtype == np.bool_:
         x = cast(x, np.dtype(np.int32))
-    return _counted(maximum(x, np.zeros((), typeof(x).dtype)), as_array(weights), length)
+    return _counted(maximum(x, scalar_of(typeof(x), 0)), as_array(weights), length)
 
 
 # ---- histograms ------------------------------------------------------------------------
@@ -125,7 +132,7 @@ def _edges(a: Any, bins: Any, range: Any) -> Any:
             range if isinstance(range, (list, tuple)) else
             [index_in_dim(check_array("histogram", range, "range"), i, keepdims=False)
              for i in (0, 1)])]
-    half = np.asarray(0.5).astype(dtype)
+    half = as_settled(np.asarray(0.5).astype(dtype))
     same = eq(low, high)
     low, high = select_n(same, low, sub(low, half)), select_n(same, high, add(high, half))
     return linspace(low, high, concrete_int(bins, "histogram: bins") + 1, dtype=dtype)

@@ -15,7 +15,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import add, clamp, mul
-from mjax._engine.primitives.shapes import own
+from mjax._engine.primitives.shapes import as_settled, own, scalar_of
 from mjax._numpy.arithmetic import floor_divide, remainder
 from mjax._numpy.core import (
     as_array,
@@ -288,8 +288,8 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
 @fused(static_argnames=("sizes",))
 def _unravel_index(indices: Any, *, sizes: tuple[int, ...]) -> list[Any]:
     indices = as_array(indices)
-    dtype, weak = typeof(indices).dtype, typeof(indices).weak_type
-    number = lambda n: cast(n, dtype, weak)
+    dtype = typeof(indices).dtype
+    number = lambda n: scalar_of(typeof(indices), n)
     total = math.prod(sizes)
     # Places in front of the first element keep their sign, and stand for the first.
     signed = dtypes.kind(dtype) == "i"
@@ -376,15 +376,15 @@ def _ravel_multi_index(indices: Sequence[Any], *, sizes: tuple[int, ...], modes:
     for i, n, mode in zip(promote_args("ravel_multi_index", *indices), sizes, modes, strict=True):
         own = typeof(i).dtype
         if mode == "wrap":
-            i = remainder(i, np.asarray(n, own))
+            i = remainder(i, as_settled(np.asarray(n, own)))
         elif mode == "clip":
-            i = clamp(np.asarray(0, own), i, np.asarray(n - 1, own))
+            i = clamp(as_settled(np.asarray(0, own)), i, as_settled(np.asarray(n - 1, own)))
         bounded.append(cast(i, dtype))
     strides = [math.prod(sizes[i + 1 :]) if order == "C" else math.prod(sizes[:i])
                for i in range(len(sizes))]
     total = as_array(np.zeros((), dtype))
     for i, stride in zip(bounded, strides, strict=True):
-        total = add(total, mul(i, np.asarray(stride, dtype)))
+        total = add(total, mul(i, as_settled(np.asarray(stride, dtype))))
     return total
 
 

@@ -14,6 +14,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives import reductions as prims
 from mjax._engine.primitives.elementwise import constant_like as _c
+from mjax._engine.primitives.shapes import as_settled
 from mjax._numpy import reductions
 from mjax._numpy.comparison import is_nan
 from mjax._numpy.core import (
@@ -36,7 +37,7 @@ def _numbers(name: str, a: Any, fill: Any) -> Any:
     a = check_array(name, a)
     if not dtypes.is_inexact(typeof(a).dtype):
         return a
-    return choose(is_nan(a), np.asarray(fill).astype(typeof(a).dtype)[()], a)
+    return choose(is_nan(a), as_settled(np.asarray(fill).astype(typeof(a).dtype)[()]), a)
 
 
 def _mask(name: str, a: Any, where: Any) -> Any:
@@ -266,7 +267,7 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepd
     """
     refuse_out("nanmean", out)
     a = check_array("nanmean", a)
-    target = dtype_argument(dtype, "nanmean") or inexact_dtype(typeof(a).dtype)
+    target = dtype_argument(dtype, "nanmean") or inexact_dtype(dtypes.canonicalize(typeof(a).dtype))
     where = _mask("nanmean", a, where)
     a = cast(a, wide_dtype(target) if dtypes.is_inexact(target) else inexact_dtype(target))
     shape = typeof(where).shape
@@ -279,7 +280,7 @@ def _nanvar(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepd
             where: Any, mean: Any) -> Any:
     refuse_out(name, out)
     a = check_array(name, a)
-    own = inexact_dtype(typeof(a).dtype)
+    own = inexact_dtype(dtypes.canonicalize(typeof(a).dtype))
     target = dtype_argument(dtype, name) or dtypes.real_dtype(own)
     refuse_rounded_root(name, target)
     where = _mask(name, a, where)

@@ -13,7 +13,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import abs as absolute
 from mjax._engine.primitives.arithmetic import add, imag, mul, ne, pow, real, sqrt
 from mjax._engine.primitives.reductions import reduce_max, reduce_min
-from mjax._engine.primitives.shapes import expand_dims, reduce_sum
+from mjax._engine.primitives.shapes import as_settled, expand_dims, reduce_sum
 from mjax._numpy.core import cast, check_array, promote_dtypes_inexact, shape_of
 from mjax._numpy.fused import fused
 
@@ -51,7 +51,7 @@ def _vector_norm(x: Any, axes: tuple[int, ...], ord: Any) -> Any:
         return _extreme(sizes, axes, ord > 0)
     if ord == 1:
         return reduce_sum(sizes, axes)
-    number = lambda value: np.asarray(value).astype(typeof(sizes).dtype)[()]
+    number = lambda value: as_settled(np.asarray(value).astype(typeof(sizes).dtype)[()])
     return pow(reduce_sum(pow(sizes, number(ord)), axes), number(1 / ord))
 
 

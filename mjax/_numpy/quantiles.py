@@ -17,6 +17,7 @@ from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.gather import take_along_axis
 from mjax._engine.primitives.reductions import reduce_or
 from mjax._engine.primitives.shapes import (
+    as_settled,
     broadcast_in_dim,
     expand_dims,
     moveaxis,
@@ -261,7 +262,7 @@ def nanquantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_in
 
 def _hundredth(q: Any) -> Any:
     dtype = inexact_dtype(typeof(q).dtype)
-    return lax.div(cast(q, dtype), np.asarray(100, dtype)[()])
+    return lax.div(cast(q, dtype), as_settled(np.asarray(100, dtype)[()]))
 
 
 @fused(static_argnames=_STATIC)

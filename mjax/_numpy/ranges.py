@@ -19,6 +19,7 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.shapes import (
+    as_settled,
     broadcast_in_dim_p,
     canonical_shape,
     iota_p,
@@ -120,7 +121,7 @@ def _progression(low: Any, stride: Any, size: int, dtype: Any) -> Any:
                             + np.asarray(stride).astype(np.int64) * np.arange(size)).astype(dtype))
     if low == 0 and stride == 1:
         return iota_p.bind(dtype=dtype, shape=(size,), dimension=0)
-    low, stride = (np.asarray(v).astype(dtype)[()] for v in (low, stride))
+    low, stride = (as_settled(np.asarray(v).astype(dtype)[()]) for v in (low, stride))
     if stride == 1:
         return _from(low, size)
     return _from_by(low, stride, size)
@@ -207,7 +208,7 @@ def _between(start: Any, stop: Any, num: int, intervals: int, endpoint: bool, dt
     count = num - 1 if endpoint else num
     real = dtypes.real_dtype(dtype)
     fraction = lax.div(iota_p.bind(dtype=real, shape=(count,), dimension=0),
-                       np.asarray(intervals, real)[()])
+                       as_settled(np.asarray(intervals, real)[()]))
     fraction = cast(reshape(fraction, (count,) + (1,) * len(shape)), dtype)
     out = lax.add(lax.mul(first, lax.sub(_c(fraction, 1), fraction)), lax.mul(last, fraction))
     return concatenate([out, last], 0) if endpoint else out

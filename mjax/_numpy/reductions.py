@@ -15,7 +15,7 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives import reductions as prims
 from mjax._engine.primitives.cumulative import cumprod_p, cumsum_p
 from mjax._engine.primitives.joining import concatenate
-from mjax._engine.primitives.shapes import reduce_sum, reshape
+from mjax._engine.primitives.shapes import as_settled, reduce_sum, reshape
 from mjax._numpy.comparison import to_bool
 from mjax._numpy.core import (
     as_array,
@@ -64,7 +64,8 @@ def masked(name: str, a: Any, where: Any, fill: Any) -> Any:
         return a
     where = mask_argument(name, where)
     shape = broadcast_shapes(typeof(a).shape, typeof(where).shape)
-    return choose(broadcast_to(where, shape), a, np.asarray(fill).astype(typeof(a).dtype)[()])
+    return choose(broadcast_to(where, shape), a,
+                  as_settled(np.asarray(fill).astype(typeof(a).dtype)[()]))
 
 
 def total_dtype(dtype: Any, promote_integers: bool = True) -> Any:
@@ -75,7 +76,7 @@ def total_dtype(dtype: Any, promote_integers: bool = True) -> Any:
         return default
     if kind in "iu" and promote_integers and dtype.itemsize < default.itemsize:
         return default if kind == "i" else np.dtype(f"u{default.itemsize}")
-    return dtype
+    return dtypes.canonicalize(dtype)
 
 
 def wide_dtype(dtype: Any) -> Any:

@@ -15,7 +15,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import bitcast_convert_type_p
 from mjax._engine.primitives.elementwise import constant_like as _c
-from mjax._engine.primitives.shapes import zeros_of
+from mjax._engine.primitives.shapes import as_settled, zeros_of
 from mjax._numpy.core import (
     as_array,
     broadcast_to,
@@ -141,7 +141,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
     # 10**decimals may overflow narrow floats.
     dtype = typeof(a).dtype
     wide = cast(a, np.dtype(np.float32)) if dtypes.is_float(dtype) and dtype.itemsize < 4 else a
-    factor = np.asarray(10.0**abs(decimals)).astype(typeof(wide).dtype)[()]
+    factor = as_settled(np.asarray(10.0**abs(decimals)).astype(typeof(wide).dtype)[()])
     there, back = (lax.mul, lax.div) if decimals > 0 else (lax.div, lax.mul)
     return cast(back(to_even(there(wide, factor)), factor), dtype, typeof(a).weak_type)
 

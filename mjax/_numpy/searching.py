@@ -26,6 +26,7 @@ from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
+    as_settled,
     broadcast_in_dim,
     expand_dims,
     full,
@@ -33,6 +34,7 @@ from mjax._engine.primitives.shapes import (
     reduce_sum,
     reshape,
     rev,
+    scalar_of,
 )
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
 from mjax._engine.primitives.sort import argsort
@@ -66,9 +68,9 @@ def _by_bisection(a: Any, v: Any, side: str, dtype: np.dtype[Any]) -> Any:
     n, shape = shape_of(a)[0], shape_of(v)
     count = full(shape, 0, dtype)
     for digit in reversed(range(n.bit_length())):
-        more = add(count, np.asarray(2**digit, dtype))
+        more = add(count, as_settled(np.asarray(2**digit, dtype)))
         last = take_on_axis(a, sub(more, np.ones((), dtype)), 0, mode=GatherScatterMode.CLIP)
-        fits = bitwise_and(le(more, np.asarray(n, dtype)), _goes_before(last, v, side))
+        fits = bitwise_and(le(more, as_settled(np.asarray(n, dtype))), _goes_before(last, v, side))
         count = select_n(fits, count, more)
     return count
 
@@ -173,7 +175,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
         return full(shape_of(x), 0, np.int32)
     up = searchsorted(bins, x, side, method=method)
     down = searchsorted(rev(bins, (0,)), x, side, method=method)
-    down = sub(np.asarray(n, typeof(down).dtype), down)
+    down = sub(scalar_of(typeof(down), n), down)
     rising = le(index_in_dim(bins, 0, keepdims=False), index_in_dim(bins, n - 1, keepdims=False))
     return select_n(rising, down, up)
 

@@ -33,7 +33,14 @@ from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
 from mjax._engine.primitives.reductions import reduce_or
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter, scatter_max
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import broadcast_in_dim, full, iota, reshape
+from mjax._engine.primitives.shapes import (
+    as_settled,
+    broadcast_in_dim,
+    full,
+    iota,
+    reshape,
+    scalar_of,
+)
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.sort import argsort as order_of
 from mjax._engine.primitives.sort import sort_p
@@ -205,7 +212,7 @@ def _unique_sized(x: Any, order: Any, marks: Any, fill: Sequence[Any], *, size: 
         return broadcast_in_dim(value, shape, ()), none, none
     starts = flatnonzero(marks, size=size + 1, fill_value=n)
     ends, starts = slice_in_dim(starts, 1, size + 1), slice_in_dim(starts, 0, size)
-    found = lt(starts, np.asarray(n, typeof(starts).dtype))
+    found = lt(starts, scalar_of(typeof(starts), n))
     places = select_n(found, full((size,), 0, typeof(starts).dtype), starts)
     index = cast(take_on_axis(order, places, 0), dtype)
     values = take_on_axis(x, index, 0)
@@ -433,7 +440,7 @@ def _sorted_pair(ar1: Any, ar2: Any) -> tuple[Any, Any, Any, Any]:
     total = shape_of(both)[0]
     if total == 0:
         return both, order, order, marks
-    second = ge(order, np.asarray(n, typeof(order).dtype))
+    second = ge(order, scalar_of(typeof(order), n))
     before = concatenate([full((1,), True, np.bool_), slice_in_dim(second, 0, total - 1)])
     shared = bitwise_and(bitwise_and(second, bitwise_not(before)), bitwise_not(marks))
     starts = cummax(select_n(marks, full((total,), 0, np.int32), iota(np.int32, total)), 0)
@@ -472,7 +479,7 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
         return _choose("intersect1d", shared, size, [(values, fill_value)])[0]
     dtype, n, m = dtypes.dtype_of_python(int), shape_of(ar1)[0], shape_of(ar2)[0]
     first = cast(take_on_axis(order, starts, 0), dtype)
-    second = sub(cast(order, dtype), np.asarray(n, dtype))
+    second = sub(cast(order, dtype), as_settled(np.asarray(n, dtype)))
     return tuple(_choose("intersect1d", shared, size, [
         (values, fill_value), (first, n), (second, m)]))
 

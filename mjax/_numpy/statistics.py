@@ -81,7 +81,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims
     """
     refuse_out("mean", out)
     a = check_array("mean", a)
-    target = dtype_argument(dtype, "mean") or inexact_dtype(typeof(a).dtype)
+    target = dtype_argument(dtype, "mean") or inexact_dtype(dtypes.canonicalize(typeof(a).dtype))
     a = cast(a, wide_dtype(target) if dtypes.is_inexact(target) else inexact_dtype(target))
     shape = masked_shape(a, where)
     axes = canonicalize_axes(axis, len(shape))
@@ -130,7 +130,7 @@ def _var(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims
          mean: Any, correction: Any) -> Any:
     refuse_out(name, out)
     a = check_array(name, a)
-    own = inexact_dtype(typeof(a).dtype)
+    own = inexact_dtype(dtypes.canonicalize(typeof(a).dtype))
     target = dtype_argument(dtype, name) or dtypes.real_dtype(own)
     refuse_rounded_root(name, target)
     compute = wide_dtype(own if dtypes.is_complex(own) else inexact_dtype(target))

@@ -26,6 +26,7 @@ from mjax._engine.primitives.shapes import (
     broadcasted_iota,
     expand_dims,
     reshape,
+    scalar_of,
 )
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._numpy.arithmetic import remainder
@@ -77,7 +78,7 @@ def _bounded(name: str, indices: Any, size: int, mode: str | None) -> tuple[Any,
     if mode == "clip":
         return settled(indices, FINAL, size, _index_dtype(indices)), _CLIP
     if mode == "wrap":
-        return remainder(indices, np.asarray(size or 1, typeof(indices).dtype)), _INSIDE
+        return remainder(indices, scalar_of(typeof(indices), size or 1)), _INSIDE
     if mode == "raise":
         msg = (f"{name}: the 'raise' mode is not supported, for what is computed on a device "
                "cannot raise; use 'fill', 'clip' or 'wrap'.")
@@ -461,9 +462,9 @@ def _choose(a: Any, choices: Sequence[Any], *, wrap: bool) -> Any:
     cases = promote_dtypes(*check_arrays("choose", *choices))
     shape = broadcast_shapes(*map(shape_of, (a, *cases)))
     n, int32 = len(cases), np.dtype(np.int32)
-    which = remainder(a, np.asarray(n, typeof(a).dtype)) if wrap else a
-    which = cast(clamp(np.asarray(0, typeof(which).dtype), which,
-                       np.asarray(n - 1, typeof(which).dtype)), int32)
+    which = remainder(a, scalar_of(typeof(a), n)) if wrap else a
+    which = cast(clamp(scalar_of(typeof(which), 0), which,
+                       scalar_of(typeof(which), n - 1)), int32)
     out = select_n(broadcast_to(which, shape), *[broadcast_to(c, shape) for c in cases])
     return cast(out, typeof(out).dtype)
 

@@ -399,6 +399,11 @@ def override(**flags: Any) -> Iterator[None]:
         undo()
 
 
+def is_set_here(name: str) -> bool:
+    """Whether a setting has a value of its own in this thread."""
+    return name in _overrides.settings_overrides
+
+
 UNSET: Any = object()
 
 

@@ -27,6 +27,7 @@ from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import clamp_p, ne_p
 from mjax._engine.primitives.convert import convert
+from mjax._engine.primitives.shapes import as_settled
 from mjax._engine.tracing.flat import check_arguments, check_callable
 from mjax._engine.tracing.interpreter import Tracer
 
@@ -212,7 +213,7 @@ def _index_of(pred: Any) -> Any:
         return np.int32(bool(pred))
     dtype = typeof(pred).dtype
     if dtype != np.bool_:
-        pred = ne_p.bind(pred, dtype.type(0))
+        pred = ne_p.bind(pred, as_settled(dtype.type(0)))
     return convert(pred, _int32)
 
 

@@ -17,7 +17,7 @@ from mjax._engine.base.errors import JaxprTypeError
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var, jaxprs_in_params
 from mjax._engine.ir.pprint import print_eqn
 from mjax._engine.ir.source import summarize
-from mjax._engine.ir.types import AbstractToken, ShapedArray, same_type_but_weak, typeof
+from mjax._engine.ir.types import AbstractToken, ShapedArray, same_type_but_weak, typeof, types_of
 
 
 def check_jaxpr(jaxpr: Jaxpr) -> None:
@@ -70,11 +70,16 @@ def _type_of(bound: set[Var], atom: Any, eqn: JaxprEqn | None = None) -> Any:
     if type(atom) is Literal:
         # A literal varies as the operands beside it do.
         plain = atom.aval.update(varying=frozenset())
-        if not same_type_but_weak(typeof(atom.val), plain) or plain.shape:
+        if not _is_of_type(atom.val, plain) or plain.shape:
             _fail(f"literal {atom.val!r} has not the type {atom.aval} it claims", eqn)
     elif atom not in bound:
         _fail(f"variable of type {atom.aval} is used but not bound", eqn)
     return atom.aval
+
+
+def _is_of_type(value: Any, aval: Any) -> bool:
+    """Whether a literal may have this type: with x64 on or off, as where it was made."""
+    return any(same_type_but_weak(a, aval) for a in types_of(value))
 
 
 def _bind(bound: set[Var], var: Any, eqn: JaxprEqn | None = None) -> None:

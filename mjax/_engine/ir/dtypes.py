@@ -116,6 +116,11 @@ def canonicalize(dtype: DType) -> DType:
     return dtype if ctx.settings.enable_x64 else TO_32.get(dtype, dtype)
 
 
+def narrow(dtype: DType) -> DType:
+    """The 32-bit sibling of a 64-bit dtype; other dtypes as they are."""
+    return TO_32.get(dtype, dtype)
+
+
 def is_wide(dtype: DType) -> bool:
     """Whether the dtype exists only with x64 on."""
     return dtype in TO_32

@@ -110,7 +110,10 @@ def common_type(*types: tuple[DType, bool]) -> tuple[DType, bool]:
     known = _common.get(key)
     if known is None:
         dtype, weak = _least_upper_bound(types)
-        known = _common.put(key, (dtypes.canonicalize(dtype), weak))
+        # A dtype that the strongly typed operands share is nobody's choice: it stays as it is.
+        if len(types) > 1 and (weak or any(d != dtype for d, _ in types)):
+            dtype = dtypes.canonicalize(dtype)
+        known = _common.put(key, (dtype, weak))
     return known
 
 
@@ -231,7 +234,7 @@ def inexact_dtype(dtype: DType) -> DType:
     """
     if dtypes.is_inexact(dtype):
         return dtype
-    return dtypes.dtype_of_python(float) if dtypes.is_wide(dtype) else np.dtype(np.float32)
+    return np.dtype(np.float64 if dtypes.is_wide(dtype) else np.float32)
 
 
 def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:

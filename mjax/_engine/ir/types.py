@@ -340,6 +340,17 @@ def typeof(x: Any) -> Any:
            ".")))
 
 
+def types_of(value: Any) -> list[Any]:
+    """The types that a value has with x64 off and on."""
+    if type(value) in _PYTHON_AVALS[True]:
+        return [_PYTHON_AVALS[x64][type(value)] for x64 in (False, True)]
+    own = typeof(value)
+    if isinstance(value, (np.generic, np.ndarray)):
+        return [own.update(dtype=dtypes.TO_32.get(value.dtype, value.dtype)),
+                own.update(dtype=value.dtype)]
+    return [own]
+
+
 def is_array_value(value: Any) -> bool:
     """Whether `typeof` accepts the value."""
     try:

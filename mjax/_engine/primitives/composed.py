@@ -39,10 +39,14 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
       >>> lax.full((2,), 7, float)
       Array([7., 7.], dtype=float32)
     """
+    return full_of(shape, fill_value, None if dtype is None else canonical_dtype(dtype))
+
+
+def full_of(shape: Sequence[int], fill_value: Any, dtype: Any) -> Any:
+    """`full` for a dtype that is settled, or None."""
     if dtype is not None and hasattr(fill_value, "aval"):
-        dtype = canonical_dtype(dtype)
         if is_extended(dtype) and not is_extended(typeof(fill_value).dtype):
-            words = full((*canonical_shape(shape), *dtype.element_shape), fill_value,
+            words = full_of((*canonical_shape(shape), *dtype.element_shape), fill_value,
                          dtype.element_dtype)
             return dtype.wrap(words)
         fill_value = convert(fill_value, dtype)
@@ -61,11 +65,10 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
       shape: another shape.
     """
     aval = typeof(x)
+    kind = aval.dtype if dtype is None else canonical_dtype(dtype)
     if dtype is None and aval.weak_type and not hasattr(fill_value, "aval"):
-        fill_value = scalar_of(aval, fill_value)
-        return full(aval.shape if shape is None else shape, fill_value)
-    return full(aval.shape if shape is None else shape, fill_value,
-                aval.dtype if dtype is None else dtype)
+        fill_value, kind = scalar_of(aval, fill_value), None
+    return full_of(aval.shape if shape is None else shape, fill_value, kind)
 
 
 @boundary

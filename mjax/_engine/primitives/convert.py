@@ -17,7 +17,7 @@ from mjax._engine.primitives.elementwise import (
 )
 from mjax._engine.primitives.emit import full, hlo, ir, ir_type, op
 from mjax._engine.primitives.linear import define_linear
-from mjax._engine.primitives.shapes import array_of, moveaxis
+from mjax._engine.primitives.shapes import array_of, as_settled, moveaxis
 from mjax._engine.primitives.tangents import define_zero_jvp, zero_tangent
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.symbolic import Zero
@@ -113,7 +113,7 @@ def convert(operand: Any, dtype: Any, weak_type: bool = False) -> Any:
         # Of foreign values the full precision is still at hand: round once, not twice.
         operand = np.asarray(operand).astype(dtype)
         if not weak_type:
-            return array_of(operand)
+            return array_of(as_settled(operand))
     return convert_element_type_p.bind(operand, new_dtype=dtype, weak_type=weak_type)
 
 

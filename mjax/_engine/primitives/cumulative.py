@@ -29,6 +29,7 @@ from mjax._engine.primitives.emit import constant, dense_i64, hlo, ir, ir_type, 
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
+    as_settled,
     batch_size,
     batch_to_front,
     broadcast_in_dim_p,
@@ -119,7 +120,7 @@ def _loop_in_blocks(combine: Combine, x: Any, identity: Any, reverse: bool) -> A
     width = math.isqrt(n - 1) + 1
     count = -(-n // width)
     missing = count * width - n
-    fill = np.asarray(identity, typeof(x).dtype)[()]
+    fill = as_settled(np.asarray(identity, typeof(x).dtype)[()])
     rest = [(0, 0, 0)] * len(others)
     x = pad(x, fill, [(missing, 0, 0) if reverse else (0, missing, 0), *rest])
     x = moveaxis(reshape(x, (count, width, *others)), 1, 0)

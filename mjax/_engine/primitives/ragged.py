@@ -33,6 +33,7 @@ from mjax._engine.primitives.shapes import (
     broadcast_in_dim_p,
     broadcasted_iota,
     moveaxis,
+    scalar_of,
     transpose,
 )
 from mjax._engine.primitives.tangents import add_tangents, zero_tangent
@@ -154,7 +155,7 @@ def _in_groups(lhs: Any, group_sizes: Any, numbers: RaggedDotDimensionNumbers) -
     inside = lax.bitwise_and(lax.le(starts, index), lax.lt(index, ends))
     copies = broadcast_in_dim_p.bind(lhs, shape=shape,
                                      broadcast_dimensions=tuple(range(1, len(shape))))
-    zeros = stretch(aval.dtype.type(0), shape)
+    zeros = stretch(scalar_of(aval, 0), shape)
     return select_n(inside, zeros, copies)
 
 

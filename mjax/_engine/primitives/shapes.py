@@ -474,6 +474,12 @@ def own(x: Any) -> Any:
     return array_of(x)
 
 
+def held(values: Sequence[Any], which: Sequence[bool]) -> list[Any]:
+    """Values that tracers hold: some are made arrays, whose types no setting changes."""
+    return [x if not w or hasattr(x, "aval") else array_of(x)
+            for x, w in zip(values, which, strict=True)]
+
+
 # ---- helpers of rules ------------------------------------------------------------------
 
 
@@ -516,26 +522,26 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
     Args:
       shape: its shape.
       fill_value: a scalar; an array or tracer must have the dtype asked for.
-      dtype: its dtype; by default that of the value.
+      dtype: its dtype, which is settled: x64 is not asked; by default that of the value.
     """
     shape = canonical_shape(shape)
     if type(fill_value) is int and dtype is not None:
-        dtype = dtypes.canonical_dtype(dtype)
+        dtype = dtypes.as_dtype(dtype)
         if not dtypes.is_extended(dtype):
-            fill_value, dtype = dtypes.from_int(fill_value, dtype), None
+            fill_value, dtype = as_settled(dtypes.from_int(fill_value, dtype)), None
     aval = typeof(fill_value)
     if aval.shape:
         msg = f"full needs a scalar fill_value, got one of shape {aval.shape}."
         raise TypeError(msg)
     if dtype is not None and not hasattr(fill_value, "aval"):
-        dtype = dtypes.canonical_dtype(dtype)
+        dtype = dtypes.as_dtype(dtype)
         if dtypes.is_extended(dtype):
             return dtype.wrap(full((*shape, *dtype.element_shape), fill_value,
                                    dtype.element_dtype))
         if dtypes.is_complex(aval.dtype) and not dtypes.is_complex(dtype):
             msg = f"full: the complex value {fill_value} has no place in dtype {dtype}."
             raise TypeError(msg)
-        fill_value = np.asarray(fill_value).astype(dtype)[()]
+        fill_value = as_settled(np.asarray(fill_value).astype(dtype)[()])
     if not shape:
         return array_of(fill_value)
     return broadcast_in_dim_p.bind(fill_value, shape=shape, broadcast_dimensions=())
@@ -549,9 +555,22 @@ def scalar_of(aval: ShapedArray, value: Any) -> Any:
         if not dtypes.is_extended(aval.dtype):
             raise
         raise dtypes.no_numbers(aval.dtype) from None
-    if aval.weak_type and typeof(scalar.item()).dtype == aval.dtype:
+    if not aval.weak_type:
+        return as_settled(scalar)
+    if dtypes.dtype_of_python(type(scalar.item())) == aval.dtype:
         return scalar.item()
-    return scalar
+    return evaluation.array(scalar, ShapedArray((), aval.dtype, True))
+
+
+def as_settled(value: Any) -> Any:
+    """A NumPy value; as an array if it has 64 bits that x64 mode would take away.
+
+    Users' values lose them where x64 is off. Values that rules make are of types that arrays have.
+    """
+    dtype = value.dtype
+    if dtypes.canonicalize(dtype) is dtype:
+        return value
+    return evaluation.array(value, ShapedArray(value.shape, dtype))
 
 
 def zeros_of(aval: Any) -> Any:

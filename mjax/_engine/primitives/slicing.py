@@ -38,6 +38,7 @@ from mjax._engine.primitives.shapes import (
     expand_dims,
     full,
     reduce_sum,
+    scalar_of,
     squeeze,
     zeros_of,
 )
@@ -98,7 +99,7 @@ def _aval(x: Any) -> Any:
 
 
 def _zero(x: Any) -> Any:
-    return typeof(x).dtype.type(0)
+    return scalar_of(typeof(x), 0)
 
 
 define_linear(slice_p, _slice_transpose)
@@ -450,8 +451,9 @@ def _from_end(index: Any, size: int) -> Any:
     dtype = typeof(index).dtype
     if dtypes.kind(dtype) == "u":
         return index
-    scalar = dtype.type
-    return select_n(lt(index, scalar(0)), index, add(convert(index, dtype), scalar(size)))
+    own = typeof(index)
+    return select_n(lt(index, scalar_of(own, 0)), index,
+                    add(convert(index, dtype), scalar_of(own.strip_weak_type(), size)))
 
 
 @boundary
@@ -696,7 +698,7 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
     for index, axis in zip(idxs, axes, strict=True):
         if typeof(index).dtype.itemsize < 4:  # which may be too few bits for the size
             index = convert(index, np.dtype(np.int32))
-        size = typeof(index).dtype.type(shape[axis])
+        size = scalar_of(typeof(index), shape[axis])
         columns.append(_from_end(rem(index, size), shape[axis]))
     sizes = tuple(1 if i in axes else n for i, n in enumerate(shape))
     dims = GatherDimensionNumbers(tuple(range(1, len(shape) - len(axes) + 1)), axes, axes)

@@ -30,7 +30,7 @@ from mjax._engine.primitives.gather import batch_at
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.reductions import combine_ir, extremum_ir, highest, lowest
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import batch_size, canonical_shape
+from mjax._engine.primitives.shapes import as_settled, batch_size, canonical_shape, scalar_of
 from mjax._engine.primitives.slicing import pad_p, slice_in_dim, slice_p
 from mjax._engine.primitives.sliding import (
     Padding,
@@ -216,7 +216,7 @@ def _sum_transpose(ct: Any, x: Any, *, window_dimensions: Sizes, window_strides:
                    for (low, high), stride in zip(pairs, window_strides, strict=True))
     ones = (1,) * x.aval.ndim
     return reduce_window_sum_p.bind(
-        pad_p.bind(ct, typeof(ct).dtype.type(0), padding_config=config),
+        pad_p.bind(ct, scalar_of(typeof(ct), 0), padding_config=config),
         window_dimensions=window_dimensions, window_strides=base_dilation,
         padding=((0, 0),) * x.aval.ndim, base_dilation=ones, window_dilation=window_dilation)
 
@@ -351,7 +351,7 @@ def _gather_by_slices(tangents: Any, operand: Any, select: Primitive, params: Wi
 
     dtype = typeof(operand).dtype
     pair = (spread(operand, _identity(select, dtype), params),
-            spread(tangents, dtype.type(0), params))
+            spread(tangents, as_settled(dtype.type(0)), params))
     for axis in reversed(range(typeof(operand).ndim)):
         cuts = along_windows(typeof(pair[0]).shape[axis], axis, params)
         pair = in_pairs(first, [(cut(pair[0]), cut(pair[1])) for cut in cuts])

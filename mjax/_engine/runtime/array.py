@@ -534,6 +534,9 @@ def _array(stored: np.ndarray[Any, Any], weak_type: bool, extended: Any) -> Arra
 
 def _rebuild(stored: np.ndarray[Any, Any], aval: ShapedArray) -> Array:
     """What pickles of arrays called before they had versions."""
+    dtype = dtypes.canonicalize(aval.dtype)
+    if dtype is not aval.dtype:  # written with x64 on, read with x64 off
+        stored, aval = stored.astype(dtype), aval.update(dtype=dtype)
     return rebuild[0](stored, aval)
 
 

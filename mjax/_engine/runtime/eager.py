@@ -21,7 +21,7 @@ from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.executable import Program
 from mjax._engine.runtime.resharding import exchanged
 from mjax._engine.runtime.shardings import Sharding
-from mjax._engine.runtime.transfer import to_array
+from mjax._engine.runtime.transfer import array_of_type, to_array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
@@ -72,6 +72,7 @@ def _compile(primitive: Primitive, placements: tuple[Any, ...], params: dict[str
 
 
 evaluation.executor = execute
+evaluation.array = array_of_type
 
 
 def exchange(array: Array, sharding: Sharding) -> Array:

@@ -154,6 +154,12 @@ def _own(value: Any) -> Array:
     return put(_converted(value, aval), aval)
 
 
+def array_of_type(value: Any, aval: ShapedArray) -> Array:
+    """A value as an array of a type that is settled: x64 is not asked."""
+    with guards.unguarded():  # the engine's own, or part of a program
+        return put(_converted(value, aval), aval)
+
+
 def brought(array: Array | Hosted, sharding: Any, committed: bool) -> Array:
     """`move` of an argument to where its program runs; a scalar that is shared by all who ask for
     it goes there once."""

@@ -36,7 +36,7 @@ from mjax._engine.primitives.reductions import (
     reduce_max_p,
     reduce_min_p,
 )
-from mjax._engine.primitives.shapes import broadcast, iota, reduce_sum_p
+from mjax._engine.primitives.shapes import broadcast, iota, reduce_sum_p, scalar_of
 from mjax._engine.spmd.axes import (
     Batched,
     Groups,
@@ -103,7 +103,7 @@ def _define_reduction(name: str, reduce_p: Primitive, of_equals: Callable[[Any, 
 
 def times(x: Any, count: int) -> Any:
     """The sum of `count` equal values."""
-    return mul(x, np.asarray(count).astype(typeof(x).dtype)[()])
+    return mul(x, scalar_of(typeof(x), count))
 
 
 def _sum_ir(ctx: Any, x: Any, pairs: Any) -> Any:
@@ -316,7 +316,7 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
             total = convert_element_type(total, dtypes.dtype_of_python(float))
         aval = typeof(total)
         if isinstance(count, int):
-            return div(total, np.asarray(count).astype(aval.dtype)[()])
+            return div(total, scalar_of(aval, count))
         size = broadcast(convert_element_type(count, aval.dtype), aval.shape)
         # A constant has no cotangent: the cast is no author's choice.
         others = tuple(sorted(aval.varying - typeof(size).varying, key=str))

@@ -21,7 +21,7 @@ from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
 from mjax._engine.ir.mesh import PartitionSpec
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import div
-from mjax._engine.primitives.shapes import expand_dims, squeeze
+from mjax._engine.primitives.shapes import expand_dims, scalar_of, squeeze
 from mjax._engine.spmd.reductions import psum
 from mjax._engine.spmd.shard_map_errors import spmd_names
 from mjax._engine.spmd.shard_map_types import WHOLE, Region, Specs, shard_map_p
@@ -148,7 +148,7 @@ def _averaged(region: Region, transposed: Jaxpr, axes: frozenset[Any],
 
     def f(*args: Any) -> list[Any]:
         n = len(args) - len(ct_specs)
-        cts = [div(ct, typeof(ct).dtype.type(count)) if (count := _size(region, uncut(s))) > 1
+        cts = [div(ct, scalar_of(typeof(ct), count)) if (count := _size(region, uncut(s))) > 1
                else ct for ct, s in zip(args[n:], ct_specs, strict=True)]
         outs = eval_jaxpr(transposed, transposed.consts, *args[:n], *cts)
         return [psum(o, uncut(s)) if uncut(s) else o for o, s in zip(outs, out_specs, strict=True)]

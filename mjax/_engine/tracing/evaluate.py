@@ -16,23 +16,28 @@ from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 Executor = Callable[[Primitive, tuple[Any, ...], dict[str, Any]], Any]
 
 
-def _no_executor(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    msg = f"no runtime is plugged in to execute {primitive}; import mjax."
+def _no_executor(what: Any, *args: Any) -> Any:
+    msg = f"no runtime is plugged in to execute {what}; import mjax."
     raise RuntimeError(msg)
 
 
 class Evaluation(Interpreter):
     """Runs primitives on values: by their impl, else compiled by the executor.
 
-    `executor` is a socket: the runtime, which is above this layer, plugs itself in.
+    Its attributes are a socket: the runtime, which is above this layer, plugs itself in.
+
+    Attributes:
+      executor: runs one application of a primitive.
+      array: `(value, aval)` to an array of this type, whatever x64 says.
     """
 
-    __slots__ = ("executor",)
+    __slots__ = ("array", "executor")
     name = "evaluation"
 
     def __init__(self) -> None:
         super().__init__(None)
         self.executor: Executor = _no_executor
+        self.array: Callable[[Any, Any], Any] = _no_executor
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         impl = primitive.impl

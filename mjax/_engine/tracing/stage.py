@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.config import is_set_here
 from mjax._engine.base.context import Context, ctx
 from mjax._engine.ir.check import check_jaxpr
-from mjax._engine.ir.dtypes import PYTHON_SCALARS, is_extended
+from mjax._engine.ir.dtypes import PYTHON_SCALARS, is_extended, is_wide
 from mjax._engine.ir.effects import no_effects
 from mjax._engine.ir.jaxpr import (
     Atom,
@@ -38,6 +39,7 @@ from mjax._engine.ir.source import (
     without_names,
 )
 from mjax._engine.ir.types import same_array_type, typeof
+from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import (
     Interpreter,
@@ -47,7 +49,7 @@ from mjax._engine.tracing.interpreter import (
     running,
 )
 from mjax._engine.tracing.leaks import refuse_leaks
-from mjax._engine.tracing.primitive import OperandsVaryError, Primitive
+from mjax._engine.tracing.primitive import OperandsVaryError, Primitive, no_axes
 from mjax._engine.tracing.variance import vary_alike, vary_along
 
 _new_eqn = tuple.__new__
@@ -73,7 +75,7 @@ class StageInterpreter(Interpreter):
     """Collects equations. One instance traces one function once."""
 
     __slots__ = ("_const_vars", "casts", "consts", "constvars", "debug_info", "effects", "eqns",
-                 "from_inputs", "invars")
+                 "from_inputs", "invars", "originals")
     name = "jit"
 
     def __init__(self, parent: Interpreter, debug_info: DebugInfo = no_debug_info):
@@ -85,6 +87,8 @@ class StageInterpreter(Interpreter):
         self.constvars: list[Var] = []
         self.consts: list[Any] = []
         self._const_vars: dict[int, Var] = {}
+        #: Closed-over values in whose place arrays are constants.
+        self.originals: list[Any] = []
         self.effects = no_effects
         #: (variable, axes) -> that variable cast to vary along the axes.
         self.casts: dict[Any, Var] = {}
@@ -126,8 +130,12 @@ class StageInterpreter(Interpreter):
         """The variable of a closed-over value; one per object, however often it is used."""
         var = self._const_vars.get(id(value))
         if var is None:
-            # `consts` keeps the object alive, so that its id stays its own.
+            # Kept alive, here or in `consts`, so that its id stays its own.
             var = self._const_vars[id(value)] = Var(aval)
+            if type(value) is np.ndarray and is_wide(value.dtype) and is_set_here("enable_x64"):
+                # It would be read elsewhere, where x64 may be another.
+                self.originals.append(value)
+                value = evaluation.array(value, aval)
             self.constvars.append(var)
             self.consts.append(value)
         return var
@@ -343,8 +351,9 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     Raises:
       TypeError: there are more or fewer values than constants or inputs.
     """
+    jaxpr = settled(jaxpr)
     try:
-        env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+        env = constants_of(jaxpr, consts)
         env.update(zip(jaxpr.invars, args, strict=True))
     except ValueError:
         msg = (f"a jaxpr of {len(jaxpr.constvars)} constants and {len(jaxpr.invars)} inputs, of "
@@ -368,6 +377,48 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     finally:
         ctx.source = outer
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
+
+
+def settled(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with arrays for the literals that would have other types now.
+
+    Those of Python and NumPy numbers depend on x64, which a program may have been made under.
+    """
+    return jaxpr.cached(("settled", ctx.settings.enable_x64),
+                        lambda: _settled(jaxpr) or False) or jaxpr
+
+
+def _settled(jaxpr: Jaxpr) -> Jaxpr | None:
+    changed = False
+
+    def atom(a: Atom) -> Atom:
+        nonlocal changed
+        if type(a) is not Literal or _has_type(a.val, a.aval):
+            return a
+        changed = True
+        return Literal(evaluation.array(a.val, a.aval.update(varying=no_axes)), a.aval)
+
+    eqns = [eqn._replace(invars=list(map(atom, eqn.invars))) for eqn in jaxpr.eqns]
+    outvars = list(map(atom, jaxpr.outvars))
+    return jaxpr.replace(eqns=eqns, outvars=outvars) if changed else None
+
+
+def _has_type(value: Any, aval: Any) -> bool:
+    """Whether a value is of a dtype under the settings in force."""
+    try:
+        return bool(typeof(value).dtype == aval.dtype)
+    except OverflowError:
+        return False
+
+
+def constants_of(jaxpr: Jaxpr, consts: Sequence[Any]) -> dict[Any, Any]:
+    """The variables of a program's constants with their values, which have their types.
+
+    Raises:
+      ValueError: there are more or fewer values than variables.
+    """
+    return {v: c if type(c) is not np.ndarray or _has_type(c, v.aval) else
+            evaluation.array(c, v.aval) for v, c in zip(jaxpr.constvars, consts, strict=True)}
 
 
 def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:

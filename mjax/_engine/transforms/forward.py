@@ -17,6 +17,7 @@ from mjax._engine.ir.pytree import (
     treedef_tuple,
 )
 from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.shapes import held
 from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.tracing.flat import (
     FlatFunction,
@@ -100,7 +101,8 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
     tangent_leaves = check_tangents("jvp", tuple(primals), tuple(tangents))
     flat = FlatFunction(fun, treedef_tuple((tree, tree_flatten({})[1])), has_aux)
     given = [Zero(typeof(t)) if typeof(t).dtype == dtypes.float0 else t for t in tangent_leaves]
-    outs, out_tangents = jvp_flat(flat, leaves, given)
+    which = [type(t) is not Zero for t in given]
+    outs, out_tangents = jvp_flat(flat, held(leaves, which), held(given, which))
     results = (flat.out_tree.unflatten(outs),
                flat.out_tree.unflatten(map(instantiate, out_tangents)))
     return (*results, flat.aux) if has_aux else results
@@ -163,7 +165,8 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     avals = [typeof(leaf).to_tangent() for leaf in leaves]
     nonzeros = [a.dtype != dtypes.float0 for a in avals]
     outs, jaxpr, nonzero_outs = linearize_flat(
-        flat, leaves, nonzeros, debug_info=DebugInfo("linearize", function_name(fun)))
+        flat, held(leaves, nonzeros), nonzeros,
+        debug_info=DebugInfo("linearize", function_name(fun)))
     jaxpr, _ = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), True)
     consts = jaxpr.consts
     zeros = [None if nz else Zero(typeof(o).to_tangent())

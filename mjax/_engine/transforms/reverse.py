@@ -21,7 +21,7 @@ from mjax._engine.ir.pytree import (
 )
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.shapes import full, scalar_of
+from mjax._engine.primitives.shapes import full, held, scalar_of
 from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.tracing.flat import (
     FlatFunction,
@@ -90,6 +90,7 @@ class Pullback:
 def vjp_flat(f: FlatFunction, leaves: Sequence[Any], nonzeros: Sequence[bool],
              debug_info: DebugInfo = no_debug_info) -> tuple[list[Any], Pullback, list[Any]]:
     """Results, pullback and residuals of a function of flat values."""
+    leaves = held(leaves, nonzeros)
     outs, linear, nonzero_outs = linearize_flat(f, leaves, nonzeros, debug_info=debug_info)
     pullback = Pullback(linear, nonzeros, [typeof(leaf).to_tangent() for leaf in leaves],
                         f.in_tree, [typeof(o).to_tangent() for o in outs], nonzero_outs,

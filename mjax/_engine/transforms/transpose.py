@@ -24,7 +24,7 @@ from mjax._engine.tracing.authoring import (
     misfit,
     not_linear,
 )
-from mjax._engine.tracing.stage import stage_under_evaluation
+from mjax._engine.tracing.stage import constants_of, settled, stage_under_evaluation
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.tracing.variance import not_summed, vary_as
 
@@ -43,7 +43,8 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
     Returns:
       For each input its cotangent or a `Zero` if it is undefined, else None.
     """
-    values: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    jaxpr = settled(jaxpr)
+    values = constants_of(jaxpr, consts)
     for var, arg in zip(jaxpr.invars, args, strict=True):
         if type(arg) is not UndefinedPrimal:
             values[var] = arg

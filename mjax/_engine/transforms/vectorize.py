@@ -18,7 +18,7 @@ from mjax._engine.ir.pytree import (
 )
 from mjax._engine.ir.types import is_array_value, typeof
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.shapes import reduce_sum
+from mjax._engine.primitives.shapes import held, reduce_sum
 from mjax._engine.tracing.flat import (
     FlatFunction,
     check_arguments,
@@ -87,7 +87,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
         dims, size = _dims_and_size(fun, args, kwargs, leaves, axes, axis_size)
         flat = FlatFunction(fun, in_tree)
         axis = AxisData(axis_name, size, spmd_axis_name)
-        outs, out_dims = batch_flat(flat, axis, leaves, dims)
+        outs, out_dims = batch_flat(flat, axis, held(leaves, [d is not None for d in dims]), dims)
         if not all(map(is_array_value, outs)):
             check_arguments(f"vmap of {function_name(fun)}", flat.out_tree.unflatten(outs),
                             "result")

@@ -22,7 +22,7 @@ from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.gather import GatherDimensionNumbers
 from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import broadcast_in_dim, iota
+from mjax._engine.primitives.shapes import as_settled, broadcast_in_dim, iota
 from mjax._numpy.core import broadcast_shapes, broadcast_to, shape_of
 from mjax._numpy.indexing.parse import FINAL, INSIDE, NEW, RAW, At, Each, Range
 
@@ -79,12 +79,13 @@ def settled(value: Any, known: str, size: int, dtype: np.dtype[Any]) -> Any:
             highest, np.iinfo(value.dtype).max)).astype(dtype)
     own = typeof(value).dtype
     if dtypes.kind(own) == "u" and own.itemsize >= dtype.itemsize:
-        value = minimum(value, np.array(highest, own))
+        value = minimum(value, as_settled(np.array(highest, own)))
     if typeof(value).dtype != dtype:
         value = convert(value, dtype)
     if known is not RAW:
         return value
-    return select_n(lt(value, np.zeros((), dtype)), value, add(value, np.array(size, dtype)))
+    return select_n(lt(value, as_settled(np.zeros((), dtype))), value,
+                    add(value, as_settled(np.array(size, dtype))))
 
 
 # ---- boxes -----------------------------------------------------------------------------
@@ -122,8 +123,8 @@ def box(shape: Sequence[int], entries: Sequence[Any]) -> Box:
     if not static:
         dtype = index_dtype(entries, shape)
         known = [e.known if type(e) is At else FINAL for e in entries if e is not NEW]
-        lows = [np.array(low, dtype)[()] if type(low) is int else settled(low, k, n, dtype)
-                for low, k, n in zip(lows, known, shape, strict=True)]
+        lows = [as_settled(np.array(low, dtype)[()]) if type(low) is int else
+                settled(low, k, n, dtype) for low, k, n in zip(lows, known, shape, strict=True)]
     return Box(lows, sizes, static)
 
 
