@@ -16,6 +16,7 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import bitcast_convert_type_p
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._numpy.core import (
+    as_array,
     broadcast_values,
     cast,
     check_array,
@@ -85,7 +86,7 @@ negative = unary("negative", lax.neg_p.bind, "any", """
     >>> jnp.negative(jnp.array([1, -2]))
     Array([-1,  2], dtype=int32)
     """)
-positive = unary("positive", lambda x: x, "any", """
+positive = unary("positive", as_array, "any", """
     Elementwise `+x`: the values as they are.
 
     >>> jnp.positive(jnp.array([1, -2]))

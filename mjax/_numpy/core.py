@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import LazyTypeError, LazyValueError
+from mjax._engine.base.errors import LazyArgumentError, LazyTypeError, LazyValueError
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import DType
 from mjax._engine.ir.promotion import common_type, inexact_dtype
@@ -58,7 +58,7 @@ def check_array(name: str, x: Any, position: int | str = 0) -> Any:
         convert = getattr(x, "__jax_array__", None)
         if convert is not None and not isinstance(x, type):
             return check_array(name, convert(), position)
-        raise LazyTypeError(lambda: _no_array(name, x, position)) from None
+        raise LazyArgumentError(lambda: _no_array(name, x, position)) from None
     return x
 
 
@@ -111,7 +111,7 @@ def concrete_int(x: Any, what: str) -> int:
         if isinstance(x, Tracer):
             raise
         msg = f"{what} must be an integer, got {x!r} of type {type(x).__name__}."
-        raise TypeError(msg) from None
+        raise LazyArgumentError(msg) from None
 
 
 def refuse_out(name: str, out: Any) -> None:
@@ -168,7 +168,7 @@ def fits(x: int, dtype: DType) -> bool:
 def _scalar(x: Any, dtype: DType) -> Any:
     if dtypes.is_extended(dtype):
         msg = f"a number cannot be converted to dtype {dtype}: keys are no numbers."
-        raise TypeError(msg)
+        raise LazyArgumentError(msg)
     return dtypes.from_int(x, dtype) if type(x) is int else _narrow(np.asarray(x), dtype)[()]
 
 

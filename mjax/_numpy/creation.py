@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
@@ -136,7 +137,7 @@ def _from_object(x: Any, dtype: Any) -> Array:
             return _from_numpy(value.astype(target), target)
     msg = (f"{x!r} of type {type(x).__name__} cannot become an array: arrays hold numbers and "
            "booleans, not objects or strings.")
-    raise TypeError(msg)
+    raise LazyArgumentError(msg)
 
 
 def _fitting(x: Any, dtype: Any) -> np.ndarray[Any, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.util import alias, canonicalize_axes, canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
@@ -99,6 +100,9 @@ def _total(name: str, a: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, i
            combine: Callable[..., Any]) -> Any:
     refuse_out(name, out)
     a = check_array(name, a)
+    if dtypes.is_extended(typeof(a).dtype):
+        msg = f"{name} does not accept dtype {typeof(a).dtype}: keys are not numbers."
+        raise LazyArgumentError(msg)
     target = dtype_argument(dtype, name) or total_dtype(typeof(a).dtype, promote_integers)
     a = masked(name, cast(_truth_for(target, a), wide_dtype(target)), where, identity)
     shape = typeof(a).shape

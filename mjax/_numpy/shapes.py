@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axes, canonicalize_axis, listed
 from mjax._engine.ir import dtypes
@@ -185,6 +186,7 @@ def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
     """Permutes the axes of an array: axis `i` of the result is axis `axes[i]` of `a`.
 
     Raises:
+      TypeError: `axes` is None.
       ValueError: `axes` does not name each axis once.
 
     Source: the array API standard, `permute_dims`.
@@ -193,6 +195,9 @@ def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
       >>> jnp.permute_dims(jnp.ones((2, 3)), (1, 0)).shape
       (3, 2)
     """
+    if axes is None:
+        msg = "permute_dims: axes must be given; mjax.numpy.transpose takes None."
+        raise LazyArgumentError(msg)
     return transpose(a, axes)
 
 

@@ -58,6 +58,15 @@ class LazyValueError(LazyText, ValueError, shown_as=ValueError):
     """A `ValueError` whose text is built on demand."""
 
 
+class LazyArgumentError(LazyText, TypeError, ValueError, shown_as=TypeError):
+    """A `TypeError` about an argument of the wrong kind. JAX raises a `ValueError` for many of
+    them, so this is one too."""
+
+
+class LazyAxisError(LazyText, ValueError, IndexError, shown_as=ValueError):
+    """A `ValueError` about an axis that is out of range; an `IndexError` too, as NumPy's."""
+
+
 class LazyNameError(LazyText, NameError, shown_as=NameError):
     """A `NameError` whose text is built on demand."""
 

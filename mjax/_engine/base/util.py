@@ -10,6 +10,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from mjax._engine.base.errors import LazyArgumentError, LazyAxisError
+
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -77,10 +79,10 @@ def canonicalize_axis(axis: Any, ndim: int) -> int:
         hint = (" Over axes with names, those of maps and meshes, go the collectives, as lax.psum."
                 if isinstance(axis, str) else "")
         msg = f"an axis must be an integer, got {axis!r} of type {type(axis).__name__}.{hint}"
-        raise TypeError(msg) from None
+        raise LazyArgumentError(msg) from None
     if not -ndim <= index < ndim:
         msg = f"axis {index} is out of bounds for an array of dimension {ndim}."
-        raise ValueError(msg)
+        raise LazyAxisError(msg)
     return index + ndim if index < 0 else index
 
 

@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import LazyArgumentError
 
 #: The dtype of tangents of integers, booleans and keys: it has one value.
 float0: np.dtype[Any] = np.dtype([("float0", np.void, 0)])
@@ -139,7 +140,7 @@ def as_dtype(spec: Any) -> DType:
         return _supported(spec, spec)
     if spec is None:
         msg = "None is no dtype; leave the argument out for the default."
-        raise TypeError(msg)
+        raise LazyArgumentError(msg)
     inner = getattr(spec, "dtype", None)
     if isinstance(inner, (np.dtype, ExtendedDType)) and not isinstance(spec, np.generic):
         if hasattr(type(spec), "__array__"):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.errors import LazyArgumentError, LazyTypeError
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import DType, ExtendedDType, float0
 
@@ -333,7 +333,7 @@ def typeof(x: Any) -> Any:
         # Subclasses of Python scalars, as enum.IntEnum.
         if base in (bool, int, float, complex):
             return typeof_handlers[base](x)
-    raise LazyTypeError(lambda: (
+    raise LazyArgumentError(lambda: (
         f"{x!r} of type {type(x).__name__} is not a valid array: give an array, a NumPy "
         "array or scalar, or a Python number"
         + (" (convert lists with mjax.numpy.asarray)." if isinstance(x, (list, tuple)) else

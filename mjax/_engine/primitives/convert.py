@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
@@ -33,7 +34,7 @@ def _convert_type(x: Any, *, new_dtype: Any, weak_type: bool) -> ShapedArray:
             dtypes.is_extended(new_dtype) and new_dtype != x.dtype):
         msg = (f"cannot convert dtype {x.dtype} to {new_dtype}: keys are no numbers. "
                "random.key_data gives the numbers behind a key, random.wrap_key_data a key.")
-        raise TypeError(msg)
+        raise LazyArgumentError(msg)
     return ShapedArray(x.shape, new_dtype, weak_type)
 
 

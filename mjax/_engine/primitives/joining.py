@@ -6,8 +6,6 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir.types import ShapedArray, typeof
@@ -224,7 +222,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> Sequence[Any]:
       [Array([1], dtype=int32), Array([2, 3], dtype=int32)]
     """
     return split_p.bind(operand, sizes=tuple(map(operator.index, sizes)),
-                        axis=canonicalize_axis(axis, np.ndim(operand)))
+                        axis=canonicalize_axis(axis, typeof(operand).ndim))
 
 
 # ---- stack, unstack --------------------------------------------------------------------
@@ -322,7 +320,7 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
     if len(operands) == 0:
         msg = "stack needs at least one array."
         raise ValueError(msg)
-    axis = canonicalize_axis(axis, np.ndim(operands[0]) + 1)
+    axis = canonicalize_axis(axis, typeof(operands[0]).ndim + 1)
     return stack_p.bind(*operands, axis=axis)
 
 
@@ -337,7 +335,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
       >>> lax.unstack(jnp.array([[1, 2], [3, 4]]), axis=1)
       (Array([1, 3], dtype=int32), Array([2, 4], dtype=int32))
     """
-    return tuple(unstack_p.bind(x, axis=canonicalize_axis(axis, np.ndim(x))))
+    return tuple(unstack_p.bind(x, axis=canonicalize_axis(axis, typeof(x).ndim)))
 
 
 # ---- tile ------------------------------------------------------------------------------

@@ -330,7 +330,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
     Raises:
       ValueError: an axis is out of range, named twice or not of size 1.
     """
-    axes = tuple(sorted(canonicalize_axes(tuple(dimensions), np.ndim(array))))
+    axes = tuple(sorted(canonicalize_axes(tuple(dimensions), typeof(array).ndim)))
     return array if not axes and hasattr(array, "aval") else squeeze_p.bind(array, dimensions=axes)
 
 
@@ -341,7 +341,7 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
     Raises:
       ValueError: a place is out of range or named twice.
     """
-    shape = np.shape(array)
+    shape = typeof(array).shape
     ndim = len(shape) + len(tuple(dimensions))
     places = canonicalize_axes(tuple(dimensions), ndim)
     kept = tuple(i for i in range(ndim) if i not in places)
@@ -353,7 +353,7 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
 @boundary
 def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
     """Repeats an array along new leading axes of the given sizes."""
-    shape = np.shape(operand)
+    shape = typeof(operand).shape
     dims = tuple(range(len(sizes), len(sizes) + len(shape)))
     return broadcast_in_dim(operand, (*sizes, *shape), dims)
 
@@ -361,7 +361,7 @@ def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
 @boundary
 def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
     """Merges the axes from `start_dimension` up to, but not with, `stop_dimension`."""
-    shape = np.shape(operand)
+    shape = typeof(operand).shape
     low, high, _ = slice(start_dimension, stop_dimension).indices(len(shape))
     if high < low:
         msg = f"collapse: axes {start_dimension} to {stop_dimension} of shape {shape} are none."
@@ -401,7 +401,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
     if any(d < 0 for d in dimensions):
         msg = f"rev: dimensions {dimensions} must not be negative; count from the first axis."
         raise TypeError(msg)
-    return rev_p.bind(operand, dimensions=canonicalize_axes(dimensions, np.ndim(operand)))
+    return rev_p.bind(operand, dimensions=canonicalize_axes(dimensions, typeof(operand).ndim))
 
 
 # ---- iota ------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None,
     Raises:
       TypeError: the indices are out of range. Unlike Python's slices they are not clipped.
     """
-    shape = np.shape(operand)
+    shape = typeof(operand).shape
     axis = canonicalize_axis(axis, len(shape))
     start = 0 if start_index is None else operator.index(start_index)
     limit = shape[axis] if limit_index is None else operator.index(limit_index)
@@ -184,7 +184,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     Raises:
       IndexError: the index is out of range.
     """
-    size, index = np.shape(operand)[axis], operator.index(index)
+    size, index = typeof(operand).shape[axis], operator.index(index)
     if not -size <= index < size:
         msg = f"index {index} is out of bounds for axis {axis} with size {size}."
         raise IndexError(msg)
@@ -416,7 +416,7 @@ def _dynamic_slice_batch(args: Any, dims: Any, *, slice_sizes: tuple[int, ...]) 
 def _start_indices(name: str, operand: Any, starts: Any, allow_negative: bool | Sequence[bool]
                    ) -> list[Any]:
     """Start indices as operands: of one dtype, negative ones counted from the end."""
-    shape = np.shape(operand)
+    shape = typeof(operand).shape
     if (np.shape(starts) if hasattr(starts, "shape") else (len(starts),)) != (len(shape),):
         msg = (f"{name}: start_indices {starts!r} must hold one index for each axis of the "
                f"operand, of shape {shape}.")
@@ -507,7 +507,7 @@ def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: 
       axis: the axis.
       allow_negative_indices: whether a negative index counts from the end.
     """
-    sizes = list(np.shape(operand))
+    sizes = list(typeof(operand).shape)
     axis = canonicalize_axis(axis, len(sizes))
     sizes[axis] = operator.index(slice_size)
     starts, allowed = _along(len(sizes), axis, start_index, allow_negative_indices)
@@ -636,7 +636,7 @@ def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axi
       axis: the axis.
       allow_negative_indices: whether a negative index counts from the end.
     """
-    ndim = np.ndim(operand)
+    ndim = typeof(operand).ndim
     starts, allowed = _along(ndim, canonicalize_axis(axis, ndim), start_index,
                              allow_negative_indices)
     return dynamic_update_slice(operand, update, starts, allow_negative_indices=allowed)
@@ -654,7 +654,7 @@ def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int
       axis: the axis.
       allow_negative_indices: whether a negative index counts from the end.
     """
-    if np.ndim(update) + 1 == np.ndim(operand):
+    if typeof(update).ndim + 1 == typeof(operand).ndim:
         update = expand_dims(update, (axis,))
     return dynamic_update_slice_in_dim(operand, update, index, axis,
                                        allow_negative_indices=allow_negative_indices)
@@ -684,7 +684,7 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
       Array([[0, 2],
              [1, 3]], dtype=int32)
     """
-    shape, axes = np.shape(src), tuple(axes)
+    shape, axes = typeof(src).shape, tuple(axes)
     avals = list(map(typeof, idxs))
     if any(not dtypes.is_integer(a.dtype) for a in avals):
         msg = ("index_take: indices must have an integer type, not "

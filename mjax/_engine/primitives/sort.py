@@ -175,7 +175,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
                    f"{'' if single else f', in a {type(operand).__name__} of operands'}. Convert "
                    "lists with mjax.numpy.asarray.")
             raise ValueError(msg)
-    axis = canonicalize_axis(dimension, np.ndim(operands[0]))
+    axis = canonicalize_axis(dimension, typeof(operands[0]).ndim)
     outs = sort_p.bind(*operands, dimension=axis, is_stable=bool(is_stable),
                        num_keys=operator.index(num_keys))
     return outs[0] if single else tuple(outs)
@@ -205,7 +205,7 @@ def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = 
 
 def argsort(operand: Any, dimension: int = -1, is_stable: bool = True) -> Any:
     """The indices (int32) along an axis that would sort an array."""
-    axis = canonicalize_axis(dimension, np.ndim(operand))
+    axis = canonicalize_axis(dimension, typeof(operand).ndim)
     _, order = sort_p.bind(operand, _indices(typeof(operand), axis), dimension=axis,
                            is_stable=is_stable, num_keys=1)
     return order
@@ -305,7 +305,7 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> Any:
       >>> lax.top_k(jnp.array([1.0, 5.0, 3.0]), 2)
       [Array([5., 3.], dtype=float32), Array([1, 2], dtype=int32)]
     """
-    axis = canonicalize_axis(axis, np.ndim(operand))
+    axis = canonicalize_axis(axis, typeof(operand).ndim)
     return top_k_p.bind(operand, k=operator.index(k), axis=axis)
 
 

@@ -377,6 +377,8 @@ def _put_leaf(x: Any, device: Any, src: Any = None, donate: Any = False, may_ali
         refuse_manual(device, "device_put")
         if ctx.interpreter is evaluation:
             _refuse_open(device)
+    elif device is not None:
+        sharding_of(device)  # refuses what is none, inside of programs too
     if src is None and device is not None:
         src = _source(x)
     out = device_put_p.bind(x, device=device, src=src)

@@ -9,7 +9,7 @@ import numpy as np
 
 from mjax._engine.base.config import override
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import LazyTypeError, LazyValueError
+from mjax._engine.base.errors import LazyArgumentError, LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import canonicalize_axis
@@ -64,6 +64,10 @@ def shard_map_of_old(f: Callable[..., Any], mesh: Mesh | AbstractMesh, in_specs:
     Raises:
       ValueError: all axes are left to XLA; and what that refuses.
     """
+    check_callable("shard_map", f)
+    if not isinstance(mesh, (Mesh, AbstractMesh)):
+        msg = f"shard_map: mesh must be a Mesh or an AbstractMesh, got {mesh!r}."
+        raise LazyArgumentError(msg)
     left = frozenset(auto)
     names = [name for name in mesh.axis_names if name not in left]
     if not names:
