@@ -36,6 +36,7 @@ from mjax._engine.base.config import (
     transfer_guard_host_to_device,
 )
 from mjax._engine.base.user_contexts import make_user_context
+from mjax._engine.base.version import __version__, __version_info__
 from mjax._engine.control.closure_convert import closure_convert
 from mjax._engine.control.custom_gradient import custom_gradient
 from mjax._engine.control.custom_jvp import custom_jvp
@@ -79,28 +80,26 @@ from mjax._engine.transforms.vectorize import vmap
 # Gives arrays and tracers their operators and methods.
 from mjax._numpy import methods as _methods  # noqa: F401
 
-__version__ = "0.1.0"
-__version_info__ = (0, 1, 0)
-
 _SUBMODULES = (
     "ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack",
-    "dtypes", "errors", "experimental", "flatten_util", "lax", "monitoring", "numpy", "random",
-    "sharding", "stages", "tree", "tree_util", "typing",
+    "dtypes", "errors", "experimental", "flatten_util", "lax", "monitoring", "numpy", "profiler",
+    "random", "sharding", "stages", "tree", "tree_util", "typing", "version",
 )
 
 __all__ = [
-    "Array", "Device", "NamedSharding", "P", "ShapeDtypeStruct", "Shard", "allow_f16_reductions",
-    "block_until_ready", "check_tracer_leaks", "checking_leaks", "checkpoint",
-    "checkpoint_policies", "clear_caches", "closure_convert", "config", "custom_gradient",
-    "custom_jvp", "custom_vjp", "debug_infs", "debug_nans", "default_backend", "default_device",
-    "default_matmul_precision", "default_prng_impl", "device_count", "device_get", "device_put",
-    "devices", "disable_jit", "effects_barrier", "enable_checks", "enable_x64",
-    "ensure_compile_time_eval", "eval_shape", "explain_cache_misses", "grad", "hessian", "jacfwd",
-    "jacobian", "jacrev", "jit", "jvp", "legacy_prng_key", "linear_transpose", "linearize",
-    "local_device_count", "local_devices", "log_compiles", "make_array_from_callback",
-    "make_array_from_process_local_data", "make_array_from_single_device_arrays", "make_jaxpr",
-    "make_mesh", "make_user_context", "named_call", "named_scope", "no_execution", "no_tracing",
-    "numpy_dtype_promotion", "numpy_rank_promotion", "pmap", "process_count", "process_index",
+    "Array", "Device", "NamedSharding", "P", "ShapeDtypeStruct", "Shard", "__version__",
+    "__version_info__", "allow_f16_reductions", "block_until_ready", "check_tracer_leaks",
+    "checking_leaks", "checkpoint", "checkpoint_policies", "clear_caches", "closure_convert",
+    "config", "custom_gradient", "custom_jvp", "custom_vjp", "debug_infs", "debug_nans",
+    "default_backend", "default_device", "default_matmul_precision", "default_prng_impl",
+    "device_count", "device_get", "device_put", "devices", "disable_jit", "effects_barrier",
+    "enable_checks", "enable_x64", "ensure_compile_time_eval", "eval_shape", "explain_cache_misses",
+    "grad", "hessian", "jacfwd", "jacobian", "jacrev", "jit", "jvp", "legacy_prng_key",
+    "linear_transpose", "linearize", "local_device_count", "local_devices", "log_compiles",
+    "make_array_from_callback", "make_array_from_process_local_data",
+    "make_array_from_single_device_arrays", "make_jaxpr", "make_mesh", "make_user_context",
+    "named_call", "named_scope", "no_execution", "no_tracing", "numpy_dtype_promotion",
+    "numpy_rank_promotion", "pmap", "print_environment_info", "process_count", "process_index",
     "process_indices", "pure_callback", "remat", "set_mesh", "shard_map", "threefry_partitionable",
     "transfer_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
     "transfer_guard_host_to_device", "typeof", "value_and_grad", "vjp", "vmap", *_SUBMODULES,
@@ -108,7 +107,8 @@ __all__ = [
 
 
 #: Name -> the module it is loaded from when it is first used.
-_LATER = {"pmap": "mjax._engine.spmd.pmap", "shard_map": "mjax._engine.spmd.shard_map"}
+_LATER = {"pmap": "mjax._engine.spmd.pmap", "shard_map": "mjax._engine.spmd.shard_map",
+          "print_environment_info": "mjax._engine.runtime.environment"}
 
 
 def __getattr__(name: str) -> Any:

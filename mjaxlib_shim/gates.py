@@ -9,6 +9,8 @@ window is dead: a test fails until its old branch is deleted.
 
 from __future__ import annotations
 
+import importlib
+
 from .gate import Gate, file_mentions, jaxlib_file, keyword
 from .native import ext, nb_signatures, xc
 
@@ -111,6 +113,21 @@ PROFILER_MODULE = Gate(
     "before, a submodule of the extension module",
     lambda: not hasattr(ext, "profiler") and jaxlib_file("_profiler"),
 )  # fmt: skip
+PROFILE_DATA = Gate(
+    "profile_data",
+    "jaxlib._profile_data",
+    368, "0.7.1",
+    "before, nothing reads the profiles that jaxlib writes",
+    lambda: jaxlib_file("_profile_data"),
+)  # fmt: skip
+PROFILED_SUBPROCESSES = Gate(
+    "profiled_subprocesses",
+    "_profiler.register_subprocess",
+    452, "0.10.1",
+    "before, a profile is of one process",
+    lambda: jaxlib_file("_profiler")
+    and hasattr(importlib.import_module("jaxlib._profiler"), "register_subprocess"),
+)  # fmt: skip
 LAPACK_REGISTRATIONS = Gate(
     "lapack_registrations",
     "jaxlib.lapack.registrations()",
@@ -211,12 +228,14 @@ GATES: tuple[Gate, ...] = (
     TRACEBACK_SWITCH,
     MLIR_EXT,
     HEARTBEAT_TIMEOUT,
+    PROFILE_DATA,
     ENABLE_X64,
     COMPILE_MODULE,
     TREEDEF_TUPLE,
     TREEDEF_FROM_CHILDREN,
     LITERAL_LAYOUTS,
     BUSY_EXIT,
+    PROFILED_SUBPROCESSES,
     HANDLER_UNCHECKED,
     TO_NUMPY_WHOLE,
 )

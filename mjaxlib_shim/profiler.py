@@ -1,14 +1,26 @@
-"""The profiler: named ranges, and sessions that record them."""
+"""The profiler: named ranges, sessions that record them, and a server that others ask for them."""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 from . import gates
 from .native import ext
 
-__all__ = ["ProfilerSession", "TraceMe"]
+__all__ = [
+    "ProfileData",
+    "ProfileEvent",
+    "ProfileOptions",
+    "ProfilePlane",
+    "ProfilerServer",
+    "ProfilerSession",
+    "TraceMe",
+    "heap_profile",
+    "register_subprocess",
+    "start_server",
+]
 
 _module: Any = (
     importlib.import_module("jaxlib._profiler") if gates.PROFILER_MODULE.open else ext.profiler
@@ -16,5 +28,51 @@ _module: Any = (
 
 #: `with TraceMe("name", **metadata):` names a range on this thread's timeline.
 TraceMe: Any = _module.TraceMe
-#: `ProfilerSession()` records until `.stop()`, which returns the XSpace proto as bytes.
+#: `ProfilerSession()` records until `.stop()`, which returns the XSpace proto as bytes, or
+#: `.stop_and_export(folder)`. It takes ProfileOptions.
 ProfilerSession: Any = _module.ProfilerSession
+ProfileOptions: Any = _module.ProfileOptions
+ProfilerServer: Any = _module.ProfilerServer
+#: `start_server(port)` returns a ProfilerServer, which runs as long as it lives.
+start_server: Any = _module.start_server
+
+
+def register_subprocess(pid: int, port: int) -> Callable[[], None]:
+    """Has a profile of this process include that of another, whose server listens on `port`.
+
+    Returns:
+      a function that takes this back.
+
+    Raises:
+      NotImplementedError: this jaxlib cannot.
+    """
+    if not gates.PROFILED_SUBPROCESSES.open:
+        raise _too_old("profiler.register_subprocess", gates.PROFILED_SUBPROCESSES)
+    take_back: Callable[[], None] = _module.register_subprocess(pid, port)
+    return take_back
+
+
+def heap_profile(client: Any) -> bytes:
+    """What of a client's memory was allocated where, as pprof's protocol buffer."""
+    return bytes(client.heap_profile())
+
+
+def _too_old(what: str, gate: gates.Gate) -> NotImplementedError:
+    return NotImplementedError(f"{what} needs jaxlib {gate.since_release} or newer")
+
+
+class _NoProfileData:
+    """Stands for classes that jaxlib does not have yet."""
+
+    def __init__(self, *_: object) -> None:
+        raise _too_old("reading profiles (ProfileData)", gates.PROFILE_DATA)
+
+    from_file = from_serialized_xspace = from_text_proto = classmethod(lambda cls, _: cls())
+
+
+_data: Any = importlib.import_module("jaxlib._profile_data") if gates.PROFILE_DATA.open else None
+#: `ProfileData.from_serialized_xspace(bytes)` and `.from_file(path)`: `planes`, with `lines`, with
+#: `events`.
+ProfileData: Any = _data.ProfileData if _data else _NoProfileData
+ProfileEvent: Any = _data.ProfileEvent if _data else _NoProfileData
+ProfilePlane: Any = _data.ProfilePlane if _data else _NoProfileData
