@@ -53,7 +53,7 @@ class DebugEffect(Effect):
 class OrderedDebugEffect(Effect):
     """Looking at values in the order of the program."""
 
-    policy = EffectPolicy(ordered=True, token=_STORY, batchable=False)
+    policy = EffectPolicy(ordered=True, token=_STORY)
 
 
 io_effect, ordered_io_effect = IOEffect(), OrderedIOEffect()
@@ -288,7 +288,6 @@ io_callback_p.axis_batch = _io_batch
 
 
 def _debug_batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
-    refuse_effects(debug_callback_p, frozenset({params["effect"]}), "batchable")
     return _one_by_one(debug_callback_p, axis, args, dims, params)
 
 

@@ -20,6 +20,7 @@ from mjax._engine.ir.types import ShapedArray
 from mjax._engine.runtime.array import Array, is_array
 from mjax._engine.runtime.resharding import joined, layout_of
 from mjax._engine.runtime.shardings import Index, Sharding, SingleDeviceSharding, bounds
+from mjax._engine.runtime.transfer import sharding_of
 from mjaxlib_shim import arrays as shim
 
 
@@ -173,7 +174,8 @@ def make_array_from_process_local_data(sharding: Any, local_data: Any, global_sh
     """Arrays over several processes, of the data that each of them has.
 
     Args:
-      sharding: which device holds which part; or a prefix tree of shardings.
+      sharding: which device holds which part: a sharding, a device for the whole, or a partition
+        spec of the mesh that is set; or a prefix tree of these.
       local_data: what this process has, a tree of arrays: per dimension either the parts that its
         devices hold, in order, or all of it.
       global_shape: of the whole; or a prefix tree of shapes. Where it is not given, or None,
@@ -184,9 +186,8 @@ def make_array_from_process_local_data(sharding: Any, local_data: Any, global_sh
       The tree of arrays, committed to their shardings.
 
     Raises:
-      TypeError: a sharding is none.
-      ValueError: the data have another size than the parts and the whole; a size is not
-        divisible; this process has no devices of the sharding; a tree is no prefix.
+      ValueError: a sharding is none; the data have another size than the parts and the whole; a
+        size is not divisible; this process has no devices of the sharding; a tree is no prefix.
 
     Example:
       >>> sharding = mjax.NamedSharding(mjax.make_mesh((1,), ('x',)), mjax.P('x'))
@@ -208,7 +209,8 @@ def _is_shape(x: Any) -> bool:
 
 
 def _of_local_data(who: str, sharding: Sharding, local_data: Any, global_shape: Any) -> Array:
-    _check_sharding(who, sharding)
+    if not isinstance(sharding, Sharding):
+        sharding = sharding_of(sharding)
     data: Any = local_data
     if not is_array(data) or not dtypes.is_extended(data.dtype):
         data = np.asarray(local_data)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.errors import LazyText, LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.callbacks import (
     debug_callback_p,
@@ -116,7 +116,7 @@ class FlatCallback:
         if self.out_tree is None:
             return ()
         leaves, tree = tree_flatten(out)
-        if tree != self.out_tree:
+        if len(leaves) != self.out_tree.num_leaves:
             msg = (f"{self.who}: {describe_function(self.function)} returned {tree}, but "
                    f"result_shape_dtypes says {self.out_tree}.")
             raise TypeError(msg)
@@ -287,13 +287,12 @@ def debug_callback(callback: Callable[..., Any] | None = None, *args: Any, order
       callback: a function of arrays; what it returns is dropped. Without it, a function of
         callback, args and kwargs is returned, for callbacks with arguments named as options.
       args: pytrees of arrays; other leaves reach the callback as they are.
-      ordered: whether calls happen in the program's order. Ordered calls cannot be batched.
+      ordered: whether calls happen in the program's order.
       partitioned: accepted as in JAX; on one device the whole and its part are the same.
       kwargs: the same, by name.
 
     Raises:
       TypeError: `callback` is not callable.
-      ValueError: when it is batched though `ordered`.
 
     Example:
       >>> seen = []
@@ -324,10 +323,12 @@ class _Printer:
     def __init__(self, who: str, fmt: str, write: Callable[[str], None]):
         self.fmt = fmt
         self.write = write
+        #: NumPy's print options now; the program may run under others, in another thread.
+        self.options = np.get_printoptions()
         self.__name__ = f"{who}({fmt!r})"
 
     def _key(self) -> tuple[Any, ...]:
-        return self.fmt, self.write
+        return self.fmt, self.write, repr(self.options)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Printer) and self._key() == other._key()
@@ -336,7 +337,9 @@ class _Printer:
         return hash(self._key())
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        self.write(self.fmt.format(*args, **kwargs))
+        with np.printoptions(**self.options):
+            text = self.fmt.format(*args, **kwargs)
+        self.write(text)
 
 
 class _Checker(string.Formatter):
@@ -386,7 +389,22 @@ def _check_format(who: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, A
         what = (f"there is no argument {error}." if isinstance(error, KeyError) else str(error))
         msg = (f"{who}: the format {fmt!r} does not fit its {len(args)} positional and "
                f"{len(kwargs)} named arguments: {what}")
-        raise ValueError(msg) from None
+        kind = next(k for k in (KeyError, IndexError, ValueError, AttributeError)
+                    if isinstance(error, k))
+        raise _MISFITS[kind](msg) from None
+
+
+class _UnknownName(LazyText, KeyError, ValueError, shown_as=KeyError):
+    """The format asks for an argument by a name that none has."""
+
+
+class _UnknownPlace(LazyText, IndexError, ValueError, shown_as=IndexError):
+    """The format asks for more arguments by place than there are."""
+
+
+_MISFITS: dict[type[Exception], type[Exception]] = {
+    KeyError: _UnknownName, IndexError: _UnknownPlace, AttributeError: ValueError,
+    ValueError: ValueError}
 
 
 @boundary
@@ -398,7 +416,7 @@ def debug_print(fmt: str | None = None, *args: Any, ordered: bool = False,
       fmt: a format string as of `str.format`. f-strings do not work: they are made when the
         function is traced. Without one, a function of format, args and kwargs is returned.
       args: pytrees of arrays, or anything else, for `{}` and `{0}`.
-      ordered: whether lines come in the program's order. Ordered ones cannot be batched.
+      ordered: whether lines come in the program's order.
       partitioned: accepted as in JAX; on one device the whole and its part are the same.
       skip_format_check: whether the format may leave out arguments, or ask for what is found
         only at run time.
@@ -406,7 +424,8 @@ def debug_print(fmt: str | None = None, *args: Any, ordered: bool = False,
 
     Raises:
       TypeError: `fmt` is no string.
-      ValueError: the format does not fit the arguments.
+      KeyError, IndexError: the format asks for an argument that is not given.
+      ValueError: the format does not fit the arguments in another way.
 
     Example:
       >>> mjax.debug.print("x is {x}", x=mjax.numpy.arange(3))
@@ -426,14 +445,15 @@ def debug_log(fmt: str | None = None, *args: Any, ordered: bool = False,
     Args:
       fmt: a format string as of `str.format`; see `debug.print`.
       args: pytrees of arrays, for `{}` and `{0}`.
-      ordered: whether records come in the program's order. Ordered ones cannot be batched.
+      ordered: whether records come in the program's order.
       partitioned: see `debug.print`.
       skip_format_check: see `debug.print`.
       kwargs: pytrees of arrays, for `{name}`.
 
     Raises:
       TypeError: `fmt` is no string.
-      ValueError: the format does not fit the arguments.
+      KeyError, IndexError: the format asks for an argument that is not given.
+      ValueError: the format does not fit the arguments in another way.
 
     Example:
       >>> import logging, sys

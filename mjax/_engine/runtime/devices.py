@@ -69,11 +69,26 @@ def devices(backend: str | None = None) -> list[Device]:
     return list(client(backend).devices())
 
 
-def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Device]:
-    """The devices of this process, or of another."""
-    if process_index is None:
+def local_devices(process_index: int | None = None, backend: str | None = None,
+                  host_id: int | None = None) -> list[Device]:
+    """The devices of this process, or of another.
+
+    Args:
+      process_index: the number of the other process.
+      backend: a platform's name; see `devices`.
+      host_id: JAX's former name of `process_index`.
+
+    Raises:
+      ValueError: there is no such process.
+    """
+    index = process_index if host_id is None else host_id
+    if index is None:
         return list(client(backend).local_devices())
-    return [d for d in client(backend).devices() if d.process_index == process_index]
+    if index not in process_indices(backend):
+        msg = (f"local_devices: there is no process {index}; the numbers of the processes are "
+               f"{process_indices(backend)}.")
+        raise ValueError(msg)
+    return [d for d in client(backend).devices() if d.process_index == index]
 
 
 def device_count(backend: str | None = None) -> int:

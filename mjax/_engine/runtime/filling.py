@@ -49,12 +49,20 @@ def placed(make: Callable[[], Any], shape: Sequence[int], value: Any, dtype: Any
     """
     if device is None:
         return on_device(make(), None)
-    cut = sharding_of(device)
+    cut = fitted(sharding_of(device), len(shape))
     if ctx.interpreter is evaluation and not hasattr(value, "aval") and not is_extended(dtype) and (
             isinstance(cut, NamedSharding) and cut.num_devices > 1):
         # No device ever holds the whole: this is one number, and each part a copy of it.
         return device_put(np.broadcast_to(np.asarray(value, dtype), tuple(shape)), cut)
     return device_put(make(), cut)
+
+
+def fitted(sharding: Any, ndim: int) -> Any:
+    """A sharding without the last entries of its spec that say nothing, past the rank."""
+    if not isinstance(sharding, NamedSharding) or len(sharding.spec) <= ndim or any(
+            entry is not None for entry in sharding.spec[ndim:]):
+        return sharding
+    return sharding.update(spec=PartitionSpec(*sharding.spec[:ndim]))
 
 
 def sharding_like(x: Any, shape: Sequence[int]) -> Sharding | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from mjax._engine.base.config import UNSET, override, set_here
 from mjax._engine.base.context import Context, ctx
-from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.mesh import AbstractMesh, AxisType, Mesh, Name
 from mjax._engine.runtime.devices import devices as all_devices
@@ -181,7 +181,7 @@ class set_mesh:  # a function that may also be a context manager
 
     Raises:
       TypeError: it is neither.
-      ValueError: this is inside of a function that is traced, as by `jit`.
+      ValueError: this is inside of a function that is traced, as by `jit`; an axis is Manual.
 
     Example:
       >>> with mjax.set_mesh(mjax.make_mesh((1,), ('x',))):
@@ -193,6 +193,7 @@ class set_mesh:  # a function that may also be a context manager
         _check(mesh, Mesh, "set_mesh", "a Mesh")
         self._mesh = mesh
         _refuse_traces("set_mesh")
+        _refuse_manual_axes(mesh, "set_mesh")
         # A flag that a thread has not set follows the process.
         follows = mesh is Context.settings.mesh
         self._undo = set_here(mesh=UNSET if follows else mesh,
@@ -210,6 +211,7 @@ def use_mesh(mesh: Mesh | None) -> Iterator[Mesh | None]:
     """`set_mesh` for the body of a `with` statement."""
     _check(mesh, Mesh, "use_mesh", "a Mesh")
     _refuse_traces("use_mesh")
+    _refuse_manual_axes(mesh, "use_mesh")
     with override(mesh=mesh, mesh_for_all=mesh is not None):
         yield mesh
 
@@ -228,6 +230,17 @@ def _refuse_traces(who: str) -> None:
                "program runs on one set of devices. Set the mesh around the call of the outermost "
                "one; inside, give NamedShardings.")
         raise ValueError(msg)
+
+
+def _refuse_manual_axes(mesh: Mesh | None, who: str) -> None:
+    manual = [] if mesh is None else [
+        name for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True)
+        if kind is AxisType.Manual]
+    if manual:
+        raise LazyValueError(lambda: (
+            f"{who}: the axes {manual} of {mesh} are Manual, which axes are only inside of a "
+            "shard_map. Make the mesh without axis_types, and map over them: "
+            "mjax.shard_map(f, mesh=mesh, ...)."))
 
 
 def _check(mesh: Any, kind: type, who: str, what: str) -> None:

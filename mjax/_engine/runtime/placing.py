@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.records import Record
 from mjax._engine.control.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, subjaxprs
@@ -126,8 +125,9 @@ def execution_place(placements: Sequence[Placement], used: Collection[int],
               if is_array(c) and type(c.sharding) is not SingleDeviceSharding]
     abstract = [v.mesh for v, _ in votes if _is_abstract(v)]
     votes = [(v, who) for v, who in votes if not _is_abstract(v)]
-    if not votes and isinstance(ctx.settings.mesh, Mesh):
-        return _over([ctx.settings.mesh], abstract)
+    required = mesh_for_all() if device is None else None
+    if not votes and required is not None:
+        return _over([required], abstract)
     if not votes:
         return Place(SingleDeviceSharding(default_device()), False)
     chosen, first = votes[0]
@@ -137,7 +137,6 @@ def execution_place(placements: Sequence[Placement], used: Collection[int],
                    f"{_listed(chosen)}, {who} to {_listed(other)}. Move an argument with "
                    "mjax.device_put, or call the parts one after the other, outside of jit.")
             raise ValueError(msg)
-    required = mesh_for_all() if device is None else None
     if required is not None and set(required.flat_devices) != set(chosen.flat_devices):
         msg = (f"{first} is on {_listed(chosen)}, but set_mesh has set the mesh {required}, of "
                f"{_listed(required)}: programs run there. Move an argument there, as by "

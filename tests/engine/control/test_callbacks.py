@@ -280,14 +280,11 @@ def test_results_of_batched_io():
     np.testing.assert_array_equal(out, 2 * X)
 
 
-@pytest.mark.parametrize("call, primitive, effect", [
-    (lambda x: io_callback(print, None, x, ordered=True), "io_callback", "OrderedIOEffect"),
-    (lambda x: mjax.debug.callback(print, x, ordered=True), "debug_callback",
-     "OrderedDebugEffect"),
-    (lambda x: mjax.debug.print("{}", x, ordered=True), "debug_callback", "OrderedDebugEffect"),
-])
-def test_ordered_effects_are_not_batched(call, primitive, effect):
-    pattern = (rf"vmap of {primitive}, which has the effects {effect}: their policy says "
+def test_ordered_io_is_not_batched():
+    def call(x):
+        io_callback(print, None, x, ordered=True)
+
+    pattern = ("vmap of io_callback, which has the effects OrderedIOEffect: their policy says "
                r"batchable=False.(.|\n)*test_callbacks.py")
     with pytest.raises(ValueError, match=pattern):
         mjax.vmap(call)(X)
@@ -419,3 +416,67 @@ def test_effects_in_jaxprs():
         assert sorted(map(repr, jaxpr.effects)) == ["DebugEffect", "IOEffect", "OrderedIOEffect"]
     assert [e.primitive for e in mjax.make_jaxpr(f)(1.0).eqns] == [
         primitives.io_callback_p, primitives.debug_callback_p, primitives.scan_p]
+
+
+# ---- ordered effects of a batch --------------------------------------------------------
+
+
+def printed(capsys, f, *args):
+    f(*args)
+    mjax.effects_barrier()
+    return capsys.readouterr().out.split()
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, mjax.jit])
+def test_ordered_printing_of_a_batch_goes_by_element(capsys, wrap):
+    def show(*args):
+        mjax.debug.print(",".join(["{}"] * len(args)), *args, ordered=True)
+
+    n = np.arange(3)
+    assert printed(capsys, wrap(mjax.vmap(show)), n) == ["0", "1", "2"]
+    rows = np.arange(4).reshape(2, 2)
+    both = mjax.vmap(mjax.vmap(show, in_axes=(0, None)), in_axes=(1, 0))
+    assert printed(capsys, wrap(both), rows, n[:2]) == ["0,0", "1,1", "2,0", "3,1"]
+
+    def loop(x):
+        return lax.while_loop(lambda c: c < 3, lambda c: (show(c), c + 1)[1], x)
+
+    # All elements go round together, those that have finished too.
+    assert printed(capsys, wrap(mjax.vmap(loop)), n) == list("012123233")
+
+    def twice(x):
+        return lax.scan(lambda c, i: (show(c, i), (c + 1, None))[1], x, np.arange(2))[0]
+
+    assert printed(capsys, wrap(mjax.vmap(twice)), n[:2]) == ["0,0", "1,0", "1,1", "2,1"]
+
+
+# ---- structures of results -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("give, result", [
+    (lambda x: [x], F), (lambda x: (x,), [F]), (lambda x: {"a": [x]}, {"a": F})])
+def test_results_are_taken_by_their_leaves(give, result):
+    for call in (mjax.pure_callback, io_callback):
+        out = mjax.jit(lambda x, call=call: call(give, result, x))(np.float32(3))
+        assert mjax.tree_util.tree_structure(out) == mjax.tree_util.tree_structure(result)
+        assert mjax.tree_util.tree_leaves(out) == [3]
+
+
+# ---- formats ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fmt, kind", [("{x}", KeyError), ("{} {} {}", IndexError),
+                                       ("{}", ValueError), ("{", ValueError)])
+def test_formats_that_do_not_fit(fmt, kind):
+    with pytest.raises(kind, match="does not fit") as caught:
+        mjax.debug.print(fmt, 1, 2)
+    assert isinstance(caught.value, ValueError)  # as mjax always had it
+
+
+def test_print_options_are_those_of_the_trace(capsys):
+    for digits in (2, 4):
+        with np.printoptions(precision=digits):
+            show = mjax.jit(lambda x: mjax.debug.print("{}", x)).lower(np.ones(1, "f4")).compile()
+        show(np.full(1, 1 / 3, np.float32))
+        mjax.effects_barrier()
+        assert capsys.readouterr().out == f"[{1 / 3:.{digits}f}]\n"

@@ -170,8 +170,8 @@ def test_trees_of_local_data():
         assert out["a"].sharding is SHARDINGS["half"] and out["b"][1].sharding is TWO
         assert out["c"] is None
     assert [x.tolist() for x in f(TWO, [X[0, :2], X[1, :2]], (2,))] == [[0, 1], [8, 9]]
-    with pytest.raises(TypeError, match="needs a sharding .*, got CpuDevice"):
-        f((TWO, DEVICES[0]), (X, X))
+    with pytest.raises(ValueError, match="expected a device .* or a sharding, got 3"):
+        f((TWO, 3), (X, X))
     with pytest.raises(ValueError, match="data: sharding is no tree prefix of the local data. .*b"):
         f({"b": TWO}, {"a": X})
     with pytest.raises(ValueError, match="data: global_shape is no tree prefix of the local data"):
@@ -187,3 +187,23 @@ def test_trees_of_local_data():
 def test_data_that_do_not_fit(data, shape, text):
     with pytest.raises(ValueError, match=text):
         mjax.make_array_from_process_local_data(TWO, data, shape)
+
+
+def test_local_data_on_a_device_and_by_a_spec():
+    there = mjax.devices()[-1]
+    out = mjax.make_array_from_process_local_data(there, {"a": np.arange(3)})
+    assert out["a"].devices() == {there} and out["a"].committed
+    with mjax.set_mesh(mjax.make_mesh((1,), ("x",))):
+        out = mjax.make_array_from_process_local_data(mjax.P("x"), np.arange(3))
+    assert out.sharding.spec == mjax.P("x")
+    with pytest.raises(ValueError, match="device"):
+        mjax.make_array_from_process_local_data("cpu", np.arange(3))
+
+
+def test_trailing_nones_of_new_arrays_say_nothing():
+    mesh = mjax.make_mesh((1,), ("x",))
+    for make in (lambda s: mjax.lax.full((4,), 1.0, sharding=s),
+                 lambda s: mjax.numpy.zeros(4, device=s)):
+        assert make(mjax.NamedSharding(mesh, mjax.P("x", None))).sharding.spec == mjax.P("x")
+        with pytest.raises(ValueError, match="dimensions"):
+            make(mjax.NamedSharding(mesh, mjax.P(None, "x")))

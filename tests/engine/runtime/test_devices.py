@@ -14,7 +14,7 @@ def test_devices_of_the_default_platform():
     devices = mjax.devices()
     assert devices and all(isinstance(d, mjax.Device) for d in devices)
     assert devices == mjax.devices("cpu") == mjax.devices("CPU") == mjax.local_devices()
-    assert mjax.local_devices(0) == devices and mjax.local_devices(7) == []
+    assert mjax.local_devices(0) == devices
     assert {d.platform for d in devices} == {mjax.default_backend()} == {"cpu"}
 
 
@@ -68,3 +68,10 @@ def test_default_devices_that_are_none(chosen):
     with pytest.raises(ValueError, match="default_device must be"):
         mjax.config.update("jax_default_device", chosen)
     assert mjax.config.default_device is None
+
+
+def test_local_devices_of_a_process():
+    mine = mjax.local_devices()
+    assert mjax.local_devices(host_id=0) == mjax.local_devices(0, "cpu", 0) == mine
+    with pytest.raises(ValueError, match="no process 7"):
+        mjax.local_devices(process_index=7)

@@ -10,7 +10,7 @@ import pytest
 
 import mjax
 import mjax.numpy as jnp
-from mjax import P
+from mjax import P, lax
 from mjax._engine.spmd.axes import in_manual
 from mjax.experimental import mesh_utils
 from mjax.sharding import (
@@ -256,3 +256,20 @@ def test_meshes_are_set_outside_of_programs(setter, transform):
     with use_abstract_mesh(m.abstract_mesh):
         mjax.jit(lambda x: seen.append(get_abstract_mesh()) or x)(1.0)
     assert seen == [m.abstract_mesh]
+
+
+def test_entering_a_mesh_moves_nothing():
+    with Mesh(np.array(mjax.devices()[:2]), ("x",)) as mesh:
+        for y in (jnp.zeros(3) + 1, mjax.jit(jnp.sin)(np.ones(3, "f4")), jnp.sum(np.ones(3)),
+                  mjax.grad(lambda x: x * x)(3.0), mjax.vmap(jnp.cos)(np.ones(2))):
+            assert (y.committed, y.devices()) == (False, {mjax.devices()[0]})
+        cut = mjax.jit(lambda a: lax.with_sharding_constraint(a + 1, P("x")))(jnp.zeros(4))
+        assert cut.sharding.mesh == mesh and cut.committed
+
+
+@pytest.mark.parametrize("enter", [mjax.set_mesh, lambda m: mjax.sharding.use_mesh(m).__enter__()])
+def test_manual_axes_are_not_set(enter):
+    mesh = Mesh(np.array(mjax.devices()[:2]), ("x",), axis_types=(AxisType.Manual,))
+    with pytest.raises(ValueError, match="Manual"):
+        enter(mesh)
+    assert mjax.sharding.get_mesh().empty
