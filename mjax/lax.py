@@ -9,7 +9,6 @@ from mjax._engine.control.composite import composite
 from mjax._engine.control.cond import cond_p, platform_index_p
 from mjax._engine.control.loops import fori_loop, map, scan, while_loop
 from mjax._engine.control.reduce import (
-    reduce,
     reduce_p,
     reduce_window,
     reduce_window_p,
@@ -163,7 +162,6 @@ from mjax._engine.primitives.composed import (
     broadcast_shapes,
     broadcast_to_rank,
     dtype,
-    empty,
     reciprocal,
     shape_as_value,
 )
@@ -189,7 +187,6 @@ from mjax._engine.primitives.convolution import (
     ConvDimensionNumbers,
     ConvGeneralDilatedDimensionNumbers,
     conv_dimension_numbers,
-    conv_general_dilated,
     conv_general_dilated_p,
     conv_general_permutations,
 )
@@ -210,8 +207,6 @@ from mjax._engine.primitives.cumulative import (
 from mjax._engine.primitives.dot import (
     DotDimensionNumbers,
     batch_matmul,
-    dot,
-    dot_general,
     dot_general_p,
 )
 from mjax._engine.primitives.gather import (
@@ -249,8 +244,6 @@ from mjax._engine.primitives.precision import (
 )
 from mjax._engine.primitives.ragged import (
     RaggedDotDimensionNumbers,
-    ragged_dot,
-    ragged_dot_general,
     ragged_dot_general_p,
 )
 from mjax._engine.primitives.reductions import (
@@ -273,7 +266,6 @@ from mjax._engine.primitives.reductions import (
 )
 from mjax._engine.primitives.rng import (
     RandomAlgorithm,
-    rng_bit_generator,
     rng_bit_generator_p,
     rng_uniform,
     rng_uniform_p,
@@ -301,18 +293,13 @@ from mjax._engine.primitives.select import (
     select_n_p,
 )
 from mjax._engine.primitives.shapes import (
-    broadcast,
-    broadcast_in_dim,
     broadcast_in_dim_p,
-    broadcasted_iota,
     collapse,
     copy_p,
     expand_dims,
     iota,
     iota_p,
-    reduce_sum,
     reduce_sum_p,
-    reshape,
     reshape_p,
     rev,
     rev_p,
@@ -395,6 +382,21 @@ from mjax._engine.primitives.windows import (
 )
 from mjax._engine.runtime.constraints import sharding_constraint_p, with_sharding_constraint
 from mjax._engine.runtime.filling import full, full_like
+from mjax._engine.runtime.laid_out_lax import (
+    broadcast,
+    broadcast_in_dim,
+    broadcasted_iota,
+    conv_general_dilated,
+    dot,
+    dot_general,
+    empty,
+    ragged_dot,
+    ragged_dot_general,
+    reduce,
+    reduce_sum,
+    reshape,
+    rng_bit_generator,
+)
 from mjax._engine.runtime.transfer import device_put_p
 from mjax._engine.spmd.axes import axis_size
 from mjax._engine.spmd.exchanges import (

@@ -18,6 +18,7 @@ from mjax._engine.primitives.joining import stack_p
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, canonical_shape, copy_p, reshape_p
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.filling import on_device, placed, sharding_like
+from mjax._engine.runtime.laid_out import chosen_place
 from mjax._engine.runtime.transfer import put
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._numpy.core import (
@@ -41,7 +42,7 @@ _SMALL = 1 << 16
 
 @boundary
 def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None = "K",
-          ndmin: int = 0, *, device: Any = None) -> Any:
+          ndmin: int = 0, *, device: Any = None, out_sharding: Any = None) -> Any:
     """An array of the given values.
 
     Args:
@@ -52,6 +53,8 @@ def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None =
       order: "K" or "C"; memory layout is the compiler's affair.
       ndmin: the least number of axes; axes of size 1 are put in front.
       device: the device to put it on.
+      out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
+        mesh that is set; in place of `device`.
 
     Returns:
       An array; weakly typed where `object` is a Python number and no dtype is given.
@@ -73,6 +76,7 @@ def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None =
     if order not in ("K", "C", None):
         msg = f"array: order={order!r} is not supported: arrays have no memory layout; use 'K'."
         raise NotImplementedError(msg)
+    device = chosen_place("array", device, out_sharding)
     out = _convert(object, dtype_argument(dtype, "array"))
     if copy and out is object:
         out = copy_p.bind(out)
@@ -83,7 +87,7 @@ def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None =
 
 @boundary
 def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None,
-            device: Any = None) -> Any:
+            device: Any = None, out_sharding: Any = None) -> Any:
     """The given values as an array; an array of that dtype is returned as it is.
 
     Args:
@@ -93,6 +97,8 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool |
       order: "K", "C" or None; memory layout is the compiler's affair.
       copy: whether the array must be a new one. NumPy's arrays are always copied.
       device: the device to put it on.
+      out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
+        mesh that is set; in place of `device`.
 
     Raises:
       TypeError, ValueError, OverflowError: as `array`.
@@ -103,7 +109,7 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool |
       >>> jnp.asarray([1, 2, 3])
       Array([1, 2, 3], dtype=int32)
     """
-    return array(a, dtype, bool(copy), order, device=device)
+    return array(a, dtype, bool(copy), order, device=chosen_place("asarray", device, out_sharding))
 
 
 def _convert(x: Any, dtype: Any) -> Any:
@@ -424,13 +430,15 @@ def filled(shape: Sequence[int], value: Any, dtype: Any, weak: bool = False) -> 
 
 
 @boundary
-def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
     """An array of zeros.
 
     Args:
       shape: its shape: an int or a sequence of ints.
       dtype: its dtype; the default float if not given.
       device: the device to put it on.
+      out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
+        mesh that is set; in place of `device`.
 
     Raises:
       TypeError: a size is negative or no integer.
@@ -443,17 +451,19 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
              [0., 0., 0.]], dtype=float32)
     """
     dtype = dtype_argument(float if dtype is None else dtype, "zeros")
-    return filled_on(canonical_shape(shape), 0, dtype, device)
+    return filled_on(canonical_shape(shape), 0, dtype, chosen_place("zeros", device, out_sharding))
 
 
 @boundary
-def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
     """An array of ones.
 
     Args:
       shape: its shape: an int or a sequence of ints.
       dtype: its dtype; the default float if not given.
       device: the device to put it on.
+      out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
+        mesh that is set; in place of `device`.
 
     Raises:
       TypeError: a size is negative or no integer.
@@ -465,17 +475,19 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
       Array([1, 1, 1], dtype=int32)
     """
     dtype = dtype_argument(float if dtype is None else dtype, "ones")
-    return filled_on(canonical_shape(shape), 1, dtype, device)
+    return filled_on(canonical_shape(shape), 1, dtype, chosen_place("ones", device, out_sharding))
 
 
 @boundary
-def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
     """An array of any values; they are zeros.
 
     Args:
       shape: its shape: an int or a sequence of ints.
       dtype: its dtype; the default float if not given.
       device: the device to put it on.
+      out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
+        mesh that is set; in place of `device`.
 
     Source: `numpy.empty`.
 
@@ -484,11 +496,12 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
       Array([0., 0.], dtype=float32)
     """
     dtype = dtype_argument(float if dtype is None else dtype, "empty")
-    return filled_on(canonical_shape(shape), 0, dtype, device)
+    return filled_on(canonical_shape(shape), 0, dtype, chosen_place("empty", device, out_sharding))
 
 
 @boundary
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None,
+         out_sharding: Any = None) -> Any:
     """An array of one value.
 
     Args:
@@ -496,6 +509,8 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
       fill_value: the value; an array is broadcast to the shape.
       dtype: its dtype; that of the value if not given.
       device: the device to put it on.
+      out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
+        mesh that is set; in place of `device`.
 
     Returns:
       An array; weakly typed where `fill_value` is and no dtype is given.
@@ -511,7 +526,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
       Array([[7., 7.],
              [7., 7.]], dtype=float32, weak_type=True)
     """
-    shape = canonical_shape(shape)
+    shape, device = canonical_shape(shape), chosen_place("full", device, out_sharding)
     dtype = dtype_argument(dtype, "full")
     if dtype is not None:
         return _full(shape, check_fill("full", fill_value, 1), dtype, False, device)
@@ -554,7 +569,8 @@ def _like(name: str, a: Any, dtype: Any, shape: Any, device: Any
 
 
 @boundary
-def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None,
+               out_sharding: Any = None) -> Any:
     """An array of zeros of the type of another.
 
     Args:
@@ -563,6 +579,8 @@ def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = No
       shape: its shape; that of `a` if not given.
       device: the device to put it on; default: that, or the sharding, of the other, if it is
         committed and of this shape.
+      out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
+        mesh that is set; in place of `device`.
 
     Source: `numpy.zeros_like`.
 
@@ -570,12 +588,14 @@ def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = No
       >>> jnp.zeros_like(jnp.array([1, 2]))
       Array([0, 0], dtype=int32)
     """
-    shape, dtype, weak, device = _like("zeros_like", a, dtype, shape, device)
+    shape, dtype, weak, device = _like(
+        "zeros_like", a, dtype, shape, chosen_place("zeros_like", device, out_sharding))
     return filled_on(shape, 0, dtype, device, weak)
 
 
 @boundary
-def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None,
+               out_sharding: Any = None) -> Any:
     """An array of ones of the type of another.
 
     Args:
@@ -584,6 +604,8 @@ def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = Non
       shape: its shape; that of `a` if not given.
       device: the device to put it on; default: that, or the sharding, of the other, if it is
         committed and of this shape.
+      out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
+        mesh that is set; in place of `device`.
 
     Source: `numpy.ones_like`.
 
@@ -591,7 +613,8 @@ def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = Non
       >>> jnp.ones_like(jnp.array([1, 2]))
       Array([1, 1], dtype=int32)
     """
-    shape, dtype, weak, device = _like("ones_like", a, dtype, shape, device)
+    shape, dtype, weak, device = _like(
+        "ones_like", a, dtype, shape, chosen_place("ones_like", device, out_sharding))
     return filled_on(shape, 1, dtype, device, weak)
 
 
@@ -618,7 +641,7 @@ def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: 
 
 @boundary
 def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *,
-              device: Any = None) -> Any:
+              device: Any = None, out_sharding: Any = None) -> Any:
     """An array of one value, of the type of another array.
 
     Args:
@@ -628,6 +651,8 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *,
       shape: its shape; that of `a` if not given.
       device: the device to put it on; default: that, or the sharding, of the other, if it is
         committed and of this shape.
+      out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
+        mesh that is set; in place of `device`.
 
     Source: `numpy.full_like`.
 
@@ -635,5 +660,6 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *,
       >>> jnp.full_like(jnp.array([1, 2]), 7)
       Array([7, 7], dtype=int32)
     """
-    shape, dtype, weak, device = _like("full_like", a, dtype, shape, device)
+    shape, dtype, weak, device = _like(
+        "full_like", a, dtype, shape, chosen_place("full_like", device, out_sharding))
     return _full(shape, check_fill("full_like", fill_value, 1), dtype, weak, device)

@@ -29,6 +29,7 @@ from mjax._engine.primitives.shapes import (
     transpose,
 )
 from mjax._engine.primitives.slicing import slice_in_dim
+from mjax._engine.runtime.laid_out import lays_out
 from mjax._numpy.core import cast, check_array, shape_of
 from mjax._numpy.fused import fused
 from mjax._numpy.joining import refuse_out
@@ -328,7 +329,7 @@ def _combine(chosen: list[_Operand], later: set[Label], out: Term | None,
 # ---- what users call -------------------------------------------------------------------
 
 
-@boundary
+@lays_out
 def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any = "auto",
            precision: Any = None, preferred_element_type: Any = None,
            _dot_general: Callable[..., Any] = dot_general) -> Any:

@@ -24,6 +24,7 @@ from mjax._engine.ir.pytree import is_one_leaf, registry
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.executable import Program
+from mjax._engine.runtime.laid_out import laid_out, with_out_sharding
 from mjax._engine.runtime.transfer import to_array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Tracer
@@ -45,15 +46,17 @@ class NotFlat(Exception):
     """A call with arguments that make no cache key: it runs primitive by primitive."""
 
 
-def fused(f: F | None = None, *, static_argnames: Sequence[str] = ()) -> Any:
+def fused(f: F | None = None, *, static_argnames: Sequence[str] = (), out_sharding: bool = False
+          ) -> Any:
     """Decorator: eager calls run as one compiled program.
 
     Args:
       f: a function of values, of lists and tuples of them, and of static arguments.
       static_argnames: names of the arguments that are hashable Python values.
+      out_sharding: whether the function takes an argument of this name too; see `laid_out`.
     """
     if f is None:
-        return lambda g: fused(g, static_argnames=static_argnames)
+        return lambda g: fused(g, static_argnames=static_argnames, out_sharding=out_sharding)
     names = frozenset(static_argnames)
     code = f.__code__
     positions = frozenset(i for i, n in enumerate(code.co_varnames[: code.co_argcount])
@@ -81,6 +84,9 @@ def fused(f: F | None = None, *, static_argnames: Sequence[str] = ()) -> Any:
             raise
 
     def evaluate(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if out_sharding and "out_sharding" in kwargs:
+            given = kwargs.pop("out_sharding")
+            return laid_out(wrapper(*args, **kwargs), given, f.__name__)
         if ctx.settings.disable_jit:
             return f(*args, **kwargs)
         arrays = None
@@ -96,6 +102,8 @@ def fused(f: F | None = None, *, static_argnames: Sequence[str] = ()) -> Any:
         return run(*arrays)
 
     def trace(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if out_sharding and "out_sharding" in kwargs:
+            return evaluate(args, kwargs)
         if ctx.settings.disable_jit:
             return f(*args, **kwargs)
         try:
@@ -109,6 +117,8 @@ def fused(f: F | None = None, *, static_argnames: Sequence[str] = ()) -> Any:
         return known(operands)
 
     wrapper.cache = cache  # type: ignore[attr-defined]
+    if out_sharding:
+        with_out_sharding(wrapper, f)
     return wrapper
 
 

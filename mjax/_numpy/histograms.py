@@ -26,6 +26,7 @@ from mjax._engine.primitives.shapes import (
     scalar_of,
 )
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
+from mjax._engine.runtime.laid_out import lays_out
 from mjax._numpy.core import (
     as_array,
     cast,
@@ -51,7 +52,7 @@ def _counted(places: Any, weights: Any, size: int) -> Any:
 # ---- bincount --------------------------------------------------------------------------
 
 
-@boundary
+@lays_out
 def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
     """How often each of the integers 0, 1, ... occurs.
 

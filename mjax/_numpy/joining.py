@@ -31,6 +31,7 @@ from mjax._engine.primitives.shapes import broadcast_in_dim, full, own, reshape
 from mjax._engine.primitives.shapes import expand_dims as lax_expand_dims
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.sort import argsort
+from mjax._engine.runtime.laid_out import lays_out
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._numpy.core import (
     as_array,
@@ -480,7 +481,7 @@ def tile(A: Any, reps: int | Sequence[int]) -> Any:
     return A if all(r == 1 for r in counts) else tile_p.bind(A, reps=counts)
 
 
-@boundary
+@lays_out
 def repeat(a: Any, repeats: Any, axis: int | None = None, *,
            total_repeat_length: int | None = None) -> Any:
     """Repeats each element.

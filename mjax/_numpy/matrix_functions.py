@@ -9,6 +9,7 @@ from typing import Any
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.runtime.laid_out import lays_out
 from mjax._numpy import matrices, products
 from mjax._numpy.core import check_arrays, shape_of
 
@@ -132,7 +133,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
     return products.outer(x1, x2)
 
 
-@boundary
+@lays_out
 def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2, precision: Any = None,
               preferred_element_type: Any = None) -> Any:
     """Sums of products over several axes; see `mjax.numpy.tensordot`.

@@ -24,6 +24,7 @@ from mjax._engine.primitives.convert import bitcast_convert_type
 from mjax._engine.primitives.joining import unstack
 from mjax._engine.primitives.shapes import reshape as lax_reshape
 from mjax._engine.runtime.array import Array, is_array
+from mjax._engine.runtime.laid_out import laid_out
 from mjax._engine.runtime.transfer import device_put
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Tracer
@@ -170,9 +171,11 @@ def _arguments(args: tuple[Any, ...]) -> Any:
 
 
 @boundary
-def reshape(self: Any, *args: Any, order: str = "C", copy: bool | None = None) -> Any:
+def reshape(self: Any, *args: Any, order: str = "C", copy: bool | None = None,
+            out_sharding: Any = None) -> Any:
     """The array with another shape; see `mjax.numpy.reshape`."""
-    return shapes.reshape(self, _arguments(args), order, copy=copy)
+    out = shapes.reshape(self, _arguments(args), order, copy=copy)
+    return out if out_sharding is None else laid_out(out, out_sharding, "reshape")
 
 
 @boundary
@@ -186,9 +189,9 @@ def transpose(self: Any, *args: Any) -> Any:
 
 
 @boundary
-def flatten(self: Any, order: str = "C") -> Any:
+def flatten(self: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
     """The elements as an array of one axis; see `mjax.numpy.ravel`."""
-    return shapes.ravel(self, order)
+    return shapes.ravel(self, order, out_sharding=out_sharding)
 
 
 @boundary

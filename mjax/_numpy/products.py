@@ -25,6 +25,7 @@ from mjax._engine.primitives.shapes import (
     transpose,
 )
 from mjax._engine.primitives.slicing import index_in_dim
+from mjax._engine.runtime.laid_out import lays_out
 from mjax._numpy.core import (
     as_array,
     broadcast_shapes,
@@ -82,7 +83,7 @@ def multiply(a: Any, b: Any) -> Any:
 # ---- dot, matmul -----------------------------------------------------------------------
 
 
-@fused(static_argnames=_PRODUCT)
+@fused(static_argnames=_PRODUCT, out_sharding=True)
 def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Product of two arrays: sums over the last axis of `a` and the last but one of `b`.
 
@@ -122,7 +123,7 @@ def _check_contracted(name: str, a: Any, b: Any, i: int, j: int) -> None:
         raise TypeError(msg)
 
 
-@fused(static_argnames=_PRODUCT)
+@fused(static_argnames=_PRODUCT, out_sharding=True)
 def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Product of matrices, or of stacks of matrices: `a @ b`.
 
@@ -453,7 +454,7 @@ def _tensordot(a: Any, b: Any, axes: Any, precision: Any, preferred_element_type
     return how.contract(a, b, (axes, ((), ())))
 
 
-@boundary
+@lays_out
 def tensordot(a: Any, b: Any, axes: Any = 2, *, precision: Any = None,
               preferred_element_type: Any = None) -> Any:
     """Sums the products of two arrays over pairs of axes.

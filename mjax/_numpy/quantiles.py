@@ -265,7 +265,7 @@ def _hundredth(q: Any) -> Any:
     return lax.div(cast(q, dtype), as_settled(np.asarray(100, dtype)[()]))
 
 
-@fused(static_argnames=_STATIC)
+@fused(static_argnames=_STATIC, out_sharding=True)
 def percentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
                method: str = "linear", keepdims: bool = False, *,
                weights: Any = None) -> Any:

@@ -26,6 +26,7 @@ from mjax._engine.primitives.shapes import (
     moveaxis,
     reshape,
 )
+from mjax._engine.runtime.laid_out import chosen_place
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.transforms.vectorize import vmap
@@ -65,7 +66,7 @@ def _bound(name: str, x: Any) -> Any:
 
 @boundary
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
-           device: Any = None) -> Any:
+           device: Any = None, out_sharding: Any = None) -> Any:
     """Numbers from `start` up to, but not with, `stop`, in steps of `step`.
 
     Args:
@@ -74,6 +75,8 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
       step: the distance; 1 if not given.
       dtype: dtype of the result; by default the common one of the arguments.
       device: the device to put it on.
+      out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
+        mesh that is set; in place of `device`.
 
     Returns:
       An array of shape `(ceil((stop - start) / step),)`.
@@ -88,6 +91,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
       >>> jnp.arange(2, 10, 3)
       Array([2, 5, 8], dtype=int32)
     """
+    device = chosen_place("arange", device, out_sharding)
     target = dtype_argument(dtype, "arange")
     if start is None:
         msg = "arange: start must be a real number, got None."

@@ -35,6 +35,7 @@ from mjax._engine.primitives.slicing import (
     slice_in_dim,
     slice_p,
 )
+from mjax._engine.runtime.laid_out import laid_out
 from mjax._numpy.core import (
     as_array,
     broadcast_values,
@@ -85,7 +86,7 @@ def _new_sizes(shape: tuple[int, ...], new: Any) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-@fused(static_argnames=("shape", "order", "copy"))
+@fused(static_argnames=("shape", "order", "copy"), out_sharding=True)
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
     """Gives an array another shape.
 
@@ -132,12 +133,13 @@ def _reshaped(a: Any, sizes: tuple[int, ...]) -> Any:
     return reshape_p.bind(a, new_sizes=sizes, dimensions=None)
 
 
-def ravel(a: Any, order: str = "C") -> Any:
+def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
     """All elements of an array along one axis.
 
     Args:
       a: array of shape `(n_0, n_1, ...)`.
       order: `"C"`, last axis fastest, or `"F"`, first axis fastest.
+      out_sharding: how the result is cut over devices, as for `reshape`.
 
     Returns:
       An array of shape `(n_0 * n_1 * ...,)`.
@@ -148,7 +150,8 @@ def ravel(a: Any, order: str = "C") -> Any:
       >>> jnp.ravel(jnp.array([[1, 2], [3, 4]]), order="F")
       Array([1, 3, 2, 4], dtype=int32)
     """
-    return reshape(check_array("ravel", a), -1, order)
+    out = reshape(check_array("ravel", a), -1, order)
+    return out if out_sharding is None else laid_out(out, out_sharding, "ravel")
 
 
 # ---- axes in another order -------------------------------------------------------------
@@ -434,7 +437,7 @@ def atleast_3d(*arys: Any) -> Any:
 # ---- broadcasting ----------------------------------------------------------------------
 
 
-@fused(static_argnames=("shape",))
+@fused(static_argnames=("shape",), out_sharding=True)
 def broadcast_to(array: Any, shape: Any) -> Any:
     """Stretches an array to a shape.
 

@@ -26,6 +26,10 @@ _table: dict[Any, weakref.ref[ShapedArray]] = {}
 _lock = threading.RLock()
 
 
+#: Number of dimensions -> what types show as their sharding; the runtime sets it.
+sharding_shown: list[Callable[[int], Any]] = []
+
+
 class AbstractValue:
     """Base of all types."""
 
@@ -34,6 +38,11 @@ class AbstractValue:
     def to_tangent(self) -> AbstractValue:
         """The type of tangents of values of this type."""
         raise NotImplementedError
+
+    @property
+    def sharding(self) -> Any:
+        """For code that reads JAX's types: a sharding over an empty mesh, which cuts nothing."""
+        return sharding_shown[0](self.ndim)
 
     def str_short(self, short_dtypes: bool = True) -> str:
         """How printed jaxprs show it."""
@@ -107,6 +116,7 @@ class ShapedArray(AbstractValue):
       dtype: a dtype or what `dtypes.as_dtype` takes; not canonicalized here.
       weak_type: whether promotion may pick the other operand's dtype (Python scalars).
       varying: manual mesh axes along which devices may hold different values.
+      sharding: has no effect: shardings belong to arrays. JAX's types have one.
     """
 
     __slots__ = ("__weakref__", "dtype", "inexact", "ndim", "shape", "size", "varying", "weak_type")
@@ -120,7 +130,7 @@ class ShapedArray(AbstractValue):
     inexact: bool
 
     def __new__(cls, shape: Any, dtype: Any, weak_type: bool = False,
-                varying: frozenset[Any] = _NOTHING) -> ShapedArray:
+                varying: frozenset[Any] = _NOTHING, *, sharding: Any = None) -> ShapedArray:
         key = (shape if type(shape) is tuple else tuple(shape), dtype, weak_type, varying)
         try:
             known = _table.get(key)
@@ -164,6 +174,7 @@ class ShapedArray(AbstractValue):
 
     def update(self, **fields: Any) -> ShapedArray:
         """This type with some of `shape, dtype, weak_type, varying` replaced."""
+        fields.pop("sharding", None)
         return ShapedArray(fields.pop("shape", self.shape), fields.pop("dtype", self.dtype),
                            fields.pop("weak_type", self.weak_type),
                            fields.pop("varying", self.varying), **fields)

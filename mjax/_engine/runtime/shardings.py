@@ -24,6 +24,7 @@ from mjax._engine.ir.mesh import (
     device_order,
     shard_shape,
 )
+from mjax._engine.ir.types import sharding_shown
 from mjaxlib_shim import shardings as shim
 
 Index = tuple[slice, ...]
@@ -423,6 +424,14 @@ class NamedSharding(MeshSharding):
 
 def _named_sharding(mesh: Any, spec: PartitionSpec, memory_kind: str | None) -> NamedSharding:
     return NamedSharding(mesh, spec, memory_kind=memory_kind)
+
+
+@functools.cache
+def _of_types(ndim: int) -> NamedSharding:
+    return NamedSharding(AbstractMesh((), ()), PartitionSpec(*[None] * ndim))
+
+
+sharding_shown.append(_of_types)
 
 
 def mesh_over(mesh: AbstractMesh, devices: Sequence[Any], who: str) -> Mesh:

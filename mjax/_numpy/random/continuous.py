@@ -27,6 +27,7 @@ from mjax._engine.primitives.arithmetic import (
 )
 from mjax._engine.primitives.joining import unstack
 from mjax._engine.primitives.select import select_n
+from mjax._engine.runtime.laid_out import lays_out
 from mjax._numpy.random.common import (
     float_dtype,
     one_key,
@@ -64,7 +65,7 @@ def standard_gumbel(key: Any, shape: tuple[int, ...], dtype: Any, mode: str | No
     return neg(log(neg(log1p(neg(floats)))))
 
 
-@boundary
+@lays_out
 def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Any:
     """Numbers of the standard Gumbel distribution, `exp(-exp(-x))`.
 
@@ -91,7 +92,7 @@ def _exponential(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return standard_exponential(one_key("exponential", key), shape, dtype)
 
 
-@boundary
+@lays_out
 def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Numbers of the exponential distribution of rate 1.
 
@@ -114,7 +115,7 @@ def _laplace(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return mul(sign(floats), log1p(neg(abs(floats))))
 
 
-@boundary
+@lays_out
 def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Numbers of the Laplace distribution of scale 1.
 
@@ -137,7 +138,7 @@ def _logistic(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return sub(log(floats), log1p(neg(floats)))
 
 
-@boundary
+@lays_out
 def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Numbers of the logistic distribution of scale 1.
 
@@ -160,7 +161,7 @@ def _cauchy(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return tan(mul(scalar(dtype, math.pi), sub(floats, scalar(dtype, 0.5))))
 
 
-@boundary
+@lays_out
 def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Numbers of the Cauchy distribution of scale 1.
 
@@ -183,7 +184,7 @@ def _pareto(key: Any, b: Any, *, shape: tuple[int, ...] | None, dtype: Any) -> A
     return exp(div(numbers, parameter(b, dtype, shape)))
 
 
-@boundary
+@lays_out
 def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Numbers of the Pareto distribution: at least 1, with density `b / x**(b + 1)`.
 
@@ -244,7 +245,7 @@ def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: tuple[int,
     return select_n(lt(floats, div(rising, width)), above, below)
 
 
-@boundary
+@lays_out
 def triangular(key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None
                ) -> Any:
     """Numbers of the triangular distribution.

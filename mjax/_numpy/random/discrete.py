@@ -20,6 +20,7 @@ from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import expand_dims, full, iota, moveaxis, reshape
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.sort import sort, top_k
+from mjax._engine.runtime.laid_out import lays_out
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._numpy.random.common import (
     as_given,
@@ -82,7 +83,7 @@ def _distinct_categories(key: Any, logits: Any, axis: int, count: int, shape: tu
     return reshape(moveaxis(indices, axis, 0), shape)
 
 
-@boundary
+@lays_out
 def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None, replace: bool = True,
                 mode: str | None = None) -> Any:
     """Indices of categories, drawn with probabilities `softmax(logits)`.
@@ -160,7 +161,7 @@ def _range_size(name: str, x: Any) -> int:
     return max(0, int(x))
 
 
-@boundary
+@lays_out
 def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
     """The elements of an array in random order.
 
@@ -310,7 +311,7 @@ def _geometric(key: Any, p: Any, *, shape: tuple[int, ...] | None, dtype: Any) -
     return convert(add(failures, scalar(inner, 1)), dtype)
 
 
-@boundary
+@lays_out
 def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Numbers of trials up to the first success.
 

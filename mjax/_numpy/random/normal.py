@@ -28,6 +28,7 @@ from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import reduce_sum
 from mjax._engine.primitives.special import erf, erf_inv
 from mjax._engine.primitives.tangents import stop_gradient
+from mjax._engine.runtime.laid_out import lays_out
 from mjax._numpy.random.common import (
     float_dtype,
     inexact_dtype,
@@ -60,7 +61,7 @@ def _normal(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return standard_normal(one_key("normal", key), shape, dtype)
 
 
-@boundary
+@lays_out
 def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Normally distributed numbers of mean 0 and variance 1.
 
@@ -95,7 +96,7 @@ def _truncated_normal(key: Any, lower: Any, upper: Any, *, shape: tuple[int, ...
     return min(max(out, nextafter(low, infinity)), nextafter(high, scalar(dtype, -np.inf)))
 
 
-@boundary
+@lays_out
 def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None
                      ) -> Any:
     """Normally distributed numbers of mean 0 and variance 1, given that they lie in an interval.
@@ -121,7 +122,7 @@ def _lognormal(key: Any, sigma: Any, *, shape: tuple[int, ...] | None, dtype: An
     return exp(mul(numbers, parameter(sigma, dtype, shape)))
 
 
-@boundary
+@lays_out
 def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) -> Any:
     """Numbers whose logarithm is normally distributed with mean 0.
 
@@ -149,7 +150,7 @@ def _maxwell(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return _speeds(one_key("maxwell", key), shape, dtype)
 
 
-@boundary
+@lays_out
 def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Numbers of the Maxwell-Boltzmann distribution: lengths of normal vectors in 3 dimensions.
 
@@ -201,7 +202,7 @@ def _rayleigh(key: Any, scale: Any, *, shape: tuple[int, ...] | None, dtype: Any
     return mul(parameter(scale, dtype, shape), sqrt(mul(log(floats), scalar(dtype, -2))))
 
 
-@boundary
+@lays_out
 def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Numbers of the Rayleigh distribution: lengths of normal vectors in the plane.
 
@@ -234,7 +235,7 @@ def _wald(key: Any, mean: Any, *, shape: tuple[int, ...] | None, dtype: Any) -> 
     return select_n(le(choices, div(mean, add(mean, lower))), div(mean_squared, lower), lower)
 
 
-@boundary
+@lays_out
 def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
     """Numbers of the Wald (inverse Gaussian) distribution of scale 1.
 

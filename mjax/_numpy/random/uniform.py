@@ -9,7 +9,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import (
@@ -30,6 +29,7 @@ from mjax._engine.primitives.convert import bitcast_convert_type, convert
 from mjax._engine.primitives.joining import unstack
 from mjax._engine.primitives.keys import random_bits_p, random_split_p
 from mjax._engine.primitives.select import select_n
+from mjax._engine.runtime.laid_out import lays_out
 from mjax._numpy.random.common import (
     dtype_argument,
     float_dtype,
@@ -66,7 +66,7 @@ def split_key(key: Any, num: int = 2) -> Sequence[Any]:
     return unstack(random_split_p.bind(key, shape=(num,)))
 
 
-@boundary
+@lays_out
 def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """Uniformly distributed unsigned integers, all values of the dtype alike.
 
@@ -125,7 +125,7 @@ def _uniform(key: Any, *bounds: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return between(key, shape, dtype, *[parameter(bound, dtype, shape) for bound in bounds])
 
 
-@boundary
+@lays_out
 def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0
             ) -> Any:
     """Uniformly distributed floats in `[minval, maxval)`.
@@ -216,7 +216,7 @@ def integers(key: Any, shape: tuple[int, ...], dtype: Any, minval: Any, maxval: 
     return add(low, convert(offset, dtype))
 
 
-@boundary
+@lays_out
 def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Any:
     """Uniformly distributed integers in `[minval, maxval)`.
 
@@ -262,7 +262,7 @@ def coins(key: Any, p: Any, shape: tuple[int, ...], dtype: Any, mode: str = "low
     return lt(fine, sub(p, coarse))
 
 
-@boundary
+@lays_out
 def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Any:
     """Booleans that are true with probability `p`.
 
@@ -297,7 +297,7 @@ def signs(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return sub(mul(scalar(dtype, 2), convert(heads, dtype)), scalar(dtype, 1))
 
 
-@boundary
+@lays_out
 def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     """-1 and 1 with equal probability.
 
