@@ -158,7 +158,8 @@ def _key_of(key: list[Any], add: Callable[..., None], args: Sequence[Any],
 def _static(arg: Any) -> Any:
     """A static argument in a key; sequences that compare by identity may change, as lists do."""
     kind = type(arg)
-    if kind.__hash__ is object.__hash__ and hasattr(kind, "__len__"):
+    hashed_by: Any = kind.__hash__
+    if hashed_by is object.__hash__ and hasattr(kind, "__len__"):
         raise NotFlat
     return exact(arg)
 

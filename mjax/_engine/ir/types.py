@@ -39,11 +39,6 @@ class AbstractValue:
         """The type of tangents of values of this type."""
         raise NotImplementedError
 
-    @property
-    def sharding(self) -> Any:
-        """For code that reads JAX's types: a sharding over an empty mesh, which cuts nothing."""
-        return sharding_shown[0](self.ndim)
-
     def str_short(self, short_dtypes: bool = True) -> str:
         """How printed jaxprs show it."""
         return str(self)
@@ -193,6 +188,11 @@ class ShapedArray(AbstractValue):
     manual_axis_type = property(lambda self: ManualAxisType(varying=self.varying),
                                 doc="`varying`, as JAX has it since 0.10.")
     vma = property(lambda self: self.varying, doc="`varying`, as JAX had it before.")
+
+    @property
+    def sharding(self) -> Any:
+        """For code that reads JAX's types: a sharding over an empty mesh, which cuts nothing."""
+        return sharding_shown[0](self.ndim)
 
     def str_short(self, short_dtypes: bool = True) -> str:
         """`f32[2,3]{i}`, with a `~` in front where the type is weak."""
