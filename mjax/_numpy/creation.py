@@ -299,7 +299,8 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
       >>> jnp.frombuffer(b"abc", dtype=jnp.uint8)
       Array([97, 98, 99], dtype=uint8)
     """
-    return asarray(np.frombuffer(buffer, dtypes.as_dtype(dtype), count, offset))
+    dtype = dtypes.as_dtype(float if dtype is None else dtype)
+    return asarray(np.frombuffer(buffer, dtype, count, offset))
 
 
 @boundary
@@ -321,7 +322,8 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
       >>> jnp.fromstring("1 2 3", dtype=int, sep=" ")
       Array([1, 2, 3], dtype=int32)
     """
-    return asarray(np.fromstring(string, dtypes.as_dtype(dtype), count, sep=sep))
+    dtype = dtypes.as_dtype(float if dtype is None else dtype)
+    return asarray(np.fromstring(string, dtype, count, sep=sep))
 
 
 @boundary

@@ -118,7 +118,7 @@ class finfo:
     """
 
     def __new__(cls, dtype: Any) -> Any:
-        return ml_dtypes.finfo(_dtype_of(dtype))
+        return ml_dtypes.finfo(dtypes.numpy_dtype(dtype))
 
 
 class iinfo:
@@ -134,11 +134,7 @@ class iinfo:
 
     def __new__(cls, int_type: Any) -> Any:
         return ml_dtypes.iinfo(dtypes.PYTHON_SCALARS[int] if type(int_type) is int
-                               else _dtype_of(int_type))
-
-
-def _dtype_of(x: Any) -> np.dtype[Any]:
-    return np.dtype(getattr(x, "dtype", x))
+                               else dtypes.numpy_dtype(int_type))
 
 
 @boundary
@@ -159,7 +155,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
       >>> jnp.isdtype(jnp.int8, "integral")
       True
     """
-    own = dtypes.dtype_behind(dtype)
+    own = dtype if isinstance(dtype, dtypes.ExtendedDType) else dtypes.numpy_dtype(dtype)
     return any(_is_kind(own, k) for k in (kind if isinstance(kind, tuple) else (kind,)))
 
 
@@ -169,7 +165,7 @@ _KINDS = {"bool": "b", "signed integer": "i", "unsigned integer": "u", "integral
 
 def _is_kind(own: Any, kind: Any) -> bool:
     if isinstance(kind, str) and kind in _KINDS:
-        return dtypes.kind(own) in _KINDS[kind]
+        return own in dtypes.NUMPY_DTYPES and dtypes.kind(own) in _KINDS[kind]
     try:
         return bool(own == dtypes.dtype_behind(kind))
     except TypeError:
@@ -187,11 +183,18 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
       to: a dtype.
       casting: "no", "equiv", "safe", "same_kind" or "unsafe".
 
+    Raises:
+      TypeError: an argument names no dtype.
+
     Example:
       >>> jnp.can_cast(jnp.int8, jnp.int16)
       True
     """
-    return bool(np.can_cast(_dtype_of(from_), _dtype_of(to), casting=casting))  # type: ignore[arg-type]
+    if from_ is None or to is None:
+        msg = "can_cast needs two dtypes, got None."
+        raise TypeError(msg)
+    ours, theirs = dtypes.numpy_dtype(from_), dtypes.numpy_dtype(to)
+    return bool(np.can_cast(ours, theirs, casting=casting))  # type: ignore[arg-type]
 
 
 # ---- questions about values ------------------------------------------------------------

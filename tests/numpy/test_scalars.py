@@ -129,3 +129,39 @@ def test_texts() -> None:
 def test_errors(error: type[Exception], text: str, use: Any) -> None:
     with pytest.raises(error, match=re.escape(text)):
         use()
+
+
+SPELLINGS = [
+    (np.dtype(np.float32), ["float32", "f4", "single", np.float32, np.dtype("float32"),
+                            jnp.float32, np.float32(1)]),
+    (np.dtype(np.int8), ["int8", "i1", np.int8, np.dtype("int8"), jnp.int8]),
+    (np.dtype(np.complex64), ["complex64", "c8", np.complex64, jnp.complex64]),
+    (np.dtype(ml_dtypes.bfloat16), ["bfloat16", ml_dtypes.bfloat16, jnp.bfloat16]),
+    (np.dtype(ml_dtypes.int4), ["int4", ml_dtypes.int4, jnp.int4]),
+    (np.dtype(np.bool_), ["bool", "?", bool, np.bool_, jnp.bool_]),
+]
+
+
+@pytest.mark.parametrize(("dtype", "spellings"), SPELLINGS, ids=lambda x: getattr(x, "name", ""))
+def test_spellings_of_dtypes(dtype: Any, spellings: list[Any]) -> None:
+    for spec in spellings:
+        assert mjax.lax.dtype(spec) == dtype
+        assert jnp.can_cast(spec, dtype) and jnp.can_cast(dtype, spec)
+        assert jnp.isdtype(dtype, spec) and jnp.isdtype(spec, dtype)
+        assert jnp.promote_types(spec, spec) == jnp.result_type(spec) == dtype
+        assert mjax.ShapeDtypeStruct((), spec).dtype == jnp.zeros((), spec).dtype == dtype
+        if jnp.issubdtype(spec, jnp.inexact):
+            assert jnp.finfo(spec).bits == ml_dtypes.finfo(dtype).bits
+        elif dtype != np.bool_:
+            assert jnp.iinfo(spec).max == ml_dtypes.iinfo(dtype).max
+
+
+def test_python_types_and_none_as_dtypes() -> None:
+    for python, name in ((int, "int32"), (float, "float32"), (complex, "complex64")):
+        assert mjax.lax.dtype(python) == jnp.result_type(python) == name
+    assert jnp.finfo(float).bits == jnp.iinfo(int).bits == 64
+    assert jnp.isdtype(None, "real floating") and not jnp.isdtype(object, "numeric")
+    assert jnp.promote_types(None, "float16") == np.float64
+    assert jnp.frombuffer(np.ones(2), None).tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match="got None"):
+        mjax.lax.dtype(None)

@@ -148,9 +148,20 @@ def as_dtype(spec: Any) -> DType:
                    "or, where several arrays are meant, a list of them.")
             raise ValueError(msg)
         return inner
+    return _supported(numpy_dtype(spec), spec)
+
+
+def numpy_dtype(spec: Any) -> np.dtype[Any]:
+    """The NumPy dtype that a spelling, an array or a scalar has, be there such arrays or not.
+
+    Classes of scalars have an attribute `dtype` too, which is none.
+    """
+    own = getattr(spec, "dtype", None)
+    if isinstance(own, np.dtype):
+        return own
     if isinstance(spec, str) and hasattr(ml_dtypes, spec):
-        return _supported(np.dtype(getattr(ml_dtypes, spec)), spec)
-    return _supported(np.dtype(spec), spec)
+        return np.dtype(getattr(ml_dtypes, spec))
+    return np.dtype(spec)
 
 
 def dtype_behind(x: Any) -> DType:

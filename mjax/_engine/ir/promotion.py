@@ -203,7 +203,7 @@ def promote_types(a: Any, b: Any) -> DType:
     """The least dtype that both dtypes are promoted to.
 
     Args:
-      a: a dtype, or a Python type (`int`), which is weak.
+      a: a dtype, or a Python type (`int`), which is weak; None is float64.
       b: the same.
 
     Raises:
@@ -224,7 +224,7 @@ def promote_types(a: Any, b: Any) -> DType:
 def _named_type(x: Any) -> tuple[DType, bool]:
     if isinstance(x, type) and x in dtypes.PYTHON_SCALARS:
         return dtypes.PYTHON_SCALARS[x], x is not bool
-    return dtypes.dtype_behind(x), False
+    return dtypes.dtype_behind(float if x is None else x), False
 
 
 def inexact_dtype(dtype: DType) -> DType:

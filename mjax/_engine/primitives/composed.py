@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.ir.dtypes import canonical_dtype, dtype_of_python, is_extended
+from mjax._engine.ir.dtypes import (
+    ExtendedDType,
+    canonical_dtype,
+    dtype_of_python,
+    is_extended,
+)
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import integer_pow
 from mjax._engine.primitives.convert import convert
@@ -84,7 +89,21 @@ def reciprocal(x: Any) -> Any:
 
 
 def dtype(x: Any) -> Any:
-    """The dtype of an array or scalar."""
+    """The dtype of an array or scalar; or the canonical one that a spelling of a dtype names.
+
+    Raises:
+      ValueError: None.
+      TypeError: `x` neither is nor names a value that arrays hold.
+
+    Example:
+      >>> lax.dtype(np.float32(1)) == lax.dtype(np.float32) == lax.dtype("float32")
+      True
+    """
+    if x is None:
+        msg = "lax.dtype needs an array, a scalar or a dtype, got None."
+        raise ValueError(msg)
+    if isinstance(x, (str, type, np.dtype, ExtendedDType)):
+        return canonical_dtype(x)
     return typeof(x).dtype
 
 

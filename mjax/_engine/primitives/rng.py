@@ -127,7 +127,7 @@ def _rng_uniform_type(a: Any, b: Any, *, shape: tuple[int, ...]) -> ShapedArray:
     if a.shape or b.shape:
         msg = f"rng_uniform: the bounds must be scalars, got shapes {a.shape} and {b.shape}."
         raise ValueError(msg)
-    return ShapedArray(shape, a.dtype)
+    return ShapedArray(shape, a.dtype, a.weak_type and b.weak_type)
 
 
 @rng_uniform_p.def_lowering

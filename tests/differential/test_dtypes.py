@@ -1,0 +1,109 @@
+"""Every function that takes a dtype takes every spelling that JAX's takes, and reads the same."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy as np
+import pytest
+
+import mjax
+
+#: Library -> what is given as a dtype.
+SPELLINGS: list[Callable[[Any], Any]] = [
+    lambda m: "float32", lambda m: np.float32, lambda m: np.dtype("float32"),
+    lambda m: m.numpy.float32, lambda m: "f4", lambda m: float, lambda m: int, lambda m: bool,
+    lambda m: complex, lambda m: np.int8, lambda m: "i1", lambda m: m.numpy.int8,
+    lambda m: "uint32", lambda m: np.uint32, lambda m: m.numpy.bfloat16, lambda m: "bfloat16",
+    lambda m: ml_dtypes.bfloat16, lambda m: np.complex64, lambda m: np.float64,
+    lambda m: np.bool_, lambda m: None, lambda m: np.floating, lambda m: "nothing"]
+
+X = np.array([1.0, 2.0], np.float32)
+SQUARE = np.eye(2, dtype=np.float32)
+
+#: Of (library, dtype): traced.
+CALLS: dict[str, Callable[[Any, Any], Any]] = {
+    **{f"jnp.{n}": lambda m, d, n=n: getattr(m.numpy, n)((2,), d) for n in ("zeros", "empty")},
+    **{f"jnp.{n}": lambda m, d, n=n: getattr(m.numpy, n)(X, d) for n in
+       ("zeros_like", "ones_like", "empty_like", "array", "asarray")},
+    **{f"jnp.{n}": lambda m, d, n=n: getattr(m.numpy, n)(X, dtype=d) for n in
+       ("sum", "prod", "nansum", "nanprod", "cumsum", "cumprod", "nancumsum", "cumulative_prod")},
+    **{f"jnp.{n}": lambda m, d, n=n: getattr(m.numpy, n)([X, X], dtype=d) for n in
+       ("concatenate", "stack", "hstack", "vstack")},
+    **{f"jnp.{n}": lambda m, d, n=n: getattr(m.numpy, n)(X, X, preferred_element_type=d)
+       for n in ("dot", "matmul", "vdot", "inner")},
+    "jnp.full": lambda m, d: m.numpy.full((2,), 1, d),
+    "jnp.full_like": lambda m, d: m.numpy.full_like(X, 1, d),
+    "jnp.arange": lambda m, d: m.numpy.arange(3, dtype=d),
+    "jnp.linspace": lambda m, d: m.numpy.linspace(0, 1, 3, dtype=d),
+    "jnp.eye": lambda m, d: m.numpy.eye(2, dtype=d),
+    "jnp.tri": lambda m, d: m.numpy.tri(2, dtype=d),
+    "jnp.indices": lambda m, d: m.numpy.indices((2,), dtype=d),
+    "jnp.trace": lambda m, d: m.numpy.trace(SQUARE, dtype=d),
+    "jnp.einsum": lambda m, d: m.numpy.einsum("i,i", X, X, preferred_element_type=d),
+    "Array.astype": lambda m, d: m.numpy.asarray(X).astype(d),
+    "Array.sum": lambda m, d: m.numpy.asarray(X).sum(dtype=d),
+    "ufunc.reduce": lambda m, d: m.numpy.add.reduce(X, dtype=d),
+    "ufunc.accumulate": lambda m, d: m.numpy.add.accumulate(X, dtype=d),
+    "lax.convert_element_type": lambda m, d: m.lax.convert_element_type(X, d),
+    "lax.full": lambda m, d: m.lax.full((2,), 1, d),
+    "lax.full_like": lambda m, d: m.lax.full_like(X, 1, d),
+    "lax.iota": lambda m, d: m.lax.iota(d, 3),
+    "lax.argmax": lambda m, d: m.lax.argmax(X, 0, d),
+    "lax.dot": lambda m, d: m.lax.dot(X, X, preferred_element_type=d),
+    **{f"random.{n}": lambda m, d, n=n: getattr(m.random, n)(m.random.key(0), (2,), d)
+       for n in ("uniform", "normal", "gumbel", "laplace", "bits", "rademacher")},
+    "random.randint": lambda m, d: m.random.randint(m.random.key(0), (2,), 0, 5, d),
+}
+
+#: Of (library, dtype): questions about the dtype.
+QUESTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "finfo": lambda m, d: (lambda f: (float(f.eps), f.bits))(m.numpy.finfo(d)),
+    "iinfo": lambda m, d: (lambda f: (int(f.max), f.bits))(m.numpy.iinfo(d)),
+    "isdtype": lambda m, d: m.numpy.isdtype(d, ("real floating", "bool")),
+    "issubdtype": lambda m, d: m.numpy.issubdtype(np.float32, d),
+    "result_type": lambda m, d: m.numpy.result_type(d, np.int8),
+    "promote_types": lambda m, d: m.numpy.promote_types(d, np.int16),
+    "can_cast from": lambda m, d: m.numpy.can_cast(d, np.float64),
+    "can_cast to": lambda m, d: m.numpy.can_cast(np.int8, d),
+    "dtypes.canonicalize_dtype": lambda m, d: m.dtypes.canonicalize_dtype(d),
+    "dtypes.result_type": lambda m, d: m.dtypes.result_type(d, 1.5),
+    "lax.dtype": lambda m, d: m.lax.dtype(d),
+    "ShapeDtypeStruct": lambda m, d: m.ShapeDtypeStruct((2,), d).dtype,
+    "scalar type ==": lambda m, d: bool(m.numpy.float32 == d),
+}
+
+
+def traced(m: Any, f: Callable[[Any, Any], Any], spelling: Callable[[Any], Any]) -> Any:
+    return m.eval_shape(lambda: f(m, spelling(m)))
+
+
+def outcome(f: Callable[..., Any], *args: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            out = f(*args)
+        except (TypeError, ValueError):
+            return "refused"
+    return (out.shape, str(out.dtype), out.weak_type) if hasattr(out, "weak_type") else str(out)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_functions_that_take_a_dtype(name: str) -> None:
+    for spelling in SPELLINGS:
+        ours, theirs = [outcome(traced, m, CALLS[name], spelling) for m in (mjax, jax)]
+        assert ours == theirs, f"dtype {spelling(jax)!r}"
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("x64", [False, True])
+def test_questions_about_dtypes(name: str, x64: bool) -> None:
+    with mjax.enable_x64(x64), jax.enable_x64(x64):
+        for spelling in SPELLINGS:
+            ours, theirs = [outcome(lambda m, f, d: f(m, d(m)), m, QUESTIONS[name], spelling)
+                            for m in (mjax, jax)]
+            assert ours == theirs, f"dtype {spelling(jax)!r}"
