@@ -180,7 +180,9 @@ def quick(session):
     """
     _install(session, "test", "lint", jaxlib=_newest_here(session))
     _lint(session)
-    session.run("python", "-m", "pytest", "--collect-only", "-qq", silent=True)
+    names = session.run("python", "-m", "pytest", "--collect-only", "-q", silent=True)
+    if moving := re.findall(r"^.* at 0x.*$", names, re.MULTILINE):
+        session.error("\n".join(["pytest-xdist needs names without addresses:", *moving]))
     _pytest(session, "-q", "-m", "not slow", *QUICK, *(f"--ignore={path}" for path in NOT_QUICK))
 
 

@@ -253,11 +253,17 @@ def out_of_memory():
     return mjax.jit(lambda s: s + jnp.zeros(2**42))(slow(1.0))
 
 
-@pytest.mark.parametrize("read", [
-    np.asarray, repr, mjax.device_get, np.from_dlpack, jnp.from_dlpack, pickle.dumps,
-    lambda x: x.unsafe_buffer_pointer(), lambda x: np.asarray(x.astype("bfloat16")),
-    lambda x: np.asarray(x + 1)], ids=str)
+READS = {
+    "asarray": np.asarray, "repr": repr, "device_get": mjax.device_get,
+    "numpy_from_dlpack": np.from_dlpack, "from_dlpack": jnp.from_dlpack, "pickle": pickle.dumps,
+    "pointer": lambda x: x.unsafe_buffer_pointer(),
+    "converted": lambda x: np.asarray(x.astype("bfloat16")),
+    "computed": lambda x: np.asarray(x + 1),
+}
+
+
+@pytest.mark.parametrize("read", READS)
 def test_what_ran_out_of_memory_is_refused_where_it_is_read(read):
     # The view of memory that was never allocated aborted the process.
     with pytest.raises(failures.JaxRuntimeError, match="Out of memory"):
-        read(out_of_memory())
+        READS[read](out_of_memory())
