@@ -70,7 +70,13 @@ from mjax._engine.runtime.staging import make_jaxpr
 from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.runtime.tokens import effects_barrier
 from mjax._engine.runtime.traces import clear_caches
-from mjax._engine.runtime.transfer import block_until_ready, device_get, device_put
+from mjax._engine.runtime.transfer import (
+    block_until_ready,
+    copy_to_host_async,
+    device_get,
+    device_put,
+    live_arrays,
+)
 from mjax._engine.tracing.scopes import named_call, named_scope
 from mjax._engine.transforms.forward import jvp, linearize
 from mjax._engine.transforms.jacobian import hessian, jacfwd, jacobian, jacrev
@@ -90,12 +96,14 @@ __all__ = [
     "Array", "Device", "NamedSharding", "P", "ShapeDtypeStruct", "Shard", "__version__",
     "__version_info__", "allow_f16_reductions", "block_until_ready", "check_tracer_leaks",
     "checking_leaks", "checkpoint", "checkpoint_policies", "clear_caches", "closure_convert",
-    "config", "custom_gradient", "custom_jvp", "custom_vjp", "debug_infs", "debug_nans",
+    "config", "copy_to_host_async", "custom_gradient", "custom_jvp", "custom_vjp", "debug_infs",
+    "debug_nans",
     "default_backend", "default_device", "default_matmul_precision", "default_prng_impl",
     "device_count", "device_get", "device_put", "devices", "disable_jit", "effects_barrier",
     "enable_checks", "enable_x64", "ensure_compile_time_eval", "eval_shape", "explain_cache_misses",
     "grad", "hessian", "jacfwd", "jacobian", "jacrev", "jit", "jvp", "legacy_prng_key",
-    "linear_transpose", "linearize", "local_device_count", "local_devices", "log_compiles",
+    "linear_transpose", "linearize", "live_arrays", "local_device_count", "local_devices",
+    "log_compiles",
     "make_array_from_callback", "make_array_from_process_local_data",
     "make_array_from_single_device_arrays", "make_jaxpr", "make_mesh", "make_user_context",
     "named_call", "named_scope", "no_execution", "no_tracing", "numpy_dtype_promotion",

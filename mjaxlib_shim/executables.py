@@ -20,6 +20,7 @@ from .native import ext, xc
 
 __all__ = [
     "LoadedExecutable",
+    "UnknownOptionError",
     "compile_module",
     "compile_options",
     "cost_analysis",
@@ -35,6 +36,10 @@ __all__ = [
 ]
 
 LoadedExecutable: Any = ext.LoadedExecutable
+
+
+class UnknownOptionError(xc.XlaRuntimeError, ValueError):  # type: ignore[misc]
+    """Neither XLA nor jaxlib has an option of this name."""
 
 
 def compile_module(
@@ -137,7 +142,7 @@ def compile_options(
         elif hasattr(type(settings), name):
             setattr(settings, name, value)
         else:
-            raise ValueError(f"unknown compile option {name!r}")
+            raise UnknownOptionError(f"unknown compile option {name!r}")
     if flags:
         settings.env_option_overrides = flags
     return settings

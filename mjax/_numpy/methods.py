@@ -267,6 +267,28 @@ def view(self: Any, dtype: Any = None) -> Any:
 
 
 @boundary
+def byteswap(self: Any) -> Any:
+    """The array with the bytes of each element in the other order.
+
+    Raises:
+      TypeError: it holds keys.
+
+    Example:
+      >>> jnp.arange(3, dtype='int16').byteswap()
+      Array([  0, 256, 512], dtype=int16)
+    """
+    if dtypes.is_extended(self.dtype):
+        msg = f"byteswap: {self.dtype} holds keys, whose bytes have no order; use random.key_data."
+        raise TypeError(msg)
+    if dtypes.is_complex(self.dtype):
+        return lax_complex(byteswap(self.real), byteswap(self.imag))
+    if self.dtype.itemsize == 1:
+        return self
+    return bitcast_convert_type(
+        bitcast_convert_type(self, np.dtype(np.uint8))[..., ::-1], self.dtype)
+
+
+@boundary
 def to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
     """The array on another device; see `mjax.device_put`."""
     if stream is not None:
@@ -281,7 +303,8 @@ def to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
 METHODS: dict[str, Callable[..., Any]] = {
     "all": reductions.all, "any": reductions.any, "argmax": reductions.argmax,
     "argmin": reductions.argmin, "argpartition": sorting.argpartition, "argsort": sorting.argsort,
-    "astype": astype, "choose": taking.choose, "clip": clip, "compress": compress,
+    "astype": astype, "byteswap": byteswap, "choose": taking.choose,
+    "clip": clip, "compress": compress,
     "conj": rounding.conj, "conjugate": rounding.conjugate, "copy": copy,
     "cumprod": reductions.cumprod,
     "cumsum": reductions.cumsum, "diagonal": matrices.diagonal, "dot": products.dot,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mjax
 import mjax.numpy as jnp
 from tests.numpy.calls import Call, call, check, table
 
@@ -85,3 +86,18 @@ ERRORS = [
 def test_errors(error: type[Exception], text: str, use: Any) -> None:
     with pytest.raises(error, match=re.escape(text)):
         use()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int16", "uint32", "float16", "bfloat16",
+                                   "float32", "complex64"])
+def test_byteswap(dtype):
+    x = np.arange(6).reshape(2, 3).astype(jnp.dtype(dtype))
+    for f in (lambda a: a.byteswap(), mjax.jit(lambda a: a.byteswap()),
+              mjax.vmap(lambda a: a.byteswap())):
+        out = f(jnp.asarray(x))
+        assert out.dtype == x.dtype and out.tobytes() == x.byteswap().tobytes()
+
+
+def test_keys_have_no_bytes_to_swap():
+    with pytest.raises(TypeError, match="key_data"):
+        mjax.random.key(0).byteswap()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import ctx as thread
-from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.errors import LazyNotImplementedError, LazyValueError
 from mjax._engine.control.loops import scan
 from mjax._engine.ir.effects import Effect, EffectPolicy, no_effects
 from mjax._engine.ir.source import here
@@ -140,12 +140,28 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
     given = [*([] if token is None else [token]), *mctx.gathered(operands, operand_avals)]
     if not mctx.partitioned:
         emitted = emit(*given)
+    elif mctx.per_device and mctx.cut_by_xla and has_side_effect:
+        _refuse_partly_manual(ctx, bool(n), bool(result_avals))
+        emitted = mctx.by_first_device(given, out_avals, emit)
     elif mctx.per_device or by_one_device or not has_side_effect:
         emitted = emit(*given, sharding=mctx.on_one_device)
     else:
         emitted = mctx.by_first_device(given, out_avals, lambda *values: emit(
             *values, sharding=lambda count: None))
     return emitted[n:], emitted[0] if n else None, None
+
+
+def _refuse_partly_manual(ctx: Any, ordered: bool, results: bool) -> None:
+    """Refuses side effects that the first device alone cannot have along the axes of XLA's."""
+    all_axes = "Map over all axes (leave out axis_names)"
+    if ordered:
+        raise LazyValueError(lambda: (
+            f"{ctx.primitive.name}: ordered effects cannot happen in a shard_map that leaves mesh "
+            f"axes to XLA. {all_axes}, or do without ordered=True.\n{applied_at(ctx.source)}"))
+    if results and not by_one_device:
+        raise LazyNotImplementedError(lambda: (
+            f"{ctx.primitive.name}: on this jaxlib its results are lost in a shard_map that leaves "
+            f"mesh axes to XLA. {all_axes}.\n{applied_at(ctx.source)}"))
 
 
 def _marked(callback: Callable[..., Any], devices: int) -> Callable[..., Any]:

@@ -99,8 +99,11 @@ class ModuleContext:
 
     def by_first_device(self, values: Sequence[Any], out_avals: Sequence[Any],
                         body: Callable[..., Sequence[Any]]) -> list[Any]:
-        """The same for what is no operation: see `regions`."""
-        return by_first_device(self, values, out_avals, body)
+        """The same for what is no operation, and in the body of a shard_map that leaves axes to
+        XLA: see `regions`."""
+        mesh, known = _manual_mesh() or (self.mesh, frozenset[Any]())
+        axes = [name for name in mesh.axis_names if name not in known]
+        return by_first_device(self, mesh, axes, values, out_avals, body)
 
     def gathered(self, values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
         """Values as an operation on the first device takes them: copies on all devices. XLA

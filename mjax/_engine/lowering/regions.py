@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -90,28 +91,31 @@ def computation_with_effects(mctx: Any, mesh: Mesh | AbstractMesh, axes: Collect
     return results
 
 
-def by_first_device(mctx: Any, values: Sequence[Any], out_avals: Sequence[ShapedArray],
+def by_first_device(mctx: Any, mesh: Mesh | AbstractMesh, axes: Sequence[Any],
+                    values: Sequence[Any], out_avals: Sequence[ShapedArray],
                     body: Callable[..., Sequence[Any]]) -> list[Any]:
-    """What the first device alone computes of whole values, with side effects; all get it.
+    """What the first device along some axes alone computes of whole values, with side effects; all
+    get it.
 
     Args:
       mctx: the module under construction.
-      values: whole values.
+      mesh: the mesh.
+      axes: those of its axes that XLA has here.
+      values: values that are whole along them.
       out_avals: types of the results.
       body: from values to values.
     """
-    axes, types = mctx.mesh.axis_names, [mctx.type_of(a) for a in out_avals]
+    types = [mctx.type_of(a) for a in out_avals]
     physical = [physical_aval(a) for a in out_avals]
-    one, all_ = ([ir_type(a.update(shape=(n, *a.shape))) for a in physical]
-                 for n in (1, mctx.mesh.size))
+    count = math.prod(mesh.shape[name] for name in axes)
+    one, all_ = ([ir_type(a.update(shape=(n, *a.shape))) for a in physical] for n in (1, count))
     given = [Port(v, v.type, WHOLE, ir.RankedTensorType(v.type).rank) for v in values]
     # Each device gives a piece of its own. Only that of the first one is read.
-    wanted = [Port(None, t, PartitionSpec(axes), a.ndim + 1)
+    wanted = [Port(None, t, PartitionSpec(tuple(axes)), a.ndim + 1)
               for t, a in zip(all_, physical, strict=True)]
 
     def inside(*args: Any) -> list[Any]:
-        first = hlo.compare(hlo.partition_id(), constant(np.uint32(0)),
-                            hlo.ComparisonDirectionAttr.get("EQ"))
+        first = _is_first(mctx, mesh, axes)
         # XLA cannot place a branch without results (0.4.36): it gives a number besides.
         number = constant(np.int32(0))
         choice = hlo.IfOp([*types, number.type], first)
@@ -121,8 +125,29 @@ def by_first_device(mctx: Any, values: Sequence[Any], out_avals: Sequence[Shaped
             hlo.return_([*(full(0, a) for a in physical), number])
         return list(map(hlo.reshape, one, choice.results[:-1]))
 
-    results = computation_with_effects(mctx, mctx.mesh, axes, given, wanted, inside)
+    results = computation_with_effects(mctx, mesh, axes, given, wanted, inside)
     return [hlo.reshape(t, op("stablehlo.slice", [first], [v], {
         "start_indices": dense_i64([0] * (a.ndim + 1)), "limit_indices": dense_i64([1, *a.shape]),
         "strides": dense_i64([1] * (a.ndim + 1))})[0])
         for v, t, first, a in zip(results, types, one, physical, strict=True)]
+
+
+def _is_first(mctx: Any, mesh: Mesh | AbstractMesh, axes: Sequence[Any]) -> Any:
+    """Whether a device comes first along these axes of the mesh."""
+    number = hlo.partition_id()
+    if len(axes) == len(mesh.axis_names):
+        return _equal(number, np.uint32(0))
+    order = np.arange(mesh.size)
+    if isinstance(mesh, Mesh) and mctx.devices is not None:
+        place = {device: i for i, device in enumerate(mctx.devices)}
+        order = np.array([place[device] for device in mesh.flat_devices])
+    first = np.zeros(mesh.size, np.uint32)
+    first[order.reshape(mesh.axis_sizes)[tuple(
+        0 if name in axes else slice(None) for name in mesh.axis_names)]] = 1
+    found = op("stablehlo.dynamic_slice", [ir_type(ShapedArray((1,), np.uint32))],
+               [constant(first), number], {"slice_sizes": dense_i64((1,))})[0]
+    return _equal(hlo.reshape(number.type, found), np.uint32(1))
+
+
+def _equal(value: Any, number: np.uint32) -> Any:
+    return hlo.compare(value, constant(number), hlo.ComparisonDirectionAttr.get("EQ"))

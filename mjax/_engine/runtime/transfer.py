@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +34,7 @@ from mjax._engine.runtime.array import (
     waits,
 )
 from mjax._engine.runtime.constraints import constrain, mesh_in_force, of_batch, refuse_manual
-from mjax._engine.runtime.devices import Device, default_device
+from mjax._engine.runtime.devices import Device, default_device, devices
 from mjax._engine.runtime.failures import raise_original
 from mjax._engine.runtime.pending import PendingArray
 from mjax._engine.runtime.resharding import buffer_aval, cut, layout_of, resharded, shares_memory
@@ -434,6 +435,46 @@ def device_get(x: Any) -> Any:
             if is_array(leaf) and not dtypes.is_extended(leaf.dtype):
                 leaf.copy_to_host_async()
         return tree_map(_on_host, x)
+
+
+@boundary
+def copy_to_host_async(x: Any) -> Any:
+    """Starts copying the arrays of a tree to the host, so that reading them later does not wait.
+
+    Args:
+      x: pytree; leaves that are no arrays stay as they are.
+
+    Returns:
+      The tree.
+
+    Example:
+      >>> mjax.copy_to_host_async({"a": jnp.arange(2), "b": 1})
+      {'a': Array([0, 1], dtype=int32), 'b': 1}
+    """
+    for leaf in tree_flatten(x)[0]:
+        if is_array(leaf):
+            leaf.copy_to_host_async()
+    return x
+
+
+@boundary
+def live_arrays(platform: str | None = None) -> list[Array]:
+    """The arrays there are on the devices of a platform, those that mjax keeps included.
+
+    Args:
+      platform: its name; default: the first one.
+
+    Raises:
+      RuntimeError: the platform is unknown.
+
+    Example:
+      >>> x = jnp.arange(3)
+      >>> any(y is x for y in mjax.live_arrays())
+      True
+    """
+    mine = set(devices(platform))
+    return [x for x in gc.get_objects()
+            if is_array(x) and not x.is_deleted() and not mine.isdisjoint(x.devices())]
 
 
 def _on_host(leaf: Any) -> Any:

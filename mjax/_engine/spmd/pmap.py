@@ -137,6 +137,9 @@ def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes:
     _check_axes("in_axes", in_axes)
     _check_axes("out_axes", out_axes)
     numbers = argument_numbers("pmap", static_broadcasted_argnums)
+    if devices is not None and not len(devices):
+        msg = "pmap: devices is empty; give one at least, or None for the first ones there are."
+        raise ValueError(msg)
     static = frozenset((numbers,) if isinstance(numbers, int) else numbers)
     mapped = _Mapped(fun, _unnamed if axis_name is None else axis_name, in_axes, out_axes, static,
                      None if devices is None else tuple(devices), backend, axis_size)

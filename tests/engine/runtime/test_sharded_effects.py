@@ -234,3 +234,28 @@ def test_what_is_raised_while_others_wait_is_told_before_xla_ends_the_process():
         timer.cancel()
         process.kill()
         process.communicate()
+
+
+# ---- where XLA has some of the axes ----------------------------------------------------
+
+
+@pytest.mark.parametrize("axis", ["x", "y"])
+def test_printing_where_xla_has_some_axes(capsys, axis):
+    mesh = mjax.make_mesh((2, 2), ("x", "y"))
+
+    def f(x):
+        mjax.debug.print("{}", x)
+        return 2 * x
+
+    mapped = mjax.shard_map(f, mesh=mesh, in_specs=P(axis), out_specs=P(axis), axis_names={axis})
+    for run in (mapped, mjax.jit(mapped)):
+        np.testing.assert_array_equal(run(np.arange(4.0)), 2 * np.arange(4))
+        mjax.effects_barrier()
+        assert sorted(capsys.readouterr().out.splitlines()) == ["[0. 1.]", "[2. 3.]"]
+
+
+def test_ordered_printing_where_xla_has_some_axes_is_refused():
+    mesh = mjax.make_mesh((2, 2), ("x", "y"))
+    with pytest.raises(ValueError, match="ordered effects cannot happen in a shard_map that"):
+        mjax.shard_map(lambda x: (mjax.debug.print("{}", x, ordered=True), x)[1], mesh=mesh,
+                       in_specs=P("x"), out_specs=P("x"), axis_names={"x"})(np.arange(4.0))

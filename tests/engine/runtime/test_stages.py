@@ -327,3 +327,8 @@ def test_stages_are_shown_with_their_types():
     lowered = traced.lower()
     for stage in (traced, lowered, lowered.compile()):
         assert repr(stage) == f"<{type(stage).__name__} <lambda>: (f32[3]) -> (f32[3], ~i32[])>"
+
+
+def test_unknown_options_are_errors_of_xla_too():
+    with pytest.raises(mjax.errors.JaxRuntimeError, match="nonsense"):
+        mjax.jit(lambda x: x + 1).lower(1.0).compile({"nonsense": 1})

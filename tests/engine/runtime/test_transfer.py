@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import mjax
+import mjax.numpy as jnp
 from mjax import lax
 from mjax._engine.runtime.transfer import to_array
 from mjax.dtypes import float0
@@ -343,3 +344,18 @@ def test_compiled_functions_do_not_move_what_the_user_placed():
     assert where(there(X, X)) == where(there(on1, elsewhere)) == (1, True)
     assert "device_put" in message(lambda: there(on0, X))
     assert mjax.jit(lax.add).lower(mjax.ShapeDtypeStruct.like(on1), X).compile()(X, X).device == d1
+
+
+def test_live_arrays():
+    x = jnp.arange(3) + 1
+    assert any(y is x for y in mjax.live_arrays()) and any(y is x for y in mjax.live_arrays("cpu"))
+    x.delete()
+    assert not any(y is x for y in mjax.live_arrays())
+    with pytest.raises(RuntimeError, match="'nowhere' is not available"):
+        mjax.live_arrays("nowhere")
+
+
+def test_copies_of_a_tree_to_the_host():
+    x = jnp.arange(3)
+    tree = mjax.copy_to_host_async({"a": x, "b": 1.5})
+    assert tree["a"] is x and tree["b"] == 1.5

@@ -141,3 +141,9 @@ def test_under_set_mesh():
         same(mjax.pmap(lambda x: x / lax.psum(x, "k"), "k")(X + 1), (X + 1) / (X + 1).sum(0))
         with pytest.raises(ValueError, match="but set_mesh has set the mesh"):
             mjax.pmap(jnp.sin)(X[:2])
+
+
+@pytest.mark.parametrize("devices", [[], ()])
+def test_no_devices(devices):
+    with pytest.raises(ValueError, match="devices is empty"):
+        mjax.pmap(lambda x: x, devices=devices)
