@@ -59,3 +59,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("mjax_ext.core.primitives")
     msg = f"module 'mjax_ext.core' has no attribute {name!r}"
     raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -94,3 +94,7 @@ def deflinear(primitive: Primitive, transpose_rule: Callable[..., Any]) -> None:
 
     transpose.__wrapped__ = transpose_rule  # type: ignore[attr-defined]
     deflinear2(primitive, transpose)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

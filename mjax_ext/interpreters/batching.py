@@ -94,3 +94,7 @@ def defreducer(primitive: Primitive) -> None:
 
     primitive_batchers[primitive] = batch
     primitive.derived.add("batch")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

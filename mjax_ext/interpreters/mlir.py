@@ -176,3 +176,7 @@ def custom_call(call_target_name: str, *, result_types: Sequence[Any], operands:
     return hlo.CustomCallOp.build_generic(
         results=list(result_types), operands=list(operands),
         attributes=attributes | (extra_attributes or {}))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -59,3 +59,7 @@ def trace_to_jaxpr_dynamic(fun: Callable[..., Sequence[Any]], in_avals: Sequence
     """
     jaxpr = stage(fun, in_avals, debug_info)
     return jaxpr, jaxpr.out_avals, jaxpr.consts
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -17,3 +17,7 @@ def apply_primitive(primitive: Primitive, *args: Any, **params: Any) -> Any:
     `p.def_impl(functools.partial(xla.apply_primitive, p))`, which says the same.
     """
     return evaluation.executor(primitive, args, params)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,42 @@
+"""The public modules: they show what they promise, and nothing else."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+
+import mjax
+import mjax_ext
+
+
+def _faces():
+    for root in (mjax, mjax_ext):
+        yield root.__name__
+        for module in pkgutil.walk_packages(root.__path__, f"{root.__name__}."):
+            if "._" not in module.name:
+                yield module.name
+
+
+FACES = sorted(_faces())
+
+
+def _submodules(name):
+    return {face.removeprefix(f"{name}.") for face in FACES
+            if face.startswith(f"{name}.") and "." not in face.removeprefix(f"{name}.")}
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_a_face_shows_what_it_exports(name):
+    face = importlib.import_module(name)
+    exported = set(getattr(face, "__all__", ()))
+    shown = {n for n in dir(face) if not n.startswith("_")}
+    assert exported <= set(dir(face)), f"not shown: {exported - set(dir(face))}"
+    assert shown <= exported | _submodules(name), f"leaked: {shown - exported - _submodules(name)}"
+    for n in exported:
+        getattr(face, n)
+
+
+def test_there_are_faces():
+    assert {"mjax", "mjax.numpy", "mjax.numpy.linalg", "mjax_ext.interpreters.ad"} <= set(FACES)
