@@ -338,3 +338,12 @@ def test_basic_table_is_basic() -> None:
     for index in BASIC.values():
         names = [e.primitive.name for e in mjax.make_jaxpr(lambda x, i=index: x[i])(X).eqns]
         assert "gather" not in names
+
+
+@pytest.mark.parametrize(("index", "remedy"), [
+    (1.0, r"Write 1 in its place"), (1.5, r"Convert it with int\("),
+    (float("nan"), r"Convert it with int\("), (np.ones(1, np.float32), r"\.astype\(int\)"),
+])
+def test_indices_that_are_floats_are_refused_with_a_remedy(index, remedy):
+    with pytest.raises(TypeError, match=remedy):
+        jnp.arange(3)[index]

@@ -129,8 +129,17 @@ def _listed(names: Iterable[Hashable]) -> str:
 
 
 def names_of(axis_name: Any) -> Names:
-    """The names that an `axis_name` argument stands for."""
-    return tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
+    """The names that an `axis_name` argument stands for.
+
+    Raises:
+      ValueError: a name is given twice.
+    """
+    if not isinstance(axis_name, (tuple, list)):
+        return (axis_name,)
+    if len(set(axis_name)) < len(axis_name):
+        msg = f"a duplicate value in axis_name: {axis_name!r}; name each axis once."
+        raise ValueError(msg)
+    return tuple(axis_name)
 
 
 def size_of(name: Hashable, who: str = "") -> int:

@@ -542,3 +542,12 @@ def test_errors(f, text):
 def test_groups_over_several_axes():
     with pytest.raises(NotImplementedError, match="axis_index_groups needs one axis"):
         staged(lambda x: lax.psum(x, ("i", "j"), axis_index_groups=[[0]]), 1.0)
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: lax.psum(x, ("i", "i")), lambda x: lax.pmean(x, ["i", "i"]),
+    lambda x: lax.all_gather(x, ("i", "i")), lambda x: lax.ppermute(x, ("i", "i"), [(0, 1)]),
+], ids=["psum", "pmean", "all_gather", "ppermute"])
+def test_an_axis_is_named_once(f):
+    with pytest.raises(ValueError, match="duplicate value in axis_name"):
+        mjax.vmap(f, axis_name="i")(np.ones((2, 3), np.float32))
