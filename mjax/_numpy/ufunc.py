@@ -60,6 +60,10 @@ def _plan(name: str, kind: str, args: Sequence[Any], weak_rule: WeakRule | None 
           ) -> tuple[Step, ...] | None:
     """What to do with each operand; None where there is nothing to do."""
     avals = [weak_type_of(x) for x in args]
+    if any(own == dtypes.float0 for own, _ in avals):
+        msg = (f"{name} does not accept float0: it is the dtype of tangents of integers, which "
+               "hold no numbers. Leave such tangents out.")
+        raise TypeError(msg)
     if len({own for own, _ in avals}) > 1 and any(dtypes.is_extended(own) for own, _ in avals):
         msg = (f"{name} does not accept dtypes {', '.join(str(own) for own, _ in avals)} together: "
                "keys are no numbers. random.key_data gives the numbers behind a key.")

@@ -102,6 +102,14 @@ def test_vectorize_excluded() -> None:
         h(X, None)
 
 
+def test_float0_takes_part_in_nothing() -> None:
+    zeros = np.zeros(3, mjax.dtypes.float0)
+    for f in (lambda: V[:3] + jnp.ones(3) * zeros, lambda: jnp.add(zeros, 1.0),
+              lambda: jnp.sin(zeros), lambda: jnp.ones(3) < zeros, lambda: jnp.equal(zeros, zeros)):
+        with pytest.raises(TypeError, match="does not accept float0"):
+            f()
+
+
 def test_vectorize_asks_whether_ranks_may_be_promoted() -> None:
     f = jnp.vectorize(lambda x, y: x + y.sum(), signature="(),(k)->()")
     with mjax.numpy_rank_promotion("raise"):

@@ -239,6 +239,23 @@ def _io_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     refuse_effects(io_callback_p, _io_type(**params)[1], "differentiable")
 
 
+def _refuse_transposed(name: str) -> None:
+    source = here()
+    raise LazyValueError(lambda: (
+        f"{name} of a Python function has no transpose: mjax does not see whether it is linear. "
+        f"Give it one by lax.linear_call or custom_vjp.\n{applied_at(source)}"))
+
+
+@pure_callback_p.def_transpose
+def _pure_transpose(cts: Any, *args: Any, **params: Any) -> Any:
+    _refuse_transposed("pure_callback")
+
+
+@io_callback_p.def_transpose
+def _io_transpose(cts: Any, *args: Any, **params: Any) -> Any:
+    _refuse_transposed("io_callback")
+
+
 @debug_callback_p.def_jvp
 def _debug_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     """Looks at the primals."""

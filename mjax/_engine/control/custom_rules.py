@@ -30,7 +30,12 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import array_of
 from mjax._engine.primitives.tangents import stop_gradient_p
 from mjax._engine.tracing.evaluate import CompileTimeEvaluation
-from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
+from mjax._engine.tracing.flat import (
+    check_arguments,
+    check_callable,
+    describe_function,
+    function_name,
+)
 from mjax._engine.tracing.interpreter import Tracer, call_with, refusing
 from mjax._engine.tracing.stage import StageInterpreter
 from mjax._engine.transforms.batching import (
@@ -56,6 +61,8 @@ class Custom(MadeOfFunctions):
         check_callable(self.who, fun)
         # Not its dict: another such class keeps its own fields there.
         functools.update_wrapper(self, fun, updated=())  # type: ignore[arg-type]
+        if not hasattr(fun, "__name__"):
+            self.__name__ = function_name(fun)
         self.fun = fun
         self.arguments = Arguments.of(self.who, fun, nondiff_argnums, nondiff_argnames)
         self.nondiff_argnums = self.arguments.nondiff

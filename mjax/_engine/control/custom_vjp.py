@@ -229,15 +229,16 @@ class VJPCall(Call):
     def _cotangent(self, info: Info, index: int, ct: Any) -> Any:
         """A cotangent, checked; `Zero` for None and for arguments that have none."""
         zero, ct = Zero(info.avals[index].to_tangent()), from_rule(ct)
-        if ct is None or type(ct) is Zero or zero.aval.dtype == dtypes.float0:
+        if ct is None or zero.aval.dtype == dtypes.float0:
             return zero
         try:
-            actual = typeof(ct)
+            actual = ct.aval if type(ct) is Zero else typeof(ct)
         except (TypeError, OverflowError):
             actual = None
         # A weak type fits where a product with one would.
-        if actual is not None and actual.weak_type and actual.dtype != zero.aval.dtype and (
-                result_type(ct, zero.aval.dtype) == zero.aval.dtype):
+        if type(ct) is not Zero and actual is not None and actual.weak_type and (
+                actual.dtype != zero.aval.dtype
+                and result_type(ct, zero.aval.dtype) == zero.aval.dtype):
             ct = convert(ct, zero.aval.dtype)
             actual = typeof(ct)
         # Of x64 in the rule, off or on, unlike where the argument was made.

@@ -254,7 +254,8 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     Args:
       f: a function of one pytree.
       xs: a pytree of arrays with a common leading axis.
-      batch_size: how many slices are done at once, by `vmap`; a rest is done by itself.
+      batch_size: how many slices are done at once, by `vmap`; a rest is done by itself. None or 0:
+        one by one.
 
     Returns:
       The results stacked along a new leading axis.
@@ -266,11 +267,11 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     check_callable("map", f)
     check_arguments("map", xs, "xs")
     n = _common_length("map", xs)
-    if batch_size is None:
+    if batch_size is None or batch_size == 0:
         return _scan("map", derived(_step_of_map, f), f, (), xs, Loop(n, False, 1),
                      again=True)[1]
     if not hasattr(batch_size, "__index__") or operator.index(batch_size) < 1:
-        msg = f"map: batch_size must be a positive int, got {batch_size!r}."
+        msg = f"map: batch_size must be a positive int, 0 or None, got {batch_size!r}."
         raise ValueError(msg)
     size = min(operator.index(batch_size), max(n, 1))
     whole, many = n - n % size, derived(_vmapped, f)

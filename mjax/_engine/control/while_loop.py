@@ -2,7 +2,8 @@
 
     while[cond_jaxpr, body_jaxpr] (cond consts, body consts, carry) -> carry
 
-Reverse mode is refused: how much there is to remember is known only when the loop has run.
+Reverse mode is refused: how much there is to remember is known only when the loop has run. A
+carry that the body hands on as it is has no need of it.
 
 Source: XLA's While operation; its batching rule is that of Frostig et al. 2018 (JAX).
 """
@@ -162,12 +163,19 @@ def _while_lowering(ctx: Any, *operands: Any, cond_jaxpr: Jaxpr, cond_nconsts: i
 
 
 class _Tangents(Record):
-    """The loop that carries tangents too."""
+    """The loop that carries tangents too.
+
+    Attributes:
+      cond, body: its programs.
+      nonzeros: which body consts and carries have a tangent.
+      still: for each carry that has one: whether each iteration hands its tangent on as it is,
+        so that the loop need not carry it.
+    """
 
     cond: Jaxpr
     body: Jaxpr
-    #: Which body consts and carries have a tangent.
     nonzeros: list[bool]
+    still: list[bool]
 
 
 def _with_tangents(cond: Jaxpr, body: Jaxpr, nonzeros: Sequence[bool], n_consts: int) -> _Tangents:
@@ -178,27 +186,45 @@ def _with_tangents(cond: Jaxpr, body: Jaxpr, nonzeros: Sequence[bool], n_consts:
     # From (consts, carry, tangents of consts, of the carry) to (consts both, carry both).
     consts, carry, const_tangents, tangents = split_list(
         jvp.invars, [n_consts, n_carry, sum(nonzeros[:n_consts])])
-    jvp = jvp.replace(invars=[*consts, *const_tangents, *carry, *tangents])
+    outs, out_tangents = split_list(jvp.outvars, [n_carry])
+    still = [o is t for o, t in zip(out_tangents, tangents, strict=True)]
+    jvp = jvp.replace(
+        invars=[*consts, *const_tangents, *_where(still, tangents), *carry,
+                *_where(still, tangents, False)],
+        outvars=[*outs, *_where(still, out_tangents, False)])
     # The condition does not read tangents.
-    cond = cond.replace(invars=[*cond.invars, *[Var(t.aval) for t in tangents]])
-    return _Tangents(cond, jvp, nonzeros)
+    cond = cond.replace(invars=[*cond.invars, *[
+        Var(t.aval) for t in _where(still, tangents, False)]])
+    return _Tangents(cond, jvp, nonzeros, still)
 
 
-def _jvp_loop(primals: Parts, tangents: Parts, cond: Jaxpr, body: Jaxpr
-              ) -> tuple[list[Any], list[Any]]:
+def _where(flags: Sequence[bool], values: Sequence[Any], wanted: bool = True) -> list[Any]:
+    return [v for f, v in zip(flags, values, strict=True) if f is wanted]
+
+
+def _jvp_loop(primals: Parts, tangents: Parts, cond: Jaxpr, body: Jaxpr,
+              only_tangents: bool = False) -> tuple[list[Any], list[Any]]:
+    """Results and their tangents; `only_tangents`: not necessarily the results."""
     given = [*tangents.body_consts, *tangents.carry]
     n = len(primals.body_consts)
     nonzeros = tuple(type(t) is not Zero for t in given)
     loop = _plan(cond, body, ("jvp", nonzeros, n),
                  lambda: _with_tangents(cond, body, nonzeros, n))
     used = [instantiate(t) if nz else t for t, nz in zip(given, loop.nonzeros, strict=True)]
-    outs = bind(loop.cond, loop.body, Parts(
-        primals.cond_consts,
-        [*primals.body_consts, *_nonzero(used[:n])], [*primals.carry, *_nonzero(used[n:])]))
+    carried = _nonzero(used[n:])
+    still, moving = _where(loop.still, carried), _where(loop.still, carried, False)
     m = len(body.outvars)
-    found = iter(outs[m:])
-    return outs[:m], [next(found) if nz else Zero(a.to_tangent())
-                      for a, nz in zip(body.out_avals, loop.nonzeros[n:], strict=True)]
+    if moving or not only_tangents:
+        outs = bind(loop.cond, loop.body, Parts(
+            primals.cond_consts, [*primals.body_consts, *_nonzero(used[:n]), *still],
+            [*primals.carry, *moving]))
+    else:
+        outs = [None] * m
+    rest, ended = iter(still), iter(outs[m:])
+    flags = iter(loop.still)
+    return outs[:m], [
+        (next(rest) if next(flags) else next(ended)) if nz else Zero(a.to_tangent())
+        for a, nz in zip(body.out_avals, loop.nonzeros[n:], strict=True)]
 
 
 def _nonzero(tangents: Sequence[Any]) -> list[Any]:
@@ -223,7 +249,7 @@ def _while_linearize(nonzeros: Any, *primals: Any, cond_jaxpr: Jaxpr, cond_ncons
 
     def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
         return _jvp_loop(parts_of(residuals, *sizes), parts_of(tangents, *sizes), cond_jaxpr,
-                         body_jaxpr)[1]
+                         body_jaxpr, only_tangents=True)[1]
 
     return outs, moving[body_nconsts:], list(primals), linear
 

@@ -563,7 +563,7 @@ class _Opaque:
         return self.__wrapped__(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Opaque) and self.__wrapped__ == other.__wrapped__
+        return self.__wrapped__ == (other.__wrapped__ if type(other) is _Opaque else other)
 
     def __hash__(self) -> int:
         return hash(self.__wrapped__)

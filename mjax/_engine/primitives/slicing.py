@@ -112,7 +112,7 @@ def _slice_batch(args: Any, dims: Any, *, start_indices: Any, limit_indices: Any
     return slice_p.bind(
         x, start_indices=insert(start_indices, dim, 0),
         limit_indices=insert(limit_indices, dim, typeof(x).shape[dim]),
-        strides=strides and insert(strides, dim, 1)), dim
+        strides=None if strides is None else insert(strides, dim, 1)), dim
 
 
 @boundary

@@ -121,6 +121,10 @@ def jit(fun: Any = _ABSENT, *, in_shardings: Any = None,
             keep_unused=keep_unused, device=device, backend=backend, inline=inline,
             compiler_options=compiler_options)
     check_callable("jit", fun)
+    if isinstance(fun, staticmethod):
+        msg = (f"jit expects a function, got a staticmethod of {function_name(fun)}. Write "
+               "@staticmethod above @jit.")
+        raise TypeError(msg)
     if inspect.isgeneratorfunction(fun) or inspect.iscoroutinefunction(fun):
         msg = f"jit cannot compile the generator or coroutine function {function_name(fun)}."
         raise TypeError(msg)
@@ -163,6 +167,10 @@ def _device_of(device: Any, backend: str | None) -> Any:
 
 def _is_library(fun: Callable[..., Any]) -> bool:
     return (getattr(fun, "__module__", None) or "").startswith("mjax.")
+
+
+#: What stands for `jit` without options in `caches_of`.
+_PLAIN = Options(), exact(())
 
 
 class Jitted:
@@ -388,7 +396,9 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     if getattr(fun, "_jitted_as", None) == id(fun):
         return fun.eval_shape(*args, **kwargs)  # type: ignore[attr-defined]
     call = Call(*_flatten((args, kwargs), None))
-    trace = trace_call(fun, call, avals_of(function_name(fun), call, args, kwargs), None)
+    # Shared with jit(fun).
+    caches = caches_of(fun, _PLAIN)
+    trace = trace_call(fun, call, avals_of(function_name(fun), call, args, kwargs), caches)
     return out_info(trace.jaxpr, trace.out_tree)
 
 

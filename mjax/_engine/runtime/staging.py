@@ -14,6 +14,7 @@ from mjax._engine.tracing.flat import (
     check_arguments,
     check_callable,
     debug_info_of,
+    function_name,
     wraps,
 )
 from mjax._engine.tracing.interpreter import axes_in_scope
@@ -67,4 +68,5 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
             return jaxpr, flat.out_tree.unflatten(map(ShapeDtypeStruct.of, jaxpr.out_avals))
         return jaxpr
 
+    make.__name__ = make.__qualname__ = f"make_jaxpr({function_name(fun)})"
     return make

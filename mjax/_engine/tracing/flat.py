@@ -97,13 +97,15 @@ def choose_arguments(who: str, fun: Callable[..., Any], argnums: int | tuple[int
 
     Raises:
       error: it names an argument that the call has not, or one twice.
+      ValueError: it is below the number of arguments.
     """
     single = isinstance(argnums, int)
     numbers: Any = (argnums,) if single else argnums
     if not all(-len(args) <= n < len(args) for n in numbers):
-        raise error(f"{who}: argnums={argnums} names an argument that {function_name(fun)} was "
-                    f"not given: it was called with {len(args)} positional arguments (arguments "
-                    "given by keyword are not differentiated).")
+        kind = error if all(n >= -len(args) for n in numbers) else ValueError
+        raise kind(f"{who}: argnums={argnums} names an argument that {function_name(fun)} was "
+                   f"not given: it was called with {len(args)} positional arguments (arguments "
+                   "given by keyword are not differentiated).")
     places = [n % len(args) for n in numbers]
     if len(set(places)) < len(places):
         raise error(f"{who}: argnums={argnums} names an argument of {function_name(fun)} twice.")
@@ -146,6 +148,12 @@ def wraps(fun: Callable[..., Any]) -> Callable[[Any], Any]:
         return wrapper
 
     return decorate
+
+
+def described(sentence: str, fun: Callable[..., Any]) -> str:
+    """The docstring of what a transformation makes of a function."""
+    doc = getattr(fun, "__doc__", None)
+    return f"{sentence}\n\nDocumentation of the function:\n\n{doc}" if doc else sentence
 
 
 def debug_info_of(traced_for: str, f: Callable[..., Any], args: Sequence[Any],

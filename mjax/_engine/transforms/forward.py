@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr
@@ -37,7 +37,8 @@ def check_tangents(who: str, primals: Any, tangents: Any, what: str = "tangent")
     """The leaves of tangents, which have the types of their primals or are cast to them.
 
     Raises:
-      TypeError: names the leaf, its type and the expected one.
+      ValueError: a shape differs; names the leaf, its type and the expected one.
+      TypeError: a dtype does, likewise.
     """
     pairs = tree_flatten_with_path(primals)[0]
     leaves = []
@@ -50,16 +51,17 @@ def check_tangents(who: str, primals: Any, tangents: Any, what: str = "tangent")
                    f"{typeof(primal)}, whose {what}s have type {expected}.")
             if expected.dtype == dtypes.float0:
                 msg += " (float0: numpy.zeros(shape, mjax.dtypes.float0).)"
-            raise TypeError(msg)
+            raise (TypeError if typeof(tangent).shape == expected.shape else ValueError)(msg)
     return leaves
 
 
-def same_structure(who: str, first: Any, second: Any, names: tuple[str, str]) -> None:
+def same_structure(who: str, first: Any, second: Any, names: tuple[str, str],
+                   error: type[Exception] = TypeError) -> None:
     """Refuses trees whose structures differ."""
     if first != second:
         msg = (f"{who}: {names[0]} and {names[1]} must have the same structure; got {first} and "
                f"{second}.")
-        raise TypeError(msg)
+        raise error(msg)
 
 
 @boundary
@@ -78,7 +80,8 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
       `(outputs, output tangents)`, or with `has_aux` `(outputs, output tangents, aux)`.
 
     Raises:
-      TypeError: primals and tangents do not fit.
+      TypeError: primals and tangents differ in structure or dtype.
+      ValueError: they differ in shape.
 
     Example:
       >>> y, dy = mjax.jvp(lax.sin, (0.0,), (1.0,))
@@ -112,7 +115,8 @@ def apply_linear(jaxpr: Jaxpr, types: Any, consts: Sequence[Any], *tangents: Any
     """Evaluates a linear program on trees of tangents; what `linearize` returns, bound.
 
     Raises:
-      TypeError: the tangents are not of the types it was linearized at.
+      TypeError: the tangents have another structure than what it was linearized at.
+      ValueError: they have other types.
     """
     in_tree, out_tree, in_avals, used, out_zeros = types
     leaves, tree = tree_flatten(tangents)
@@ -120,7 +124,7 @@ def apply_linear(jaxpr: Jaxpr, types: Any, consts: Sequence[Any], *tangents: Any
     for i, expected in enumerate(in_avals):
         leaf, leaves[i] = leaves[i], fitted(leaves[i], expected)
         if leaves[i] is None:
-            raise LazyTypeError(
+            raise LazyValueError(
                 lambda leaf=leaf, expected=expected:  # type: ignore[misc]
                 f"linearized function: a tangent has type {typeof(leaf)}, expected {expected}.")
     outs = iter(eval_jaxpr(jaxpr, consts, *[t for t, u in zip(leaves, used, strict=True) if u]))

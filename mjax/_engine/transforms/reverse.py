@@ -29,6 +29,7 @@ from mjax._engine.tracing.flat import (
     check_arguments,
     check_callable,
     choose_arguments,
+    described,
     function_name,
     wraps,
 )
@@ -98,16 +99,23 @@ def vjp_flat(f: FlatFunction, leaves: Sequence[Any], nonzeros: Sequence[bool],
     return outs, pullback, linear.consts
 
 
+def _refuse_reduce_axes(who: str, reduce_axes: Any) -> None:
+    """Refuses what JAX had once: sums of gradients over named axes."""
+    if reduce_axes:
+        msg = (f"{who}: reduce_axes is not supported, got {reduce_axes!r}. Sum what it gives with "
+               "lax.psum over these axes.")
+        raise NotImplementedError(msg)
+
+
 def _cotangents(who: str, ct: Any, out_tree: Any, out_avals: Sequence[Any],
                 error: type[Exception]) -> list[Any]:
     """The leaves of a cotangent of an output, which have its types or are cast to them.
 
     Raises:
-      TypeError: it has another structure.
-      `error`: a leaf has another type.
+      `error`: it has another structure, or a leaf another type.
     """
     leaves, tree = tree_flatten(ct)
-    same_structure(who, out_tree, tree, ("the function's output", "the cotangent given"))
+    same_structure(who, out_tree, tree, ("the function's output", "the cotangent given"), error)
     for i, expected in enumerate(out_avals):
         leaf, leaves[i] = leaves[i], fitted(leaves[i], expected)
         # Of an output without derivative anything of its shape will do: it is not used.
@@ -121,13 +129,15 @@ def _cotangents(who: str, ct: Any, out_tree: Any, out_avals: Sequence[Any],
 
 
 @boundary
-def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()
+        ) -> Any:
     """Evaluates a function and gives the function that pulls cotangents back through it.
 
     Args:
       fun: a function of pytrees of arrays.
       primals: its arguments.
       has_aux: whether `fun` returns a pair whose second part is not differentiated.
+      reduce_axes: must be empty, as in JAX.
 
     Returns:
       `(outputs, f_vjp)`, or with `has_aux` `(outputs, f_vjp, aux)`. `f_vjp` takes a cotangent
@@ -136,8 +146,9 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
       it keeps, so that jitted functions can return it.
 
     Raises:
-      TypeError: an argument is no array; the cotangent has another structure.
-      ValueError: the cotangent has another shape or dtype.
+      TypeError: an argument is no array.
+      NotImplementedError: there are `reduce_axes`.
+      ValueError: at calls of `f_vjp`: the cotangent has another structure, shape or dtype.
 
     Example:
       >>> y, f_vjp = mjax.vjp(lax.mul, 3.0, 4.0)
@@ -145,6 +156,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
       [4.0, 3.0]
     """
     check_callable("vjp", fun)
+    _refuse_reduce_axes("vjp", reduce_axes)
     check_arguments("vjp", primals)
     leaves, tree = tree_flatten(primals)
     flat = FlatFunction(fun, treedef_tuple((tree, tree_structure({}))), has_aux)
@@ -161,8 +173,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 @boundary
 def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
-                   has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False
-                   ) -> Callable[..., Any]:
+                   has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False,
+                   reduce_axes: Any = ()) -> Callable[..., Any]:
     """A function that gives the value of a scalar function and its gradient.
 
     Args:
@@ -171,6 +183,7 @@ def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
       has_aux: whether `fun` returns a pair `(scalar, aux)`.
       holomorphic: whether `fun` is a holomorphic function of complex arguments.
       allow_int: whether integer arguments are accepted; their gradients are float0.
+      reduce_axes: must be empty, as in JAX.
 
     Returns:
       A function of the same arguments that gives `(value, gradient)`; the value is
@@ -185,6 +198,7 @@ def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
       >>> mjax.value_and_grad(lax.sin)(0.0)
       (Array(0., dtype=float32, weak_type=True), Array(1., dtype=float32, weak_type=True))
     """
+    _refuse_reduce_axes("value_and_grad", reduce_axes)
     check_callable("grad", fun)
     numbers = argument_numbers("grad", argnums)
 
@@ -206,8 +220,8 @@ def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
         value = flat.out_tree.unflatten(outs)
         return (value, flat.aux) if has_aux else value, grads[0] if single else grads
 
-    doc = getattr(fun, "__doc__", None)
-    value_and_grad_of.__doc__ = f"Value and gradient of:\n\n{doc}" if doc else None
+    value_and_grad_of.__doc__ = described(
+        f"Value of {function_name(fun)}, and its gradient in argument {argnums}.", fun)
     return value_and_grad_of
 
 
@@ -275,7 +289,8 @@ def _check_grad_output(fun: Callable[..., Any], outs: Sequence[Any], tree: Any,
 
 @boundary
 def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False,
-         holomorphic: bool = False, allow_int: bool = False) -> Callable[..., Any]:
+         holomorphic: bool = False, allow_int: bool = False, reduce_axes: Any = ()
+         ) -> Callable[..., Any]:
     """A function that gives the gradient of a scalar function.
 
     Args:
@@ -284,6 +299,7 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
       has_aux: whether `fun` returns a pair `(scalar, aux)`.
       holomorphic: whether `fun` is a holomorphic function of complex arguments.
       allow_int: whether integer arguments are accepted; their gradients are float0.
+      reduce_axes: must be empty, as in JAX.
 
     Returns:
       A function of the same arguments that gives the gradient, of the structure of the
@@ -297,6 +313,7 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
       >>> mjax.grad(lax.sin)(0.0)
       Array(1., dtype=float32, weak_type=True)
     """
+    _refuse_reduce_axes("grad", reduce_axes)
     both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
 
     @wraps(fun)
@@ -305,6 +322,8 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
         value, gradient = both(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
+    grad_of.__doc__ = described(
+        f"Gradient of {function_name(fun)} in argument {argnums}.", fun)
     return grad_of
 
 
@@ -316,7 +335,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     Args:
       fun: a linear function of pytrees of arrays.
       primals: arguments, or `ShapeDtypeStruct`s in their place; only their types are used.
-      reduce_axes: accepted for JAX's signature, and not used.
+      reduce_axes: must be empty, as in JAX.
 
     Returns:
       A function from a cotangent of the output to the tuple of the arguments' cotangents.
@@ -331,6 +350,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
       6.0
     """
     check_callable("linear_transpose", fun)
+    _refuse_reduce_axes("linear_transpose", reduce_axes)
     check_arguments("linear_transpose", primals)
     leaves, tree = tree_flatten(primals)
     avals = [typeof(leaf) for leaf in leaves]

@@ -23,6 +23,7 @@ from mjax._engine.tracing.flat import (
     FlatFunction,
     check_arguments,
     check_callable,
+    described,
     function_name,
     parameter_name,
     wraps,
@@ -96,6 +97,9 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
             _place(o, d, w, size, fun, sum_match)
             for o, d, w in zip(outs, out_dims, wanted, strict=True)])
 
+    batched.__doc__ = described(
+        f"Vectorized {function_name(fun)}: takes its arguments, and gives its results, with one "
+        "more axis where in_axes and out_axes say so.", fun)
     return batched
 
 

@@ -275,6 +275,13 @@ def test_unordered_effects_come_once_per_element_in_the_order_of_the_batch(call,
     assert log.taken() == [7]
 
 
+@pytest.mark.parametrize("call", [io_callback, mjax.pure_callback])
+def test_callbacks_have_no_transpose(call):
+    with pytest.raises(ValueError, match=r"callback of a Python function has no transpose(.|\n)*py"
+                       ):
+        mjax.linear_transpose(lambda x: call(lambda v: v, F, x), np.float32(1))(np.float32(1))
+
+
 def test_results_of_batched_io():
     out = mjax.jit(mjax.vmap(lambda x: io_callback(lambda v: 2 * v, F, x)))(X)
     np.testing.assert_array_equal(out, 2 * X)

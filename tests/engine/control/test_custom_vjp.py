@@ -15,6 +15,7 @@ from mjax._engine.base.errors import JaxprTypeError
 from mjax._engine.control.custom_lin import custom_lin_p
 from mjax._engine.control.custom_vjp import custom_vjp_call_p
 from mjax._engine.ir.check import check_jaxpr
+from mjax._engine.ir.types import ShapedArray
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr
 from mjax._engine.transforms.dce import dce_jaxpr
@@ -706,6 +707,22 @@ def test_definitions_that_are_refused():
     f.defvjp(lambda x, y: (x, y), lambda r, ct: (ct, ct))
     with pytest.raises(TypeError, match=r"custom_vjp of product: argument\[1\] is not a valid"):
         f(1.0, "text")
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [((2,), "float32"), ((), "float32"),
+                                              ((3,), "float16"), ((3,), "int32")])
+def test_symbolic_zeros_of_another_type_are_refused(shape, dtype):
+    x = np.float32([1, 2, 3])
+
+    def gradient(*of):
+        f = mjax.custom_vjp(lambda x: 2 * x)
+        f.defvjp(lambda x: (2 * x.value, None), lambda res, ct: (SymbolicZero(ShapedArray(*of)),),
+                 symbolic_zeros=True)
+        return mjax.grad(lambda x: f(x).sum())(x)
+
+    np.testing.assert_array_equal(gradient((3,), np.dtype("float32")), [0, 0, 0])
+    with pytest.raises(ValueError, match="must return cotangents of the types of its arguments"):
+        gradient(shape, np.dtype(dtype))
 
 
 @mjax.tree_util.register_pytree_node_class

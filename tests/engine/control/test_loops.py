@@ -124,7 +124,7 @@ def test_mistakes_in_fori_loop(call, error, parts):
 # ---- map -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("batch_size", [None, 1, 2, 3, 7, 9])
+@pytest.mark.parametrize("batch_size", [None, 0, 1, 2, 3, 7, 9])
 def test_map(batch_size):
     f = lambda x: {"sin": jnp.sin(x["a"]) * x["b"], "both": (x["b"], 2)}
     xs = {"a": X, "b": np.arange(7, dtype=np.float32)}
@@ -178,7 +178,7 @@ def test_map_sees_what_changed_since(options):
     (lambda: lax.map(lambda x: x, 3.0), ValueError, ["map: xs is a scalar", "leading axis"]),
     (lambda: lax.map(lambda x: x, ()), ValueError, ["map: xs has no leaves to go over."]),
     (lambda: lax.map(lambda x: x, (X, C)), ValueError, ["map: ", "xs[0] has 7", "xs[1] has 3"]),
-    (lambda: lax.map(lambda x: x, X, batch_size=0), ValueError, ["batch_size", "positive", "0"]),
+    (lambda: lax.map(lambda x: x, X, batch_size=-1), ValueError, ["batch_size", "positive", "-1"]),
     (lambda: lax.map(lambda x: x, X, batch_size=2.5), ValueError, ["batch_size", "2.5"]),
     (lambda: lax.map(1, X), TypeError, ["map expects a function"]),
     (lambda: lax.map(lambda x: "a", X), TypeError, ["'a'"]),

@@ -137,6 +137,27 @@ def test_carries_without_tangents_get_none():
     assert len(eqn.outvars) == 4 and "cos" not in names(jaxpr)
 
 
+def test_reverse_mode_of_what_the_body_hands_on():
+    def f(x, n):
+        step = lambda c: (c[0] + 1, c[1], c[2] * 0.5)
+        _, same, less = lax.while_loop(lambda c: c[0] < n, step, (0, x * x, 8.0))
+        return same * less
+
+    for how in (lambda f: f, mjax.jit):
+        g = how(mjax.grad(lambda x: f(x, 3)))
+        assert g(3.0) == 6 and how(mjax.vmap(g))(np.float32([1, 2])).tolist() == [2, 4]
+    assert mjax.jit(mjax.hessian(f))(3.0, 1) == 8
+    assert mjax.grad(lambda x: lax.while_loop(lambda c: c < 0, lambda c: c, x))(1.0) == 1
+    assert mjax.grad(lambda x: lax.fori_loop(0, mjax.jit(lambda: 3)(), lambda i, c: c, x))(1.0) == 1
+    # A tangent that others are made of.
+    total = lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (
+        c[0] + 1, c[1], c[2] + c[1]), (0, x, 0.0))[2]
+    assert mjax.jvp(total, (2.0,), (1.0,)) == (6, 3)
+    assert mjax.jacfwd(total)(2.0) == 3
+    with pytest.raises(ValueError, match="Reverse-mode"):
+        mjax.grad(total)(2.0)
+
+
 def test_reverse_mode_where_no_derivative_goes_through_the_loop():
     def f(x):
         n = lax.while_loop(lambda n: n * n < lax.stop_gradient(x), lambda n: n + 1.0, 0.0)

@@ -528,6 +528,13 @@ def test_partial_of_a_partial_keeps_it_whole():
     assert len(tree_leaves(base)) == 1
 
 
+def test_the_function_of_a_partial_is_what_was_given():
+    base = functools.partial(operator.sub, 10)
+    for f in (operator.sub, base, Partial(operator.sub, 1)):
+        assert Partial(f, 3).func == f and f == Partial(f, 3).func
+        assert Partial(f).func != functools.partial(operator.sub, 11)
+
+
 def test_jit_takes_and_gives_partials():
     f = mjax.jit(lambda p, x: Partial(p.func, lax.mul(p(x), 2.0)))
     out = f(Partial(lax.add, np.float32(1)), 2.0)

@@ -388,6 +388,24 @@ def test_committed_arguments_decide_the_device():
     assert not lax.add(mjax.device_put(X), 1.0).committed
 
 
+def test_eval_shape_and_jit_share_traces():
+    traced = []
+
+    def f(x):
+        traced.append(x)
+        return x * 2
+
+    for _ in range(2):
+        assert mjax.eval_shape(f, 1.0).shape == ()
+    assert mjax.jit(f)(1.0) == 2 and len(traced) == 1
+    assert mjax.eval_shape(f, np.float32([1])).shape == (1,) and len(traced) == 2
+
+
+def test_jit_of_a_static_method():
+    with pytest.raises(TypeError, match=r"got a staticmethod of <lambda>. Write @staticmethod"):
+        mjax.jit(staticmethod(lambda x: x))
+
+
 def test_ensure_compile_time_eval():
     @mjax.jit
     def f(x):

@@ -137,7 +137,9 @@ def test_linear_functions_can_be_transposed():
     ((1.0,), ("text",), r"tangents\[0\] is not a valid array"),
 ])
 def test_jvp_of_what_does_not_fit(primals, tangents, text):
-    with pytest.raises(TypeError, match=text):
+    # Shapes are values of a type, as in JAX.
+    error = ValueError if "f32\\[3\\]" in text else TypeError
+    with pytest.raises(error, match=text):
         mjax.jvp(lambda *args: args[0], primals, tangents)
 
 
@@ -147,7 +149,7 @@ def test_jvp_of_what_does_not_fit(primals, tangents, text):
     ((A.astype(np.float16),), r"has type f16\[2,3\], expected f32\[2,3\]"),
 ])
 def test_linear_functions_of_what_does_not_fit(tangents, text):
-    with pytest.raises(TypeError, match=text):
+    with pytest.raises(TypeError if "structure" in text else ValueError, match=text):
         mjax.linearize(jnp.sin, A)[1](*tangents)
 
 

@@ -152,7 +152,7 @@ def test_decorator_and_names():
         """Says."""
         return x * y
 
-    assert scaled.__name__ == "scaled" and scaled.__doc__ == "Says."
+    assert scaled.__name__ == "scaled" and scaled.__doc__.endswith("Says.")
     np.testing.assert_array_equal(scaled(B, 2.0), 2 * B)
     assert mjax.vmap(functools.partial(lax.add, 1.0))(B).shape == (3,)
 
