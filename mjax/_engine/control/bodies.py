@@ -74,7 +74,7 @@ def derived(make: Callable[[Callable[[], Any]], Callable[..., Any]], f: Callable
 
 def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: Sequence[Any],
                users: Callable[..., Any] | None = None, control_flow: bool = True,
-               again: bool = False) -> Body:
+               again: bool = False, value_of: Callable[..., Any] | None = None) -> Body:
     """Stages a function; once per function, types, settings and named axes.
 
     Args:
@@ -87,11 +87,14 @@ def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: S
       again: whether it is staged in each call, for what it closes over may have changed
         meanwhile. As long as it has not, the result is the same body, for which there are
         executables.
+      value_of: see `stage`. The body is staged for the values it gives, and not kept.
     """
     key = (traced_for, in_tree, tuple(in_avals), ctx.settings, ctx.axis_env)
     try:
         known = _bodies.get(f) or _bodies.setdefault(f, ProgramCache(256))
     except TypeError:  # not hashable, or cannot be referred to weakly
+        known = ProgramCache()
+    if value_of is not None:
         known = ProgramCache()
     body = found = known.get(key)
     if body is None or again:
@@ -99,7 +102,7 @@ def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: S
         args, kwargs = in_tree.unflatten(in_avals)
         info = (debug_info_of(traced_for, f, args, kwargs, *_leafless(in_tree, kwargs))
                 if users is None else DebugInfo(traced_for, describe_function(users)))
-        jaxpr, consts = lift_tracers(stage(flat, in_avals, info))
+        jaxpr, consts = lift_tracers(stage(flat, in_avals, info, value_of))
         if control_flow:
             _refuse_effects(traced_for, jaxpr)
         if (found is not None and not consts and found.out_tree == flat.out_tree
