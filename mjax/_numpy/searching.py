@@ -176,7 +176,9 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
     up = searchsorted(bins, x, side, method=method)
     down = searchsorted(rev(bins, (0,)), x, side, method=method)
     down = sub(scalar_of(typeof(down), n), down)
-    rising = le(index_in_dim(bins, 0, keepdims=False), index_in_dim(bins, n - 1, keepdims=False))
+    first, last = [index_in_dim(bins, i, keepdims=False) for i in (0, n - 1)]
+    rising = (bitwise_not(less(last, first)) if dtypes.is_complex(typeof(bins).dtype) else
+              le(first, last))
     return select_n(rising, down, up)
 
 

@@ -114,7 +114,8 @@ def variance(name: str, a: Any, axes: tuple[int, ...], correction: Any, where: A
         check_array(name, correction), dtype)
     if isinstance(count, np.floating) and isinstance(correction, np.floating):
         freedom = count - correction
-        return lax.div(total, freedom if freedom > 0 else _c(total, np.nan))
+        if freedom > 0:
+            return lax.div(total, freedom)
     freedom = lax.sub(count, correction)
     return choose(lax.gt(freedom, _c(freedom, 0)), lax.div(total, freedom), _c(total, np.nan))
 

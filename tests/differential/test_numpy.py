@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import mjax
-from tests.differential.compare import assert_close, facts
+from tests.differential.compare import assert_agree, assert_close, facts
 
 UNARY = """
     abs absolute fabs negative positive sign square reciprocal floor ceil trunc rint sqrt cbrt exp
@@ -359,3 +359,24 @@ VALUES = {
     "f3": np.arange(24, dtype=np.float32).reshape(2, 3, 4) ** 2,
     "c": np.array([1 + 2j, -1j], np.complex64), "n": np.array([1.0, np.nan, -2.0, 3], np.float32),
 }
+
+
+@pytest.mark.parametrize("program", [
+    lambda m: m.numpy.digitize(0.5, np.array([1.375 + 1.125j, 1.625 + 2j, 1.7])),
+    lambda m: m.numpy.digitize(np.arange(3.0), np.array([2, np.nan])),
+    lambda m: m.jvp(m.numpy.var, [np.ones((0, 3), np.float32)], [np.ones((0, 3), np.float32)]),
+    lambda m: m.grad(lambda x: m.numpy.std(x, ddof=1))(np.ones(1, np.float32)),
+    lambda m: m.lax.while_loop(lambda c: c[0] < 1, lambda c: (c[0] + 1, m.lax.dot_general(
+        np.array([1j, 2], np.complex64), np.array([1j, 3], np.complex64),
+        (((0,), (0,)), ((), ())), preferred_element_type=np.float32)), (0, np.float32(0))),
+], ids=["complex bins", "bins that end in NaN", "variance of nothing", "no degrees of freedom",
+        "real product of complex constants"])
+def test_found_by_the_fuzzer(program):
+    assert_agree(program)
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cumlogsumexp"])
+def test_running_reductions_of_no_booleans_are_refused(name):
+    for m in (mjax, jax):
+        with pytest.raises(TypeError):
+            getattr(m.lax, name)(np.zeros(0, bool))

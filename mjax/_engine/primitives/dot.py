@@ -131,6 +131,8 @@ def _dot_general_lowering(ctx: Any, lhs: Any, rhs: Any, *, dimension_numbers: Di
         if facts.algorithm.accumulation_type is not None:
             computed = out.update(dtype=np.dtype(facts.algorithm.accumulation_type))
         algorithm = algorithm_attr(facts.algorithm, stored, computed.dtype)
+    elif dtypes.is_complex(stored[0]) and not dtypes.is_complex(out.dtype):
+        computed = out.update(dtype=stored[0])  # XLA does not fold products with a real result
     result = hlo.DotGeneralOp(
         ir_type(computed), lhs, rhs, hlo.DotDimensionNumbers.get(lb, rb, lc, rc),
         precision_config=precision_attr(precision), algorithm=algorithm).result

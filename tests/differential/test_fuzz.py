@@ -1,0 +1,58 @@
+"""Random programs under random transformations give in mjax what they give in jax."""
+
+import numpy as np
+import pytest
+
+import mjax
+from tests.differential import fuzzing
+
+#: 150 programs, a few a test: most of their time is compilation.
+SEEDS = range(150)
+A_TEST = 10
+
+
+@pytest.mark.parametrize("first", SEEDS[::A_TEST])
+def test_programs(first):
+    found = []
+    for case, text in fuzzing.search(range(first, first + A_TEST), mjax):
+        found.append(f"{text}\n{case}")
+    assert not found, "\n\n".join(found)
+
+
+def test_a_seed_makes_one_program():
+    assert fuzzing.make(7) == fuzzing.make(7) != fuzzing.make(8)
+    assert "seed 7" in str(fuzzing.make(7))
+
+
+def test_differences_are_found_and_shrunk():
+    """Of a program in which one operation is made wrong, that operation is left."""
+    class Wrong:
+        """A library whose sine is a cosine."""
+
+        def __init__(self, module):
+            self.module = module
+
+        def __getattr__(self, name):
+            if name in ("numpy", "lax"):
+                return Wrong(getattr(self.module, name))
+            return getattr(self.module, "cos" if name == "sin" else name)
+
+    steps = [fuzzing.Step("numpy.exp", (0,)), fuzzing.Step("numpy.sin", (1,)),
+             fuzzing.Step("x * 2", (2,))]
+    case = fuzzing.Case(0, True, (fuzzing.Argument("float32", (3,), 1),), tuple(steps),
+                        ("vmap", "jit"))
+    wrong = Wrong(mjax)
+    assert fuzzing.difference(case, mjax) is None
+    assert fuzzing.difference(case, wrong).startswith("values")
+    small = fuzzing.shrunk(case, lambda c: fuzzing.difference(c, wrong) is not None)
+    assert [s.name for s in small.steps] == ["numpy.sin"]
+    assert (small.transformations, small.x64, small.arguments[0].shape) == ((), False, ())
+
+
+def test_exceptions_are_compared():
+    compare = fuzzing.compare
+    assert compare(TypeError(), TypeError()) is None
+    assert compare(ValueError(), TypeError()).startswith("exceptions")
+    assert compare([np.ones(2)], ValueError("no")).startswith("jax raises")
+    assert compare(ValueError("no"), [np.ones(2)]).startswith("mjax raises")
+    assert compare([np.ones(2, np.float32)], [np.ones(2)]).startswith("types")
