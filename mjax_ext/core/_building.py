@@ -69,9 +69,29 @@ class JaxprBuilder:
 
     @boundary
     def build(self, *results: Any) -> Jaxpr:
-        """The program with these results, type-checked if `mjax.enable_checks` is on."""
-        return self._interp.build([a if isinstance(a, (Var, Literal)) else self.constant(a)
-                                   for a in results])
+        """The program with these results, type-checked if `mjax.enable_checks` is on.
+
+        Raises:
+          ValueError: an operand or a result is a variable of another program.
+        """
+        interp = self._interp
+        atoms = [a if isinstance(a, (Var, Literal)) else self.constant(a) for a in results]
+        known: set[Any] = {*interp.constvars, *interp.invars}
+        for i, eqn in enumerate(interp.eqns):
+            _refuse_foreign(eqn.invars, known,
+                            f"operand {{}} of equation {i} ({eqn.primitive.name})")
+            known.update(eqn.outvars)
+        _refuse_foreign(atoms, known, "result {}")
+        return interp.build(atoms)
+
+
+def _refuse_foreign(atoms: Sequence[Atom], known: set[Any], which: str) -> None:
+    for i, atom in enumerate(atoms):
+        if isinstance(atom, Var) and atom not in known:
+            msg = (f"JaxprBuilder.build: {which.format(i)}, of type {atom.aval}, is a variable of "
+                   "another program. Take what input, constant and apply of this builder give, or "
+                   "hand it in by an input.")
+            raise ValueError(msg)
 
 
 def new_jaxpr_eqn(invars: Sequence[Atom], outvars: Sequence[Var], primitive: Primitive,

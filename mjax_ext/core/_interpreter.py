@@ -9,7 +9,7 @@ from mjax._engine.base.context import ctx
 from mjax._engine.control.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import AbstractValue, typeof
 from mjax._engine.tracing import interpreter as engine
 from mjax._engine.tracing.authoring import describe_value
 from mjax._engine.tracing.leaks import refuse_leaks
@@ -65,6 +65,9 @@ class Interpreter:
 
         Returns:
           The same pytree of what the results carry.
+
+        Raises:
+          TypeError: `aval` gives no type, or `apply` no result; names the class and the method.
         """
         interp = _Running(ctx.interpreter, self)
         with engine.running(interp):
@@ -83,7 +86,7 @@ class _Carrier(engine.Tracer):
 
     def __init__(self, interp: _Running, carried: Any):
         self.interp = interp
-        self.aval = interp.definition.aval(carried)
+        self.aval = interp.type_of(carried)
         self.carried = carried
 
 
@@ -96,6 +99,24 @@ class _Running(engine.Interpreter):
         super().__init__(parent)
         self.definition = definition
         self.name = type(definition).__name__
+
+    def type_of(self, carried: Any) -> Any:
+        """The type under which the function sees what an argument or a result carries."""
+        try:
+            aval = self.definition.aval(carried)
+        except TypeError as error:
+            if type(self.definition).aval is not Interpreter.aval:
+                raise
+            msg = (f"{self.name} carries {describe_value(carried)}, whose type is not known: "
+                   f"define {self.name}.aval(carried), which gives the type of the value that it "
+                   "stands for. An argument of run is one value, not a tree of them: flatten it "
+                   "(mjax.tree_util.tree_flatten), and take it together again in the function.")
+            raise TypeError(msg) from error
+        if not isinstance(aval, AbstractValue):
+            msg = (f"{self.name}.aval gave {describe_value(aval)} for {describe_value(carried)}; "
+                   "it must give a type, such as core.ShapedArray(shape, dtype).")
+            raise TypeError(msg)
+        return aval
 
     def carried_by(self, value: Any) -> Any:
         """What a value carries for this run."""
@@ -111,6 +132,11 @@ class _Running(engine.Interpreter):
             carried = list(map(self.carried_by, args))
             out = (self.definition.call(params["jaxpr"], carried, params) if primitive is jit_p
                    else self.definition.apply(primitive, carried, params))
+            if out is None:
+                msg = (f"{self.name}.{'call' if primitive is jit_p else 'apply'} gave None for "
+                       f"primitive {primitive.name!r}; it must return what the result carries. Is "
+                       "a return statement missing?")
+                raise TypeError(msg)
             if not primitive.multiple_results:
                 return _Carrier(self, out)
             if not isinstance(out, (list, tuple)):

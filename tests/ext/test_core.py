@@ -191,6 +191,16 @@ def test_builder():
         builder.apply(primitives.reduce_sum_p, np.zeros(2, bool), axes=(0,))
 
 
+def test_variables_of_other_builders_are_refused():
+    one, other = core.JaxprBuilder(), core.JaxprBuilder()
+    x = one.input(F3)
+    with pytest.raises(ValueError, match=r"build: result 0, of type f32\[3\], is a variable of an"):
+        other.build(x)
+    y = other.apply(primitives.mul_p, other.input(F3), x)
+    with pytest.raises(ValueError, match=r"build: operand 1 of equation 0 \(mul\)"):
+        other.build(y)
+
+
 def test_jaxprs_by_hand():
     x, y = core.Var(F3), core.Var(F3)
     eqn = core.new_jaxpr_eqn([x], [y], primitives.neg_p, {})

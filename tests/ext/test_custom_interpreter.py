@@ -212,6 +212,23 @@ def g(x):
     return lax.exp(lax.mul(mjax.jit(lax.tanh)(x), 2.0))
 
 
+class _Boxed:
+    """What carries something and is no array."""
+
+
+@pytest.mark.parametrize(("methods", "carried", "text"), [
+    ({"apply": lambda self, p, values, params: None}, 1.0, "Mine.apply gave None for .*'sin'"),
+    ({}, {"a": 1.0}, r"Mine carries \{'a': 1.0\}.*one value, not a tree of them: flatten it"),
+    ({}, _Boxed(), r"Mine carries <.*_Boxed.*define Mine.aval\(carried\)"),
+    ({"aval": lambda self, carried: None}, 1.0, "Mine.aval gave None for 1.0; it must give a type"),
+])
+def test_mistakes_in_interpreters_name_class_and_method(methods, carried, text):
+    cls = type("Mine", (core.Interpreter,), {
+        "apply": lambda self, p, values, params: p.bind(*values, **params), **methods})
+    with pytest.raises(TypeError, match=text):
+        cls().run(lax.sin, carried)
+
+
 def test_inverse_interpreter():
     y = g(X)
     np.testing.assert_allclose(inverse(g)(y), X, rtol=1e-4)

@@ -469,8 +469,19 @@ def test_operations_that_do_not_fit_together_inside_a_lowering():
 
 def test_results_of_the_jvp_rule_in_the_wrong_order():
     f = scale(jvp=lambda ps, ts: tuple(reversed(scale_jvp(ps, ts))))
-    with pytest.raises(TypeError, match="computed from tangents"):
-        grad(f)
+    for how in (grad, lambda f: mjax.grad(lambda x: mjax.jit(lambda x: f(x, x) + 1)(x).sum())(X)):
+        with pytest.raises(TypeError, match=r"jvp rule of primitive 'scale' \(.*test_mistakes.py:.*"
+                           r"computed from tangents(.|\n)*test_mistakes.py"):
+            how(f)
+
+
+def test_operands_that_an_implementation_cannot_take():
+    p = core.Primitive("halve")
+    p.def_impl(lambda x: np.divide(x, 2))
+    assert p.bind(3.0) == 1.5
+    for value in ("abc", object()):
+        with pytest.raises(TypeError, match="^operand 0 of primitive 'halve' is not a valid array"):
+            p.bind(value)
 
 
 def test_jvp_rule_that_multiplies_tangents():

@@ -345,10 +345,22 @@ def typeof(x: Any) -> Any:
         if base in (bool, int, float, complex):
             return typeof_handlers[base](x)
     raise LazyArgumentError(lambda: (
-        f"{x!r} of type {type(x).__name__} is not a valid array: give an array, a NumPy "
-        "array or scalar, or a Python number"
-        + (" (convert lists with mjax.numpy.asarray)." if isinstance(x, (list, tuple)) else
-           ".")))
+        f"{x!r} of type {type(x).__name__} is not a valid array: {_instead(x)}"))
+
+
+def _instead(x: Any) -> str:
+    """What to give in place of something that is no array."""
+    cls = type(x)
+    if hasattr(cls, "dtype") and (hasattr(cls, "__array__") or hasattr(cls, "__dlpack__")):
+        return (f"it belongs to another library ({cls.__module__.partition('.')[0]}). Convert it "
+                "with mjax.numpy.asarray.")
+    text = "give an array, a NumPy array or scalar, or a Python number"
+    if isinstance(x, (list, tuple)):
+        return f"{text} (convert lists with mjax.numpy.asarray)."
+    if cls.__module__ == "builtins" or callable(x) or isinstance(x, type):
+        return f"{text}."
+    return (f"{text}. Objects that hold arrays are containers if their class is registered by "
+            "mjax.tree_util.register_dataclass or register_pytree_node_class.")
 
 
 def types_of(value: Any) -> list[Any]:

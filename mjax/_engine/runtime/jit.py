@@ -21,7 +21,7 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.util import exact
 from mjax._engine.control.jit import jit_p
-from mjax._engine.ir.pytree import registry, tree_structure
+from mjax._engine.ir.pytree import keystr, registry, tree_flatten_with_path, tree_structure
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.arguments import (
     Call,
@@ -48,7 +48,14 @@ from mjax._engine.runtime.transfer import (
     to_array,
 )
 from mjax._engine.tracing.evaluate import CompileTimeEvaluation, evaluation
-from mjax._engine.tracing.flat import check_arguments, check_callable, function_name, wraps
+from mjax._engine.tracing.flat import (
+    check_arguments,
+    check_callable,
+    function_name,
+    parameter_name,
+    refuse_leaf,
+    wraps,
+)
 from mjax._engine.tracing.interpreter import refuse_dead
 from mjax._engine.tracing.scopes import calling
 from mjax._engine.tracing.stage import eval_jaxpr
@@ -289,8 +296,22 @@ class Jitted:
             raise
 
     def _check(self, args: Any, kwargs: Any) -> None:
-        check_arguments(f"jit of {self.name}", args)
-        check_arguments(f"jit of {self.name}", kwargs, "keyword argument ")
+        """Refuses leaves that are no arrays, and says how to give them nevertheless."""
+        for given, what in ((args, "argument"), (kwargs, "keyword argument ")):
+            for path, leaf in tree_flatten_with_path(given)[0]:
+                try:
+                    typeof(leaf)
+                except (TypeError, OverflowError) as error:
+                    place = getattr(path[0], "idx", None)
+                    refuse_leaf(f"jit of {self.name}: {what}{keystr(path)}", error,
+                                "" if hasattr(leaf, "dtype") or isinstance(error, OverflowError)
+                                else self._static_hint(place, path[0]))
+
+    def _static_hint(self, place: int | None, key: Any) -> str:
+        name = key.key if place is None else parameter_name(self.fun, place)
+        number = "" if place is None else f"static_argnums={place} or "
+        return (f" If the argument {name} holds no arrays, mark it static: "
+                f"{number}static_argnames={name!r}.")
 
     def compiled(self, call: Call, key: tuple[Any, ...]) -> tuple[Any, ...]:
         """The runner for calls like this one, the structure of its results, a function from buffers

@@ -9,6 +9,7 @@ from typing import Any
 from mjax._engine.base.context import Context, ctx
 from mjax._engine.ir.types import is_array_value, same_type_but_weak, typeof
 from mjax._engine.tracing.authoring import check_lists, describe_value, misfit
+from mjax._engine.tracing.flat import refuse_leaf
 from mjax._engine.tracing.interpreter import Interpreter, Tracer, check_alive
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
@@ -47,13 +48,26 @@ class Evaluation(Interpreter):
             check_alive(arg)
             if type(arg) is Zero or type(arg) is UndefinedPrimal:
                 typeof(arg)  # refuses it
-        out = impl(*args, **params)
+        try:
+            out = impl(*args, **params)
+        except TypeError:
+            _refuse_operands(primitive, args)
+            raise
         # Where jaxprs among the params decide the types, the impl runs these jaxprs.
         if primitive.abstract_eval is not None and primitive.types_cacheable:
             _check_impl(primitive, args, params, out)
         elif primitive.multiple_results:
             check_lists(primitive, "impl", [out], None, "a list of values")
         return out
+
+
+def _refuse_operands(primitive: Primitive, args: tuple[Any, ...]) -> None:
+    """Raises the error for an operand that is no array, if that is why an impl failed."""
+    for i, arg in enumerate(args):
+        try:
+            typeof(arg)
+        except TypeError as error:
+            refuse_leaf(f"operand {i} of primitive {primitive.name!r}", error)
 
 
 def _check_impl(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any], out: Any

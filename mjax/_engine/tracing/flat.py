@@ -7,7 +7,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
@@ -221,5 +221,17 @@ def check_arguments(who: str, tree: Any, what: str = "argument") -> None:
         try:
             typeof(leaf)
         except (TypeError, OverflowError) as error:
-            msg = f"{who}: {what}{keystr(path)} is not a valid array: {error}"
-            raise type(error)(msg) from None
+            refuse_leaf(f"{who}: {what}{keystr(path)}", error)
+
+
+def refuse_leaf(where: str, error: Exception, hint: str = "") -> NoReturn:
+    """Raises the error for a leaf that is no array.
+
+    Args:
+      where: which one it is, and of what.
+      error: what `typeof` raised for it.
+      hint: what else helps.
+    """
+    what, said, instead = str(error).partition(" is not a valid array: ")
+    reason = f"{what}. {instead[:1].upper()}{instead[1:]}" if said else what
+    raise type(error)(f"{where} is not a valid array: {reason}{hint}") from None

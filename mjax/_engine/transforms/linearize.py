@@ -10,20 +10,28 @@ Source: Radul et al. 2022, "You Only Linearize Once", arXiv:2204.10923.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import per_item
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, no_debug_info
+from mjax._engine.ir.source import here
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.tangents import instantiate, zero_tangent
-from mjax._engine.tracing.authoring import check_lists, describe_value, misfit
+from mjax._engine.tracing.authoring import (
+    applied_at,
+    check_lists,
+    describe_value,
+    misfit,
+    rule_text,
+)
 from mjax._engine.tracing.interpreter import running
 from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import (
+    StageTracer,
     eval_jaxpr,
     lift_tracers,
     patient_collector,
@@ -38,9 +46,14 @@ from mjax._engine.transforms.partial_eval import Cut, PartialEvalInterpreter, fi
 class LinearizeInterpreter(JVPInterpreter):
     """Runs primals, stages tangents. Its parent is the partial evaluation of tangents."""
 
-    __slots__ = ()
+    __slots__ = ("culprit",)
     name = "linearize"
     parent: PartialEvalInterpreter
+
+    def __init__(self, parent: PartialEvalInterpreter):
+        super().__init__(parent)
+        #: The first primitive whose rule computed a result from tangents, and where it was applied.
+        self.culprit: tuple[Primitive, Any] | None = None
 
     def rule_name(self, primitive: Primitive) -> str:
         return "jvp" if primitive.linearize is None else "linearize"
@@ -49,7 +62,13 @@ class LinearizeInterpreter(JVPInterpreter):
                       params: dict[str, Any]) -> tuple[Any, Any]:
         rule = primitive.linearize
         if rule is None:
-            return super().differentiate(primitive, primals, tangents, params)
+            pair = super().differentiate(primitive, primals, tangents, params)
+            if self.culprit is None:
+                outs = pair[0] if primitive.multiple_results else pair[:1]
+                for out in outs:
+                    if type(out) is StageTracer and out.interp is self.parent:
+                        self.culprit = primitive, here()
+            return pair
         nonzeros = [type(t) is not Zero for t in tangents]
         result = self.parent.call_known(rule, nonzeros, *primals, **params)
         if not (isinstance(result, tuple) and len(result) == 4):
@@ -107,13 +126,21 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
     refuse_leaks(interp)
     for out in outs:
         if tangent_interp.is_unknown(out):
-            raise LazyTypeError(lambda out=out: (  # type: ignore[misc]
-                f"a derivative rule gave a result of type {out.aval} that is computed from "
-                "tangents. Results must depend on primals only: check the order in which the "
-                "jvp rule returns its two values."))
+            _refuse_result(interp, out)
     nonzero_outs = [type(t) is not Zero for t in tangents]
     atoms = [tangent_interp.atom(t) for t in tangents if type(t) is not Zero]
     return Linearized(outs, tangent_interp.build(atoms), nonzero_outs)
+
+
+def _refuse_result(interp: LinearizeInterpreter, out: Any) -> NoReturn:
+    """Raises the error for a result that was computed from tangents."""
+    culprit = interp.culprit
+    rule, at = ("a derivative rule", "") if culprit is None else (
+        rule_text(culprit[0], "jvp"), f"\n{applied_at(culprit[1])}")
+    raise LazyTypeError(lambda: (
+        f"{rule} gave a result of type {out.aval} that is computed from tangents. Results must "
+        f"depend on primals only: check the order in which the jvp rule returns its two values.{at}"
+    ))
 
 
 class LinearizedJaxpr(Cut):

@@ -31,6 +31,7 @@ from mjax._engine.tracing.flat import (
     choose_arguments,
     described,
     function_name,
+    refuse_leaf,
     wraps,
 )
 from mjax._engine.tracing.stage import stage
@@ -252,8 +253,7 @@ def _check_grad_inputs(fun: Callable[..., Any], args: Sequence[Any], places: Seq
             try:
                 dtype = typeof(leaf).dtype
             except TypeError as error:
-                msg = f"grad: {where} is not a valid array: {error}"
-                raise TypeError(msg) from None
+                refuse_leaf(f"grad: {where}", error)
             if holomorphic and not dtypes.is_complex(dtype):
                 msg = (f"grad with holomorphic=True requires complex inputs, but {where} has dtype "
                        f"{dtype}.")

@@ -26,6 +26,7 @@ from mjax._engine.tracing.flat import (
     described,
     function_name,
     parameter_name,
+    refuse_leaf,
     wraps,
 )
 from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
@@ -149,10 +150,8 @@ def _refuse_values(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list
             try:
                 typeof(leaf)
             except (TypeError, OverflowError) as error:
-                msg = (f"vmap of {function_name(fun)}: {_leaf_name(fun, args, kwargs, i)} is not "
-                       f"a valid array: {error} Arguments with None in in_axes are passed as they "
-                       "are.")
-                raise type(error)(msg) from None
+                refuse_leaf(f"vmap of {function_name(fun)}: {_leaf_name(fun, args, kwargs, i)}",
+                            error, " Arguments with None in in_axes are passed as they are.")
     raise AssertionError("each value that is mapped is an array")
 
 

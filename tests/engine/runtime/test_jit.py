@@ -128,6 +128,33 @@ def test_arguments_that_are_no_arrays_are_named():
         def f(a, b):
             return a
         mjax.jit(f)(X, {"k": "text"})
+
+
+class _Net:
+    """Neither an array nor a container."""
+
+
+class _Foreign:
+    """An array of another library."""
+
+    shape, dtype = (3,), np.dtype("float32")
+
+    def __array__(self):
+        return np.ones(3, np.float32)
+
+
+def test_what_to_do_with_arguments_that_are_no_arrays():
+    f = mjax.jit(lambda net, x: x)
+    for call, number in ((lambda: f(_Net(), 1.0), "static_argnums=0 or "),
+                         (lambda: f(x=1.0, net=_Net()), "")):
+        with pytest.raises(TypeError) as caught:
+            call()
+        text = str(caught.value)
+        assert text.count("is not a valid array") == 1 and "register_pytree_node_class" in text
+        assert f"argument net holds no arrays, mark it static: {number}static_arg" in text
+    with pytest.raises(TypeError, match=r"belongs to another library.*mjax.numpy.asarray\.\n"):
+        f(_Foreign(), 1.0)
+    assert f(jnp.asarray(_Foreign()), 1.0) == 1
     with pytest.raises(TypeError, match="dtype object"):
         mjax.jit(lambda a: a)(np.array([object()]))
 

@@ -240,7 +240,7 @@ def test_what_is_no_function_is_refused():
 
 
 def test_results_that_are_no_arrays_are_refused():
-    with pytest.raises(TypeError, match="'text' of type str is not a valid array"):
+    with pytest.raises(TypeError, match="result is not a valid array: 'text' of type str"):
         mjax.vmap(lambda x: "text")(A)
 
 
