@@ -45,7 +45,7 @@ from mjax._numpy import (
     statistics,
     taking,
 )
-from mjax._numpy.core import dtype_argument
+from mjax._numpy.core import dtype_argument, refuse_out
 from mjax._numpy.indexing import update
 from mjax._numpy.indexing.read import getitem
 
@@ -213,14 +213,15 @@ def copy(self: Any) -> Any:
 
 
 @boundary
-def compress(self: Any, condition: Any, axis: int | None = None, *, size: int | None = None,
-             fill_value: Any = 0) -> Any:
+def compress(self: Any, condition: Any, axis: int | None = None, *, out: None = None,
+             size: int | None = None, fill_value: Any = 0) -> Any:
     """The slices along an axis where a condition holds; see `mjax.numpy.compress`."""
+    refuse_out("compress", out)
     return taking.compress(condition, self, axis, size=size, fill_value=fill_value)
 
 
 @boundary
-def view(self: Any, dtype: Any = None) -> Any:
+def view(self: Any, dtype: Any = None, type: None = None) -> Any:
     """The same bytes as an array of another dtype.
 
     Args:
@@ -230,6 +231,9 @@ def view(self: Any, dtype: Any = None) -> Any:
     Raises:
       ValueError: the sizes do not fit.
     """
+    if type is not None:
+        msg = "view: the argument type is not supported: arrays are of one class."
+        raise NotImplementedError(msg)
     new: Any = dtype_argument(self.dtype if dtype is None else dtype, "view")
     old = self.dtype
     if new == old:

@@ -23,12 +23,12 @@ _spans: list[Listener] = []
 _scalars: list[Listener] = []
 
 
-def record_event(event: str, **metadata: Any) -> None:
+def record_event(event: str, **kwargs: Any) -> None:
     """Tells the listeners of events that one happened.
 
     Args:
       event: its name, like a path: `"/my_library/step"`.
-      metadata: what else they get, by name.
+      kwargs: what else they get, by name.
 
     Example:
       >>> from mjax import monitoring
@@ -40,26 +40,26 @@ def record_event(event: str, **metadata: Any) -> None:
       >>> monitoring.clear_event_listeners()
     """
     for listener in tuple(_events):
-        listener(event, **metadata)
+        listener(event, **kwargs)
 
 
-def record_event_duration_secs(event: str, duration: float, **metadata: Any) -> None:
+def record_event_duration_secs(event: str, duration: float, **kwargs: Any) -> None:
     """Tells the listeners of durations how many seconds something took."""
     for listener in tuple(_durations):
-        listener(event, duration, **metadata)
+        listener(event, duration, **kwargs)
 
 
-def record_event_time_span(event: str, start_time: float, end_time: float, **metadata: Any
+def record_event_time_span(event: str, start_time: float, end_time: float, **kwargs: Any
                            ) -> None:
     """Tells the listeners of time spans when something began and ended, as `time.time()` says."""
     for listener in tuple(_spans):
-        listener(event, start_time, end_time, **metadata)
+        listener(event, start_time, end_time, **kwargs)
 
 
-def record_scalar(event: str, value: float, **metadata: Any) -> None:
+def record_scalar(event: str, value: float, **kwargs: Any) -> None:
     """Tells the listeners of scalars a number."""
     for listener in tuple(_scalars):
-        listener(event, value, **metadata)
+        listener(event, value, **kwargs)
 
 
 def register_event_listener(callback: Listener) -> None:

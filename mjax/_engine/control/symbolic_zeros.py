@@ -28,9 +28,9 @@ class SymbolicZero:
         self.aval = aval
 
     @staticmethod
-    def from_primal_value(value: Any) -> SymbolicZero:
+    def from_primal_value(val: Any) -> SymbolicZero:
         """The zero tangent of a value."""
-        return SymbolicZero(typeof(value).to_tangent())
+        return SymbolicZero(typeof(val).to_tangent())
 
     def __getattr__(self, name: str) -> Any:
         if name in ("shape", "dtype", "ndim", "size", "weak_type"):

@@ -93,9 +93,11 @@ class PartitionSpec(tuple[Any, ...]):
         """The entries as a plain tuple."""
         return tuple(self)
 
-    def update(self, partitions: Iterable[Any] | None = None) -> PartitionSpec:
+    def update(self, partitions: Iterable[Any] | None = None, unreduced: Any = None,
+               reduced: Any = None) -> PartitionSpec:
         """A spec of these entries, if they are given."""
-        return self if partitions is None else PartitionSpec(*partitions)
+        return PartitionSpec(*(self if partitions is None else partitions),
+                             unreduced=unreduced or (), reduced=reduced or ())
 
     def index(self, value: Any, *bounds: Any) -> int:
         """The first dimension with this entry, in any spelling of it."""

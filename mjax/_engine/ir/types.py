@@ -77,9 +77,9 @@ class ManualAxisType:
                 f"{type(varying).__name__}: write {{'x'}} for an axis 'x'."))
         object.__setattr__(self, "varying", frozenset(varying))
 
-    def update(self, varying: Any) -> ManualAxisType:
+    def update(self, **kwargs: Any) -> ManualAxisType:
         """One of other axes."""
-        return ManualAxisType(varying=varying)
+        return ManualAxisType(**{"varying": self.varying, **kwargs})
 
     def __setattr__(self, name: str, value: Any) -> None:
         msg = f"a ManualAxisType is immutable; .update({name}=...) gives a changed one."

@@ -90,14 +90,15 @@ def to_an_accuracy(name: str, kinds: str, lowering: Any, derivative: Callable[..
 
 def binary(name: str, kinds: str, lowering: Any, left: Callable[..., Any] | None,
            right: Callable[..., Any] | None, doc: str,
-           result: Callable[[Any], Any] | None = None, public: str = "") -> tuple[Primitive, Any]:
+           result: Callable[[Any], Any] | None = None, public: str = "",
+           args: str = "x, y") -> tuple[Primitive, Any]:
     """A row of the tables: an elementwise function of two operands of one dtype."""
     primitive = define_elementwise(name, (kinds, kinds), lowering, result)
     if left is None:
         define_zero_jvp(primitive)
     else:
         define_jvp_from_result(primitive, left, right)
-    return primitive, public_function(primitive, public or name, doc, "x, y")
+    return primitive, public_function(primitive, public or name, doc, args)
 
 
 # ---- the four operations ---------------------------------------------------------------
@@ -692,7 +693,8 @@ def _mulhi_64_ir(x: Any, y: Any, aval: ShapedArray, signed: bool) -> Any:
 
 
 mulhi_p, mulhi = binary("mulhi", "iu", _mulhi_lowering, None, None,
-                        "Elementwise upper half of the product of integers, of twice their bits.")
+                        "Elementwise upper half of the product of integers, of twice their bits.",
+                        args="x, y, /")
 
 # ---- complex parts ---------------------------------------------------------------------
 

@@ -239,7 +239,8 @@ def public_function(primitive: Primitive, name: str, doc: str, args: str = "x") 
     simple = {"x": unary, "x, y": binary, "x, *, accuracy=None": unary_to_an_accuracy}
     function: Any = simple.get(args)
     if function is None:
-        function = boundary(eval(f"lambda {args}: bind({args})", {"bind": primitive.bind}))
+        operands = args.removesuffix(", /")
+        function = boundary(eval(f"lambda {args}: bind({operands})", {"bind": primitive.bind}))
     function.__name__ = function.__qualname__ = name
     function.__doc__ = inspect.cleandoc(doc)
     function.__module__ = "mjax.lax"

@@ -71,7 +71,7 @@ _FLAT = [tree_structure(((0,) * n, {})) for n in (1, 2)]
 
 
 @boundary
-def jit(fun: Any = _ABSENT, *, in_shardings: Any = None,
+def jit(fun: Any = _ABSENT, /, *, in_shardings: Any = None,
         out_shardings: Any = None, static_argnums: Any = None,
         static_argnames: Any = None, donate_argnums: Any = None, donate_argnames: Any = None,
         keep_unused: bool = False, device: Any = None, backend: str | None = None,

@@ -34,7 +34,7 @@ class TraceAnnotation(shim.TraceMe):  # type: ignore[misc]
 
     Args:
       name: of the range.
-      metadata: numbers and texts that the viewer shows with it.
+      kwargs: numbers and texts that the viewer shows with it.
 
     Example:
       >>> with mjax.profiler.TraceAnnotation("my step", size=3):
@@ -51,8 +51,8 @@ class StepTraceAnnotation(TraceAnnotation):
       ...         y = jnp.ones(3) + step
     """
 
-    def __init__(self, name: str, **metadata: Any):
-        super().__init__(name, _r=1, **metadata)
+    def __init__(self, name: str, **kwargs: Any):
+        super().__init__(name, _r=1, **kwargs)
 
 
 def annotate_function(func: Callable[P, R], name: str | None = None, **decorator_kwargs: Any

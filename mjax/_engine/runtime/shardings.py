@@ -389,14 +389,14 @@ class NamedSharding(MeshSharding):
     def memory_kind(self) -> str | None:
         return self._memory_kind or (None if self.is_abstract else default_memory_kind(self))
 
-    def update(self, **fields: Any) -> NamedSharding:
+    def update(self, **kwargs: Any) -> NamedSharding:
         """A sharding with some of `mesh, spec, memory_kind` replaced; `spec` may be a tuple.
 
         Raises:
           TypeError: there is no such field.
         """
         values: dict[str, Any] = {"mesh": self.mesh, "spec": self.spec,
-                                  "memory_kind": self._memory_kind, **fields}
+                                  "memory_kind": self._memory_kind, **kwargs}
         if type(values["spec"]) is tuple:
             values["spec"] = PartitionSpec(*values["spec"])
         return NamedSharding(**values)

@@ -99,14 +99,14 @@ class ShapeDtypeStruct:
         """The number of elements."""
         return self.aval.size
 
-    def update(self, **fields: Any) -> ShapeDtypeStruct:
+    def update(self, **kwargs: Any) -> ShapeDtypeStruct:
         """A copy with some of `shape, dtype, sharding, weak_type, manual_axis_type` replaced.
 
         Raises:
           TypeError: there is no such field.
         """
-        values = {name: getattr(self, name) for name in self.__slots__} | fields
-        if fields.get("vma") is not None:
+        values = {name: getattr(self, name) for name in self.__slots__} | kwargs
+        if kwargs.get("vma") is not None:
             del values["manual_axis_type"]
         return ShapeDtypeStruct(values.pop("shape"), values.pop("dtype"), **values)
 

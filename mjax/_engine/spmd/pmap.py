@@ -12,7 +12,7 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyArgumentError, LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
-from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.base.util import alias, canonicalize_axis
 from mjax._engine.control.static import Static
 from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec, cuts
 from mjax._engine.ir.pytree import (
@@ -78,6 +78,8 @@ def shard_map_of_old(f: Callable[..., Any], mesh: Mesh | AbstractMesh, in_specs:
         check_vma=check_rep)
     return mapped
 
+
+shard_map_of_old = alias(shard_map_of_old, "shard_map", "mjax.experimental.shard_map")
 
 # ---- pmap ------------------------------------------------------------------------------
 

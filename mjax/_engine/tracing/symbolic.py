@@ -21,9 +21,9 @@ class Zero:
         self.aval = aval
 
     @staticmethod
-    def from_primal_value(value: Any) -> Zero:
+    def from_primal_value(val: Any) -> Zero:
         """The zero tangent of a value."""
-        return Zero(typeof(value).to_tangent())
+        return Zero(typeof(val).to_tangent())
 
     def __repr__(self) -> str:
         return f"Zero({self.aval})"

@@ -1,0 +1,95 @@
+"""Public callables of mjax and jax: the same names, parameters, results' types and exceptions.
+
+Every callable that both have is looked at, and called with generic arguments, good and bad; see
+`surface`. The differences that stay are in `differences`, with their reasons.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Iterator
+
+import jax
+import pytest
+
+import mjax
+from tests.differential.differences import CALLS, SIGNATURES
+from tests.differential.surface import (
+    NOT_CALLED,
+    callables,
+    calls,
+    difference,
+    methods,
+    outcome,
+    parameters,
+)
+
+
+def _compare(found: Iterable[str], reviewed: dict[str, str]) -> None:
+    """Differences and reviewed entries cover each other."""
+    used, unknown = set(), []
+    for line in found:
+        matching = [p for p in reviewed if _matches(line.splitlines()[0], p)]
+        used.update(matching)
+        if not matching:
+            unknown.append(line)
+    stale = [f"matches no difference any more: {p}" for p in sorted(set(reviewed) - used)]
+    assert not unknown + stale, "\n".join(unknown + stale)
+
+
+def _matches(line: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(line, pattern.replace("[", "[[]"))
+
+
+def _signatures() -> Iterator[str]:
+    for pair in {p[1:]: p for p in (*methods(), *callables())}.values():
+        name, ours, theirs = pair
+        if callable(ours) != callable(theirs):
+            yield f"{name}: callable is {callable(ours)}, not {callable(theirs)}"
+        if isinstance(theirs, jax.numpy.ufunc) != isinstance(ours, mjax.numpy.ufunc):
+            yield f"{name}: {type(ours).__name__}, not {type(theirs).__name__}"
+        wanted = getattr(theirs, "__name__", "_")
+        if getattr(ours, "__name__", wanted) != wanted and not wanted.startswith("_"):
+            yield f"{name}: __name__ {ours.__name__}, not {wanted}"
+        both = parameters(pair)
+        if both and both[0] != both[1]:
+            only = [[p for p in both[i] if p not in both[1 - i]] for i in (0, 1)]
+            yield f"{name}: parameters {only[0]}, not {only[1]}"
+
+
+def test_names_and_parameters() -> None:
+    _compare(_signatures(), SIGNATURES)
+
+
+def test_numpy_has_no_names_of_its_own() -> None:
+    assert not [n for n in mjax.numpy.__all__ if not hasattr(jax.numpy, n)]
+
+
+def _calls() -> Iterator[str]:
+    seen = set()
+    for name, ours, theirs in callables():
+        skipped = any(fnmatch.fnmatchcase(name, pattern) for pattern in NOT_CALLED)
+        if skipped or (id(ours), id(theirs)) in seen or not (callable(ours) and callable(theirs)):
+            continue
+        seen.add((id(ours), id(theirs)))
+        for call in calls(name, theirs, lambda call, f=theirs: outcome(jax, f, call)):
+            found = difference(outcome(mjax, ours, call), call.expected)
+            if found:
+                yield f"{name}({call.text}): {found}"
+
+
+@pytest.mark.slow
+def test_calls(quick_errors: None) -> None:
+    """Types of results, and classes of exceptions."""
+    _compare(_calls(), CALLS)
+
+
+@pytest.fixture
+def quick_errors() -> Iterator[None]:
+    """Tracebacks as they are: to fold thousands of them takes longer than the calls."""
+    before = [m.config.jax_traceback_filtering for m in (mjax, jax)]
+    for m in (mjax, jax):
+        m.config.update("jax_traceback_filtering", "off")
+    yield
+    for m, value in zip((mjax, jax), before, strict=True):
+        m.config.update("jax_traceback_filtering", value)
