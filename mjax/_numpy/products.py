@@ -62,7 +62,8 @@ class Accuracy:
 
     def contract(self, a: Any, b: Any, dimension_numbers: Any) -> Any:
         """`dot_general` of operands of one dtype."""
-        out = dot_general(a, b, dimension_numbers, self.precision, self.preferred)
+        preferred = typeof(a).dtype if self.preferred is None else self.preferred
+        out = dot_general(a, b, dimension_numbers, self.precision, preferred)
         return cast(out, typeof(out).dtype, self.weak)
 
 

@@ -51,3 +51,36 @@ def operations(m, name):
 @pytest.mark.parametrize("name", programs(mjax))
 def test_operations_are_called_as_in_jax(name):
     assert operations(mjax, name) == operations(jax, name)
+
+
+@pytest.mark.parametrize("transform", ["grad", "vmap", "jit"])
+def test_texts_of_name_stacks(transform):
+    def texts(m):
+        def f(x):
+            with m.named_scope("a"), m.named_scope("b"):
+                y = m.numpy.sin(x)
+            return m.numpy.sum(m.numpy.cos(y))
+
+        x = np.float32(1) if transform == "grad" else np.ones(2, np.float32)
+        jaxpr = m.make_jaxpr(getattr(m, transform)(f))(x).jaxpr
+        if transform == "jit":
+            jaxpr = jaxpr.eqns[0].params["jaxpr"].jaxpr
+        return [str(eqn.source_info.name_stack) for eqn in jaxpr.eqns
+                if "b" in str(eqn.source_info.name_stack)]
+
+    assert texts(mjax) == texts(jax)
+
+
+@pytest.mark.parametrize("name", ["dot", "matmul", "inner", "tensordot", "vdot", "vecdot"])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bfloat16"])
+def test_sums_of_products_have_a_dtype(name, dtype):
+    def dtypes(m):
+        x = m.numpy.ones((3, 3), dtype)
+        found, jaxprs = [], [m.make_jaxpr(getattr(m.numpy, name))(x, x).jaxpr]
+        for jaxpr in jaxprs:
+            for eqn in jaxpr.eqns:
+                found += [str(v) for k, v in eqn.params.items() if k == "preferred_element_type"]
+                jaxprs += [v.jaxpr for v in eqn.params.values() if hasattr(v, "jaxpr")]
+        return found
+
+    assert dtypes(mjax) == dtypes(jax) != []

@@ -9,7 +9,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.control.calls import closed_call_p
 from mjax._engine.control.jit import jit_p
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var
-from mjax._engine.ir.source import SourceInfo, source_info_of
+from mjax._engine.ir.source import NameStack, SourceInfo, source_info_of
 
 _JAXPRS = {jit_p: "jaxpr", closed_call_p: "call_jaxpr"}
 
@@ -80,7 +80,7 @@ class _Inlined:
             operands = [v if type(v) is Literal else env[v] for v in eqn.invars]
             info = source_info_of(eqn.source)
             names = (*around.name_stack, *info.name_stack)
-            source = SourceInfo(info.traceback, names) if names else info.traceback
+            source = SourceInfo(info.traceback, NameStack(names)) if names else info.traceback
             param = _JAXPRS.get(eqn.primitive)
             if param is None or not self.which(eqn):
                 outvars = [v if type(v) is DropVar else Var(v.aval) for v in eqn.outvars]

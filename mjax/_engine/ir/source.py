@@ -20,9 +20,9 @@ from mjax._engine.base.records import Record
 from mjaxlib_shim import tracebacks
 from mjaxlib_shim.tracebacks import current_traceback
 
-__all__ = ["Frame", "Scope", "SourceInfo", "current_traceback", "here", "is_engine_file",
-           "register_exclusion", "replayed", "source_info_of", "summarize", "user_frame",
-           "user_frames", "warn", "without_names"]
+__all__ = ["Frame", "NameStack", "Scope", "SourceInfo", "current_traceback", "here",
+           "is_engine_file", "register_exclusion", "replayed", "source_info_of", "summarize",
+           "user_frame", "user_frames", "warn", "without_names"]
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 #: Files below these paths are ours: folded out of tracebacks, skipped in search of the user.
@@ -38,11 +38,20 @@ class Frame(Record):
     line: int
 
 
+class NameStack(tuple[str, ...]):
+    """Names of scopes, the outermost first; as a text `outer/inner`."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
 class SourceInfo(Record):
     """What `eqn.source_info` gives: the traceback and the stack of `named_scope` names."""
 
     traceback: Any
-    name_stack: tuple[str, ...] = ()
+    name_stack: NameStack = NameStack()
 
 
 class Scope:
@@ -75,7 +84,7 @@ class Scope:
             names = self._names_in(interpreter)
             self._last = (interpreter, names)
         traceback = self.traceback or current_traceback()
-        return SourceInfo(traceback, names) if names else traceback
+        return SourceInfo(traceback, NameStack(names)) if names else traceback
 
     def _names_in(self, interpreter: Any) -> tuple[str, ...]:
         """The names of this and outer scopes that were opened under an interpreter."""
