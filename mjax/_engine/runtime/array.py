@@ -18,6 +18,7 @@ from mjax._engine.base.util import BoundedCache, pickled_as
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof_handlers
 from mjax._engine.runtime.failures import raise_original
+from mjax._engine.runtime.layouts import Format, format_of
 from mjax._engine.runtime.shardings import SingleDeviceSharding, bounds
 from mjax._engine.tracing.interpreter import Tracer
 from mjaxlib_shim import arrays as shim
@@ -167,6 +168,11 @@ class Array(metaclass=_ArrayMeta):
 
     def __len__(self) -> int:
         return self._placement.aval.length()
+
+    @property
+    def format(self) -> Format:
+        """The sharding, and the layout in memory, which is row-major."""
+        return format_of(self.ndim, self.sharding)
 
     # -- parts --
 

@@ -13,6 +13,7 @@ from mjax._engine.ir.mesh import UNCONSTRAINED, PartitionSpec
 from mjax._engine.ir.pytree import prefix_leaves, tree_flatten
 from mjax._engine.runtime.arguments import Call
 from mjax._engine.runtime.constraints import check_fits, resolved, sharding_constraint_p
+from mjax._engine.runtime.layouts import unformatted
 from mjax._engine.runtime.shardings import Sharding
 from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
 
@@ -52,6 +53,7 @@ def asked(given: Any, what: str) -> Asked | None:
     if what == "in_shardings" and isinstance(given, list):
         given = tuple(given)  # a prefix of the tuple of arguments
     leaves, tree = tree_flatten(given, is_leaf=_is_none)
+    leaves = [unformatted(leaf, f"jit: {what}") for leaf in leaves]
     for leaf in leaves:
         _check(leaf, what)
     if all(leaf is None for leaf in leaves):

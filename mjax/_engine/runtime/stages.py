@@ -12,7 +12,13 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import Mesh
-from mjax._engine.ir.pytree import keystr, prefix_pairs, tree_flatten, tree_flatten_with_path
+from mjax._engine.ir.pytree import (
+    keystr,
+    prefix_pairs,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_map,
+)
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.arguments import compiler_options_of
 from mjax._engine.runtime.array import Array, is_array, placement_of
@@ -20,6 +26,7 @@ from mjax._engine.runtime.constraints import mesh_in_force
 from mjax._engine.runtime.debugging import debugging, refuse_invalid
 from mjax._engine.runtime.devices import default_device, devices
 from mjax._engine.runtime.executable import Program, refuse_execution
+from mjax._engine.runtime.layouts import format_of
 from mjax._engine.runtime.shardings import NamedSharding, SingleDeviceSharding
 from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.runtime.transfer import move, sharding_of, to_array
@@ -285,6 +292,16 @@ class Compiled(Stage):
     def output_shardings(self) -> Any:
         """The tree of where the results are."""
         return self.out_tree.unflatten(self._program.out_shardings())
+
+    @property
+    def input_formats(self) -> Any:
+        """The tree `(args, kwargs)` of where the arguments are, and how they lie in memory."""
+        return tree_map(lambda a, s: format_of(a.ndim, s), self.in_avals, self.input_shardings)
+
+    @property
+    def output_formats(self) -> Any:
+        """The tree of where the results are, and how they lie in memory."""
+        return tree_map(lambda a, s: format_of(a.ndim, s), self.out_avals, self.output_shardings)
 
     def as_text(self) -> str:
         """The optimized HLO."""

@@ -8,6 +8,7 @@ from typing import Any
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ManualAxisType, ShapedArray, typeof
 from mjax._engine.runtime.constraints import check_rank, resolved
+from mjax._engine.runtime.layouts import unformatted
 from mjax._engine.tracing.variance import typed_axes
 
 
@@ -50,6 +51,7 @@ class ShapeDtypeStruct:
             msg = "ShapeDtypeStruct: the dtype must be given."
             raise ValueError(msg)
         aval = ShapedArray(tuple(shape), dtypes.dtype_behind(dtype), weak_type)
+        sharding = unformatted(sharding, "ShapeDtypeStruct")
         if sharding is not None:
             sharding = resolved(sharding, "ShapeDtypeStruct")
             check_rank(sharding, aval, "ShapeDtypeStruct")

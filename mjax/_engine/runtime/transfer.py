@@ -36,6 +36,7 @@ from mjax._engine.runtime.array import (
 from mjax._engine.runtime.constraints import constrain, mesh_in_force, of_batch, refuse_manual
 from mjax._engine.runtime.devices import Device, default_device, devices
 from mjax._engine.runtime.failures import raise_original
+from mjax._engine.runtime.layouts import Format, unformatted
 from mjax._engine.runtime.pending import PendingArray
 from mjax._engine.runtime.resharding import buffer_aval, cut, layout_of, resharded, shares_memory
 from mjax._engine.runtime.shardings import NamedSharding, Sharding, SingleDeviceSharding
@@ -363,11 +364,12 @@ def _per_leaf(name: str, option: Any, x: Any, count: int) -> list[Any]:
     return prefix_leaves(f"device_put: {name}", option, x, "the arrays", lambda d: d is None)
 
 
-_NO_TREES = (Device, Sharding, PartitionSpec, bool)
+_NO_TREES = (Device, Sharding, PartitionSpec, Format, bool)
 
 
 def _put_leaf(x: Any, device: Any, src: Any = None, donate: Any = False, may_alias: Any = None
               ) -> Any:
+    device, src = unformatted(device, "device_put"), unformatted(src, "device_put")
     if donate and may_alias:
         msg = ("device_put: donate and may_alias cannot both be given; memory that is shared is "
                "not freed.")

@@ -1,0 +1,6 @@
+"""How arrays lie in memory."""
+
+from mjax._engine.runtime.layout_constraints import with_layout_constraint
+from mjax._engine.runtime.layouts import Format, Layout
+
+__all__ = ["Format", "Layout", "with_layout_constraint"]
