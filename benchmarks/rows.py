@@ -124,16 +124,28 @@ def eager(call: Callable[..., Any], *operands: Any) -> Callable[[Any], Timed]:
     return make
 
 
-def compiled(function: Callable[..., Any], args: Callable[[Any], tuple[Any, ...]]
-             ) -> Callable[[Any], Timed]:
-    """Times calls of a jitted `function(m, *args)`."""
+def compiled(function: Callable[..., Any], args: Callable[[Any], tuple[Any, ...]],
+             named: tuple[str, ...] = (), static: tuple[int, ...] = ()) -> Callable[[Any], Timed]:
+    """Times calls of a jitted `function(m, *args)`; the last arguments have these names, and the
+    arguments at these places are static."""
 
     def make(m: Any) -> Timed:
-        f, given = m.jit(lambda *xs: function(m, *xs)), args(m)
-        run = lambda: f(*given)
+        def flat(*xs: Any, **more: Any) -> Any:
+            return function(m, *xs, *more.values())
+
+        f, given = m.jit(flat, static_argnums=static), args(m)
+        count = len(given) - len(named)
+        first, more = given[:count], dict(zip(named, given[count:], strict=True))
+        # A call with `**` costs more than one without.
+        run = (lambda: f(*first, **more)) if named else lambda: f(*first)
         return Timed(run, lambda: m.tree_util.tree_leaves(run()))
 
     return make
+
+
+def arrays(count: int) -> Callable[[Any], tuple[Any, ...]]:
+    """So many arrays on the device."""
+    return lambda m: tuple(m.device_put(X) for _ in range(count))
 
 
 def effectful(ordered: bool) -> Callable[[Any], Timed]:
@@ -253,12 +265,30 @@ ROWS = [
     Row("eager grad, per primitive", 0.15, eager_transformed(GRAD, X), 30),
     Row("eager vmap, per primitive", 0.35, eager_transformed(
         lambda m, f: m.vmap(f), np.stack([X, X])), 30),
-    Row("jit call, one array", 1.1, compiled(lambda m, x: m.lax.sin(x),
-                                             lambda m: (m.device_put(X),))),
-    Row("jit call, NumPy and float", 1.4, compiled(lambda m, x, y: m.lax.mul(x, y),
+    Row("eager where", 1.0, eager(lambda m, c, x, y: m.numpy.where(c, x, y), X > 0.3, X, X)),
+    Row("eager mean(axis=0)", 1.0, eager(lambda m, x: x.mean(axis=0), MATRIX)),
+    Row("np.asarray(x)", 1.0, eager(lambda m, x: np.asarray(x), X)),
+    Row("iterating 3 elements", 1.0, eager(lambda m, x: list(x), X)),
+    Row("iterating 100 rows", 1.0, eager(lambda m, x: list(x), np.ones((100, 3), np.float32))),
+    Row("jit call, one array", 1.0, compiled(lambda m, x: m.lax.sin(x), arrays(1))),
+    Row("jit call, two arrays", 1.0, compiled(lambda m, x, y: m.lax.add(x, y), arrays(2))),
+    Row("jit call, three arrays", 1.1, compiled(
+        lambda m, x, y, z: m.lax.add(m.lax.add(x, y), z), arrays(3))),
+    Row("jit call, static argument", 1.1, compiled(
+        lambda m, x, n: x * n, lambda m: (m.device_put(X), 3), static=(1,))),
+    Row("jit call, keyword argument", 1.1, compiled(
+        lambda m, x, y: m.lax.add(x, y), arrays(2), named=("y",))),
+    Row("jit call, dict of two", 1.1, compiled(
+        lambda m, d: m.lax.add(d["a"], d["b"]), lambda m: ({"a": arrays(1)(m)[0],
+                                                            "b": arrays(1)(m)[0]},))),
+    Row("jit call, two results", 1.1, compiled(lambda m, x: (m.lax.sin(x), m.lax.neg(x)),
+                                               arrays(1))),
+    Row("jit call, NumPy and float", 1.1, compiled(lambda m, x, y: m.lax.mul(x, y),
                                                    lambda m: (X, 2.0))),
     Row("jit call, 100 leaves", 1.1, compiled(
         lambda m, tree: m.tree_util.tree_map(m.lax.neg, tree), lambda m: (leaves(m, 100),))),
+    Row("jit call, 1,000 leaves", 1.1, compiled(
+        lambda m, tree: m.tree_util.tree_map(m.lax.neg, tree), lambda m: (leaves(m, 1000),))),
     Row("jit call, an ordered effect", 1.3, effectful(True)),
     Row("jit call, an unordered effect", 1.3, effectful(False)),
     Row("random.split", 0.6, drawn(lambda random, key: random.split(key))),

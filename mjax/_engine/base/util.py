@@ -110,7 +110,7 @@ def canonicalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 #: Types whose equal values differ in nothing.
-_EXACT = frozenset({type(None), bool, int, str})
+EXACT = frozenset({type(None), bool, int, str})
 
 
 def exact(value: Any) -> Any:
@@ -125,7 +125,7 @@ def exact(value: Any) -> Any:
       (False, False, True)
     """
     kind = type(value)
-    if kind in _EXACT:
+    if kind in EXACT:
         return kind, value
     if isinstance(value, tuple):
         return kind, *map(exact, value)

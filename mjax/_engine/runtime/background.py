@@ -208,12 +208,23 @@ before_deletion.append(lambda buffer: wait_for_readers([buffer]))
 
 
 def after_readers(run: Callable[..., Any], donated: Collection[int]) -> Callable[..., Any]:
-    """The runner of a program that deletes some of its arguments, arrays or their buffers."""
+    """The runner of a program that deletes some of its arguments."""
 
     def waiting(*args: Any) -> Any:
         if _unfinished:
-            wait_for_readers([getattr(args[i], "_buffer", args[i]) for i in donated])
+            wait_for_readers([args[i]._buffer for i in donated])
         return run(*args)
+
+    return waiting
+
+
+def before_donating(run: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
+    """The same for a function of the buffers of arguments that are all deleted."""
+
+    def waiting(buffers: Sequence[Any]) -> Any:
+        if _unfinished:
+            wait_for_readers(buffers)
+        return run(buffers)
 
     return waiting
 

@@ -23,7 +23,12 @@ from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.ir.pytree import is_one_leaf
 from mjax._engine.lowering.module import LoweredModule, lower_to_module
 from mjax._engine.runtime.array import Array, Placement, placement_of
-from mjax._engine.runtime.background import after_readers, holds_caller, in_background
+from mjax._engine.runtime.background import (
+    after_readers,
+    before_donating,
+    holds_caller,
+    in_background,
+)
 from mjax._engine.runtime.debugging import checked, debugging
 from mjax._engine.runtime.disk_cache import compiled
 from mjax._engine.runtime.donation import (
@@ -235,13 +240,14 @@ class Program:
         return self._watched(_single(execute, self._out_placements()[0], self.arity, self.names))
 
     def buffer_runner(self, out_tree: Any) -> Callable[..., Any] | None:
-        """A function from buffers to the tree of results; None if it takes more than executing."""
+        """A function from the buffers of all arguments to the tree of results; None if it takes
+        more than executing."""
         if not self.jaxpr.outvars or not self._is_plain() or debugging() or (
                 any(self.donation) and self.arity > 1):
             return None
         run = _of_buffers(self._execute(), self._out_placements(), self.names,
                           None if is_one_leaf(out_tree) else out_tree)
-        return after_readers(run, (0,)) if any(self.donation) else run
+        return before_donating(run) if any(self.donation) else run
 
     def _watched(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """A runner with the checks that only some programs need."""
@@ -389,14 +395,14 @@ def _of_buffers(execute: Any, placements: list[Placement], names: ArgumentNames,
     """A function of buffers; gives the tree of results, or the one result without a tree."""
     handlers, placement = [p.handler for p in placements], placements[0]
 
-    def run_single(*buffers: Any) -> Any:
+    def run_single(buffers: Sequence[Any]) -> Any:
         try:
             return Array(execute(buffers).consume_with_handlers(handlers)[0], placement)
         except Exception as error:
             explain_failure(error, names, buffers)
             raise
 
-    def run(*buffers: Any) -> Any:
+    def run(buffers: Sequence[Any]) -> Any:
         try:
             outs = execute(buffers).consume_with_handlers(handlers)
         except Exception as error:

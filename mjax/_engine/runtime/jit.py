@@ -1,9 +1,9 @@
 """`jit` as users call it: from Python arguments to a compiled program, by as few lookups as
 can be.
 
-Three levels, each a dictionary lookup: one or two arrays as only arguments (keyed by their
-placements, NumPy arrays by dtype and shape), any pytrees under evaluation (keyed by structure
-and placements), and traces (keyed by structure and types), which every interpreter uses.
+Three levels, each a dictionary lookup: short calls, from buffers to results (see `short`); any
+calls under evaluation (keyed by settings, structure and placements); and traces (keyed by structure
+and types), which every interpreter uses.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.folding import boundary, fold
+from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import exact
 from mjax._engine.control.jit import jit_p
-from mjax._engine.ir.pytree import keystr, registry, tree_flatten_with_path, tree_structure
+from mjax._engine.ir.pytree import keystr, registry, tree_flatten_with_path
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.arguments import (
     Call,
@@ -36,14 +36,12 @@ from mjax._engine.runtime.asked import asked, constrained, in_shardings_of, out_
 from mjax._engine.runtime.devices import devices
 from mjax._engine.runtime.executable import Program
 from mjax._engine.runtime.explain import explain_compilation
+from mjax._engine.runtime.short import ShortCalls
 from mjax._engine.runtime.stages import Lowered, Traced, out_info
 from mjax._engine.runtime.structs import aval_of
 from mjax._engine.runtime.traces import caches_of, trace_call
 from mjax._engine.runtime.transfer import (
-    SCALARS,
     Hosted,
-    from_scalar,
-    host,
     sharding_of,
     to_array,
 )
@@ -54,7 +52,6 @@ from mjax._engine.tracing.flat import (
     function_name,
     parameter_name,
     refuse_leaf,
-    wraps,
 )
 from mjax._engine.tracing.interpreter import refuse_dead
 from mjax._engine.tracing.scopes import calling
@@ -63,11 +60,8 @@ from mjax._engine.tracing.variance import casts_are_written
 
 _flatten = registry.flatten
 _placement_of = operator.attrgetter("_placement")
-#: Stands for an argument that was not given, and for what a cache does not know.
+#: Stands for a function that was not given.
 _ABSENT: Any = object()
-_UNKNOWN = (_ABSENT,) * 4
-#: Structures of calls with nothing but one or two leaves.
-_FLAT = [tree_structure(((0,) * n, {})) for n in (1, 2)]
 
 
 @boundary
@@ -150,7 +144,7 @@ def jit(fun: Any = _ABSENT, /, *, in_shardings: Any = None,
         msg = f"jit: arguments {sorted(both)} cannot be static and donated at once."
         raise ValueError(msg)
     jitted = Jitted(fun, options)
-    function = jitted.dispatcher()
+    function = jitted.short.dispatcher(fun, jitted.call)
     for name in ("trace", "lower", "eval_shape"):
         setattr(function, name, boundary(getattr(jitted, name)))
     function.clear_cache = jitted.caches.clear
@@ -188,7 +182,7 @@ class Jitted:
       options: what `jit` was asked for.
     """
 
-    __slots__ = ("caches", "fun", "name", "options", "shardings", "shared", "static")
+    __slots__ = ("caches", "fun", "name", "options", "shardings", "shared", "short", "static")
 
     def __init__(self, fun: Callable[..., Any], options: Options):
         self.fun = fun
@@ -200,48 +194,7 @@ class Jitted:
         self.static = bool(options.static_argnums or options.static_argnames)
         #: Whether arrays made of equal scalars may be one; not where they are donated.
         self.shared = not (options.donate_argnums or options.donate_argnames)
-
-    def dispatcher(self) -> Any:
-        """The function users call. The commonest calls are spelled out: evaluation, and
-        nothing but one or two arrays or scalars; no pytree is flattened for them."""
-        short, call, plain, foreign = self.caches.short, self.call, not self.static, self.foreign
-
-        @wraps(self.fun)
-        def jitted(x: Any = _ABSENT, y: Any = _ABSENT, /, *rest: Any, **kwargs: Any) -> Any:
-            try:
-                if plain and not rest and not kwargs and ctx.interpreter is evaluation:
-                    if type(x) is Array:
-                        p, a = x._placement, x._buffer
-                    else:
-                        p, a = foreign(x)
-                    if y is _ABSENT:
-                        settings, run, put_x, _ = short.get(p, _UNKNOWN)
-                        if settings is ctx.settings:
-                            return run(put_x(x) if a is None else a)
-                    else:
-                        if type(y) is Array:
-                            q, b = y._placement, y._buffer
-                        else:
-                            q, b = foreign(y)
-                        settings, run, put_x, put_y = short.get((p, q), _UNKNOWN)
-                        if settings is ctx.settings:
-                            return run(put_x(x) if a is None else a, put_y(y) if b is None else b)
-                return call(() if x is _ABSENT else (x,) if y is _ABSENT else (x, y, *rest), kwargs)
-            except Exception as error:
-                fold(error)
-                raise
-
-        return jitted
-
-    def foreign(self, value: Any) -> tuple[Any, Any]:
-        """What stands for an argument that is no array in the keys of short calls, and its
-        buffer if there is one already; None for what has no place there."""
-        if type(value) is np.ndarray:
-            return (value.dtype, value.shape), None
-        if self.shared and type(value) in SCALARS:
-            known = from_scalar(value)
-            return known._placement, known._buffer
-        return None, None
+        self.short = ShortCalls(options, self.caches.short)
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Any call."""
@@ -279,7 +232,7 @@ class Jitted:
         if hosted and not takes_hosted:
             values = [v.array() if type(v) is Hosted else v for v in values]
         if of_buffers is not None:
-            self._shorten(args, of_buffers)
+            self.short.put(args, kwargs, of_buffers)
         return out_tree.unflatten(run(*values))
 
     def as_placed(self, leaves: list[Any], args: Any, kwargs: Any) -> list[Any]:
@@ -326,10 +279,8 @@ class Jitted:
                           donated_leaves(self.fun, options, call), options.keep_unused,
                           options.device, *self.asked(call, trace.out_tree))
         run = program.runner(dict(options.compiler_options))
-        of_buffers = None
-        if not self.static and call.tree in _FLAT:
-            of_buffers = program.buffer_runner(trace.out_tree)
-        return calls.put(key, (run, trace.out_tree, of_buffers, program.takes_hosted()))
+        return calls.put(key, (run, trace.out_tree, program.buffer_runner(trace.out_tree),
+                               program.takes_hosted()))
 
     def asked(self, call: Call, out_tree: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The shardings of the leaves of arguments and results that were asked for.
@@ -339,14 +290,6 @@ class Jitted:
         """
         return (in_shardings_of(self.name, self.options.in_shardings, call),
                 out_shardings_of(self.name, self.options.out_shardings, out_tree))
-
-    def _shorten(self, args: tuple[Any, ...], of_buffers: Callable[..., Any]) -> None:
-        """Lets the next call with one or two arguments like these take the short way."""
-        parts = [a._placement if type(a) is Array else self.foreign(a)[0] for a in args]
-        if None not in parts:
-            puts = [host(a)[0] if type(a) is np.ndarray else None for a in (*args, None)]
-            self.caches.short.put(parts[0] if len(args) == 1 else tuple(parts),
-                                  (ctx.settings, of_buffers, puts[0], puts[1]))
 
     # -- under other interpreters --
 

@@ -31,8 +31,7 @@ class Caches:
     """What is remembered about one function under one set of options.
 
     Attributes:
-      short: for calls with nothing but one or two arrays or scalars: what stands for it, or the
-        pair -> settings, function of buffers under these, and how NumPy arrays become buffers.
+      short: what stands for a call -> settings, and a function of buffers under these.
       calls: (settings, structure, static arguments, placements) -> runner and structure of results.
       traces: (settings, axes, structure, static arguments, types) -> trace.
     """
