@@ -9,8 +9,6 @@ from __future__ import annotations
 import functools
 import math
 import operator
-import sys
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +20,7 @@ from mjax._engine.base.errors import LazyArgumentError, LazyTypeError, LazyValue
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import DType
 from mjax._engine.ir.promotion import common_type, inexact_dtype
-from mjax._engine.ir.source import is_engine_file
+from mjax._engine.ir.source import warn
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.convert import convert_element_type_p
 from mjax._engine.primitives.select import select_n_p
@@ -222,26 +220,12 @@ def promote_dtypes_numeric(*args: Any) -> list[Any]:
 def dtype_argument(dtype: Any, name: str) -> DType | None:
     """The canonical dtype behind a `dtype=` argument; None stays None.
 
-    A 64-bit dtype that x64 mode does not allow becomes its 32-bit sibling, with a warning.
+    A 64-bit dtype that x64 mode does not allow becomes its 32-bit sibling, with a warning, unless
+    the setting `explicit_x64_dtypes` says otherwise.
     """
     if dtype is None:
         return None
-    wanted = dtypes.as_dtype(dtype)
-    got = dtypes.canonicalize(wanted)
-    if got != wanted and dtype not in dtypes.PYTHON_SCALARS:
-        warnings.warn(
-            f"{name}: dtype {wanted} was asked for, but 64-bit types are off, and {got} is taken. "
-            "Switch them on with mjax.enable_x64(True) or mjax.config.update('enable_x64', True).",
-            UserWarning, stacklevel=_stack_level())
-    return got
-
-
-def _stack_level() -> int:
-    """How far up the user's frame is, seen from the caller."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and is_engine_file(frame.f_code.co_filename):
-        level, frame = level + 1, frame.f_back
-    return level
+    return dtypes.asked_dtype(dtype, name)
 
 
 # ---- broadcasting ----------------------------------------------------------------------
@@ -305,7 +289,7 @@ def check_ranks(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
             f"numpy_rank_promotion={mode!r} asks for explicit axes: x[None, :] or expand_dims.")
     if mode == "raise":
         raise ValueError(text)
-    warnings.warn(text, UserWarning, stacklevel=_stack_level())
+    warn(text)
 
 
 def promote_shapes(name: str, *args: Any) -> list[Any]:

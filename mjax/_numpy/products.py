@@ -57,7 +57,7 @@ class Accuracy:
     def __init__(self, precision: Any, preferred_element_type: Any, weak: bool):
         self.precision = precision
         self.preferred = (None if preferred_element_type is None
-                          else dtypes.canonical_dtype(preferred_element_type))
+                          else dtypes.asked_dtype(preferred_element_type, "preferred_element_type"))
         self.weak = weak and preferred_element_type is None
 
     def contract(self, a: Any, b: Any, dimension_numbers: Any) -> Any:

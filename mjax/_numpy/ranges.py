@@ -121,8 +121,9 @@ def _progression(low: Any, stride: Any, size: int, dtype: Any) -> Any:
         raise TypeError(msg)
     if dtypes.is_integer(dtype) and ctx.interpreter is evaluation and size <= 1 << 16:
         with np.errstate(all="ignore"):
-            return asarray((np.asarray(low).astype(np.int64)
-                            + np.asarray(stride).astype(np.int64) * np.arange(size)).astype(dtype))
+            return asarray(as_settled((
+                np.asarray(low).astype(np.int64)
+                + np.asarray(stride).astype(np.int64) * np.arange(size)).astype(dtype)))
     if low == 0 and stride == 1:
         return iota_p.bind(dtype=dtype, shape=(size,), dimension=0)
     low, stride = (as_settled(np.asarray(v).astype(dtype)[()]) for v in (low, stride))

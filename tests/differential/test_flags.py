@@ -84,6 +84,46 @@ def test_flags_do_as_in_jax(flag, program):
     assert found[0] == found[1]
 
 
+ASKED = {
+    "zeros": lambda m: m.numpy.zeros(2, "float64"), "float": lambda m: m.numpy.zeros(2, float),
+    "array": lambda m: m.numpy.array([1, 2], dtype=np.int64),
+    "numpy": lambda m: m.numpy.asarray(np.arange(2.0)),
+    "astype": lambda m: m.numpy.ones(2).astype(np.float64),
+    "arange": lambda m: m.numpy.arange(3, dtype=np.int64),
+    "cumsum": lambda m: m.numpy.cumsum(m.numpy.ones(2), dtype=np.float64),
+    "convert": lambda m: m.lax.convert_element_type(m.numpy.ones(2), np.float64),
+    "iota": lambda m: m.lax.iota(np.int64, 3), "full": lambda m: m.lax.full((2,), 1, np.float64),
+    "linspace": lambda m: m.numpy.linspace(0, 1, 3, dtype=np.float64),
+    "eye": lambda m: m.numpy.eye(2, dtype=np.complex128),
+    "dot": lambda m: m.numpy.dot(m.numpy.ones(2), m.numpy.ones(2),
+                                 preferred_element_type=np.float64),
+    "bits": lambda m: m.lax.bitcast_convert_type(m.numpy.ones((2, 2), "uint32"), np.uint64),
+    "struct": lambda m: m.eval_shape(lambda x: x, m.ShapeDtypeStruct((2,), np.float64))}
+
+
+@pytest.mark.parametrize("mode", ["warn", "error", "allow"])
+def test_64_bits_that_are_asked_for(mode):
+    def outcomes(m):
+        found = {}
+        for name, f in ASKED.items():
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                try:
+                    found[name] = str(f(m).dtype), len(caught)
+                except ValueError:
+                    found[name] = "refused"
+        return found
+
+    found = []
+    for m in (mjax, jax):
+        m.config.update("jax_explicit_x64_dtypes", mode)
+        try:
+            found.append(outcomes(m))
+        finally:
+            m.config.update("jax_explicit_x64_dtypes", "warn")
+    assert found[0] == found[1]
+
+
 def test_legacy_keys_warn_at_each_call():
     for m in (mjax, jax):
         key = m.random.PRNGKey(0)

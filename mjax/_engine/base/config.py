@@ -89,6 +89,9 @@ SETTINGS = (
     Flag("disable_jit", False, bool, "Run jitted functions operation by operation."),
     Flag("debug_nans", False, bool, "Raise as soon as an operation gives a NaN."),
     Flag("debug_infs", False, bool, "Raise as soon as an operation gives an infinity."),
+    Flag("explicit_x64_dtypes", "warn", ("warn", "error", "allow"),
+         "What a 64-bit dtype that is asked for while x64 is off leads to: 32 bits and a warning, "
+         "an error, or 64 bits."),
     Flag("check_static_indices", False, bool,
          "Refuse integers in `x[...]` that are known and out of bounds."),
     Flag("random_seed_offset", 0, int, "What is added to each seed of `random.key`."),
@@ -178,6 +181,7 @@ class Settings(Values):
     disable_jit: bool
     debug_nans: bool
     debug_infs: bool
+    explicit_x64_dtypes: str
     check_static_indices: bool
     random_seed_offset: int
     legacy_prng_key: str

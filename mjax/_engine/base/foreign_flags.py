@@ -86,8 +86,6 @@ FOREIGN: tuple[Foreign, ...] = (
     *_refused("key reuse is not checked yet", debug_key_reuse=False),
     *_refused("two compilations of one program differ in XLA's own metadata",
               compilation_cache_check_contents=False),
-    *_refused("with x64 off, 64-bit dtypes always become 32-bit ones, without a warning",
-              explicit_x64_dtypes="warn"),
     *_refused("random.PRNGKey gives raw keys; random.key gives typed ones",
               enable_custom_prng=False),
     *_refused("random.gumbel has its `mode` argument", high_dynamic_range_gumbel=False),

@@ -13,6 +13,7 @@ import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyArgumentError
+from mjax._engine.ir.source import warn
 
 #: The dtype of tangents of integers, booleans and keys: it has one value.
 float0: np.dtype[Any] = np.dtype([("float0", np.void, 0)])
@@ -210,6 +211,32 @@ def from_int(value: int, dtype: np.dtype[Any]) -> Any:
 def canonical_dtype(spec: Any) -> DType:
     """The canonical dtype that a dtype argument stands for."""
     return canonicalize(as_dtype(spec))
+
+
+def asked_dtype(spec: Any, name: str | None) -> DType:
+    """The dtype of arrays that a user asks for by an argument of the function `name`.
+
+    Where x64 is off, the setting `explicit_x64_dtypes` says what becomes of 64-bit ones. Python's
+    types stand for their default dtypes. Without a name, somebody else has warned or refused.
+
+    Raises:
+      ValueError: the setting is "error", and the dtype is not available.
+    """
+    wanted = as_dtype(spec)
+    got = canonicalize(wanted)
+    mode = ctx.settings.explicit_x64_dtypes
+    if got is wanted or (isinstance(spec, type) and spec in PYTHON_SCALARS):
+        return got
+    if mode == "allow":
+        return wanted
+    if name is not None:
+        text = (f"{name}: dtype {wanted} was asked for, but 64-bit types are off, and {got} is "
+                "taken. Switch them on with mjax.enable_x64(True) or "
+                "mjax.config.update('enable_x64', True).")
+        if mode == "error":
+            raise ValueError(text.replace(f", and {got} is taken", ""))
+        warn(text)
+    return got
 
 
 def dtype_of_python(python_type: type) -> DType:

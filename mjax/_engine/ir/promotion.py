@@ -161,7 +161,7 @@ def _type_of(x: Any) -> tuple[DType, bool]:
     if type(x) is int:
         return dtypes.dtype_of_python(int), True
     if isinstance(x, (str, type, np.dtype, dtypes.ExtendedDType)) or not _is_value(x):
-        return dtypes.canonical_dtype(x), False
+        return dtypes.asked_dtype(x, None), False
     aval = typeof(x)
     return aval.dtype, aval.weak_type
 

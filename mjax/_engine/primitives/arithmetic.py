@@ -159,7 +159,7 @@ def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
     """
     try:
         if out_dtype is not None:
-            dtype = dtypes.canonical_dtype(out_dtype)
+            dtype = dtypes.asked_dtype(out_dtype, "mul")
             x, y = convert(x, dtype), convert(y, dtype)
             if dtype == np.bool_:
                 return bitwise_and(x, y)

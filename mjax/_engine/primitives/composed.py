@@ -11,6 +11,7 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.dtypes import (
     ExtendedDType,
+    asked_dtype,
     canonical_dtype,
     dtype_of_python,
     is_extended,
@@ -44,7 +45,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
       >>> lax.full((2,), 7, float)
       Array([7., 7.], dtype=float32)
     """
-    return full_of(shape, fill_value, None if dtype is None else canonical_dtype(dtype))
+    return full_of(shape, fill_value, None if dtype is None else asked_dtype(dtype, "full"))
 
 
 def full_of(shape: Sequence[int], fill_value: Any, dtype: Any) -> Any:
@@ -70,7 +71,7 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
       shape: another shape.
     """
     aval = typeof(x)
-    kind = aval.dtype if dtype is None else canonical_dtype(dtype)
+    kind = aval.dtype if dtype is None else asked_dtype(dtype, "full_like")
     if dtype is None and aval.weak_type and not hasattr(fill_value, "aval"):
         fill_value, kind = scalar_of(aval, fill_value), None
     return full_of(aval.shape if shape is None else shape, fill_value, kind)

@@ -94,7 +94,7 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
 
     Source: StableHLO `convert`.
     """
-    dtype = dtypes.canonical_dtype(new_dtype)
+    dtype = dtypes.asked_dtype(new_dtype, "convert_element_type")
     if type(operand) is complex and dtypes.kind(dtype) not in "bc":
         msg = (f"convert_element_type: the complex number {operand} does not become {dtype}; take "
                "its .real first.")
@@ -166,7 +166,8 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
 
     Source: StableHLO `bitcast_convert`.
     """
-    return bitcast_convert_type_p.bind(operand, new_dtype=dtypes.canonical_dtype(new_dtype))
+    return bitcast_convert_type_p.bind(
+        operand, new_dtype=dtypes.asked_dtype(new_dtype, "bitcast_convert_type"))
 
 
 # ---- reduce_precision ------------------------------------------------------------------

@@ -512,7 +512,7 @@ def conv_general_dilated(lhs: Any, rhs: Any, window_strides: Sequence[int], padd
         raise ValueError(msg)
     pairs = pads_of(_NAME, padding, sizes, dilated_shape(window, step), strides)
     preferred = (None if preferred_element_type is None
-                 else dtypes.canonical_dtype(preferred_element_type))
+                 else dtypes.asked_dtype(preferred_element_type, _NAME))
     return conv_general_dilated_p.bind(
         lhs, rhs, window_strides=strides, padding=pairs, lhs_dilation=base, rhs_dilation=step,
         dimension_numbers=numbers, feature_group_count=operator.index(feature_group_count),

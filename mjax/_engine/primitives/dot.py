@@ -259,7 +259,7 @@ def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = Non
     (lc, rc), (lb, rb) = dimension_numbers
     numbers = ((_axes(lc), _axes(rc)), (_axes(lb), _axes(rb)))
     preferred = (None if preferred_element_type is None
-                 else dtypes.canonical_dtype(preferred_element_type))
+                 else dtypes.asked_dtype(preferred_element_type, "dot_general"))
     return dot_general_p.bind(lhs, rhs, dimension_numbers=numbers,
                               precision=canonical_precision(precision),
                               preferred_element_type=preferred)

@@ -378,7 +378,7 @@ def ragged_dot_general(lhs: Any, rhs: Any, group_sizes: Any, ragged_dot_dimensio
     numbers = RaggedDotDimensionNumbers(((_axes(lc), _axes(rc)), (_axes(lb), _axes(rb))),
                                         _axes(ragged), _axes(group))
     preferred = (None if preferred_element_type is None
-                 else dtypes.canonical_dtype(preferred_element_type))
+                 else dtypes.asked_dtype(preferred_element_type, "ragged_dot_general"))
     return ragged_dot_general_p.bind(
         lhs, rhs, group_sizes, ragged_dot_dimension_numbers=numbers,
         precision=canonical_precision(precision), preferred_element_type=preferred)

@@ -319,7 +319,7 @@ def _define_arg(name: str, operation: str, direction: str, identity: Callable[[A
     @boundary
     def function(operand: Any, axis: int, index_dtype: Any) -> Any:
         return primitive.bind(operand, axes=(operator.index(axis),),
-                              index_dtype=dtypes.canonical_dtype(index_dtype))
+                              index_dtype=dtypes.asked_dtype(index_dtype, name))
 
     return primitive, _public(function, name, _ARG_DOC.format(
         name=name, doc=doc, example=example))

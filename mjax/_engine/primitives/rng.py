@@ -109,7 +109,7 @@ def rng_bit_generator(key: Any, shape: Sequence[int], dtype: Any = _uint32,
     Source: StableHLO `rng_bit_generator`.
     """
     new_key, bits = rng_bit_generator_p.bind(
-        key, shape=canonical_shape(shape), dtype=dtypes.canonical_dtype(dtype),
+        key, shape=canonical_shape(shape), dtype=dtypes.asked_dtype(dtype, "rng_bit_generator"),
         algorithm=RandomAlgorithm(algorithm))
     return new_key, bits
 

@@ -445,7 +445,7 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
       ValueError: there is no such axis.
     """
     shape = canonical_shape(shape)
-    return iota_p.bind(dtype=dtypes.canonical_dtype(dtype), shape=shape,
+    return iota_p.bind(dtype=dtypes.asked_dtype(dtype, "iota"), shape=shape,
                        dimension=operator.index(dimension))
 
 

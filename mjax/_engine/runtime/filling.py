@@ -9,7 +9,7 @@ import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
-from mjax._engine.ir.dtypes import canonical_dtype, is_extended
+from mjax._engine.ir.dtypes import asked_dtype, is_extended
 from mjax._engine.ir.mesh import PartitionSpec
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import composed
@@ -103,7 +103,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: 
 
     if sharding is None:
         return on_device(make(), None)
-    kind = typeof(fill_value).dtype if dtype is None else canonical_dtype(dtype)
+    kind = typeof(fill_value).dtype if dtype is None else asked_dtype(dtype, None)
     return placed(make, canonical_shape(shape), fill_value, kind, sharding)
 
 
@@ -125,5 +125,5 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
 
     aval = typeof(x)
     size = aval.shape if shape is None else canonical_shape(shape)
-    kind = aval.dtype if dtype is None else canonical_dtype(dtype)
+    kind = aval.dtype if dtype is None else asked_dtype(dtype, None)
     return placed(make, size, fill_value, kind, sharding or sharding_like(x, size))

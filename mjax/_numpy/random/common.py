@@ -140,7 +140,8 @@ def dtype_argument(kinds: str, default: Any, called: str,
     """
 
     def normalize(name: str, dtype: Any) -> Any:
-        dtype = dtypes.canonical_dtype(default if dtype is None else dtype)
+        dtype = (dtypes.canonical_dtype(default) if dtype is None
+                 else dtypes.asked_dtype(dtype, name))
         if dtypes.kind(dtype) not in kinds:
             msg = f"dtype argument to `{name}` must be {called} dtype, got {dtype}."
             raise error(msg)

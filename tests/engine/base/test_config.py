@@ -360,7 +360,8 @@ def test_each_setting_is_in_the_cache_keys():
               "default_device": mjax.devices()[0], "mesh": AbstractMesh((2,), ("x",)),
               "mesh_for_all": True, "default_prng_impl": "rbg",
               "threefry_partitionable": False, "disable_jit": True, "debug_nans": True,
-              "debug_infs": True, "check_static_indices": True, "random_seed_offset": 1,
+              "debug_infs": True, "explicit_x64_dtypes": "allow",
+              "check_static_indices": True, "random_seed_offset": 1,
               "legacy_prng_key": "warn", "allow_f16_reductions": False,
               "user_contexts": ((None, int, 3),)}
     assert set(others) == {s.name for s in SETTINGS} - {"no_execution"}  # f would not run
