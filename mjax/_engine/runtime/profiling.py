@@ -29,7 +29,7 @@ _VIEWER = "https://ui.perfetto.dev"
 _PORT = 9001
 
 
-class TraceAnnotation(shim.TraceMe):  # type: ignore[misc]
+class TraceAnnotation(shim.TraceMe):
     """Context manager that names a range on the timeline of a profile.
 
     Args:
