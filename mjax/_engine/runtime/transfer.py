@@ -45,6 +45,7 @@ from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import Tracer, refuse_dead
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.stage import StageInterpreter
 from mjax._engine.transforms.batching import AxisData
 from mjaxlib_shim import arrays as shim
 from mjaxlib_shim import guards
@@ -337,9 +338,9 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
 
     Raises:
       TypeError: a leaf is no array.
-      ValueError: a device is none; a sharding does not divide a size, has more dimensions, or
-        leaves open where the parts are; a tree is no prefix of `x`; both `donate` and `may_alias`
-        are given.
+      ValueError: a device is none, or given in the body of a shard_map; a sharding does not
+        divide a size, has more dimensions, or leaves open where the parts are; a tree is no
+        prefix of `x`; both `donate` and `may_alias` are given.
 
     Example:
       >>> sharding = mjax.NamedSharding(mjax.make_mesh((1,), ('x',)), mjax.P('x'))
@@ -382,6 +383,8 @@ def _put_leaf(x: Any, device: Any, src: Any = None, donate: Any = False, may_ali
             _refuse_open(device)
     elif device is not None:
         sharding_of(device)  # refuses what is none, inside of programs too
+        if ctx.axis_env:
+            _refuse_device(device)
     if src is None and device is not None:
         src = _source(x)
     out = device_put_p.bind(x, device=device, src=src)
@@ -391,6 +394,23 @@ def _put_leaf(x: Any, device: Any, src: Any = None, donate: Any = False, may_ali
         if donate:
             x.delete()
     return out
+
+
+def _refuse_device(device: Any) -> None:
+    """Refuses one device in the body of a shard_map that is part of no program: there the body
+    runs on all devices. (As part of a program it is without effect, as anywhere in programs.)
+
+    Raises:
+      ValueError: this is such a body.
+    """
+    stages, interpreter = 0, ctx.interpreter
+    while interpreter is not None:
+        stages += type(interpreter) is StageInterpreter
+        interpreter = interpreter.parent
+    if stages == 1 and any(axis.manual is not None for axis in ctx.axis_env):
+        raise LazyValueError(lambda: (
+            f"device_put: {device} was given in the body of a shard_map, which runs on all devices "
+            "of the mesh. Leave the device out, or move the array outside."))
 
 
 def _refuse_open(sharding: NamedSharding) -> None:

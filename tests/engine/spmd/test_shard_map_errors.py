@@ -176,3 +176,15 @@ def test_another_mesh_than_the_one_that_is_set():
                 np.testing.assert_array_equal(call(X), X * 2)
     with other:
         np.testing.assert_array_equal(sharded(lambda x: x * 2, CUT, CUT)(X), X * 2)
+
+
+def test_one_device_for_what_runs_on_all():
+    four, x = mjax.make_mesh((4,), ("x",)), np.arange(4.0)
+
+    def mapped(device):
+        return mjax.shard_map(lambda x: mjax.device_put(x, device), mesh=four,
+                              in_specs=mjax.P("x"), out_specs=mjax.P("x"))
+
+    with pytest.raises(ValueError, match="was given in the body of a shard_map"):
+        mapped(mjax.devices()[0])(x)
+    np.testing.assert_array_equal(mapped(None)(x), x)
