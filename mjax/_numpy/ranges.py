@@ -247,7 +247,8 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
 def _logspace(start: Any, stop: Any, base: Any, num: int, endpoint: bool, dtype: Any, axis: int
               ) -> Any:
     compute = inexact_dtype(result_type(start, stop, *([] if dtype is None else [dtype])))
-    exponents, _ = _linspace(start, stop, num, endpoint, compute, axis)
+    exponents, _ = _linspace(cast(start, compute), cast(stop, compute), num, endpoint, compute,
+                             axis)
     out = lax.pow(*promote_args_inexact("logspace", base, exponents))
     return cast(out, compute if dtype is None else dtype)
 

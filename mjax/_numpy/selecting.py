@@ -26,7 +26,6 @@ from mjax._numpy.core import (
     cast,
     check_array,
     check_arrays,
-    check_ranks,
     choose,
     concrete_int,
     incompatible_shapes,
@@ -76,8 +75,6 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
     condition, x, y = check_arrays("where", condition, x, y)
     x, y = promote_dtypes(x, y)
     shapes = [typeof(v).shape for v in (condition, x, y)]
-    if len(set(map(len, shapes))) > 1:
-        check_ranks("where", [s for s in shapes if s])
     try:
         return choose(to_bool(condition), x, y)
     except ValueError:

@@ -75,6 +75,8 @@ CALLS = {
     "setdiff1d": lambda m: m.numpy.setdiff1d(m.numpy.zeros(0), _V, size=1),
     "trim_zeros of a scalar": lambda m: m.numpy.trim_zeros(m.numpy.float32(3)),
     "vander": lambda m: _strict(m, lambda: m.numpy.vander(m.numpy.arange(3.0))),
+    "logspace": lambda m: _strict(m, lambda: m.numpy.logspace(np.int32(0), np.int32(2), 3)),
+    "where": lambda m: _explicit_ranks(m, lambda: m.numpy.where(_A > 1, _A, _A[0])),
     "outer": lambda m: _explicit_ranks(m, lambda: m.numpy.minimum.outer(_V, _A)),
     "is_tree_node": lambda m: m.tree_util.is_tree_node(m.numpy.ones(2)),
     "nothing set": lambda m: m.numpy.zeros(3).at[3:].set(m.numpy.ones(7)),
