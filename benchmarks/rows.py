@@ -137,7 +137,7 @@ def compiled(function: Callable[..., Any], args: Callable[[Any], tuple[Any, ...]
         count = len(given) - len(named)
         first, more = given[:count], dict(zip(named, given[count:], strict=True))
         # A call with `**` costs more than one without.
-        run = (lambda: f(*first, **more)) if named else lambda: f(*first)
+        run: Callable[[], Any] = (lambda: f(*first, **more)) if named else lambda: f(*first)
         return Timed(run, lambda: m.tree_util.tree_leaves(run()))
 
     return make

@@ -23,6 +23,7 @@ from mjax._engine.primitives.arithmetic import complex as lax_complex
 from mjax._engine.primitives.convert import bitcast_convert_type
 from mjax._engine.primitives.joining import unstack
 from mjax._engine.primitives.shapes import reshape as lax_reshape
+from mjax._engine.primitives.slicing import dynamic_slice_in_dim, slice_in_dim
 from mjax._engine.runtime.array import Array, is_array
 from mjax._engine.runtime.laid_out import laid_out
 from mjax._engine.runtime.transfer import device_put
@@ -146,11 +147,28 @@ def _refuse_assignment(self: Any, index: Any, value: Any) -> None:
     raise TypeError(msg)
 
 
+#: An array is taken apart by a program for so many parts at a time.
+_AT_ONCE = 100
+
+
 def _iterate(self: Any) -> Iterator[Any]:
     if not self.shape:
         msg = "iteration over a 0-d array"
         raise TypeError(msg)
+    if is_array(self) and len(self.devices()) > 1:
+        return (self[i] for i in range(self.shape[0]))
+    if is_array(self) and self.shape[0] > _AT_ONCE:
+        return _in_chunks(self)
     return iter(unstack(self, axis=0))
+
+
+def _in_chunks(x: Any) -> Iterator[Any]:
+    """The parts of an array along its first axis; no more is computed than is asked for."""
+    whole = len(x) - len(x) % _AT_ONCE
+    for start in range(0, whole, _AT_ONCE):
+        yield from unstack(dynamic_slice_in_dim(x, start, _AT_ONCE), axis=0)
+    if whole < len(x):
+        yield from unstack(slice_in_dim(x, whole, None), axis=0)
 
 
 def _contains(self: Any, value: Any) -> bool:
@@ -346,6 +364,6 @@ def _install(cls: type) -> None:
 
 _install(Array)
 _install(Tracer)
-Tracer.__iter__ = _iterate  # type: ignore[attr-defined]
+Tracer.__iter__ = Array.__iter__ = _iterate  # type: ignore[attr-defined]
 Tracer.nbytes = property(lambda self: typeof(self).size * self.dtype.itemsize)  # type: ignore[attr-defined]
 Tracer.itemsize = property(lambda self: self.dtype.itemsize)  # type: ignore[attr-defined]

@@ -61,6 +61,8 @@ def placement_of(aval: ShapedArray, sharding: Any, committed: bool) -> Placement
     return _placements.put(key, made)
 
 
+#: Values of so many bytes are kept for NumPy.
+_KEPT = 4096
 #: With several processes: waits for a buffer in a way that ends when a process is gone.
 waits: list[Callable[[Any], None]] = []
 #: Waits for programs that were called and may still have to read a buffer.
@@ -83,9 +85,11 @@ class Array(metaclass=_ArrayMeta):
     Computations run asynchronously; reading a value waits for it.
     """
 
-    __slots__ = ("__weakref__", "_buffer", "_placement")
+    __slots__ = ("__weakref__", "_buffer", "_host", "_placement")
     _buffer: Any
     _placement: Placement
+    #: The value for NumPy, where it is small and was asked for twice.
+    _host: np.ndarray[Any, Any] | None
     __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 100
 
@@ -302,7 +306,15 @@ class Array(metaclass=_ArrayMeta):
             raise
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        value = self._numpy()
+        value = getattr(self, "_host", None)
+        if value is None or self._buffer.is_deleted():
+            again = hasattr(self, "_host")
+            value = self._numpy()
+            self._host = None
+            # A copy: with a view of its memory an array cannot be donated.
+            if again and value.nbytes <= _KEPT:
+                self._host = value.copy()
+                self._host.flags.writeable = False
         if dtype is not None and value.dtype != dtype:
             if copy is False:
                 msg = (f"an array of type {self.aval} cannot become a NumPy array of dtype "
@@ -372,11 +384,8 @@ class Array(metaclass=_ArrayMeta):
         msg = "arrays have no attribute flat; use x.ravel(), or x.at[...] to set elements."
         raise NotImplementedError(msg)
 
-    def __iter__(self) -> Iterator[Any]:
-        if self.ndim == 0:
-            msg = "iteration over a 0-d array"
-            raise TypeError(msg)
-        return (self[i] for i in range(self.shape[0]))  # type: ignore[index]
+    #: From `mjax.numpy`, as the operators are.
+    __iter__: Callable[[Array], Iterator[Any]]
 
     def __buffer__(self, flags: int) -> memoryview:
         return memoryview(self._numpy())  # type: ignore[arg-type]  # NumPy < 2.1 stubs

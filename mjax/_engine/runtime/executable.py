@@ -97,7 +97,7 @@ class Program:
         out_shardings = out_memories(jaxpr, out_shardings or (None,) * len(jaxpr.outvars))
         self.jaxpr, kept = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), keep_unused)
         self.kept = [i for i, k in enumerate(kept) if k]
-        input_of = {v: i for i, v in enumerate(jaxpr.invars)}
+        input_of: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
         #: Per result: the argument that it is a copy of, or None.
         self.copied = [None if type(v) is Literal else input_of.get(v) for v in jaxpr.outvars]
         #: Whether the user said where to run: then arguments are moved there.

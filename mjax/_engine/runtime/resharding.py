@@ -124,7 +124,7 @@ def resharded(array: Array, sharding: Sharding, committed: bool) -> Array:
     return joined(pieces, target)
 
 
-def _copied(piece: Any, aval: ShapedArray, alone: Sharding) -> Any:
+def _copied(piece: Any, aval: ShapedArray, alone: SingleDeviceSharding) -> Any:
     """A copy of a buffer on its device."""
     buffer = shim.assemble(buffer_aval(aval), alone.native, [piece])
     copy: Array = evaluation.executor(copy_p, (Array(buffer, placement_of(aval, alone, True)),), {})

@@ -236,3 +236,26 @@ def test_placements_are_interned_and_forgotten(monkeypatch):
     for n in range(20):
         array.placement_of(mjax.typeof(np.zeros(n, np.float32)), sharding, False)
     assert len(small) <= 4
+
+
+def test_values_read_by_numpy_again_and_again():
+    for value in (np.arange(3.0, dtype=np.float32), np.zeros((64, 64), np.float32)):
+        x = mjax.device_put(value)
+        for _ in range(4):
+            read = np.asarray(x)
+            np.testing.assert_array_equal(read, value)
+            assert not read.flags.writeable
+            assert np.asarray(x, np.float64).flags.writeable
+        del read
+        mjax.jit(lambda x: x + 1, donate_argnums=0)(x)
+        assert x.is_deleted()  # no view of its memory is kept
+        with pytest.raises(RuntimeError, match="has been deleted"):
+            np.asarray(x)
+
+
+def test_iterating_many_rows():
+    for n in (0, 3, 102):
+        value = np.arange(n * 2).reshape(n, 2)
+        rows = list(mjax.device_put(value))
+        assert len(rows) == n
+        np.testing.assert_array_equal(np.array(rows).reshape(n, 2), value)
