@@ -15,6 +15,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import bitcast_convert_type_p
 from mjax._engine.primitives.elementwise import constant_like as _c
+from mjax._engine.primitives.elementwise import settling_constant
 from mjax._numpy.core import (
     as_array,
     broadcast_values,
@@ -262,7 +263,7 @@ def _signbit(x: Any) -> Any:
     if kind == "c":
         msg = "signbit is not defined for complex numbers."
         raise ValueError(msg)
-    return sign_bit(x) if kind == "f" else lax.lt(x, _c(x, 0))
+    return sign_bit(x) if kind == "f" else lax.lt(x, cast(_c(x, 0), typeof(x).dtype))
 
 
 signbit = unary("signbit", _signbit, "any", """
@@ -278,8 +279,8 @@ def _heaviside(x: Any, y: Any) -> Any:
     if not _is_float(x):
         msg = "heaviside does not support complex-valued inputs."
         raise TypeError(msg)
-    zero = _c(x, 0)
-    step = choose(lax.lt(x, zero), zero, choose(lax.gt(x, zero), _c(x, 1), y))
+    zero, one = settling_constant(x, 0), settling_constant(x, 1)
+    step = choose(lax.lt(x, zero), zero, choose(lax.gt(x, zero), one, y))
     return choose(lax.ne(x, x), x, step)
 
 

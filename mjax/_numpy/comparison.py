@@ -11,6 +11,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.elementwise import constant_like as _c
+from mjax._engine.primitives.elementwise import settling_constant
 from mjax._engine.primitives.reductions import reduce_and
 from mjax._engine.primitives.shapes import broadcast_in_dim_p
 from mjax._numpy.core import (
@@ -38,7 +39,7 @@ def _kind(x: Any) -> str:
 
 def to_bool(x: Any) -> Any:
     """Whether each element differs from 0."""
-    return x if _kind(x) == "b" else lax.ne(x, _c(x, 0))
+    return x if _kind(x) == "b" else lax.ne(x, settling_constant(x, 0))
 
 
 def _constant_like(x: Any, value: bool) -> Any:
@@ -136,13 +137,18 @@ logical_not = unary("logical_not", lambda x: lax.bitwise_not(to_bool(x)), "any",
 
 def is_nan(x: Any) -> Any:
     """Whether each element is NaN."""
-    return lax.ne(x, x) if _kind(x) in "fc" else _constant_like(x, False)
+    return lax.ne(x, x)
 
 
 def _is_inf(x: Any) -> Any:
     if _kind(x) == "c":
         return lax.bitwise_or(_is_inf(lax.real(x)), _is_inf(lax.imag(x)))
-    return lax.eq(lax.abs(x), _c(x, np.inf)) if _kind(x) == "f" else _constant_like(x, False)
+    return lax.eq(lax.abs(x), _float(x, np.inf)) if _kind(x) == "f" else _constant_like(x, False)
+
+
+def _float(x: Any, value: float) -> Any:
+    """A strongly typed scalar of the dtype of `x`, as JAX compares with in tests of infinity."""
+    return np.asarray(value, typeof(x).dtype)[()]
 
 
 def _is_finite(x: Any) -> Any:
@@ -224,7 +230,7 @@ def _signed_infinity(name: str, x: Any, value: float, out: Any) -> Any:
     if _kind(x) == "c":
         msg = f"{name} is not defined for complex numbers."
         raise ValueError(msg)
-    return lax.eq(x, _c(x, value)) if _kind(x) == "f" else _constant_like(x, False)
+    return lax.eq(x, _float(x, value)) if _kind(x) == "f" else _constant_like(x, False)
 
 
 @fused
@@ -320,7 +326,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
 
 
 def _all(x: Any) -> Any:
-    return reduce_and(x, tuple(range(typeof(x).ndim)))
+    return reduce_and(cast(x, np.dtype(bool)), tuple(range(typeof(x).ndim)))
 
 
 @fused(static_argnames=("equal_nan",))

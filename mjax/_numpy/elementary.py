@@ -15,12 +15,14 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.cumulative import cumsum_p
 from mjax._engine.primitives.elementwise import constant_like as _c
+from mjax._engine.primitives.elementwise import settling_constant
 from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.shapes import moveaxis
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.special import bessel_i0e
 from mjax._numpy.arithmetic import divide, floor_divide, remainder
 from mjax._numpy.core import (
+    as_array,
     broadcast_values,
     cast,
     check_array,
@@ -227,13 +229,18 @@ hypot = binary("hypot", _hypot, "inexact", """
     5.000
     """, _X1_X2, weak_rule=if_all_are)
 
-deg2rad = unary("deg2rad", lambda x: lax.mul(x, _c(x, math.pi / 180)), "inexact", """
+
+def _times(factor: float) -> Callable[[Any], Any]:
+    return lambda x: lax.mul(x, settling_constant(x, factor))
+
+
+deg2rad = unary("deg2rad", _times(math.pi / 180), "inexact", """
     Elementwise conversion of degrees to radians.
 
     >>> print(f"{jnp.deg2rad(180):.3f}")
     3.142
     """)
-rad2deg = unary("rad2deg", lambda x: lax.mul(x, _c(x, 180 / math.pi)), "inexact", """
+rad2deg = unary("rad2deg", _times(180 / math.pi), "inexact", """
     Elementwise conversion of radians to degrees.
 
     >>> print(f"{jnp.rad2deg(jnp.pi):.3f}")
@@ -244,7 +251,7 @@ radians, degrees = alias(deg2rad, "radians"), alias(rad2deg, "degrees")
 
 @fused
 def _sinc(x: Any) -> Any:
-    t = lax.mul(_c(x, math.pi), x)
+    t = lax.mul(settling_constant(x, math.pi), x)
     # Near 0 its Taylor polynomial, for the value and all derivatives there.
     near = lax.lt(lax.abs(t), _c(lax.abs(t), 0.1))
     safe = choose(near, _c(x, 1), t)
@@ -289,10 +296,12 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     if kind == "c":
         msg = f"unwrap is for real angles, got dtypes {typeof(p).dtype}."
         raise ValueError(msg)
+    axis = canonicalize_axis(axis, typeof(p).ndim)
+    if not typeof(p).shape[axis]:
+        return as_array(p)
     p, period = cast(p, typeof(p).dtype), cast(period, typeof(p).dtype)
     # Of ints half a period is rounded down, and then there is one way to the nearest place.
     half = lax.mul(period, _c(p, 0.5)) if kind == "f" else floor_divide(period, 2)
-    axis = canonicalize_axis(axis, typeof(p).ndim)
     p, n = moveaxis(p, axis, 0), typeof(p).shape[axis]
     steps = lax.sub(slice_in_dim(p, min(1, n), n), slice_in_dim(p, 0, max(n - 1, 0)))
     wrapped = lax.sub(remainder(lax.add(steps, half), period), half)

@@ -290,7 +290,7 @@ amax, amin = alias(max, "amax"), alias(min, "amin")
 def _truth(name: str, a: Any, axis: Any, out: Any, keepdims: bool, where: Any,
            reduce: Callable[..., Any], identity: bool) -> Any:
     refuse_out(name, out)
-    a = masked(name, to_bool(check_array(name, a)), where, identity)
+    a = masked(name, cast(to_bool(check_array(name, a)), np.dtype(bool)), where, identity)
     shape = typeof(a).shape
     axes = canonicalize_axes(axis, len(shape))
     result = reduce(a, axes) if axes else a

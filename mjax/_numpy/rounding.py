@@ -15,7 +15,8 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import bitcast_convert_type_p
 from mjax._engine.primitives.elementwise import constant_like as _c
-from mjax._engine.primitives.shapes import as_settled, zeros_of
+from mjax._engine.primitives.elementwise import settling_constant
+from mjax._engine.primitives.shapes import as_settled
 from mjax._numpy.core import (
     as_array,
     broadcast_to,
@@ -79,12 +80,19 @@ ceil = unary("ceil", _of_floats("ceil", lax.ceil), "any", """
     >>> jnp.ceil(jnp.array([1.2, -1.2]))
     Array([ 2., -1.], dtype=float32)
     """)
-rint = unary("rint", to_even, "inexact", """
-    Elementwise rounding to the nearest integer, halves to the even one.
+
+
+def _rint(x: Any) -> Any:
+    return to_even(x if _kind(x) in "fc" else cast(x, dtypes.dtype_of_python(float)))
+
+
+rint = unary("rint", _rint, "any", """
+    Elementwise rounding to the nearest integer, halves to the even one; of integers and booleans,
+    as the default float.
 
     >>> jnp.rint(jnp.array([0.5, 1.5, 1.7]))
     Array([0., 2., 2.], dtype=float32)
-    """, weak_rule=lambda types, dtype: types[0][0] == dtype)
+    """)
 
 
 @fused
@@ -143,7 +151,8 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
     wide = cast(a, np.dtype(np.float32)) if dtypes.is_float(dtype) and dtype.itemsize < 4 else a
     factor = as_settled(np.asarray(10.0**abs(decimals)).astype(typeof(wide).dtype)[()])
     there, back = (lax.mul, lax.div) if decimals > 0 else (lax.div, lax.mul)
-    return cast(back(to_even(there(wide, factor)), factor), dtype, typeof(a).weak_type)
+    weak = typeof(a).weak_type and not typeof(a).shape
+    return cast(back(to_even(there(wide, factor)), factor), dtype, weak)
 
 
 around = alias(round, "around")
@@ -192,7 +201,7 @@ def angle(z: Any, deg: bool = False) -> Any:
       deg: whether to give degrees.
 
     Returns:
-      A real array of the shape of `z`.
+      A real array of the shape of `z`; of the default float for integers and real scalars.
 
     Source: `numpy.angle`.
 
@@ -204,10 +213,11 @@ def angle(z: Any, deg: bool = False) -> Any:
     if _kind(z) == "c":
         re, im = lax.real(z), lax.imag(z)
     else:
-        re = cast(z, inexact_dtype(typeof(z).dtype))
-        im = zeros_of(typeof(re))
+        # As in JAX, the default float of whatever is no array of floats.
+        re = cast(z, dtypes.dtype_of_python(float)) if _kind(z) != "f" or not typeof(z).shape else z
+        im = _imag(re)
     out = lax.atan2(im, re)
-    return lax.mul(out, _c(out, 180 / np.pi)) if deg else out
+    return lax.mul(out, settling_constant(out, 180 / np.pi)) if deg else out
 
 
 @fused(static_argnames=("copy",))

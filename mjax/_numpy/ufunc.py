@@ -83,8 +83,10 @@ def _plan(name: str, kind: str, args: Sequence[Any], weak_rule: WeakRule | None 
         check_ranks(name, shapes)
     steps: list[Step] = []
     for (own, own_weak), shape in zip(avals, shapes, strict=True):
-        # The result is weak if all operands are: one of them strong is enough.
-        convert = own != dtype or (weak and not own_weak)
+        # The result is weak if all operands are: one of them strong is enough. Of several weak
+        # booleans promotion makes strong ones.
+        convert = own != dtype or (weak and not own_weak) or (
+            own_weak and own == np.bool_ and len(avals) > 1)
         expand = rank if rank is not None and shape and len(shape) < rank else None
         steps.append((dtype if convert else None, weak, expand) if convert or expand else None)
     return tuple(steps) if any(steps) else None

@@ -109,7 +109,7 @@ def test_derivative_of_a_division() -> None:
 ERRORS = [
     (ValueError, "polymul: coefficients must be vectors, got f32[1,3]",
      lambda: jnp.polymul(P3[None], P3)),
-    (ValueError, "polydiv: there must be coefficients, got shapes (3,) and (0,)",
+    (ValueError, "polydiv: the divisor must have coefficients, got shapes (3,) and (0,)",
      lambda: jnp.polydiv(P3, P3[:0])),
     (ValueError, "polyder: m must not be negative", lambda: jnp.polyder(P3, -1)),
     (TypeError, "polyder: the coefficients must be a vector", lambda: jnp.polyder(1.0)),

@@ -10,7 +10,7 @@ import pytest
 
 import mjax
 import mjax.numpy as jnp
-from mjax import dtypes
+from mjax import dtypes, lax
 from mjax.errors import TypePromotionError
 
 ORDER = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
@@ -163,7 +163,7 @@ def test_weak_results_that_are_strengthened() -> None:
     weak = jnp.array(2.0)
     assert weak.weak_type and not (weak + jnp.float32(1)).weak_type
     assert (weak + 1).weak_type and jnp.sqrt(4).weak_type
-    assert not (weak > 1).weak_type and not jnp.astype(weak, "float32").weak_type
+    assert not (weak > np.float32(1)).weak_type and not jnp.astype(weak, "float32").weak_type
 
 
 # ---- mjax.dtypes -----------------------------------------------------------------------
@@ -224,3 +224,32 @@ def test_questions_about_values() -> None:
     assert jnp.iscomplexobj([1j]) and not jnp.iscomplexobj(x) and jnp.isrealobj(1.0)
     assert jnp.isscalar(3) and jnp.isscalar(jnp.array(3)) and not jnp.isscalar(x)
     assert jnp.iterable(x) and not jnp.iterable(jnp.array(1))
+
+
+def test_tests_of_weak_values_are_weak() -> None:
+    weak = jnp.full((2,), 1.0)
+    for test in (jnp.less(weak, 2), jnp.equal(weak, 1.0), jnp.isfinite(weak), jnp.isnan(weak),
+                 jnp.logical_or(1.0, 0.0), ~jnp.less(weak, 2), lax.eq(1.0, 1.0)):
+        assert test.dtype == bool and test.weak_type
+    # As in JAX, constants strengthen results beside arrays, and promotion makes no weak booleans.
+    for strong in (jnp.sinc(weak), jnp.rad2deg(weak), jnp.logical_or(weak, 0.0), jnp.any(weak < 2),
+                   jnp.round(weak, 1), jnp.less(weak, 2) & True, jnp.less(weak, np.float32(2))):
+        assert not strong.weak_type
+    carry, _ = lax.scan(lambda c, _: (c < 2.0, None), jnp.zeros((), bool), None, length=2)
+    assert carry.dtype == bool
+
+
+def test_default_floats_with_x64() -> None:
+    with mjax.enable_x64(True):
+        for x in (np.ones(2, bool), np.ones(2, np.int8), np.ones(2, np.uint32), 1):
+            assert jnp.rint(x).dtype == jnp.angle(x).dtype == np.float64
+        assert jnp.rint(np.float32(1)).dtype == np.float32
+
+
+def test_stop_gradient_keeps_numpy_and_python_values() -> None:
+    tree = [1.0, 2, True, np.ones(2), np.float32(1)]
+    assert list(map(type, lax.stop_gradient(tree))) == list(map(type, tree))
+    assert isinstance(lax.stop_gradient(jnp.ones(2)), mjax.Array)
+    assert mjax.jit(lambda: lax.stop_gradient(np.ones(2)))().tolist() == [1, 1]
+    with pytest.raises(TypeError):
+        lax.stop_gradient("a")

@@ -84,3 +84,14 @@ def test_parameters_have_derivatives():
 def test_errors(call, text):
     with pytest.raises(ValueError, match=text):
         call()
+
+
+def test_complex_parameters_of_real_numbers_are_refused() -> None:
+    key, z = random.key(0), 1 + 2j
+    for sample in (lambda: random.lognormal(key, z), lambda: random.pareto(key, z),
+                   lambda: random.rayleigh(key, z), lambda: random.wald(key, z),
+                   lambda: random.geometric(key, z), lambda: random.triangular(key, z, 1.0, 2.0),
+                   lambda: random.weibull_min(key, z, 1.0)):
+        with pytest.raises(mjax.dtypes.TypePromotionError, match="its real part"):
+            sample()
+    assert random.lognormal(key, z, (2,), complex).dtype == np.complex64

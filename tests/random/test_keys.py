@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -269,3 +271,11 @@ def test_errors_under_jit_name_the_function():
         mjax.jit(lambda k: random.uniform(k, (2,)))(3)
     with pytest.raises(ValueError, match="bits takes one key"):
         mjax.jit(lambda k: random.bits(random.split(k), (2,)))(random.key(0))
+
+
+def test_fold_in_refuses_what_is_no_integer() -> None:
+    key = random.key(0)
+    for data, error in ((math.nan, ValueError), (math.inf, OverflowError), (1j, TypeError)):
+        with pytest.raises(error):
+            random.fold_in(key, data)
+    assert random.fold_in(key, 3.0) == random.fold_in(key, 3)

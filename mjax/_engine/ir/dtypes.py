@@ -157,9 +157,11 @@ def numpy_dtype(spec: Any) -> np.dtype[Any]:
 
     Classes of scalars have an attribute `dtype` too, which is none.
     """
-    own = getattr(spec, "dtype", None)
+    own = getattr(spec, "dtype", spec)
     if isinstance(own, np.dtype):
         return own
+    if isinstance(own, ExtendedDType):
+        raise no_numbers(own)
     if isinstance(spec, str) and hasattr(ml_dtypes, spec):
         return np.dtype(getattr(ml_dtypes, spec))
     return np.dtype(spec)

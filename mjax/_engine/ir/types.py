@@ -302,6 +302,18 @@ def _typeof_numpy(value: Any) -> ShapedArray:
     return aval
 
 
+def refuse_masked(value: Any) -> None:
+    """Refuses NumPy's masked arrays: no array has a mask, and theirs would be lost.
+
+    Raises:
+      ValueError: the value is one.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        msg = ("numpy masked arrays are not supported: arrays have no masks. Use .filled(value) "
+               "for an array of the numbers, and the argument `where` of reductions for the mask.")
+        raise ValueError(msg)
+
+
 def _numpy_scalar_handler(dtype: DType) -> Callable[[Any], ShapedArray]:
     """`typeof` of the scalars of a dtype, without asking them for theirs, which is slow."""
     narrow, wide = ShapedArray((), dtypes.TO_32.get(dtype, dtype)), ShapedArray((), dtype)
@@ -339,6 +351,7 @@ def typeof(x: Any) -> Any:
     if isinstance(aval, AbstractValue):
         return aval
     if isinstance(x, (np.ndarray, np.generic)):
+        refuse_masked(x)
         return _typeof_numpy(x)
     for base in type(x).__mro__:
         # Subclasses of Python scalars, as enum.IntEnum.

@@ -11,8 +11,6 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary, fold
@@ -98,8 +96,7 @@ def define_elementwise(name: str, kinds: str | Sequence[str], lowering: Any,
                    "promotes its arguments.)")
             raise TypeError(msg)
         out = result(dtype) if result else dtype
-        weak = all(a.weak_type for a in avals) and out != np.bool_
-        return ShapedArray(broadcast_types(name, avals), out, weak)
+        return ShapedArray(broadcast_types(name, avals), out, all(a.weak_type for a in avals))
 
     define_elementwise_lowering(primitive, lowering)
     define_elementwise_batching(primitive)
@@ -199,6 +196,12 @@ def stretch(x: Any, shape: tuple[int, ...]) -> Any:
 def constant_like(x: Any, value: Any) -> Any:
     """A scalar of the type of `x`, for use beside it: scalars stretch."""
     return scalar_of(typeof(x), value)
+
+
+def settling_constant(x: Any, value: Any) -> Any:
+    """As `constant_like`, but strong beside an array with axes: results are then strong, too."""
+    aval = typeof(x)
+    return scalar_of(aval.strip_weak_type() if aval.shape else aval, value)
 
 
 def public_function(primitive: Primitive, name: str, doc: str, args: str = "x") -> Any:

@@ -169,10 +169,21 @@ def stop_gradient(x: Any) -> Any:
       x: a tree of arrays.
 
     Returns:
-      The same tree; its derivatives are zero.
+      The same tree; its derivatives are zero. NumPy arrays and Python numbers stay what they are,
+      unless a function is being traced.
+
+    Raises:
+      TypeError: a leaf that is no array or number.
 
     Example:
       >>> mjax.grad(lambda x: lax.mul(x, lax.stop_gradient(x)))(3.0)
       Array(3., dtype=float32, weak_type=True)
     """
-    return tree_map(stop_gradient_p.bind, x)
+    return tree_map(_held, x)
+
+
+def _held(x: Any) -> Any:
+    if ctx.interpreter is Context.interpreter and not hasattr(x, "aval"):
+        typeof(x)  # raises what is no array
+        return x
+    return stop_gradient_p.bind(x)

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import TypePromotionError
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.source import warn
@@ -277,7 +278,16 @@ def spread(x: Any, shape: Sequence[int]) -> Any:
 
 
 def parameter(x: Any, dtype: Any, shape: Sequence[int]) -> Any:
-    """A parameter in the dtype of the result and of its rank."""
+    """A parameter in the dtype of the result and of its rank.
+
+    Raises:
+      TypePromotionError: a complex parameter of real numbers, which would lose its imaginary part.
+    """
+    own = typeof(x).dtype
+    if dtypes.is_complex(own) and not dtypes.is_complex(dtype):
+        msg = (f"a parameter of dtype {own} cannot be converted to dtype {dtype}, that of the "
+               "numbers asked for: give its real part, x.real.")
+        raise TypePromotionError(msg)
     return to_rank(convert(x, dtype), len(shape))
 
 

@@ -115,7 +115,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     return _truncated_normal(key, lower, upper, shape=shape, dtype=dtype)
 
 
-@sampler(shape=optional_shape, dtype=float_dtype)
+@sampler(shape=optional_shape, dtype=inexact_dtype)
 def _lognormal(key: Any, sigma: Any, *, shape: tuple[int, ...] | None, dtype: Any) -> Any:
     shape = result_shape("lognormal", shape, sigma)
     numbers = standard_normal(one_key("lognormal", key), shape, dtype)
@@ -130,7 +130,7 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) 
       key: a key.
       sigma: standard deviation of the logarithm, broadcast to `shape`.
       shape: shape of the result; by default that of `sigma`.
-      dtype: a float dtype.
+      dtype: a float or complex dtype.
 
     Raises:
       TypeError: `key` is no key.

@@ -400,7 +400,8 @@ def test_python_scalars_are_weak_operands():
         with pytest.raises(TypeError, match="same dtypes"):
             function(x, np.float16(y))
     assert lax.add(1.0, 2.0).weak_type is True
-    assert lax.eq(1.0, 2.0).weak_type is False
+    assert lax.eq(1.0, 2.0).weak_type is lax.is_finite(1.0).weak_type is True
+    assert lax.eq(np.float32(1), 2.0).weak_type is False
 
 
 # ---- where two operands share the derivative -------------------------------------------
