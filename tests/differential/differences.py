@@ -169,7 +169,7 @@ CALLS = {
     "random.clone(key=*: TypeError, not accepted": "numbers are not keys",
     "random.randint(*=complex*: TypeError, not accepted": "bounds of integers are integers",
     "sharding.make_single_device_sharding(*: TypeError, not accepted": _EARLY,
-    "lax.reduce(*out_sharding=*: TypeError, not accepted": "issue 12, item 22",
+    "lax.reduce(*out_sharding=*: TypeError, not accepted": "jax ignores what is not a sharding",
     # ---- jax refuses -----------------------------------------------------------------------
     "ShapeDtypeStruct(shape, dtype=key): accepted, not ValueError": "an array with a dtype",
     "*dtype(*=key*: accepted, not ValueError": "an array with a dtype",
