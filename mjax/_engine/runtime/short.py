@@ -49,9 +49,9 @@ class ShortCalls:
         self.known = known
         numbers, names = options.static_argnums, options.static_argnames
         self.static = bool(numbers or names)
-        #: The number and the name of the only static argument, if it has both.
+        #: The only number and the only name of a static argument, or None.
         self.only: tuple[Any, Any] = (
-            (numbers[0], names[0]) if len(numbers) == len(names) == 1 else (None, None))
+            numbers[0] if len(numbers) == 1 else None, names[0] if len(names) == 1 else None)
         #: Whether arrays made of equal scalars may be one; not where they are donated.
         self.shared = not (options.donate_argnums or options.donate_argnames)
         #: Whether an argument was ever a tree: then all calls are flattened.
@@ -144,9 +144,11 @@ class ShortCalls:
         if kwargs:
             value = kwargs.get(name, self) if len(kwargs) == len(args) == 1 else self
         else:
+            # The number and the name may be those of two arguments: the key says which it is.
+            name = None
             value = args[1] if number == 1 and len(args) == 2 else self
         if type(value) in EXACT and type(args[0]) is Array:
-            return type(value), value, args[0]._placement
+            return name, type(value), value, args[0]._placement
         return None
 
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -621,3 +621,14 @@ def test_arguments_deleted_or_donated_on_the_short_way_are_named():
         assert tree["b"].is_deleted()
     with pytest.raises(RuntimeError, match=r"argument t\['b'\] of type"):
         g(tree, 2)
+
+
+def test_short_calls_tell_a_static_number_from_a_static_name():
+    f = mjax.jit(lambda x, n=1, *, k=1: x * n + k, static_argnums=1, static_argnames="k")
+    g = mjax.jit(lambda x, *rest: x * rest[0], static_argnums=1)
+    x = mjax.device_put(X)
+    for _ in range(3):
+        np.testing.assert_array_equal(f(x, 3), X * 3 + 1)
+        np.testing.assert_array_equal(f(x, k=3), X + 3)
+        np.testing.assert_array_equal(f(x, 3, k=4), X * 3 + 4)
+        np.testing.assert_array_equal(g(x, 3), X * 3)
