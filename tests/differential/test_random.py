@@ -16,7 +16,7 @@ import mjax.random
 
 pytestmark = pytest.mark.filterwarnings("ignore:Explicitly requested dtype")
 
-IMPLS = ("threefry2x32", "rbg", "unsafe_rbg")
+IMPLS = ("threefry2x32", "rbg", "unsafe_rbg", "threefry4x32", "philox2x32", "philox4x32")
 FLOATS = ("float32", "float16", "bfloat16", "float64")
 UINTS = ("uint8", "uint16", "uint32", "uint64")
 SHAPES = ((), (1,), (5,), (0,), (2, 0), (3, 7), (2, 3, 4))

@@ -12,7 +12,7 @@ import mjax.numpy as jnp
 from mjax import lax, random
 from tests.random.statistics import check_continuous
 
-IMPLS = ["threefry2x32", "rbg", "unsafe_rbg"]
+IMPLS = ["threefry2x32", "rbg", "unsafe_rbg", "threefry4x32", "philox2x32", "philox4x32"]
 each_impl = pytest.mark.parametrize("impl", IMPLS)
 
 

@@ -138,7 +138,7 @@ _key_types: dict[PRNGImpl, KeyType] = {}
 #: Generators by name.
 registry: dict[str, PRNGImpl] = {}
 #: The names of those that register when `mjax.random` loads.
-BUILT_IN = ("rbg", "threefry2x32", "unsafe_rbg")
+BUILT_IN = ("philox2x32", "philox4x32", "rbg", "threefry2x32", "threefry4x32", "unsafe_rbg")
 
 
 def register_prng(impl: PRNGImpl) -> PRNGImpl:

@@ -235,7 +235,7 @@ def threefry_random_bits(keys: Any, bit_width: int, shape: tuple[int, ...]) -> A
         return _old_random_bits(keys, dtype, bit_width, shape)
     high, low = _hash_positions(keys, shape)
     if bit_width == 64:
-        return barrier(_join_words(high, low))
+        return barrier(join_words(high, low))
     return barrier(convert(bitwise_xor(high, low), dtype))
 
 
@@ -243,7 +243,7 @@ def _old_random_bits(keys: Any, dtype: Any, bit_width: int, shape: Sequence[int]
     size, batch = math.prod(shape), typeof(keys).shape[:-1]
     words = barrier(_hash_counters(keys, -(-bit_width * size // 32)))
     if bit_width == 64:
-        words = _join_words(*split(words, (size, size), axis=-1))
+        words = join_words(*split(words, (size, size), axis=-1))
     elif bit_width < 32:
         # Words are cut from their low end up.
         pieces = 32 // bit_width
@@ -257,7 +257,7 @@ def _old_random_bits(keys: Any, dtype: Any, bit_width: int, shape: Sequence[int]
     return reshape(words, (*batch, *shape))
 
 
-def _join_words(high: Any, low: Any) -> Any:
+def join_words(high: Any, low: Any) -> Any:
     """The 64-bit integers with these halves."""
     wide = np.dtype("uint64")
     high = convert(high, wide)
@@ -271,5 +271,5 @@ threefry_prng = register_prng(PRNGImpl(
     "threefry2x32", "fry", (2,), threefry_seed, threefry_split, threefry_random_bits,
     threefry_fold_in))
 
-__all__ = ["iota_2x32_shape_p", "threefry2x32_p", "threefry_2x32", "threefry_fold_in",
+__all__ = ["iota_2x32_shape_p", "join_words", "threefry2x32_p", "threefry_2x32", "threefry_fold_in",
            "threefry_prng", "threefry_random_bits", "threefry_seed", "threefry_split"]

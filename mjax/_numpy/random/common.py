@@ -16,7 +16,8 @@ from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.source import warn
 from mjax._engine.ir.types import typeof
-from mjax._engine.primitives import rng as rng  # registers the key types, with threefry
+from mjax._engine.primitives import counters as counters  # registers key types
+from mjax._engine.primitives import rng as rng  # registers key types, with threefry
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.keys import PRNGImpl, is_key_dtype, resolve_impl, wrap
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, canonical_shape, reshape

@@ -75,8 +75,9 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
 
     Args:
       seed: an integer scalar, static or traced.
-      impl: which generator: `"threefry2x32"`, `"rbg"`, `"unsafe_rbg"` or the name of another;
-        by default what the setting `default_prng_impl` says.
+      impl: which generator: `"threefry2x32"`, `"threefry4x32"`, `"philox2x32"`, `"philox4x32"`,
+        `"rbg"`, `"unsafe_rbg"` or the name of another; by default what the setting
+        `default_prng_impl` says.
       dtype: a key dtype, in place of `impl`.
 
     Returns:

@@ -1,0 +1,178 @@
+"""Generators that hash counters: Threefry with four words, Philox with two and four, as JAX's.
+
+Random bits are the hashes of positions under a key. The three hashes differ; what is made of them
+is the same, and `_register` says it once.
+
+Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives.arithmetic import (
+    add,
+    bitwise_or,
+    bitwise_xor,
+    mul,
+    mulhi,
+    shift_left,
+    shift_right_logical,
+)
+from mjax._engine.primitives.barrier import barrier
+from mjax._engine.primitives.convert import convert
+from mjax._engine.primitives.elementwise import align_batches, broadcast_types
+from mjax._engine.primitives.joining import stack, unstack
+from mjax._engine.primitives.keys import PRNGImpl, register_prng
+from mjax._engine.primitives.shapes import reshape
+from mjax._engine.primitives.tangents import define_zero_jvp
+from mjax._engine.primitives.threefry import iota_2x32_shape_p, join_words, threefry_seed
+from mjax._engine.tracing.primitive import Primitive, traced
+
+_uint32 = np.dtype("uint32")
+_ZERO = np.uint32(0)
+
+# ---- the hashes ------------------------------------------------------------------------
+
+
+def _hash(name: str, results: int, function: Callable[..., Sequence[Any]]) -> Primitive:
+    """The primitive of a hash: of key words and as many counter words as it has results."""
+    primitive = Primitive(name, multiple_results=True)
+
+    @primitive.def_abstract_eval
+    def _type(*operands: Any) -> list[ShapedArray]:
+        if any(a.dtype != _uint32 for a in operands):
+            msg = f"{name} takes arrays of uint32, got {', '.join(map(str, operands))}."
+            raise TypeError(msg)
+        return [ShapedArray(broadcast_types(name, operands), _uint32)] * results
+
+    @primitive.def_batch
+    def _batch(args: Any, dims: Any) -> Any:
+        args, dim = align_batches(args, dims)
+        return primitive.bind(*args), dim
+
+    primitive.def_lowering(traced(function, multiple_results=True))
+    define_zero_jvp(primitive)
+    return primitive
+
+
+def _rotate_left(x: Any, distance: int) -> Any:
+    return bitwise_or(shift_left(x, np.uint32(distance)),
+                      shift_right_logical(x, np.uint32(32 - distance)))
+
+
+#: Of the left and the right pair of words, by round.
+_ROTATIONS = ((10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20))
+
+
+def _threefry4x32(*operands: Any) -> list[Any]:
+    key, x = list(operands[:4]), list(operands[4:])
+    key.append(bitwise_xor(functools.reduce(bitwise_xor, key), np.uint32(0x1BD11BDA)))
+    x = list(map(add, x, key))
+    for number in range(20):
+        # The right words of the two pairs change places from round to round.
+        for left, distance in zip((0, 2), _ROTATIONS[number % 8], strict=True):
+            right = left + 1 if number % 2 == 0 else 3 - left
+            x[left] = add(x[left], x[right])
+            x[right] = bitwise_xor(x[left], _rotate_left(x[right], distance))
+        if number % 4 == 3:
+            group = number // 4 + 1
+            x = [add(word, key[(group + i) % 5]) for i, word in enumerate(x)]
+            x[3] = add(x[3], np.uint32(group))
+    return x
+
+
+#: What is added to each key word between rounds.
+_WEYL = (np.uint32(0x9E3779B9), np.uint32(0xBB67AE85))
+
+
+def _philox2x32(key: Any, x: Any, y: Any) -> list[Any]:
+    factor = np.uint32(0xD256D193)
+    for number in range(10):
+        key = add(key, _WEYL[0]) if number else key
+        x, y = bitwise_xor(bitwise_xor(mulhi(x, factor), y), key), mul(x, factor)
+    return [x, y]
+
+
+def _philox4x32(key0: Any, key1: Any, *x: Any) -> list[Any]:
+    keys, factors = [key0, key1], (np.uint32(0xD2511F53), np.uint32(0xCD9E8D57))
+    for number in range(10):
+        keys = list(map(add, keys, _WEYL)) if number else keys
+        high, low = [[f(word, factor) for word, factor in zip(x[::2], factors, strict=True)]
+                     for f in (mulhi, mul)]
+        x = (bitwise_xor(bitwise_xor(high[1], x[1]), keys[0]), low[1],
+             bitwise_xor(bitwise_xor(high[0], x[3]), keys[1]), low[0])
+    return list(x)
+
+
+threefry4x32_p = _hash("threefry4x32", 4, _threefry4x32)
+philox2x32_p = _hash("philox2x32", 2, _philox2x32)
+philox4x32_p = _hash("philox4x32", 4, _philox4x32)
+
+# ---- the generators --------------------------------------------------------------------
+
+
+def _register(primitive: Primitive, tag: str, words: int, key_words: int, seed_is_key: bool
+              ) -> PRNGImpl:
+    """The generator of a hash.
+
+    Args:
+      primitive: the hash.
+      tag: short for its name.
+      words: the number of counter words, which is that of results.
+      key_words: the number of key words.
+      seed_is_key: whether seeds are hashed as keys, or as counters under the key 0.
+    """
+    zeros = (_ZERO,) * (words - 2)
+
+    def hash_positions(keys: Any, shape: tuple[int, ...], last: bool) -> list[Any]:
+        """Hashes of positions, which are the last words of counters or the first."""
+        key = unstack(keys, axis=-1)
+        batch = typeof(key[0]).shape
+        counters = iota_2x32_shape_p.bind(shape=shape)
+        if batch:
+            key = [reshape(k, (*batch, *(1,) * len(shape))) for k in key]
+            counters = [reshape(c, (*(1,) * len(batch), *shape)) for c in counters]
+        return primitive.bind(*key, *((*zeros, *counters) if last else (*counters, *zeros)))
+
+    def key_of(hashes: Sequence[Any]) -> Any:
+        return barrier(stack(hashes[:key_words], axis=-1))
+
+    def seed(seeds: Any) -> Any:
+        halves = unstack(threefry_seed(seeds), axis=-1)
+        rest = (_ZERO,) * (words + key_words - 2)
+        key = (_ZERO,) * key_words
+        return key_of(primitive.bind(*halves, *rest) if seed_is_key else
+                      primitive.bind(*key, *halves, *zeros))
+
+    def split(keys: Any, shape: tuple[int, ...]) -> Any:
+        return key_of(hash_positions(keys, shape, True))
+
+    def fold_in(keys: Any, data: Any) -> Any:
+        return key_of(primitive.bind(*unstack(keys, axis=-1), *zeros, _ZERO, data))
+
+    def random_bits(keys: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
+        hashes = hash_positions(keys, shape, False)
+        if bit_width == 64:
+            high, low = hashes[:2]
+            if seed_is_key:
+                high, low = map(bitwise_xor, hashes[:2], hashes[2:])
+            return barrier(join_words(high, low))
+        bits = functools.reduce(bitwise_xor, hashes)
+        return barrier(convert(bits, np.dtype(f"uint{bit_width}")))
+
+    return register_prng(PRNGImpl(primitive.name, tag, (key_words,), seed, split, random_bits,
+                                  fold_in))
+
+
+threefry4x32_prng = _register(threefry4x32_p, "fry4", 4, 4, True)
+philox2x32_prng = _register(philox2x32_p, "phx2", 2, 1, False)
+philox4x32_prng = _register(philox4x32_p, "phx4", 4, 2, False)
+
+__all__ = ["philox2x32_p", "philox2x32_prng", "philox4x32_p", "philox4x32_prng", "threefry4x32_p",
+           "threefry4x32_prng"]
