@@ -17,6 +17,8 @@ from mjax._engine.primitives.arithmetic import (
 )
 from mjax._engine.primitives.arithmetic import (
     add,
+    bitwise_and,
+    bitwise_or,
     clamp,
     div,
     gt,
@@ -416,12 +418,13 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
 @fused
 def _polyval(p: Any, x: Any) -> Any:
     p, x = promote_dtypes(p, x)
+    plus, times = ((bitwise_or, bitwise_and) if typeof(p).dtype == np.bool_ else (add, mul))
     coefficients = [index_in_dim(p, i, keepdims=False) for i in range(shape_of(p)[0])]
     total, x = promote_shapes("polyval", full(shape_of(p)[1:], 0, typeof(p).dtype), x)
-    shape = shape_of(add(total, x))
+    shape = shape_of(plus(total, x))
     total = broadcast_to(total, shape)
     for c in coefficients:
-        total = add(mul(total, x), broadcast_to(c, shape))
+        total = plus(times(total, x), broadcast_to(c, shape))
     return total
 
 

@@ -427,7 +427,8 @@ def filled(shape: Sequence[int], value: Any, dtype: Any, weak: bool = False) -> 
     if dtypes.is_extended(dtype):
         return dtype.wrap(filled((*shape, *dtype.element_shape), value, dtype.element_dtype))
     if ctx.interpreter is evaluation and size_of(shape) <= _SMALL:
-        return put(np.full(shape, value, dtype), ShapedArray(shape, dtype, weak))
+        stored = np.full(shape, value, np.bool_ if dtype == dtypes.float0 else dtype)
+        return put(stored, ShapedArray(shape, dtype, weak))
     return broadcast_in_dim_p.bind(cast(value, dtype, weak), shape=shape, broadcast_dimensions=())
 
 

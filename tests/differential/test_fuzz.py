@@ -8,7 +8,7 @@ from tests.differential import fuzzing
 
 #: 150 programs, a few a test: most of their time is compilation.
 SEEDS = range(150)
-A_TEST = 10
+A_TEST = 3
 
 
 @pytest.mark.parametrize("first", SEEDS[::A_TEST])

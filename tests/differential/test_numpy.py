@@ -364,12 +364,14 @@ VALUES = {
 @pytest.mark.parametrize("program", [
     lambda m: m.numpy.digitize(0.5, np.array([1.375 + 1.125j, 1.625 + 2j, 1.7])),
     lambda m: m.numpy.digitize(np.arange(3.0), np.array([2, np.nan])),
+    lambda m: m.numpy.polyval(np.array([[True], [True]]), np.array([True, False])),
     lambda m: m.jvp(m.numpy.var, [np.ones((0, 3), np.float32)], [np.ones((0, 3), np.float32)]),
     lambda m: m.grad(lambda x: m.numpy.std(x, ddof=1))(np.ones(1, np.float32)),
     lambda m: m.lax.while_loop(lambda c: c[0] < 1, lambda c: (c[0] + 1, m.lax.dot_general(
         np.array([1j, 2], np.complex64), np.array([1j, 3], np.complex64),
         (((0,), (0,)), ((), ())), preferred_element_type=np.float32)), (0, np.float32(0))),
-], ids=["complex bins", "bins that end in NaN", "variance of nothing", "no degrees of freedom",
+], ids=["complex bins", "bins that end in NaN", "boolean polynomial", "variance of nothing",
+        "no degrees of freedom",
         "real product of complex constants"])
 def test_found_by_the_fuzzer(program):
     assert_agree(program)
@@ -380,3 +382,8 @@ def test_running_reductions_of_no_booleans_are_refused(name):
     for m in (mjax, jax):
         with pytest.raises(TypeError):
             getattr(m.lax, name)(np.zeros(0, bool))
+
+
+def test_zeros_of_tangents_of_integers():
+    zero = np.zeros((2,), jax.dtypes.float0)
+    assert_agree(lambda m: [m.numpy.zeros_like(zero), m.numpy.zeros(3, zero.dtype)])

@@ -79,6 +79,11 @@ class JaxprTypeError(LazyTypeError):
     """A jaxpr is not well typed: names the equation and the user's line that made it."""
 
 
+class LazyNoDerivativeError(LazyText, NotImplementedError, ValueError, shown_as=ValueError):
+    """A `ValueError` about a derivative that does not exist. JAX raises a `NotImplementedError` for
+    some of them, so this is one too."""
+
+
 class MissingRuleError(LazyText, NotImplementedError):
     """A primitive lacks the rule that a transformation asked for."""
 

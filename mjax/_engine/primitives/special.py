@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import ml_dtypes
 
-from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.errors import LazyNoDerivativeError
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import incomplete
 from mjax._engine.primitives.arithmetic import (
@@ -62,7 +62,7 @@ def _function(name: str, args: str, lowering: Any, derivatives: list[Callable[..
 
 def _no_derivative(name: str, operands: str) -> Callable[..., NoReturn]:
     def refuse(*args: Any) -> NoReturn:
-        raise LazyValueError(lambda: (
+        raise LazyNoDerivativeError(lambda: (
             f"{name} has no derivative with respect to {operands}: none is known in closed form. "
             "Hold it constant (lax.stop_gradient), or give the function that calls it a "
             "derivative of its own (custom_jvp)."))
