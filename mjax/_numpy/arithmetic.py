@@ -16,6 +16,7 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import bitcast_convert_type_p
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.elementwise import settling_constant
+from mjax._engine.primitives.shapes import array_of
 from mjax._numpy.core import (
     as_array,
     broadcast_values,
@@ -201,7 +202,7 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
 
 
 def _abs(x: Any) -> Any:
-    return x if dtypes.kind(typeof(x).dtype) in "bu" else lax.abs(x)
+    return array_of(x) if dtypes.kind(typeof(x).dtype) in "bu" else lax.abs(x)
 
 
 abs = unary("abs", _abs, "any", """

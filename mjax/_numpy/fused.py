@@ -22,6 +22,7 @@ from mjax._engine.control.jit import call
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.ir.pytree import is_one_leaf, registry
 from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.shapes import array_of
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.executable import Program
 from mjax._engine.runtime.laid_out import laid_out, with_out_sharding
@@ -231,6 +232,9 @@ def _trace_call(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, An
         run = lambda values: call(jaxpr, name, values)
     else:
         run = lambda values: _replay(jaxpr, values)
+    if any(type(v) is Literal or v in jaxpr.invars for v in jaxpr.outvars):
+        # What is given back as it came may be NumPy's.
+        bare, run = run, lambda values: [array_of(out) for out in bare(values)]
     if is_one_leaf(out_tree):
         return lambda values: run(values)[0]
     return lambda values: out_tree.unflatten(run(values))

@@ -490,8 +490,9 @@ TRIPPED = ("AssertionError", "JaxRuntimeError", "XlaRuntimeError", "KeyError",
 def difference(case: Case, mjax: Any) -> str | None:
     """How the libraries differ on a program; None if they do not."""
     theirs = outcome(case, jax)
-    if isinstance(theirs, Exception) and type(theirs).__name__ in TRIPPED:
-        return None
+    if isinstance(theirs, Exception) and (
+            type(theirs).__name__ in TRIPPED or "to negative powers" in str(theirs)):
+        return None  # jax refuses an exponent if it happens to be known
     ours = outcome(case, mjax)
     text = compare(ours, theirs, not set(DERIVATIVES) & set(case.transformations))
     if text is not None and text.startswith("values") and _unstable(case, theirs):

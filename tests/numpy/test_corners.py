@@ -168,3 +168,18 @@ def test_quantiles_at_no_number() -> None:
                          ("percentile", "nearest")):
         out = getattr(jnp, name)(x, np.array([np.nan, np.inf, -np.inf, 0.0]), method=method)
         same(out, [np.nan, np.nan, np.nan, 1.0])
+
+
+@pytest.mark.parametrize("name", ["transpose", "ravel", "squeeze", "clip", "round", "trunc",
+                                  "atleast_1d", "flip", "nan_to_num"])
+def test_functions_give_arrays_where_they_change_nothing(name):
+    """Under a transformation too, of NumPy arrays that are none of its arguments."""
+    kinds = []
+
+    def f(x):
+        kinds.append(type(getattr(jnp, name)(np.arange(3))))
+        return x
+
+    mjax.jvp(f, (1.0,), (1.0,))
+    mjax.vmap(f)(np.ones(2))
+    assert all(issubclass(kind, mjax.Array) for kind in kinds)
