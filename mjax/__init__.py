@@ -43,6 +43,7 @@ from mjax._engine.control.custom_jvp import custom_jvp
 from mjax._engine.control.custom_vjp import custom_vjp
 from mjax._engine.control.policies import checkpoint_policies
 from mjax._engine.control.remat import checkpoint, remat
+from mjax._engine.ir.dtypes import float0
 from mjax._engine.ir.mesh import PartitionSpec as P
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.array import Array, Shard
@@ -101,14 +102,15 @@ __all__ = [
     "default_backend", "default_device", "default_matmul_precision", "default_prng_impl",
     "device_count", "device_get", "device_put", "devices", "disable_jit", "effects_barrier",
     "enable_checks", "enable_x64", "ensure_compile_time_eval", "eval_shape", "explain_cache_misses",
-    "grad", "hessian", "jacfwd", "jacobian", "jacrev", "jit", "jvp", "legacy_prng_key",
+    "float0", "grad", "hessian", "jacfwd", "jacobian", "jacrev", "jit", "jvp", "legacy_prng_key",
     "linear_transpose", "linearize", "live_arrays", "local_device_count", "local_devices",
     "log_compiles",
     "make_array_from_callback", "make_array_from_process_local_data",
     "make_array_from_single_device_arrays", "make_jaxpr", "make_mesh", "make_user_context",
     "named_call", "named_scope", "no_execution", "no_tracing", "numpy_dtype_promotion",
     "numpy_rank_promotion", "pmap", "print_environment_info", "process_count", "process_index",
-    "process_indices", "pure_callback", "remat", "set_mesh", "shard_map", "threefry_partitionable",
+    "process_indices", "pure_callback", "remat", "set_mesh", "shard_map", "smap",
+    "threefry_partitionable",
     "transfer_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
     "transfer_guard_host_to_device", "typeof", "value_and_grad", "vjp", "vmap", *_SUBMODULES,
 ]
@@ -116,6 +118,7 @@ __all__ = [
 
 #: Name -> the module it is loaded from when it is first used.
 _LATER = {"pmap": "mjax._engine.spmd.pmap", "shard_map": "mjax._engine.spmd.shard_map",
+          "smap": "mjax._engine.spmd.smap",
           "print_environment_info": "mjax._engine.runtime.environment"}
 
 
