@@ -188,7 +188,6 @@ CALLS = {
     "numpy.meshgrid(xi=*: accepted, not ValueError": _NUMPY,
     "numpy.nan_to_num(x, copy=*: accepted, not TypeError": _NUMPY,
     "numpy.poly???(*: accepted, not *Error": "polynomials may be scalars and matrices, as in NumPy",
-    "random.*=complex*: accepted, not ValueError": "issue 12, item 9",
     # ---- both accept -----------------------------------------------------------------------
     "linear_transpose(*: gives*": "a function of derivatives keeps what it needs to itself",
     "linearize(*: gives*": "a function of derivatives keeps what it needs to itself",
@@ -198,6 +197,6 @@ CALLS = {
     "lax.full_like(x=2.5, fill_value): gives*": _WEAK,
     "numpy.linalg.*norm(x=2.5): gives*": _WEAK,
     "lax.shape_as_value(shape): gives*": "an array of the library, not NumPy's",
-    "random.*=complex*: gives*": "issue 12, item 9",
+    "random.*=complex*: TypePromotionError, not accepted": "complex parameters are refused",
     "tree_util.is_tree_node(typ=None): accepted, not TypeError": "None is a tree",
 }

@@ -8,6 +8,7 @@ import numpy as np
 
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
+from mjax._engine.ir.pytree import broadcast_prefix, tree_flatten
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.emit import ir, op
 from mjax._engine.primitives.linear import define_linear
@@ -48,12 +49,12 @@ def _batch(args: Any, dims: Any, *, layout: Layout) -> Any:
 
 
 @boundary
-def with_layout_constraint(x: Any, layout: Layout) -> Any:
-    """The same array; in a program XLA lays it out so.
+def with_layout_constraint(x: Any, layouts: Any) -> Any:
+    """The same arrays; in a program XLA lays them out so.
 
     Args:
-      x: array.
-      layout: a `Layout`.
+      x: pytree of arrays.
+      layouts: a `Layout`, or a tree of them of which `x` has the structure, or a prefix.
 
     Raises:
       ValueError: the layout does not name each axis once.
@@ -63,5 +64,9 @@ def with_layout_constraint(x: Any, layout: Layout) -> Any:
       Array([[2., 2.],
              [2., 2.]], dtype=float32)
     """
-    typeof(x)
-    return layout_constraint_p.bind(x, layout=layout)
+    leaves, treedef = tree_flatten(x)
+    for leaf in leaves:
+        typeof(leaf)
+    return treedef.unflatten([
+        layout_constraint_p.bind(leaf, layout=layout)
+        for leaf, layout in zip(leaves, broadcast_prefix(layouts, x), strict=True)])
