@@ -9,6 +9,7 @@ import mjax
 import mjax.numpy as jnp
 from mjax import lax
 from mjax._engine.runtime.chosen import GSPMDSharding
+from mjax.experimental.pjit import pjit
 from mjax.sharding import AbstractMesh, Mesh, NamedSharding, SingleDeviceSharding
 from mjax.sharding import PartitionSpec as P
 
@@ -527,3 +528,11 @@ def test_numpy_arguments_go_to_all_devices_at_once(mesh, spec):
     keys = mjax.jit(lambda k, x: mjax.random.uniform(k) + x, in_shardings=(None, sharding))
     np.testing.assert_allclose(keys(mjax.random.key(0), X), X + mjax.random.uniform(
         mjax.random.key(0)), 1e-6)
+
+
+def test_pjit_is_jit_with_arguments_by_place():
+    sharding = mjax.NamedSharding(mjax.make_mesh((2,), ("i",)), mjax.P("i"))
+    f = pjit(lambda x, n: x * n, (sharding,), sharding, (1,))
+    out = f(np.arange(4.0, dtype=np.float32), 3)
+    assert out.sharding == sharding
+    np.testing.assert_array_equal(out, [0, 3, 6, 9])
