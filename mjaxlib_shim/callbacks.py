@@ -11,10 +11,12 @@ from . import gates
 from .mlir import hlo, ir
 from .native import ext, xc
 
-__all__ = ["HostCallbacks", "Inspection", "Signature", "by_one_device"]
+__all__ = ["HostCallbacks", "Inspection", "Signature", "by_one_device", "on_pieces"]
 
 #: Whether one of the devices of a partitioned program can be told to call a function for all.
 by_one_device: bool = gates.FFI_CALLBACKS.open
+#: Whether each of them can call it with its own pieces of what XLA cuts.
+on_pieces: bool = gates.FFI_CALLBACKS.open
 
 #: Shape and dtype of each operand or result; None for a token.
 Signature = Sequence[tuple[tuple[int, ...], np.dtype[Any]] | None]
@@ -41,6 +43,7 @@ class HostCallbacks:
         has_side_effect: bool,
         client: Callable[[], Any],
         sharding: Callable[[int], Any] | None = None,
+        partitioned: bool = False,
     ) -> list[Any]:
         """Emits a call of a Python function at the insertion point.
 
@@ -57,6 +60,8 @@ class HostCallbacks:
           sharding: in a partitioned program gives the sharding attribute of an operation
             with so many results, or None: each device calls the function. Without
             `by_one_device` each does in any case.
+          partitioned: whether each device calls the function with its own pieces, as XLA cuts
+            the operands. Needs `on_pieces`; the function then has no results.
 
         Returns:
           The results' `ir.Value`s.
@@ -67,10 +72,11 @@ class HostCallbacks:
             )
             self.kept.append(function)
             config = ir.DictAttr.get({"index": index})
-            return list(
-                _custom_call("xla_ffi_python_cpu_callback", 4, config, operands, result_types,
-                             has_side_effect, sharding and sharding(len(result_types)))
-            )
+            target = f"xla_ffi_{'partitioned_' if partitioned else ''}python_cpu_callback"
+            attribute = sharding and sharding(len(result_types))
+            # XLA aborts where it partitions one without layouts.
+            return list(_custom_call(target, 4, config, operands, result_types, has_side_effect,
+                                     attribute, layouts=partitioned))
         count = len(result_types)
         if sharding is not None and count == 1:
             # XLA wants several results or a packed one, and unpacks what is packed alone.
@@ -170,7 +176,7 @@ def _custom_call(
 
 def _layout(kind: Any) -> Any:
     """The last axis is the one whose elements are next to each other; of tokens there is none."""
-    rank = ir.RankedTensorType(kind).rank if ir.RankedTensorType.isinstance(kind) else 0
+    rank = kind.rank if isinstance(kind, ir.RankedTensorType) else 0
     return ir.DenseIntElementsAttr.get(
         np.arange(rank, dtype=np.int64)[::-1].copy(), type=ir.IndexType.get()
     )

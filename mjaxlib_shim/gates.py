@@ -196,10 +196,10 @@ SPARE_THREADS = Gate(
 )  # fmt: skip
 FFI_CALLBACKS = Gate(
     "ffi_callbacks",
-    "stablehlo.custom_call @xla_ffi_python_cpu_callback",
+    "stablehlo.custom_call @xla_ffi_[partitioned_]python_cpu_callback",
     330, "0.6.0",
-    "callbacks by position among the executable's; before, by the address of a descriptor "
-    "that the client makes, with packed results",
+    "callbacks by position among the executable's; before, of whole operands alone, by the address "
+    "of a descriptor that the client makes, with packed results",
     lambda: not hasattr(ext.Client, "get_emit_python_callback_descriptor"),
 )  # fmt: skip
 REGION_TOKENS = Gate(

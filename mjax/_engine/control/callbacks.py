@@ -25,6 +25,7 @@ from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.variance import typed_axes
 from mjax._engine.transforms.batching import AxisData, batched_type
 from mjaxlib_shim.callbacks import by_one_device
+from mjaxlib_shim.callbacks import on_pieces as pieces_reach_callbacks
 
 logger = logging.getLogger("mjax")
 #: Ordered printing and ordered input and output share a token: a program tells one story.
@@ -101,8 +102,8 @@ def _debug_type(*avals: Any, effect: Effect, **params: Any) -> Any:
 
 def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
                          operands: Sequence[Any], operand_avals: Sequence[Any],
-                         result_avals: Sequence[Any], *, has_side_effect: bool
-                         ) -> tuple[list[Any], Any, None]:
+                         result_avals: Sequence[Any], *, has_side_effect: bool,
+                         partitioned: bool = False) -> tuple[list[Any], Any, None]:
     """Emits a call of a Python function, on CPU.
 
     Args:
@@ -114,10 +115,16 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
       operand_avals: their types.
       result_avals: those of the results.
       has_side_effect: whether it is called although nobody reads its results.
+      partitioned: whether each device of a program calls it, with its own pieces of the operands.
+        Such a callback has no results and no token.
 
     Returns:
       The results' `ir.Value`s, the token that comes after it (None without one), and None,
       where JAX gives an object to keep; mjax keeps what there is to keep.
+
+    Raises:
+      ValueError: `partitioned` with results, or with a token in a program over several devices.
+      NotImplementedError: `partitioned` in such a program, before jaxlib 0.6.0.
 
     Source: the public interface of `jax.interpreters.mlir.emit_python_callback`.
     """
@@ -125,6 +132,9 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
     order = [] if token is None else [mctx.token_aval]
     n, in_avals, out_avals = len(order), [*order, *operand_avals], [*order, *result_avals]
     devices = 1 if mctx.devices is None else len(mctx.devices)
+    on_pieces = partitioned and mctx.cut_by_xla and not mctx.per_device
+    if partitioned:
+        _refuse_partitioned(ctx, on_pieces, bool(n), bool(result_avals))
     callback = _marked(_told(callback) if mctx.partitioned else callback, devices)
     after = None if mctx.opaque_tokens else np.zeros((), np.bool_)
 
@@ -135,8 +145,11 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
         return mctx.host_callbacks.emit(
             with_token if n else callback, values, list(map(_shape, in_avals)),
             list(map(_shape, out_avals)), list(map(mctx.type_of, out_avals)),
-            has_side_effect=has_side_effect, client=mctx.client, sharding=sharding)
+            has_side_effect=has_side_effect, client=mctx.client, sharding=sharding,
+            partitioned=on_pieces)
 
+    if on_pieces:
+        return emit(*operands), None, None
     given = [*([] if token is None else [token]), *mctx.gathered(operands, operand_avals)]
     if not mctx.partitioned:
         emitted = emit(*given)
@@ -162,6 +175,23 @@ def _refuse_partly_manual(ctx: Any, ordered: bool, results: bool) -> None:
         raise LazyNotImplementedError(lambda: (
             f"{ctx.primitive.name}: on this jaxlib its results are lost in a shard_map that leaves "
             f"mesh axes to XLA. {all_axes}.\n{applied_at(ctx.source)}"))
+
+
+def _refuse_partitioned(ctx: Any, on_pieces: bool, ordered: bool, results: bool) -> None:
+    """Refuses what devices cannot do that call a function each with its own pieces."""
+    if results:
+        raise LazyValueError(lambda: (
+            f"{ctx.primitive.name}: a partitioned callback gives no results, as each device would "
+            f"give others. Leave out partitioned=True.\n{applied_at(ctx.source)}"))
+    if on_pieces and ordered:
+        raise LazyValueError(lambda: (
+            f"{ctx.primitive.name}: with partitioned=True each device calls the function by "
+            f"itself, in no order. Leave out ordered=True.\n{applied_at(ctx.source)}"))
+    if on_pieces and not pieces_reach_callbacks:
+        raise LazyNotImplementedError(lambda: (
+            f"{ctx.primitive.name}: partitioned=True in a program over several devices needs "
+            "jaxlib 0.6.0 or newer. Leave it out, or map the function with shard_map, where each "
+            f"device sees its own piece.\n{applied_at(ctx.source)}"))
 
 
 def _marked(callback: Callable[..., Any], devices: int) -> Callable[..., Any]:
@@ -198,10 +228,11 @@ def _told(callback: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _lower(ctx: Any, operands: Sequence[Any], callback: Callable[..., Any],
-           has_side_effect: bool) -> list[Any]:
+           has_side_effect: bool, partitioned: bool = False) -> list[Any]:
     (token,) = ctx.tokens_in.values() or (None,)
     results, token, _ = emit_python_callback(ctx, callback, token, operands, ctx.avals_in,
-                                             ctx.avals_out, has_side_effect=has_side_effect)
+                                             ctx.avals_out, has_side_effect=has_side_effect,
+                                             partitioned=partitioned)
     if token is not None:
         ctx.set_tokens_out(ctx.tokens_in.replaced([token]))
     return results
@@ -220,7 +251,8 @@ pure_callback_p.def_lowering(
 io_callback_p.def_lowering(
     lambda ctx, *operands, callback, **params: _lower(ctx, operands, callback, True), "cpu")
 debug_callback_p.def_lowering(
-    lambda ctx, *operands, callback, **params: _lower(ctx, operands, callback, True), "cpu")
+    lambda ctx, *operands, callback, partitioned=False, **params: _lower(
+        ctx, operands, callback, True, partitioned), "cpu")
 
 # ---- derivatives -----------------------------------------------------------------------
 

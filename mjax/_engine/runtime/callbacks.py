@@ -288,11 +288,14 @@ def debug_callback(callback: Callable[..., Any] | None = None, *args: Any, order
         callback, args and kwargs is returned, for callbacks with arguments named as options.
       args: pytrees of arrays; other leaves reach the callback as they are.
       ordered: whether calls happen in the program's order.
-      partitioned: accepted as in JAX; on one device the whole and its part are the same.
+      partitioned: whether each device of a jitted program calls it, with its own pieces of the
+        arguments, in no order. They are not gathered then.
       kwargs: the same, by name.
 
     Raises:
       TypeError: `callback` is not callable.
+      ValueError: `partitioned` and `ordered` in a program over several devices.
+      NotImplementedError: `partitioned` in such a program, before jaxlib 0.6.0.
 
     Example:
       >>> seen = []
@@ -306,15 +309,16 @@ def debug_callback(callback: Callable[..., Any] | None = None, *args: Any, order
 
     @boundary
     def call(callback: Any, /, *args: Any, **kwargs: Any) -> None:
-        _look(callback, args, kwargs, ordered)
+        _look(callback, args, kwargs, ordered, partitioned)
 
     return call if callback is None and not (args or kwargs) else call(callback, *args, **kwargs)
 
 
-def _look(callback: Any, args: tuple[Any, ...], kwargs: dict[str, Any], ordered: bool) -> None:
+def _look(callback: Any, args: tuple[Any, ...], kwargs: dict[str, Any], ordered: bool,
+          partitioned: bool) -> None:
     leaves, flat = _flat("debug.callback", callback, args, kwargs, _nothing)
     effect = ordered_debug_effect if ordered else debug_effect
-    debug_callback_p.bind(*leaves, callback=flat, effect=effect)
+    debug_callback_p.bind(*leaves, callback=flat, effect=effect, partitioned=bool(partitioned))
 
 
 class _Printer:
@@ -368,8 +372,8 @@ def _log(text: str) -> None:
     logger.info("%s", text)
 
 
-def _writer(who: str, write: Callable[[str], None], ordered: bool, skip_format_check: bool
-            ) -> Callable[..., None]:
+def _writer(who: str, write: Callable[[str], None], ordered: bool, partitioned: bool,
+            skip_format_check: bool) -> Callable[..., None]:
     @boundary
     def call(fmt: str, /, *args: Any, **kwargs: Any) -> None:
         if not isinstance(fmt, str):
@@ -377,7 +381,7 @@ def _writer(who: str, write: Callable[[str], None], ordered: bool, skip_format_c
             raise TypeError(msg)
         if not skip_format_check:
             _check_format(who, fmt, args, kwargs)
-        _look(_Printer(who, fmt, write), args, kwargs, ordered)
+        _look(_Printer(who, fmt, write), args, kwargs, ordered, partitioned)
 
     return call
 
@@ -417,7 +421,8 @@ def debug_print(fmt: str | None = None, *args: Any, ordered: bool = False,
         function is traced. Without one, a function of format, args and kwargs is returned.
       args: pytrees of arrays, or anything else, for `{}` and `{0}`.
       ordered: whether lines come in the program's order.
-      partitioned: accepted as in JAX; on one device the whole and its part are the same.
+      partitioned: whether each device of a jitted program prints its own pieces of the arguments,
+        in no order. They are not gathered then.
       skip_format_check: whether the format may leave out arguments, or ask for what is found
         only at run time.
       kwargs: the same, for `{name}`.
@@ -425,7 +430,9 @@ def debug_print(fmt: str | None = None, *args: Any, ordered: bool = False,
     Raises:
       TypeError: `fmt` is no string.
       KeyError, IndexError: the format asks for an argument that is not given.
-      ValueError: the format does not fit the arguments in another way.
+      ValueError: the format does not fit the arguments in another way; `partitioned` and
+        `ordered` in a program over several devices.
+      NotImplementedError: `partitioned` in such a program, before jaxlib 0.6.0.
 
     Example:
       >>> mjax.debug.print("x is {x}", x=mjax.numpy.arange(3))
@@ -433,7 +440,7 @@ def debug_print(fmt: str | None = None, *args: Any, ordered: bool = False,
 
     Source: the public interface of `jax.debug.print`.
     """
-    call = _writer("debug.print", _print, ordered, skip_format_check)
+    call = _writer("debug.print", _print, ordered, partitioned, skip_format_check)
     return call if fmt is None and not (args or kwargs) else call(fmt, *args, **kwargs)
 
 
@@ -467,7 +474,7 @@ def debug_log(fmt: str | None = None, *args: Any, ordered: bool = False,
 
     Source: the public interface of `jax.debug.log`.
     """
-    call = _writer("debug.log", _log, ordered, skip_format_check)
+    call = _writer("debug.log", _log, ordered, partitioned, skip_format_check)
     return call if fmt is None and not (args or kwargs) else call(fmt, *args, **kwargs)
 
 
@@ -496,7 +503,8 @@ def _io_impl(*args: Any, callback: FlatCallback, ordered: bool, **params: Any) -
 
 
 @debug_callback_p.def_impl
-def _debug_impl(*args: Any, callback: FlatCallback, effect: Effect) -> list[Array]:
+def _debug_impl(*args: Any, callback: FlatCallback, effect: Effect, partitioned: bool = False
+                ) -> list[Array]:
     return _call_now(callback, args, frozenset({effect}))
 
 

@@ -259,3 +259,57 @@ def test_ordered_printing_where_xla_has_some_axes_is_refused():
     with pytest.raises(ValueError, match="ordered effects cannot happen in a shard_map that"):
         mjax.shard_map(lambda x: (mjax.debug.print("{}", x, ordered=True), x)[1], mesh=mesh,
                        in_specs=P("x"), out_specs=P("x"), axis_names={"x"})(np.arange(4.0))
+
+
+def looks(f, *args, **options):
+    """What a partitioned callback sees in a program, in some order."""
+    seen = []
+
+    def look(*values):
+        seen.append([np.asarray(v).tolist() for v in values])
+
+    mjax.jit(lambda *args: f(functools.partial(
+        mjax.debug.callback, look, partitioned=True, **options), *args))(*args)
+    mjax.effects_barrier()
+    return sorted(seen)
+
+
+def each(look, body):
+    """A function of a loop's or branch's value that looks at it."""
+    return lambda v: (look(v), body(v))[1]
+
+
+@pytest.mark.skipif(not gates.FFI_CALLBACKS.open, reason="refused, see below")
+def test_partitioned_callbacks_see_the_pieces_of_each_device(x):
+    pieces = sorted([X[i:i + 2, j:j + 2].tolist()] for i in range(0, 8, 2) for j in (0, 2))
+    twice = sorted(pieces + [[(2 * np.array(p)).tolist()] for (p,) in pieces])
+    assert looks(lambda look, x: look(x), x) == pieces
+    assert looks(lambda look, x: mjax.grad(lambda x: each(look, jnp.sum)(x))(x), x) == pieces
+    assert looks(lambda look, x: mjax.lax.cond(x.sum() > 0, each(look, jnp.sin), jnp.cos, x),
+                 x) == pieces
+    assert looks(lambda look, x: mjax.lax.fori_loop(0, 2, lambda _, v: each(
+        look, lambda v: 2 * v)(v), x), x) == twice
+    # Along the other axis of the mesh devices have the same; so they have what is not cut.
+    rows = mjax.device_put(X, NamedSharding(x.sharding.mesh, P("x")))
+    total = float(X.sum())
+    assert looks(lambda look, v: look(v, v.sum()), rows) == sorted(
+        [X[i:i + 2].tolist(), total] for i in range(0, 8, 2) for _ in range(2))
+    assert looks(lambda look, x: (look(), x + 1)[1], x) == [[]] * 8
+    # On one device, and outside of programs, the piece is the whole.
+    assert looks(lambda look, x: look(x), X) == [[X.tolist()]]
+
+
+def test_partitioned_printing(x, capsys):
+    def show(x, **options):
+        mjax.debug.print("{}", x[:, 0].sum(), partitioned=True, **options)
+
+    show(x)
+    mapped = mjax.shard_map(show, mesh=x.sharding.mesh, in_specs=P("x", "y"), out_specs=P())
+    mjax.jit(mapped)(x)
+    mjax.effects_barrier()
+    assert len(capsys.readouterr().out.splitlines()) == 9
+    with pytest.raises(ValueError, match="each device calls the function by itself, in no order"):
+        mjax.jit(functools.partial(show, ordered=True))(x)
+    if not gates.FFI_CALLBACKS.open:
+        with pytest.raises(NotImplementedError, match="needs jaxlib 0.6.0 or newer"):
+            mjax.jit(show)(x)
