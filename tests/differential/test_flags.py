@@ -151,6 +151,14 @@ def test_contexts_of_users():
     assert counts[0] == counts[1] == ([1, 2, None, 5, 8], 8)
 
 
+def test_contexts_tell_values_apart_that_are_equal():
+    context = mjax.make_user_context()
+    f = mjax.jit(lambda x: x * context.value[0])
+    for value, expected in ((0.0, "0.0"), (-0.0, "-0.0"), (2, "2"), (2.0, "2.0")):
+        with context((value,)):
+            assert str(f(1)) == expected
+
+
 def test_captured_constants_warn():
     x = np.ones(100, np.float32)
     for m in (mjax, jax):

@@ -8,6 +8,7 @@ from typing import Any
 
 from mjax._engine.base.config import config, override
 from mjax._engine.base.context import Context, ctx
+from mjax._engine.base.util import exact
 
 
 class UserContext:
@@ -52,8 +53,8 @@ class UserContext:
     def _among(self, settings: Any, value: Any) -> tuple[Any, ...]:
         others = [entry for entry in settings.user_contexts if entry[0] is not self]
         hash(value)
-        # Equal values of two types, as 1 and True, are two contexts.
-        return (*others, (self, type(value), value))
+        # Values that are equal and not the same, as 1 and True, are two contexts.
+        return (*others, (self, exact(value), value))
 
 
 def make_user_context(default_value: Any = None) -> UserContext:
