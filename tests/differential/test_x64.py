@@ -138,6 +138,19 @@ def test_grad_of_a_custom_vjp(inside):
     assert_agree(program, X)
 
 
+def test_symbolic_zeros_of_another_width_are_refused():
+    for m in (mjax, jax):
+        def bwd(_, ct, m=m):
+            with m.enable_x64(True):
+                zero = m.numpy.zeros((), "float64")
+            return (m.custom_derivatives.SymbolicZero.from_primal_value(zero),)
+
+        f = m.custom_vjp(lambda x: x * 2.0)
+        f.defvjp(lambda x: (x * 2.0, None), bwd)
+        with pytest.raises(ValueError, match="float64|f64"):
+            m.grad(f)(np.float32(1))
+
+
 @pytest.mark.parametrize("x", [1.0, np.float64(1), np.float32(1)], ids=["Python", "f64", "f32"])
 def test_scalar_arguments_keep_the_type_they_came_with(x):
     def program(m):

@@ -235,15 +235,11 @@ class VJPCall(Call):
             actual = ct.aval if type(ct) is Zero else typeof(ct)
         except (TypeError, OverflowError):
             actual = None
-        # A weak type fits where a product with one would.
-        if type(ct) is not Zero and actual is not None and actual.weak_type and (
-                actual.dtype != zero.aval.dtype
-                and result_type(ct, zero.aval.dtype) == zero.aval.dtype):
-            ct = convert(ct, zero.aval.dtype)
-            actual = typeof(ct)
-        # Of x64 in the rule, off or on, unlike where the argument was made.
-        if actual is not None and actual.dtype != zero.aval.dtype and (
-                dtypes.narrow(actual.dtype) == dtypes.narrow(zero.aval.dtype)):
+        # A weak type fits where a product with one would. With x64 off or on in the rule, unlike
+        # where the argument was made, a type fits that differs in width alone.
+        if actual is not None and type(ct) is not Zero and actual.dtype != zero.aval.dtype and (
+                dtypes.narrow(actual.dtype) == dtypes.narrow(zero.aval.dtype)
+                or (actual.weak_type and result_type(ct, zero.aval.dtype) == zero.aval.dtype)):
             ct = convert(ct, zero.aval.dtype)
             actual = typeof(ct)
         if actual is None or not same_array_type(actual, zero.aval):
