@@ -207,6 +207,22 @@ def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:
             yield from (v for v in value if isinstance(v, Jaxpr))
 
 
+def named_axes(params: dict[str, Any]) -> set[Any]:
+    """The names of the axes that an equation's params refer to, in inner jaxprs too.
+
+    Rules of users among the params may refer to any of their `names_in_scope`.
+    """
+    names = params.get("axes", params.get("axis_name", ()))
+    found = set(names) if isinstance(names, (tuple, list)) else {names}
+    return found.union(*map(_axes_named_in, jaxprs_in_params(params)),
+                       *(getattr(value, "names_in_scope", ()) for value in params.values()))
+
+
+def _axes_named_in(jaxpr: Jaxpr) -> set[Any]:
+    return jaxpr.cached("named_axes", lambda: set[Any]().union(
+        *(named_axes(eqn.params) for eqn in jaxpr.eqns)))
+
+
 def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
     """The jaxprs that stand in the equations of a jaxpr, one level down."""
     for eqn in jaxpr.eqns:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mjax._engine.base.context import ctx
-from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn
+from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
 from mjax._engine.ir.source import user_frames, warn
 from mjax._engine.ir.types import typeof
 
@@ -52,7 +52,5 @@ def _users(jaxpr: Jaxpr, constant: Any) -> Iterator[JaxprEqn]:
     for eqn in jaxpr.eqns:
         if any(atom is var for atom in eqn.invars for var in variables):
             yield eqn
-        for value in eqn.params.values():
-            for inner in value if isinstance(value, (tuple, list)) else (value,):
-                if isinstance(inner, Jaxpr):
-                    yield from _users(inner, constant)
+        for inner in jaxprs_in_params(eqn.params):
+            yield from _users(inner, constant)

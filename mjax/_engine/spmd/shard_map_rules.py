@@ -17,7 +17,7 @@ from typing import Any
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.records import Record
 from mjax._engine.control.retyping import Axes, joined, varying_of, widened
-from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
+from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var, named_axes
 from mjax._engine.ir.mesh import PartitionSpec
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import div
@@ -28,7 +28,7 @@ from mjax._engine.spmd.shard_map_types import WHOLE, Region, Specs, shard_map_p
 from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, stage_under_evaluation
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.tracing.variance import pvary_p, sorted_axes
-from mjax._engine.transforms.batching import AxisData, batch_jaxpr, named_axes
+from mjax._engine.transforms.batching import AxisData, batch_jaxpr
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.jvp import jvp_jaxpr
 from mjax._engine.transforms.linearize import linearize_jaxpr

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mjax._engine.base.context import Context, ctx
+from mjax._engine.ir.jaxpr import named_axes
 from mjax._engine.ir.types import is_array_value, same_type_but_weak, typeof
 from mjax._engine.tracing.authoring import check_lists, describe_value, misfit
 from mjax._engine.tracing.flat import refuse_leaf
@@ -113,14 +114,22 @@ class CompileTimeEvaluation(Interpreter):
         self.outer = outer
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        with self.chosen(args):
+        # A collective is about all elements of the map outside, whatever its operands are.
+        outside = primitive.axis_batch is not None and not named_axes(params).isdisjoint(
+            [axis.name for axis in ctx.axis_env])
+        with self.chosen(args, outside):
             return ctx.interpreter.process(primitive, args, params)
 
     @contextmanager
-    def chosen(self, values: Sequence[Any]) -> Iterator[None]:
-        """Makes the interpreter current that deals with an operation on these values."""
+    def chosen(self, values: Sequence[Any], outside: bool = False) -> Iterator[None]:
+        """Makes the interpreter current that deals with an operation on these values.
+
+        Args:
+          values: the operands.
+          outside: whether it belongs to the interpreter outside in any case.
+        """
         previous = ctx.interpreter, ctx.axis_env
-        if any([isinstance(value, Tracer) for value in values]):
+        if outside or any([isinstance(value, Tracer) for value in values]):
             ctx.interpreter = self.outer
         else:
             # Named axes belong to the interpreter that is left out.

@@ -13,7 +13,7 @@ from typing import Any
 from mjax._engine.base.context import ctx
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import BoundedCache, per_item
-from mjax._engine.ir.jaxpr import Jaxpr, jaxprs_in_params
+from mjax._engine.ir.jaxpr import Jaxpr, named_axes
 from mjax._engine.ir.types import ShapedArray, same_array_type, typeof
 from mjax._engine.primitives.shapes import batch_to_front, moveaxis
 from mjax._engine.tracing.authoring import as_pair, check_lists, describe_value, misfit
@@ -159,22 +159,6 @@ class BatchInterpreter(Interpreter):
                 f"gave {typeof(value)} with batch dimension {dim}, that is {aval} for each batch "
                 f"element, but the abstract evaluation says {declared}."))
         return value if dim is None else BatchTracer(self, value, dim)
-
-
-def named_axes(params: dict[str, Any]) -> set[Any]:
-    """The names of the axes that an equation's params refer to, in inner jaxprs too.
-
-    Rules of users among the params may refer to any of their `names_in_scope`.
-    """
-    names = params.get("axes", params.get("axis_name", ()))
-    found = set(names) if isinstance(names, (tuple, list)) else {names}
-    return found.union(*map(_axes_named_in, jaxprs_in_params(params)),
-                       *(getattr(value, "names_in_scope", ()) for value in params.values()))
-
-
-def _axes_named_in(jaxpr: Jaxpr) -> set[Any]:
-    return jaxpr.cached("named_axes", lambda: set[Any]().union(
-        *(named_axes(eqn.params) for eqn in jaxpr.eqns)))
 
 
 def batch_flat(f: Callable[..., Sequence[Any]], axis: AxisData, args: Sequence[Any],

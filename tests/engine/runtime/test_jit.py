@@ -493,6 +493,12 @@ def test_axes_and_rules_inside_of_ensure_compile_time_eval():
 
     np.testing.assert_array_equal(mjax.vmap(f, axis_name="i")(jnp.arange(3.0)), [6.0] * 3)
 
+    def numbered(x):
+        with mjax.ensure_compile_time_eval():
+            return x + 10 * lax.axis_index("i")
+
+    np.testing.assert_array_equal(mjax.vmap(numbered, axis_name="i")(jnp.arange(3)), [0, 11, 22])
+
     def g(x):
         with mjax.ensure_compile_time_eval():
             return _branching(x)

@@ -9,10 +9,11 @@ import pytest
 
 import mjax
 from mjax import lax
+from mjax._engine.ir.jaxpr import named_axes
 from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import stage
-from mjax._engine.transforms.batching import AxisData, batch_jaxpr, named_axes
+from mjax._engine.transforms.batching import AxisData, batch_jaxpr
 from tests.engine.transforms.programs import PROGRAMS, X, Y, close, evaluate, staged
 
 SIZE = 3
