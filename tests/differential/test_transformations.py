@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import operator
 
+import jax
 import numpy as np
 import pytest
 
+import mjax
+import mjax.custom_batching
 from tests.differential.compare import assert_agree, assert_same_equations
 
 X = np.array([0.3, -0.5, 1.1], np.float32)
@@ -189,3 +194,41 @@ def x_times_mask(m, x):
 def test_numpy_program(name):
     program, *args = NUMPY_PROGRAMS[name]
     assert_agree(program, *args)
+
+
+# ---- looks of what transformations return ----------------------------------------------
+
+
+class Doubler:
+    def __call__(self, x):
+        return 2 * x
+
+
+def plain(x: float, y: float = 2.) -> float:
+    """Says."""
+    return x * y
+
+
+plain.note = 5
+LOOKS = ["__name__", "__qualname__", "__module__", "__annotations__", "note"]
+WRAPPERS = {
+    name: operator.attrgetter(name) for name in (
+        "jit", "grad", "value_and_grad", "jacfwd", "jacrev", "hessian", "vmap", "pmap",
+        "checkpoint", "custom_jvp", "custom_vjp", "custom_batching.custom_vmap",
+        "custom_batching.sequential_vmap", "numpy.vectorize")}
+WRAPPERS["shard_map"] = lambda m: functools.partial(
+    m.shard_map, mesh=m.make_mesh((1,), ("a",)), in_specs=m.P(), out_specs=m.P())
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_what_they_return_looks_like_the_function(name):
+    for f in (plain, Doubler().__call__):
+        ours, theirs = (WRAPPERS[name](m)(f) for m in (mjax, jax))
+        for look in LOOKS:
+            assert getattr(ours, look, None) == getattr(theirs, look, None), look
+        assert (f is plain) == (ours.__doc__ or "").endswith("Says.")
+        assert inspect.signature(ours) == inspect.signature(theirs)
+    assert inspect.unwrap(WRAPPERS[name](mjax)(plain)) is plain
+    wrapper = WRAPPERS[name](mjax)(Doubler())
+    if inspect.isfunction(wrapper) and name != "numpy.vectorize":
+        assert (wrapper.__name__, wrapper.__annotations__) == ("Doubler", {})

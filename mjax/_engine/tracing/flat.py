@@ -128,7 +128,7 @@ def function_name(f: Callable[..., Any]) -> str:
 
 
 #: What `jit` adds to its functions; `_jitted_as` is the identity of that function.
-_OF_JITTED = ("_jitted_as", "trace", "lower", "eval_shape", "clear_cache", "_cache_size")
+OF_JITTED = ("_jitted_as", "trace", "lower", "eval_shape", "clear_cache", "_cache_size")
 
 
 def wraps(fun: Callable[..., Any]) -> Callable[[Any], Any]:
@@ -141,10 +141,12 @@ def wraps(fun: Callable[..., Any]) -> Callable[[Any], Any]:
     def decorate(wrapper: Any) -> Any:
         functools.wraps(fun)(wrapper)
         if "_jitted_as" in wrapper.__dict__:
-            for name in _OF_JITTED:
+            for name in OF_JITTED:
                 wrapper.__dict__.pop(name, None)
         if not hasattr(fun, "__name__"):
             wrapper.__name__ = wrapper.__qualname__ = function_name(fun)
+        if not hasattr(fun, "__annotations__"):
+            wrapper.__annotations__ = {}  # not the wrapper's own
         return wrapper
 
     return decorate

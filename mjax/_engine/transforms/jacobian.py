@@ -21,6 +21,7 @@ from mjax._engine.tracing.flat import (
     argument_numbers,
     check_callable,
     choose_arguments,
+    described,
     function_name,
     wraps,
 )
@@ -133,6 +134,8 @@ def jacfwd(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
         jacobian = out_tree.unflatten([j[0] if single else j for j in jacobians])
         return (jacobian, linearized[2]) if has_aux else jacobian
 
+    jacobian_of.__doc__ = described(
+        f"Jacobian of {function_name(fun)} in argument {argnums}.", fun)
     return jacobian_of
 
 
@@ -174,6 +177,8 @@ def jacrev(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
         jacobian = out_tree.unflatten([j[0] if single else j for j in jacobians])
         return (jacobian, *aux) if has_aux else jacobian
 
+    jacobian_of.__doc__ = described(
+        f"Jacobian of {function_name(fun)} in argument {argnums}.", fun)
     return jacobian_of
 
 
@@ -189,4 +194,7 @@ def hessian(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: 
     `t` and `u` the block of second derivatives has shape `(*s, *t, *u)`.
     """
     numbers = argument_numbers("hessian", argnums)
-    return jacfwd(jacrev(fun, numbers, has_aux, holomorphic), numbers, has_aux, holomorphic)
+    hessian_of = jacfwd(jacrev(fun, numbers, has_aux, holomorphic), numbers, has_aux, holomorphic)
+    hessian_of.__doc__ = described(
+        f"Hessian of {function_name(fun)} in argument {argnums}.", fun)
+    return hessian_of

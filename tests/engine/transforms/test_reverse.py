@@ -258,7 +258,8 @@ def test_what_transformations_say_of_themselves():
         """Says."""
         return x
 
-    for g in (mjax.grad(f), mjax.value_and_grad(f), mjax.vmap(f)):
+    for g in (mjax.grad(f), mjax.value_and_grad(f), mjax.vmap(f), mjax.jacfwd(f), mjax.jacrev(f),
+              mjax.hessian(f)):
         assert g.__name__ == "f" and g.__doc__.endswith("Says.") and " f" in g.__doc__
     assert mjax.make_jaxpr(f).__name__ == "make_jaxpr(f)"
 
