@@ -49,7 +49,7 @@ Values other than these are errors, which give the reason.
 |---|---|
 {variables}
 """
-#: Settings of the engine that have functions of their own, and are no flags of JAX.
+#: Settings of the engine that have functions of their own, and are not flags of JAX.
 _OWN = {"mesh", "mesh_for_all", "user_contexts"}
 
 

@@ -1,4 +1,4 @@
-"""What pickles name. It stays here under these names; a changed form gets the next version."""
+"""The functions that pickles name. They stay here; a changed form gets the next version."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ if _problem is None:
 def report() -> dict[str, Any]:
     """Everything the command prints, as JSON-able data.
 
-    Where mjax cannot run, because there is no jaxlib or not one of the window, `problem` says why,
+    Where mjax cannot run, without a jaxlib or with one outside of the window, `problem` says why,
     and nothing is known about the gates.
     """
     return {

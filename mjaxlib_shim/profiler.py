@@ -53,7 +53,7 @@ def register_subprocess(pid: int, port: int) -> Callable[[], None]:
 
 
 def heap_profile(client: Any) -> bytes:
-    """What of a client's memory was allocated where, as pprof's protocol buffer."""
+    """The allocations of a client's memory by place, as pprof's protocol buffer."""
     return bytes(client.heap_profile())
 
 

@@ -233,7 +233,7 @@ def _trace_call(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, An
     else:
         run = lambda values: _replay(jaxpr, values)
     if any(type(v) is Literal or v in jaxpr.invars for v in jaxpr.outvars):
-        # What is given back as it came may be NumPy's.
+        # A result that is an argument may be NumPy's.
         bare, run = run, lambda values: [array_of(out) for out in bare(values)]
     if is_one_leaf(out_tree):
         return lambda values: run(values)[0]

@@ -53,7 +53,7 @@ def _diagonal_number(k: Any, name: str) -> Any:
     """Which diagonal: an int, or a traced integer as int32.
 
     Raises:
-      TypeError: it is no integer.
+      TypeError: it is not an integer.
       ValueError: a traced array with axes.
     """
     k = check_array(name, k, "k") if hasattr(k, "__jax_array__") else k

@@ -201,7 +201,7 @@ def _divided(u: Any, v: Any) -> tuple[Any, Any]:
     def step(window: Any, entering: Any) -> tuple[Any, Any]:
         factor = lax.div(index_in_dim(window, 0, keepdims=False), head)
         rest = lax.sub(window, lax.mul(factor, v))
-        # What a step leaves of its first coefficient is 0; NaN where there is no quotient.
+        # The rest of the first coefficient is 0; NaN where the quotient is not finite.
         left = lax.sub(factor, factor)
         rest = concatenate([slice_in_dim(rest, 1, None), expand_dims(entering, (0,))], 0)
         return rest, (factor, left)

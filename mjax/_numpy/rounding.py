@@ -213,7 +213,7 @@ def angle(z: Any, deg: bool = False) -> Any:
     if _kind(z) == "c":
         re, im = lax.real(z), lax.imag(z)
     else:
-        # As in JAX, the default float of whatever is no array of floats.
+        # As in JAX: all but arrays of floats become the default float.
         re = cast(z, dtypes.dtype_of_python(float)) if _kind(z) != "f" or not typeof(z).shape else z
         im = _imag(re)
     out = lax.atan2(im, re)

@@ -109,7 +109,7 @@ CALLS = {
     "dtypes.iinfo(int_type=*: TypeError, not ValueError": _CLASS,
     "ShapeDtypeStruct(*sharding=*: TypeError, not ValueError": _CLASS,
     "jvp(*has_aux=*: TypeError, not UnexpectedTracerError": "the result is not a pair",
-    "sharding.ManualAxisType(*: NotImplementedError, not TypeError": "there are no such axes",
+    "sharding.ManualAxisType(*: NotImplementedError, not TypeError": "mjax does not have such axes",
     "local_devices(*: ValueError, not TypeError": "no process has this number",
     "numpy.fromiter(nothing): TypeError, not NotImplementedError": "it exists here",
     # ---- mjax refuses ----------------------------------------------------------------------
@@ -120,7 +120,7 @@ CALLS = {
     "experimental.shard_map.shard_map(*: TypeError, not accepted": _EARLY,
     "Shard(*: TypeError, not accepted": _EARLY,
     "ShapeDtypeStruct(shape=*: *Error, not accepted": _EARLY,
-    "ShapeDtypeStruct(*is_ref=*: NotImplementedError, not accepted": "there are no references",
+    "ShapeDtypeStruct(*is_ref=*: NotImplementedError, not accepted": "mjax has only values",
     "*_callback(*sharding=*: NotImplementedError, not accepted": _OPTION,
     "*accuracy=*: TypeError, not accepted": _OPTION,
     "checkpoint(*: *Error, not accepted": _OPTION,

@@ -150,7 +150,7 @@ class Argument(NamedTuple):
             return rng.integers(0, 2, self.shape).astype(bool)
         if dtype.kind in "iu":
             return rng.integers(0 if dtype.kind == "u" else -3, 4, self.shape).astype(dtype)
-        # Multiples of 1/8 that are no halves, so that rounding decides as little as it can.
+        # Multiples of 1/8 that are not halves, so that rounding decides as little as it can.
         values = rng.integers(-8, 9, self.shape) / 4 + 0.125
         if dtype.kind == "c":
             values = values + 1j * (rng.integers(-8, 9, self.shape) / 4 + 0.125)
@@ -470,7 +470,7 @@ class _Leaving:
 
 
 def outcome(case: Case, m: Any, steps: bool = False) -> Any:
-    """What a program gives in a library: its results, or an exception."""
+    """The outcome of a program in a library: its results, or an exception."""
     with m.enable_x64(case.x64), quiet():
         f: Any = results(case, m)
         for name in case.transformations:
@@ -562,7 +562,7 @@ def refusals(case: Case, mjax: Any) -> str | None:
             ours, theirs = errors
             if theirs is None or type(theirs).__name__ in TRIPPED:
                 continue
-            # Of an operation that is wrong in two ways either may say which: that is no difference.
+            # An operation that is wrong in two ways may be refused for either: not a difference.
             if ours is None:
                 return f"refusal: mjax accepts {step}, jax raises {theirs!r:.300}"
             if not isinstance(ours, (TypeError, ValueError, LookupError, ArithmeticError,

@@ -213,7 +213,7 @@ def g(x):
 
 
 class _Boxed:
-    """What carries something and is no array."""
+    """Carries something, and is not an array."""
 
 
 @pytest.mark.parametrize(("methods", "carried", "text"), [

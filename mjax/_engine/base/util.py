@@ -87,7 +87,7 @@ def canonicalize_axis(axis: Any, ndim: int) -> int:
 
 
 def listed(x: Any) -> tuple[Any, ...]:
-    """What an argument holds that is one thing or a sequence of them, arrays included."""
+    """The contents of an argument that is one thing or a sequence of them, arrays included."""
     if type(x) is int:
         return (x,)
     if not isinstance(x, (tuple, list)):

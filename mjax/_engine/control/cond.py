@@ -41,7 +41,7 @@ from mjax._engine.primitives.emit import constant, hlo, ir
 from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import batch_to_front, broadcast_in_dim_p, zeros_of
 from mjax._engine.primitives.tangents import stop_gradient_p
-from mjax._engine.tracing.authoring import applied_at, carriers, refuse_masked
+from mjax._engine.tracing.authoring import applied_at, carriers, refuse_masked_effects
 from mjax._engine.tracing.primitive import OperandsVaryError, Primitive
 from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, stage_under_evaluation
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
@@ -482,7 +482,7 @@ def _cond_batch(axis: AxisData, args: Any, dims: Any, *, branches: Branches, **p
         index, index_dim = platform_index_p.bind(platforms=params["branches_platforms"]), None
     if index_dim is not None:
         _refuse_effects(branches)
-        refuse_masked("cond", branches)
+        refuse_masked_effects("cond", branches)
         key = ("select", axis, *dims, *map(typeof, args), ctx.settings)
         chosen = plan(branches, key, lambda: _selecting(branches, axis, args, op_dims))
         outs = call(chosen, "cond", args)

@@ -36,7 +36,7 @@ from mjax._engine.primitives.reductions import reduce_or_p
 from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import broadcast_in_dim_p
 from mjax._engine.primitives.tangents import instantiate
-from mjax._engine.tracing.authoring import refuse_masked
+from mjax._engine.tracing.authoring import refuse_masked_effects
 from mjax._engine.tracing.primitive import Primitive, no_axes
 from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, stage_under_evaluation
 from mjax._engine.tracing.symbolic import Zero
@@ -330,7 +330,7 @@ def _batched_loop(cond: Jaxpr, body: Jaxpr, axis: AxisData, flags: Sequence[bool
     many_body, _ = _batch(body, axis, flags[n_cond:], carry)
     if not masked:
         return _Batched(many_cond, many_body, None, carry)
-    refuse_masked("while_loop", (cond, body))
+    refuse_masked_effects("while_loop", (cond, body))
     going = ShapedArray((axis.size,), np.dtype(bool))
     carry_avals = many_cond.in_avals[n_cond:]
 

@@ -240,7 +240,7 @@ def prefix_pairs(prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | None =
     """The leaves of a tree prefix with the subtrees of `full` in their places.
 
     Raises:
-      ValueError: it is no prefix.
+      ValueError: it is not a prefix.
     """
     leaves, treedef = _flatten(prefix, is_leaf)
     return list(zip(leaves, _up_to(treedef, full), strict=True))
@@ -618,7 +618,7 @@ register_pytree_with_keys(
 
 @pickled_as("tree_structure_v1")
 def _tree_structure(node_data: Any, children: Any) -> PyTreeDef:
-    """What pickles of tree structures call, children first."""
+    """The structure of a node and its children; pickles of tree structures call this."""
     return trees.make_from_node_data_and_children(node_data, children)
 
 

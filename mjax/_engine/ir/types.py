@@ -302,7 +302,7 @@ def _typeof_numpy(value: Any) -> ShapedArray:
     return aval
 
 
-def refuse_masked(value: Any) -> None:
+def refuse_masked_array(value: Any) -> None:
     """Refuses NumPy's masked arrays: no array has a mask, and theirs would be lost.
 
     Raises:
@@ -351,7 +351,7 @@ def typeof(x: Any) -> Any:
     if isinstance(aval, AbstractValue):
         return aval
     if isinstance(x, (np.ndarray, np.generic)):
-        refuse_masked(x)
+        refuse_masked_array(x)
         return _typeof_numpy(x)
     for base in type(x).__mro__:
         # Subclasses of Python scalars, as enum.IntEnum.
@@ -362,7 +362,7 @@ def typeof(x: Any) -> Any:
 
 
 def _instead(x: Any) -> str:
-    """What to give in place of something that is no array."""
+    """Says what to give in place of something that is not an array."""
     cls = type(x)
     if hasattr(cls, "dtype") and (hasattr(cls, "__array__") or hasattr(cls, "__dlpack__")):
         return (f"it belongs to another library ({cls.__module__.partition('.')[0]}). Convert it "

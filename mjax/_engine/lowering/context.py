@@ -99,8 +99,8 @@ class ModuleContext:
 
     def by_first_device(self, values: Sequence[Any], out_avals: Sequence[Any],
                         body: Callable[..., Sequence[Any]]) -> list[Any]:
-        """The same for what is no operation, and in the body of a shard_map that leaves axes to
-        XLA: see `regions`."""
+        """The same for several operations at once, and in the body of a shard_map that leaves axes
+        to XLA: see `regions`."""
         mesh, known = _manual_mesh() or (self.mesh, frozenset[Any]())
         axes = [name for name in mesh.axis_names if name not in known]
         return by_first_device(self, mesh, axes, values, out_avals, body)

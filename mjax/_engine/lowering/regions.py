@@ -94,8 +94,7 @@ def computation_with_effects(mctx: Any, mesh: Mesh | AbstractMesh, axes: Collect
 def by_first_device(mctx: Any, mesh: Mesh | AbstractMesh, axes: Sequence[Any],
                     values: Sequence[Any], out_avals: Sequence[ShapedArray],
                     body: Callable[..., Sequence[Any]]) -> list[Any]:
-    """What the first device along some axes alone computes of whole values, with side effects; all
-    get it.
+    """Has the first device along some axes alone compute with whole values; all get the results.
 
     Args:
       mctx: the module under construction.

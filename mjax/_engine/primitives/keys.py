@@ -127,7 +127,7 @@ class KeyType(ExtendedDType):
 
 @pickled_as("key_type_v1")
 def _key_type(name: str) -> KeyType:
-    """What pickles of dtypes of keys call."""
+    """The dtype of keys of a generator; pickles of these dtypes call this."""
     return KeyType(resolve_impl(name))
 
 

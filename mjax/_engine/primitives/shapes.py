@@ -467,7 +467,7 @@ def array_of(x: Any) -> Any:
 
 
 def own(x: Any) -> Any:
-    """What an operation gives that leaves its operand as it is: under evaluation a copy, for the
+    """The result of an operation that leaves its operand as it is: under evaluation a copy, for the
     result may be donated or deleted while the operand lives; a tracer stays as it is."""
     if ctx.interpreter is evaluation and hasattr(x, "aval"):
         return copy_p.bind(x)

@@ -173,7 +173,7 @@ def stop_gradient(x: Any) -> Any:
       unless a function is being traced.
 
     Raises:
-      TypeError: a leaf that is no array or number.
+      TypeError: a leaf is neither an array nor a number.
 
     Example:
       >>> mjax.grad(lambda x: lax.mul(x, lax.stop_gradient(x)))(3.0)
@@ -184,6 +184,6 @@ def stop_gradient(x: Any) -> Any:
 
 def _held(x: Any) -> Any:
     if ctx.interpreter is Context.interpreter and not hasattr(x, "aval"):
-        typeof(x)  # raises what is no array
+        typeof(x)  # refuses what arrays cannot hold
         return x
     return stop_gradient_p.bind(x)

@@ -538,7 +538,7 @@ deep_copies: list[Callable[[Array], Array]] = []
 
 @pickled_as("array_v1")
 def _array(stored: np.ndarray[Any, Any], weak_type: bool, extended: Any) -> Array:
-    """What pickles of arrays call: numbers, and the dtype of keys they stand for, if any."""
+    """An array of numbers, or of keys of a dtype; pickles of arrays call this."""
     if extended is None:
         dtype = dtypes.canonicalize(stored.dtype)
         return _rebuild(stored.astype(dtype, copy=False),
@@ -548,7 +548,7 @@ def _array(stored: np.ndarray[Any, Any], weak_type: bool, extended: Any) -> Arra
 
 
 def _rebuild(stored: np.ndarray[Any, Any], aval: ShapedArray) -> Array:
-    """What pickles of arrays called before they had versions."""
+    """An array of a type; pickles of arrays called this before they had versions."""
     dtype = dtypes.canonicalize(aval.dtype)
     if dtype is not aval.dtype:  # written with x64 on, read with x64 off
         stored, aval = stored.astype(dtype), aval.update(dtype=dtype)

@@ -16,7 +16,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.mesh import cuts
 from mjax._engine.ir.pytree import prefix_leaves, tree_flatten
-from mjax._engine.ir.types import ShapedArray, refuse_masked
+from mjax._engine.ir.types import ShapedArray, refuse_masked_array
 from mjax._engine.runtime.array import Array, is_array
 from mjax._engine.runtime.resharding import joined, layout_of
 from mjax._engine.runtime.shardings import Index, Sharding, SingleDeviceSharding, bounds
@@ -149,7 +149,7 @@ def make_array_from_callback(shape: Sequence[int], sharding: Sharding,
 def _value(who: str, value: Any, index: Index, shape: tuple[int, ...], dtype: Any) -> Any:
     """The value of a part, of the right shape: a NumPy array or an array of keys. Python numbers
     and lists have no dtype: they take that of the array."""
-    refuse_masked(value)
+    refuse_masked_array(value)
     if not is_array(value) or not dtypes.is_extended(value.dtype):
         value = np.asarray(value, None if hasattr(value, "dtype") else dtype)
     if value.shape != shape:
@@ -188,7 +188,7 @@ def make_array_from_process_local_data(sharding: Any, local_data: Any, global_sh
 
     Raises:
       ValueError: a sharding is none; the data have another size than the parts and the whole; a
-        size is not divisible; this process has no devices of the sharding; a tree is no prefix.
+        size is not divisible; this process has no devices of the sharding; a tree is not a prefix.
 
     Example:
       >>> sharding = mjax.NamedSharding(mjax.make_mesh((1,), ('x',)), mjax.P('x'))

@@ -220,7 +220,7 @@ def _native(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _gathered(step: int, own: dict[str, Any]) -> dict[str, Any]:
-    """What all processes have written, by the names of their files; in process 0."""
+    """The summaries of all processes' files, by their names; in process 0."""
     count = process_count()
     if not distributed.is_initialized():
         return {shards(0, count): own}

@@ -143,7 +143,7 @@ def read_manifest(folder: str, step: int) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
-    except (ValueError, RecursionError) as error:  # no UTF-8 and no JSON are both ValueErrors
+    except (ValueError, RecursionError) as error:  # of UTF-8 and of JSON
         raise damaged(path, f"it is not JSON ({error})") from None
     if not isinstance(content, dict):
         raise damaged(path, "it is not a JSON object")
@@ -163,7 +163,7 @@ def read_manifest(folder: str, step: int) -> dict[str, Any]:
 
 
 def _misfit(content: dict[str, Any]) -> str | None:
-    """What in a manifest cannot be, although its checksum is right."""
+    """Says what is wrong in a manifest whose checksum is right; None if nothing is."""
     if set(content) != {"format", "step", "files", "leaves"}:
         return f"its keys are {sorted(content)}"
     files, leaves = content["files"], content["leaves"]
@@ -251,7 +251,7 @@ class Saved:
             if len(part) == len(shape) and all(
                     start <= stop <= size for (start, stop), size in zip(part, shape)):
                 return int(found[1]), part
-        raise damaged(file.path, f"its member {member!r} is no part of a leaf")
+        raise damaged(file.path, f"its member {member!r} is not a part of a leaf")
 
     def _incomplete(self, path: str) -> None:
         for file in self._files:

@@ -38,7 +38,7 @@ def client(platform: str | None = None) -> Any:
 
 
 def _default_platform() -> str:
-    """What the flags say, whose platforms have to be there all; else cpu.
+    """The first platform that the flags name, all of which have to be there; else cpu.
 
     Raises:
       RuntimeError: one is not there.
@@ -79,13 +79,13 @@ def local_devices(process_index: int | None = None, backend: str | None = None,
       host_id: JAX's former name of `process_index`.
 
     Raises:
-      ValueError: there is no such process.
+      ValueError: no process has this number.
     """
     index = process_index if host_id is None else host_id
     if index is None:
         return list(client(backend).local_devices())
     if index not in process_indices(backend):
-        msg = (f"local_devices: there is no process {index}; the numbers of the processes are "
+        msg = (f"local_devices: process {index} does not exist; the numbers of the processes are "
                f"{process_indices(backend)}.")
         raise ValueError(msg)
     return [d for d in client(backend).devices() if d.process_index == index]

@@ -72,7 +72,7 @@ def _is_used(lowered: LoweredModule, devices: Sequence[Any]) -> bool:
 
 
 def _tried(done: str, path: str, action: Callable[[], Any]) -> Any:
-    """What an action on the cache gives; None, with a warning, if it fails."""
+    """The result of an action on the cache; None, with a warning, if it fails."""
     try:
         return action()
     except FileNotFoundError:

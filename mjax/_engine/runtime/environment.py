@@ -1,4 +1,4 @@
-"""What a bug report says about the machine."""
+"""Facts about the machine for bug reports."""
 
 from __future__ import annotations
 

@@ -249,7 +249,7 @@ class Jitted:
             raise
 
     def _check(self, args: Any, kwargs: Any) -> None:
-        """Refuses leaves that are no arrays, and says how to give them nevertheless."""
+        """Refuses leaves that are not arrays, and says how to give them nevertheless."""
         for given, what in ((args, "argument"), (kwargs, "keyword argument ")):
             for path, leaf in tree_flatten_with_path(given)[0]:
                 try:

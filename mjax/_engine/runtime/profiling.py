@@ -1,4 +1,4 @@
-"""What a program spends its time and memory on, by jaxlib's profiler."""
+"""Profiles of time and memory, by jaxlib's profiler."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def stop_server() -> None:
 
 @boundary
 def device_memory_profile(backend: str | None = None) -> bytes:
-    """What of the devices' memory was allocated where, in the form that pprof reads.
+    """The allocations of the devices' memory by place, in the form that pprof reads.
 
     Args:
       backend: a platform's name; default: the default platform.

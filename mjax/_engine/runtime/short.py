@@ -153,8 +153,8 @@ class ShortCalls:
 
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]
               ) -> tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]:
-        """What stands for the static arguments of a call, and the others. Nothing is checked: what
-        cannot be called so was never made known."""
+        """The key of the static arguments of a call, and the other arguments. Nothing is checked: a
+        call with wrong arguments was never made known."""
         count = len(args)
         places = {n + count if n < 0 else n for n in self.options.static_argnums if n < count}
         words = [name for name in self.options.static_argnames if name in kwargs]
@@ -204,7 +204,7 @@ class ShortCalls:
         return found or (None, ())
 
     def _key_with_foreign(self, head: tuple[Any, ...], leaves: Sequence[Any]) -> Keyed | None:
-        """The same for leaves of which one is no array; None if it is none of the commonest."""
+        """The same where a leaf is not an `Array`; None if one is not of the commonest classes."""
         key, values = [*head], list[Any]()
         for leaf in leaves:
             kind = type(leaf)
@@ -233,7 +233,7 @@ class ShortCalls:
             return
         known = (ctx.settings, _with_hosted(run, values))
         self.known.put(key, known)
-        # What the functions above spell out.
+        # The keys that the functions above spell out.
         if self.static:
             key = self.after_array(args, kwargs)
             if key is not None:

@@ -464,7 +464,7 @@ def copy_to_host_async(x: Any) -> Any:
     """Starts copying the arrays of a tree to the host, so that reading them later does not wait.
 
     Args:
-      x: pytree; leaves that are no arrays stay as they are.
+      x: pytree; leaves that are not arrays stay as they are.
 
     Returns:
       The tree.

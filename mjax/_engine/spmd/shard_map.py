@@ -311,8 +311,8 @@ class _Mapped(Record):
 
 
 def _values(region: Region, given: list[tuple[Any, Any]]) -> Callable[..., Any]:
-    """What gives the values of variables that are the same on all devices: it runs what computes
-    them, each time it is asked.
+    """A function that gives the values of variables that are the same on all devices: it runs the
+    equations behind them, each time it is asked.
 
     Args:
       region: the mesh and its axes.

@@ -229,7 +229,7 @@ def refuse_effects(primitive: Any, effects: Any, policy: str) -> None:
             f"{applied_at(source)}"))
 
 
-def refuse_masked(who: str, programs: Sequence[Jaxpr]) -> None:
+def refuse_masked_effects(who: str, programs: Sequence[Jaxpr]) -> None:
     """Refuses effects of the programs of a cond or while that would have to be masked, where its
     predicate is batched.
 

@@ -63,7 +63,7 @@ class Evaluation(Interpreter):
 
 
 def _refuse_operands(primitive: Primitive, args: tuple[Any, ...]) -> None:
-    """Raises the error for an operand that is no array, if that is why an impl failed."""
+    """Raises the error for an operand that is not an array, if that is why an impl failed."""
     for i, arg in enumerate(args):
         try:
             typeof(arg)

@@ -185,7 +185,7 @@ def _parameters(f: Callable[..., Any]) -> tuple[list[str], str]:
 
 
 def parameter_name(f: Callable[..., Any], number: int) -> str:
-    """What a function calls a positional argument; `args[1]` where it has no name."""
+    """The name of a positional argument of a function; `args[1]` where it does not have one."""
     names, rest = _parameters(f)
     return names[number] if number < len(names) else f"{rest}[{number - len(names)}]"
 
@@ -227,7 +227,7 @@ def check_arguments(who: str, tree: Any, what: str = "argument") -> None:
 
 
 def refuse_leaf(where: str, error: Exception, hint: str = "") -> NoReturn:
-    """Raises the error for a leaf that is no array.
+    """Raises the error for a leaf that is not an array.
 
     Args:
       where: which one it is, and of what.

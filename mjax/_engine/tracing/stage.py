@@ -239,7 +239,7 @@ class StageInterpreter(Interpreter):
         return jaxpr
 
     def so_far(self, result: Var) -> Jaxpr | None:
-        """What computes one variable, as a program of all inputs; None if it has side effects."""
+        """The equations behind a variable, as a program of all inputs; None if one has effects."""
         needed: set[Any] = {result}
         eqns = []
         for eqn in reversed(self.eqns):

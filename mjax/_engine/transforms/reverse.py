@@ -147,7 +147,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
       it keeps, so that jitted functions can return it.
 
     Raises:
-      TypeError: an argument is no array.
+      TypeError: an argument is not an array.
       NotImplementedError: there are `reduce_axes`.
       ValueError: at calls of `f_vjp`: the cotangent has another structure, shape or dtype.
 

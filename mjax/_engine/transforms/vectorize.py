@@ -58,7 +58,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
       ValueError: sizes of mapped axes differ, an axis is out of range, or the trees of
         axes do not fit; at calls.
       TypeError: `in_axes` holds something else than ints and None; at calls: a mapped argument
-        or a result is no array.
+        or a result is not an array.
 
     Example:
       >>> mjax.vmap(lax.add, in_axes=(0, None))(jnp.arange(3), 10)
@@ -144,7 +144,7 @@ def _dims_and_size(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list
 
 def _refuse_values(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list[Any],
                    axes: list[int | None]) -> NoReturn:
-    """Raises the error for a leaf that is mapped, and is no array."""
+    """Raises the error for a leaf that is mapped, and is not an array."""
     for i, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
         if axis is not None and not is_array_value(leaf):
             try:

@@ -21,7 +21,7 @@ from mjax._engine.base.errors import (
 from mjax._engine.base.records import Record
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.pytree import tree_leaves
-from mjax._engine.ir.types import refuse_masked, typeof
+from mjax._engine.ir.types import refuse_masked_array, typeof
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._numpy.creation import asarray
 
@@ -242,7 +242,7 @@ def _entry(item: Any, size: int, axis: int, wrap: bool) -> Any:
         return At(item, INSIDE if 0 <= item < size else FINAL)
     known = RAW if wrap and dtypes.kind(item.dtype) == "i" else FINAL
     if isinstance(item, np.ndarray):
-        refuse_masked(item)
+        refuse_masked_array(item)
         item, known = _settled(item, size, wrap)
     return Each(item, known) if item.shape else At(item, known)
 

@@ -174,7 +174,7 @@ def fold_in(key: Any, data: Any) -> Any:
       A key, raw data if `key` is raw.
 
     Raises:
-      TypeError: `key` is no key, or `data` no scalar, or complex.
+      TypeError: `key` is not a key, or `data` is not a scalar, or complex.
       ValueError: `key` is an array of several keys, or `data` is NaN.
       OverflowError: a Python number out of range.
     """
@@ -182,7 +182,7 @@ def fold_in(key: Any, data: Any) -> Any:
         msg = f"fold_in takes an integer as data, got {data}."
         raise TypeError(msg)
     if type(data) is float:
-        data = int(data)  # raises what is no number: it would give a key like any other
+        data = int(data)  # refuses NaN, which would give a key like any other
     if type(data) is int:
         if not 0 <= data < 2**32:
             msg = f"fold_in: data must be in [0, 2**32), got {data}."

@@ -211,7 +211,7 @@ def test_derivatives_take_one_step_forwards_and_about_log_n_backwards():
     assert names(lambda x: mjax.jvp(f, (x,), (x,)), np.zeros(9, F32))[-1:] == ["reduce"]
 
 
-#: Functions that are no monoids, of a sum and of the initial value 0.5.
+#: Functions that are not monoids, of a sum and of the initial value 0.5.
 NO_MONOIDS = {"a-b": lambda a, b: a - b, "b-a": lambda a, b: b - a, "a+b+1": lambda a, b: a + b + 1,
               "max": lambda a, b: -lax.max(a, b), "ab+a": lambda a, b: a * b + a}
 

@@ -283,10 +283,10 @@ def test_wrong_manifests(tmp_path, changes, text):
     ({"0@0:4": np.ones(1)}, r"has dtype and shape \('F64', \(1,\)\), not \('F64', \(4,\)\)"),
     ({"0@0:4": np.ones((4, 1))}, "has dtype and shape"),
     ({"0@0:4": np.ones(4, np.int64)}, "has dtype and shape"),
-    ({"0@0:5": np.ones(5)}, "is no part of a leaf"),
-    ({"0@": np.ones(4)}, "is no part of a leaf"),
-    ({"1@0:4": np.ones(4)}, "is no part of a leaf"),
-    ({"../x": np.ones(4)}, "is no part of a leaf")])
+    ({"0@0:5": np.ones(5)}, "is not a part of a leaf"),
+    ({"0@": np.ones(4)}, "is not a part of a leaf"),
+    ({"1@0:4": np.ones(4)}, "is not a part of a leaf"),
+    ({"../x": np.ones(4)}, "is not a part of a leaf")])
 def test_wrong_members(tmp_path, members, text):
     save(tmp_path, [np.ones(4)], 1)
     with_members(tmp_path / "step_1", members)

@@ -73,7 +73,7 @@ def test_results_are_cut_as_asked(name, mesh):
     np.testing.assert_array_equal(np.asarray(out), expected)
     jaxpr = mjax.make_jaxpr(lambda: call(out_sharding=sharding))()
     assert "sharding" in str(jaxpr) or "device_put" in str(jaxpr)
-    # What types show, and None, ask for nothing.
+    # The shardings that types show, and None, ask for nothing.
     shown = mjax.typeof(expected).sharding
     for nothing in (None, shown):
         free = call(out_sharding=nothing)

@@ -262,7 +262,7 @@ def test_ordered_printing_where_xla_has_some_axes_is_refused():
 
 
 def looks(f, *args, **options):
-    """What a partitioned callback sees in a program, in some order."""
+    """The values that a partitioned callback sees in a program, in some order."""
     seen = []
 
     def look(*values):
