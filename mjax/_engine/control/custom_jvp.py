@@ -116,7 +116,7 @@ class JVPCall(Call):
                       else from_rule(t) for a, t in zip(avals, out_tangents, strict=True)]
 
     def _name(self) -> str:
-        return f"jvp rule {describe_function(self.custom.jvp)} of {self.custom.describe()}"
+        return _rule_name(self.custom)
 
     def _check_tangents(self, result: Any, avals: Sequence[Any], tangents: Sequence[Any],
                         tree: Any) -> None:
@@ -286,6 +286,13 @@ def call_typecheck(*avals: Any, call_jaxpr: Jaxpr, **params: Any) -> None:
 
 
 custom_jvp_call_p.typecheck = call_typecheck
+
+
+def _rule_name(custom: Any) -> str:
+    return f"jvp rule {describe_function(custom.jvp)} of {custom.describe()}"
+
+
+custom_jvp_call_p.users_rule = lambda params: _rule_name(params["jvp_jaxpr_fun"].custom)
 
 
 @custom_jvp_call_p.def_lowering

@@ -196,6 +196,13 @@ def not_linear(primitive: Any) -> NoReturn:
         f"{applied_at(source)}"))
 
 
+def jvp_rule_text(primitive: Any, params: dict[str, Any]) -> str:
+    """As `rule_text`; where a function's user wrote the rule, that one and the function."""
+    if primitive.users_rule is None:
+        return rule_text(primitive, "jvp")
+    return f"the {primitive.users_rule(params)}"
+
+
 def rule_text(primitive: Any, rule: str) -> str:
     """`the jvp rule of primitive 'sin' (file:line)`."""
     function = (getattr(primitive, rule, None)

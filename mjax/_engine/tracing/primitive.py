@@ -83,7 +83,7 @@ class Primitive:
                  "dce", "derived", "exact_params", "executables", "impl", "jvp", "linearize",
                  "lowerings", "multiple_results", "name", "own_varying", "partial_eval", "pretty",
                  "recompute", "retype", "scope", "structural", "transpose", "typecheck", "types",
-                 "types_cacheable", "used")
+                 "types_cacheable", "used", "users_rule")
 
     def __init__(self, name: str, *, multiple_results: bool = False,
                  types_cacheable: bool = True, structural: bool = False,
@@ -114,6 +114,8 @@ class Primitive:
         self.retype: Rule | None = None
         self.communicates: Rule | None = None
         self.pretty: Rule | None = None
+        #: `params -> text`: the user's rule that the jvp rule runs, for messages that blame it.
+        self.users_rule: Rule | None = None
         #: Names of rules that a helper derived rather than an author wrote.
         self.derived: set[str] = set()
         #: (settings, avals, params) -> (type or list of types, effects).

@@ -24,8 +24,8 @@ from mjax._engine.tracing.authoring import (
     applied_at,
     check_lists,
     describe_value,
+    jvp_rule_text,
     misfit,
-    rule_text,
 )
 from mjax._engine.tracing.interpreter import running
 from mjax._engine.tracing.leaks import refuse_leaks
@@ -52,8 +52,9 @@ class LinearizeInterpreter(JVPInterpreter):
 
     def __init__(self, parent: PartialEvalInterpreter):
         super().__init__(parent)
-        #: The first primitive whose rule computed a result from tangents, and where it was applied.
-        self.culprit: tuple[Primitive, Any] | None = None
+        #: The first primitive whose rule computed a result from tangents, its params, and where it
+        #: was applied.
+        self.culprit: tuple[Primitive, dict[str, Any], Any] | None = None
 
     def rule_name(self, primitive: Primitive) -> str:
         return "jvp" if primitive.linearize is None else "linearize"
@@ -67,7 +68,7 @@ class LinearizeInterpreter(JVPInterpreter):
                 outs = pair[0] if primitive.multiple_results else pair[:1]
                 for out in outs:
                     if type(out) is StageTracer and out.interp is self.parent:
-                        self.culprit = primitive, here()
+                        self.culprit = primitive, params, here()
             return pair
         nonzeros = [type(t) is not Zero for t in tangents]
         result = self.parent.call_known(rule, nonzeros, *primals, **params)
@@ -136,7 +137,7 @@ def _refuse_result(interp: LinearizeInterpreter, out: Any) -> NoReturn:
     """Raises the error for a result that was computed from tangents."""
     culprit = interp.culprit
     rule, at = ("a derivative rule", "") if culprit is None else (
-        rule_text(culprit[0], "jvp"), f"\n{applied_at(culprit[1])}")
+        jvp_rule_text(*culprit[:2]), f"\n{applied_at(culprit[2])}")
     raise LazyTypeError(lambda: (
         f"{rule} gave a result of type {out.aval} that is computed from tangents. Results must "
         f"depend on primals only: check the order in which the jvp rule returns its two values.{at}"

@@ -632,6 +632,24 @@ def test_definitions_that_are_refused():
         g(1.0)
 
 
+@pytest.mark.parametrize("how", [
+    mjax.grad, lambda f: mjax.jit(mjax.grad(f)), lambda f: mjax.grad(mjax.jit(f)),
+    lambda f: mjax.grad(lambda x: mjax.vmap(f)(x * np.ones(2, "f4")).sum()),
+    lambda f: mjax.grad(lambda x: lax.fori_loop(0, 2, lambda i, v: f(v), x))])
+def test_a_rule_that_swaps_its_results_is_named(how):
+    @mjax.custom_jvp
+    def f(x):
+        return jnp.sin(x)
+
+    @f.defjvp
+    def swapped(primals, tangents):
+        return primals[0] * tangents[0], tangents[0]
+
+    with pytest.raises(TypeError, match=r"^the jvp rule swapped at .*test_custom_jvp.py:\d+ of "
+                       r"custom_jvp function f at .*test_custom_jvp.py:\d+ gave a result"):
+        how(f)(np.float32(1))
+
+
 def test_it_looks_like_the_function():
     def f(x, *, y=1):
         """Doc."""
