@@ -21,17 +21,24 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
 from mjax._engine.control.bodies import Typed, agree, differences, stage_body
-from mjax._engine.control.jit import jit_p
+from mjax._engine.control.combining import (
+    after_init,
+    batched_alike,
+    batched_in_order,
+    check_operands,
+    define_derivatives,
+    elementwise,
+    filled,
+    is_plain,
+)
 from mjax._engine.control.loops import scan
-from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import describe
-from mjax._engine.ir.jaxpr import Jaxpr, jaxprs_in_params, subjaxprs
+from mjax._engine.ir.jaxpr import Jaxpr, subjaxprs
 from mjax._engine.ir.promotion import result_type
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
@@ -53,8 +60,6 @@ from mjax._engine.primitives.reductions import (
 from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import (
     batch_axes,
-    batch_size,
-    batch_to_front,
     broadcast_in_dim_p,
     reduce_sum_p,
     reduced_shape,
@@ -63,14 +68,6 @@ from mjax._engine.primitives.shapes import (
     transpose,
 )
 from mjax._engine.primitives.slicing import slice_in_dim
-from mjax._engine.primitives.special import (
-    igamma_grad_a_p,
-    igamma_p,
-    igammac_p,
-    random_gamma_grad_p,
-    regularized_incomplete_beta_p,
-)
-from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.primitives.windows import (
     Windows,
     along_windows,
@@ -89,141 +86,6 @@ from mjax._engine.primitives.windows import (
 from mjax._engine.tracing.flat import check_callable
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.primitive import Primitive, traced
-from mjax._engine.tracing.stage import eval_jaxpr
-from mjax._engine.tracing.symbolic import Zero
-from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
-from mjax._engine.transforms.jvp import jvp_jaxpr
-from mjax._engine.transforms.linearize import linearize_flat
-
-# ---- applying the function -------------------------------------------------------------
-
-
-def _elementwise(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
-    """The results of a jaxpr of scalars for each element of arrays of one shape."""
-    shape = typeof(args[0]).shape
-    if not shape:
-        return eval_jaxpr(jaxpr, jaxpr.consts, *args)
-    outs, dims = batch_flat(lambda *rows: _elementwise(jaxpr, rows), AxisData(None, shape[0]),
-                            args, [0] * len(args))
-    return [to_dim(o, d, 0, shape[0]) for o, d in zip(outs, dims, strict=True)]
-
-
-def _after_init(jaxpr: Jaxpr, inits: Sequence[Any], totals: Sequence[Any]) -> list[Any]:
-    return _elementwise(jaxpr, [*_filled(inits, typeof(totals[0]).shape), *totals])
-
-
-def _filled(inits: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
-    return [broadcast_in_dim_p.bind(i, shape=shape, broadcast_dimensions=()) for i in inits]
-
-
-def _differentiated(primitive: Primitive, by_arrays: Callable[..., list[Any]]) -> None:
-    """Gives a reduction its derivatives.
-
-    Args:
-      primitive: takes `(*operands, *initial values)` and its function's `jaxpr`.
-      by_arrays: the same by primitives that reverse mode knows.
-    """
-
-    @primitive.def_jvp
-    def jvp(primals: Any, tangents: Any, *, jaxpr: Jaxpr, **params: Any) -> Any:
-        if all(type(t) is Zero for t in tangents):
-            outs = primitive.bind(*primals, jaxpr=jaxpr, **params)
-            return outs, [Zero.from_primal_value(o) for o in outs]
-        n = len(primals) // 2
-        smooth = [dtypes.is_inexact(a.dtype) for a in jaxpr.out_avals]
-        xs, inits = split_list(primals, [n])
-        dxs, dinits = ([instantiate(t) for t, s in zip(ts, smooth, strict=True) if s]
-                       for ts in split_list(tangents, [n]))
-        outs = primitive.bind(*xs, *dxs, *inits, *dinits, jaxpr=_in_pairs(jaxpr, smooth), **params)
-        found = iter(outs[n:])
-        return outs[:n], [next(found) if s else Zero.from_primal_value(o)
-                          for o, s in zip(outs[:n], smooth, strict=True)]
-
-    def linearize(nonzeros: Any, *primals: Any, **params: Any) -> Any:
-        outs = primitive.bind(*primals, **params)
-        linear = linearize_flat(lambda *args: by_arrays(*args, **params), primals, nonzeros)
-        flags = linear.nonzero_outs
-
-        def tangents_of(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
-            given = [t for t in tangents if type(t) is not Zero]
-            found = iter(eval_jaxpr(linear.jaxpr, residuals, *given))
-            return [next(found) if nz else Zero.from_primal_value(o)
-                    for o, nz in zip(outs, flags, strict=True)]
-
-        return outs, flags, linear.jaxpr.consts, tangents_of
-
-    primitive.linearize = linearize
-
-
-def _in_pairs(jaxpr: Jaxpr, smooth: Sequence[bool]) -> Jaxpr:
-    """The function of scalars with their tangents, of those that have one."""
-
-    def make() -> Jaxpr:
-        n = len(smooth)
-        both, _ = jvp_jaxpr(jaxpr, [*smooth, *smooth], smooth)
-        # From (a, b, tangents of a, of b) to (a, tangents of a, b, tangents of b).
-        a, b, da, db = split_list(both.invars, [n, n, sum(smooth)])
-        return both.replace(invars=[*a, *da, *b, *db])
-
-    return jaxpr.cached(("in pairs", ctx.settings), make)
-
-
-def _batched_in_order(in_order: Callable[..., list[Any]], args: Any, dims: Any, params: Any
-                      ) -> Any:
-    axis = AxisData(None, batch_size(args, dims))
-    return batch_flat(lambda *elements: in_order(*elements, **params), axis, args, dims)
-
-
-def _alike(xs: Sequence[Any], dims: Sequence[int | None]) -> tuple[Sequence[Any], int]:
-    """Operands with their batch axes at one place."""
-    if None not in dims and len(set(dims)) == 1:
-        return xs, dims[0]  # type: ignore[return-value]
-    size = batch_size(xs, dims)
-    return [batch_to_front(x, d, size) for x, d in zip(xs, dims, strict=True)], 0
-
-
-def _check_operands(name: str, avals: Sequence[ShapedArray], jaxpr: Jaxpr) -> list[ShapedArray]:
-    """The operands among `(*operands, *initial values)`; refuses what does not fit the jaxpr."""
-    xs, inits = split_list(avals, [len(avals) // 2])
-    shape = xs[0].shape
-    if any(x.shape != shape for x in xs):
-        msg = (f"{name} requires operands of one shape, got "
-               f"{', '.join(str(x.shape) for x in xs)}.")
-        raise TypeError(msg)
-    for x, init in zip(xs, inits, strict=True):
-        if init.shape or init.dtype != x.dtype:
-            msg = (f"{name}: an initial value must be a scalar of its operand's dtype, got {init} "
-                   f"for an operand of type {x}.")
-            raise TypeError(msg)
-    scalars = [ShapedArray((), x.dtype) for x in xs]
-    if not all(map(same_type_but_weak, jaxpr.in_avals, scalars * 2)) or not all(
-            map(same_type_but_weak, jaxpr.out_avals, scalars)):
-        msg = (f"{name}: its jaxpr must go from two scalars for each operand to one, here from "
-               f"{', '.join(map(str, scalars * 2))} to {', '.join(map(str, scalars))}.")
-        raise TypeError(msg)
-    return xs
-
-
-def _is_plain(jaxpr: Jaxpr) -> bool:
-    """Whether a jaxpr is made of operations on scalars, none of which is a loop inside."""
-
-    def scan() -> bool:
-        for eqn in jaxpr.eqns:
-            if eqn.primitive is jit_p:
-                if not _is_plain(eqn.params["jaxpr"]):
-                    return False
-            elif eqn.primitive in _LOOPS or any(jaxprs_in_params(eqn.params)) or any(
-                    v.aval.shape or dtypes.is_extended(v.aval.dtype)
-                    for v in (*eqn.invars, *eqn.outvars)):
-                return False
-        return True
-
-    return bool(jaxpr.cached("is_plain", scan))
-
-
-#: Primitives whose lowerings are loops.
-_LOOPS = frozenset([igamma_p, igammac_p, igamma_grad_a_p, random_gamma_grad_p,
-                    regularized_incomplete_beta_p])
 
 # ---- reduce ----------------------------------------------------------------------------
 
@@ -232,13 +94,13 @@ reduce_p = Primitive("reduce", multiple_results=True)
 
 @reduce_p.def_abstract_eval
 def _reduce_type(*avals: Any, jaxpr: Jaxpr, dimensions: tuple[int, ...]) -> list[ShapedArray]:
-    xs = _check_operands("reduce", avals, jaxpr)
+    xs = check_operands("reduce", avals, jaxpr)
     return [ShapedArray(reduced_shape(x, dimensions, "reduce"), x.dtype, x.weak_type) for x in xs]
 
 
 @reduce_p.def_lowering
 def _reduce_lowering(ctx: Any, *args: Any, jaxpr: Jaxpr, dimensions: tuple[int, ...]) -> Any:
-    if not _is_plain(jaxpr):
+    if not is_plain(jaxpr):
         return _reduce_tree(ctx, *args, jaxpr=jaxpr, dimensions=dimensions)
     xs, inits = split_list(args, [len(args) // 2])
     reduce = hlo.ReduceOp(ctx.out_types, xs, inits, dense_i64(sorted(dimensions)))
@@ -252,16 +114,16 @@ def _reduce_in_tree(*args: Any, jaxpr: Jaxpr, dimensions: tuple[int, ...]) -> li
     for axis in sorted(dimensions, reverse=True):
         if typeof(xs[0]).shape[axis] == 0:
             shape = reduced_shape(typeof(xs[0]), dimensions, "reduce")
-            return _filled(inits, shape)
+            return filled(inits, shape)
         xs = _reduce_axis(jaxpr, xs, axis)
-    return _after_init(jaxpr, inits, xs)
+    return after_init(jaxpr, inits, xs)
 
 
 def _reduce_axis(jaxpr: Jaxpr, xs: Sequence[Any], axis: int) -> list[Any]:
     while (size := typeof(xs[0]).shape[axis]) > 1:
         even = size - size % 2
         pairs = [slice_in_dim(x, i, even, 2, axis) for i in (0, 1) for x in xs]
-        halves = _elementwise(jaxpr, pairs)
+        halves = elementwise(jaxpr, pairs)
         if size % 2:
             halves = [concatenate([h, slice_in_dim(x, even, size, 1, axis)], axis)
                       for h, x in zip(halves, xs, strict=True)]
@@ -270,16 +132,16 @@ def _reduce_axis(jaxpr: Jaxpr, xs: Sequence[Any], axis: int) -> list[Any]:
 
 
 _reduce_tree = traced(_reduce_in_tree, multiple_results=True)
-_differentiated(reduce_p, _reduce_in_tree)
+define_derivatives(reduce_p, _reduce_in_tree)
 
 
 def _reduce_in_order(*args: Any, jaxpr: Jaxpr, dimensions: tuple[int, ...]) -> list[Any]:
     xs, inits = split_list(args, [len(args) // 2])
-    start = _filled(inits, reduced_shape(typeof(xs[0]), dimensions, "reduce"))
+    start = filled(inits, reduced_shape(typeof(xs[0]), dimensions, "reduce"))
     if not dimensions:
-        return _elementwise(jaxpr, [*start, *xs])
+        return elementwise(jaxpr, [*start, *xs])
     rows = [_rows(x, sorted(dimensions)) for x in xs]
-    return scan(lambda total, row: (_elementwise(jaxpr, [*total, *row]), None), start, rows)[0]
+    return scan(lambda total, row: (elementwise(jaxpr, [*total, *row]), None), start, rows)[0]
 
 
 def _rows(x: Any, axes: Sequence[int]) -> Any:
@@ -294,8 +156,8 @@ def _rows(x: Any, axes: Sequence[int]) -> Any:
 def _reduce_batch(args: Any, dims: Any, **params: Any) -> Any:
     (xs, inits), (x_dims, init_dims) = [split_list(v, [len(args) // 2]) for v in (args, dims)]
     if any(d is not None for d in init_dims):
-        return _batched_in_order(_reduce_in_order, args, dims, params)
-    alike, dim = _alike(xs, x_dims)
+        return batched_in_order(_reduce_in_order, args, dims, params)
+    alike, dim = batched_alike(xs, x_dims)
     axes, out_dim = batch_axes(dim, params["dimensions"])
     outs = reduce_p.bind(*alike, *inits, **{**params, "dimensions": axes})
     return outs, [out_dim] * len(outs)
@@ -308,14 +170,14 @@ reduce_window_p = Primitive("reduce_window", multiple_results=True)
 
 @reduce_window_p.def_abstract_eval
 def _reduce_window_type(*avals: Any, jaxpr: Jaxpr, **params: Any) -> list[ShapedArray]:
-    xs = _check_operands("reduce_window", avals, jaxpr)
+    xs = check_operands("reduce_window", avals, jaxpr)
     shape = windowed_shape("reduce_window", xs[0].shape, **params)
     return [ShapedArray(shape, x.dtype, x.weak_type) for x in xs]
 
 
 @reduce_window_p.def_lowering
 def _reduce_window_lowering(ctx: Any, *args: Any, jaxpr: Jaxpr, **params: Any) -> Any:
-    if not _is_plain(jaxpr):
+    if not is_plain(jaxpr):
         return _reduce_window_by_arrays(ctx, *args, jaxpr=jaxpr, **params)
     xs, inits = split_list(args, [len(args) // 2])
     return window_ir(ctx.out_types, xs, inits, [a.dtype for a in ctx.avals_out],
@@ -327,7 +189,7 @@ def _reduce_window_in_order(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any
     xs, inits = split_list(args, [len(args) // 2])
     masks = in_windows(typeof(xs[0]).shape, params)
     shape = windowed_shape("reduce_window", typeof(xs[0]).shape, **params)
-    totals = _filled(inits, shape)
+    totals = filled(inits, shape)
 
     def step(parts: Sequence[Any], axis: int, inside: dict[int, Any]) -> None:
         nonlocal totals
@@ -337,7 +199,7 @@ def _reduce_window_in_order(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any
                 step([cut(p) for p in parts], axis + 1,
                      inside if mask is None else {**inside, axis: mask})
             return
-        new = _elementwise(jaxpr, [*totals, *parts])
+        new = elementwise(jaxpr, [*totals, *parts])
         if inside:
             mask = broadcast_in_dim_p.bind(
                 functools.reduce(np.logical_and.outer, inside.values()), shape=shape,
@@ -350,15 +212,15 @@ def _reduce_window_in_order(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any
 
 
 _reduce_window_by_arrays = traced(_reduce_window_in_order, multiple_results=True)
-_differentiated(reduce_window_p, _reduce_window_in_order)
+define_derivatives(reduce_window_p, _reduce_window_in_order)
 
 
 @reduce_window_p.def_batch
 def _reduce_window_batch(args: Any, dims: Any, **params: Any) -> Any:
     (xs, inits), (x_dims, init_dims) = [split_list(v, [len(args) // 2]) for v in (args, dims)]
     if any(d is not None for d in init_dims):
-        return _batched_in_order(_reduce_window_in_order, args, dims, params)
-    alike, dim = _alike(xs, x_dims)
+        return batched_in_order(_reduce_window_in_order, args, dims, params)
+    alike, dim = batched_alike(xs, x_dims)
     outs = reduce_window_p.bind(*alike, *inits, **batch_windows(params, dim))
     return outs, [dim] * len(outs)
 
@@ -386,7 +248,7 @@ def _select_and_scatter_type(operand: Any, source: Any, init: Any, *, select_jax
                     [scalar, scalar, out])):
             msg = f"{name}: {argument} must go from {scalar} and {scalar} to {out}."
             raise TypeError(msg)
-        if not _is_plain(jaxpr):
+        if not is_plain(jaxpr):
             msg = f"{name}: {argument} must be made of operations on scalars, without loops."
             raise TypeError(msg)
     return ShapedArray(operand.shape, operand.dtype)
@@ -407,7 +269,7 @@ def _select_and_scatter_batch(args: Any, dims: Any, **params: Any) -> Any:
         msg = ("select_and_scatter has no batching rule for initial values that differ within the "
                "batch. Scatter to an array of one value, and combine with them afterwards.")
         raise NotImplementedError(msg)
-    (operand, source), dim = _alike(args[:2], dims[:2])
+    (operand, source), dim = batched_alike(args[:2], dims[:2])
     return select_and_scatter_p.bind(operand, source, args[2], **batch_windows(params, dim)), dim
 
 

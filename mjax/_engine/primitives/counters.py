@@ -132,7 +132,7 @@ def _register(primitive: Primitive, tag: str, words: int, key_words: int, seed_i
 
     def hash_positions(keys: Any, shape: tuple[int, ...], last: bool) -> list[Any]:
         """Hashes of positions, which are the last words of counters or the first."""
-        key = unstack(keys, axis=-1)
+        key: Sequence[Any] = unstack(keys, axis=-1)
         batch = typeof(key[0]).shape
         counters = iota_2x32_shape_p.bind(shape=shape)
         if batch:

@@ -1,0 +1,167 @@
+"""The functions of scalars that reductions apply: to arrays, in derivatives, in batches.
+
+A reduction takes `(*operands, *initial values)`; its param `jaxpr` goes from two scalars for each
+operand to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.util import split_list
+from mjax._engine.control.jit import jit_p
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.jaxpr import Jaxpr, jaxprs_in_params
+from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
+from mjax._engine.primitives.shapes import (
+    batch_size,
+    batch_to_front,
+    broadcast_in_dim_p,
+)
+from mjax._engine.primitives.special import (
+    igamma_grad_a_p,
+    igamma_p,
+    igammac_p,
+    random_gamma_grad_p,
+    regularized_incomplete_beta_p,
+)
+from mjax._engine.primitives.tangents import instantiate
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.stage import eval_jaxpr
+from mjax._engine.tracing.symbolic import Zero
+from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
+from mjax._engine.transforms.jvp import jvp_jaxpr
+from mjax._engine.transforms.linearize import linearize_flat
+
+
+def elementwise(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+    """The results of a jaxpr of scalars for each element of arrays of one shape."""
+    shape = typeof(args[0]).shape
+    if not shape:
+        return eval_jaxpr(jaxpr, jaxpr.consts, *args)
+    outs, dims = batch_flat(lambda *rows: elementwise(jaxpr, rows), AxisData(None, shape[0]),
+                            args, [0] * len(args))
+    return [to_dim(o, d, 0, shape[0]) for o, d in zip(outs, dims, strict=True)]
+
+
+def after_init(jaxpr: Jaxpr, inits: Sequence[Any], totals: Sequence[Any]) -> list[Any]:
+    """The function of initial values and of what was reduced without them."""
+    return elementwise(jaxpr, [*filled(inits, typeof(totals[0]).shape), *totals])
+
+
+def filled(inits: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
+    """Arrays of a shape that hold the initial values."""
+    return [broadcast_in_dim_p.bind(i, shape=shape, broadcast_dimensions=()) for i in inits]
+
+
+def define_derivatives(primitive: Primitive, by_arrays: Callable[..., list[Any]]) -> None:
+    """Gives a reduction its derivatives.
+
+    Args:
+      primitive: takes `(*operands, *initial values)` and its function's `jaxpr`.
+      by_arrays: the same by primitives that reverse mode knows.
+    """
+
+    @primitive.def_jvp
+    def jvp(primals: Any, tangents: Any, *, jaxpr: Jaxpr, **params: Any) -> Any:
+        if all(type(t) is Zero for t in tangents):
+            outs = primitive.bind(*primals, jaxpr=jaxpr, **params)
+            return outs, [Zero.from_primal_value(o) for o in outs]
+        n = len(primals) // 2
+        smooth = [dtypes.is_inexact(a.dtype) for a in jaxpr.out_avals]
+        xs, inits = split_list(primals, [n])
+        dxs, dinits = ([instantiate(t) for t, s in zip(ts, smooth, strict=True) if s]
+                       for ts in split_list(tangents, [n]))
+        outs = primitive.bind(*xs, *dxs, *inits, *dinits, jaxpr=_in_pairs(jaxpr, smooth), **params)
+        found = iter(outs[n:])
+        return outs[:n], [next(found) if s else Zero.from_primal_value(o)
+                          for o, s in zip(outs[:n], smooth, strict=True)]
+
+    def linearize(nonzeros: Any, *primals: Any, **params: Any) -> Any:
+        outs = primitive.bind(*primals, **params)
+        linear = linearize_flat(lambda *args: by_arrays(*args, **params), primals, nonzeros)
+        flags = linear.nonzero_outs
+
+        def tangents_of(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
+            given = [t for t in tangents if type(t) is not Zero]
+            found = iter(eval_jaxpr(linear.jaxpr, residuals, *given))
+            return [next(found) if nz else Zero.from_primal_value(o)
+                    for o, nz in zip(outs, flags, strict=True)]
+
+        return outs, flags, linear.jaxpr.consts, tangents_of
+
+    primitive.linearize = linearize
+
+
+def _in_pairs(jaxpr: Jaxpr, smooth: Sequence[bool]) -> Jaxpr:
+    """The function of scalars with their tangents, of those that have one."""
+
+    def make() -> Jaxpr:
+        n = len(smooth)
+        both, _ = jvp_jaxpr(jaxpr, [*smooth, *smooth], smooth)
+        # From (a, b, tangents of a, of b) to (a, tangents of a, b, tangents of b).
+        a, b, da, db = split_list(both.invars, [n, n, sum(smooth)])
+        return both.replace(invars=[*a, *da, *b, *db])
+
+    return jaxpr.cached(("in pairs", ctx.settings), make)
+
+
+def batched_in_order(in_order: Callable[..., list[Any]], args: Any, dims: Any, params: Any
+                      ) -> Any:
+    """A reduction whose initial values are batched: by arrays, in the order that XLA has."""
+    axis = AxisData(None, batch_size(args, dims))
+    return batch_flat(lambda *elements: in_order(*elements, **params), axis, args, dims)
+
+
+def batched_alike(xs: Sequence[Any], dims: Sequence[int | None]) -> tuple[Sequence[Any], int]:
+    """Operands with their batch axes at one place."""
+    if None not in dims and len(set(dims)) == 1:
+        return xs, dims[0]  # type: ignore[return-value]
+    size = batch_size(xs, dims)
+    return [batch_to_front(x, d, size) for x, d in zip(xs, dims, strict=True)], 0
+
+
+def check_operands(name: str, avals: Sequence[ShapedArray], jaxpr: Jaxpr) -> list[ShapedArray]:
+    """The operands among `(*operands, *initial values)`; refuses what does not fit the jaxpr."""
+    xs, inits = split_list(avals, [len(avals) // 2])
+    shape = xs[0].shape
+    if any(x.shape != shape for x in xs):
+        msg = (f"{name} requires operands of one shape, got "
+               f"{', '.join(str(x.shape) for x in xs)}.")
+        raise TypeError(msg)
+    for x, init in zip(xs, inits, strict=True):
+        if init.shape or init.dtype != x.dtype:
+            msg = (f"{name}: an initial value must be a scalar of its operand's dtype, got {init} "
+                   f"for an operand of type {x}.")
+            raise TypeError(msg)
+    scalars = [ShapedArray((), x.dtype) for x in xs]
+    if not all(map(same_type_but_weak, jaxpr.in_avals, scalars * 2)) or not all(
+            map(same_type_but_weak, jaxpr.out_avals, scalars)):
+        msg = (f"{name}: its jaxpr must go from two scalars for each operand to one, here from "
+               f"{', '.join(map(str, scalars * 2))} to {', '.join(map(str, scalars))}.")
+        raise TypeError(msg)
+    return xs
+
+
+def is_plain(jaxpr: Jaxpr) -> bool:
+    """Whether a jaxpr is made of operations on scalars, none of which is a loop inside."""
+
+    def scan() -> bool:
+        for eqn in jaxpr.eqns:
+            if eqn.primitive is jit_p:
+                if not is_plain(eqn.params["jaxpr"]):
+                    return False
+            elif eqn.primitive in _LOOPS or any(jaxprs_in_params(eqn.params)) or any(
+                    v.aval.shape or dtypes.is_extended(v.aval.dtype)
+                    for v in (*eqn.invars, *eqn.outvars)):
+                return False
+        return True
+
+    return bool(jaxpr.cached("is_plain", scan))
+
+
+#: Primitives whose lowerings are loops.
+_LOOPS = frozenset([igamma_p, igammac_p, igamma_grad_a_p, random_gamma_grad_p,
+                    regularized_incomplete_beta_p])
