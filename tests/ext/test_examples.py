@@ -69,7 +69,8 @@ def test_main_prints_walk_record_and_compositions(capsys, monkeypatch):
 def test_operands_that_do_not_fit():
     example = load("multiply_add")
     example.walk(lambda line: None)
-    with pytest.raises(TypeError, match=r"one shape and dtype, got f32\[2\], f32\[2\], ~?f32\[\]"):
+    with pytest.raises(TypeError,
+                       match=r"one shape and dtype, got float32\[2\], float32\[2\], ~?float32\[\]"):
         mjax.jit(example.multiply_add)(example.A, example.A, 1.0)
 
 

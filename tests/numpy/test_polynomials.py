@@ -107,7 +107,7 @@ def test_derivative_of_a_division() -> None:
 
 
 ERRORS = [
-    (ValueError, "polymul: coefficients must be vectors, got f32[1,3]",
+    (ValueError, "polymul: coefficients must be vectors, got float32[1,3]",
      lambda: jnp.polymul(P3[None], P3)),
     (ValueError, "polydiv: the divisor must have coefficients, got shapes (3,) and (0,)",
      lambda: jnp.polydiv(P3, P3[:0])),
@@ -115,7 +115,7 @@ ERRORS = [
     (TypeError, "polyder: the coefficients must be a vector", lambda: jnp.polyder(1.0)),
     (ValueError, "polyint: m must not be negative, got -1", lambda: jnp.polyint(P3, -1)),
     (TypeError, "polyint: m must be an integer", lambda: jnp.polyint(P3, 1.5)),
-    (ValueError, "one constant for each of m=2; got f32[3]", lambda: jnp.polyint(P3, 2, P3)),
+    (ValueError, "one constant for each of m=2; got float32[3]", lambda: jnp.polyint(P3, 2, P3)),
     (NotImplementedError, "poly of a matrix", lambda: jnp.poly(np.eye(2))),
     (ValueError, "poly: coefficients must be vectors", lambda: jnp.poly(np.ones((1, 1, 1)))),
     (ValueError, "vander: x must be a one-dimensional array", lambda: jnp.vander(P3[None])),

@@ -260,7 +260,7 @@ ERRORS = [
     (ValueError, "axis 0 is out of bounds", lambda: jnp.add.reduce(3)),
     (ValueError, "axis 2 is out of bounds", lambda: jnp.add.accumulate(X, axis=2)),
     (ValueError, "axis 2 is out of bounds", lambda: jnp.add.reduceat(X, I2, axis=2)),
-    (ValueError, "indices must be a vector of integers, got f32[2]",
+    (ValueError, "indices must be a vector of integers, got float32[2]",
      lambda: jnp.add.reduceat(X, np.zeros(2))),
     (ValueError, "indices must be a vector", lambda: jnp.add.reduceat(X, np.zeros((2, 2), int))),
     (ValueError, "requires a single integer axis", lambda: jnp.add.reduceat(X, I2, axis=None)),

@@ -45,7 +45,7 @@ def test_derivative_of_kaiser() -> None:
 @pytest.mark.parametrize(("error", "text", "use"), [
     (TypeError, "hanning: M must be an integer, got 2.5", lambda: jnp.hanning(2.5)),
     (TypeError, "kaiser: M must be an integer", lambda: jnp.kaiser(2.5, 1.0)),
-    (ValueError, "kaiser: beta must be a real scalar, got f32[2]",
+    (ValueError, "kaiser: beta must be a real scalar, got float32[2]",
      lambda: jnp.kaiser(3, np.ones(2, np.float32))),
     (ValueError, "kaiser: beta must be a real scalar", lambda: jnp.kaiser(3, 1j)),
     (TypeError, "kaiser requires ndarray or scalar", lambda: jnp.kaiser(3, [1.0])),

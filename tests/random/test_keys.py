@@ -242,7 +242,7 @@ def test_programs_are_compiled_once():
     (lambda: random.key(0, impl="rbg", dtype=random.key_dtype()), ValueError, "not both"),
     (lambda: random.wrap_key_data(np.zeros(2, np.uint32), impl="rbg", dtype=random.key_dtype()),
      ValueError, "not both"),
-    (lambda: random.split(0), TypeError, r"split needs a PRNG key, .* type ~i32\[\]"),
+    (lambda: random.split(0), TypeError, r"split needs a PRNG key, .* type ~int32\[\]"),
     (lambda: random.normal(np.zeros(3, np.float32)), TypeError,
      r"normal needs a PRNG key, as random.key makes, or raw key data .* shape \(2,\)"),
     (lambda: random.normal(np.zeros(3, np.uint32)), TypeError, "normal needs a PRNG key"),

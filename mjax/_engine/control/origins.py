@@ -34,7 +34,7 @@ def log_saved(known: Jaxpr, sources: Sequence[int]) -> None:
     if not logger.isEnabledFor(level):
         return
     n = len(known.invars)
-    inputs = [f"  {known.invars[s].aval.str_short(False)}" for s in sources if s < n]
+    inputs = [f"  {known.invars[s].aval.str_short()}" for s in sources if s < n]
     made = [known.outvars[s - n] for s in sources if s >= n]
     found = sorted([(origin_of(known, v), v.aval) for v in made], key=lambda pair: pair[0].place)
     parts = []
@@ -42,7 +42,7 @@ def log_saved(known: Jaxpr, sources: Sequence[int]) -> None:
         parts.append("\n".join(["inputs with shapes:", *inputs]))
     if found:
         parts.append("\n".join(["these intermediates:", *[
-            f"  {aval.str_short(False)} {origin.text}" for origin, aval in found]]))
+            f"  {aval.str_short()} {origin.text}" for origin, aval in found]]))
     logger.log(level, "remat-decorated function saving %s",
                "\nand saving ".join(parts) or "nothing")
 

@@ -31,7 +31,7 @@ def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tu
     Example:
       >>> from mjax.ad_checkpoint import saved_residuals
       >>> [str(aval) for aval, _ in saved_residuals(lambda x: lax.sin(lax.sin(x)), 1.0)]
-      ['~f32[]', '~f32[]']
+      ['~float32[]', '~float32[]']
 
     Source: JAX, `jax.ad_checkpoint.print_saved_residuals`.
     """
@@ -68,4 +68,4 @@ def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> N
       f32[] from the argument x
     """
     for aval, origin in saved_residuals(f, *args, **kwargs):
-        print(f"{aval.update(weak_type=False)} {origin}")
+        print(f"{aval.str_short(short_dtypes=True)} {origin}")

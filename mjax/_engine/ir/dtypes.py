@@ -275,11 +275,16 @@ def issubdtype(a: Any, b: Any) -> bool:
         return bool(np.issubdtype(a, b))  # dtypes that only NumPy has; or it says what is wrong
 
 
+def long_name(dtype: DType) -> str:
+    """The name in texts of types: `float32`, `int8`, `bool`, `key<fry>`, `float0`."""
+    return "float0" if dtype == float0 else str(dtype.name)
+
+
 def short_name(dtype: DType) -> str:
-    """The name in printed jaxprs: `f32`, `i8`, `bool`, `key<fry>`."""
+    """The name in printed jaxprs: `f32`, `i8`, `bool`, `key<fry>`, `float0`."""
+    name = long_name(dtype)
     if is_extended(dtype) or dtype == float0:
-        return "float0" if dtype == float0 else dtype.name
-    name: str = dtype.name
+        return name
     for long, short in (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i"),
                         ("complex", "c")):
         if name.startswith(long):

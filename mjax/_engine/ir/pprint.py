@@ -46,16 +46,20 @@ class _Printer:
     def paint(self, text: str, code: str) -> str:
         return f"{code}{text}{_OFF}" if self.color else text
 
+    def spelled(self, aval: Any) -> str:
+        weak = "~" if getattr(aval, "weak_type", False) else ""
+        return self.paint(f"{weak}{aval.str_short(short_dtypes=True)}", _DIM)
+
     def binder(self, var: Any) -> str:
-        return f"{self.names[var]}:{self.paint(var.aval.str_short(), _DIM)}"
+        return f"{self.names[var]}:{self.spelled(var.aval)}"
 
     def result(self, var: Any) -> str:
         name = self.names[var] if var in self.used and type(var) is not DropVar else "_"
-        return f"{name}:{self.paint(var.aval.str_short(), _DIM)}"
+        return f"{name}:{self.spelled(var.aval)}"
 
     def atom(self, atom: Any) -> str:
         if type(atom) is Literal:
-            return f"{_value_text(atom.val)}:{self.paint(atom.aval.str_short(), _DIM)}"
+            return f"{_value_text(atom.val)}:{self.spelled(atom.aval)}"
         return self.names[atom]
 
     def param(self, value: Any, indent: str) -> str:

@@ -39,8 +39,8 @@ class AbstractValue:
         """The type of tangents of values of this type."""
         raise NotImplementedError
 
-    def str_short(self, short_dtypes: bool = True) -> str:
-        """How printed jaxprs show it."""
+    def str_short(self, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:
+        """How texts show it; printed jaxprs with the short names of dtypes."""
         return str(self)
 
 
@@ -194,17 +194,25 @@ class ShapedArray(AbstractValue):
         """For code that reads JAX's types: a sharding over an empty mesh, which cuts nothing."""
         return sharding_shown[0](self.ndim)
 
-    def str_short(self, short_dtypes: bool = True) -> str:
-        """`f32[2,3]{i}`, with a `~` in front where the type is weak."""
-        name = dtypes.short_name(self.dtype) if short_dtypes else str(self.dtype)
-        varying = "{" + ",".join(sorted(map(str, self.varying))) + "}" if self.varying else ""
-        return f"{'~' if self.weak_type else ''}{name}[{','.join(map(str, self.shape))}]{varying}"
+    def str_short(self, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:
+        """`float32[2,3]{V:i}`, or `f32[2,3]{V:i}` as printed jaxprs have it; see `str`.
+
+        Args:
+          short_dtypes: whether dtypes have their short names.
+          mesh_axis_types: whether the axes of the type's mesh follow. That mesh is empty.
+        """
+        name = dtypes.short_name(self.dtype) if short_dtypes else dtypes.long_name(self.dtype)
+        axes = sorted(map(str, self.varying))
+        listed = axes[0] if len(axes) == 1 else f"({','.join(axes)})"
+        return (f"{name}[{','.join(map(str, self.shape))}]{f'{{V:{listed}}}' if axes else ''}"
+                f"{'({})' if mesh_axis_types else ''}")
 
     def __str__(self) -> str:
-        return self.str_short()
+        """`float32[2,3]`, with a `~` in front where the type is weak."""
+        return f"{'~' if self.weak_type else ''}{self.str_short()}"
 
     def __repr__(self) -> str:
-        return f"ShapedArray({self.str_short()})"
+        return f"ShapedArray({self.str_short()}{', weak_type=True' if self.weak_type else ''})"
 
     def length(self) -> int:
         """What `len` of a value gives. Not `__len__`: a type is never falsy."""
@@ -229,11 +237,12 @@ class AbstractToken(AbstractValue):
     def to_tangent(self) -> AbstractToken:
         return self
 
-    def str_short(self, short_dtypes: bool = True) -> str:
+    def str_short(self, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:
         """How the printer shows it."""
         return "Tok"
 
-    __str__ = __repr__ = str_short
+    def __repr__(self) -> str:
+        return "AbstractToken()"
 
 
 abstract_token = AbstractToken()
@@ -252,7 +261,7 @@ def same_array_type(a: AbstractValue, b: AbstractValue) -> bool:
 
 
 def physical_aval(aval: ShapedArray) -> ShapedArray:
-    """The type in which values of extended dtypes are stored: `key<fry>[3]` as `u32[3,2]`."""
+    """The type in which values of extended dtypes are stored: `key<fry>[3]` as `uint32[3,2]`."""
     if isinstance(aval.dtype, ExtendedDType):
         return ShapedArray((*aval.shape, *aval.dtype.element_shape), aval.dtype.element_dtype,
                            False, aval.varying)
@@ -342,7 +351,7 @@ def typeof(x: Any) -> Any:
 
     Example:
       >>> typeof(2.0)
-      ShapedArray(~f32[])
+      ShapedArray(float32[], weak_type=True)
     """
     handler = typeof_handlers.get(type(x))
     if handler is not None:

@@ -49,7 +49,7 @@ rng_bit_generator_p = Primitive("rng_bit_generator", multiple_results=True)
 def _rng_bit_generator_type(key: Any, *, shape: tuple[int, ...], dtype: Any, algorithm: Any
                             ) -> list[ShapedArray]:
     if (key.shape, key.dtype) not in (((4,), _uint32), ((2,), _uint64)):
-        msg = f"rng_bit_generator takes a key of type u32[4] or u64[2], got {key}."
+        msg = f"rng_bit_generator takes a key of type uint32[4] or uint64[2], got {key}."
         raise TypeError(msg)
     if dtype not in map(np.dtype, ("uint8", "uint16", "uint32", "uint64")):
         msg = (f"rng_bit_generator makes unsigned integers of 8, 16, 32 or 64 bits, not {dtype}; "

@@ -70,7 +70,7 @@ def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
 
     Each device calls `f` on its own pieces; collectives (`lax.psum`, `lax.all_gather`, ...) over
     the names of mesh axes communicate. The type of a value says along which axes devices may hold
-    different values (`f32[3]{i}`), so that results which are claimed to be the same on all
+    different values (`float32[3]{V:i}`), so that results which are claimed to be the same on all
     devices are, and derivatives communicate no more than they have to.
 
     Args:

@@ -1,7 +1,7 @@
 """Device variance: operands of an equation are made to vary along the same mesh axes.
 
 Within shard_map the type of a value says along which mesh axes devices may hold different
-values (`f32[3]{i}`). `pvary` casts to more of them; it moves no data, and its transpose is a
+values (`float32[3]{V:i}`). `pvary` casts to more of them; it moves no data, and its transpose is a
 sum over these axes, which is why it has to stand in the program. Its other rules are in `spmd`,
 beside those of the sum.
 """

@@ -97,5 +97,5 @@ def test_names_in_tracebacks(name, call):
 def test_leaks_are_an_unexpected_tracer():
     leaked = []
     with mjax.checking_leaks(), pytest.raises(mjax.errors.UnexpectedTracerError,
-                                              match=r"(?s)leaked.*f32\[3\].*as x"):
+                                              match=r"(?s)leaked.*float32\[3\].*as x"):
         mjax.jit(lambda x: leaked.append(x) or x)(X)

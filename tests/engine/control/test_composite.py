@@ -129,7 +129,7 @@ def test_effects_are_kept():
      "composite a.b: attribute 'q' has type complex; attributes are numbers"),
     (lambda: lax.composite(lambda x, q: x, "a.b")(1.0, q=jnp.ones(2)), TypeError, "has type Array"),
     (lambda: mjax.jit(lambda x: lax.composite(lambda y: x + y, "a.b")(x))(1.0),
-     mjax.errors.UnexpectedTracerError, r"closes over values that are traced, .*f32\[\]: make "
+     mjax.errors.UnexpectedTracerError, r"closes over values that are traced, .*float32\[\]: make "
      "them arguments"),
 ])
 def test_bad_input(call, error, text):

@@ -102,9 +102,10 @@ def test_the_primitive():
 
 
 @pytest.mark.parametrize(("transpose", "text"), [
-    (lambda r, ct: np.ones(7, "float32"), r"result: f32\[3\] in the linear argument, f32\[7\]"),
-    (lambda r, ct: (ct, ct), r"result: f32\[3\] in the linear argument, missing in the result"),
-    (lambda r, ct: ct.astype("float16"), r"f32\[3\] in .*, f16\[3\] in the result; cast"),
+    (lambda r, ct: np.ones(7, "float32"),
+     r"result: float32\[3\] in the linear argument, float32\[7\]"),
+    (lambda r, ct: (ct, ct), r"result: float32\[3\] in the linear argument, missing in the result"),
+    (lambda r, ct: ct.astype("float16"), r"float32\[3\] in .*, float16\[3\] in the result; cast"),
 ])
 def test_transposes_that_give_something_else(transpose, text):
     f = lambda x: linear_call(lambda r, x: x, transpose, (), x)

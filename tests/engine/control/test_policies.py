@@ -114,7 +114,7 @@ def test_names_in_a_user_policy():
     mjax.make_jaxpr(mjax.grad(mjax.checkpoint(
         lambda x: lax.exp(checkpoint_name(lax.sin(x), "a")), policy=policy)))(1.0)
     (name,) = [s for s in seen if s[0] == "name"]
-    assert [str(a) for a in name[1]] == ["~f32[]"] and name[2] == {"name": "a"}
+    assert [str(a) for a in name[1]] == ["~float32[]"] and name[2] == {"name": "a"}
 
 
 def test_policies_compare_by_value():

@@ -308,11 +308,11 @@ def add_pairs(a, b):
 
 @pytest.mark.parametrize(("args", "error", "text"), [
     ((X, np.int32(1), growth, (0,)), TypeError,
-     "an initial value must be a scalar of its operand's dtype, got i32[] for an operand of type "
-     "f32[2,3]."),
+     "an initial value must be a scalar of its operand's dtype, got int32[] for an operand of type "
+     "float32[2,3]."),
     ((X, 1j, growth, (0,)), TypeError, "must be a scalar of its operand's dtype, got"),
-    ((X, np.ones(2, F32), growth, (0,)), ValueError, "scalars, got values of types f32[2]"),
-    ((X, np.ones(1, F32), lax.add, (0,)), ValueError, "scalars, got values of types f32[1]"),
+    ((X, np.ones(2, F32), growth, (0,)), ValueError, "scalars, got values of types float32[2]"),
+    ((X, np.ones(1, F32), lax.add, (0,)), ValueError, "scalars, got values of types float32[1]"),
     ((X, 0.0, growth, (2,)), ValueError, "reduce: axes (2,) must be distinct axes of an operand"),
     ((X, 0.0, growth, (0, 0)), ValueError, "reduce: axes (0, 0)"),
     ((X, 0.0, growth, (-1,)), ValueError, "reduce: axes (-1,)"),
@@ -326,11 +326,11 @@ def add_pairs(a, b):
     (((X, X), (0.0, 0.0), lambda a, b: a[0], (0,)), TypeError,
      "must give what it takes twice, a scalar for each operand."),
     ((X, 0.0, lambda a, b: jnp.stack([a, b]), (0,)), TypeError,
-     "the value: f32[] in the operands, f32[2] in the result"),
+     "the value: float32[] in the operands, float32[2] in the result"),
     ((X, 0.0, lambda a, b: (a + b).astype(np.int32), (0,)), TypeError,
-     "the value: f32[] in the operands, i32[] in the result; cast with .astype('float32')"),
+     "the value: float32[] in the operands, int32[] in the result; cast with .astype('float32')"),
     (((X, X), (0.0, 0.0), lambda a, b: (a[0], a[1] > 0), (0,)), TypeError,
-     "[1]: f32[] in the operands, bool[] in the result"),
+     "[1]: float32[] in the operands, bool[] in the result"),
     ((X, 0.0, lambda a, b: a + b + jnp.sum(jnp.asarray(X)) * jnp.asarray(X)[0, 0], (0,)),
      TypeError, "uses arrays or traced values from outside; it can use its arguments and"),
 ])

@@ -427,17 +427,17 @@ def test_mistakes(call, error, parts):
 @pytest.mark.parametrize(("body", "init", "parts"), [
     # A dtype: which leaf, both types, and what to write.
     (lambda c, x: ({"w": [c["w"][0], c["w"][1] * 1.5]}, x), {"w": [0.0, np.arange(2)]},
-     ["carry['w'][1]: i32[2] in the initial carry, ~f32[2] in what the body returns",
+     ["carry['w'][1]: int32[2] in the initial carry, ~float32[2] in what the body returns",
       "cast with .astype('int32')"]),
     (lambda c, x: ((c[0] > 0, c[1]), x), (np.float32(1), 2),
-     ["carry[0]: f32[] in", "bool[] in", ".astype('float32')"]),
+     ["carry[0]: float32[] in", "bool[] in", ".astype('float32')"]),
     # A shape.
-    (lambda c, x: (c * X, x), C, ["carry: f32[3] in", "f32[4,3] in"]),
+    (lambda c, x: (c * X, x), C, ["carry: float32[3] in", "float32[4,3] in"]),
     # A structure.
-    (lambda c, x: ([c[0]], x), [0.0, 1], ["carry[1]: ~i32[] in the initial carry, missing in"]),
+    (lambda c, x: ([c[0]], x), [0.0, 1], ["carry[1]: ~int32[] in the initial carry, missing in"]),
     (lambda c, x: ((c, c), x), 0.0, ["carry[0]: missing in the initial carry"]),
     (lambda c, x: ((c[0],), x), [0.0], ["is nested as", "(*,)", "[*]"]),
-    (lambda c, x: (None, x), 0.0, ["carry: ~f32[] in the initial carry, missing in"]),
+    (lambda c, x: (None, x), 0.0, ["carry: ~float32[] in the initial carry, missing in"]),
 ])
 def test_carries_that_change(body, init, parts):
     with pytest.raises(TypeError) as caught:

@@ -297,7 +297,7 @@ def test_ill_typed_equations_are_refused():
     matvec = stage(lambda x: [lax.mul(x, 2.0)], [typeof(B[0])])
     wrong = stage(lambda x: [lax.reduce_sum(x, (0,))], [typeof(B[0])])
     for jaxprs, text in [
-            ((matvec, None, wrong, None), r"solve gives f64\[3\] where there are f64\[\]"),
+            ((matvec, None, wrong, None), r"solve gives float64\[3\] where there are float64\[\]"),
             ((wrong, None, matvec, None), "matvec gives"),
             ((matvec, matvec, matvec, wrong), "transpose_solve gives")]:
         with pytest.raises(JaxprTypeError, match=text):
@@ -392,17 +392,18 @@ X = B[0]
     (lambda: lax.custom_linear_solve(twice, X, halve, 3), TypeError, ["expects a function"]),
     (lambda: lax.custom_linear_solve(twice, {"x": "y"}, halve), TypeError, ["b['x']", "'y'"]),
     (lambda: lax.custom_linear_solve(lambda x: x[:2], X, halve), ValueError,
-     ["matvec must give a tree like b", "f64[3] in b, f64[2]", "<lambda> at", "test_solves.py"]),
+     ["matvec must give a tree like b", "float64[3] in b, float64[2]", "<lambda> at",
+      "test_solves.py"]),
     (lambda: lax.custom_linear_solve(twice, X, lambda m, b: (b, b)), ValueError,
      ["solve must give a tree like b", "b[1]: missing in b"]),
     (lambda: lax.custom_linear_solve(lambda x: x, (X,), lambda m, b: [b[0]]), TypeError,
      ["solve must give a tree like b", "nested"]),
     (lambda: lax.custom_linear_solve(twice, X, lambda m, b: b.astype("float32")), TypeError,
-     ["f32[3] in the result of solve; cast with .astype('float64')"]),
+     ["float32[3] in the result of solve; cast with .astype('float64')"]),
     (lambda: lax.custom_linear_solve(twice, X, halve, lambda m, b: b[:2]), ValueError,
      ["transpose_solve must give a tree like b"]),
     (lambda: lax.custom_linear_solve(lambda x: x / 2, np.arange(3), halve), TypeError,
-     ["f64[3] in the result of matvec", "cast b first"]),
+     ["float64[3] in the result of matvec", "cast b first"]),
     (lambda: lax.custom_linear_solve(twice, X, halve, has_aux=True), ValueError,
      ["has_aux=True solve must give a pair", "halve at"]),
     (lambda: mjax.grad(lambda b: jnp.sum(lax.custom_linear_solve(twice, b, halve)))(X), TypeError,

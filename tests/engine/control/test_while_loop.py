@@ -332,15 +332,15 @@ def test_plans_of_other_conditions_are_forgotten():
 
 @pytest.mark.parametrize(("cond", "body", "init", "parts"), [
     (lambda s: s["n"] < 3, lambda s: {"n": s["n"] + 1.5, "x": s["x"]}, {"n": np.int32(0), "x": C},
-     ["the carry must keep its structure and types", "carry['n']: i32[] in the initial value, "
-      "~f32[] in what the body returns; cast with .astype('int32')"]),
+     ["the carry must keep its structure and types", "carry['n']: int32[] in the initial value, "
+      "~float32[] in what the body returns; cast with .astype('int32')"]),
     (lambda s: True, lambda s: (s[0], s[1], 0), (C, 1), ["carry[2]: missing in the initial value"]),
     (lambda s: True, lambda s: [s[0]], (C,), ["nested as"]),
-    (lambda s: True, lambda s: s[:2], C, ["carry: f32[3] in", "f32[2] in"]),
-    (lambda s: True, lambda s: None, C, ["carry: f32[3] in the initial value, missing"]),
+    (lambda s: True, lambda s: s[:2], C, ["carry: float32[3] in", "float32[2] in"]),
+    (lambda s: True, lambda s: None, C, ["carry: float32[3] in the initial value, missing"]),
     (lambda s: s > 0, lambda s: s, C, ["cond_fun must return a boolean scalar", "bool[3]",
                                         ".any() or .all()"]),
-    (lambda s: s, lambda s: s, 1, ["boolean scalar", "~i32[]", "Compare"]),
+    (lambda s: s, lambda s: s, 1, ["boolean scalar", "int32[]", "Compare"]),
     (lambda s: (s > 0, True), lambda s: s, 1.0, ["boolean scalar"]),
     (lambda s: None, lambda s: s, 1.0, ["boolean scalar", "None"]),
     (3, lambda s: s, 1.0, ["while_loop expects a function", "3"]),

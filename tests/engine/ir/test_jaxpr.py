@@ -75,7 +75,7 @@ def test_checker_refuses_variables_bound_twice():
 
 def test_checker_refuses_wrong_result_types():
     a, b = Var(F3), Var(ShapedArray((4,), "float32"))
-    with pytest.raises(JaxprTypeError, match=r"bound at type f32\[4\], inferred f32\[3\]"):
+    with pytest.raises(JaxprTypeError, match=r"bound at type float32\[4\], inferred float32\[3\]"):
         check_jaxpr(Jaxpr([], [a], [b], [sine(a, b)]))
 
 

@@ -14,6 +14,7 @@ from mjax._engine.ir import dtypes, types
 from mjax._engine.ir.types import (
     ManualAxisType,
     ShapedArray,
+    abstract_token,
     physical_aval,
     typeof,
     typeof_handlers,
@@ -69,19 +70,38 @@ def test_tangent_types():
 
 
 @pytest.mark.parametrize(("value", "expected"), [
-    (True, "bool[]"), (2, "~i32[]"), (2.5, "~f32[]"), (2j, "~c64[]"),
-    (np.float64(1), "f32[]"), (np.ones((2, 3), np.int64), "i32[2,3]"),
-    (np.ones(2, ml_dtypes.bfloat16), "bf16[2]"), (np.uint8(3), "u8[]"),
+    (True, "bool[]"), (2, "~int32[]"), (2.5, "~float32[]"), (2j, "~complex64[]"),
+    (np.float64(1), "float32[]"), (np.ones((2, 3), np.int64), "int32[2,3]"),
+    (np.ones(2, ml_dtypes.bfloat16), "bfloat16[2]"), (np.uint8(3), "uint8[]"),
 ])
 def test_typeof_canonicalizes(value, expected):
     assert str(typeof(value)) == expected
 
 
+@pytest.mark.parametrize(("aval", "text", "shown", "short"), [
+    (ShapedArray((3,), "float32"), "float32[3]", "ShapedArray(float32[3])", "f32[3]"),
+    (ShapedArray((), "int8", True), "~int8[]", "ShapedArray(int8[], weak_type=True)", "i8[]"),
+    (ShapedArray((2, 0), ml_dtypes.bfloat16), "bfloat16[2,0]", "ShapedArray(bfloat16[2,0])",
+     "bf16[2,0]"),
+    (ShapedArray((2,), dtypes.float0), "float0[2]", "ShapedArray(float0[2])", "float0[2]"),
+    (ShapedArray((1,), "uint8", varying=frozenset({"i"})), "uint8[1]{V:i}",
+     "ShapedArray(uint8[1]{V:i})", "u8[1]{V:i}"),
+    (ShapedArray((), "bool", varying=frozenset({"j", "i"})), "bool[]{V:(i,j)}",
+     "ShapedArray(bool[]{V:(i,j)})", "bool[]{V:(i,j)}"),
+    (abstract_token, "AbstractToken()", "AbstractToken()", "Tok"),
+])
+def test_texts_of_types_are_those_of_jax(aval, text, shown, short):
+    assert (str(aval), repr(aval), aval.str_short(True)) == (text, shown, short)
+    if aval is not abstract_token:
+        assert aval.str_short() == text.lstrip("~")
+        assert aval.str_short(mesh_axis_types=True) == text.lstrip("~") + "({})"
+
+
 def test_typeof_with_x64():
     with mjax.enable_x64(True):
-        assert str(typeof(2)) == "~i64[]"
-        assert str(typeof(np.ones(2))) == "f64[2]"
-    assert str(typeof(np.ones(2))) == "f32[2]"
+        assert str(typeof(2)) == "~int64[]"
+        assert str(typeof(np.ones(2))) == "float64[2]"
+    assert str(typeof(np.ones(2))) == "float32[2]"
 
 
 @pytest.mark.parametrize("dtype", dtypes.NUMPY_DTYPES, ids=lambda d: d.name)

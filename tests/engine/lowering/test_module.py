@@ -183,7 +183,7 @@ def test_rules_whose_results_have_another_type_are_named():
     def f(x):
         return lax.sin(p.bind(x))
 
-    with pytest.raises(TypeError, match=r"(?s)wrong_type.*tensor<3xf32>.*f32\[4\].*" + here(f)):
+    with pytest.raises(TypeError, match=r"(?s)wrong_type.*tensor<3xf32>.*float32\[4\].*" + here(f)):
         lower(f, X)
     with pytest.raises(TypeError, match="wrong_type"):
         mjax.jit(lambda x: mjax.jit(f)(x))(X)

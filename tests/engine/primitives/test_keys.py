@@ -161,7 +161,7 @@ def test_threefry_2x32_pairs_halves():
 
 
 def test_threefry_takes_uint32_alone():
-    with pytest.raises(TypeError, match="threefry2x32 takes arrays of uint32, got i32"):
+    with pytest.raises(TypeError, match="threefry2x32 takes arrays of uint32, got int32"):
         threefry2x32_p.bind(*[np.int32(0)] * 4)
 
 
@@ -373,7 +373,7 @@ def test_code_and_compile_time_are_linear_in_the_number_of_splits():
 
 @pytest.mark.parametrize(("call", "error", "text"), [
     (lambda: K.random_split_p.bind(np.zeros(2, np.uint32), shape=(2,)), TypeError,
-     r"random_split needs an array of PRNG keys, got u32\[2\]"),
+     r"random_split needs an array of PRNG keys, got uint32\[2\]"),
     (lambda: K.random_bits_p.bind(seeded(0), bit_width=12, shape=()), TypeError, "8, 16, 32 or 64"),
     (lambda: K.random_fold_in_p.bind(seeded(0), np.int32(1)), TypeError, "of dtype uint32"),
     (lambda: K.wrap(np.zeros(3, np.uint32), threefry_prng), TypeError, r"ends with \(2,\), got"),
@@ -504,7 +504,7 @@ def test_rng_uniform():
 
 
 def test_rng_bit_generator_errors():
-    with pytest.raises(TypeError, match=r"u32\[4\] or u64\[2\], got u32\[2\]"):
+    with pytest.raises(TypeError, match=r"uint32\[4\] or uint64\[2\], got uint32\[2\]"):
         rng_bit_generator(np.zeros(2, np.uint32), (3,))
     with pytest.raises(TypeError, match="unsigned integers of 8, 16, 32 or 64 bits, not int32"):
         rng_bit_generator(np.zeros(4, np.uint32), (3,), np.int32)

@@ -165,7 +165,7 @@ def test_delete():
     for read in (np.asarray, lambda x: x.addressable_shards, lambda x: x.addressable_data(0),
                  lambda x: mjax.device_put(x, DEVICES[0]),
                  lambda x: mjax.device_put(x, NamedSharding(MESH, P("y")))):
-        with pytest.raises(RuntimeError, match=r"Array of type f32\[8,6\] has been deleted"):
+        with pytest.raises(RuntimeError, match=r"Array of type float32\[8,6\] has been deleted"):
             read(x)
 
 

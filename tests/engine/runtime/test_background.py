@@ -109,7 +109,7 @@ def test_a_slow_callback_does_not_block_dispatch(make):
 def test_pending_arrays_become_arrays(gate):
     out = held(gate)
     assert isinstance(out, mjax.Array) and not out.is_ready() and not out.is_deleted()
-    assert out.shape == (3,) and out.dtype == np.float32 and str(out.aval) == "f32[3]"
+    assert out.shape == (3,) and out.dtype == np.float32 and str(out.aval) == "float32[3]"
     assert len(out.devices()) == 1
     gate.open.set()
     np.testing.assert_array_equal(out, EXPECTED)

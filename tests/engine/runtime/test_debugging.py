@@ -212,7 +212,7 @@ def test_leaked_tracers_are_named(transform, f, holder):
     with mjax.checking_leaks(), pytest.raises(mjax.errors.UnexpectedTracerError) as info:
         transform(lambda x: f(x))(X)
     text = str(info.value)
-    for part in ("tracers leaked: 1 outlived", "f32[", f"by sin at {__file__}:{line}", holder):
+    for part in ("tracers leaked: 1 outlived", "float32[", f"by sin at {__file__}:{line}", holder):
         assert part in text, text
 
 

@@ -63,7 +63,8 @@ def test_donated_arrays_used_again():
     t = {"a": put(), "b": put()}
     f(t, 1.0)
     assert t["a"].is_deleted()
-    uses = [(lambda: f(t, 1.0), r"tree_sum: argument t\['a'\] of type f32\[3\] has been deleted"),
+    uses = [(lambda: f(t, 1.0),
+             r"tree_sum: argument t\['a'\] of type float32\[3\] has been deleted"),
             (lambda: t["a"] + 1.0, "has been deleted"),
             (lambda: t["a"] + t["a"], "has been deleted"),
             (lambda: lax.sin(t["a"]), "sin: argument 0 of type"),
@@ -77,7 +78,7 @@ def test_donated_arrays_used_again():
 
 
 def test_donations_that_nothing_can_take_over():
-    with pytest.warns(UserWarning, match=r"not usable: argument x of type f32\[3\]") as seen:
+    with pytest.warns(UserWarning, match=r"not usable: argument x of type float32\[3\]") as seen:
         f = mjax.jit(lambda x: x[0], donate_argnums=0)
         x = put()
         f(x)

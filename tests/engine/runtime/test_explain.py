@@ -42,12 +42,14 @@ def f(logged):
 
 
 @pytest.mark.parametrize(("call", "expected"), [
-    (lambda f: f({"a": X[:2]}, 2.0), "argument tree['a']: now f32[2], before f32[3] (shape)"),
+    (lambda f: f({"a": X[:2]}, 2.0),
+     "argument tree['a']: now float32[2], before float32[3] (shape)"),
     (lambda f: f({"a": X.astype("int32")}, 2.0),
-     "argument tree['a']: now i32[3], before f32[3] (dtype)"),
-    (lambda f: f({"a": X}, np.float32(2)), "argument y: now f32[], before ~f32[] (weak type)"),
+     "argument tree['a']: now int32[3], before float32[3] (dtype)"),
+    (lambda f: f({"a": X}, np.float32(2)),
+     "argument y: now float32[], before ~float32[] (weak type)"),
     (lambda f: f({"a": X[:1]}, np.int32(2)),
-     "argument y: now i32[], before ~f32[] (dtype, weak type)"),
+     "argument y: now int32[], before ~float32[] (dtype, weak type)"),
     (lambda f: f({"a": X}, 2.0, n=3), "static argument 'n': now 3, before not given"),
     (lambda f: f({"a": X}),
      "structure of (args, kwargs): now PyTreeDef((({'a': *},), {})), before"),
@@ -84,7 +86,7 @@ def test_the_closest_call_is_compared_with(f, logged):
     f({"a": X[:2]}, 2)
     f({"a": X[:2]}, True)
     text = logged()[1]
-    assert "argument y: now bool[], before ~i32[]" in text and text.count("now") == 1, text
+    assert "argument y: now bool[], before ~int32[]" in text and text.count("now") == 1, text
 
 
 def test_new_functions(logged):
@@ -99,7 +101,7 @@ def test_traces_inside_of_others(f, logged):
     with mjax.explain_cache_misses():
         mjax.jit(lambda a: f({"a": a}, 2.0))(X[:2])
     outer, inner = logged()
-    assert "never traced" in outer and "argument tree['a']: now f32[2]" in inner
+    assert "never traced" in outer and "argument tree['a']: now float32[2]" in inner
 
 
 def test_compilation_for_another_place(f, logged):
@@ -131,7 +133,7 @@ def test_each_step_is_logged_with_its_time(logged):
             "Finished lowering jit(<lambda>) to StableHLO in 0.", "Compiling jit(<lambda>) for ",
             "Finished XLA compilation of jit(<lambda>) in 0."), strict=True):
         assert text.startswith(start), text
-    assert "arguments of types (f32[3])" in texts[2]
+    assert "arguments of types (float32[3])" in texts[2]
     f(1.0)
     assert logged() == []
 

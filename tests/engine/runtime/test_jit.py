@@ -204,7 +204,7 @@ def test_calls_by_position_after_calls_by_keyword():
 def test_deleted_keyword_arguments_are_named():
     x = mjax.device_put(X)
     x.delete()
-    with pytest.raises(RuntimeError, match=r"<lambda>: argument x of type f32\[3\].*deleted"):
+    with pytest.raises(RuntimeError, match=r"<lambda>: argument x of type float32\[3\].*deleted"):
         mjax.jit(lambda x: x + 1.0)(x=x)
 
 

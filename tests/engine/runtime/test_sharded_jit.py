@@ -239,7 +239,7 @@ def test_donation(mesh):
     out, _ = f(x, y)
     assert x.is_deleted() and not y.is_deleted()
     np.testing.assert_array_equal(out, X + 1)
-    with pytest.raises(RuntimeError, match="argument x of type f32"):
+    with pytest.raises(RuntimeError, match="argument x of type float32"):
         f(x, y)
 
 
@@ -374,7 +374,8 @@ def test_shardings_over_an_abstract_mesh(mesh):
     assert mjax.jit(lambda x: x, out_shardings=cut)(x).sharding is NamedSharding(mesh, P("y"))
     both = mjax.jit(lambda x, y: (x + y, y), in_shardings=(None, cut))
     assert both(x, X)[1].sharding is NamedSharding(mesh, P("y"))
-    with pytest.raises(ValueError, match=r"argument x of type f32\[8,4\] is committed to .* but"):
+    with pytest.raises(ValueError,
+                       match=r"argument x of type float32\[8,4\] is committed to .* but"):
         mjax.jit(plus, in_shardings=cut)(x)
     with pytest.raises(ValueError, match="plus: in_shardings of argument x: AbstractMesh.* is of 8 "
                        "devices, but the program runs on 1"):
@@ -431,7 +432,7 @@ def test_bad_shardings(mesh, error, text, options, args):
 
 def test_bad_arguments_for_shardings(mesh):
     f = mjax.jit(plus, in_shardings=NamedSharding(mesh, P("x")))
-    with pytest.raises(ValueError, match=r"plus: argument x of type f32\[8,4\] is committed to "
+    with pytest.raises(ValueError, match=r"plus: argument x of type float32\[8,4\] is committed to "
                        r".*spec=PartitionSpec\('y',\)\), but in_shardings asks for .*'x'"):
         f(put(X, mesh, "y"))
     with pytest.raises(ValueError, match=r"argument x to cpu:3, in_shardings of argument x to cpu"):

@@ -80,8 +80,8 @@ def test_compiled_functions_refuse_other_types(stages):
     with pytest.raises(TypeError) as info:
         compiled({"a": np.ones(4, np.float32)}, k=np.ones(3, np.int32))
     text = str(info.value)
-    assert "argument x['a']: compiled for f32[3], called with f32[4]" in text
-    assert "argument k: compiled for f32[3], called with i32[3]" in text and "example" in text
+    assert "argument x['a']: compiled for float32[3], called with float32[4]" in text
+    assert "argument k: compiled for float32[3], called with int32[3]" in text and "example" in text
     # Weak types make no other program; 64-bit values are 32-bit ones, as in calls of the jit.
     weak = mjax.jit(lambda x: x * 2.0).lower(np.float32(1)).compile()
     assert float(weak(1.5)) == 3.0 and float(weak(np.float64(1.5))) == 3.0
@@ -125,7 +125,7 @@ def test_calls_of_compiled_functions_with_known_placements():
     x = mjax.device_put(X)
     for other in (x, X, x, mjax.device_put(X, mjax.devices()[0]), x):
         np.testing.assert_array_equal(compiled(x, other), 2 * X)
-    with pytest.raises(TypeError, match=r"argument y: .* called with f32\[\]"):
+    with pytest.raises(TypeError, match=r"argument y: .* called with float32\[\]"):
         compiled(x, mjax.device_put(np.float32(1)))
 
 
@@ -326,7 +326,8 @@ def test_stages_are_shown_with_their_types():
     traced = mjax.jit(lambda x, n: (x * n, n), static_argnums=1).trace(np.ones(3, "float32"), 2)
     lowered = traced.lower()
     for stage in (traced, lowered, lowered.compile()):
-        assert repr(stage) == f"<{type(stage).__name__} <lambda>: (f32[3]) -> (f32[3], ~i32[])>"
+        assert repr(stage) == (
+            f"<{type(stage).__name__} <lambda>: (float32[3]) -> (float32[3], ~int32[])>")
 
 
 def test_unknown_options_are_errors_of_xla_too():

@@ -34,7 +34,7 @@ def test_put_of_trees():
                for leaf in mjax.tree.leaves(out))
     np.testing.assert_array_equal(out["a"], X)
     assert [str(leaf.aval) for leaf in mjax.tree.leaves(out)] == [
-        "f32[3]", "~i32[]", "~f32[]", "bool[]"]
+        "float32[3]", "~int32[]", "~float32[]", "bool[]"]
     assert mjax.device_put(None) is None and mjax.device_put(np.arange(2.0)).dtype == np.float32
 
 

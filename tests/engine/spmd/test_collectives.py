@@ -399,14 +399,14 @@ def test_names_and_params_are_those_of_jax():
 def test_result_types():
     x = draw(4, 3)
     for f, expected in [
-            (lambda x: lax.all_gather(x, "j"), "f32[3,4,3]"),
-            (lambda x: lax.all_gather(x, ("i", "j"), tiled=True), "f32[48,3]"),
-            (lambda x: lax.psum_scatter(x, "j", scatter_dimension=1), "f32[4]"),
-            (lambda x: lax.psum_scatter(x, "i", tiled=True), "f32[1,3]"),
-            (lambda x: lax.all_to_all(x, "i", 0, 1), "f32[3,4]"),
-            (lambda x: lax.all_to_all(x, "i", 0, 1, tiled=True), "f32[1,12]"),
-            (lambda x: lax.pmean(lax.convert_element_type(x, "int32"), "i"), "f32[4,3]"),
-            (lambda x: lax.psum(lax.gt(x, x), "i"), "i32[4,3]"),
+            (lambda x: lax.all_gather(x, "j"), "float32[3,4,3]"),
+            (lambda x: lax.all_gather(x, ("i", "j"), tiled=True), "float32[48,3]"),
+            (lambda x: lax.psum_scatter(x, "j", scatter_dimension=1), "float32[4]"),
+            (lambda x: lax.psum_scatter(x, "i", tiled=True), "float32[1,3]"),
+            (lambda x: lax.all_to_all(x, "i", 0, 1), "float32[3,4]"),
+            (lambda x: lax.all_to_all(x, "i", 0, 1, tiled=True), "float32[1,12]"),
+            (lambda x: lax.pmean(lax.convert_element_type(x, "int32"), "i"), "float32[4,3]"),
+            (lambda x: lax.psum(lax.gt(x, x), "i"), "int32[4,3]"),
             (lambda x: lax.pmax(lax.gt(x, x), "i"), "bool[4,3]")]:
         assert str(staged(f, x).out_avals[0]) == expected
 

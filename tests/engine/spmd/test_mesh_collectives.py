@@ -385,7 +385,8 @@ def test_constants():
 def test_exchanges_of_what_does_not_vary_cast_it_once(f):
     jaxpr = body(lambda x: (f(x), f(x)), [shard((2,), varying="j")])
     assert names_in(jaxpr)[0] == "pvary" and names_in(jaxpr).count("pvary") == 1
-    with pytest.raises(TypeError, match=r"over 'i' of f32\[2\]\{j\}, which does not vary along "
+    with pytest.raises(TypeError,
+                       match=r"over 'i' of float32\[2\]\{V:j\}, which does not vary along "
                                         r"it. Cast it with mjax.lax.pcast\(x, \('i',\), to="):
         body(f, [shard((2,), varying="j")], "explicit")
 
@@ -543,14 +544,14 @@ def test_bad_arguments(f, match):
 
 def test_casts_of_what_varies_already():
     for cast in (lambda x: lax.pvary(x, ("i", "j")), lambda x: lax.pcast(x, BOTH, to="varying")):
-        refuse(cast, ValueError, r"f32\[3\]\{j\}, which varies along \('j',\) already",
+        refuse(cast, ValueError, r"float32\[3\]\{V:j\}, which varies along \('j',\) already",
                varying="j")
 
 
 @pytest.mark.parametrize("f", [
     lambda x: lax.psum(x, ("i", "j")), lambda x: lax.pmax(x, "i"), lambda x: lax.pmean(x, "i")])
 def test_reductions_of_what_does_not_vary_where_authors_write_the_casts(f):
-    refuse(f, TypeError, r"over 'i' of f32\[3\]\{j\}, which does not vary along it",
+    refuse(f, TypeError, r"over 'i' of float32\[3\]\{V:j\}, which does not vary along it",
            mode="explicit", varying="j")
 
 

@@ -71,7 +71,7 @@ def test_ahead_of_time():
     struct = mjax.ShapeDtypeStruct((8, 3), np.float32)
     same(f.lower(struct, 3).compile()(X), expected, 1e-5, 1e-5)
     assert f.eval_shape(struct, 3)["s"].shape == (8, 3)
-    assert str(f.trace(struct, 3).jaxpr.out_avals[0]) == "f32[8,3]"
+    assert str(f.trace(struct, 3).jaxpr.out_avals[0]) == "float32[8,3]"
     assert mjax.eval_shape(lambda x: f(x, 2), struct)["s"].shape == (8, 3)
 
 

@@ -122,7 +122,7 @@ def test_called_directly_it_is_staged_and_run():
     g = sharded(f, CUT, CUT)
     for _ in range(3):
         same(g(X), X * 2)
-    assert [str(a) for a in seen] == ["f32[2,4]{i}"]  # traced once
+    assert [str(a) for a in seen] == ["float32[2,4]{V:i}"]  # traced once
     assert g(X).sharding.shard_shape((8, 4)) == (2, 4)
 
 
@@ -363,7 +363,7 @@ def test_spmd_axis_name_spreads_the_batch():
     g = mjax.vmap(f, (None, 0), spmd_axis_name="j")
     eqn = mjax.make_jaxpr(g)(W, xs).eqns[0]
     assert eqn.params["in_specs"] == (P(), P("j", "i"))
-    assert str(eqn.params["jaxpr"].in_avals[1]) == "f32[2,2,4]{i,j}"
+    assert str(eqn.params["jaxpr"].in_avals[1]) == "float32[2,2,4]{V:(i,j)}"
     expected = mjax.vmap(f, (None, 0))(W, xs)
     same(g(W, xs), expected, 1e-4, 1e-4)
     same(mjax.grad(lambda w: loss(g(w, xs)))(W),
@@ -432,8 +432,8 @@ def primitives(jaxpr):
 
 def test_types_are_printed():
     text = str(mjax.make_jaxpr(sharded(lambda w, x: x @ w, (WHOLE, CUT), CUT))(W, X))
-    assert "e:f32[2,4]{i}. let" in text
-    assert "{i} = pvary[axes=('i',)]" in text
+    assert "e:f32[2,4]{V:i}. let" in text
+    assert "{V:i} = pvary[axes=('i',)]" in text
     assert "in_specs=(PartitionSpec(), PartitionSpec('i',))" in text
     assert "mesh=Mesh('i': 4, 'j': 2)" in text
     assert "manual_axes" not in text and "check_vma" not in text

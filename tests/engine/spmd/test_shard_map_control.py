@@ -291,7 +291,7 @@ def test_branches_that_differ_are_refused_where_authors_write_casts():
 
     sharded(f, (WHOLE, CUT), CUT)(W, X)
     with pytest.raises(TypeError, match=r"result 0 of the branches of cond varies along different "
-                                        r"mesh axes: it has the types f32\[3\]\{i\}, f32\[3\]"):
+                                        r"mesh axes: it has the types float32\[3\]\{V:i\}, float"):
         sharded(f, (WHOLE, CUT), CUT, check_vma="explicit")(W, X)
 
 
@@ -302,8 +302,8 @@ def test_a_cotangent_of_a_rule_that_varies_more_than_its_operand_is_refused():
 
     with pytest.raises(ValueError, match=(
             r"output\[0\] of the bwd rule _bwd at .*test_shard_map_control.py:\d+ of .*f_vjp.* is "
-            r"of type f32\[3\]\{i\}, and the argument of type f32\[3\]\. .* along 'i', so its "
-            r"cotangent is the sum .*: return mjax.lax.psum\(ct, 'i'\)\. Or cast the operand")):
+            r"of type float32\[3\]\{V:i\}, and the argument of type float32\[3\]\..* along 'i', so "
+            r"its cotangent is the sum .*: return mjax.lax.psum\(ct, 'i'\)\. Or cast the operand")):
         sharded(g, (WHOLE, CUT), CUT)(W, X)
 
     @mjax.custom_vjp
@@ -345,7 +345,7 @@ def test_a_transpose_rule_that_does_not_sum_is_refused():
     p.def_transpose(lambda ct, a, b: [p.bind(ct, b), None])
     p.own_varying = True
     with pytest.raises(TypeError, match=(
-            r"gave a cotangent of type f32\[3\]\{i\} for an operand of type f32\[3\].* "
+            r"gave a cotangent of type float32\[3\]\{V:i\} for an operand of type float32\[3\].* "
             r"return mjax.lax.psum\(ct, 'i'\)")):
         sharded(lambda w, x: mjax.grad(lambda w: p.bind(w, x[0]).sum())(w), (WHOLE, CUT), WHOLE)(
             W, X)
@@ -382,8 +382,8 @@ def test_a_rule_gives_nothing_that_varies_more_than_what_the_function_gives(kind
     if kind == "custom_jvp":
         f.defjvp(lambda primals, tangents: ({"s": primals[0]}, {"s": tangents[0]}))
     text = (r"the (fwd|jvp) rule of custom_.* function .* gives an output\['s'\] of type "
-            r"f32\[2,3\]\{i\}, which may differ between devices along 'i'; that of the function "
-            r"has type f32\[2,3\]\.")
+            r"float32\[2,3\]\{V:i\}, which may differ between devices along 'i'; that of the "
+            r"function has type float32\[2,3\]\.")
     with pytest.raises(TypeError, match=text):
         mjax.grad(lambda x: sharded(lambda x: f(x)["s"], CUT, WHOLE)(x).sum())(X)
     with pytest.raises(TypeError, match=text):
@@ -402,5 +402,5 @@ def test_what_a_rule_of_vmap_gives_varies_as_what_the_function_gives():
     same(mjax.grad(lambda x: (zeros(x) * x).sum())(xs), 0.0 * xs)
     with pytest.raises(TypeError, match=(
             r"the vmap rule of custom_vmap function .* gives an output 0 of type "
-            r"f32\[2,2,3\]\{i\}, which may differ between devices")):
+            r"float32\[2,2,3\]\{V:i\}, which may differ between devices")):
         mapped(lambda x: lax.psum(x, "i"), lambda x: x, WHOLE)(xs)

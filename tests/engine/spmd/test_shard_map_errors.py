@@ -24,9 +24,9 @@ def plus(x, y):
 
 @pytest.mark.parametrize(("call", "error", "text"), [
     (lambda: sharded(lambda x: x, P("i", None, "j"), CUT)(X), ValueError,
-     r"argument\[0\] has type f32\[8,4\], with 2 dimensions, but its in_specs entry .* has 3"),
+     r"argument\[0\] has type float32\[8,4\], with 2 dimensions, but its in_specs entry .* has 3"),
     (lambda: sharded(lambda x: x[0, 0], CUT, CUT)(X), ValueError,
-     r"result has type f32\[\]\{i\}, with 0 dimensions.* give it one \(x\[None\]\)"),
+     r"result has type float32\[\]\{V:i\}, with 0 dimensions.* give it one \(x\[None\]\)"),
     (lambda: sharded(lambda x: x, P("k"), CUT), ValueError,
      "in_specs: .* names the mesh axis 'k', but the mesh has the axes 'i', 'j'"),
     (lambda: sharded(lambda x: x, CUT, P("k")), ValueError, "out_specs: .* names the mesh axis"),
@@ -74,8 +74,8 @@ def test_a_result_that_varies_is_explained():
         sharded(f, (WHOLE, CUT), {"loss": WHOLE, "h": CUT})({"w": np.ones((4, 4), "float32")}, X)
     text = str(error.value)
     here = re.escape(__file__)
-    assert re.search(rf"result\['loss'\] of .*f at {here}:\d+ has type f32\[\]\{{i\}}: along mesh"
-                     r" axis 'i' its 4 devices may hold different values", text)
+    assert re.search(rf"result\['loss'\] of .*f at {here}:\d+ has type float32\[\]\{{V:i\}}: along "
+                     r"mesh axis 'i' its 4 devices may hold different values", text)
     assert "does not name 'i', which says that they are the same" in text
     assert re.search(rf"It is the result of reduce_sum at {here}:\d+", text)
     assert "It varies along 'i' because x does, which in_specs cut by PartitionSpec('i',)" in text
@@ -137,7 +137,7 @@ def test_meshes_and_devices_that_differ():
     with pytest.raises(ValueError, match=rf"shard_map at .* to {here}, shard_map at .* to {there}"):
         mjax.jit(lambda x: g(f(x)))(X)
     with pytest.raises(ValueError, match=rf"shard_map at .* to {here}, an array of type "
-                                         rf"f32\[8,4\] that it closes over to {there}"):
+                                         rf"float32\[8,4\] that it closes over to {there}"):
         shard_map(lambda x: x + elsewhere[0], mesh=first, in_specs=CUT, out_specs=CUT)(X)
     same = mjax.sharding.Mesh(first.devices.reshape(2, 2), ("a", "b"))
     of_two = shard_map(lambda x: x * 2, mesh=same, in_specs=P("a"), out_specs=P("a"))

@@ -109,9 +109,10 @@ def test_batching_rules_are_checked():
     for rule, text in [
             (lambda args, dims: (args[0], 5), "batch dimension 5; that axis must exist"),
             (lambda args, dims: (args[0], 1), "must exist and have size 3"),
-            (lambda args, dims: (args[0], None), "the abstract evaluation says f32"),
+            (lambda args, dims: (args[0], None), "the abstract evaluation says float32"),
             (lambda args, dims: args[0], "must give a pair"),
-            (lambda args, dims: (lax.sin(lax.index_in_dim(args[0], 0, 1)), 0), r"says f32\[2\]")]:
+            (lambda args, dims: (lax.sin(lax.index_in_dim(args[0], 0, 1)), 0),
+             r"says float32\[2\]")]:
         bad_p.def_batch(rule)
         with pytest.raises((TypeError, ValueError), match=text):
             mjax.vmap(bad_p.bind)(xs)

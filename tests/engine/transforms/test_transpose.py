@@ -179,7 +179,8 @@ def test_cotangents_are_checked():
     bad_p.def_abstract_eval(lambda x: x)
     bad_p.def_impl(lambda x: x)
     bad_p.def_transpose(lambda ct, x: [lax.broadcast(ct, (3,))])
-    with pytest.raises(TypeError, match=r"cotangent of type f32\[3,2\] for an operand of type f32"):
+    with pytest.raises(TypeError,
+                       match=r"cotangent of type float32\[3,2\] for an operand of type "):
         mjax.linear_transpose(bad_p.bind, X)(Y)
     bad_p.def_transpose(lambda ct, x: ct)
     with pytest.raises(TypeError, match="transpose rule of primitive 'bad'"):

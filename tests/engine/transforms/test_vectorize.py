@@ -194,7 +194,7 @@ def test_axes_are_ints_or_none(axes):
     ({}, ({"k": [A]}, B), ValueError, r"argument 0\['k'\]\[0\] \(x\) of shape \(2, 3\)"),
     ({"axis_size": 4}, (A, A), ValueError, r"(?s)axis_size is 4.*argument 0 .* has size 2"),
     ({"out_axes": None}, (A, A), ValueError,
-     r"mapped output but out_axes is None.*f32\[2,3\] of f_two"),
+     r"mapped output but out_axes is None.*float32\[2,3\] of f_two"),
     ({"out_axes": 2}, (A, A), ValueError, r"out_axes 2 is out of range.*f_two with 2 axes"),
     ({"out_axes": (0, 0)}, (A, A), ValueError, r"out_axes \(0, 0\) is no tree prefix"),
     ({}, (A, "text"), TypeError, r"vmap of f_two: argument 1 \(y\) is not a valid array: 'text'"),
