@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import operator
 import pickle
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import mjax
 import mjax.numpy as jnp
 from mjax import random
 from mjax import tree_util as tu
+from mjax.sharding import AbstractMesh
 
 #: An array of two ones, as mjax pickled it before its pickles had versions.
 OLD = (b"\x80\x04\x95\xf6\x00\x00\x00\x00\x00\x00\x00\x8c\x1amjax._engine.runtime.array\x94\x8c"
@@ -54,9 +56,34 @@ def test_tree_structures(tree):
         tu.treedef_tuple([other, treedef])  # which refuses those of other registries
 
 
+def others():
+    """What is pickled beside arrays and tree structures."""
+    mesh = AbstractMesh((2, 1), ("a", "b"))
+    return [mjax.P(), mjax.P("a", None, ("b", "c"), mjax.P.UNCONSTRAINED), mesh,
+            mjax.ShapeDtypeStruct((2, 3), "bfloat16", weak_type=True)]
+
+
 def test_they_name_nothing_that_may_move():
-    text = pickle.dumps([*arrays(), tu.tree_structure((1, {"a": 2}))])
+    text = pickle.dumps([*arrays(), tu.tree_structure((1, {"a": 2})), *others(),
+                         tu.Partial(operator.add, 2)])
     assert b"_engine" not in text and b"jaxlib" not in text
+
+
+@pytest.mark.parametrize("back", [
+    lambda x: pickle.loads(pickle.dumps(x)), lambda x: pickle.loads(pickle.dumps(x, 2)),
+    copy.copy, copy.deepcopy])
+def test_what_is_no_array(back):
+    for value in others():
+        same = back(value)
+        assert same == value and type(same) is type(value) and repr(same) == repr(value)
+    assert back(mjax.P.UNCONSTRAINED) is mjax.P.UNCONSTRAINED
+    add = tu.Partial(sorted, [3, 1], reverse=True)
+    add.note = "kept"
+    same = back(add)
+    assert type(same) is tu.Partial and same() == [3, 1] and same.note == "kept"
+    assert tu.tree_structure(same) == tu.tree_structure(add)
+    inner = back(tu.Partial(tu.Partial(operator.add, 2)))
+    assert inner(3) == 5 and tu.tree_leaves(inner) == []
 
 
 def test_a_process_without_mjax_loads_them():

@@ -19,6 +19,7 @@ import numpy as np
 
 from mjax._engine.base.config import set_here
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
+from mjax._engine.base.util import pickled_as
 
 Name = Hashable
 
@@ -46,11 +47,16 @@ class _Unconstrained:
     def __repr__(self) -> str:
         return "UNCONSTRAINED"
 
-    def __reduce__(self) -> str:
-        return "UNCONSTRAINED"
+    def __reduce__(self) -> Any:
+        return _unconstrained, ()
 
 
 UNCONSTRAINED: Final = _Unconstrained()
+
+
+@pickled_as("unconstrained_v1")
+def _unconstrained() -> _Unconstrained:
+    return UNCONSTRAINED
 
 
 class PartitionSpec(tuple[Any, ...]):
@@ -87,6 +93,9 @@ class PartitionSpec(tuple[Any, ...]):
         self = super().__new__(cls, [_entry(p) for p in partitions])
         hash(self)  # refuses what cannot be the name of an axis
         return self
+
+    def __reduce__(self) -> Any:
+        return _partition_spec, tuple(self)
 
     @property
     def partitions(self) -> tuple[Any, ...]:
@@ -284,10 +293,21 @@ class AbstractMesh(_AxisTypes):
             (axis_types, self.axis_types))))
 
     def __reduce__(self) -> Any:
-        return AbstractMesh, (self.axis_sizes, self.axis_names, self.axis_types)
+        return _abstract_mesh, (self.axis_sizes, self.axis_names,
+                                tuple([t.name for t in self.axis_types]))
 
     def __repr__(self) -> str:
         return f"AbstractMesh({self._axes_text()})"
+
+
+@pickled_as("partition_spec_v1")
+def _partition_spec(*partitions: Any) -> PartitionSpec:
+    return PartitionSpec(*partitions)
+
+
+@pickled_as("abstract_mesh_v1")
+def _abstract_mesh(sizes: Any, names: Any, types: Sequence[str]) -> AbstractMesh:
+    return AbstractMesh(sizes, names, tuple([AxisType[t] for t in types]))
 
 
 #: What only meshes of devices have.

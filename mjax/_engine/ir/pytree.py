@@ -587,6 +587,16 @@ class Partial(functools.partial):
             func = _Opaque(func)
         return super().__new__(cls, func, *args, **kw)
 
+    def __reduce__(self) -> Any:
+        kind, args, state = super().__reduce__()  # type: ignore[misc]
+        return _partial if kind is Partial else kind, args, state
+
+
+@pickled_as("partial_v1")
+def _partial(func: Callable[..., Any]) -> Partial:
+    """A container of a function; the rest follows as its state."""
+    return Partial(func)
+
 
 register_pytree_with_keys(
     Partial,

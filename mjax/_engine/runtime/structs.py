@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mjax._engine.base.util import pickled_as
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ManualAxisType, ShapedArray, typeof
 from mjax._engine.runtime.constraints import check_rank, resolved
@@ -139,6 +140,7 @@ class ShapeDtypeStruct:
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype}{weak}{where}{varying})"
 
 
+@pickled_as("shape_dtype_struct_v1")
 def _rebuild(shape: Any, dtype: Any, sharding: Any, weak_type: bool,
              manual_axis_type: ManualAxisType | None) -> ShapeDtypeStruct:
     return ShapeDtypeStruct(shape, dtype, sharding=sharding, weak_type=weak_type,
