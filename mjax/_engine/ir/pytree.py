@@ -588,7 +588,8 @@ class Partial(functools.partial):
         return super().__new__(cls, func, *args, **kw)
 
     def __reduce__(self) -> Any:
-        kind, args, state = super().__reduce__()  # type: ignore[misc]
+        reduced: Any = super().__reduce__()
+        kind, args, state = reduced
         return _partial if kind is Partial else kind, args, state
 
 
