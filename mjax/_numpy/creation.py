@@ -539,14 +539,15 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None,
 
 
 def _full(shape: tuple[int, ...], value: Any, dtype: Any, weak: bool, device: Any) -> Any:
-    if not hasattr(value, "aval") and not np.ndim(value):
+    if not hasattr(value, "aval") and not getattr(value, "ndim", 0):
         return _filled_with(shape, value, dtype, weak, device)
     return on_device(broadcast_to(cast(value, dtype, weak), shape), device)
 
 
 def _filled_with(shape: tuple[int, ...], value: Any, dtype: Any, weak: bool, device: Any) -> Any:
     """`filled` with a Python or NumPy number that need not be of the dtype."""
-    if np.iscomplexobj(value) and dtypes.kind(dtype) in "iuf":
+    if isinstance(value, (complex, np.generic, np.ndarray)) and np.iscomplexobj(value) and (
+            dtypes.kind(dtype) in "iuf"):
         msg = f"the complex fill_value {value} has no place in dtype {dtype}; take its real part."
         raise TypeError(msg)
     if not weak:

@@ -89,6 +89,8 @@ class ShortCalls:
                         x, = args
                         if type(x) is Array:
                             key, values = x._placement, (x._buffer,)
+                        elif type(x) is np.ndarray:
+                            key, values = (x.dtype, x.shape), args
                     elif count == 2:
                         x, y = args
                         if type(x) is Array is type(y):
@@ -238,6 +240,8 @@ class ShortCalls:
             key = self.after_array(args, kwargs)
             if key is not None:
                 self.known.put(key, known)
+        elif len(args) == 1 and not kwargs and type(args[0]) is np.ndarray:
+            self.known.put((args[0].dtype, args[0].shape), known)
         elif {*map(type, args)} == {Array}:
             placements = tuple(map(_placement_of, args))
             if not kwargs:
@@ -251,5 +255,8 @@ def _with_hosted(run: Callable[..., Any], values: Sequence[Any]) -> Callable[...
     puts = [host(value)[0] if type(value) is np.ndarray else None for value in values]
     if puts == [None] * len(puts):
         return run
+    if len(puts) == 1:
+        (only,) = puts
+        return lambda values: run((only(values[0]),))
     return lambda values: run([
         value if put is None else put(value) for value, put in zip(values, puts, strict=True)])

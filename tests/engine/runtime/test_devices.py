@@ -73,5 +73,5 @@ def test_default_devices_that_are_none(chosen):
 def test_local_devices_of_a_process():
     mine = mjax.local_devices()
     assert mjax.local_devices(host_id=0) == mjax.local_devices(0, "cpu", 0) == mine
-    with pytest.raises(ValueError, match="no process 7"):
+    with pytest.raises(ValueError, match="process 7 does not exist"):
         mjax.local_devices(process_index=7)

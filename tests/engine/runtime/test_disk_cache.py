@@ -14,6 +14,7 @@ import mjax
 import mjax.numpy as jnp
 from mjax import monitoring
 from mjax._engine.base.config import override
+from mjax._engine.runtime import disk_cache
 
 HIT, MISS = "/jax/compilation_cache/cache_hits", "/jax/compilation_cache/cache_misses"
 COMPILED = "/jax/core/compile/backend_compile_duration"
@@ -130,8 +131,6 @@ def test_damaged_entries_are_compiled_again(folder, events, damage):
 
 
 def test_entries_that_jaxlib_cannot_load(folder, events):
-    from mjax._engine.runtime import disk_cache
-
     run(k=3.5)
     (entry,) = folder.iterdir()
     disk_cache._write(str(entry), b"no program")
