@@ -232,11 +232,11 @@ def asked_dtype(spec: Any, name: str | None) -> DType:
     if mode == "allow":
         return wanted
     if name is not None:
-        text = (f"{name}: dtype {wanted} was asked for, but 64-bit types are off, and {got} is "
-                "taken. Switch them on with mjax.enable_x64(True) or "
-                "mjax.config.update('enable_x64', True).")
+        instead = "" if mode == "error" else f", and {got} is taken"
+        text = (f"{name}: dtype {wanted} was asked for, but 64-bit types are off{instead}. Switch "
+                "them on with mjax.enable_x64(True) or mjax.config.update('enable_x64', True).")
         if mode == "error":
-            raise ValueError(text.replace(f", and {got} is taken", ""))
+            raise ValueError(text)
         warn(text)
     return got
 

@@ -397,7 +397,6 @@ def nextafter(x1: Any, x2: Any) -> Any:
 # ---- powers ----------------------------------------------------------------------------
 
 
-
 def _square_lowering(ctx: Any, x: Any) -> Any:
     aval, = ctx.avals_in
     if aval.dtype.kind != "c":
@@ -554,7 +553,6 @@ logistic_p, logistic = to_an_accuracy(
     "Elementwise `1 / (1 + exp(-x))`.")
 
 # ---- trigonometric and hyperbolic functions --------------------------------------------
-
 
 
 def _of_complex(function: Callable[..., Any], real: str) -> Callable[..., Any]:

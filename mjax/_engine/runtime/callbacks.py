@@ -330,15 +330,13 @@ class _Printer:
         #: NumPy's print options now; the program may run under others, in another thread.
         self.options = np.get_printoptions()
         self.__name__ = f"{who}({fmt!r})"
-
-    def _key(self) -> tuple[Any, ...]:
-        return self.fmt, self.write, repr(self.options)
+        self._key = fmt, write, repr(self.options)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Printer) and self._key() == other._key()
+        return isinstance(other, _Printer) and self._key == other._key
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        return hash(self._key)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         with np.printoptions(**self.options):
