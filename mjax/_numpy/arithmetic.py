@@ -395,10 +395,8 @@ def _power_of_ints(x: Any, y: Any) -> Any:
 def _power(x1: Any, x2: Any) -> Any:
     kind1, kind2 = (dtypes.kind(typeof(x).dtype) for x in (x1, x2))
     if kind1 in "biu" and kind2 in "biu":
-        strong = typeof(x1).weak_type > typeof(x2).weak_type
         x1, x2 = promote_args_numeric("power", x1, x2)
-        if strong:
-            x1 = cast(x1, typeof(x1).dtype)
+        x1 = cast(x1, typeof(x1).dtype)
         nothing = lax.bitwise_and(lax.eq(x1, _c(x1, 0)), lax.ne(x2, _c(x2, 0)))
         return choose(nothing, _c(x1, 0), _power_of_ints(x1, x2))
     if kind1 in "fc" and kind2 in "iu":

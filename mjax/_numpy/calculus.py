@@ -11,6 +11,7 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axes, canonicalize_axis
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import (
     abs as absolute,
@@ -45,6 +46,7 @@ from mjax._numpy.core import (
     promote_dtypes_inexact,
     promote_shapes,
     shape_of,
+    weak_type_of,
 )
 from mjax._numpy.fused import fused
 from mjax._numpy.joining import concatenate
@@ -330,7 +332,8 @@ def _interp(x: Any, xp: Any, fp: Any, ends: Sequence[Any], *, further: tuple[boo
     x, xp = promote_dtypes_inexact(x, xp)
     given = [e for e in ends if e is not None]
     fp, *given = promote_dtypes_inexact(fp, *check_arrays("interp", *given))
-    (fp, *given), dtype = _at_least_dtype([fp, *given], typeof(x).dtype)
+    dtype, weak = common_type(*map(weak_type_of, [x, fp, *given]))
+    fp, *given = [cast(v, dtype, weak) for v in (fp, *given)]
     values = iter(given)
     left, right = [None if e is None else next(values) for e in ends]
     out = _on_lines(x, xp, fp)
@@ -340,22 +343,16 @@ def _interp(x: Any, xp: Any, fp: Any, ends: Sequence[Any], *, further: tuple[boo
             continue
         edge = index_in_dim(xp, place, keepdims=False)
         value = index_in_dim(fp, place, keepdims=False) if end is None else end
-        out = select_n(outside(x, edge), out, broadcast_to(cast(value, dtype), shape_of(x)))
+        out = select_n(outside(x, edge), out, broadcast_to(value, shape_of(x)))
     return out
-
-
-def _at_least_dtype(values: Sequence[Any], dtype: Any) -> tuple[list[Any], Any]:
-    """Values in a dtype that is complex where they are, and as precise as the given one."""
-    promoted = promote_dtypes(*values, np.zeros((), dtype))[:-1]
-    return promoted, typeof(promoted[0]).dtype
 
 
 def _on_lines(x: Any, xp: Any, fp: Any) -> Any:
     """The value at `x` of the line through the two points around it."""
-    n, dtype = shape_of(xp)[0], typeof(fp).dtype
+    n, dtype, weak = shape_of(xp)[0], *weak_type_of(fp)
     if n == 1:
         value = broadcast_to(index_in_dim(fp, 0, keepdims=False), shape_of(x))
-        return add(value, mul(cast(x, dtype), _constant(fp, 0)))
+        return add(value, mul(cast(x, dtype, weak), _constant(fp, 0)))
     places = searchsorted(xp, x, side="right")
     places = clamp(np.int32(1), places, np.int32(n - 1))
     before = sub(places, np.int32(1))
@@ -366,7 +363,7 @@ def _on_lines(x: Any, xp: Any, fp: Any) -> Any:
     tiny = np.spacing(np.finfo(typeof(xp).dtype).eps) if typeof(xp).dtype.kind == "f" else 0
     none = le(absolute(width), _constant(width, tiny))
     safe = select_n(none, width, full(shape_of(width), 1, typeof(width).dtype))
-    part = cast(div(sub(x, x0), safe), dtype)
+    part = cast(div(sub(x, x0), safe), dtype, weak)
     return select_n(none, add(y0, mul(part, rise)), y0)
 
 

@@ -186,6 +186,12 @@ def _has_imaginary_part(x: Any) -> Any:
     return lax.ne(part, _c(part, 0))
 
 
+def _as_weak_as(x: Any, truth: Any) -> Any:
+    """Truth values, weakly typed where `x` is a weakly typed scalar, as JAX has it."""
+    aval = typeof(x)
+    return cast(truth, np.dtype(bool), aval.weak_type and not aval.shape)
+
+
 @fused
 def isreal(x: Any) -> Any:
     """Elementwise: the imaginary part is 0.
@@ -202,7 +208,7 @@ def isreal(x: Any) -> Any:
       >>> jnp.isreal(jnp.array([1 + 0j, 2j]))
       Array([ True, False], dtype=bool)
     """
-    return lax.bitwise_not(_has_imaginary_part(check_array("isreal", x)))
+    return _as_weak_as(x, lax.bitwise_not(_has_imaginary_part(check_array("isreal", x))))
 
 
 @fused
@@ -221,7 +227,7 @@ def iscomplex(x: Any) -> Any:
       >>> jnp.iscomplex(jnp.array([1 + 0j, 2j]))
       Array([False,  True], dtype=bool)
     """
-    return _has_imaginary_part(check_array("iscomplex", x))
+    return _as_weak_as(x, _has_imaginary_part(check_array("iscomplex", x)))
 
 
 def _signed_infinity(name: str, x: Any, value: float, out: Any) -> Any:

@@ -97,12 +97,19 @@ def dtype_of(x: Any) -> DType:
     return typeof(x).dtype
 
 
-def concrete_int(x: Any, what: str) -> int:
+def concrete_int(x: Any, what: str, truncate: bool = False) -> int:
     """A Python int from an argument that must be known when the function is traced.
+
+    Args:
+      x: the argument.
+      what: how messages call it.
+      truncate: whether to take floats, as NumPy does where it calls `int`.
 
     Raises:
       TypeError: it is no integer; for a tracer, the error that explains tracers.
     """
+    if truncate and isinstance(x, (float, np.floating)):
+        return int(x)
     try:
         return operator.index(x)
     except TypeError:

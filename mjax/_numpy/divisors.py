@@ -23,7 +23,8 @@ def _sizes(name: str, x1: Any, x2: Any) -> tuple[Any, Any, bool]:
     if not dtypes.is_integer(aval.dtype):
         msg = f"Arguments to {name} must be integers, got dtype {aval.dtype}."
         raise ValueError(msg)
-    weak = aval.weak_type and typeof(x2).weak_type
+    # JAX's loop keeps the weak type of scalars alone.
+    weak = not aval.shape and aval.weak_type and typeof(x2).weak_type
     return _size(cast(x1, aval.dtype)), _size(cast(x2, aval.dtype)), weak
 
 

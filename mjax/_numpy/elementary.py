@@ -219,7 +219,8 @@ def _hypot(x: Any, y: Any) -> Any:
     ratio = lax.div(less, choose(regular, greater, _c(x, 1)))
     root = lax.mul(high, lax.sqrt(lax.add(_c(x, 1), lax.square(ratio))))
     infinite = lax.bitwise_or(lax.eq(lax.abs(x), _c(x, np.inf)), lax.eq(lax.abs(y), _c(x, np.inf)))
-    return choose(regular, root, choose(infinite, _c(x, np.inf), lax.add(high, lax.abs(less))))
+    out = choose(regular, root, choose(infinite, _c(x, np.inf), lax.add(high, lax.abs(less))))
+    return cast(out, typeof(out).dtype) if typeof(out).shape else out
 
 
 hypot = binary("hypot", _hypot, "inexact", """

@@ -69,7 +69,7 @@ def _operands(name: str, arrays: Any, dtype: Any = None) -> list[Any]:
         raise ValueError(msg)
     if dtype is None:
         types = [weak_type_of(x) for x in values]
-        if all(t == types[0] for t in types):
+        if all(t == types[0] for t in types) and types[0] != (np.bool_, True):
             return values
         common, weak = common_type(*types)
         return [cast(x, common, weak) for x in values]
@@ -341,7 +341,7 @@ def _split(name: str, ary: Any, where: Any, axis: int, equal: bool) -> list[Any]
             return split_p.bind(ary, sizes=sizes, axis=axis)
         return [slice_in_dim(ary, a, max(a, b), axis=axis)
                 for a, b in itertools.pairwise(bounds)]
-    sections = concrete_int(where, f"{name}: the number of sections")
+    sections = concrete_int(where, f"{name}: the number of sections", truncate=True)
     if sections <= 0:
         msg = f"{name}: the number of sections must be positive, got {sections}."
         raise ValueError(msg)
@@ -622,7 +622,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     arr, axis = _flattened("insert", arr, axis)
     shape = shape_of(arr)
     places = _places("insert", obj, shape[axis])
-    values = cast(check_array("insert", values, "values"), typeof(arr).dtype)
+    values = cast(check_array("insert", values, "values"), *weak_type_of(arr))
     if typeof(values).ndim < len(shape):
         values = expand_rank(values, len(shape))
     if not places.shape:

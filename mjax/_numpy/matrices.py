@@ -263,6 +263,8 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 def _diagonal(a: Any, k: int) -> Any:
     """The k-th diagonal of the last two axes, of `size` elements."""
     *batch, rows, columns = a.shape
+    if rows == columns and k == 0:
+        a = cast(a, a.dtype)  # JAX keeps the weak type of other diagonals
     row, column = min(max(-k, 0), rows), min(max(k, 0), columns)
     size, rank = max(min(rows - row, columns - column), 0), len(batch)
     square = slice_p.bind(a, start_indices=(0,) * rank + (row, column), strides=None,

@@ -19,8 +19,9 @@ from mjax._numpy.fused import fused
 
 
 def _operand(name: str, x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
-    """The array in an inexact dtype, and the axes."""
+    """The array in an inexact dtype, which is not weak, and the axes."""
     (x,) = promote_dtypes_inexact(check_array(name, x))
+    x = cast(x, typeof(x).dtype)
     axes = tuple(axis) if isinstance(axis, Sequence) else axis
     return x, canonicalize_axes(axes, typeof(x).ndim)
 

@@ -14,7 +14,15 @@ from mjax._engine.primitives.arithmetic import add, mul
 from mjax._engine.primitives.joining import concatenate_p
 from mjax._engine.primitives.shapes import broadcast_in_dim, rev, squeeze
 from mjax._engine.primitives.slicing import pad_p, slice_in_dim
-from mjax._numpy.core import as_array, broadcast_to, cast, check_array, concrete_int, shape_of
+from mjax._numpy.core import (
+    as_array,
+    broadcast_to,
+    cast,
+    check_array,
+    concrete_int,
+    shape_of,
+    weak_type_of,
+)
 from mjax._numpy.fused import fused
 from mjax._numpy.quantiles import median
 from mjax._numpy.ranges import linspace
@@ -192,10 +200,11 @@ def _pad_constant(array: Any, values: Sequence[tuple[Any, Any]], widths: Widths)
         raise TypeError(msg)
     if not used:
         return array
-    scalars = [[cast(check_array("pad", v), dtype) for v in pair] for pair in values]
+    weak = typeof(array).weak_type
+    scalars = [[cast(check_array("pad", v), dtype, weak) for v in pair] for pair in values]
     if all(v is used[0][0] for v, _ in used):
         config = tuple((before, after, 0) for before, after in widths)
-        return pad_p.bind(array, cast(used[0][0], dtype), padding_config=config)
+        return pad_p.bind(array, cast(used[0][0], dtype, weak), padding_config=config)
     for axis, (pair, (before, after)) in enumerate(zip(scalars, widths, strict=True)):
         for value, low, high in ((pair[0], before, 0), (pair[1], 0, after)):
             config = tuple((low, high, 0) if i == axis else (0, 0, 0) for i in range(len(widths)))
@@ -221,12 +230,13 @@ def _stretched(x: Any, axis: int, size: int) -> Any:
 
 
 def _pad_ramp(array: Any, values: Sequence[tuple[Any, Any]], widths: Widths) -> Any:
-    dtype = typeof(array).dtype
+    dtype, weak = weak_type_of(array)
     for axis, (pair, width) in enumerate(zip(values, widths, strict=True)):
         ramps = []
         for end, edge, n in zip(pair, _at_ends(array, axis), width, strict=True):
-            ramps.append(linspace(cast(check_array("pad", end), dtype), squeeze(edge, (axis,)), n,
-                                  endpoint=False, dtype=dtype, axis=axis))
+            ramp = linspace(cast(check_array("pad", end), dtype), squeeze(edge, (axis,)), n,
+                            endpoint=False, dtype=dtype, axis=axis)
+            ramps.append(cast(ramp, dtype, weak))
         array = _join([ramps[0], array, rev(ramps[1], (axis,))], axis)
     return array
 
@@ -235,7 +245,7 @@ _STATISTICS = {"maximum": maximum, "mean": mean, "median": median, "minimum": mi
 
 
 def _pad_statistic(array: Any, widths: Widths, mode: str, lengths: Widths | None) -> Any:
-    dtype = typeof(array).dtype
+    dtype, weak = weak_type_of(array)
     for axis, width in enumerate(widths):
         size = shape_of(array)[axis]
         pair = (size, size) if lengths is None else tuple(min(n, size) for n in lengths[axis])
@@ -245,7 +255,7 @@ def _pad_statistic(array: Any, widths: Widths, mode: str, lengths: Widths | None
                                       keepdims=True)
             if dtypes.is_integer(dtype):
                 value = rounded(value)
-            parts.append(_stretched(cast(value, dtype), axis, n))
+            parts.append(_stretched(cast(value, dtype, weak), axis, n))
         array = _join([parts[0], array, parts[1]], axis)
     return array
 
@@ -288,7 +298,7 @@ def _pad_odd(array: Any, places: np.ndarray[Any, Any], width: tuple[int, int], a
     At each reflection at an end with value `e` a value `v` becomes `2 e - v`. A place that is
     reached by several reflections has a sign, and a multiple of the difference of both ends.
     """
-    size, dtype = shape_of(array)[axis], typeof(array).dtype
+    size, dtype, weak = shape_of(array)[axis], *weak_type_of(array)
     period = size - 1 if mode == "reflect" else size
     distance = np.arange(-width[0], size + width[1])
     # Which copy of the array, counted from the original, a place is in; odd ones are mirrored.
@@ -307,7 +317,7 @@ def _pad_odd(array: Any, places: np.ndarray[Any, Any], width: tuple[int, int], a
             len(distance) if i == axis else 1 for i in range(typeof(array).ndim)], (axis,))
         term = mul(_stretched(x, axis, len(distance)) if name != "value" else x, column)
         total = term if total is None else add(total, term)
-    return total
+    return cast(total, dtype, weak)
 
 
 __all__ = ["pad"]

@@ -31,19 +31,19 @@ from mjax._numpy.core import (
     promote_dtypes,
     promote_dtypes_inexact,
     shape_of,
+    weak_type_of,
 )
 from mjax._numpy.fused import fused
 from mjax._numpy.shapes import trim_zeros
 
 
 def _vectors(name: str, *args: Any) -> list[Any]:
-    """Coefficients as vectors of one inexact dtype, which is not weak; a scalar is one of one."""
+    """Coefficients as vectors of one inexact dtype; a scalar is one of one."""
     values = promote_dtypes_inexact(*check_arrays(name, *args))
     for x in values:
         if len(shape_of(x)) > 1:
             msg = f"{name}: coefficients must be vectors, got {typeof(x)}."
             raise ValueError(msg)
-    values = [cast(x, typeof(x).dtype) for x in values]
     return [x if shape_of(x) else expand_dims(x, (0,)) for x in values]
 
 
@@ -190,12 +190,14 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
 @fused
 def _divided(u: Any, v: Any) -> tuple[Any, Any]:
     u, v = _vectors("polydiv", u, v)
+    dtype, weak = weak_type_of(u)
+    u, v = cast(u, dtype), cast(v, dtype)
     m, n = typeof(u).size, typeof(v).size
     if not n:
         msg = f"polydiv: the divisor must have coefficients, got shapes {(m,)} and {(n,)}."
         raise ValueError(msg)
     if m < n:
-        return as_array(np.zeros(1, typeof(u).dtype)), as_array(u)
+        return as_array(np.zeros(1, dtype)), as_array(cast(u, dtype, weak))
     head = index_in_dim(v, 0, keepdims=False)
 
     def step(window: Any, entering: Any) -> tuple[Any, Any]:
@@ -208,7 +210,8 @@ def _divided(u: Any, v: Any) -> tuple[Any, Any]:
 
     entering = pad(slice_in_dim(u, n, None), _c(u, 0), [(0, 1, 0)])
     window, (quotient, left) = scan(step, slice_in_dim(u, 0, n), entering)
-    return quotient, concatenate([left, slice_in_dim(window, 0, n - 1)], 0)
+    rest = concatenate([left, slice_in_dim(window, 0, n - 1)], 0)
+    return quotient, cast(rest, dtype, weak)
 
 
 @fused(static_argnames=("m",))
@@ -270,6 +273,7 @@ def poly(seq_of_zeros: Any) -> Any:
         raise NotImplementedError(msg)
     roots, = _vectors("poly", roots)
     n, dtype = typeof(roots).size, typeof(roots).dtype
+    roots = cast(roots, dtype)
     if not n:
         return as_array(np.ones((), dtype))
 

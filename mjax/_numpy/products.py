@@ -422,6 +422,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
     lead = broadcast_shapes(*[shape_of(v)[:-1] for v in vectors])
     parts = []
     for v in vectors:
+        v = cast(v, typeof(v).dtype)
         column = [broadcast_to(index_in_dim(v, i, -1 + typeof(v).ndim, False), lead)
                   for i in range(shape_of(v)[-1])]
         parts.append(column)

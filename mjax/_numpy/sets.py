@@ -355,6 +355,14 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
 # ---- sets of elements of two arrays ----------------------------------------------------
 
 
+def _with_fill(name: str, values: Any, size: int | None, fill_value: Any) -> tuple[Any, Any]:
+    """Values and what fills them up, in the dtype that holds both."""
+    if size is None or fill_value is None:
+        return values, fill_value
+    values, fill_value = promote_dtypes(values, check_array(name, fill_value, "fill_value"))
+    return values, fill_value
+
+
 def _choose(name: str, mask: Any, size: int | None, arrays: Sequence[tuple[Any, Any]]
             ) -> list[Any]:
     """What a mask selects of arrays, each with its fill value; None: the first selected one."""
@@ -475,6 +483,7 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
     """
     ar1, ar2 = _pair("intersect1d", ar1, ar2)
     values, order, starts, shared = _sorted_pair(ar1, ar2)
+    values, fill_value = _with_fill("intersect1d", values, size, fill_value)
     if not return_indices:
         return _choose("intersect1d", shared, size, [(values, fill_value)])[0]
     dtype, n, m = dtypes.dtype_of_python(int), shape_of(ar1)[0], shape_of(ar2)[0]
@@ -518,6 +527,7 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | Non
     """
     ar1, ar2 = _pair("setxor1d", ar1, ar2)
     values, _, starts, shared = _sorted_pair(ar1, ar2)
+    values, fill_value = _with_fill("setxor1d", values, size, fill_value)
     return _choose("setxor1d", _in_one_only(starts, shared), size, [(values, fill_value)])[0]
 
 

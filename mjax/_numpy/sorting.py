@@ -217,7 +217,8 @@ def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
       Array([1, 3, 2, 0], dtype=int32)
     """
     a = _check_kth("argpartition", a, kth, axis)
-    return order_of(a, canonicalize_axis(axis, typeof(a).ndim))
+    order = order_of(a, canonicalize_axis(axis, typeof(a).ndim))
+    return cast(order, typeof(order).dtype, typeof(a).weak_type)
 
 
 __all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "sort_complex"]

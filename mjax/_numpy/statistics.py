@@ -275,7 +275,8 @@ def _variables(name: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
     values = check_arrays(name, *([m] if y is None else [m, y]))
     values = [cast(x, dtype) for x in values] if dtype is not None else promote_dtypes_inexact(
         *values)
-    rows = [_as_rows(name, x, rowvar) for x in values]
+    rows = [_as_rows(name, x if typeof(x).shape else cast(x, typeof(x).dtype), rowvar)
+            for x in values]
     if not typeof(rows[0]).shape[0]:
         return rows[0]  # NumPy and JAX look at no further variables either
     return rows[0] if len(rows) == 1 else concatenate(rows, 0)
@@ -320,6 +321,8 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
              [-1.,  1.]], dtype=float32)
     """
     x = _variables("cov", m, y, rowvar, dtype_argument(dtype, "cov"))
+    if not typeof(x).shape[0]:
+        return as_array(np.zeros((0, 0), dtypes.dtype_of_python(float)))
     ddof = (0 if bias else 1) if ddof is None else ddof
     count, weights = _c(x, typeof(x).shape[1]), None
     for given in (fweights, aweights):

@@ -17,7 +17,7 @@ from mjax._numpy.fused import fused
 
 def _constant(name: str, M: Any) -> Any:
     """NumPy's window in the default float dtype: its size is known, and so are its values."""
-    window = getattr(np, name)(concrete_int(M, f"{name}: M"))
+    window = getattr(np, name)(concrete_int(M, f"{name}: M", truncate=True))
     return as_array(window.astype(dtypes.dtype_of_python(float)))
 
 
@@ -130,7 +130,7 @@ def kaiser(M: int, beta: Any) -> Any:
       >>> print(jnp.kaiser(3, 0.0))
       [1. 1. 1.]
     """
-    count = concrete_int(M, "kaiser: M")
+    count = concrete_int(M, "kaiser: M", truncate=True)
     beta, = promote_dtypes_inexact(check_array("kaiser", beta, 1))
     aval = typeof(beta)
     if aval.shape or dtypes.is_complex(aval.dtype):

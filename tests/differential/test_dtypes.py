@@ -107,3 +107,55 @@ def test_questions_about_dtypes(name: str, x64: bool) -> None:
             ours, theirs = [outcome(lambda m, f, d: f(m, d(m)), m, QUESTIONS[name], spelling)
                             for m in (mjax, jax)]
             assert ours == theirs, f"dtype {spelling(jax)!r}"
+
+
+def _weak(m: Any, value: Any, *shape: int) -> Any:
+    return m.numpy.broadcast_to(m.numpy.asarray(value), shape)
+
+
+#: Results whose dtype or weak type depends on weakly typed operands.
+WEAK = {
+    "approx_max_k": lambda m, x: m.lax.approx_max_k(x, 1),
+    "argpartition": lambda m, x: m.numpy.argpartition(x, 1),
+    "associative_scan": lambda m, x: m.lax.associative_scan(m.numpy.add, x),
+    "concatenate": lambda m, x: m.numpy.concatenate([m.numpy.less(x, 2), m.numpy.less(x, 2)]),
+    "convolve": lambda m, x: m.numpy.convolve(x, x),
+    "cross": lambda m, x: m.numpy.cross(x, x),
+    "diag": lambda m, x: [m.numpy.diag(x), m.numpy.diag(_weak(m, 1.5, 3, 3)),
+                          m.numpy.diag(_weak(m, 1.5, 2, 3))],
+    "dot": lambda m, x: [m.lax.dot(x, x), m.lax.dot(x, 2 * m.numpy.ones(3))],
+    "full_like": lambda m, x: m.lax.full_like(x, m.numpy.float32(2)),
+    "gcd": lambda m, x: [m.numpy.gcd(_weak(m, 4, 2), 2), m.numpy.lcm(4, 2)],
+    "hypot": lambda m, x: [m.numpy.hypot(x, x), m.numpy.hypot(1, 1)],
+    "insert": lambda m, x: m.numpy.insert(x, 1, 2),
+    "interp": lambda m, x: [m.numpy.interp(x, x, x), m.numpy.interp(1.5, m.numpy.ones(2), x[:2])],
+    "intersect1d": lambda m, x: [
+        m.numpy.intersect1d(np.arange(2) > 0, np.arange(2) > 0, size=3, fill_value=np.int32(2)),
+        m.numpy.setxor1d(np.arange(3), np.arange(2), size=3, fill_value=np.float32(1.5))],
+    "isreal": lambda m, x: [f(v) for f in (m.numpy.isreal, m.numpy.iscomplex)
+                            for v in (True, 1, 1.0, 1j, x, x[0])],
+    "mul": lambda m, x: m.lax.mul(2, 3, out_dtype=np.float32),
+    "norm": lambda m, x: [m.numpy.linalg.norm(x), m.numpy.linalg.norm(x, ord=3)],
+    "pad": lambda m, x: [m.numpy.pad(x, 1, mode=mode) for mode in (
+        "constant", "edge", "linear_ramp", "maximum", "mean", "median", "reflect", "wrap")],
+    "polymul": lambda m, x: m.numpy.polymul(x, x),
+    "polydiv": lambda m, x: [m.numpy.polydiv(x, x), m.numpy.polydiv(x[:1], x)],
+    "power": lambda m, x: [m.numpy.power(1, _weak(m, 1, 3)), _weak(m, 1, 3) ** 2, 2 ** x],
+    "reduce": lambda m, x: [m.lax.reduce(x, v, f, (0,)) for v in (0.0, np.float32(0))
+                            for f in (m.lax.add, lambda a, b: a * b + a)],
+    "reduce_or": lambda m, x: m.lax.reduce_or(_weak(m, 1, 3), (0,)),
+    "sections": lambda m, x: [m.numpy.array_split(x, 2.0), m.numpy.bartlett(3.5),
+                              m.numpy.kaiser(3.0, 1.0)],
+    "top_k": lambda m, x: m.lax.top_k(x, 1),
+    "variance": lambda m, x: m.numpy.cov(np.zeros((0, 3), np.complex64)),
+}
+
+
+@pytest.mark.parametrize("name", WEAK)
+def test_weak_types(name: str) -> None:
+    found = []
+    for m in (mjax, jax):
+        results = m.eval_shape(lambda m=m: WEAK[name](m, _weak(m, 1.5, 3)))
+        found.append([(t.shape, str(t.dtype), t.weak_type)
+                      for t in m.tree_util.tree_leaves(results)])
+    assert found[0] == found[1]

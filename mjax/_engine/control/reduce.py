@@ -95,7 +95,8 @@ reduce_p = Primitive("reduce", multiple_results=True)
 @reduce_p.def_abstract_eval
 def _reduce_type(*avals: Any, jaxpr: Jaxpr, dimensions: tuple[int, ...]) -> list[ShapedArray]:
     xs = check_operands("reduce", avals, jaxpr)
-    return [ShapedArray(reduced_shape(x, dimensions, "reduce"), x.dtype, x.weak_type) for x in xs]
+    weak = all(a.weak_type for a in avals)
+    return [ShapedArray(reduced_shape(x, dimensions, "reduce"), x.dtype, weak) for x in xs]
 
 
 @reduce_p.def_lowering
@@ -172,7 +173,7 @@ reduce_window_p = Primitive("reduce_window", multiple_results=True)
 def _reduce_window_type(*avals: Any, jaxpr: Jaxpr, **params: Any) -> list[ShapedArray]:
     xs = check_operands("reduce_window", avals, jaxpr)
     shape = windowed_shape("reduce_window", xs[0].shape, **params)
-    return [ShapedArray(shape, x.dtype, x.weak_type) for x in xs]
+    return [ShapedArray(shape, x.dtype) for x in xs]
 
 
 @reduce_window_p.def_lowering
@@ -418,7 +419,9 @@ def reduce(operands: Any, init_values: Any, computation: Callable[[Any, Any], An
     axes = tuple(map(operator.index, dimensions))
     monoid = _monoid(jaxpr, inits)
     if monoid is not None:
-        return tree.unflatten([monoid.reduction.bind(*xs, axes=axes)])
+        out = monoid.reduction.bind(*xs, axes=axes)
+        strong = not all(typeof(x).weak_type for x in (*xs, *inits))
+        return tree.unflatten([convert(out, typeof(out).dtype) if strong else out])
     return tree.unflatten(reduce_p.bind(*xs, *inits, jaxpr=jaxpr, dimensions=axes))
 
 

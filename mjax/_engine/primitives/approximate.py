@@ -43,7 +43,7 @@ def _approx_top_k_type(x: Any, *, k: int, reduction_dimension: int, recall_targe
         msg = f"{name}: recall_target={recall_target} must be in the range from 0, excluded, to 1."
         raise ValueError(msg)
     shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
-    return [ShapedArray(shape, x.dtype), ShapedArray(shape, np.dtype(np.int32))]
+    return [ShapedArray(shape, dtype, x.weak_type) for dtype in (x.dtype, np.dtype(np.int32))]
 
 
 def _exactly(x: Any, *, k: int, reduction_dimension: int, is_max_k: bool, **params: Any

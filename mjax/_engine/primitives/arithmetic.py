@@ -160,7 +160,8 @@ def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
     try:
         if out_dtype is not None:
             dtype = dtypes.asked_dtype(out_dtype, "mul")
-            x, y = convert(x, dtype), convert(y, dtype)
+            weak = typeof(x).weak_type and typeof(y).weak_type
+            x, y = convert(x, dtype, weak), convert(y, dtype, weak)
             if dtype == np.bool_:
                 return bitwise_and(x, y)
         return ctx.interpreter.process(mul_p, (x, y), {})
@@ -702,9 +703,9 @@ imag_p, imag = unary("imag", "c", "stablehlo.imag", None, "Elementwise imaginary
                      dtypes.real_dtype)
 
 
-def _complex_of(dtype: Any) -> Any:
+def _complex_of(dtype: Any, name: str = "complex") -> Any:
     if dtype.itemsize < 4:
-        msg = (f"complex does not accept dtype {dtype}; the parts of complex numbers are float32 "
+        msg = (f"{name} does not accept dtype {dtype}; the parts of complex numbers are float32 "
                "or float64.")
         raise TypeError(msg)
     return dtypes.complex_dtype(dtype)
@@ -739,7 +740,8 @@ def _conj_transpose(ct: Any, x: Any, *, input_dtype: Any) -> Any:
     return conj(ct) if dtypes.is_complex(input_dtype) else real(ct)
 
 
-conj_p = define_elementwise("conj", "fc", _conj_lowering, dtypes.complex_dtype)
+conj_p = define_elementwise(
+    "conj", "fc", _conj_lowering, lambda dtype: _complex_of(dtypes.real_dtype(dtype), "conj"))
 define_linear(conj_p, _conj_transpose)
 
 

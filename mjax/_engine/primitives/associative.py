@@ -16,6 +16,7 @@ from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path
 from mjax._engine.ir.types import same_array_type, typeof
 from mjax._engine.primitives.arithmetic import add, bitwise_or
+from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import constant_like
 from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.shapes import array_of, rev
@@ -98,6 +99,8 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     leaves, tree = tree_flatten(elems)
     place = _common_axis(elems, axis)
     arrays = list(map(array_of, leaves))
+    if typeof(arrays[0]).shape[place] > 1:
+        arrays = [convert(x, typeof(x).dtype) for x in arrays]
     if reverse:
         arrays = [rev(x, (place,)) for x in arrays]
 

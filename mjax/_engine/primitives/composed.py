@@ -72,8 +72,10 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
     """
     aval = typeof(x)
     kind = aval.dtype if dtype is None else asked_dtype(dtype, "full_like")
-    if dtype is None and aval.weak_type and not hasattr(fill_value, "aval"):
-        fill_value, kind = scalar_of(aval, fill_value), None
+    if dtype is None and aval.weak_type:
+        fill_value = (convert(fill_value, kind, True) if hasattr(fill_value, "aval")
+                      else scalar_of(aval, fill_value))
+        kind = None
     return full_of(aval.shape if shape is None else shape, fill_value, kind)
 
 

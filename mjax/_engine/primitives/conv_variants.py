@@ -246,8 +246,8 @@ def conv_general_dilated_patches(lhs: Any, filter_shape: Sequence[int],
     pairs = pads_of(name, padding, sizes, dilated_shape(window, step), strides)
     places = slid_shape(name, sizes, window, strides, pairs, base, step)
     out = _patches(transpose(lhs, numbers.lhs_spec), window, strides, pairs, base, step, places)
-    if preferred_element_type is not None:
-        out = convert(out, dtypes.asked_dtype(preferred_element_type, name))
+    out = convert(out, aval.dtype if preferred_element_type is None
+                  else dtypes.asked_dtype(preferred_element_type, name))
     order = sorted(range(aval.ndim), key=numbers.out_spec.__getitem__)
     return transpose(out, order)
 

@@ -193,7 +193,8 @@ def _conv_type(lhs: Any, rhs: Any, *, window_strides: Sizes, padding: Padding,
                          rhs_dilation)
     shape = dict(zip(out_spec, (batch // batch_group_count, outs, *spatial), strict=True))
     return ShapedArray(tuple(shape[i] for i in range(len(shape))),
-                       _result_dtype(lhs.dtype, preferred_element_type))
+                       _result_dtype(lhs.dtype, preferred_element_type),
+                       lhs.weak_type and rhs.weak_type)
 
 
 def _check_groups(batch: int, features: int, ins: int, outs: int, feature_groups: int,

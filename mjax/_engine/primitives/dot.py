@@ -47,7 +47,8 @@ def _dot_general_type(lhs: Any, rhs: Any, *, dimension_numbers: DimensionNumbers
     _check_sizes("batch", lhs, rhs, lb, rb)
     shape = (*(lhs.shape[i] for i in lb), *(lhs.shape[i] for i in free_axes(lhs.ndim, lc, lb)),
              *(rhs.shape[i] for i in free_axes(rhs.ndim, rc, rb)))
-    return ShapedArray(shape, result_dtype(lhs.dtype, rhs.dtype, preferred_element_type))
+    return ShapedArray(shape, result_dtype(lhs.dtype, rhs.dtype, preferred_element_type),
+                       lhs.weak_type and rhs.weak_type)
 
 
 def _check_axes(side: str, aval: ShapedArray, contracting: Sequence[int], batch: Sequence[int]

@@ -84,7 +84,8 @@ def _ragged_type(lhs: Any, rhs: Any, group_sizes: Any, *,
     shape = (*[lhs.shape[i] for i in lb], *free)
     if _kind_of(numbers) == "contracting":
         shape = (group_sizes.shape[-1], *shape)
-    return ShapedArray(shape, result_dtype(lhs.dtype, rhs.dtype, preferred_element_type))
+    return ShapedArray(shape, result_dtype(lhs.dtype, rhs.dtype, preferred_element_type),
+                       lhs.weak_type and rhs.weak_type and group_sizes.weak_type)
 
 
 def _check_numbers(lhs: ShapedArray, rhs: ShapedArray, numbers: RaggedDotDimensionNumbers

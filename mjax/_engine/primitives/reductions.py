@@ -106,7 +106,7 @@ def reduce_ir(out_type: Any, x: Any, dtype: Any, axes: Sequence[int], identity: 
 
 def _define_reduction(name: str, kinds: str, identity: Callable[[Any], Any],
                       combine: Callable[[Any], Callable[[Any, Any], Any]], doc: str,
-                      example: str) -> tuple[Primitive, Any]:
+                      example: str, keeps_weak: bool = True) -> tuple[Primitive, Any]:
     """A reduction over axes by an associative operation.
 
     Args:
@@ -116,6 +116,7 @@ def _define_reduction(name: str, kinds: str, identity: Callable[[Any], Any],
       combine: dtype -> what emits the operation on two scalars.
       doc: one sentence for the docstring.
       example: what it makes of [1, 5, 6], as Python code.
+      keeps_weak: whether the reduction of a weakly typed operand is weakly typed.
     """
     primitive = Primitive(name)
 
@@ -125,7 +126,7 @@ def _define_reduction(name: str, kinds: str, identity: Callable[[Any], Any],
             accepted = ", ".join(KIND_NAMES[k] for k in kinds)
             msg = f"{name} does not accept dtype {x.dtype}. Accepted dtypes: {accepted}."
             raise TypeError(msg)
-        return ShapedArray(reduced_shape(x, axes, name), x.dtype, x.weak_type)
+        return ShapedArray(reduced_shape(x, axes, name), x.dtype, keeps_weak and x.weak_type)
 
     @primitive.def_lowering
     def lowering(ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
@@ -265,7 +266,7 @@ def _define_bitwise(name: str, operation: str, identity: Callable[[Any], Any], d
                     example: str) -> tuple[Primitive, Any]:
     primitive, function = _define_reduction(
         name, "biu", identity, lambda dtype: lambda a, b: combine_ir(operation, a, b), doc,
-        example)
+        example, keeps_weak=False)
     define_zero_jvp(primitive)
     return primitive, function
 

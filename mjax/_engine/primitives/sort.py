@@ -229,7 +229,7 @@ def _top_k_type(x: Any, *, k: int, axis: int) -> list[ShapedArray]:
                f"an operand of shape {x.shape}.")
         raise ValueError(msg)
     shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
-    return [ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, np.dtype(np.int32))]
+    return [ShapedArray(shape, dtype, x.weak_type) for dtype in (x.dtype, np.dtype(np.int32))]
 
 
 def _top_k_by_sorting(x: Any, *, k: int, axis: int) -> list[Any]:
