@@ -26,7 +26,7 @@ from mjax._engine.primitives.shapes import array_of
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.executable import Program
 from mjax._engine.runtime.laid_out import laid_out, with_out_sharding
-from mjax._engine.runtime.transfer import to_array
+from mjax._engine.runtime.transfer import to_array, unshared
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.stage import stage_under_evaluation
@@ -47,17 +47,19 @@ class NotFlat(Exception):
     """A call with arguments that make no cache key: it runs primitive by primitive."""
 
 
-def fused(f: F | None = None, *, static_argnames: Sequence[str] = (), out_sharding: bool = False
-          ) -> Any:
+def fused(f: F | None = None, *, static_argnames: Sequence[str] = (), out_sharding: bool = False,
+          gives_back: bool = False) -> Any:
     """Decorator: eager calls run as one compiled program.
 
     Args:
       f: a function of values, of lists and tuples of them, and of static arguments.
       static_argnames: names of the arguments that are hashable Python values.
       out_sharding: whether the function takes an argument of this name too; see `laid_out`.
+      gives_back: whether a call that changes nothing gives its operand itself, not a copy.
     """
     if f is None:
-        return lambda g: fused(g, static_argnames=static_argnames, out_sharding=out_sharding)
+        return lambda g: fused(g, static_argnames=static_argnames, out_sharding=out_sharding,
+                               gives_back=gives_back)
     names = frozenset(static_argnames)
     code = f.__code__
     positions = frozenset(i for i, n in enumerate(code.co_varnames[: code.co_argcount])
@@ -99,7 +101,8 @@ def fused(f: F | None = None, *, static_argnames: Sequence[str] = (), out_shardi
         if arrays is None:
             return f(*args, **kwargs)  # it will say itself what is wrong
         if run is None:
-            run = cache.put(key, _compile_call(f, args, kwargs, positions, names, arrays))
+            run = cache.put(key, _compile_call(f, args, kwargs, positions, names, arrays,
+                                               gives_back))
         return run(*arrays)
 
     def trace(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -252,8 +255,8 @@ def _replay(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
 
 
 def _compile_call(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
-                  positions: frozenset[int], names: frozenset[str], arrays: Sequence[Array]
-                  ) -> Callable[..., Any]:
+                  positions: frozenset[int], names: frozenset[str], arrays: Sequence[Array],
+                  gives_back: bool) -> Callable[..., Any]:
     """Compiles a call; `arrays` are its operands in order."""
 
     def call(*values: Any) -> Any:
@@ -270,16 +273,18 @@ def _compile_call(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, 
         return f(*[a if i in positions else fill(a) for i, a in enumerate(args)],
                  **{k: a if k in names else fill(a) for k, a in kwargs.items()})
 
-    return compile_for(call, f.__name__, arrays)
+    return compile_for(call, f.__name__, arrays, gives_back)
 
 
-def compile_for(f: Callable[..., Any], name: str, arrays: Sequence[Array]) -> Callable[..., Any]:
+def compile_for(f: Callable[..., Any], name: str, arrays: Sequence[Array],
+                gives_back: bool = False) -> Callable[..., Any]:
     """A function of arrays compiled for such arrays as these; gives what `f` gives.
 
     Args:
       f: a traceable function of as many values; its result may be any pytree.
       name: name of the program.
       arrays: examples of the operands.
+      gives_back: whether the result is an operand itself where it is equal to it.
     """
     out_tree: Any = None
 
@@ -289,7 +294,10 @@ def compile_for(f: Callable[..., Any], name: str, arrays: Sequence[Array]) -> Ca
         return leaves
 
     placements = [a._placement for a in arrays]
-    program = Program(stage_under_evaluation(flat, [p.aval for p in placements]), name, placements)
+    jaxpr = stage_under_evaluation(flat, [p.aval for p in placements])
+    if gives_back and len(arrays) == 1 and is_one_leaf(out_tree) and jaxpr.outvars == jaxpr.invars:
+        return unshared
+    program = Program(jaxpr, name, placements)
     if is_one_leaf(out_tree):
         one = program.single_runner()
         if one is not None:

@@ -90,7 +90,7 @@ def _check_joined(name: str, values: Sequence[Any], axis: int) -> None:
     raise TypeError(msg)
 
 
-@fused(static_argnames=("axis", "dtype"))
+@fused(static_argnames=("axis", "dtype"), gives_back=True)
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     """Joins arrays along one of their axes.
 

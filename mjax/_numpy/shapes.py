@@ -19,6 +19,7 @@ from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.joining import concatenate_p, tile_p, unstack_p
 from mjax._engine.primitives.shapes import (
     canonical_shape,
+    copy_p,
     full,
     own,
     reshape_p,
@@ -86,7 +87,7 @@ def _new_sizes(shape: tuple[int, ...], new: Any) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-@fused(static_argnames=("shape", "order", "copy"), out_sharding=True)
+@fused(static_argnames=("shape", "order", "copy"), out_sharding=True, gives_back=True)
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
     """Gives an array another shape.
 
@@ -95,8 +96,8 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
       shape: the new shape, of as many elements; one size may be -1 and is found from the others.
       order: the order in which elements are read and placed: `"C"`, last axis fastest, or
         `"F"`, first axis fastest.
-      copy: True makes a copy, which never matters; False is refused, for nothing guarantees that
-        there will be none.
+      copy: None gives `a` itself where it has the shape, True a copy; False is refused, for nothing
+        guarantees that there will be none.
 
     Returns:
       An array of the dtype of `a`.
@@ -124,7 +125,8 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
     if order != "C":
         msg = f"reshape: order must be 'C' or 'F', got {order!r}."
         raise NotImplementedError(msg) if order == "A" else ValueError(msg)
-    return _reshaped(a, sizes)
+    out = _reshaped(a, sizes)
+    return copy_p.bind(out) if copy and out is a else out
 
 
 def _reshaped(a: Any, sizes: tuple[int, ...]) -> Any:
@@ -150,14 +152,17 @@ def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
       >>> jnp.ravel(jnp.array([[1, 2], [3, 4]]), order="F")
       Array([1, 3, 2, 4], dtype=int32)
     """
-    out = reshape(check_array("ravel", a), -1, order)
+    a = check_array("ravel", a)
+    out = reshape(a, -1, order)
+    if out is a:
+        out = own(a)  # as in JAX, where reshape gives the operand itself
     return out if out_sharding is None else laid_out(out, out_sharding, "ravel")
 
 
 # ---- axes in another order -------------------------------------------------------------
 
 
-@fused(static_argnames=("axes",))
+@fused(static_argnames=("axes",), gives_back=True)
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     """Permutes the axes of an array.
 
@@ -437,7 +442,7 @@ def atleast_3d(*arys: Any) -> Any:
 # ---- broadcasting ----------------------------------------------------------------------
 
 
-@fused(static_argnames=("shape",), out_sharding=True)
+@fused(static_argnames=("shape",), out_sharding=True, gives_back=True)
 def broadcast_to(array: Any, shape: Any) -> Any:
     """Stretches an array to a shape.
 

@@ -115,6 +115,42 @@ m.jit(both, donate_argnums=0)(x, m.device_put(X))
 out["again"] = isinstance(fate(lambda: m.jit(both)(x, X))[0], str)
 """
 
+#: Calls that change nothing: whether they give the operand itself, or another array.
+UNCHANGED = """
+lax, S = m.lax, m.sharding.SingleDeviceSharding(d0)
+calls = {
+    "reshape": lambda x: x.reshape(x.shape), "reshape to -1": lambda x: x.reshape(-1),
+    "lax.reshape": lambda x: lax.reshape(x, x.shape), "ravel": lambda x: x.ravel(),
+    "broadcast_to": lambda x: mnp.broadcast_to(x, x.shape),
+    "broadcast_in_dim": lambda x: lax.broadcast_in_dim(x, x.shape, tuple(range(x.ndim))),
+    "broadcast": lambda x: lax.broadcast(x, ()),
+    "broadcast_arrays": lambda x: mnp.broadcast_arrays(x, x)[0],
+    "concatenate": lambda x: mnp.concatenate([x]), "hstack": lambda x: mnp.hstack([x]),
+    "lax.concatenate": lambda x: lax.concatenate([x], 0),
+    "T": lambda x: x.T, "transpose": lambda x: x.transpose(tuple(range(x.ndim))),
+    "lax.transpose": lambda x: lax.transpose(x, tuple(range(x.ndim))),
+    "permute_dims": lambda x: mnp.permute_dims(x, tuple(range(x.ndim))),
+    "moveaxis": lambda x: mnp.moveaxis(x, 0, 0), "swapaxes": lambda x: mnp.swapaxes(x, 0, 0),
+    "squeeze": lambda x: mnp.squeeze(x, ()), "lax.squeeze": lambda x: lax.squeeze(x, ()),
+    "expand_dims": lambda x: mnp.expand_dims(x, ()),
+    "lax.expand_dims": lambda x: lax.expand_dims(x, ()),
+    "stop_gradient": lax.stop_gradient, "stop_gradient, tree": lambda x: lax.stop_gradient([x])[0],
+    "astype": lambda x: x.astype(x.dtype), "lax.convert": lambda x: lax.convert_element_type(
+        x, x.dtype), "asarray": mnp.asarray, "array": mnp.array, "copy": mnp.copy,
+    "[:]": lambda x: x[:], "[...]": lambda x: x[...], "rev": lambda x: lax.rev(x, ()),
+    "slice": lambda x: lax.slice(x, (0,) * x.ndim, x.shape), "sum": lambda x: mnp.sum(x, ()),
+    "real": lambda x: x.real, "+x": lambda x: +x, "atleast_1d": mnp.atleast_1d,
+    "device_put": lambda x: m.device_put(x), "constrained": lambda x: lax.optimization_barrier(x),
+    "tile": lambda x: mnp.tile(x, ()), "roll": lambda x: mnp.roll(x, 0), "clip": mnp.clip}
+for name, call in calls.items():
+    for x in (mnp.arange(3.0), mnp.ones((2, 2)) + 0, mnp.arange(3) + 0):
+        for turn in range(2):
+            y = call(x)
+            shared = y.unsafe_buffer_pointer() == x.unsafe_buffer_pointer()
+            out[f"{name} of {x.dtype}[{x.ndim}], {turn}"] = (
+                "itself" if y is x else "shared" if shared else "copied")
+"""
+
 STATIC = """
 def kinds(call, **options):
     seen = []
@@ -144,7 +180,8 @@ def run(name, body):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("body", [PLACES, DONATION, STATIC], ids=["places", "donation", "static"])
+@pytest.mark.parametrize("body", [PLACES, DONATION, UNCHANGED, STATIC],
+                         ids=["places", "donation", "unchanged", "static"])
 def test_same_as_jax(body):
     ours, theirs = run("mjax", body), run("jax", body)
     assert ours.keys() == theirs.keys()

@@ -104,7 +104,7 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
     """
     shape, dims = canonical_shape(shape), tuple(map(operator.index, broadcast_dimensions))
     if shape == np.shape(operand) and dims == tuple(range(len(shape))):
-        return own(operand)
+        return own(operand) if shape else array_of(operand)
     if len(dims) == np.ndim(operand) and any(map(operator.gt, dims, dims[1:])):
         order = sorted(range(len(dims)), key=dims.__getitem__)
         operand, dims = transpose(operand, order), tuple(sorted(dims))
@@ -354,6 +354,8 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
 def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
     """Repeats an array along new leading axes of the given sizes."""
     shape = typeof(operand).shape
+    if not sizes:
+        return array_of(operand)
     dims = tuple(range(len(sizes), len(sizes) + len(shape)))
     return broadcast_in_dim(operand, (*sizes, *shape), dims)
 

@@ -13,6 +13,7 @@ from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
 from mjax._engine.primitives.emit import op
 from mjax._engine.primitives.shapes import batch_size, batch_to_front, zeros_of
 from mjax._engine.tracing.authoring import misfit
+from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.primitive import Primitive, is_ours
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
@@ -183,7 +184,7 @@ def stop_gradient(x: Any) -> Any:
 
 
 def _held(x: Any) -> Any:
-    if ctx.interpreter is Context.interpreter and not hasattr(x, "aval"):
+    if ctx.interpreter is Context.interpreter and not isinstance(x, Tracer):
         typeof(x)  # refuses what arrays cannot hold
         return x
     return stop_gradient_p.bind(x)

@@ -184,6 +184,11 @@ def brought(array: Array | Hosted, sharding: Any, committed: bool) -> Array:
 _brought = BoundedCache(1024)
 
 
+def unshared(array: Array) -> Array:
+    """An array as a result, which its receiver may donate: a copy of one that `to_array` shares."""
+    return array if _shared.get(id(array)) is not array else put(array._numpy(), array.aval)
+
+
 def _converted(value: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
     """A foreign value as a NumPy array of the dtype its buffer has.
 
