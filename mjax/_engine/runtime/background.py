@@ -218,12 +218,13 @@ def after_readers(run: Callable[..., Any], donated: Collection[int]) -> Callable
     return waiting
 
 
-def before_donating(run: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
-    """The same for a function of the buffers of arguments that are all deleted."""
+def before_donating(run: Callable[[Sequence[Any]], Any], donated: Collection[int]
+                    ) -> Callable[[Sequence[Any]], Any]:
+    """The same for a function of the buffers of all arguments."""
 
     def waiting(buffers: Sequence[Any]) -> Any:
         if _unfinished:
-            wait_for_readers(buffers)
+            wait_for_readers([buffers[i] for i in donated])
         return run(buffers)
 
     return waiting

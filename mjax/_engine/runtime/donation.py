@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from mjax._engine.base.records import Record
@@ -85,7 +85,7 @@ def _bytes(aval: Any) -> int:
 
 
 def refuse_shared(run: Callable[..., Any], names: ArgumentNames, kept: Sequence[int],
-                  donated: Sequence[int]) -> Callable[..., Any]:
+                  donated: Collection[int]) -> Callable[..., Any]:
     """A runner that refuses calls in which a donated array is another argument too.
 
     Args:
@@ -94,20 +94,35 @@ def refuse_shared(run: Callable[..., Any], names: ArgumentNames, kept: Sequence[
       kept: the arguments that are passed.
       donated: those that are donated.
     """
-    donors = frozenset(donated)
-
     def guarded(*args: Any) -> Any:
-        places: dict[int, int] = {}
-        for i in kept:
-            other = places.setdefault(id(args[i]._buffer), i)
-            if other != i and (other in donors or i in donors):
-                msg = (f"{names.program}: one array was given as {names(other)} and as {names(i)}, "
-                       "but its memory is donated, so that a result may overwrite it while it is "
-                       "read. Donate neither of them, or pass a copy (mjax.numpy.copy).")
-                raise RuntimeError(msg)
+        _refuse_same(names, kept, [args[i]._buffer for i in kept], donated)
         return run(*args)
 
     return guarded
+
+
+def refuse_shared_buffers(run: Callable[[Sequence[Any]], Any], names: ArgumentNames,
+                          donated: Collection[int]) -> Callable[[Sequence[Any]], Any]:
+    """The same for a function of the buffers of all arguments."""
+    def guarded(buffers: Sequence[Any]) -> Any:
+        if len({*map(id, buffers)}) < len(buffers):
+            _refuse_same(names, range(len(buffers)), buffers, donated)
+        return run(buffers)
+
+    return guarded
+
+
+def _refuse_same(names: ArgumentNames, kept: Sequence[int], buffers: Sequence[Any],
+                 donated: Collection[int]) -> None:
+    """Refuses that the buffer of a donated argument is that of another argument too."""
+    places: dict[int, int] = {}
+    for i, buffer in zip(kept, buffers, strict=True):
+        other = places.setdefault(id(buffer), i)
+        if other != i and (other in donated or i in donated):
+            msg = (f"{names.program}: one array was given as {names(other)} and as {names(i)}, "
+                   "but its memory is donated, so that a result may overwrite it while it is "
+                   "read. Donate neither of them, or pass a copy (mjax.numpy.copy).")
+            raise RuntimeError(msg)
 
 
 def refuse_deleted(execute: Callable[..., Any]) -> Callable[..., Any]:

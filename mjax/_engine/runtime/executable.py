@@ -37,6 +37,7 @@ from mjax._engine.runtime.donation import (
     explain_failure,
     refuse_deleted,
     refuse_shared,
+    refuse_shared_buffers,
     settle,
 )
 from mjax._engine.runtime.explain import Joined, log_compile, timed
@@ -242,16 +243,22 @@ class Program:
     def buffer_runner(self, out_tree: Any) -> Callable[..., Any] | None:
         """A function from the buffers of all arguments to the tree of results; None if it takes
         more than executing."""
-        if not self.jaxpr.outvars or not self._is_plain() or debugging() or (
-                any(self.donation) and self.arity > 1):
+        if not self.jaxpr.outvars or not self._is_plain() or debugging():
             return None
         run = _of_buffers(self._execute(), self._out_placements(), self.names,
                           None if is_one_leaf(out_tree) else out_tree)
-        return before_donating(run) if any(self.donation) else run
+        donated = self._donated()
+        if donated and self.arity > 1:
+            run = refuse_shared_buffers(run, self.names, donated)
+        return before_donating(run, donated) if donated else run
+
+    def _donated(self) -> frozenset[int]:
+        """The arguments that an execution deletes."""
+        return frozenset(self.kept[n] for n in (*self.donation.aliases, *self.donation.donors))
 
     def _watched(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """A runner with the checks that only some programs need."""
-        donated = [self.kept[n] for n in (*self.donation.aliases, *self.donation.donors)]
+        donated = self._donated()
         if donated and self.arity > 1:
             run = refuse_shared(run, self.names, self.kept, donated)
         if donated:

@@ -93,3 +93,19 @@ def test_short_calls_tell_a_static_number_from_a_static_name():
         np.testing.assert_array_equal(f(x, k=3), X + 3)
         np.testing.assert_array_equal(f(x, 3, k=4), X * 3 + 4)
         np.testing.assert_array_equal(g(x, 3), X * 3)
+
+
+def test_short_calls_that_donate_one_of_several_arguments():
+    step = mjax.jit(lambda tree, x, n: {"a": tree["a"] + x, "b": tree["b"] * n}, donate_argnums=0)
+    state, x = {"a": mjax.device_put(X), "b": mjax.device_put(X)}, mjax.device_put(X)
+    for turn in range(1, 4):  # the second call goes the short way
+        before = state
+        state = step(state, x, x)
+        assert before["a"].is_deleted() and before["b"].is_deleted() and not x.is_deleted()
+        np.testing.assert_allclose(state["a"], X * (turn + 1), rtol=1e-6)
+    for tree in ({"a": x, "b": mjax.device_put(X)}, dict.fromkeys("ab", mjax.device_put(X))):
+        with pytest.raises(RuntimeError, match="one array was given as argument tree"):
+            step(tree, x, x)
+        assert not tree["a"].is_deleted() and not x.is_deleted()
+    # One that is not donated may be given twice.
+    np.testing.assert_allclose(step(state, x, x)["a"], X * 5, rtol=1e-6)
