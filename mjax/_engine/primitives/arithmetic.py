@@ -567,29 +567,34 @@ def _of_complex(function: Callable[..., Any], real: str) -> Callable[..., Any]:
         if aval.dtype.kind != "c":
             return op(real, ctx.out_types, [x], accuracy_attributes(accuracy))
         (re, im), part = parts_ir(x, aval)
-        up, down = hlo.exponential_minus_one(im), hlo.exponential_minus_one(hlo.negate(im))
+
+        def call(name: str, value: Any) -> Any:
+            return op(f"stablehlo.{name}", [value.type], [value], accuracy_attributes(accuracy))[0]
+
+        up = call("exponential_minus_one", im)
+        down = call("exponential_minus_one", hlo.negate(im))
         half, one = full_ir(0.5, part), full_ir(1, part)
         sinh_im = hlo.multiply(hlo.subtract(up, down), half)
         cosh_im = hlo.add(hlo.multiply(hlo.add(up, down), half), one)
         on_axis = compare_ir(re, full_ir(0, part), "EQ", part.dtype)
-        return [hlo.complex(*function(re, im, on_axis, sinh_im, cosh_im, part))]
+        sine, cosine = call("sine", re), call("cosine", re)
+        return [hlo.complex(*function(re, im, on_axis, sine, cosine, sinh_im, cosh_im, part))]
 
     return lowering
 
 
-def _complex_sine(re: Any, im: Any, on_axis: Any, sinh_im: Any, cosh_im: Any, part: ShapedArray
-                  ) -> tuple[Any, Any]:
+def _complex_sine(re: Any, im: Any, on_axis: Any, sine: Any, cosine: Any, sinh_im: Any,
+                  cosh_im: Any, part: ShapedArray) -> tuple[Any, Any]:
     # On the imaginary axis a factor is 0, and the other one may be infinite.
-    return (hlo.select(on_axis, re, hlo.multiply(hlo.sine(re), cosh_im)),
-            hlo.multiply(hlo.cosine(re), sinh_im))
+    return hlo.select(on_axis, re, hlo.multiply(sine, cosh_im)), hlo.multiply(cosine, sinh_im)
 
 
-def _complex_cosine(re: Any, im: Any, on_axis: Any, sinh_im: Any, cosh_im: Any, part: ShapedArray
-                    ) -> tuple[Any, Any]:
+def _complex_cosine(re: Any, im: Any, on_axis: Any, sine: Any, cosine: Any, sinh_im: Any,
+                    cosh_im: Any, part: ShapedArray) -> tuple[Any, Any]:
     above = compare_ir(im, full_ir(0, part), "GE", part.dtype)
     on = hlo.select(above, hlo.negate(re), re)
-    off = hlo.negate(hlo.multiply(hlo.sine(re), sinh_im))
-    return hlo.multiply(hlo.cosine(re), cosh_im), hlo.select(on_axis, on, off)
+    off = hlo.negate(hlo.multiply(sine, sinh_im))
+    return hlo.multiply(cosine, cosh_im), hlo.select(on_axis, on, off)
 
 
 sin_p, sin = to_an_accuracy(
