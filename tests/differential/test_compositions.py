@@ -12,7 +12,8 @@ from tests.differential.compare import (
     assert_equal_results,
     assert_same_equations,
 )
-from tests.differential.composition import LAX, NUMPY, Composition
+from tests.differential.composition import Composition
+from tests.differential.operations import LAX, NUMPY
 
 # The default conversions of both libraries warn of imaginary parts that are lost.
 pytestmark = pytest.mark.filterwarnings(
