@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import LazyArgumentError, LazyTypeError, LazyValueError
+from mjax._engine.base.errors import LazyArgumentError, LazyValueError
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import DType
 from mjax._engine.ir.promotion import common_type, inexact_dtype
@@ -279,10 +279,8 @@ def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def incompatible_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> Exception:
-    """The error for operands that do not broadcast: TypeError for equal ranks, as in JAX."""
-    ranks = {len(s) for s in shapes if s}
-    kind = LazyTypeError if len(ranks) < 2 else LazyValueError
-    return kind(lambda: (
+    """The error for operands that do not broadcast; JAX has either class for it."""
+    return LazyArgumentError(lambda: (
         f"{name} got incompatible shapes for broadcasting: {', '.join(map(str, shapes))}. Aligned "
         "at their last axes, sizes must be equal or 1."))
 

@@ -231,7 +231,7 @@ def _stacked(x: Any, dtype: Any) -> Any:
     if any(p.shape != parts[0].shape for p in parts):
         msg = ("array: the rows of a nested sequence must have one shape, got "
                f"{', '.join(str(p.shape) for p in parts[:5])}{', ...' if len(parts) > 5 else ''}.")
-        raise ValueError(msg)
+        raise LazyArgumentError(msg)
     if len(parts) == 1:
         return reshape_p.bind(parts[0], new_sizes=(1, *parts[0].shape), dimensions=None)
     return stack_p.bind(*parts, axis=0)

@@ -105,11 +105,12 @@ def variance(name: str, a: Any, axes: tuple[int, ...], correction: Any, where: A
     if center is None:
         center = keep_axes(mean_over(name, a, axes, where), shape, axes)
     a, center = promote_args(name, a, cast(check_array(name, center, "mean"), typeof(a).dtype))
-    centered = lax.sub(a, center)
+    # Masked before it is squared: no gradient comes back through elements that do not count.
+    centered = masked(name, lax.sub(a, center), where, 0)
     square = (lax.real(lax.mul(centered, lax.conj(centered)))
               if dtypes.is_complex(typeof(a).dtype) else lax.square(centered))
     dtype = typeof(square).dtype
-    total = reduce_sum(masked(name, square, where, 0), axes)
+    total = reduce_sum(square, axes)
     count, correction = _count(name, shape, axes, where, dtype), cast(
         check_array(name, correction), dtype)
     if isinstance(count, np.floating) and isinstance(correction, np.floating):
@@ -117,7 +118,10 @@ def variance(name: str, a: Any, axes: tuple[int, ...], correction: Any, where: A
         if freedom > 0:
             return lax.div(total, freedom)
     freedom = lax.sub(count, correction)
-    return choose(lax.gt(freedom, _c(freedom, 0)), lax.div(total, freedom), _c(total, np.nan))
+    enough = lax.gt(freedom, _c(freedom, 0))
+    # As in JAX the gradient without degrees of freedom is 0 for nanvar, and NaN for var.
+    divisor = choose(enough, freedom, _c(freedom, 1)) if name.startswith("nan") else freedom
+    return choose(enough, lax.div(total, divisor), _c(total, np.nan))
 
 
 def refuse_rounded_root(name: str, dtype: Any) -> None:

@@ -1,5 +1,6 @@
 """Random programs under random transformations give in mjax what they give in jax."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -47,6 +48,32 @@ def test_differences_are_found_and_shrunk():
     small = fuzzing.shrunk(case, lambda c: fuzzing.difference(c, wrong) is not None)
     assert [s.name for s in small.steps] == ["numpy.sin"]
     assert (small.transformations, small.x64, small.arguments[0].shape) == ((), False, ())
+
+
+@pytest.mark.parametrize("name", ["lax.add", "numpy.add", "numpy.lcm", "numpy.where"])
+def test_operands_that_do_not_broadcast(name):
+    """JAX has either class for them."""
+    operands = np.zeros((2, 2), np.int32), np.zeros((0, 3), np.int32), np.zeros((3, 2), np.int32)
+    refused(name, *operands[:fuzzing.OPERATIONS[name].arity])
+
+
+@pytest.mark.parametrize("name", ["reversed", "cumprod backwards", "map"])
+def test_axes_that_scalars_do_not_have(name):
+    refused(name, True)
+
+
+def test_arrays_of_unequal_rows():
+    refused("array([x, y])", mjax.numpy.ones(3), mjax.numpy.ones(2))
+
+
+def refused(name, *operands):
+    """An operation raises in mjax what it raises in jax, unless jax trips."""
+    errors = []
+    for m in (mjax, jax):
+        with pytest.raises(Exception) as info:
+            fuzzing.OPERATIONS[name].apply(m, *map(m.numpy.asarray, operands))
+        errors.append(info.value)
+    assert fuzzing.tripped(errors[1]) or fuzzing.compare(*errors) is None
 
 
 def test_exceptions_are_compared():

@@ -115,6 +115,14 @@ def test_variances_of_complex_dtype() -> None:
         same(out, getattr(np, name)(np.arange(3.0)), 1e-6)
 
 
+def test_gradients_of_nan_variances() -> None:
+    """Elements that are NaN get none, and nothing does without degrees of freedom."""
+    rows = np.array([[1, np.nan, 4], [np.nan, 2, np.nan], [np.nan] * 3], np.float32)
+    for ddof in (0, 1):
+        grad = mjax.grad(lambda x, d=ddof: jnp.nansum(jnp.nanvar(x, axis=1, ddof=d)))(rows)
+        same(grad, np.array([[-3, 0, 3], [0, 0, 0], [0, 0, 0]]) / (2 - ddof), 1e-6)
+
+
 def test_complex_sums_in_logs_have_principal_angles() -> None:
     x, y = np.complex64(1 + 9j), np.complex64(0.5 + 8.5j)
     same(jnp.logaddexp(x, y), np.log(np.exp(x) + np.exp(y)), 1e-5)

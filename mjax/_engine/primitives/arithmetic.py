@@ -346,7 +346,7 @@ def _abs_derivative(t: Any, out: Any, x: Any) -> Any:
     # d|x| = Re(conj(x) dx) / |x|, and 0 at 0, where no direction is singled out.
     at_zero = eq(out, _c(out, 0))
     scale = select_n(at_zero, out, stretch(_c(out, 1), typeof(out).shape))
-    return div(real(mul(conj(x), t)), scale)
+    return div(real(mul(conj(x), t)), convert(scale, typeof(out).dtype))
 
 
 sign_p, sign = unary("sign", "iufc", _sign_lowering, None,

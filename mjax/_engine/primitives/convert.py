@@ -135,7 +135,7 @@ def _bitcast_type(x: Any, *, new_dtype: Any) -> ShapedArray:
     if (x.dtype == np.bool_) != (new_dtype == np.bool_) or ("c" in (
             dtypes.kind(x.dtype), dtypes.kind(new_dtype)) and x.dtype != new_dtype):
         msg = f"bitcast_convert_type does not go from {x.dtype} to {new_dtype}."
-        raise TypeError(msg)
+        raise LazyArgumentError(msg)
     if old == new:
         return ShapedArray(x.shape, new_dtype)
     if old > new:

@@ -236,9 +236,9 @@ def _define_cumulative(name: str, kinds: str, combine: Callable[[Any, Any], Any]
 
     @primitive.def_abstract_eval
     def type_rule(x: Any, *, axis: int, reverse: bool) -> ShapedArray:
+        _check_axis(name, x, axis)
         # With no elements nothing is computed, whatever numbers they are.
         check_kinds(name, x, kinds if x.size else "iufc")
-        _check_axis(name, x, axis)
         return x
 
     def pairwise(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import Context, ctx
+from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axes, canonicalize_axis, listed
 from mjax._engine.ir import dtypes
@@ -399,11 +400,12 @@ def _rev_batch(args: Any, dims: Any, *, dimensions: tuple[int, ...]) -> Any:
 @boundary
 def rev(operand: Any, dimensions: Sequence[int]) -> Any:
     """Reverses the order of the elements along axes; negative ones are refused, as JAX does."""
-    dimensions = tuple(map(operator.index, dimensions))
-    if any(d < 0 for d in dimensions):
-        msg = f"rev: dimensions {dimensions} must not be negative; count from the first axis."
-        raise TypeError(msg)
-    return rev_p.bind(operand, dimensions=canonicalize_axes(dimensions, typeof(operand).ndim))
+    dimensions, ndim = tuple(map(operator.index, dimensions)), typeof(operand).ndim
+    if len(set(dimensions)) != len(dimensions) or any(not 0 <= d < ndim for d in dimensions):
+        msg = (f"rev: dimensions {dimensions} must be distinct axes of an operand of {ndim} "
+               "dimensions, and not negative; count from the first axis.")
+        raise LazyArgumentError(msg)
+    return rev_p.bind(operand, dimensions=dimensions)
 
 
 # ---- iota ------------------------------------------------------------------------------

@@ -483,7 +483,7 @@ f32, i32, b1 = np.zeros(3, np.float32), np.zeros(3, np.int32), np.zeros(3, bool)
     (lambda x: lax.broadcast_in_dim(x, (3, 3), (1, 1)), (np.zeros((1, 3), np.float32),),
      "must be distinct"),
     (lax.complex, (np.zeros(3, np.float16),) * 2, "complex does not accept dtype float16"),
-    (lambda x: lax.rev(x, (-1,)), (f32,), "rev: dimensions (-1,) must not be negative"),
+    (lambda x: lax.rev(x, (-1,)), (f32,), "rev: dimensions (-1,) must be distinct axes"),
     (lambda x: lax.convert_element_type(x, "S3"), (f32,), "is not supported"),
     (lambda x: lax.reduce_sum(x, (0,)), (b1,), "reduce_sum needs a numeric operand, not bool"),
     (lambda x: lax.bitcast_convert_type(x, np.bool_), (f32,), "does not go from float32 to bool"),
@@ -497,7 +497,7 @@ def test_what_does_not_fit_is_refused(function, operands, text):
 @pytest.mark.parametrize(("function", "operands", "text"), [
     (lambda x: lax.squeeze(x, (0,)), (f32,), "cannot squeeze axes (0,) of an array of shape (3,)"),
     (lambda x: lax.squeeze(x, (1,)), (f32,), "axis 1 is out of bounds"),
-    (lambda x: lax.rev(x, (0, 0)), (f32,), "duplicate value in axis"),
+    (lambda x: lax.rev(x, (0, 0)), (f32,), "rev: dimensions (0, 0) must be distinct"),
     (lambda x: lax.reduce_sum(x, (1,)), (f32,), "axes (1,) must be distinct axes"),
     (lambda x: lax.bitcast_convert_type(x.astype(np.float16), np.float32), (f32,),
      "needs a last axis of size 2"),
