@@ -252,11 +252,18 @@ class ShortCalls:
 
 def _with_hosted(run: Callable[..., Any], values: Sequence[Any]) -> Callable[..., Any]:
     """A function of buffers, and of NumPy arrays where these values have them."""
-    puts = [host(value)[0] if type(value) is np.ndarray else None for value in values]
-    if puts == [None] * len(puts):
+    puts = [(i, host(value)[0]) for i, value in enumerate(values) if type(value) is np.ndarray]
+    if not puts:
         return run
-    if len(puts) == 1:
-        (only,) = puts
-        return lambda values: run((only(values[0]),))
-    return lambda values: run([
-        value if put is None else put(value) for value, put in zip(values, puts, strict=True)])
+    (first, put_first), *others = puts
+    if len(values) == 1:
+        return lambda values: run((put_first(values[0]),))
+
+    def hosting(values: list[Any]) -> Any:
+        # The list is the call's own: see `_key_with_foreign`.
+        values[first] = put_first(values[first])
+        for i, put in others:
+            values[i] = put(values[i])
+        return run(values)
+
+    return hosting
