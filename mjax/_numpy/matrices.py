@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
@@ -254,8 +255,8 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         raise ValueError(msg)
     axes = [canonicalize_axis(x, ndim) for x in (axis1, axis2)]
     if axes[0] == axes[1]:
-        msg = f"diagonal: axis1 and axis2 must be different, both are {axis1}."
-        raise ValueError(msg)
+        raise LazyArgumentError(lambda: (
+            f"diagonal: axis1 and axis2 must be different, both are {axis1}."))
     a = transpose(a, [i for i in range(ndim) if i not in axes] + axes)
     return _diagonal(as_array(a), concrete_int(offset, "diagonal: offset"))
 

@@ -185,8 +185,8 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
         return permuted(a, range(ndim)[::-1])
     permutation = canonicalize_axes((axes,) if np.ndim(axes) == 0 else tuple(axes), ndim)
     if len(permutation) != ndim:
-        msg = f"transpose: axes {axes} must name each of the {ndim} axes of the array once."
-        raise ValueError(msg)
+        raise LazyArgumentError(lambda: (
+            f"transpose: axes {axes} must name each of the {ndim} axes of the array once."))
     return permuted(a, permutation)
 
 

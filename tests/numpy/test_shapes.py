@@ -10,6 +10,7 @@ import pytest
 
 import mjax
 import mjax.numpy as jnp
+from mjax import lax
 from tests.numpy.calls import Call, call, check, check_derivative, differentiable, table
 
 rng = np.random.default_rng(0)
@@ -159,6 +160,26 @@ def test_shapes_and_numbers_of_repetitions_in_arrays() -> None:
 def test_weak_types() -> None:
     assert jnp.atleast_1d(2).weak_type and jnp.stack([1, 2.0]).weak_type
     assert not jnp.concatenate([jnp.atleast_1d(2.0), jnp.ones(1)]).weak_type
+
+
+@pytest.mark.parametrize("use", [
+    lambda: jnp.flip(X, (0, 0)), lambda: jnp.transpose(X, (0, -2)), lambda: jnp.transpose(X, (0,)),
+    lambda: jnp.diagonal(X, 0, 1, -1), lambda: jnp.moveaxis(X, (0, 0), (0, 1)),
+    lambda: lax.rev(X, (0, 0)), lambda: lax.rev(X, (0, 9))])
+def test_axes_that_are_no_axes_or_named_twice(use: Any) -> None:
+    """NumPy raises ValueError, JAX TypeError: code written for either catches it."""
+    for error in (ValueError, TypeError):
+        with pytest.raises(error, match=r"duplicate|each of the 2|different|must be distinct"):
+            use()
+
+
+def test_norms_of_weak_values_are_strong() -> None:
+    norms = [jnp.linalg.norm(2.5), jnp.linalg.norm(2), jnp.linalg.norm(jnp.full((2, 2), 1.0), 1),
+             jnp.linalg.vector_norm(jnp.full(2, 1.0), ord=3),
+             jnp.linalg.matrix_norm(jnp.full((2, 2), 1.0))]
+    assert [(n.dtype, n.weak_type) for n in norms] == [(np.float32, False)] * 5
+    empty = lax.empty((2,), None)
+    assert empty.dtype == np.float32 and not empty.weak_type
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])

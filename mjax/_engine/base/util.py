@@ -104,8 +104,7 @@ def canonicalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
         return tuple(range(ndim))
     result = tuple(canonicalize_axis(a, ndim) for a in listed(axis))
     if len(set(result)) != len(result):
-        msg = f"duplicate value in axis: {axis}."
-        raise ValueError(msg)
+        raise LazyArgumentError(lambda: f"duplicate value in axis: {axis}.")
     return result
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.errors import LazyArgumentError, LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control import scan_cuts as _scan_cuts  # noqa: F401  # rules of scan
 from mjax._engine.control.bodies import (
@@ -271,8 +271,8 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         return _scan("map", derived(_step_of_map, f), f, (), xs, Loop(n, False, 1),
                      again=True)[1]
     if not hasattr(batch_size, "__index__") or operator.index(batch_size) < 1:
-        msg = f"map: batch_size must be a positive int, 0 or None, got {batch_size!r}."
-        raise ValueError(msg)
+        raise LazyArgumentError(lambda: (
+            f"map: batch_size must be a positive int, 0 or None, got {batch_size!r}."))
     size = min(operator.index(batch_size), max(n, 1))
     whole, many = n - n % size, derived(_vmapped, f)
     parts = []

@@ -81,8 +81,8 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
 
 @boundary
 def empty(shape: Sequence[int], dtype: Any) -> Any:
-    """An array whose values nobody should rely on: zeros."""
-    return full(shape, 0, dtype)
+    """An array whose values nobody should rely on: zeros. None is the default float dtype."""
+    return full(shape, 0, float if dtype is None else dtype)
 
 
 @boundary

@@ -18,6 +18,7 @@ from mjax._engine.primitives.convolution import (
 from mjax._engine.primitives.dot import dot_general
 from mjax._engine.primitives.elementwise import constant_like
 from mjax._engine.primitives.joining import stack_p
+from mjax._engine.primitives.precision import canonical_precision
 from mjax._engine.primitives.shapes import canonical_shape, reshape, rev, transpose
 from mjax._engine.primitives.slicing import pad, slice_in_dim
 from mjax._engine.primitives.sliding import (
@@ -205,7 +206,8 @@ def conv_general_dilated_patches(lhs: Any, filter_shape: Sequence[int],
       rhs_dilation: as in `conv_general_dilated`.
       dimension_numbers: as in `conv_general_dilated`; the second string says in which order
         spatial axes are named in the other arguments.
-      precision: has no effect: elements are copied, not multiplied.
+      precision: as in `conv_general_dilated`. It has no effect: elements are copied, not
+        multiplied.
       preferred_element_type: dtype of the result.
 
     Returns:
@@ -214,7 +216,7 @@ def conv_general_dilated_patches(lhs: Any, filter_shape: Sequence[int],
 
     Raises:
       TypeError: arguments do not fit the rank of the lhs.
-      ValueError: the padding does not fit.
+      ValueError: the padding does not fit, or there is no such precision.
 
     Example:
       >>> x = jnp.array([[[1.0, 2.0, 3.0, 4.0]]])
@@ -223,6 +225,7 @@ def conv_general_dilated_patches(lhs: Any, filter_shape: Sequence[int],
               [2., 3., 4.]]], dtype=float32)
     """
     name, aval = "conv_general_dilated_patches", typeof(lhs)
+    canonical_precision(precision)
     count = len(canonical_shape(filter_shape))
     if count + 2 != aval.ndim:
         msg = (f"{name}: filter_shape {tuple(filter_shape)} must hold one size for each spatial "

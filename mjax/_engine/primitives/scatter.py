@@ -376,7 +376,7 @@ def _scatter_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **para
     operand_ct = updates_ct = None
     updates_aval = _aval(updates)
     if type(operand) is UndefinedPrimal:
-        zeros = zeros_of(updates_aval.to_tangent().strip_weak_type())
+        zeros = zeros_of(updates_aval.update(dtype=typeof(ct).dtype, weak_type=False))
         operand_ct = scatter_p.bind(ct, indices, zeros, **params)
     if type(updates) is UndefinedPrimal:
         reading = _reading(typeof(ct), updates_aval, params)

@@ -568,7 +568,7 @@ def _dynamic_update_slice_transpose(ct: Any, x: Any, update: Any, *starts: Any) 
     x_ct = update_ct = None
     aval = _aval(update)
     if type(x) is UndefinedPrimal:
-        zeros = zeros_of(aval.to_tangent().strip_weak_type())
+        zeros = zeros_of(aval.update(dtype=typeof(ct).dtype, weak_type=False))
         x_ct = dynamic_update_slice_p.bind(ct, zeros, *starts)
     if type(update) is UndefinedPrimal:
         update_ct = dynamic_slice_p.bind(ct, *starts, slice_sizes=aval.shape)

@@ -20,8 +20,13 @@ def client(platform: str | None = None) -> Any:
     """The client of a platform, made when it is first asked for.
 
     Raises:
+      TypeError: the platform is not a string.
       RuntimeError: the platform is unknown or has no devices.
     """
+    if platform is not None and not isinstance(platform, str):
+        msg = (f"backend must be the name of a platform, such as 'cpu', got {platform!r} of type "
+               f"{type(platform).__name__}.")
+        raise TypeError(msg)
     platform = (platform or _default_platform()).lower()
     known = _clients.get(platform)
     if known is None:

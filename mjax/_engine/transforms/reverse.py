@@ -327,6 +327,11 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
     return grad_of
 
 
+def _number_kind(dtype: Any) -> str:
+    return ("inexact" if dtypes.is_inexact(dtype) else
+            "integer" if dtypes.is_integer(dtype) else "other")
+
+
 @boundary
 def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = ()
                      ) -> Callable[..., Any]:
@@ -341,7 +346,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
       A function from a cotangent of the output to the tuple of the arguments' cotangents.
 
     Raises:
-      TypeError: an argument is no array, or not of inexact dtype; at calls: `fun` is not linear.
+      TypeError: an argument is not an array; arguments and results are neither all of inexact
+        nor all of integer dtypes; at calls: `fun` is not linear.
       NotImplementedError: at calls: `fun` applies a primitive that has no transpose rule.
 
     Example:
@@ -357,9 +363,11 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     flat = FlatFunction(fun, treedef_tuple((tree, _empty)))
     jaxpr = stage(flat, avals, DebugInfo("linear_transpose", function_name(fun)))
     out_avals = jaxpr.out_avals
-    if not all(dtypes.is_inexact(a.dtype) for a in (*avals, *out_avals)):
-        msg = ("linear_transpose needs arguments and results of inexact dtype; got arguments "
-               f"{', '.join(map(str, avals))} and results {', '.join(map(str, out_avals))}.")
+    kinds = {_number_kind(a.dtype) for a in (*avals, *out_avals)}
+    if len(kinds) > 1 or "other" in kinds:
+        msg = ("linear_transpose needs arguments and results that are all of inexact dtypes, or "
+               f"all of integer dtypes; got arguments {', '.join(map(str, avals))} and results "
+               f"{', '.join(map(str, out_avals))}.")
         raise TypeError(msg)
 
     @boundary
@@ -367,6 +375,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
         cts = _cotangents("linear_transpose", ct, flat.out_tree, out_avals, TypeError)
         found = backward_pass(jaxpr, jaxpr.consts, [UndefinedPrimal(a) for a in avals], cts,
                               "transpose")
-        return tree.unflatten([_array(instantiate(c)) for c in found])
+        return tree.unflatten([
+            _array(instantiate(Zero(a) if type(c) is Zero else c))
+            for a, c in zip(avals, found, strict=True)])
 
     return transposed

@@ -437,7 +437,7 @@ def test_rules_whose_closure_cannot_be_looked_into():
                        "custom_jvp function <lambda>.*pass what a rule needs to the function, as"):
         mjax.grad(mjax.jit(loss), 1)(2.0, 3.0)
     with pytest.raises(UnexpectedTracerError, match="jvp rule of custom_jvp function <lambda> at "
-                       ".* closes over a value of type f32.* of a vmap trace that is not among"):
+                       ".* closes over a value of type float32.* of a vmap trace that is not"):
         mjax.vmap(mjax.grad(loss, 1), (0, None))(X, 3.0)
 
 
@@ -545,7 +545,7 @@ def test_transposed_where_it_is_linear():
 def test_an_equation_that_is_not_well_typed():
     jaxpr = program()
     jaxpr.eqns[-1] = jaxpr.eqns[-1].replace(invars=jaxpr.eqns[-1].invars[:1] * 3)
-    with pytest.raises(JaxprTypeError, match="a function with rules that takes f32.* applied"):
+    with pytest.raises(JaxprTypeError, match="a function with rules that takes float32.* applied"):
         check_jaxpr(jaxpr)
 
 

@@ -97,7 +97,7 @@ def test_the_primitive():
     assert (params["num_callee_consts"], params["num_res"]) == (0, 1)
     np.testing.assert_allclose(eval_jaxpr(jaxpr, jaxpr.consts, X, Y)[0], 2 * X * Y, 1e-6)
     jaxpr.eqns[0] = jaxpr.eqns[0].replace(invars=jaxpr.eqns[0].invars[:1])
-    with pytest.raises(JaxprTypeError, match="linear_call of a program that takes f32.* appli"):
+    with pytest.raises(JaxprTypeError, match="linear_call of a program that takes float32.* appli"):
         check_jaxpr(jaxpr)
 
 

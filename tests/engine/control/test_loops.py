@@ -178,7 +178,7 @@ def test_map_sees_what_changed_since(options):
     (lambda: lax.map(lambda x: x, 3.0), ValueError, ["map: xs is a scalar", "leading axis"]),
     (lambda: lax.map(lambda x: x, ()), ValueError, ["map: xs has no leaves to go over."]),
     (lambda: lax.map(lambda x: x, (X, C)), ValueError, ["map: ", "xs[0] has 7", "xs[1] has 3"]),
-    (lambda: lax.map(lambda x: x, X, batch_size=-1), ValueError, ["batch_size", "positive", "-1"]),
+    (lambda: lax.map(lambda x: x, X, batch_size=-1), TypeError, ["batch_size", "positive", "-1"]),
     (lambda: lax.map(lambda x: x, X, batch_size=2.5), ValueError, ["batch_size", "2.5"]),
     (lambda: lax.map(1, X), TypeError, ["map expects a function"]),
     (lambda: lax.map(lambda x: "a", X), TypeError, ["'a'"]),

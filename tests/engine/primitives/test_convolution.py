@@ -378,6 +378,8 @@ def test_wrong_patches():
     with pytest.raises(TypeError, match="must contain the characters 'N' and 'C'"):
         lax.conv_general_dilated_patches(X, (3, 2), (1, 1), "SAME",
                                          dimension_numbers=("XCHW", "OIHW", "NCHW"))
+    with pytest.raises(ValueError, match="precision 'text' is not understood"):
+        lax.conv_general_dilated_patches(X, (3, 2), (1, 1), "SAME", precision="text")
 
 
 @pytest.mark.parametrize("numbers", [None, ("NHWC", "HWIO", "CNHW"), ConvDimensionNumbers(

@@ -37,6 +37,12 @@ def test_unknown_platforms(f):
         f("toaster")
 
 
+def test_backends_are_named():
+    for use in (mjax.devices, lambda b: mjax.jit(lambda x: x, backend=b)(1.0)):
+        with pytest.raises(TypeError, match="backend must be the name of a platform"):
+            use(object())
+
+
 def test_one_client_for_all_threads():
     found, barrier = [], threading.Barrier(6)
 

@@ -423,8 +423,31 @@ def test_linear_transpose_twice_is_the_function():
     np.testing.assert_allclose(back((x,))[0], f(x))
 
 
+def test_linear_transpose_of_integers():
+    weights = np.arange(6, dtype=np.int32).reshape(2, 3)
+    functions = [
+        lambda x: x * 2, lambda x: x[1:] + x[:-1], lambda x: jnp.cumsum(x)[::-1], lambda x: x.sum(),
+        lambda x: jnp.dot(weights, x), lambda x: mjax.jit(lambda y: y * 3)(x)[None],
+        lambda x: lax.scan(lambda c, _: (c * 2, c), x, None, 3),
+        lambda x: lax.cond(True, lambda y: y * 2, lambda y: y, x),
+        lambda x: jnp.asarray(x).at[1].set(0)[np.array([0, 0, 2])],
+        lambda x: jnp.zeros(2, np.int32)]
+    x = np.array([3, -1, 4], np.int32)
+    for f in functions:
+        out = mjax.tree.map(lambda y: np.arange(2, 2 + y.size, dtype=y.dtype).reshape(y.shape),
+                            f(x))
+        (found,) = mjax.linear_transpose(f, x)(out)
+        rows = [f(row) for row in np.eye(3, dtype=np.int32)]
+        expected = [sum(int(np.sum(np.asarray(a) * b)) for a, b in zip(
+            mjax.tree.leaves(row), mjax.tree.leaves(out), strict=True)) for row in rows]
+        assert found.dtype == np.int32
+        np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize(("f", "primal", "ct", "error", "text"), [
-    (lambda x: x * 2, 1, 1, TypeError, r"inexact dtype; got arguments ~int32\[\]"),
+    (lambda x: x.astype("float32"), 1, 1.0, TypeError, r"integer dtypes; got arguments ~int32\[\]"),
+    (lambda x: x, True, True, TypeError, r"got arguments bool\[\] and results bool\[\]"),
+    (lambda x: x * 2, 1, 1.0, TypeError, r"cotangent has type ~float32\[\]"),
     (lambda x: x * x, 1.0, 1.0, TypeError, "'mul'.*not linear"),
     (jnp.sin, 1.0, 1.0, NotImplementedError, "'sin' has no transpose rule"),
     (lambda x: x * 2, A, A[0], TypeError, r"cotangent has type float32\[3\]"),
