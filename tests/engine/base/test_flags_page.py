@@ -8,7 +8,7 @@ import pytest
 
 import mjax
 from docs import flags
-from mjax._engine.base.config import OPTIONS, SETTINGS, config, override
+from mjax._engine.base.config import OPTIONS, SETTINGS, _from_environment, config, override
 from mjax._engine.base.foreign_flags import FOREIGN
 
 
@@ -50,5 +50,11 @@ def test_variables():
                   JAX_TRACEBACK_IN_LOCATIONS_LIMIT="7",
                   JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0.25")
     assert done.stdout.split() == ["True", "7", "0.25"], done.stderr
-    done = python("import mjax", JAX_DEBUG_KEY_REUSE="1")
-    assert "JAX_DEBUG_KEY_REUSE: config flag 'debug_key_reuse' can only be False" in done.stderr
+
+
+def test_variables_of_refused_flags(monkeypatch):
+    monkeypatch.setenv("JAX_DEBUG_KEY_REUSE", "1")
+    flag = next(f for f in OPTIONS if f.name == "debug_key_reuse")
+    with pytest.raises(ValueError, match="JAX_DEBUG_KEY_REUSE: .* 'debug_key_reuse' can only be Fa"
+                       ):
+        _from_environment(flag)
