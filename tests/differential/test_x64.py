@@ -193,6 +193,49 @@ def test_pickles_read_with_x64_off():
     assert_agree(program)
 
 
+def over_devices(m, f):
+    """The function on each of 8 devices, as a shard_map and as a pmap with a sum over them."""
+    spec, mesh = m.sharding.PartitionSpec("i"), m.sharding.Mesh(np.array(m.devices("cpu")), "i")
+
+    def g(x):
+        y = f(x)
+        return y - m.lax.psum(y, "i")
+
+    return (m.shard_map(g, mesh=mesh, in_specs=spec, out_specs=spec),
+            lambda x: m.pmap(g, "i")(x.reshape(8, -1)))
+
+
+def switched(m, inside, x):
+    with m.enable_x64(inside):
+        return m.numpy.sin(x.astype(float)) * 2.5 + m.numpy.arange(x.shape[0])
+
+
+@pytest.mark.parametrize("form", [0, 1], ids=["shard_map", "pmap"])
+@pytest.mark.parametrize(("around", "inside"), [(False, True), (True, False), (True, True)])
+def test_over_several_devices(form, around, inside):
+    def program(m):
+        f = over_devices(m, lambda x: switched(m, inside, x))[form]
+        with m.enable_x64(around):
+            return np.asarray(m.jit(f)(m.numpy.linspace(0, 1, 16)))
+
+    assert_agree(program)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", [0, 1], ids=["shard_map", "pmap"])
+@pytest.mark.parametrize("transformation", ["grad", "jvp", "linearize", "eager"])
+def test_derivatives_over_several_devices(form, transformation):
+    def program(m):
+        f = over_devices(m, lambda x: switched(m, True, x))[form]
+        x = m.numpy.linspace(0, 1, 16)
+        return m.tree_util.tree_map(np.asarray, {
+            "eager": lambda: f(x), "grad": lambda: m.grad(total(m, f))(x),
+            "jvp": lambda: m.jvp(f, (x,), (x,)), "linearize": lambda: m.linearize(f, x)[1](x),
+        }[transformation]())
+
+    assert_agree(program)
+
+
 def test_types_of_literals_are_checked_with_x64_as_it_was():
     for m in (mjax, jax):
         with m.enable_checks(True):
