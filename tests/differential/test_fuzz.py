@@ -57,13 +57,14 @@ def test_operands_that_do_not_broadcast(name):
     refused(name, *operands[:fuzzing.OPERATIONS[name].arity])
 
 
-@pytest.mark.parametrize("name", ["reversed", "cumprod backwards", "map"])
+@pytest.mark.parametrize("name", ["reversed", "cumprod backwards", "map", "product", "any"])
 def test_axes_that_scalars_do_not_have(name):
     refused(name, True)
 
 
-def test_arrays_of_unequal_rows():
-    refused("array([x, y])", mjax.numpy.ones(3), mjax.numpy.ones(2))
+def test_arrays_of_unequal_shapes():
+    for name in ("array([x, y])", "sort pairs"):
+        refused(name, np.ones(3, np.float32), np.ones((), np.float32))
 
 
 def refused(name, *operands):

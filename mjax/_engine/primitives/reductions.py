@@ -122,11 +122,12 @@ def _define_reduction(name: str, kinds: str, identity: Callable[[Any], Any],
 
     @primitive.def_abstract_eval
     def type_rule(x: Any, *, axes: tuple[int, ...]) -> ShapedArray:
+        shape = reduced_shape(x, axes, name)
         if dtypes.kind(x.dtype) not in kinds:
             accepted = ", ".join(KIND_NAMES[k] for k in kinds)
             msg = f"{name} does not accept dtype {x.dtype}. Accepted dtypes: {accepted}."
             raise TypeError(msg)
-        return ShapedArray(reduced_shape(x, axes, name), x.dtype, keeps_weak and x.weak_type)
+        return ShapedArray(shape, x.dtype, keeps_weak and x.weak_type)
 
     @primitive.def_lowering
     def lowering(ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
@@ -174,7 +175,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
             msg = (f"sort: the operands must have an axis to sort along, got a scalar, {x!r}"
                    f"{'' if single else f', in a {type(operand).__name__} of operands'}. Convert "
                    "lists with mjax.numpy.asarray.")
-            raise ValueError(msg)
+            raise LazyArgumentError(msg)
     axis = canonicalize_axis(dimension, typeof(operands[0]).ndim)
     outs = sort_p.bind(*operands, dimension=axis, is_stable=bool(is_stable),
                        num_keys=operator.index(num_keys))
