@@ -36,6 +36,7 @@ def test_function_is_tested(name: str) -> None:
     if name in ELSEWHERE:
         assert name in (HERE.parent / ELSEWHERE[name]).read_text()
         return
-    same = [n for n in FUNCTIONS if getattr(jnp, n) is getattr(jnp, name, None)]
+    function = inspect.unwrap(getattr(jnp, name, None))
+    same = [n for n in FUNCTIONS if inspect.unwrap(getattr(jnp, n)) is function]  # aliases
     names = [name, name.partition(".")[2] or name, *same]
     assert any(map(is_called, names)) or PARTS.get(name, name) in TEXT, f"no test calls jnp.{name}"
