@@ -353,13 +353,13 @@ def _arg_type(name: str, x: Any, axes: tuple[int, ...], index_dtype: Any) -> Sha
     if not 0 <= axis < x.ndim:
         msg = f"{name}: axis {axis} is no axis of an operand of shape {x.shape}."
         raise ValueError(msg)
+    if x.shape[axis] == 0:
+        msg = f"{name} of an empty sequence: axis {axis} of shape {x.shape} has size 0."
+        raise ValueError(msg)
     if dtypes.kind(x.dtype) not in "biuf":
         msg = f"{name} does not accept dtype {x.dtype}: its elements have no order."
         raise TypeError(msg)
     _check_index_dtype(name, x.shape[axis], index_dtype)
-    if x.shape[axis] == 0:
-        msg = f"{name} of an empty sequence: axis {axis} of shape {x.shape} has size 0."
-        raise ValueError(msg)
     return ShapedArray(reduced_shape(x, axes, name), index_dtype)
 
 
