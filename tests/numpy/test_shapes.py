@@ -173,6 +173,13 @@ def test_axes_that_are_no_axes_or_named_twice(use: Any) -> None:
             use()
 
 
+def test_sizes_of_broadcast_are_integers() -> None:
+    assert lax.broadcast(V, []).shape == (5,) and lax.broadcast(V, (2, 1)).shape == (2, 1, 5)
+    for sizes in (None, 2, (1.5,), np.ones((2, 2), int)):
+        with pytest.raises(TypeError):
+            lax.broadcast(V, sizes)  # type: ignore[arg-type]
+
+
 def test_norms_of_weak_values_are_strong() -> None:
     norms = [jnp.linalg.norm(2.5), jnp.linalg.norm(2), jnp.linalg.norm(jnp.full((2, 2), 1.0), 1),
              jnp.linalg.vector_norm(jnp.full(2, 1.0), ord=3),

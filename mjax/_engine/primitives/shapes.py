@@ -354,7 +354,7 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
 @boundary
 def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
     """Repeats an array along new leading axes of the given sizes."""
-    shape = typeof(operand).shape
+    shape, sizes = typeof(operand).shape, canonical_shape(tuple(sizes))
     if not sizes:
         return array_of(operand)
     dims = tuple(range(len(sizes), len(sizes) + len(shape)))
