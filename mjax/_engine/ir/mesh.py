@@ -104,7 +104,9 @@ class PartitionSpec(tuple[Any, ...]):
 
     def update(self, partitions: Iterable[Any] | None = None, unreduced: Any = None,
                reduced: Any = None) -> PartitionSpec:
-        """A spec of these entries, if they are given."""
+        """A spec of these entries, if they are given; else the same spec."""
+        if partitions is None and not unreduced and not reduced:
+            return self
         return PartitionSpec(*(self if partitions is None else partitions),
                              unreduced=unreduced or (), reduced=reduced or ())
 

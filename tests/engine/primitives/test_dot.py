@@ -219,9 +219,9 @@ def test_batch_matmul():
     np.testing.assert_allclose(np.asarray(batch_matmul(x, y)), x @ y, rtol=1e-4, atol=1e-5)
 
 
-def test_scalars_make_no_weak_type():
+def test_products_of_python_scalars_are_weak():
     out = dot_general(2.0, 3.0, (((), ()), ((), ())))
-    assert (float(out), out.weak_type) == (6.0, False)
+    assert (float(out), out.weak_type) == (6.0, True)
 
 
 def test_unbatched_operand_is_not_repeated():
