@@ -439,7 +439,7 @@ def test_types_are_printed():
     assert "manual_axes" not in text and "check_vma" not in text
     partly = sharded(lambda x: x, CUT, CUT, axis_names={"i"}, check_vma=False)
     text = str(mjax.make_jaxpr(partly)(X))
-    assert "manual_axes=('i',)" in text and "check_vma=False" in text and "{i}" not in text
+    assert "manual_axes=('i',)" in text and "check_vma=False" in text and "V:i" not in text
 
 
 def test_a_value_used_several_times_is_cast_once():
