@@ -87,8 +87,9 @@ def _rint(x: Any) -> Any:
 
 
 rint = unary("rint", _rint, "any", """
-    Elementwise rounding to the nearest integer, halves to the even one; of integers and booleans,
-    as the default float.
+    Elementwise rounding to the nearest integer, halves to the even one.
+
+    Integers and booleans become the default float.
 
     >>> jnp.rint(jnp.array([0.5, 1.5, 1.7]))
     Array([0., 2., 2.], dtype=float32)
@@ -299,8 +300,9 @@ def _spacing(x: Any) -> Any:
 
 
 spacing = unary("spacing", _spacing, "inexact", """
-    Elementwise distance to the next float away from zero, with the sign of `x`; of float16, to
-    the next one above.
+    Elementwise distance to the next float away from zero, with the sign of `x`.
+
+    For float16 the next float is the one above `x`.
 
     >>> jnp.spacing(jnp.array([1.0]))
     Array([1.1920929e-07], dtype=float32)

@@ -91,6 +91,7 @@ from mjax._engine.primitives.convert import (
     reduce_precision_p,
 )
 from mjax._engine.primitives.convolution import conv_general_dilated_p
+from mjax._engine.primitives.counters import philox2x32_p, philox4x32_p, threefry4x32_p
 from mjax._engine.primitives.cumulative import (
     cumlogsumexp_p,
     cummax_p,
@@ -185,6 +186,7 @@ from mjax._engine.primitives.windows import (
     select_and_scatter_add_p,
 )
 from mjax._engine.runtime.constraints import sharding_constraint_p
+from mjax._engine.runtime.layout_constraints import layout_constraint_p
 from mjax._engine.runtime.transfer import device_put_p
 from mjax._engine.spmd.exchanges import all_to_all_p, pbroadcast_p, ppermute_p
 from mjax._engine.spmd.gathers import (
@@ -218,16 +220,16 @@ __all__ = [
     "dynamic_update_slice_p", "eq_p", "eq_to_p", "erf_inv_p", "erf_p", "erfc_p", "exp2_p", "exp_p",
     "expm1_p", "floor_p", "gather_p", "ge_p", "gt_p", "igamma_grad_a_p", "igamma_p", "igammac_p",
     "imag_p", "inspect_sharding_p", "integer_pow_p", "io_callback_p", "iota_2x32_shape_p", "iota_p",
-    "is_finite_p", "jit_p", "le_p", "le_to_p", "lgamma_p", "linear_call_p", "linear_recurrence_p",
-    "linear_solve_p", "log1p_p", "log_p", "logistic_p", "lt_p", "lt_to_p", "max_p", "min_p",
-    "mul_p", "mulhi_p", "name_p", "ne_p", "neg_p", "nextafter_p", "not_p", "optimization_barrier_p",
-    "or_p", "pad_p", "pbroadcast_p", "platform_index_p", "pmax_invariant_p", "pmax_p",
-    "pmin_invariant_p", "pmin_p", "polygamma_p", "population_count_p", "pow_p", "ppermute_p",
-    "pscatter_p", "psum_invariant_p", "psum_p", "pure_callback_p", "pvary_p",
-    "ragged_dot_general_p", "random_bits_p", "random_clone_p", "random_fold_in_p",
-    "random_gamma_grad_p", "random_seed_p", "random_split_p", "random_unwrap_p", "random_wrap_p",
-    "real_p", "reduce_and_p", "reduce_max_p", "reduce_min_p", "reduce_or_p", "reduce_p",
-    "reduce_precision_p", "reduce_prod_p", "reduce_scatter_p", "reduce_sum_p",
+    "is_finite_p", "jit_p", "layout_constraint_p", "le_p", "le_to_p", "lgamma_p", "linear_call_p",
+    "linear_recurrence_p", "linear_solve_p", "log1p_p", "log_p", "logistic_p", "lt_p", "lt_to_p",
+    "max_p", "min_p", "mul_p", "mulhi_p", "name_p", "ne_p", "neg_p", "nextafter_p", "not_p",
+    "optimization_barrier_p", "or_p", "pad_p", "pbroadcast_p", "philox2x32_p", "philox4x32_p",
+    "platform_index_p", "pmax_invariant_p", "pmax_p", "pmin_invariant_p", "pmin_p", "polygamma_p",
+    "population_count_p", "pow_p", "ppermute_p", "pscatter_p", "psum_invariant_p", "psum_p",
+    "pure_callback_p", "pvary_p", "ragged_dot_general_p", "random_bits_p", "random_clone_p",
+    "random_fold_in_p", "random_gamma_grad_p", "random_seed_p", "random_split_p", "random_unwrap_p",
+    "random_wrap_p", "real_p", "reduce_and_p", "reduce_max_p", "reduce_min_p", "reduce_or_p",
+    "reduce_p", "reduce_precision_p", "reduce_prod_p", "reduce_scatter_p", "reduce_sum_p",
     "reduce_window_max_p", "reduce_window_min_p", "reduce_window_p", "reduce_window_sum_p",
     "reduce_xor_p", "regularized_incomplete_beta_p", "rem_p", "remat_opt_p", "remat_p", "reshape_p",
     "rev_p", "rng_bit_generator_p", "rng_uniform_p", "round_p", "rsqrt_p", "scan_p",
@@ -236,6 +238,6 @@ __all__ = [
     "select_and_scatter_p", "select_n_p", "shard_map_p", "sharding_constraint_p", "shift_left_p",
     "shift_right_arithmetic_p", "shift_right_logical_p", "sign_p", "sin_p", "sinh_p", "slice_p",
     "sort_p", "split_p", "sqrt_p", "square_p", "squeeze_p", "stack_p", "stop_gradient_p", "sub_p",
-    "tan_p", "tanh_p", "threefry2x32_p", "tile_p", "top_k_p", "transpose_p", "unstack_p", "while_p",
-    "xor_p", "zeta_p",
+    "tan_p", "tanh_p", "threefry2x32_p", "threefry4x32_p", "tile_p", "top_k_p", "transpose_p",
+    "unstack_p", "while_p", "xor_p", "zeta_p",
 ]

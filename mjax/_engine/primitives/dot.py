@@ -259,8 +259,10 @@ def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = Non
     """
     (lc, rc), (lb, rb) = dimension_numbers
     numbers = ((_axes(lc), _axes(rc)), (_axes(lb), _axes(rb)))
-    preferred = (None if preferred_element_type is None
-                 else dtypes.asked_dtype(preferred_element_type, "dot_general"))
+    preferred = preferred_element_type
+    # The dtype of an operand may have 64 bits where x64 is off: it is not asked for.
+    if preferred is not None and preferred is not typeof(lhs).dtype:
+        preferred = dtypes.asked_dtype(preferred, "dot_general")
     return dot_general_p.bind(lhs, rhs, dimension_numbers=numbers,
                               precision=canonical_precision(precision),
                               preferred_element_type=preferred)

@@ -18,7 +18,8 @@ CONST = mjax.device_put(np.arange(3, dtype="float32"))
 
 
 def texts(f, *args, **kwargs):
-    return [f"{aval.str_short(short_dtypes=True)} {text}" for aval, text in saved_residuals(f, *args, **kwargs)]
+    return [f"{aval.str_short(short_dtypes=True)} {text}"
+            for aval, text in saved_residuals(f, *args, **kwargs)]
 
 
 def matches(found, expected):
