@@ -333,6 +333,7 @@ def _interp(x: Any, xp: Any, fp: Any, ends: Sequence[Any], *, further: tuple[boo
     given = [e for e in ends if e is not None]
     fp, *given = promote_dtypes_inexact(fp, *check_arrays("interp", *given))
     dtype, weak = common_type(*map(weak_type_of, [x, fp, *given]))
+    dtype = dtypes.canonicalize(dtype)  # operands of 64 bits narrow where x64 is off, as in JAX
     fp, *given = [cast(v, dtype, weak) for v in (fp, *given)]
     values = iter(given)
     left, right = [None if e is None else next(values) for e in ends]
