@@ -148,7 +148,6 @@ def test_vmap_axes_that_do_not_fit(call, parts):
     (lambda: mjax.vjp(lax.sin, X)[1](np.ones(4, np.float32)), ["cotangent", "float32[4]",
                                                                "float32[3]"]),
     (lambda: mjax.vjp(lax.sin, X)[1]((X, X)), ["structure"]),
-    (lambda: mjax.linear_transpose(lax.sin, X), ["sin", "linear"]),
     (lambda: mjax.linearize(lax.sin, X)[1](M), ["float32[3,4]", "float32[3]"]),
     (lambda: mjax.jacfwd(lambda x: x)(1), ["real-valued", "int32"]),
 ])
