@@ -132,7 +132,7 @@ def policy_table(effects: Iterable[type[Effect]]) -> str:
     Example:
       >>> class Logging(Effect):
       ...     policy = EffectPolicy(ordered=True, token="log", remat=False)
-      >>> print(policy_table([Logging]).splitlines()[7])
+      >>> print(policy_table([Logging]).splitlines()[8])
       | checkpoint | no |
     """
     effects = list(effects)

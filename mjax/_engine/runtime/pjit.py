@@ -16,7 +16,8 @@ def pjit(fun: Callable[..., Any], in_shardings: Any = None, out_shardings: Any =
     """`mjax.jit`, with all its arguments by place too; see there.
 
     Example:
-      >>> mjax.experimental.pjit.pjit(lambda x: x + 1)(1)
+      >>> from mjax.experimental.pjit import pjit
+      >>> pjit(lambda x: x + 1)(1)
       Array(2, dtype=int32, weak_type=True)
     """
     return jit(fun, in_shardings=in_shardings, out_shardings=out_shardings,
