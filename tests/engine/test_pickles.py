@@ -57,7 +57,7 @@ def test_tree_structures(tree):
 
 
 def others():
-    """What is pickled beside arrays and tree structures."""
+    """Specs, structs and partials pickle through the stable home too."""
     mesh = AbstractMesh((2, 1), ("a", "b"))
     return [mjax.P(), mjax.P("a", None, ("b", "c"), mjax.P.UNCONSTRAINED), mesh,
             mjax.ShapeDtypeStruct((2, 3), "bfloat16", weak_type=True)]

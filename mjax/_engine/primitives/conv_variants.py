@@ -216,7 +216,7 @@ def conv_general_dilated_patches(lhs: Any, filter_shape: Sequence[int],
 
     Raises:
       TypeError: arguments do not fit the rank of the lhs.
-      ValueError: the padding does not fit, or there is no such precision.
+      ValueError: the padding does not fit, or `precision` is unknown.
 
     Example:
       >>> x = jnp.array([[[1.0, 2.0, 3.0, 4.0]]])
