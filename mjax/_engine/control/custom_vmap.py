@@ -18,7 +18,7 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.bodies import Body, Typed, agree, differences
-from mjax._engine.control.custom_calls import staging, users_code, vary_as_function
+from mjax._engine.control.custom_calls import users_code, vary_as_function
 from mjax._engine.control.custom_rules import Custom
 from mjax._engine.control.loops import map as loop_map
 from mjax._engine.control.retyping import retypes_as_call
@@ -43,6 +43,7 @@ from mjax._engine.tracing.flat import (
     debug_info_of,
     describe_function,
 )
+from mjax._engine.tracing.interpreter import staging
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero

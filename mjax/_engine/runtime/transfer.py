@@ -46,7 +46,6 @@ from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import Tracer, refuse_dead
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.stage import StageInterpreter
 from mjax._engine.transforms.batching import AxisData
 from mjaxlib_shim import arrays as shim
 from mjaxlib_shim import guards
@@ -413,7 +412,7 @@ def _refuse_device(device: Any) -> None:
     """
     stages, interpreter = 0, ctx.interpreter
     while interpreter is not None:
-        stages += type(interpreter) is StageInterpreter
+        stages += interpreter.stages_all
         interpreter = interpreter.parent
     if stages == 1 and any(axis.manual is not None for axis in ctx.axis_env):
         raise LazyValueError(lambda: (

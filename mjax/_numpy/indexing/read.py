@@ -24,6 +24,7 @@ from mjax._engine.primitives.shapes import (
 from mjax._engine.primitives.slicing import dynamic_slice_p, slice_p
 from mjax._engine.runtime.array import Array
 from mjax._engine.tracing.evaluate import evaluation
+from mjax._engine.tracing.interpreter import staging
 from mjax._numpy.core import shape_of
 from mjax._numpy.fused import new_cache
 from mjax._numpy.indexing.eager import (
@@ -31,7 +32,6 @@ from mjax._numpy.indexing.eager import (
     grown_shape,
     place,
     put_together,
-    staging,
     take_apart,
     with_operands,
 )
