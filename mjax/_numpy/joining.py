@@ -14,7 +14,8 @@ from mjax._engine.base.util import canonicalize_axis, listed
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.types import typeof
-from mjax._engine.primitives.arithmetic import add, clamp, lt, mul
+from mjax._engine.primitives.arithmetic import add, lt, mul
+from mjax._engine.primitives.clamp import clamp
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.cumulative import cumsum
 from mjax._engine.primitives.gather import take_on_axis

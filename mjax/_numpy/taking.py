@@ -13,7 +13,8 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
-from mjax._engine.primitives.arithmetic import clamp, eq, lt, sub
+from mjax._engine.primitives.arithmetic import eq, lt, sub
+from mjax._engine.primitives.clamp import clamp
 from mjax._engine.primitives.cumulative import cumsum
 from mjax._engine.primitives.dot import dot_general
 from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
