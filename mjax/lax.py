@@ -180,6 +180,17 @@ from mjax._engine.primitives.dot import (
     batch_matmul,
     dot_general_p,
 )
+from mjax._engine.primitives.dynamic_slicing import (
+    dynamic_index_in_dim,
+    dynamic_slice,
+    dynamic_slice_in_dim,
+    dynamic_slice_p,
+    dynamic_update_index_in_dim,
+    dynamic_update_slice,
+    dynamic_update_slice_in_dim,
+    dynamic_update_slice_p,
+    index_take,
+)
 from mjax._engine.primitives.gather import (
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -288,23 +299,7 @@ from mjax._engine.primitives.shapes import (
     transpose,
     transpose_p,
 )
-from mjax._engine.primitives.slicing import (
-    dynamic_index_in_dim,
-    dynamic_slice,
-    dynamic_slice_in_dim,
-    dynamic_slice_p,
-    dynamic_update_index_in_dim,
-    dynamic_update_slice,
-    dynamic_update_slice_in_dim,
-    dynamic_update_slice_p,
-    index_in_dim,
-    index_take,
-    pad,
-    pad_p,
-    slice,
-    slice_in_dim,
-    slice_p,
-)
+from mjax._engine.primitives.slicing import index_in_dim, pad, pad_p, slice, slice_in_dim, slice_p
 from mjax._engine.primitives.sliding import padtype_to_pads
 from mjax._engine.primitives.sort import (
     sort,

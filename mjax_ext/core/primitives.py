@@ -88,6 +88,7 @@ from mjax._engine.primitives.cumulative import (
     linear_recurrence_p,
 )
 from mjax._engine.primitives.dot import dot_general_p
+from mjax._engine.primitives.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
 from mjax._engine.primitives.gather import gather_p
 from mjax._engine.primitives.joining import (
     concatenate_p,
@@ -140,12 +141,7 @@ from mjax._engine.primitives.shapes import (
     squeeze_p,
     transpose_p,
 )
-from mjax._engine.primitives.slicing import (
-    dynamic_slice_p,
-    dynamic_update_slice_p,
-    pad_p,
-    slice_p,
-)
+from mjax._engine.primitives.slicing import pad_p, slice_p
 from mjax._engine.primitives.sort import sort_p, top_k_p
 from mjax._engine.primitives.special import (
     bessel_i0e_p,

@@ -32,8 +32,8 @@ from mjax._engine.ir.pytree import (
 )
 from mjax._engine.ir.same import same_program
 from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.primitives.dynamic_slicing import dynamic_index_in_dim
 from mjax._engine.primitives.shapes import array_of, batch_to_front
-from mjax._engine.primitives.slicing import dynamic_index_in_dim
 from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.tracing.authoring import describe_value
 from mjax._engine.tracing.flat import (

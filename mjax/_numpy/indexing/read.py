@@ -12,6 +12,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import eq
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.dot import dot_general
+from mjax._engine.primitives.dynamic_slicing import dynamic_slice_p
 from mjax._engine.primitives.gather import GatherScatterMode, gather
 from mjax._engine.primitives.shapes import (
     broadcasted_iota,
@@ -21,7 +22,7 @@ from mjax._engine.primitives.shapes import (
     squeeze_p,
     transpose,
 )
-from mjax._engine.primitives.slicing import dynamic_slice_p, slice_p
+from mjax._engine.primitives.slicing import slice_p
 from mjax._engine.runtime.array import Array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import staging
