@@ -47,8 +47,9 @@ from mjax._numpy.indexing.parse import FINAL, RAW
 from mjax._numpy.indexing.plan import settled
 from mjax._numpy.indexing.update import update
 from mjax._numpy.joining import refuse_out
+from mjax._numpy.resizing import resize
 from mjax._numpy.selecting import flatnonzero
-from mjax._numpy.shapes import moveaxis, ravel, resize
+from mjax._numpy.shapes import moveaxis, ravel
 
 _FILL = GatherScatterMode.FILL_OR_DROP
 _CLIP = GatherScatterMode.CLIP
