@@ -1,5 +1,6 @@
 """Which device holds which part, and where results of transfers are, side by side with jax."""
 
+import itertools
 import warnings
 
 import jax
@@ -59,6 +60,25 @@ def test_the_parts_of_arrays_on_meshes_with_axes_of_size_1():
     def run(m):
         sharding = m.sharding.NamedSharding(mesh(m, (1, 4)), m.sharding.PartitionSpec("x", "y"))
         return described(m, m.device_put(X, sharding))
+
+    one, other = both(run)
+    assert one == other
+
+
+@pytest.mark.parametrize(("source", "target"), list(itertools.product(
+    ["device", "other device", (), ("x",), ("y",)], repeat=2)), ids=str)
+def test_arguments_committed_elsewhere(source, target):
+    """They are moved to where in_shardings asks for the same parts, on whatever devices."""
+    def run(m):
+        devices = m.devices()
+        half, rest = [m.sharding.Mesh(np.array(d).reshape(2, 2), ("x", "y"))
+                      for d in (devices[:4], devices[4:])]
+        one, two = [
+            m.sharding.SingleDeviceSharding(devices[3]) if s == "device" else
+            m.sharding.SingleDeviceSharding(devices[5]) if s == "other device" else
+            m.sharding.NamedSharding(mesh, m.sharding.PartitionSpec(*s))
+            for s, mesh in ((source, half), (target, rest))]
+        return described(m, m.jit(lambda x: x + 1, in_shardings=two)(m.device_put(X, one)))
 
     one, other = both(run)
     assert one == other

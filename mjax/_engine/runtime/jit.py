@@ -104,7 +104,7 @@ def jit(fun: Any = _ABSENT, /, *, in_shardings: Any = None,
         calls: an argument is no array.
       ValueError: an argument number or name that `fun` does not have; at calls: a static
         argument that is not hashable, arguments on different devices, or shardings that do not
-        fit: trees, sizes that are not divisible, an argument that is committed to another.
+        fit: trees, sizes that are not divisible, an argument that is committed and cut otherwise.
       RuntimeError: at calls: an argument was donated before, or is donated and given twice.
 
     Example:

@@ -184,13 +184,16 @@ def _agreed(placement: Placement, asked: Any, names: ArgumentNames, index: int) 
     """The placement that an argument is asked to have; its own if that says the same.
 
     Raises:
-      ValueError: the sharding does not divide it; or it is committed to another.
+      ValueError: the sharding does not divide it; or it is committed, and cut otherwise or in
+        another memory.
     """
     aval, given = placement.aval, placement.sharding
     check_fits(asked, aval, f"{names.program}: in_shardings of {names(index)}")
-    if given.is_equivalent_to(asked, physical_aval(aval).ndim):
+    ndim = physical_aval(aval).ndim
+    if given.is_equivalent_to(asked, ndim):
         return placement
-    if placement.committed:
+    if placement.committed and not (
+            given.memory_kind == asked.memory_kind and given.cuts_like(asked, ndim)):
         raise LazyValueError(lambda: (
             f"{names.program}: {names(index)} of type {aval} is committed to {given}, but "
             f"in_shardings asks for {asked}. Move it with mjax.device_put, or leave in_shardings "

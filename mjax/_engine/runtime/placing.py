@@ -112,8 +112,10 @@ def execution_place(placements: Sequence[Placement], used: Collection[int],
              if d.device is not None and d.eqn.primitive is jit_p]
     votes += [(mesh, str(d)) for d in demands for mesh in d.meshes]
     if device is None:
+        # Who asks for an argument elsewhere has it moved.
+        moved = {i for i, s in enumerate(in_shardings) if s is not None and not _is_abstract(s)}
         votes = [(p.sharding, describe(i)) for i, p in enumerate(placements)
-                 if p.committed and i in used] + votes
+                 if p.committed and i in used and i not in moved] + votes
     else:
         votes.insert(0, (sharding_of(device), "the device given to jit"))
     votes += [(s, f"in_shardings of {describe(i)}") for i, s in enumerate(in_shardings)

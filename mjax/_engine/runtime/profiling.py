@@ -81,11 +81,12 @@ class _Trace:
         self.log_dir, self.perfetto, self.link = log_dir, perfetto, link
         self.session = shim.ProfilerSession(options or shim.ProfileOptions())
 
-    def stop(self) -> pathlib.Path | None:
-        """Writes the profile; gives the file that is to be served, if one is."""
+    def stop(self) -> None:
         self.session.stop_and_export(self.log_dir)
-        file = _write_for_perfetto(self.log_dir) if self.perfetto or self.link else None
-        return file if self.link else None
+        if self.perfetto or self.link:
+            file = _write_for_perfetto(self.log_dir)
+            if self.link:
+                _serve_once(file)
 
 
 @boundary
@@ -126,9 +127,7 @@ def stop_trace() -> None:
             msg = "profiler.stop_trace: no profile is being recorded; start_trace starts one."
             raise RuntimeError(msg)
         ended, _running = _running, None
-        file = ended.stop()
-    if file is not None:  # it waits for a user, and others may record meanwhile
-        _serve_once(file)
+        ended.stop()
 
 
 @contextlib.contextmanager

@@ -97,6 +97,13 @@ class Sharding:
             return True
         if self.flat_devices != other.flat_devices or self.memory_kind != other.memory_kind:
             return False
+        return self.cuts_like(other, ndim)
+
+    def cuts_like(self, other: Sharding, ndim: int) -> bool:
+        """Whether both put the same parts on the first device of theirs, on the second, and so on.
+
+        Copies on any number of devices are alike.
+        """
         one, two = (shim.hlo_sharding_of(s.native_for(ndim), ndim) for s in (self, other))
         return bool(one == two or (one.is_replicated() and two.is_replicated()))
 

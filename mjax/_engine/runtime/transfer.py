@@ -41,11 +41,11 @@ from mjax._engine.runtime.pending import PendingArray
 from mjax._engine.runtime.resharding import buffer_aval, cut, layout_of, resharded, shares_memory
 from mjax._engine.runtime.shardings import NamedSharding, Sharding, SingleDeviceSharding
 from mjax._engine.runtime.structs import ShapeDtypeStruct
-from mjax._engine.runtime.token_values import Token
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import Tracer, refuse_dead
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.stage import StageInterpreter
 from mjax._engine.transforms.batching import AxisData
 from mjaxlib_shim import arrays as shim
 from mjaxlib_shim import guards
@@ -149,12 +149,10 @@ def from_scalar(value: Any, text: str | None = None) -> Array:
     return known
 
 
-def _own(value: Any) -> Any:
+def _own(value: Any) -> Array:
     """A value as an array that nobody else has."""
     if isinstance(value, Tracer):
         refuse_dead(value)
-    if type(value) is Token:
-        return value  # it goes where arrays go, and is one to nobody else
     aval = typeof(value)
     return put(_converted(value, aval), aval)
 
@@ -412,7 +410,7 @@ def _refuse_device(device: Any) -> None:
     """
     stages, interpreter = 0, ctx.interpreter
     while interpreter is not None:
-        stages += interpreter.stages_all
+        stages += type(interpreter) is StageInterpreter
         interpreter = interpreter.parent
     if stages == 1 and any(axis.manual is not None for axis in ctx.axis_env):
         raise LazyValueError(lambda: (

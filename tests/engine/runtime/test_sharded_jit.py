@@ -435,7 +435,7 @@ def test_bad_arguments_for_shardings(mesh):
     with pytest.raises(ValueError, match=r"plus: argument x of type float32\[8,4\] is committed to "
                        r".*spec=PartitionSpec\('y',\)\), but in_shardings asks for .*'x'"):
         f(put(X, mesh, "y"))
-    with pytest.raises(ValueError, match=r"argument x to cpu:3, in_shardings of argument x to cpu"):
+    with pytest.raises(ValueError, match=r"committed to SingleDevice.*, but in_shardings asks"):
         f(mjax.device_put(X, mjax.devices()[3]))
     with pytest.raises(ValueError, match="in_shardings are of arguments given by position"):
         f(x=X)
