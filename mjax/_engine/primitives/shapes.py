@@ -127,10 +127,10 @@ def reduced_shape(x: ShapedArray, axes: tuple[int, ...], name: str) -> tuple[int
 
 @reduce_sum_p.def_abstract_eval
 def _reduce_sum_type(x: Any, *, axes: tuple[int, ...]) -> ShapedArray:
+    shape = reduced_shape(x, axes, "reduce_sum")
     if dtypes.kind(x.dtype) not in "iufc":
         msg = f"reduce_sum needs a numeric operand, not {x.dtype}; convert it first."
         raise TypeError(msg)
-    shape = reduced_shape(x, axes, "reduce_sum")
     if x.dtype in _HALF and not ctx.settings.allow_f16_reductions and any(
             x.shape[axis] != 1 for axis in axes):
         msg = (f"reduce_sum of an operand of type {x} over the axes {axes}: the flag "
