@@ -13,7 +13,6 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
-from mjax._engine.primitives import clamp
 from mjax._engine.primitives.convert import bitcast_convert_type_p
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.elementwise import settling_constant
@@ -291,7 +290,7 @@ heaviside = binary("heaviside", _heaviside, "inexact", """
 
     >>> jnp.heaviside(jnp.array([-1.0, 0.0, 1.0]), 0.5)
     Array([0. , 0.5, 1. ], dtype=float32)
-    """, _X1_X2, weak_rule=lambda types, dtype: types[0][1])
+    """, _X1_X2, weak_rule=lambda types, shapes, dtype: not shapes[0])
 
 # ---- extrema ---------------------------------------------------------------------------
 
@@ -398,6 +397,8 @@ def _power(x1: Any, x2: Any) -> Any:
     if kind1 in "biu" and kind2 in "biu":
         x1, x2 = promote_args_numeric("power", x1, x2)
         x1 = cast(x1, typeof(x1).dtype)
+        if dtypes.is_inexact(typeof(x1).dtype):  # of uint64 and a signed one
+            return lax.pow_p.bind(x1, x2)
         nothing = lax.bitwise_and(lax.eq(x1, _c(x1, 0)), lax.ne(x2, _c(x2, 0)))
         return choose(nothing, _c(x1, 0), _power_of_ints(x1, x2))
     if kind1 in "fc" and kind2 in "iu":
@@ -506,7 +507,7 @@ def _clipped(x: Any, low: int, high: int) -> Any:
     """Integers or booleans between bounds that their dtype may be unable to hold."""
     dtype = typeof(x).dtype
     low, high = _within(dtype, low, high)
-    return clamp.clamp(np.asarray(low, dtype)[()], x, np.asarray(high, dtype)[()])
+    return lax.clamp(np.asarray(low, dtype)[()], x, np.asarray(high, dtype)[()])
 
 
 def _within(dtype: Any, low: int, high: int) -> tuple[int, int]:

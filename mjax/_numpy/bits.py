@@ -12,7 +12,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.shapes import expand_dims, moveaxis, reduce_sum, reshape, scalar_of
 from mjax._engine.primitives.slicing import pad, slice_in_dim
-from mjax._numpy.core import cast, check_array, choose, concrete_int, shape_of
+from mjax._numpy.core import as_array, cast, check_array, choose, concrete_int, shape_of
 from mjax._numpy.fused import fused
 from mjax._numpy.ufunc import binary, unary
 
@@ -67,7 +67,7 @@ bitwise_right_shift = alias(right_shift, "bitwise_right_shift")
 def _count(x: Any) -> Any:
     kind = dtypes.kind(typeof(x).dtype)
     if kind == "b":
-        return cast(x, np.dtype(np.uint8))
+        return as_array(cast(x, np.dtype(np.uint8)))
     if kind == "i":
         # Of negative numbers NumPy counts the bits of the absolute value.
         x = choose(lax.lt(x, scalar_of(typeof(x), 0)), lax.neg(x), x)

@@ -154,7 +154,7 @@ def _fitting(x: Any, dtype: Any) -> np.ndarray[Any, Any]:
     if isinstance(x, (np.ndarray, np.generic)):
         check_array("array", x)
         value = np.asarray(x)
-        if dtypes.is_complex(value.dtype) and not dtypes.is_complex(dtype):
+        if dtypes.is_complex(value.dtype) and not dtypes.is_complex(dtype) and dtype != np.bool_:
             value = value.real
         with np.errstate(all="ignore"):
             return value.astype(dtype)
@@ -169,7 +169,7 @@ def _fitting(x: Any, dtype: Any) -> np.ndarray[Any, Any]:
             msg = f"Python int too large to convert to {dtype}."
             raise OverflowError(msg)
         value = value.astype(complex if dtypes.is_complex(dtype) else float)
-    if dtypes.is_complex(value.dtype) and not dtypes.is_complex(dtype):
+    if dtypes.is_complex(value.dtype) and not dtypes.is_complex(dtype) and dtype != np.bool_:
         msg = f"complex numbers cannot be converted to dtype {dtype} implicitly; take .real."
         raise TypeError(msg)
     with np.errstate(all="ignore"):

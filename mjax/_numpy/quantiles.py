@@ -12,7 +12,6 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type, inexact_dtype
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
-from mjax._engine.primitives import clamp
 from mjax._engine.primitives.cumulative import cumsum
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.gather import take_along_axis
@@ -163,7 +162,7 @@ def _interpolate(a: Any, position: Any, last: Any, method: str) -> Any:
     """Values between the sorted elements, at fractional positions along the last axis."""
     zero = _c(position, 0)
     top = broadcast_values("quantile", last, position)[0]
-    position = clamp.clamp(*broadcast_values("quantile", zero, position, lax.max(top, zero)))
+    position = lax.clamp(*broadcast_values("quantile", zero, position, lax.max(top, zero)))
     low, high = lax.floor(position), lax.ceil(position)
     if method == "nearest":  # of two as near, the lower one
         low = lax.ceil(lax.sub(position, _c(position, 0.5)))
@@ -182,9 +181,13 @@ def _interpolate(a: Any, position: Any, last: Any, method: str) -> Any:
     if method == "midpoint":
         return lax.mul(lax.add(below, above), _c(below, 0.5))
     weight = cast(broadcast_to(lax.sub(position, low), typeof(below).shape), typeof(below).dtype)
-    # Equal neighbours are taken as they are: infinities have no difference.
     mixed = lax.add(lax.mul(below, lax.sub(_c(weight, 1), weight)), lax.mul(above, weight))
-    return choose(lax.eq(below, above), below, mixed)
+    # Of equal neighbours the result is their value, not a rounded one; its derivative is that of
+    # a mixture. Infinities have no difference, and none is mixed in with weight 0.
+    finite = lax.bitwise_and(lax.eq(below, above), lax.is_finite(below))
+    step = choose(finite, lax.sub(above, below), _c(below, 0))
+    alone = lax.bitwise_or(finite, lax.eq(weight, _c(weight, 0)))
+    return choose(alone, lax.add(below, lax.mul(step, weight)), mixed)
 
 
 def _in_place(out: Any, shape: tuple[int, ...], q_shape: tuple[int, ...], axes: tuple[int, ...],

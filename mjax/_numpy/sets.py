@@ -52,6 +52,7 @@ from mjax._numpy.core import (
     concrete_int,
     promote_dtypes,
     shape_of,
+    weak_type_of,
 )
 from mjax._numpy.fused import fused
 from mjax._numpy.joining import concatenate
@@ -356,8 +357,11 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
 
 
 def _with_fill(name: str, values: Any, size: int | None, fill_value: Any) -> tuple[Any, Any]:
-    """Values and what fills them up, in the dtype that holds both."""
-    if size is None or fill_value is None:
+    """Values and what fills them up, in the dtype that holds both; weak where the filling is."""
+    if size is None:
+        return values, fill_value
+    values = cast(values, typeof(values).dtype)
+    if fill_value is None:
         return values, fill_value
     values, fill_value = promote_dtypes(values, check_array(name, fill_value, "fill_value"))
     return values, fill_value
@@ -374,7 +378,7 @@ def _choose(name: str, mask: Any, size: int | None, arrays: Sequence[tuple[Any, 
     for x, fill in arrays:
         if fill is None:
             fill = reshape(compress(mask, x, size=1), ()) if shape_of(x)[0] else 0
-        out.append(compress(mask, x, size=size, fill_value=fill))
+        out.append(cast(compress(mask, x, size=size, fill_value=fill), *weak_type_of(x)))
     return out
 
 

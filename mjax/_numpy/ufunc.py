@@ -46,14 +46,15 @@ def _target(kind: str, dtype: Any) -> Any:
     return numeric_dtype(dtype) if kind == "numeric" else dtype
 
 
-#: `(types, dtype)`: whether a result that promotion makes weakly typed stays so; `types` are the
-#: pairs of dtype and weak type of the operands, `dtype` is what they are promoted to.
-WeakRule = Callable[[Sequence[tuple[Any, bool]], Any], bool]
+#: `(types, shapes, dtype)`: whether a result that promotion makes weakly typed stays so; `types`
+#: are the pairs of dtype and weak type of the operands, `dtype` is what they are promoted to.
+WeakRule = Callable[[Sequence[tuple[Any, bool]], Sequence[tuple[int, ...]], Any], bool]
 
 
-def if_all_are(types: Sequence[tuple[Any, bool]], dtype: Any) -> bool:
-    """Weak only where all operands are: an array of ints beside a Python float makes it strong."""
-    return all(weak for _, weak in types)
+def if_scalar(types: Sequence[tuple[Any, bool]], shapes: Sequence[tuple[int, ...]], dtype: Any
+              ) -> bool:
+    """Weak where the result is a scalar."""
+    return not any(shapes)
 
 
 def _plan(name: str, kind: str, args: Sequence[Any], weak_rule: WeakRule | None = None
@@ -70,8 +71,8 @@ def _plan(name: str, kind: str, args: Sequence[Any], weak_rule: WeakRule | None 
         raise TypeError(msg)
     dtype, weak = common_type(*avals)
     dtype = _target(kind, dtype)
-    weak = weak and (weak_rule is None or weak_rule(avals, dtype))
     shapes = [() if type(x) is int else typeof(x).shape for x in args]
+    weak = weak and (weak_rule is None or weak_rule(avals, shapes, dtype))
     if any(s != shapes[0] for s in shapes):
         try:
             common_shape(shapes)
@@ -81,12 +82,13 @@ def _plan(name: str, kind: str, args: Sequence[Any], weak_rule: WeakRule | None 
     rank = max(ranks) if len(ranks) > 1 else None
     if rank is not None:
         check_ranks(name, shapes)
+    # The result is weak if all operands are: one of them strong is enough. Of several weak booleans
+    # promotion makes strong ones.
+    settle = not weak and all(own_weak for _, own_weak in avals) and (
+        weak_rule is not None or len(avals) > 1)
     steps: list[Step] = []
     for (own, own_weak), shape in zip(avals, shapes, strict=True):
-        # The result is weak if all operands are: one of them strong is enough. Of several weak
-        # booleans promotion makes strong ones.
-        convert = own != dtype or (weak and not own_weak) or (
-            own_weak and own == np.bool_ and len(avals) > 1)
+        convert = own != dtype or settle or (weak and not own_weak)
         expand = rank if rank is not None and shape and len(shape) < rank else None
         steps.append((dtype if convert else None, weak, expand) if convert or expand else None)
     return tuple(steps) if any(steps) else None

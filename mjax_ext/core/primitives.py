@@ -20,13 +20,23 @@ from mjax._engine.control.while_loop import while_p
 from mjax._engine.primitives.approximate import approx_top_k_p
 from mjax._engine.primitives.arithmetic import (
     abs_p,
+    acos_p,
+    acosh_p,
     add_p,
     and_p,
+    asin_p,
+    asinh_p,
+    atan2_p,
+    atan_p,
+    atanh_p,
     cbrt_p,
     ceil_p,
+    clamp_p,
     clz_p,
     complex_p,
     conj_p,
+    cos_p,
+    cosh_p,
     div_p,
     eq_p,
     eq_to_p,
@@ -49,6 +59,7 @@ from mjax._engine.primitives.arithmetic import (
     max_p,
     min_p,
     mul_p,
+    mulhi_p,
     ne_p,
     neg_p,
     nextafter_p,
@@ -64,13 +75,16 @@ from mjax._engine.primitives.arithmetic import (
     shift_right_arithmetic_p,
     shift_right_logical_p,
     sign_p,
+    sin_p,
+    sinh_p,
     sqrt_p,
     square_p,
     sub_p,
+    tan_p,
+    tanh_p,
     xor_p,
 )
 from mjax._engine.primitives.barrier import optimization_barrier_p
-from mjax._engine.primitives.clamp import clamp_p
 from mjax._engine.primitives.convert import (
     bitcast_convert_type_p,
     convert_element_type_p,
@@ -88,7 +102,6 @@ from mjax._engine.primitives.cumulative import (
     linear_recurrence_p,
 )
 from mjax._engine.primitives.dot import dot_general_p
-from mjax._engine.primitives.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
 from mjax._engine.primitives.gather import gather_p
 from mjax._engine.primitives.joining import (
     concatenate_p,
@@ -106,7 +119,6 @@ from mjax._engine.primitives.keys import (
     random_unwrap_p,
     random_wrap_p,
 )
-from mjax._engine.primitives.mulhi import mulhi_p
 from mjax._engine.primitives.names import name_p
 from mjax._engine.primitives.ragged import ragged_dot_general_p
 from mjax._engine.primitives.reductions import (
@@ -130,7 +142,6 @@ from mjax._engine.primitives.scatter import (
     scatter_sub_p,
 )
 from mjax._engine.primitives.select import select_n_p
-from mjax._engine.primitives.sequencing import after_all_p, create_token_p, dce_sink_p
 from mjax._engine.primitives.shapes import (
     broadcast_in_dim_p,
     copy_p,
@@ -141,7 +152,12 @@ from mjax._engine.primitives.shapes import (
     squeeze_p,
     transpose_p,
 )
-from mjax._engine.primitives.slicing import pad_p, slice_p
+from mjax._engine.primitives.slicing import (
+    dynamic_slice_p,
+    dynamic_update_slice_p,
+    pad_p,
+    slice_p,
+)
 from mjax._engine.primitives.sort import sort_p, top_k_p
 from mjax._engine.primitives.special import (
     bessel_i0e_p,
@@ -162,21 +178,6 @@ from mjax._engine.primitives.special import (
 from mjax._engine.primitives.tangents import add_any_p as add_jaxvals_p
 from mjax._engine.primitives.tangents import stop_gradient_p
 from mjax._engine.primitives.threefry import iota_2x32_shape_p, threefry2x32_p
-from mjax._engine.primitives.trigonometric import (
-    acos_p,
-    acosh_p,
-    asin_p,
-    asinh_p,
-    atan2_p,
-    atan_p,
-    atanh_p,
-    cos_p,
-    cosh_p,
-    sin_p,
-    sinh_p,
-    tan_p,
-    tanh_p,
-)
 from mjax._engine.primitives.windows import (
     reduce_window_max_p,
     reduce_window_min_p,
@@ -207,29 +208,28 @@ from mjax._engine.spmd.shard_map_types import shard_map_p
 from mjax._engine.tracing.variance import pvary_p
 
 __all__ = [
-    "abs_p", "acos_p", "acosh_p", "add_jaxvals_p", "add_p", "after_all_p", "all_gather_invariant_p",
+    "abs_p", "acos_p", "acosh_p", "add_jaxvals_p", "add_p", "all_gather_invariant_p",
     "all_gather_p", "all_to_all_p", "and_p", "approx_top_k_p", "argmax_p", "argmin_p", "asin_p",
     "asinh_p", "atan2_p", "atan_p", "atanh_p", "axis_index_p", "bessel_i0e_p", "bessel_i1e_p",
     "bitcast_convert_type_p", "broadcast_in_dim_p", "cbrt_p", "ceil_p", "clamp_p", "closed_call_p",
     "clz_p", "complex_p", "composite_p", "concatenate_p", "cond_p", "conj_p",
     "conv_general_dilated_p", "convert_element_type_p", "copy_p", "cos_p", "cosh_p",
-    "create_token_p", "cumlogsumexp_p", "cummax_p", "cummin_p", "cumprod_p", "cumsum_p",
-    "cumulative_loop_p", "custom_jvp_call_p", "custom_lin_p", "custom_vjp_call_p",
-    "custom_vmap_call_p", "dce_sink_p", "debug_callback_p", "device_put_p", "digamma_p", "div_p",
-    "dot_general_p", "dynamic_slice_p", "dynamic_update_slice_p", "eq_p", "eq_to_p", "erf_inv_p",
-    "erf_p", "erfc_p", "exp2_p", "exp_p", "expm1_p", "floor_p", "gather_p", "ge_p", "gt_p",
-    "igamma_grad_a_p", "igamma_p", "igammac_p", "imag_p", "inspect_sharding_p", "integer_pow_p",
-    "io_callback_p", "iota_2x32_shape_p", "iota_p", "is_finite_p", "jit_p", "layout_constraint_p",
-    "le_p", "le_to_p", "lgamma_p", "linear_call_p", "linear_recurrence_p", "linear_solve_p",
-    "log1p_p", "log_p", "logistic_p", "lt_p", "lt_to_p", "max_p", "min_p", "mul_p", "mulhi_p",
-    "name_p", "ne_p", "neg_p", "nextafter_p", "not_p", "optimization_barrier_p", "or_p", "pad_p",
-    "pbroadcast_p", "philox2x32_p", "philox4x32_p", "platform_index_p", "pmax_invariant_p",
-    "pmax_p", "pmin_invariant_p", "pmin_p", "polygamma_p", "population_count_p", "pow_p",
-    "ppermute_p", "pscatter_p", "psum_invariant_p", "psum_p", "pure_callback_p", "pvary_p",
-    "ragged_dot_general_p", "random_bits_p", "random_clone_p", "random_fold_in_p",
-    "random_gamma_grad_p", "random_seed_p", "random_split_p", "random_unwrap_p", "random_wrap_p",
-    "real_p", "reduce_and_p", "reduce_max_p", "reduce_min_p", "reduce_or_p", "reduce_p",
-    "reduce_precision_p", "reduce_prod_p", "reduce_scatter_p", "reduce_sum_p",
+    "cumlogsumexp_p", "cummax_p", "cummin_p", "cumprod_p", "cumsum_p", "cumulative_loop_p",
+    "custom_jvp_call_p", "custom_lin_p", "custom_vjp_call_p", "custom_vmap_call_p",
+    "debug_callback_p", "device_put_p", "digamma_p", "div_p", "dot_general_p", "dynamic_slice_p",
+    "dynamic_update_slice_p", "eq_p", "eq_to_p", "erf_inv_p", "erf_p", "erfc_p", "exp2_p", "exp_p",
+    "expm1_p", "floor_p", "gather_p", "ge_p", "gt_p", "igamma_grad_a_p", "igamma_p", "igammac_p",
+    "imag_p", "inspect_sharding_p", "integer_pow_p", "io_callback_p", "iota_2x32_shape_p", "iota_p",
+    "is_finite_p", "jit_p", "layout_constraint_p", "le_p", "le_to_p", "lgamma_p", "linear_call_p",
+    "linear_recurrence_p", "linear_solve_p", "log1p_p", "log_p", "logistic_p", "lt_p", "lt_to_p",
+    "max_p", "min_p", "mul_p", "mulhi_p", "name_p", "ne_p", "neg_p", "nextafter_p", "not_p",
+    "optimization_barrier_p", "or_p", "pad_p", "pbroadcast_p", "philox2x32_p", "philox4x32_p",
+    "platform_index_p", "pmax_invariant_p", "pmax_p", "pmin_invariant_p", "pmin_p", "polygamma_p",
+    "population_count_p", "pow_p", "ppermute_p", "pscatter_p", "psum_invariant_p", "psum_p",
+    "pure_callback_p", "pvary_p", "ragged_dot_general_p", "random_bits_p", "random_clone_p",
+    "random_fold_in_p", "random_gamma_grad_p", "random_seed_p", "random_split_p", "random_unwrap_p",
+    "random_wrap_p", "real_p", "reduce_and_p", "reduce_max_p", "reduce_min_p", "reduce_or_p",
+    "reduce_p", "reduce_precision_p", "reduce_prod_p", "reduce_scatter_p", "reduce_sum_p",
     "reduce_window_max_p", "reduce_window_min_p", "reduce_window_p", "reduce_window_sum_p",
     "reduce_xor_p", "regularized_incomplete_beta_p", "rem_p", "remat_opt_p", "remat_p", "reshape_p",
     "rev_p", "rng_bit_generator_p", "rng_uniform_p", "round_p", "rsqrt_p", "scan_p",

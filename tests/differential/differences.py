@@ -242,3 +242,17 @@ CALLS = {
     "random.*=complex*: TypePromotionError, not accepted": "complex parameters are refused",
     "tree_util.is_tree_node(typ=None): accepted, not TypeError": "None is a tree",
 }
+
+#: Results of operands of every kind; the calls are as those of `surface.typed_calls`.
+TYPES = {
+    "*arg???(*complex*: TypeError, not accepted": "jax refuses complex numbers while it lowers",
+    "lax.cumlogsumexp(*int*: TypeError, not accepted": "jax refuses it while it lowers",
+    "*full_like(*complex*: TypeError, not accepted": "the imaginary part would be lost",
+    "numpy.delete(*bool*): ValueError, not accepted": "NumPy refuses a mask without axes too",
+    "numpy.linalg.vector_norm(*: gives *": "jax does not promote integers, as its norm does",
+    "numpy.pow*: gives *": "jax reads integer exponents whose values are known",
+    "numpy.roll(*: TypeError, not accepted": "a shift is an integer",
+    "numpy.int2(Python int): OverflowError, not accepted": "2 does not fit; jax gives -2",
+    "numpy.unravel_index(*: TypeError, not accepted": "indices are integers",
+    "random.*complex*: TypePromotionError, not accepted": "complex parameters are refused",
+}

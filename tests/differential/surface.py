@@ -12,12 +12,14 @@ import importlib
 import inspect
 import itertools
 import pkgutil
+import random
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import ml_dtypes
 import numpy as np
 
 import mjax
@@ -132,8 +134,27 @@ def _array_of(m: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return m.numpy.asarray(np.arange(1, 1 + np.prod(shape, dtype=int)).reshape(shape).astype(dtype))
 
 
+class _Array(NamedTuple):
+    """Makes a strong array, in whose place `typed_calls` puts other kinds."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def __call__(self, m: Any) -> Any:
+        return _array_of(m, *self)
+
+
+class _List(NamedTuple):
+    """Makes a list of arrays."""
+
+    entries: tuple[Make, ...]
+
+    def __call__(self, m: Any) -> Any:
+        return [make(m) for make in self.entries]
+
+
 def _array(*shape: int, dtype: Any = np.float32) -> Make:
-    return lambda m: _array_of(m, shape, dtype)
+    return _Array(shape, dtype)
 
 
 def _value(value: Any) -> Make:
@@ -173,8 +194,7 @@ GOOD: dict[str, Make] = {
     **dict.fromkeys(["dtype", "new_dtype"], _value(np.float32)),
     **dict.fromkeys(["fun", "f", "func", "function", "fun_jax", "callback", "fn", "body_fun",
                      "true_fun", "false_fun"], _function),
-    **dict.fromkeys(["arrays", "operands", "tup", "seq", "arys"],
-                    lambda m: [_MATRIX(m), _MATRIX(m)]),
+    **dict.fromkeys(["arrays", "operands", "tup", "seq", "arys"], _List((_MATRIX, _MATRIX))),
     **dict.fromkeys(["permutation", "axes", "dimensions"], _value((1, 0))),
     **dict.fromkeys(["indices"], _array(2, dtype=np.int32)),
     **dict.fromkeys(["axis_name", "name"], _value("name")),
@@ -267,6 +287,9 @@ GOOD: dict[str, Make] = {
     **_for("random.wrap_key_data", key_bits_array=_array(2, dtype=np.uint32)),
     **_for("random.geometric", p=_value(0.5)),
     **_for("vmap", axis_size=_value(1)),
+    **_for("numpy.interp numpy.nan_to_num numpy.sum numpy.max numpy.select", left=_SCALAR,
+           right=_SCALAR, nan=_SCALAR, initial=_SCALAR, default=_SCALAR),
+    **_for("numpy.bincount", weights=_VECTOR),
 }
 
 _OBJECT = object()
@@ -315,7 +338,7 @@ def calls(name: str, f: Any, outcome_of: Callable[[Call], Any]) -> Iterator[Call
 _WRONG_NUMBERS = ("too many", "unknown keyword", "nothing")
 
 
-def _generic_calls(name: str, f: Any) -> Iterator[Call]:
+def _generic_calls(name: str, f: Any, options: Sequence[str] = ()) -> Iterator[Call]:
     try:
         known = inspect.signature(f).parameters.values()
     except (ValueError, TypeError):
@@ -324,6 +347,7 @@ def _generic_calls(name: str, f: Any) -> Iterator[Call]:
     needed = [p for p in positional if p.default is p.empty]
     if len(needed) < 2:
         needed += [p for p in known if p.kind is p.VAR_POSITIONAL]
+    needed += [p for p in known if p.name in options]
     good, names = [_good(name, p) for p in needed], [p.name for p in needed]
     kwargs = {p.name: _good(name, p) for p in known
               if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
@@ -368,6 +392,93 @@ def outcome(m: Any, f: Any, call: Call) -> Any:
     return others, [(t.shape, str(t.dtype), t.weak_type and t.dtype != bool) for t in arrays]
 
 
+# ---- types of operands -----------------------------------------------------------------
+
+#: Not called with operands of every kind, with the reason.
+NOT_TYPED = {
+    "lax.composite": "its first argument is a function",
+    "lax.RaggedDotDimensionNumbers": "it takes numbers of axes",
+    "lax.padtype_to_pads": "it takes sizes",
+    "numpy.apply_over_axes": "its second argument is axes",
+    "numpy.frombuffer": "it takes bytes",
+    "lax.reshape": "jax does not look at the number of elements before it lowers",
+}
+#: Dtypes of operands; 64-bit arrays are made with x64 alone.
+_NARROW = ("bool", "int8", "uint8", "int32", "uint32", "float16", "bfloat16", "float32",
+           "complex64")
+_WIDE = ("int64", "uint64", "float64", "complex128")
+#: Optional parameters that are operands too.
+_OPERANDS = {
+    "numpy.clip": ("min", "max"), "numpy.where": ("x", "y"), "numpy.interp": ("left", "right"),
+    "numpy.average": ("weights",), "numpy.cov": ("y",), "numpy.corrcoef": ("y",),
+    "numpy.nan_to_num": ("nan",), "numpy.trapezoid": ("x",), "numpy.sum": ("initial",),
+    "numpy.max": ("initial",), "numpy.diff": ("prepend",), "numpy.ediff1d": ("to_end",),
+    "numpy.select": ("default",), "numpy.histogram": ("weights",), "numpy.bincount": ("weights",),
+}
+#: A kind of operand: an array, of its dtype and weak type, in place of one of any shape.
+Kind = Callable[[Any, tuple[int, ...]], Any]
+
+
+def _numpy_array(shape: tuple[int, ...], dtype: str) -> Any:
+    return np.arange(1, 1 + np.prod(shape, dtype=int)).reshape(shape).astype(
+        getattr(ml_dtypes, dtype, dtype))
+
+
+def _weak_array(m: Any, value: Any, shape: tuple[int, ...]) -> Any:
+    return m.numpy.broadcast_to(m.numpy.asarray(value), shape)
+
+
+def kinds(x64: bool) -> dict[str, Kind]:
+    """The kinds of operands, by their names."""
+    known: dict[str, Kind] = {}
+    for v in (True, 2, 1.5, 1j):
+        known[f"Python {type(v).__name__}"] = lambda m, shape, v=v: v
+        if v is not True:
+            known[f"weak {type(v).__name__} scalar"] = lambda m, shape, v=v: _weak_array(m, v, ())
+            known[f"weak {type(v).__name__}"] = lambda m, shape, v=v: _weak_array(m, v, shape)
+    for d in (*_NARROW, *_WIDE):
+        known[f"np.{d} scalar"] = lambda m, shape, d=d: _numpy_array((), d)[()]
+        known[f"np.{d}"] = lambda m, shape, d=d: _numpy_array(shape, d)
+        if x64 or d in _NARROW:
+            known[d] = lambda m, shape, d=d: m.numpy.asarray(_numpy_array(shape, d))
+            known[f"{d} scalar"] = lambda m, shape, d=d: m.numpy.asarray(_numpy_array((), d))
+    return known
+
+
+def typed_calls(name: str, f: Any, x64: bool, most: int) -> Iterator[Call]:
+    """The good call of a function with operands of every kind in each other's company.
+
+    Where these are more than `most`, a sample of them, the same each time.
+    """
+    call = (Call("", (_MATRIX,) * f.nin, {}) if isinstance(f, jax.numpy.ufunc) else
+            next(_generic_calls(name, f, _OPERANDS.get(name, ())), None))
+    if call is None:
+        return
+    places = [(i, j, leaf.shape) for i, make in enumerate(call.args)
+              for j, leaf in enumerate(make.entries if isinstance(make, _List) else [make])
+              if isinstance(leaf, _Array)]
+    known = list(kinds(x64))
+    every = len(known) ** len(places)
+    numbers = range(every) if every <= most else random.Random(name).sample(range(every), most)
+    for number in numbers if places else ():
+        chosen = [known[number // len(known)**i % len(known)] for i in range(len(places))]
+        args: list[Any] = [list(a.entries) if isinstance(a, _List) else a for a in call.args]
+        for (i, j, shape), kind in zip(places, chosen, strict=True):
+            made = functools.partial(_made, kind, shape, x64)
+            if isinstance(args[i], list):
+                args[i][j] = made
+            else:
+                args[i] = made
+        yield Call(", ".join(chosen), tuple(_List(tuple(a)) if isinstance(a, list) else a
+                                            for a in args), call.kwargs)
+
+
+@functools.cache
+def _made(kind: str, shape: tuple[int, ...], x64: bool, m: Any) -> Any:
+    with m.enable_x64(x64):
+        return kinds(x64)[kind](m, shape)
+
+
 def _type_name(x: Any) -> str:
     if isinstance(x, (jax.Array, mjax.Array)):
         return "Array"
@@ -389,6 +500,13 @@ def difference(ours: Any, theirs: Any) -> str | None:
     if isinstance(ours, Exception):
         return f"{type(ours).__name__}, not accepted\n    {str(ours)[:200]}"
     return None if ours == theirs else f"gives {ours}, not {theirs}"
+
+
+def typed_difference(ours: Any, theirs: Any) -> str | None:
+    """As `difference`, of calls that jax takes, where it gives arrays, not NumPy's."""
+    if isinstance(theirs, Exception) or {*theirs[0]} != {"Array"}:
+        return None
+    return difference(ours, theirs)
 
 
 def _class(error: Exception) -> str:

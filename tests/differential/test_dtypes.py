@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -126,10 +127,13 @@ WEAK = {
     "dot": lambda m, x: [m.lax.dot(x, x), m.lax.dot(x, 2 * m.numpy.ones(3))],
     "full_like": lambda m, x: m.lax.full_like(x, m.numpy.float32(2)),
     "gcd": lambda m, x: [m.numpy.gcd(_weak(m, 4, 2), 2), m.numpy.lcm(4, 2)],
-    "hypot": lambda m, x: [m.numpy.hypot(x, x), m.numpy.hypot(1, 1)],
+    "hypot": lambda m, x: [
+        getattr(m.numpy, name)(a, b) for name in ("hypot", "heaviside", "logaddexp", "logaddexp2")
+        for a, b in itertools.product((True, 1, np.int32(1), 1.5, x, x[0], np.ones(3, bool)),
+                                      repeat=2)],
     "insert": lambda m, x: m.numpy.insert(x, 1, 2),
     "interp": lambda m, x: [m.numpy.interp(x, x, x), m.numpy.interp(1.5, m.numpy.ones(2), x[:2])],
-    "intersect1d": lambda m, x: [
+    "sets": lambda m, x: [
         m.numpy.intersect1d(np.arange(2) > 0, np.arange(2) > 0, size=3, fill_value=np.int32(2)),
         m.numpy.setxor1d(np.arange(3), np.arange(2), size=3, fill_value=np.float32(1.5))],
     "isreal": lambda m, x: [f(v) for f in (m.numpy.isreal, m.numpy.iscomplex)
@@ -144,6 +148,10 @@ WEAK = {
     "reduce": lambda m, x: [m.lax.reduce(x, v, f, (0,)) for v in (0.0, np.float32(0))
                             for f in (m.lax.add, lambda a, b: a * b + a)],
     "reduce_or": lambda m, x: m.lax.reduce_or(_weak(m, 1, 3), (0,)),
+    **{name: lambda m, x, name=name: [
+        getattr(m.numpy, name)(a, b, size=2, fill_value=fill) for a, b, fill in itertools.product(
+            (x, np.ones(3, np.int32)), (x, _weak(m, 2, 3)), (None, 2, 1.5, np.int8(1)))]
+       for name in ("setdiff1d", "setxor1d", "union1d", "intersect1d")},
     "sections": lambda m, x: [m.numpy.array_split(x, 2.0), m.numpy.bartlett(3.5),
                               m.numpy.kaiser(3.0, 1.0)],
     "top_k": lambda m, x: m.lax.top_k(x, 1),

@@ -13,27 +13,31 @@ import jax
 import pytest
 
 import mjax
-from tests.differential.differences import CALLS, SIGNATURES
+from tests.differential.differences import CALLS, SIGNATURES, TYPES
 from tests.differential.surface import (
     NOT_CALLED,
+    NOT_TYPED,
     callables,
     calls,
     difference,
     methods,
     outcome,
     parameters,
+    typed_calls,
+    typed_difference,
 )
 
 
-def _compare(found: Iterable[str], reviewed: dict[str, str]) -> None:
-    """Differences and reviewed entries cover each other."""
+def _compare(found: Iterable[str], reviewed: dict[str, str], every: bool = True) -> None:
+    """Differences and reviewed entries cover each other; without `every` a sample of them."""
     used, unknown = set(), []
     for line in found:
         matching = [p for p in reviewed if _matches(line.splitlines()[0], p)]
         used.update(matching)
         if not matching:
             unknown.append(line)
-    stale = [f"matches no difference any more: {p}" for p in sorted(set(reviewed) - used)]
+    stale = [f"matches no difference any more: {p}"
+             for p in sorted(set(reviewed) - used) if every]
     assert not unknown + stale, "\n".join(unknown + stale)
 
 
@@ -82,6 +86,34 @@ def _calls() -> Iterator[str]:
 def test_calls(quick_errors: None) -> None:
     """Types of results, and classes of exceptions."""
     _compare(_calls(), CALLS)
+
+
+def _typed_calls(x64: bool, most: int, part: slice) -> Iterator[str]:
+    """Differences of types of results, and the calls that mjax alone refuses."""
+    names = [pair for pair in {p[1:]: p for p in callables()}.values()
+             if pair.name.startswith(("numpy.", "lax.", "random."))
+             and callable(pair.ours) and callable(pair.theirs)
+             and not any(fnmatch.fnmatchcase(pair.name, p) for p in (*NOT_CALLED, *NOT_TYPED))]
+    with mjax.enable_x64(x64), jax.enable_x64(x64):
+        for name, ours, theirs in names[part]:
+            for call in typed_calls(name, theirs, x64, most):
+                expected = outcome(jax, theirs, call)
+                if not isinstance(expected, Exception):
+                    found = typed_difference(outcome(mjax, ours, call), expected)
+                    if found:
+                        yield f"{name}({call.text}): {found}"
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_types_of_operands(part: int, quick_errors: None) -> None:
+    """Of each function a few calls: dtypes and weak types of results."""
+    _compare(_typed_calls(part % 2 == 1, 2, slice(part, None, 8)), TYPES, every=False)
+
+
+@pytest.mark.slow
+def test_types_of_many_operands(quick_errors: None) -> None:
+    _compare([found for x64 in (False, True) for found in _typed_calls(x64, 60, slice(None))],
+             TYPES)
 
 
 @pytest.fixture

@@ -58,6 +58,12 @@ def test_against_numpy(row: Call) -> None:
     check(row)
 
 
+def test_counts_of_constants_are_arrays() -> None:
+    for x in (True, np.True_, np.array([True])):
+        out = mjax.jit(lambda x=x: jnp.bitwise_count(x).at[...].add(1))()
+        np.testing.assert_array_equal(np.asarray(out), np.add(x, np.uint8(1)))
+
+
 def test_unpacked_bits_are_packed_again() -> None:
     for order in ("big", "little"):
         bits = jnp.unpackbits(BYTES, axis=1, bitorder=order)

@@ -88,6 +88,9 @@ def test_conversions_with_a_dtype() -> None:
     same(jnp.array([0, 2], bool), [False, True], "bool")
     same(jnp.array(np.array([300, -1]), "uint8"), [44, 255], "uint8")
     same(jnp.uint8(3.7), 3, "uint8")
+    for complex_number in (1j, np.complex64(1j)):  # not 0, whatever its real part
+        same(jnp.bool_(complex_number), True, "bool")
+        same(jnp.asarray([complex_number, 0], bool), [True, False], "bool")
     for bad in (300, [300], -1):
         with pytest.raises(OverflowError, match="out of bounds for uint8"):
             jnp.array(bad, "uint8")

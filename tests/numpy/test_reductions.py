@@ -214,6 +214,18 @@ def compare_quantile(name: str, x: Any, q: Any, axis: Any, method: str) -> None:
               np.float32(numpy(name, x.astype(np.float64), q, **options)), rtol=1e-4)
 
 
+def test_gradients_of_quantiles_at_ties() -> None:
+    """That of a mixture of neighbours, also where they are equal: the mean of both sides'."""
+    x = np.float32([0.125, 0.625, 0.125])
+    for q, expected in ((0.0, (1, 0, 0)), (0.3, (0.4, 0, 0.6)), (0.7, (0, 0.4, 0.6))):
+        close(mjax.grad(jnp.quantile)(x, q), np.float32(expected))
+        close(mjax.grad(jnp.nanquantile)(x, q), np.float32(expected))
+    infinite = np.float32([np.inf, np.inf, 1])
+    close(mjax.grad(jnp.quantile)(infinite, 0.7), np.float32([0.6, 0.4, 0]))
+    for number in (0.1, 0.7, 1 / 3):  # no rounding
+        assert jnp.quantile(np.full(3, number, np.float32), 0.3) == np.float32(number)
+
+
 def test_quantiles_of_special_values() -> None:
     assert jnp.isnan(jnp.median(N))
     close(jnp.median(jnp.array([np.inf, 1.0, 2.0])), np.float32(2.0))

@@ -163,6 +163,14 @@ def test_power_takes_integers_statically() -> None:
         jnp.array([1, 2]) ** -1
 
 
+def test_power_of_integers_that_only_floats_hold() -> None:
+    with mjax.enable_x64(True):
+        for dtypes in (("int8", "uint64"), ("uint64", "int64")):
+            x, y = [np.array([1, 2, 3], d) for d in dtypes]
+            np.testing.assert_allclose(np.asarray(jnp.power(jnp.asarray(x), jnp.asarray(y))),
+                                       np.power(x, y, dtype=float))
+
+
 def test_ldexp_does_not_overflow_on_the_way() -> None:
     x, n = np.float32([1.5, 2.0**-100, 0.0]), np.array([-140, 200, 5])
     np.testing.assert_array_equal(np.asarray(jnp.ldexp(x, n))[1:], np.ldexp(x, n)[1:])

@@ -623,3 +623,40 @@ def test_effects_alone():
         assert g(X) is None
     mjax.effects_barrier()
     assert len(seen) == 16 if FFI_CALLBACKS.open else 8
+
+
+# ---- values that Python asks for -------------------------------------------------------
+
+
+def test_python_may_ask_for_what_all_devices_share():
+    mesh = mjax.make_mesh((4,), ("x",))
+
+    @mjax.shard_map(mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+    def f(x):
+        total = lax.psum(x.sum(), "x")
+        if total > 0:  # outside of programs
+            return x * int(total) + np.asarray(total) + float(total)
+        return -x
+
+    x = np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(f(x), x * 6 + 12)
+    np.testing.assert_array_equal(f(-x), x)  # another value takes the other way
+    with pytest.raises(mjax.errors.TracerBoolConversionError):
+        mjax.jit(f)(x)
+
+
+def test_python_may_not_ask_for_what_devices_do_not_share():
+    mesh = mjax.make_mesh((4,), ("x",))
+
+    def call(body):
+        return mjax.shard_map(body, mesh=mesh, in_specs=P("x"), out_specs=P("x"))(np.arange(4.0))
+
+    with pytest.raises(mjax.errors.TracerBoolConversionError):
+        call(lambda x: x if x.sum() > 0 else -x)
+
+    def effectful(x):
+        total = lax.psum(io_callback(lambda v: v, mjax.ShapeDtypeStruct((1,), x.dtype), x), "x")
+        return x if total[0] > 0 else -x  # which would call it twice
+
+    with pytest.raises(mjax.errors.TracerBoolConversionError):
+        call(effectful)
