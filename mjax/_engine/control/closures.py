@@ -15,6 +15,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+from mjax._engine.base.jitted import PjitFunction
 from mjax._engine.tracing.interpreter import Tracer
 
 
@@ -52,6 +53,8 @@ def _contents(value: Any) -> Iterable[Any]:
         return value
     if isinstance(value, dict):
         return value.values()
+    if type(value) is PjitFunction:
+        return (value._fun,)
     if isinstance(value, functools.partial):
         return value.func, value.args, value.keywords
     if inspect.ismethod(value):

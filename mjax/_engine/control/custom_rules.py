@@ -21,6 +21,7 @@ from types import FunctionType
 from typing import Any, ClassVar
 
 from mjax._engine.base.context import ctx
+from mjax._engine.base.jitted import PjitFunction
 from mjax._engine.base.programs import ProgramCache
 from mjax._engine.control.closures import MadeOfFunctions, closed_over
 from mjax._engine.control.custom_arguments import Arguments
@@ -32,7 +33,6 @@ from mjax._engine.primitives.shapes import array_of
 from mjax._engine.primitives.tangents import stop_gradient_p
 from mjax._engine.tracing.evaluate import CompileTimeEvaluation
 from mjax._engine.tracing.flat import (
-    OF_JITTED,
     check_arguments,
     check_callable,
     describe_function,
@@ -63,9 +63,9 @@ class Custom(MadeOfFunctions):
         check_callable(self.who, fun)
         # Not its dict: another such class keeps its own fields there.
         functools.update_wrapper(self, fun, updated=())  # type: ignore[arg-type]
-        if isinstance(fun, FunctionType):
-            self.__dict__.update({name: value for name, value in fun.__dict__.items() if not (
-                name in OF_JITTED or name == "__wrapped__" or hasattr(type(self), name))})
+        if isinstance(fun, (FunctionType, PjitFunction)):
+            self.__dict__.update({name: value for name, value in fun.__dict__.items()
+                                  if name != "__wrapped__" and not hasattr(type(self), name)})
         if not hasattr(fun, "__name__"):
             self.__name__ = function_name(fun)
         self.fun = fun

@@ -14,6 +14,7 @@ import operator
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeVar
 
+from mjax._engine.base.jitted import is_partial
 from mjax._engine.base.util import pickled_as
 from mjaxlib_shim import trees
 from mjaxlib_shim.trees import (
@@ -582,7 +583,7 @@ class Partial(functools.partial):
     """
 
     def __new__(cls, func: Callable[..., Any], *args: Any, **kw: Any) -> Any:
-        if isinstance(func, functools.partial):
+        if is_partial(func):
             # functools.partial would take a partial apart, and so make its arguments leaves.
             func = _Opaque(func)
         return super().__new__(cls, func, *args, **kw)

@@ -19,6 +19,7 @@ import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.jitted import PjitFunction
 from mjax._engine.base.util import exact
 from mjax._engine.control.jit import jit_p
 from mjax._engine.ir.pytree import keystr, registry, tree_flatten_with_path
@@ -52,6 +53,7 @@ from mjax._engine.tracing.flat import (
     function_name,
     parameter_name,
     refuse_leaf,
+    wraps,
 )
 from mjax._engine.tracing.interpreter import refuse_dead
 from mjax._engine.tracing.scopes import calling
@@ -144,14 +146,9 @@ def jit(fun: Any = _ABSENT, /, *, in_shardings: Any = None,
         msg = f"jit: arguments {sorted(both)} cannot be static and donated at once."
         raise ValueError(msg)
     jitted = Jitted(fun, options)
-    function = jitted.short.dispatcher(fun, jitted.call)
-    for name in ("trace", "lower", "eval_shape"):
-        setattr(function, name, boundary(getattr(jitted, name)))
-    function.clear_cache = jitted.caches.clear
-    function._cache_size = jitted.caches.calls.__len__
-    # Its attributes are copied to functions that wrap it; this one is not theirs.
-    function._jitted_as = id(function)
-    return function
+    function = PjitFunction(jitted.short.dispatcher(fun, jitted.call))
+    function._jitted = jitted
+    return wraps(fun)(function)
 
 
 def _device_of(device: Any, backend: str | None) -> Any:
@@ -357,8 +354,8 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
       >>> mjax.eval_shape(lambda x: x @ x, mjax.ShapeDtypeStruct((3, 3), "float32"))
       ShapeDtypeStruct(shape=(3, 3), dtype=float32)
     """
-    if getattr(fun, "_jitted_as", None) == id(fun):
-        return fun.eval_shape(*args, **kwargs)  # type: ignore[attr-defined]
+    if type(fun) is PjitFunction:
+        return fun.eval_shape(*args, **kwargs)
     call = Call(*_flatten((args, kwargs), None))
     # Shared with jit(fun).
     caches = caches_of(fun, _PLAIN)

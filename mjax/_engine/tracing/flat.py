@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.jitted import is_partial
 from mjax._engine.base.records import Record
 from mjax._engine.ir.jaxpr import DebugInfo
 from mjax._engine.ir.pytree import (
@@ -122,27 +123,19 @@ def choose_arguments(who: str, fun: Callable[..., Any], argnums: int | tuple[int
 
 def function_name(f: Callable[..., Any]) -> str:
     """How messages and modules call a function."""
-    while isinstance(f, functools.partial):
+    while is_partial(f):
         f = f.func
     return getattr(f, "__name__", None) or type(f).__name__
-
-
-#: What `jit` adds to its functions; `_jitted_as` is the identity of that function.
-OF_JITTED = ("_jitted_as", "trace", "lower", "eval_shape", "clear_cache", "_cache_size")
 
 
 def wraps(fun: Callable[..., Any]) -> Callable[[Any], Any]:
     """`functools.wraps` for what transforms a user's function.
 
-    What is no function has a name too, and the methods that `jit` gave `fun` stay with it: they
-    are about the program before the transformation.
+    What is no function has a name too.
     """
 
     def decorate(wrapper: Any) -> Any:
         functools.wraps(fun)(wrapper)
-        if "_jitted_as" in wrapper.__dict__:
-            for name in OF_JITTED:
-                wrapper.__dict__.pop(name, None)
         if not hasattr(fun, "__name__"):
             wrapper.__name__ = wrapper.__qualname__ = function_name(fun)
         if not hasattr(fun, "__annotations__"):
@@ -193,7 +186,7 @@ def parameter_name(f: Callable[..., Any], number: int) -> str:
 def describe_function(f: Callable[..., Any]) -> str:
     """`name at file:line`."""
     inner = inspect.unwrap(f) if callable(f) else f
-    while isinstance(inner, functools.partial):
+    while is_partial(inner):
         inner = inner.func
     code = getattr(inner, "__code__", None)
     where = f" at {code.co_filename}:{code.co_firstlineno}" if code else ""
