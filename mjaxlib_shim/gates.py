@@ -210,6 +210,13 @@ REGION_TOKENS = Gate(
     "revision of Shardy)",
     lambda: file_mentions("Sdy_AllToAllParamList", "mlir", "dialects", "_sdy_ops_gen.py"),
 )  # fmt: skip
+UNREAD_USES = Gate(
+    "unread_uses",
+    "stablehlo.custom_call @dce_sink",
+    439, "0.10.0",
+    "before, nothing on CPU stands for a use of a value that no result needs",
+    lambda: "dce_sink" in ext.custom_call_targets("Host"),
+)  # fmt: skip
 
 
 GATES: tuple[Gate, ...] = (
@@ -235,6 +242,7 @@ GATES: tuple[Gate, ...] = (
     TREEDEF_FROM_CHILDREN,
     LITERAL_LAYOUTS,
     BUSY_EXIT,
+    UNREAD_USES,
     PROFILED_SUBPROCESSES,
     HANDLER_UNCHECKED,
     TO_NUMPY_WHOLE,

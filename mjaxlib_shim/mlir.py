@@ -30,6 +30,7 @@ __all__ = [
     "register_passes",
     "result_accuracy",
     "sdy",
+    "unread_use",
 ]
 
 
@@ -135,6 +136,27 @@ def bytecode(module: Any) -> bytes:
     buffer = io.BytesIO()
     module.operation.write_bytecode(file=buffer)
     return buffer.getvalue()
+
+
+def unread_use(value: Any) -> None:
+    """Writes a use of an `ir.Value` that gives nothing and stays: what computes it stays too.
+
+    Raises:
+      NotImplementedError: this jaxlib has none.
+    """
+    if not gates.UNREAD_USES.open:
+        raise NotImplementedError(
+            "the compiler of this jaxlib drops what no result needs; keeping it "
+            f"(prevent_mlir_dce) needs jaxlib {gates.UNREAD_USES.since_release} or newer"
+        )
+    hlo.CustomCallOp(
+        [],
+        [value],
+        call_target_name="dce_sink",
+        has_side_effect=True,
+        api_version=ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
+        backend_config=ir.DictAttr.get({}),
+    )
 
 
 def result_accuracy(mode: str, atol: float = 0.0, rtol: float = 0.0, ulps: int = 0) -> Any:

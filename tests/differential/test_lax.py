@@ -166,3 +166,22 @@ def equations(m: Any, text: str) -> Any:
     jaxpr = m.make_jaxpr(lambda: result(m, text))().jaxpr
     return [e.primitive.name for e in jaxpr.eqns], [
         (v.aval.shape, str(v.aval.dtype), v.aval.weak_type) for v in jaxpr.outvars]
+
+
+def test_tokens_and_sinks():
+    def told(m, lax):
+        def f(x):
+            lax.dce_sink({"x": x, "y": x + 1})
+            lax.after_all(lax.create_token(x), lax.create_token())
+            return m.numpy.sin(x)
+
+        text = lambda g, *args: [
+            eqn.primitive.name for eqn in m.make_jaxpr(g)(*args).jaxpr.eqns]
+        token, x = lax.create_token(), np.float32(2)
+        return [text(f, x), text(m.grad(f), x), text(lambda x: m.jvp(f, (x,), (x,)), x),
+                text(m.jit(lambda x: lax.after_all(x)), token), str(m.typeof(token)),
+                text(lambda t: lax.after_all(t), token), float(m.jit(m.grad(f))(x)),
+                repr(m.eval_shape(lax.after_all, token)), text(lambda: lax.after_all()),
+                m.vmap(lambda x: (lax.create_token(), x)[1])(np.arange(3)).tolist()]
+
+    assert told(mjax, mjax.lax) == told(jax, jax.lax)

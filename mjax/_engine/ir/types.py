@@ -229,12 +229,35 @@ def _forget(key: Any, ref: Any) -> None:
 
 
 class AbstractToken(AbstractValue):
-    """The type of tokens, which order effects."""
+    """The type of tokens, which order effects. There is one object of it."""
 
     __slots__ = ()
     varying = _NOTHING
+    inexact = weak_type = False
+
+    def __new__(cls) -> AbstractToken:
+        return _tokens[0] if _tokens else object.__new__(cls)
+
+    def __reduce__(self) -> Any:
+        return AbstractToken, ()
+
+    def __getattr__(self, name: str) -> Any:
+        # What treats values as arrays asks for their shape or dtype.
+        msg = (f"a token has no {name}: it holds no numbers. Under vmap its in_axes and out_axes "
+               "are None; functions under jvp and bodies of scan do not give it as a result.")
+        raise AttributeError(msg)
 
     def to_tangent(self) -> AbstractToken:
+        return self
+
+    to_tangent_aval = to_cotangent_aval = to_tangent
+
+    def update(self, **fields: Any) -> AbstractToken:
+        """The same: no field of an array's type says anything of tokens."""
+        return self
+
+    def strip_weak_type(self) -> AbstractToken:
+        """The same."""
         return self
 
     def str_short(self, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:
@@ -245,7 +268,11 @@ class AbstractToken(AbstractValue):
         return "AbstractToken()"
 
 
+_tokens: list[AbstractToken] = []
 abstract_token = AbstractToken()
+_tokens.append(abstract_token)
+#: What tokens are between programs.
+token_buffer_aval = ShapedArray((0,), np.dtype(bool))
 
 
 def same_type_but_weak(a: AbstractValue, b: AbstractValue) -> bool:
@@ -260,8 +287,11 @@ def same_array_type(a: AbstractValue, b: AbstractValue) -> bool:
                       and a.shape == b.shape and a.dtype == b.dtype)
 
 
-def physical_aval(aval: ShapedArray) -> ShapedArray:
-    """The type in which values of extended dtypes are stored: `key<fry>[3]` as `uint32[3,2]`."""
+def physical_aval(aval: Any) -> ShapedArray:
+    """The type in which values of extended dtypes are stored: `key<fry>[3]` as `uint32[3,2]`;
+    that of buffers that stand for tokens."""
+    if aval is abstract_token:
+        return token_buffer_aval
     if isinstance(aval.dtype, ExtendedDType):
         return ShapedArray((*aval.shape, *aval.dtype.element_shape), aval.dtype.element_dtype,
                            False, aval.varying)

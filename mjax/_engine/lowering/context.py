@@ -15,7 +15,7 @@ from mjax._engine.ir.effects import token_names
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import UNCONSTRAINED, PartitionSpec
 from mjax._engine.ir.source import is_engine_file, source_info_of
-from mjax._engine.ir.types import AbstractToken, ShapedArray, physical_aval, typeof
+from mjax._engine.ir.types import ShapedArray, abstract_token, physical_aval, typeof
 from mjax._engine.lowering.regions import by_first_device
 from mjax._engine.lowering.shardings import on_first_device, tensor_sharding
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
@@ -256,7 +256,7 @@ class ModuleContext:
 
 
 #: What tokens are.
-_token, _boolean = AbstractToken(), ShapedArray((), np.dtype(bool))
+_token, _boolean = abstract_token, ShapedArray((), np.dtype(bool))
 
 
 class Inspected(Record):

@@ -21,6 +21,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import Effects, token_name
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.ir.pytree import is_one_leaf
+from mjax._engine.ir.types import abstract_token
 from mjax._engine.lowering.module import LoweredModule, lower_to_module
 from mjax._engine.runtime.array import Array, Placement, placement_of
 from mjax._engine.runtime.background import (
@@ -49,6 +50,7 @@ from mjax._engine.runtime.placing import (
     out_memories,
     place_text,
 )
+from mjax._engine.runtime.token_values import Token
 from mjax._engine.runtime.tokens import thread_tokens, token_placement
 from mjax._engine.runtime.transfer import brought, move, to_array
 from mjax._engine.runtime.turns import few_at_a_time, in_turn
@@ -218,7 +220,7 @@ class Program:
         return (not self.jaxpr.effects and not self.moved and not self.shardings.moved_to
                 and self.kept == list(range(self.arity))
                 and not self.lower().constants and not self.lower().host_callbacks
-                and not any(a.dtype == dtypes.float0 for a in self.jaxpr.out_avals))
+                and not any(map(_is_no_array, self.jaxpr.out_avals)))
 
     def _in_background(self) -> bool:
         """Whether it is to run aside: it calls Python, which may take long.
@@ -287,19 +289,23 @@ class Program:
 
         compute = (in_background(buffers, placements, constants) if self._in_background() else
                    lambda *args: list(map(Array, buffers(*args), placements)))
-        if not moved_to and not any(map(_is_float0, placements)):
+        if not moved_to and not any(_is_no_array(p.aval) for p in placements):
             return compute
 
         def result(n: int, array: Array) -> Any:
-            if _is_float0(array._placement):
-                return np.zeros(array.shape, dtypes.float0)
+            aval: Any = array._placement.aval
+            if aval is abstract_token:
+                return Token(array)
+            if _is_no_array(aval):
+                return np.zeros(aval.shape, dtypes.float0)
             return move(array, moved_to[n], committed) if n in moved_to else array
 
         return lambda *args: [result(n, array) for n, array in enumerate(compute(*args))]
 
 
-def _is_float0(placement: Placement) -> bool:
-    return bool(placement.aval.dtype == dtypes.float0)
+def _is_no_array(aval: Any) -> bool:
+    """Whether values of a type are no `Array`s."""
+    return aval is abstract_token or bool(aval.dtype == dtypes.float0)
 
 
 class _Results:

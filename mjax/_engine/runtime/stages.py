@@ -19,7 +19,7 @@ from mjax._engine.ir.pytree import (
     tree_flatten_with_path,
     tree_map,
 )
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import abstract_token, typeof
 from mjax._engine.runtime.arguments import compiler_options_of
 from mjax._engine.runtime.array import Array, is_array, placement_of
 from mjax._engine.runtime.constraints import mesh_in_force
@@ -49,7 +49,7 @@ def out_info(jaxpr: Jaxpr, out_tree: Any, shardings: Sequence[Any] | None = None
     """The tree of types of a program's results, with their shardings if these are known."""
     avals = jaxpr.out_avals
     return out_tree.unflatten([
-        ShapeDtypeStruct.of(a, s)
+        a if a is abstract_token else ShapeDtypeStruct.of(a, s)
         for a, s in zip(avals, shardings or [None] * len(avals), strict=True)])
 
 

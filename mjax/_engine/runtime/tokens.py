@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.ir.types import ShapedArray
+from mjax._engine.ir.types import token_buffer_aval
 from mjax._engine.runtime.array import Array, Placement, placement_of
 from mjax._engine.runtime.exiting import end_daemons
 from mjax._engine.runtime.failures import is_delivered, raise_original
@@ -32,7 +32,6 @@ from mjax._engine.runtime.transfer import move, put
 from mjaxlib_shim import guards
 
 logger = logging.getLogger("mjax")
-TOKEN_AVAL = ShapedArray((0,), np.dtype(bool))
 #: So many executions may be under way before the oldest is awaited.
 _MOST_OUTPUTS = 64
 
@@ -73,7 +72,7 @@ class ThreadTokens:
             if self._settles(token._buffer) and here:
                 return token
         with guards.unguarded():
-            made = put(np.zeros(0, np.bool_), TOKEN_AVAL, placement.sharding.flat_devices[0])
+            made = put(np.zeros(0, np.bool_), token_buffer_aval, placement.sharding.flat_devices[0])
             return move(made, placement.sharding, True)
 
     def set(self, names: Sequence[str], tokens: Iterable[Array]) -> None:
@@ -196,7 +195,7 @@ def thread_tokens() -> ThreadTokens:
 
 def token_placement(sharding: Any) -> Placement:
     """Where a program that runs with a sharding has its tokens."""
-    return placement_of(TOKEN_AVAL, sharding, True)
+    return placement_of(token_buffer_aval, sharding, True)
 
 
 @boundary

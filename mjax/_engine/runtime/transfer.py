@@ -41,6 +41,7 @@ from mjax._engine.runtime.pending import PendingArray
 from mjax._engine.runtime.resharding import buffer_aval, cut, layout_of, resharded, shares_memory
 from mjax._engine.runtime.shardings import NamedSharding, Sharding, SingleDeviceSharding
 from mjax._engine.runtime.structs import ShapeDtypeStruct
+from mjax._engine.runtime.token_values import Token
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import Tracer, refuse_dead
@@ -149,10 +150,12 @@ def from_scalar(value: Any, text: str | None = None) -> Array:
     return known
 
 
-def _own(value: Any) -> Array:
+def _own(value: Any) -> Any:
     """A value as an array that nobody else has."""
     if isinstance(value, Tracer):
         refuse_dead(value)
+    if type(value) is Token:
+        return value  # it goes where arrays go, and is one to nobody else
     aval = typeof(value)
     return put(_converted(value, aval), aval)
 

@@ -1,0 +1,149 @@
+"""What keeps computations in a program and in their order: tokens, and uses without results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir.effects import Effect
+from mjax._engine.ir.pytree import tree_leaves
+from mjax._engine.ir.types import abstract_token
+from mjax._engine.primitives.emit import hlo
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.symbolic import Zero
+from mjaxlib_shim.mlir import unread_use
+
+# ---- tokens ----------------------------------------------------------------------------
+
+create_token_p = Primitive("create_token")
+create_token_p.def_abstract_eval(lambda: abstract_token)
+create_token_p.def_lowering(lambda ctx: [hlo.create_token()])
+create_token_p.def_jvp(lambda primals, tangents: _with_zero(create_token_p.bind()))
+create_token_p.def_batch(lambda args, dims: (create_token_p.bind(), None))
+
+after_all_p = Primitive("after_all")
+
+
+@after_all_p.def_abstract_eval
+def _after_all_type(*tokens: Any) -> Any:
+    for place, token in enumerate(tokens):
+        if token is not abstract_token:
+            msg = (f"Arguments to after_all must be tokens, but argument {place} has the type "
+                   f"{token}. lax.create_token() gives a token.")
+            raise TypeError(msg)
+    return abstract_token
+
+
+after_all_p.def_lowering(lambda ctx, *tokens: [hlo.after_all(tokens)])
+# No token is batched: there is one for all elements. None has a tangent, so none is transposed.
+after_all_p.def_jvp(lambda primals, tangents: _with_zero(after_all_p.bind(*primals)))
+after_all_p.def_batch(lambda args, dims: (after_all_p.bind(*args), None))
+
+
+def _with_zero(token: Any) -> Any:
+    return token, Zero(abstract_token)
+
+
+@boundary
+def create_token(_: Any = None) -> Any:
+    """A token that waits for nothing.
+
+    Tokens are values of programs that hold no numbers. They are put in order by `after_all`, and
+    taken by primitives whose lowering needs one.
+
+    Args:
+      _: has no effect; JAX takes it.
+
+    Returns:
+      A token. It has neither axes nor a derivative: `vmap` leaves it as it is, `grad` too.
+
+    Example:
+      >>> mjax.make_jaxpr(lambda: lax.after_all(lax.create_token(), lax.create_token()))()
+      { lambda  ; . let
+          a:Tok = create_token
+          b:Tok = create_token
+          c:Tok = after_all a b
+        in (c,) }
+
+    Source: StableHLO `create_token`.
+    """
+    return create_token_p.bind()
+
+
+@boundary
+def after_all(*operands: Any) -> Any:
+    """A token that comes after all of these.
+
+    Args:
+      operands: any number of tokens, as `create_token` gives them.
+
+    Raises:
+      TypeError: one is no token.
+
+    Example:
+      >>> token = lax.create_token()
+      >>> mjax.typeof(lax.after_all(token, token))
+      AbstractToken()
+
+    Source: StableHLO `after_all`.
+    """
+    return after_all_p.bind(*operands)
+
+
+# ---- uses without results --------------------------------------------------------------
+
+
+class NoDCEEffect(Effect):
+    """Being used, though by nothing; allowed everywhere."""
+
+
+no_dce_effect = NoDCEEffect()
+dce_sink_p = Primitive("dce_sink", multiple_results=True)
+dce_sink_p.def_impl(lambda x, *, prevent_mlir_dce: [])
+dce_sink_p.def_effectful_abstract_eval(lambda x, *, prevent_mlir_dce: ([], {no_dce_effect}))
+
+
+@dce_sink_p.def_lowering
+def _dce_sink_lowering(ctx: Any, x: Any, *, prevent_mlir_dce: bool) -> Any:
+    if prevent_mlir_dce:
+        unread_use(x)
+    return []
+
+
+@dce_sink_p.def_jvp
+def _dce_sink_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    """The tangent is used as well. Nothing comes of it, and so no transpose."""
+    dce_sink_p.bind(*primals, **params)
+    if type(tangents[0]) is not Zero:
+        dce_sink_p.bind(*tangents, **params)
+    return [], []
+
+
+dce_sink_p.def_batch(lambda args, dims, **params: (dce_sink_p.bind(*args, **params), []))
+
+
+@boundary
+def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
+    """Uses arrays without computing anything of them, so that programs keep what computes them.
+
+    Args:
+      val: pytree of arrays.
+      prevent_mlir_dce: whether XLA keeps it too, not only jaxprs.
+
+    Raises:
+      TypeError: a leaf is no array.
+      NotImplementedError: when a program with `prevent_mlir_dce` is lowered: jaxlib has that
+        since release 0.10.0.
+
+    Example:
+      >>> mjax.make_jaxpr(lambda x: lax.dce_sink(x))(1.0)
+      { lambda  ; a:~f32[]. let
+          dce_sink[prevent_mlir_dce=False] a
+        in () : {NoDCEEffect} }
+    """
+    for leaf in tree_leaves(val):
+        dce_sink_p.bind(leaf, prevent_mlir_dce=prevent_mlir_dce)
+
+
+__all__ = ["NoDCEEffect", "after_all", "after_all_p", "create_token", "create_token_p", "dce_sink",
+           "dce_sink_p"]

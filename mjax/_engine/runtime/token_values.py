@@ -1,0 +1,37 @@
+"""Tokens as users have them: what programs take and give for values that hold no numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mjax._engine.ir.types import AbstractToken, abstract_token, typeof_handlers
+from mjax._engine.runtime.array import Array, Placement
+
+
+class Token:
+    """What `lax.create_token` gives: it says when it may be passed on, and nothing else.
+
+    Args:
+      buffer: an array without elements.
+    """
+
+    __slots__ = ("__weakref__", "_array")
+    aval: AbstractToken = abstract_token
+
+    def __init__(self, buffer: Array):
+        self._array = buffer
+
+    @property
+    def _buffer(self) -> Any:
+        return self._array._buffer
+
+    @property
+    def _placement(self) -> Placement:
+        return self._array._placement
+
+    def block_until_ready(self) -> None:
+        """Waits until what comes before it is done; raises what that raised."""
+        self._array.block_until_ready()
+
+
+typeof_handlers[Token] = lambda token: abstract_token
