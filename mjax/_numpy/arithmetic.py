@@ -13,6 +13,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives import clamp
 from mjax._engine.primitives.convert import bitcast_convert_type_p
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.elementwise import settling_constant
@@ -507,7 +508,7 @@ def _clipped(x: Any, low: int, high: int) -> Any:
     """Integers or booleans between bounds that their dtype may be unable to hold."""
     dtype = typeof(x).dtype
     low, high = _within(dtype, low, high)
-    return lax.clamp(np.asarray(low, dtype)[()], x, np.asarray(high, dtype)[()])
+    return clamp.clamp(np.asarray(low, dtype)[()], x, np.asarray(high, dtype)[()])
 
 
 def _within(dtype: Any, low: int, high: int) -> tuple[int, int]:

@@ -20,7 +20,6 @@ from mjax._engine.primitives.arithmetic import (
     add,
     bitwise_and,
     bitwise_or,
-    clamp,
     div,
     gt,
     le,
@@ -29,6 +28,7 @@ from mjax._engine.primitives.arithmetic import (
     ne,
     sub,
 )
+from mjax._engine.primitives.clamp import clamp
 from mjax._engine.primitives.gather import take_on_axis
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import as_settled, expand_dims, full, reduce_sum, reshape

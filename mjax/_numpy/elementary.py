@@ -13,6 +13,7 @@ from mjax._engine.base.util import alias, canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives import trigonometric
 from mjax._engine.primitives.cumulative import cumsum_p
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.elementwise import settling_constant
@@ -156,43 +157,43 @@ logaddexp2 = binary("logaddexp2", _logaddexp2, "inexact", """
 
 # ---- trigonometric functions -----------------------------------------------------------
 
-sin = unary("sin", lax.sin_p.bind, "inexact", """
+sin = unary("sin", trigonometric.sin_p.bind, "inexact", """
     Elementwise sine of an angle in radians.
 
     >>> print(f"{jnp.sin(jnp.pi / 2):.3f}")
     1.000
     """)
-cos = unary("cos", lax.cos_p.bind, "inexact", """
+cos = unary("cos", trigonometric.cos_p.bind, "inexact", """
     Elementwise cosine of an angle in radians.
 
     >>> print(f"{jnp.cos(jnp.pi):.3f}")
     -1.000
     """)
-tan = unary("tan", lax.tan_p.bind, "inexact", """
+tan = unary("tan", trigonometric.tan_p.bind, "inexact", """
     Elementwise tangent of an angle in radians.
 
     >>> print(f"{jnp.tan(jnp.pi / 4):.3f}")
     1.000
     """)
-arcsin = unary("arcsin", lax.asin_p.bind, "inexact", """
+arcsin = unary("arcsin", trigonometric.asin_p.bind, "inexact", """
     Elementwise inverse sine, in `[-pi/2, pi/2]`; NaN outside of `[-1, 1]` for reals.
 
     >>> print(f"{jnp.arcsin(1):.3f}")
     1.571
     """)
-arccos = unary("arccos", lax.acos_p.bind, "inexact", """
+arccos = unary("arccos", trigonometric.acos_p.bind, "inexact", """
     Elementwise inverse cosine, in `[0, pi]`; NaN outside of `[-1, 1]` for reals.
 
     >>> print(f"{jnp.arccos(-1):.3f}")
     3.142
     """)
-arctan = unary("arctan", lax.atan_p.bind, "inexact", """
+arctan = unary("arctan", trigonometric.atan_p.bind, "inexact", """
     Elementwise inverse tangent, in `[-pi/2, pi/2]`.
 
     >>> print(f"{jnp.arctan(1):.3f}")
     0.785
     """)
-arctan2 = binary("arctan2", lax.atan2_p.bind, "inexact", """
+arctan2 = binary("arctan2", trigonometric.atan2_p.bind, "inexact", """
     Elementwise angle of the point with ordinate `x1` and abscissa `x2`, in `[-pi, pi]`.
 
     >>> print(f"{jnp.arctan2(1, -1):.3f}")
@@ -259,7 +260,7 @@ def _sinc(x: Any) -> Any:
     for factor in (9, 7, 5, 3, 1):
         coefficient = (-1) ** ((factor - 1) // 2) / math.factorial(factor)
         series = lax.add(lax.mul(series, square), _c(x, coefficient))
-    return choose(near, series, lax.div(lax.sin(safe), safe))
+    return choose(near, series, lax.div(trigonometric.sin(safe), safe))
 
 
 sinc = unary("sinc", _sinc, "inexact", """
@@ -323,37 +324,37 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
 
 # ---- hyperbolic functions --------------------------------------------------------------
 
-sinh = unary("sinh", lax.sinh_p.bind, "inexact", """
+sinh = unary("sinh", trigonometric.sinh_p.bind, "inexact", """
     Elementwise hyperbolic sine.
 
     >>> print(f"{jnp.sinh(1):.3f}")
     1.175
     """)
-cosh = unary("cosh", lax.cosh_p.bind, "inexact", """
+cosh = unary("cosh", trigonometric.cosh_p.bind, "inexact", """
     Elementwise hyperbolic cosine.
 
     >>> print(f"{jnp.cosh(1):.3f}")
     1.543
     """)
-tanh = unary("tanh", lax.tanh_p.bind, "inexact", """
+tanh = unary("tanh", trigonometric.tanh_p.bind, "inexact", """
     Elementwise hyperbolic tangent.
 
     >>> print(f"{jnp.tanh(1):.3f}")
     0.762
     """)
-arcsinh = unary("arcsinh", lax.asinh_p.bind, "inexact", """
+arcsinh = unary("arcsinh", trigonometric.asinh_p.bind, "inexact", """
     Elementwise inverse hyperbolic sine.
 
     >>> print(f"{jnp.arcsinh(1):.3f}")
     0.881
     """)
-arccosh = unary("arccosh", lax.acosh_p.bind, "inexact", """
+arccosh = unary("arccosh", trigonometric.acosh_p.bind, "inexact", """
     Elementwise inverse hyperbolic cosine; NaN below 1 for reals.
 
     >>> print(f"{jnp.arccosh(2):.3f}")
     1.317
     """)
-arctanh = unary("arctanh", lax.atanh_p.bind, "inexact", """
+arctanh = unary("arctanh", trigonometric.atanh_p.bind, "inexact", """
     Elementwise inverse hyperbolic tangent; NaN outside of `[-1, 1]` for reals.
 
     >>> print(f"{jnp.arctanh(0.5):.3f}")

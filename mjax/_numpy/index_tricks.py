@@ -14,7 +14,8 @@ from mjax._engine.base.util import listed
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.types import typeof
-from mjax._engine.primitives.arithmetic import add, clamp, mul
+from mjax._engine.primitives.arithmetic import add, mul
+from mjax._engine.primitives.clamp import clamp
 from mjax._engine.primitives.shapes import as_settled, own, scalar_of
 from mjax._numpy.arithmetic import floor_divide, remainder
 from mjax._numpy.core import (

@@ -21,9 +21,10 @@ from mjax._engine.ir.promotion import itemsize_bits
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import complex as lax_complex
 from mjax._engine.primitives.convert import bitcast_convert_type
+from mjax._engine.primitives.dynamic_slicing import dynamic_slice_in_dim
 from mjax._engine.primitives.joining import unstack
 from mjax._engine.primitives.shapes import reshape as lax_reshape
-from mjax._engine.primitives.slicing import dynamic_slice_in_dim, slice_in_dim
+from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.runtime.array import Array, is_array
 from mjax._engine.runtime.laid_out import laid_out
 from mjax._engine.runtime.transfer import device_put

@@ -34,7 +34,7 @@ from mjax._numpy.core import (
     weak_type_of,
 )
 from mjax._numpy.fused import fused
-from mjax._numpy.shapes import trim_zeros
+from mjax._numpy.resizing import trim_zeros
 
 
 def _vectors(name: str, *args: Any) -> list[Any]:

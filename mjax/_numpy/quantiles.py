@@ -12,6 +12,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type, inexact_dtype
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives import clamp
 from mjax._engine.primitives.cumulative import cumsum
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.gather import take_along_axis
@@ -162,7 +163,7 @@ def _interpolate(a: Any, position: Any, last: Any, method: str) -> Any:
     """Values between the sorted elements, at fractional positions along the last axis."""
     zero = _c(position, 0)
     top = broadcast_values("quantile", last, position)[0]
-    position = lax.clamp(*broadcast_values("quantile", zero, position, lax.max(top, zero)))
+    position = clamp.clamp(*broadcast_values("quantile", zero, position, lax.max(top, zero)))
     low, high = lax.floor(position), lax.ceil(position)
     if method == "nearest":  # of two as near, the lower one
         low = lax.ceil(lax.sub(position, _c(position, 0.5)))

@@ -13,6 +13,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import inexact_dtype
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives import trigonometric
 from mjax._engine.primitives.convert import bitcast_convert_type_p
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.elementwise import settling_constant
@@ -217,7 +218,7 @@ def angle(z: Any, deg: bool = False) -> Any:
         # As in JAX: all but arrays of floats become the default float.
         re = cast(z, dtypes.dtype_of_python(float)) if _kind(z) != "f" or not typeof(z).shape else z
         im = _imag(re)
-    out = lax.atan2(im, re)
+    out = trigonometric.atan2(im, re)
     return lax.mul(out, settling_constant(out, 180 / np.pi)) if deg else out
 
 

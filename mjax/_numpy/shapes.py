@@ -1,4 +1,4 @@
-"""Functions that give an array another shape, or its elements another order."""
+"""Functions that give an array another shape, or its axes another order."""
 
 from __future__ import annotations
 
@@ -12,29 +12,18 @@ import numpy as np
 from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axes, canonicalize_axis, listed
-from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
-from mjax._engine.primitives.arithmetic import rem, sub
-from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.joining import concatenate_p, tile_p, unstack_p
+from mjax._engine.primitives.joining import unstack_p
 from mjax._engine.primitives.shapes import (
     canonical_shape,
     copy_p,
-    full,
     own,
     reshape_p,
-    rev_p,
     squeeze_p,
     transpose_p,
 )
 from mjax._engine.primitives.shapes import (
     expand_dims as lax_expand_dims,
-)
-from mjax._engine.primitives.slicing import (
-    dynamic_slice_in_dim,
-    index_in_dim,
-    slice_in_dim,
-    slice_p,
 )
 from mjax._engine.runtime.laid_out import laid_out
 from mjax._numpy.core import (
@@ -277,8 +266,8 @@ def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[in
     """
     a = check_array("moveaxis", a)
     ndim = typeof(a).ndim
-    sources = canonicalize_axes(_axes(source), ndim)
-    destinations = canonicalize_axes(_axes(destination), ndim)
+    sources = canonicalize_axes(as_axes(source), ndim)
+    destinations = canonicalize_axes(as_axes(destination), ndim)
     if len(sources) != len(destinations):
         msg = (f"moveaxis: source {source} and destination {destination} must have as many axes "
                "as each other.")
@@ -289,7 +278,8 @@ def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[in
     return permuted(a, order)
 
 
-def _axes(axes: Any) -> tuple[Any, ...]:
+def as_axes(axes: Any) -> tuple[Any, ...]:
+    """The axes that an argument names, one or several."""
     return tuple(axes) if isinstance(axes, Sequence) or np.ndim(axes) else (axes,)
 
 
@@ -341,7 +331,7 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
     if axis is None:
         axes = tuple(i for i, n in enumerate(shape) if n == 1)
     else:
-        axes = tuple(sorted(canonicalize_axes(_axes(axis), len(shape))))
+        axes = tuple(sorted(canonicalize_axes(as_axes(axis), len(shape))))
     if any(shape[i] != 1 for i in axes):
         msg = (f"squeeze: cannot select an axis to squeeze out which has size not equal to one, "
                f"got shape {shape} and axis {axis}.")
@@ -366,7 +356,7 @@ def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
       >>> jnp.expand_dims(jnp.ones(3), (0, -1)).shape
       (1, 3, 1)
     """
-    return lax_expand_dims(check_array("expand_dims", a), _axes(axis))
+    return lax_expand_dims(check_array("expand_dims", a), as_axes(axis))
 
 
 def _at_least(rank: int, name: str, arrays: tuple[Any, ...]) -> Any:
@@ -492,229 +482,7 @@ def broadcast_arrays(*args: Any) -> list[Any]:
         raise ValueError(str(error)) from None
 
 
-# ---- elements in another order ---------------------------------------------------------
-
-
-@fused(static_argnames=("axis",))
-def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """Reverses the order of the elements along axes.
-
-    Args:
-      m: array.
-      axis: which; by default all.
-
-    Raises:
-      ValueError: an axis is out of range or named twice.
-
-    Source: `numpy.flip`.
-
-    Example:
-      >>> jnp.flip(jnp.array([1, 2, 3]))
-      Array([3, 2, 1], dtype=int32)
-    """
-    m = check_array("flip", m)
-    axes = canonicalize_axes(None if axis is None else _axes(axis), typeof(m).ndim)
-    return rev_p.bind(m, dimensions=axes)
-
-
-def flipud(m: Any) -> Any:
-    """Reverses the order of the rows: `flip` along axis 0.
-
-    Raises:
-      ValueError: `m` has no axis.
-
-    Source: `numpy.flipud`.
-
-    Example:
-      >>> jnp.flipud(jnp.array([[1, 2], [3, 4]]))
-      Array([[3, 4],
-             [1, 2]], dtype=int32)
-    """
-    return flip(check_array("flipud", m), 0)
-
-
-def fliplr(m: Any) -> Any:
-    """Reverses the order of the columns: `flip` along axis 1.
-
-    Raises:
-      ValueError: `m` has less than two axes.
-
-    Source: `numpy.fliplr`.
-
-    Example:
-      >>> jnp.fliplr(jnp.array([[1, 2], [3, 4]]))
-      Array([[2, 1],
-             [4, 3]], dtype=int32)
-    """
-    return flip(check_array("fliplr", m), 1)
-
-
-@fused(static_argnames=("k", "axes"))
-def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
-    """Rotates an array by 90 degrees in the plane of two axes.
-
-    Args:
-      m: array with at least two axes.
-      k: how often.
-      axes: the axes; the rotation goes from the first towards the second.
-
-    Raises:
-      ValueError: the axes are out of range or equal.
-
-    Source: `numpy.rot90`.
-
-    Example:
-      >>> jnp.rot90(jnp.array([[1, 2], [3, 4]]))
-      Array([[2, 4],
-             [1, 3]], dtype=int32)
-    """
-    m = check_array("rot90", m)
-    first, second = (canonicalize_axis(a, typeof(m).ndim) for a in axes)
-    if first == second:
-        msg = f"rot90: the axes of the rotation must differ, got {tuple(axes)}."
-        raise ValueError(msg)
-    k = operator.index(k) % 4
-    if k == 2:
-        return rev_p.bind(m, dimensions=(first, second))
-    if k == 1:
-        return swapaxes(rev_p.bind(m, dimensions=(second,)), first, second)
-    return rev_p.bind(swapaxes(m, first, second), dimensions=(second,)) if k else as_array(m)
-
-
-@fused(static_argnames=("axis",))
-def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """Moves the elements along axes; those that go over the end come in at the beginning.
-
-    Args:
-      a: array.
-      shift: by how many places; an integer, or one for each axis.
-      axis: an axis or several; by default the elements are moved in the order of `ravel`.
-
-    Raises:
-      ValueError: an axis is out of range, or the numbers of shifts and axes do not fit.
-
-    Source: `numpy.roll`.
-
-    Example:
-      >>> jnp.roll(jnp.arange(5), 2)
-      Array([3, 4, 0, 1, 2], dtype=int32)
-    """
-    a = check_array("roll", a)
-    if axis is None:
-        return reshape(roll(ravel(a), shift, 0), shape_of(a))
-    axes = tuple(canonicalize_axis(i, typeof(a).ndim) for i in _axes(axis))
-    if not isinstance(shift, (list, tuple)):
-        shift = shift if type(shift) is int else check_array("roll", shift, 1)
-        if typeof(shift).dtype == np.bool_:
-            shift = convert(shift, np.dtype(np.int32))
-        count = np.shape(shift)[0] if np.ndim(shift) else None
-        shift = [shift] if count is None else [
-            shift[i] if isinstance(shift, np.ndarray) else index_in_dim(shift, i, keepdims=False)
-            for i in range(count)]
-    rank = max(len(shift), len(axes))
-    if {len(shift), len(axes)} - {1, rank}:
-        msg = f"roll: {len(shift)} shifts do not fit to {len(axes)} axes."
-        raise ValueError(msg)
-    shifts = list(shift) * (rank if len(shift) == 1 else 1)
-    for i, by in zip(axes * (rank if len(axes) == 1 else 1), shifts, strict=True):
-        a = _rolled(a, by, i)
-    return as_array(a)
-
-
-def _rolled(a: Any, shift: Any, axis: int) -> Any:
-    size = shape_of(a)[axis]
-    if size == 0:
-        return a
-    if not isinstance(shift, (int, np.integer, np.ndarray)):
-        if not dtypes.is_integer(typeof(shift).dtype):
-            msg = f"roll: shift must be an integer, got {typeof(shift)}."
-            raise TypeError(msg)
-        n = np.int32(size)
-        start = rem(convert(shift, np.dtype(np.int32)), n)
-        start = rem(sub(np.int32(2 * size), start), n)
-        twice = concatenate_p.bind(a, a, dimension=axis)
-        return dynamic_slice_in_dim(twice, start, size, axis)
-    start = -concrete_int(shift, "roll: shift") % size
-    if start == 0:
-        return a
-    return concatenate_p.bind(slice_in_dim(a, start, None, axis=axis),
-                              slice_in_dim(a, 0, start, axis=axis), dimension=axis)
-
-
 # ---- more or less elements -------------------------------------------------------------
-
-
-@boundary
-def resize(a: Any, new_shape: Any) -> Any:
-    """An array of another size: its elements are repeated in order, or cut off.
-
-    Args:
-      a: array.
-      new_shape: shape of the result, static.
-
-    Raises:
-      ValueError: a size is negative.
-
-    Source: `numpy.resize`.
-
-    Example:
-      >>> jnp.resize(jnp.arange(3), (2, 4))
-      Array([[0, 1, 2, 0],
-             [1, 2, 0, 1]], dtype=int32)
-    """
-    a = check_array("resize", a)
-    sizes = new_shape if isinstance(new_shape, (tuple, list)) else (new_shape,)
-    if any(operator.index(n) < 0 for n in sizes):
-        msg = f"resize: sizes must not be negative, got {new_shape}."
-        raise ValueError(msg)
-    sizes = canonical_shape(sizes)
-    own, total = math.prod(shape_of(a)), math.prod(sizes)
-    if own == 0 or total == 0:
-        return full(sizes, 0, typeof(a).dtype)
-    return _resized(a, sizes)
-
-
-@fused(static_argnames=("sizes",))
-def _resized(a: Any, sizes: tuple[int, ...]) -> Any:
-    flat = ravel(a)
-    total, own = math.prod(sizes), shape_of(flat)[0]
-    flat = tile_p.bind(flat, reps=(-(-total // own),))
-    return reshape(slice_in_dim(flat, 0, total), sizes)
-
-
-@boundary
-def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Any:
-    """Cuts zeros off at the ends.
-
-    Args:
-      filt: array whose values are known (not traced).
-      trim: which ends: `"f"` the front, `"b"` the back, `"fb"` both.
-      axis: along which axes; by default all.
-
-    Raises:
-      ConcretizationTypeError: the values are traced.
-
-    Source: `numpy.trim_zeros`.
-
-    Example:
-      >>> jnp.trim_zeros(jnp.array([0, 1, 0, 2, 0]))
-      Array([1, 0, 2], dtype=int32)
-    """
-    filt = check_array("trim_zeros", filt) if not isinstance(filt, (list, tuple)) else (
-        np.asarray(filt))
-    shape = shape_of(filt)
-    if not shape:
-        return as_array(filt)
-    places = np.nonzero(np.asarray(filt))
-    axes = canonicalize_axes(None if axis is None else _axes(axis), len(shape))
-    start, stop = [0] * len(shape), list(shape)
-    for i in axes:
-        low, high = (places[i].min(), places[i].max() + 1) if len(places[i]) else (shape[i],) * 2
-        start[i] = int(low) if "f" in trim.lower() else 0
-        stop[i] = max(int(high) if "b" in trim.lower() else shape[i], start[i])
-    if not len(places[0] if places else ()) and "f" not in trim.lower():
-        stop = [0 if i in axes else n for i, n in enumerate(shape)]
-    return slice_p.bind(filt, start_indices=tuple(start), limit_indices=tuple(stop), strides=None)
 
 
 @boundary
@@ -745,8 +513,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
 
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to",
-    "expand_dims", "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis", "permute_dims",
-    "permuted", "ravel", "reshape", "resize", "roll", "rollaxis", "rot90", "squeeze", "swapaxes",
-    "transpose", "trim_zeros", "unstack",
+    "as_axes", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to",
+    "expand_dims", "matrix_transpose", "moveaxis", "permute_dims", "permuted", "ravel", "reshape",
+    "rollaxis", "squeeze", "swapaxes", "transpose", "unstack",
 ]

@@ -12,6 +12,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import inexact_dtype
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives import clamp
 from mjax._engine.primitives.dot import dot_general
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.joining import concatenate
@@ -389,4 +390,4 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> A
 
 def _to_unit(x: Any) -> Any:
     """Between -1 and 1, where rounding has led it out."""
-    return as_array(lax.clamp(_c(x, -1), x, _c(x, 1)))
+    return as_array(clamp.clamp(_c(x, -1), x, _c(x, 1)))

@@ -13,7 +13,8 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
-from mjax._engine.primitives.arithmetic import clamp, eq, lt, sub
+from mjax._engine.primitives.arithmetic import eq, lt, sub
+from mjax._engine.primitives.clamp import clamp
 from mjax._engine.primitives.cumulative import cumsum
 from mjax._engine.primitives.dot import dot_general
 from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
@@ -46,8 +47,9 @@ from mjax._numpy.indexing.parse import FINAL, RAW
 from mjax._numpy.indexing.plan import settled
 from mjax._numpy.indexing.update import update
 from mjax._numpy.joining import refuse_out
+from mjax._numpy.resizing import resize
 from mjax._numpy.selecting import flatnonzero
-from mjax._numpy.shapes import moveaxis, ravel, resize
+from mjax._numpy.shapes import moveaxis, ravel
 
 _FILL = GatherScatterMode.FILL_OR_DROP
 _CLIP = GatherScatterMode.CLIP

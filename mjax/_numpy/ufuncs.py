@@ -20,6 +20,7 @@ from mjax._engine.control.loops import scan
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives import clamp
 from mjax._engine.primitives import reductions as prims
 from mjax._engine.primitives.cumulative import cumlogsumexp_p, cummax_p, cummin_p
 from mjax._engine.primitives.elementwise import constant_like as _c
@@ -445,7 +446,7 @@ def _pieces(size: int, indices: Any) -> tuple[Any, Any]:
     """First positions of the pieces of an axis, and how many elements each has."""
     starts = cast(indices, np.dtype(np.int32))
     starts = choose(lax.lt(starts, _c(starts, 0)), lax.add(starts, _c(starts, size)), starts)
-    starts = lax.clamp(_c(starts, 0), starts, _c(starts, size - 1))
+    starts = clamp.clamp(_c(starts, 0), starts, _c(starts, size - 1))
     ends = concatenate([slice_in_dim(starts, 1, None), np.full(1, size, np.int32)], 0)
     return starts, lax.max(lax.sub(ends, starts), _c(starts, 1))
 

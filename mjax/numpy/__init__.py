@@ -132,24 +132,18 @@ from mjax._numpy.elementary import (
     tanh,
     unwrap,
 )
+from mjax._numpy.inserting import delete, insert
 from mjax._numpy.joining import (
     append,
-    array_split,
     block,
     column_stack,
     concat,
     concatenate,
-    delete,
-    dsplit,
     dstack,
-    hsplit,
     hstack,
-    insert,
     repeat,
-    split,
     stack,
     tile,
-    vsplit,
     vstack,
 )
 from mjax._numpy.matrices import (
@@ -209,6 +203,8 @@ from mjax._numpy.reductions import (
     ptp,
     sum,
 )
+from mjax._numpy.reordering import flip, fliplr, flipud, roll, rot90
+from mjax._numpy.resizing import resize, trim_zeros
 from mjax._numpy.rounding import (
     angle,
     around,
@@ -309,22 +305,15 @@ from mjax._numpy.shapes import (
     broadcast_arrays,
     broadcast_to,
     expand_dims,
-    flip,
-    fliplr,
-    flipud,
     matrix_transpose,
     moveaxis,
     permute_dims,
     ravel,
     reshape,
-    resize,
-    roll,
     rollaxis,
-    rot90,
     squeeze,
     swapaxes,
     transpose,
-    trim_zeros,
     unstack,
 )
 from mjax._numpy.sorting import (
@@ -335,6 +324,7 @@ from mjax._numpy.sorting import (
     sort,
     sort_complex,
 )
+from mjax._numpy.splitting import array_split, dsplit, hsplit, split, vsplit
 from mjax._numpy.statistics import average, corrcoef, cov, mean, std, var
 from mjax._numpy.taking import (
     choose,

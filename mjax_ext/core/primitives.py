@@ -20,23 +20,13 @@ from mjax._engine.control.while_loop import while_p
 from mjax._engine.primitives.approximate import approx_top_k_p
 from mjax._engine.primitives.arithmetic import (
     abs_p,
-    acos_p,
-    acosh_p,
     add_p,
     and_p,
-    asin_p,
-    asinh_p,
-    atan2_p,
-    atan_p,
-    atanh_p,
     cbrt_p,
     ceil_p,
-    clamp_p,
     clz_p,
     complex_p,
     conj_p,
-    cos_p,
-    cosh_p,
     div_p,
     eq_p,
     eq_to_p,
@@ -59,7 +49,6 @@ from mjax._engine.primitives.arithmetic import (
     max_p,
     min_p,
     mul_p,
-    mulhi_p,
     ne_p,
     neg_p,
     nextafter_p,
@@ -75,16 +64,13 @@ from mjax._engine.primitives.arithmetic import (
     shift_right_arithmetic_p,
     shift_right_logical_p,
     sign_p,
-    sin_p,
-    sinh_p,
     sqrt_p,
     square_p,
     sub_p,
-    tan_p,
-    tanh_p,
     xor_p,
 )
 from mjax._engine.primitives.barrier import optimization_barrier_p
+from mjax._engine.primitives.clamp import clamp_p
 from mjax._engine.primitives.convert import (
     bitcast_convert_type_p,
     convert_element_type_p,
@@ -102,6 +88,7 @@ from mjax._engine.primitives.cumulative import (
     linear_recurrence_p,
 )
 from mjax._engine.primitives.dot import dot_general_p
+from mjax._engine.primitives.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
 from mjax._engine.primitives.gather import gather_p
 from mjax._engine.primitives.joining import (
     concatenate_p,
@@ -119,6 +106,7 @@ from mjax._engine.primitives.keys import (
     random_unwrap_p,
     random_wrap_p,
 )
+from mjax._engine.primitives.mulhi import mulhi_p
 from mjax._engine.primitives.names import name_p
 from mjax._engine.primitives.ragged import ragged_dot_general_p
 from mjax._engine.primitives.reductions import (
@@ -153,12 +141,7 @@ from mjax._engine.primitives.shapes import (
     squeeze_p,
     transpose_p,
 )
-from mjax._engine.primitives.slicing import (
-    dynamic_slice_p,
-    dynamic_update_slice_p,
-    pad_p,
-    slice_p,
-)
+from mjax._engine.primitives.slicing import pad_p, slice_p
 from mjax._engine.primitives.sort import sort_p, top_k_p
 from mjax._engine.primitives.special import (
     bessel_i0e_p,
@@ -179,6 +162,21 @@ from mjax._engine.primitives.special import (
 from mjax._engine.primitives.tangents import add_any_p as add_jaxvals_p
 from mjax._engine.primitives.tangents import stop_gradient_p
 from mjax._engine.primitives.threefry import iota_2x32_shape_p, threefry2x32_p
+from mjax._engine.primitives.trigonometric import (
+    acos_p,
+    acosh_p,
+    asin_p,
+    asinh_p,
+    atan2_p,
+    atan_p,
+    atanh_p,
+    cos_p,
+    cosh_p,
+    sin_p,
+    sinh_p,
+    tan_p,
+    tanh_p,
+)
 from mjax._engine.primitives.windows import (
     reduce_window_max_p,
     reduce_window_min_p,

@@ -152,6 +152,32 @@ def test_contexts_of_users():
     assert counts[0] == counts[1] == ([1, 2, None, 5, 8], 8)
 
 
+def test_global_values_of_contexts_inside_of_others():
+    found = []
+    for m in (mjax, jax):
+        a, b, seen = m.make_user_context(0), m.make_user_context(10), []
+
+        def look(a=a, b=b, seen=seen):
+            seen.append((a.value, b.value, a.get_global(), b.get_global()))
+
+        with a(1):
+            b.set_global(20)
+            look()
+            a.set_global(7)
+            look()
+            with b(3):
+                b.set_global(30)
+                look()
+                with a(2):
+                    look()
+                look()
+            look()
+        look()
+        found.append(seen)
+    assert found[0] == found[1]
+    assert found[0][0] == (1, 20, 0, 20)
+
+
 def test_contexts_tell_values_apart_that_are_equal():
     context = mjax.make_user_context()
     f = mjax.jit(lambda x: x * context.value[0])

@@ -33,6 +33,8 @@ class Flag(Record):
       accepts: the values it takes; a type; None: any that its row in `checks` does not refuse.
       doc: what it does.
       sets: flags that get each of its values too.
+      joined: of the value of the process and that of a thread, the one in force in the thread;
+        None: the thread's.
       foreign: for a flag of JAX that changes nothing here, its row in the table of these.
       effect: told each value, and whether it is for the whole process; None: this thread has no
         value of its own any more.
@@ -44,6 +46,7 @@ class Flag(Record):
     doc: str
     sets: tuple[str, ...] = ()
     effect: Callable[[Any, bool], None] | None = None
+    joined: Callable[[Any, Any], Any] | None = None
     foreign: Foreign | None = None
 
 
@@ -54,6 +57,12 @@ _ALGORITHMS = ("ANY_F8_ANY_F8_F32", "ANY_F8_ANY_F8_F32_FAST_ACCUM", "ANY_F8_ANY_
 _PRECISIONS = (None, "default", "high", "highest", "bfloat16", "tensorfloat32", "float32",
                "fastest", "bfloat16_3x", *_ALGORITHMS)
 _LEVELS = (None, *guards.LEVELS)
+
+
+def by_owner(*entries: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Entries whose first parts are their owners, in one order; of one owner's the last."""
+    found = {entry[0]: entry for several in entries for entry in several}
+    return tuple([found[owner] for owner in sorted(found, key=id)])
 
 
 def _set_num_cpu_devices(count: int, everywhere: bool) -> None:
@@ -100,7 +109,8 @@ SETTINGS = (
     Flag("allow_f16_reductions", True, bool,
          "Whether sums of float16 and bfloat16 numbers are computed, or refused."),
     Flag("no_execution", False, bool, "Refuse to run programs."),
-    Flag("user_contexts", (), None, "The values of the contexts of `make_user_context`."),
+    Flag("user_contexts", (), None, "The values of the contexts of `make_user_context`.",
+         joined=by_owner),
 )
 OPTIONS = (
     Flag("traceback_filtering", "auto", ("auto", "off", "remove_frames", "tracebackhide",
@@ -324,7 +334,10 @@ def _refresh(field: str, kind: type[Values]) -> None:
     """Make this thread's record what the process-wide one says, overridden by its managers."""
     local = getattr(_overrides, field + "_overrides")
     if local:
-        setattr(ctx, field, _intern(kind, {**getattr(Context, field).values, **local}))
+        process = getattr(Context, field).values
+        joined = {name: flag.joined(process[name], local[name]) for name in local
+                  if (flag := _FLAGS[name][0]).joined is not None}
+        setattr(ctx, field, _intern(kind, {**process, **local, **joined}))
     else:
         ctx.__dict__.pop(field, None)
 
@@ -406,6 +419,11 @@ def override(**flags: Any) -> Iterator[None]:
 def is_set_here(name: str) -> bool:
     """Whether a setting has a value of its own in this thread."""
     return name in _overrides.settings_overrides
+
+
+def of_this_thread(name: str, default: Any) -> Any:
+    """The value of its own that a setting has in this thread."""
+    return _overrides.settings_overrides.get(name, default)
 
 
 UNSET: Any = object()

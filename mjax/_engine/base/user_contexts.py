@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mjax._engine.base.config import config, override
+from mjax._engine.base.config import by_owner, config, of_this_thread, override
 from mjax._engine.base.context import Context, ctx
 from mjax._engine.base.util import exact
 
@@ -32,7 +32,7 @@ class UserContext:
         Raises:
           TypeError: it is not hashable.
         """
-        config.update("user_contexts", self._among(Context.settings, new_value))
+        config.update("user_contexts", self._among(Context.settings.user_contexts, new_value))
 
     @contextmanager
     def __call__(self, new_value: Any) -> Iterator[None]:
@@ -41,7 +41,8 @@ class UserContext:
         Raises:
           TypeError: it is not hashable.
         """
-        with override(user_contexts=self._among(ctx.settings, new_value)):
+        here = of_this_thread("user_contexts", ())
+        with override(user_contexts=self._among(here, new_value)):
             yield
 
     def _of(self, settings: Any) -> Any:
@@ -50,11 +51,10 @@ class UserContext:
                 return value
         return self._default
 
-    def _among(self, settings: Any, value: Any) -> tuple[Any, ...]:
-        others = [entry for entry in settings.user_contexts if entry[0] is not self]
+    def _among(self, others: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
         hash(value)
         # Values that are equal and not the same, as 1 and True, are two contexts.
-        return (*others, (self, exact(value), value))
+        return by_owner(others, ((self, exact(value), value),))
 
 
 def make_user_context(default_value: Any = None) -> UserContext:

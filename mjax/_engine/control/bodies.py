@@ -25,7 +25,8 @@ from mjax._engine.ir.types import same_array_type, typeof
 from mjax._engine.primitives.convert import convert_element_type
 from mjax._engine.tracing.authoring import carriers
 from mjax._engine.tracing.flat import FlatFunction, debug_info_of, describe_function
-from mjax._engine.tracing.stage import lift_tracers, stage
+from mjax._engine.tracing.interpreter import Tracer
+from mjax._engine.tracing.stage import StageInterpreter, lift_tracers, stage
 
 
 class Body(Record):
@@ -74,7 +75,7 @@ def derived(make: Callable[[Callable[[], Any]], Callable[..., Any]], f: Callable
 
 def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: Sequence[Any],
                users: Callable[..., Any] | None = None, control_flow: bool = True,
-               again: bool = False, value_of: Callable[..., Any] | None = None) -> Body:
+               again: bool = False, interp: StageInterpreter | None = None) -> Body:
     """Stages a function; once per function, types, settings and named axes.
 
     Args:
@@ -87,31 +88,47 @@ def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: S
       again: whether it is staged in each call, for what it closes over may have changed
         meanwhile. As long as it has not, the result is the same body, for which there are
         executables.
-      value_of: see `stage`. The body is staged for the values it gives, and not kept.
+      interp: see `stage`. The body is kept if the interpreter says that it is general.
     """
     key = (traced_for, in_tree, tuple(in_avals), ctx.settings, ctx.axis_env)
-    try:
-        known = _bodies.get(f) or _bodies.setdefault(f, ProgramCache(256))
-    except TypeError:  # not hashable, or cannot be referred to weakly
-        known = ProgramCache()
-    if value_of is not None:
-        known = ProgramCache()
+    known = _known_of(f)
     body = found = known.get(key)
     if body is None or again:
         flat = FlatFunction(f, in_tree)
         args, kwargs = in_tree.unflatten(in_avals)
         info = (debug_info_of(traced_for, f, args, kwargs, *_leafless(in_tree, kwargs))
                 if users is None else DebugInfo(traced_for, describe_function(users)))
-        jaxpr, consts = lift_tracers(stage(flat, in_avals, info, value_of))
+        jaxpr, consts = lift_tracers(stage(flat, in_avals, info, interp))
         if control_flow:
             _refuse_effects(traced_for, jaxpr)
         if (found is not None and not consts and found.out_tree == flat.out_tree
                 and same_program(found.jaxpr, jaxpr)):
             return found
         body = Body(jaxpr, consts, flat.out_tree)
-        if not consts:  # tracers would pin, and outlive, the trace they belong to
+        # Tracers would pin, and outlive, the trace they belong to.
+        if not consts and (interp is None or interp.general):
             known.put(key, body)
     return body
+
+
+def _known_of(f: Callable[..., Any]) -> ProgramCache:
+    """What a function was staged to."""
+    try:
+        return _bodies.get(f) or _bodies.setdefault(f, ProgramCache(256))
+    except TypeError:  # not hashable, or cannot be referred to weakly
+        return ProgramCache()
+
+
+def found_again(f: Callable[..., Any], key: Any, jaxpr: Jaxpr) -> Jaxpr:
+    """The program that was kept for a function under a key if it is this one, for which there are
+    executables; else this one, which is kept."""
+    known = _known_of(f)
+    found = known.get(key)
+    if found is not None and same_program(found, jaxpr):
+        return found
+    if not any(isinstance(c, Tracer) for c in jaxpr.consts):
+        known.put(key, jaxpr)
+    return jaxpr
 
 
 def _leafless(in_tree: Any, kwargs: dict[str, Any]) -> tuple[list[int], list[str]]:

@@ -25,7 +25,8 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import typeof
-from mjax._engine.primitives.arithmetic import clamp_p, ne_p
+from mjax._engine.primitives.arithmetic import ne_p
+from mjax._engine.primitives.clamp import clamp_p
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.shapes import as_settled
 from mjax._engine.tracing.flat import check_arguments, check_callable

@@ -33,9 +33,9 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import array_of
 from mjax._engine.tracing.authoring import applied_at, carriers
 from mjax._engine.tracing.flat import check_arguments, debug_info_of
-from mjax._engine.tracing.interpreter import Interpreter, Tracer
+from mjax._engine.tracing.interpreter import Tracer, interpreters, staging
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, lift_tracers, stage
+from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
 from mjax._engine.tracing.variance import sorted_axes, typed_axes
 from mjax._engine.transforms.batching import AxisData
 
@@ -369,19 +369,6 @@ class Trace(Record):
 # ---- what runs ----------------------------------------------------------------------------
 
 
-def interpreters() -> Iterator[Interpreter]:
-    """The current interpreter and those below it."""
-    interp: Interpreter | None = ctx.interpreter
-    while interp is not None:
-        yield interp
-        interp = interp.parent
-
-
-def staging() -> bool:
-    """Whether a program is being staged, so that values are known by type only."""
-    return any(type(i) is StageInterpreter for i in interpreters())
-
-
 # ---- messages and checks -------------------------------------------------------------------
 
 
@@ -467,5 +454,5 @@ def invariant(aval: Any) -> Any:
 
 
 __all__ = ["Call", "Equation", "RuleRun", "Signature", "Trace", "check_primal_output",
-           "interpreters", "invariant", "refuse_differentiated", "staging", "users_code",
+           "invariant", "refuse_differentiated", "users_code",
            "vary_as_function"]

@@ -25,7 +25,7 @@ from mjax._engine.base.jitted import PjitFunction
 from mjax._engine.base.programs import ProgramCache
 from mjax._engine.control.closures import MadeOfFunctions, closed_over
 from mjax._engine.control.custom_arguments import Arguments
-from mjax._engine.control.custom_calls import Call, Equation, interpreters
+from mjax._engine.control.custom_calls import Call, Equation
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_leaves
 from mjax._engine.ir.types import typeof
@@ -38,8 +38,7 @@ from mjax._engine.tracing.flat import (
     describe_function,
     function_name,
 )
-from mjax._engine.tracing.interpreter import Tracer, call_with, refusing
-from mjax._engine.tracing.stage import StageInterpreter
+from mjax._engine.tracing.interpreter import Tracer, call_with, interpreters, refusing
 from mjax._engine.transforms.batching import (
     AxisData,
     BatchInterpreter,
@@ -255,7 +254,7 @@ def _differentiates_now() -> bool:
     for interp in interpreters():
         if isinstance(interp, (JVPInterpreter, PartialEvalInterpreter)):
             return True
-        if type(interp) is StageInterpreter:
+        if interp.stages_all:
             return False
     return False
 

@@ -28,7 +28,6 @@ from mjax._engine.control.custom_calls import (
     check_primal_output,
     invariant,
     refuse_differentiated,
-    staging,
 )
 from mjax._engine.control.custom_jvp import (
     Derived,
@@ -63,7 +62,7 @@ from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.tangents import instantiate, zero_tangent
 from mjax._engine.tracing.authoring import applied_at, describe_value
 from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
-from mjax._engine.tracing.interpreter import Tracer
+from mjax._engine.tracing.interpreter import Tracer, staging
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero

@@ -18,7 +18,7 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.bodies import Body, Typed, agree, differences
-from mjax._engine.control.custom_calls import staging, users_code, vary_as_function
+from mjax._engine.control.custom_calls import users_code, vary_as_function
 from mjax._engine.control.custom_rules import Custom
 from mjax._engine.control.loops import map as loop_map
 from mjax._engine.control.retyping import retypes_as_call
@@ -32,8 +32,8 @@ from mjax._engine.ir.pytree import (
 )
 from mjax._engine.ir.same import same_program
 from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.primitives.dynamic_slicing import dynamic_index_in_dim
 from mjax._engine.primitives.shapes import array_of, batch_to_front
-from mjax._engine.primitives.slicing import dynamic_index_in_dim
 from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.tracing.authoring import describe_value
 from mjax._engine.tracing.flat import (
@@ -43,6 +43,7 @@ from mjax._engine.tracing.flat import (
     debug_info_of,
     describe_function,
 )
+from mjax._engine.tracing.interpreter import staging
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero

@@ -38,8 +38,9 @@ from mjax._engine.ir.effects import keeps_equation
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import ShapedArray, physical_aval, same_type_but_weak, typeof
 from mjax._engine.primitives.arithmetic import add_p, lt_p, sub_p
+from mjax._engine.primitives.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
 from mjax._engine.primitives.shapes import reshape_p, zeros_of
-from mjax._engine.primitives.slicing import dynamic_slice_p, dynamic_update_slice_p, slice_p
+from mjax._engine.primitives.slicing import slice_p
 from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.tracing.primitive import Primitive, no_axes, traced
 from mjax._engine.tracing.stage import stage_under_evaluation

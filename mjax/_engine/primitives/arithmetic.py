@@ -1,4 +1,4 @@
-"""Arithmetic, comparison, bits, rounding, exponentials, trigonometry, complex parts.
+"""Arithmetic, comparison, bits, rounding, exponentials, complex parts.
 
 A row each: `unary(...)` and `binary(...)` give a primitive and the function users call.
 Derivatives are `(tangent, result, *operands) -> tangent of the result`. Operations are named
@@ -11,7 +11,6 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.context import ctx
@@ -34,16 +33,13 @@ from mjax._engine.primitives.elementwise import (
 from mjax._engine.primitives.emit import constant, dense_i64, hlo, ir_type, op, reducer_region
 from mjax._engine.primitives.emit import full as full_ir
 from mjax._engine.primitives.linear import define_linear
+from mjax._engine.primitives.rows import binary, to_an_accuracy, unary
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
-    batch_size,
-    batch_to_front,
-    broadcast_in_dim_p,
     zeros_of,
 )
 from mjax._engine.primitives.tangents import (
     define_jvp_from_result,
-    define_zero_jvp,
     zero_tangent,
 )
 from mjax._engine.tracing.primitive import Primitive
@@ -51,54 +47,6 @@ from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
 _c = constant_like
 _bool = np.dtype(bool)
-
-
-def unary(name: str, kinds: str, lowering: Any, derivative: Callable[..., Any] | None, doc: str,
-          result: Callable[[Any], Any] | None = None, public: str = "", args: str = "x"
-          ) -> tuple[Primitive, Any]:
-    """A row of the tables: an elementwise function of one operand."""
-    primitive = define_elementwise(name, kinds, lowering, result)
-    if derivative is None:
-        define_zero_jvp(primitive)
-    else:
-        define_jvp_from_result(primitive, derivative)
-    return primitive, public_function(primitive, public or name, doc, args)
-
-
-_ACCURACY = """
-
-Args:
-  x: array of a floating-point{} dtype.
-  accuracy: a `Tolerance`, or an `AccuracyMode`, for compilers that have several implementations;
-    derivatives that are made of such functions ask for it too.
-
-Raises:
-  TypeError: another dtype, or `accuracy` is none.
-  NotImplementedError: a tolerance, where jaxlib is older than 0.5.3."""
-
-
-def to_an_accuracy(name: str, kinds: str, lowering: Any, derivative: Callable[..., Any], doc: str
-                   ) -> tuple[Primitive, Any]:
-    """`unary` for functions that take `accuracy`, which is a param only where it is given.
-
-    Derivatives take the param; those that are made of such functions hand it on.
-    """
-    return unary(name, kinds, lowering, derivative,
-                 doc + _ACCURACY.format(" or complex" if "c" in kinds else ""),
-                 args="x, *, accuracy=None")
-
-
-def binary(name: str, kinds: str, lowering: Any, left: Callable[..., Any] | None,
-           right: Callable[..., Any] | None, doc: str,
-           result: Callable[[Any], Any] | None = None, public: str = "",
-           args: str = "x, y") -> tuple[Primitive, Any]:
-    """A row of the tables: an elementwise function of two operands of one dtype."""
-    primitive = define_elementwise(name, (kinds, kinds), lowering, result)
-    if left is None:
-        define_zero_jvp(primitive)
-    else:
-        define_jvp_from_result(primitive, left, right)
-    return primitive, public_function(primitive, public or name, doc, args)
 
 
 # ---- the four operations ---------------------------------------------------------------
@@ -553,153 +501,6 @@ logistic_p, logistic = to_an_accuracy(
     "logistic", "fc", "stablehlo.logistic", _logistic_derivative,
     "Elementwise `1 / (1 + exp(-x))`.")
 
-# ---- trigonometric and hyperbolic functions --------------------------------------------
-
-
-def _of_complex(function: Callable[..., Any], real: str) -> Callable[..., Any]:
-    """A lowering to the operation `real`, and of complex numbers to `function` of their parts.
-
-    XLA's own operations lose what is small, and make NaN of infinite parts.
-    """
-
-    def lowering(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
-        aval, = ctx.avals_in
-        if aval.dtype.kind != "c":
-            return op(real, ctx.out_types, [x], accuracy_attributes(accuracy))
-        (re, im), part = parts_ir(x, aval)
-
-        def call(name: str, value: Any) -> Any:
-            return op(f"stablehlo.{name}", [value.type], [value], accuracy_attributes(accuracy))[0]
-
-        up = call("exponential_minus_one", im)
-        down = call("exponential_minus_one", hlo.negate(im))
-        half, one = full_ir(0.5, part), full_ir(1, part)
-        sinh_im = hlo.multiply(hlo.subtract(up, down), half)
-        cosh_im = hlo.add(hlo.multiply(hlo.add(up, down), half), one)
-        on_axis = compare_ir(re, full_ir(0, part), "EQ", part.dtype)
-        sine, cosine = call("sine", re), call("cosine", re)
-        return [hlo.complex(*function(re, im, on_axis, sine, cosine, sinh_im, cosh_im, part))]
-
-    return lowering
-
-
-def _complex_sine(re: Any, im: Any, on_axis: Any, sine: Any, cosine: Any, sinh_im: Any,
-                  cosh_im: Any, part: ShapedArray) -> tuple[Any, Any]:
-    # On the imaginary axis a factor is 0, and the other one may be infinite.
-    return hlo.select(on_axis, re, hlo.multiply(sine, cosh_im)), hlo.multiply(cosine, sinh_im)
-
-
-def _complex_cosine(re: Any, im: Any, on_axis: Any, sine: Any, cosine: Any, sinh_im: Any,
-                    cosh_im: Any, part: ShapedArray) -> tuple[Any, Any]:
-    above = compare_ir(im, full_ir(0, part), "GE", part.dtype)
-    on = hlo.select(above, hlo.negate(re), re)
-    off = hlo.negate(hlo.multiply(sine, sinh_im))
-    return hlo.multiply(cosine, cosh_im), hlo.select(on_axis, on, off)
-
-
-sin_p, sin = to_an_accuracy(
-    "sin", "fc", _of_complex(_complex_sine, "stablehlo.sine"),
-    lambda t, out, x, **accuracy: mul(t, cos(x, **accuracy)), "Elementwise sine.")
-cos_p, cos = to_an_accuracy(
-    "cos", "fc", _of_complex(_complex_cosine, "stablehlo.cosine"),
-    lambda t, out, x, **accuracy: neg(mul(t, sin(x, **accuracy))), "Elementwise cosine.")
-
-
-def _tan_lowering(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
-    attributes = accuracy_attributes(accuracy)
-    # StableHLO's is the one with attributes; CHLO's is the one that every jaxlib compiles.
-    return op("stablehlo.tan" if attributes else "chlo.tan", ctx.out_types, [x], attributes)
-
-
-tan_p, tan = to_an_accuracy(
-    "tan", "fc", _tan_lowering, lambda t, out, x, **_: mul(t, add(_c(x, 1), square(out))),
-    "Elementwise tangent.")
-asin_p, asin = unary("asin", "fc", "chlo.asin",
-                     lambda t, out, x: mul(t, rsqrt(sub(_c(x, 1), square(x)))),
-                     "Elementwise inverse sine.")
-acos_p, acos = unary("acos", "fc", "chlo.acos",
-                     lambda t, out, x: mul(t, neg(rsqrt(sub(_c(x, 1), square(x))))),
-                     "Elementwise inverse cosine.")
-atan_p, atan = unary("atan", "fc", "chlo.atan",
-                     lambda t, out, x: div(t, add(_c(x, 1), square(x))),
-                     "Elementwise inverse tangent.")
-sinh_p, sinh = unary("sinh", "fc", "chlo.sinh", lambda t, out, x: mul(t, cosh(x)),
-                     "Elementwise hyperbolic sine.")
-cosh_p, cosh = unary("cosh", "fc", "chlo.cosh", lambda t, out, x: mul(t, sinh(x)),
-                     "Elementwise hyperbolic cosine.")
-
-
-def _tanh_derivative(t: Any, out: Any, x: Any, *, accuracy: Any = None) -> Any:
-    if accuracy is not AccuracyMode.HIGHEST:
-        # 1 - out**2 loses all digits where out is near 1; this form keeps them.
-        return mul(add(t, mul(t, out)), sub(_c(x, 1), out))
-    # 1 - tanh(x)**2 = 4 s(2x) s(-2x), s the logistic function, without any difference.
-    twice = mul(_c(x, 2), x)
-    product = mul(logistic(twice, accuracy=accuracy), logistic(neg(twice), accuracy=accuracy))
-    return mul(t, mul(_c(x, 4), product))
-
-
-tanh_p, tanh = to_an_accuracy("tanh", "fc", "stablehlo.tanh", _tanh_derivative,
-                              "Elementwise hyperbolic tangent.")
-asinh_p, asinh = unary("asinh", "fc", "chlo.asinh",
-                       lambda t, out, x: mul(t, rsqrt(add(square(x), _c(x, 1)))),
-                       "Elementwise inverse hyperbolic sine.")
-acosh_p, acosh = unary("acosh", "fc", "chlo.acosh", lambda t, out, x: mul(
-    t, mul(rsqrt(sub(x, _c(x, 1))), rsqrt(add(x, _c(x, 1))))),
-    "Elementwise inverse hyperbolic cosine.")
-atanh_p, atanh = unary("atanh", "fc", "chlo.atanh", lambda t, out, x: div(
-    t, mul(sub(_c(x, 1), x), add(_c(x, 1), x))), "Elementwise inverse hyperbolic tangent.")
-atan2_p, atan2 = binary(
-    "atan2", "fc", "stablehlo.atan2",
-    lambda t, out, x, y: mul(t, div(y, add(square(x), square(y)))),
-    lambda t, out, x, y: mul(t, div(neg(x), add(square(x), square(y)))),
-    "Elementwise angle of the point with coordinates `y` and `x`, that is `atan(x / y)` in the "
-    "right quadrant.")
-
-# ---- mulhi -----------------------------------------------------------------------------
-
-
-def _mulhi_lowering(ctx: Any, x: Any, y: Any) -> Any:
-    aval = ctx.avals_out[0]
-    bits, signed = ml_dtypes.iinfo(aval.dtype).bits, dtypes.kind(aval.dtype) == "i"
-    if bits == 64:
-        return [_mulhi_64_ir(x, y, aval, signed)]
-    wide = aval.update(dtype=np.dtype(np.int64 if signed else np.uint64))
-    x, y = [op("stablehlo.convert", [ir_type(wide)], [v])[0] for v in (x, y)]
-    shift = "arithmetic" if signed else "logical"
-    high = op(f"stablehlo.shift_right_{shift}", [ir_type(wide)],
-              [hlo.multiply(x, y), full_ir(bits, wide)])
-    return op("stablehlo.convert", ctx.out_types, high)
-
-
-def _mulhi_64_ir(x: Any, y: Any, aval: ShapedArray, signed: bool) -> Any:
-    """By four products of halves; of signed numbers as if unsigned, and then corrected."""
-    half, mask = full_ir(32, aval), full_ir(2**32 - 1, aval)
-
-    def high(v: Any) -> Any:
-        return hlo.shift_right_logical(v, half)
-
-    def low(v: Any) -> Any:
-        return hlo.and_(v, mask)
-
-    across = [hlo.multiply(high(x), low(y)), hlo.multiply(low(x), high(y))]
-    middle = high(hlo.multiply(low(x), low(y)))
-    total = hlo.multiply(high(x), high(y))
-    for product in across:
-        middle, total = hlo.add(middle, low(product)), hlo.add(total, high(product))
-    total = hlo.add(total, high(middle))
-    if signed:
-        zero = full_ir(0, aval)
-        for a, b in ((x, y), (y, x)):
-            negative = compare_ir(a, zero, "LT", aval.dtype)
-            total = hlo.subtract(total, hlo.select(negative, b, zero))
-    return total
-
-
-mulhi_p, mulhi = binary("mulhi", "iu", _mulhi_lowering, None, None,
-                        "Elementwise upper half of the product of integers, of twice their bits.",
-                        args="x, y, /")
-
 # ---- complex parts ---------------------------------------------------------------------
 
 real_p, real = unary("real", "c", "stablehlo.real", None, "Elementwise real part.",
@@ -754,87 +555,3 @@ define_linear(conj_p, _conj_transpose)
 def conj(x: Any) -> Any:
     """Elementwise complex conjugate; of floats, the complex numbers with these real parts."""
     return conj_p.bind(x, input_dtype=typeof(x).dtype)
-
-
-# ---- clamp -----------------------------------------------------------------------------
-
-clamp_p = Primitive("clamp")
-
-
-@clamp_p.def_abstract_eval
-def _clamp_type(low: Any, x: Any, high: Any) -> ShapedArray:
-    if not low.dtype == x.dtype == high.dtype:
-        msg = (f"clamp requires arguments to have the same dtypes, got {low.dtype}, {x.dtype}, "
-               f"{high.dtype}.")
-        raise TypeError(msg)
-    check_kinds("clamp", x, "biufc")
-    for name, bound in (("min", low), ("max", high)):
-        if bound.shape and bound.shape != x.shape:
-            msg = (f"clamp: {name} must be a scalar or have the operand's shape {x.shape}, got "
-                   f"{bound.shape}.")
-            raise TypeError(msg)
-    return ShapedArray(x.shape, x.dtype, low.weak_type and x.weak_type and high.weak_type)
-
-
-def _clamp_share(of: int) -> Callable[..., Any]:
-    """The contribution of operand `of`: its tangent where it is the one let through."""
-
-    def rule(t: Any, out: Any, low: Any, x: Any, high: Any) -> Any:
-        # Where the bounds cross, the upper one is the result.
-        passed = (bitwise_and(gt(low, x), lt(low, high)), bitwise_and(gt(x, low), lt(x, high)),
-                  bitwise_or(lt(high, x), bitwise_and(gt(low, x), gt(low, high))))[of]
-        t = stretch(t, typeof(x).shape)
-        return select_n(stretch(passed, typeof(x).shape), _zeros_like(t), t)
-    return rule
-
-
-def _clamp_lowering(ctx: Any, low: Any, x: Any, high: Any) -> Any:
-    aval = ctx.avals_out[0]
-    if aval.dtype.kind == "c":
-        # XLA's own looks at the real parts alone.
-        return [complex_extremum_ir(complex_extremum_ir(x, low, aval, "GT"), high, aval, "LT")]
-    if aval.dtype != np.bool_:
-        return op("stablehlo.clamp", ctx.out_types, [low, x, high])
-    # XLA had no clamp of booleans at the floor.
-    above = op("stablehlo.or", ctx.out_types, [x, low])[0]
-    return op("stablehlo.and", ctx.out_types, [above, high])
-
-
-define_elementwise_lowering(clamp_p, _clamp_lowering)
-define_jvp_from_result(clamp_p, *map(_clamp_share, range(3)))
-
-
-@clamp_p.def_batch
-def _clamp_batch(args: Any, dims: Any) -> Any:
-    if dims[0] is None and dims[2] is None and not typeof(args[0]).shape and not typeof(
-            args[2]).shape:
-        return clamp_p.bind(*args), dims[1]
-    size = batch_size(args, dims)
-    low, x, high = [batch_to_front(a, d, size) for a, d in zip(args, dims, strict=True)]
-    shape = typeof(x).shape
-    low, high = [reshape_scalars(b, shape) for b in (low, high)]
-    return clamp_p.bind(low, x, high), 0
-
-
-def reshape_scalars(batch: Any, shape: tuple[int, ...]) -> Any:
-    """A batch of scalars stretched to a batch of arrays; a batch of arrays as it is."""
-    if typeof(batch).ndim == len(shape):
-        return batch
-    return broadcast_in_dim_p.bind(batch, shape=shape, broadcast_dimensions=(0,))
-
-
-@boundary
-def clamp(min: Any, x: Any, max: Any) -> Any:
-    """Elementwise `x` kept between bounds: `min` below, `max` above.
-
-    Args:
-      min: scalar or array of the shape of `x`, of its dtype.
-      x: array; complex numbers are compared by their real parts, then their imaginary ones.
-      max: as `min`.
-
-    Raises:
-      TypeError: shapes or dtypes do not fit.
-
-    Source: StableHLO `clamp`.
-    """
-    return clamp_p.bind(min, x, max)

@@ -20,7 +20,6 @@ from mjax._engine.primitives.arithmetic import (
     bitwise_or,
     bitwise_xor,
     mul,
-    mulhi,
     shift_left,
     shift_right_logical,
 )
@@ -29,6 +28,7 @@ from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import align_batches, broadcast_types
 from mjax._engine.primitives.joining import stack, unstack
 from mjax._engine.primitives.keys import PRNGImpl, register_prng
+from mjax._engine.primitives.mulhi import mulhi
 from mjax._engine.primitives.shapes import reshape
 from mjax._engine.primitives.tangents import define_zero_jvp
 from mjax._engine.primitives.threefry import iota_2x32_shape_p, join_words, threefry_seed

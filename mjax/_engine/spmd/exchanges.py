@@ -18,6 +18,7 @@ from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import eq, mul
+from mjax._engine.primitives.dynamic_slicing import dynamic_index_in_dim, dynamic_slice_in_dim
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.select import select
 from mjax._engine.primitives.shapes import (
@@ -28,7 +29,7 @@ from mjax._engine.primitives.shapes import (
     squeeze,
     zeros_of,
 )
-from mjax._engine.primitives.slicing import dynamic_index_in_dim, dynamic_slice_in_dim, index_in_dim
+from mjax._engine.primitives.slicing import index_in_dim
 from mjax._engine.spmd.axes import (
     Batched,
     Groups,

@@ -23,6 +23,7 @@ from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
 from mjax._engine.primitives.arithmetic import mul
+from mjax._engine.primitives.dynamic_slicing import dynamic_slice_in_dim
 from mjax._engine.primitives.emit import hlo, ir_type
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import (
@@ -32,7 +33,6 @@ from mjax._engine.primitives.shapes import (
     reshape,
     squeeze,
 )
-from mjax._engine.primitives.slicing import dynamic_slice_in_dim
 from mjax._engine.spmd.axes import (
     Batched,
     Groups,

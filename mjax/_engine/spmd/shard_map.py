@@ -21,11 +21,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import ConcretizationTypeError, LazyTypeError, LazyValueError
+from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
-from mjax._engine.control.bodies import Body, stage_body
+from mjax._engine.control.bodies import Body, found_again, stage_body
 from mjax._engine.ir.effects import describe, forbidden
+from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import UNCONSTRAINED, AbstractMesh, Mesh, PartitionSpec, check_spec
 from mjax._engine.ir.pytree import (
     broadcast_prefix,
@@ -46,8 +47,8 @@ from mjax._engine.spmd.shard_map_errors import (
 )
 from mjax._engine.spmd.shard_map_rules import fit
 from mjax._engine.spmd.shard_map_types import WHOLE, Region, shard_map_p
+from mjax._engine.spmd.shard_map_values import ValuesInterpreter, has_values
 from mjax._engine.tracing.authoring import carriers
-from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import (
     check_arguments,
     check_callable,
@@ -55,8 +56,6 @@ from mjax._engine.tracing.flat import (
     function_name,
     wraps,
 )
-from mjax._engine.tracing.interpreter import call_with
-from mjax._engine.tracing.stage import StageInterpreter
 
 _not_given: Any = object()
 _MODES: dict[Any, Mode] = {True: "checked", False: "unchecked", "explicit": "explicit"}
@@ -176,13 +175,13 @@ class _Mapped(Record):
         given = [(x, s) for x, s in zip(leaves, specs, strict=True) if s is not None]
         avals = [self.piece(region, args, i, leaves[i], specs[i])
                  for i, c in enumerate(cut) if c]
-        try:
-            body = self.stage(region, args, cut, avals)
-        except ConcretizationTypeError:
-            if ctx.interpreter is not evaluation or not region.check_vma:
-                raise
-            # Outside of programs there are values: those that all devices share may be asked for.
-            body = self.stage(region, args, cut, avals, _values(region, given))
+        interp = None
+        if region.check_vma and has_values(ctx.interpreter):
+            interp = ValuesInterpreter(region, given, self.refuse_effects,
+                                       functools.partial(self.once, region))
+        body = self.stage(region, args, cut, avals, interp)
+        if interp is not None:
+            given = interp.given
         jaxpr, out_specs = self.results(region, body, args, cut)
         outs = region.bind(jaxpr, [*body.consts, *[x for x, _ in given]],
                            [*[WHOLE] * len(body.consts), *[s for _, s in given]], out_specs)
@@ -257,9 +256,9 @@ class _Mapped(Record):
     # -- the body --
 
     def stage(self, region: Region, args: Any, cut: list[bool], avals: list[Any],
-              value_of: Callable[..., Any] | None = None) -> Body:
+              interp: ValuesInterpreter | None) -> Body:
         """The function's program; kept with the function if all its arguments are cut and no
-        values are asked for."""
+        values are asked for. With an interpreter it may be what is left of it."""
         f, tree = self.f, tree_structure(args)
         in_tree = tree
         if not all(cut):
@@ -274,14 +273,26 @@ class _Mapped(Record):
             in_tree = tree_structure(tuple(avals))
         with in_manual(region.mesh, region.manual_axes, self.mode):
             body = stage_body("shard_map", f, treedef_tuple([in_tree, tree_structure({})]), avals,
-                              control_flow=False, value_of=value_of)
-        refused = forbidden(body.jaxpr.effects, "shardable")
+                              control_flow=False, interp=interp)
+        self.refuse_effects(body.jaxpr)
+        return body
+
+    def refuse_effects(self, jaxpr: Jaxpr) -> None:
+        """Refuses effects that may not happen once per device.
+
+        Raises:
+          TypeError: there are such.
+        """
+        refused = forbidden(jaxpr.effects, "shardable")
         if refused:
             raise LazyTypeError(lambda: (
                 f"shard_map of {function_name(self.f)}, which has the effects {describe(refused)}: "
                 "their policy says shardable=False. They would happen once per device. Move them "
-                f"out of the function.\n{carriers(body.jaxpr, refused)}"))
-        return body
+                f"out of the function.\n{carriers(jaxpr, refused)}"))
+
+    def once(self, region: Region, number: int, jaxpr: Jaxpr) -> Jaxpr:
+        """A part of the function's program, or the same part of an earlier call."""
+        return found_again(self.f, (region, self.mode, ctx.settings, number), jaxpr)
 
     def results(self, region: Region, body: Body, args: Any, cut: list[bool]
                 ) -> tuple[Any, list[PartitionSpec]]:
@@ -308,31 +319,6 @@ class _Mapped(Record):
                                [*["a closed-over value"] * own, *names],
                                [*[WHOLE] * own, *in_specs], self.f)
         return fit(region, body.jaxpr, specs), specs
-
-
-def _values(region: Region, given: list[tuple[Any, Any]]) -> Callable[..., Any]:
-    """A function that gives the values of variables that are the same on all devices: it runs the
-    equations behind them, each time it is asked.
-
-    Args:
-      region: the mesh and its axes.
-      given: the arguments that are cut, and their specs.
-    """
-    around = ctx.axis_env
-
-    def value_of(interpreter: StageInterpreter, variable: Any) -> Any:
-        jaxpr = interpreter.so_far(variable)
-        if jaxpr is None or variable.aval.varying & region.manual_axes:
-            return None
-        inside, ctx.axis_env = ctx.axis_env, around
-        try:
-            (value,) = call_with(evaluation, region.bind, jaxpr, [x for x, _ in given],
-                                 [s for _, s in given], [WHOLE])
-        finally:
-            ctx.axis_env = inside
-        return value
-
-    return value_of
 
 
 def _enclosing() -> Manual | None:

@@ -211,7 +211,7 @@ def _make_cut(region: Region, first: Jaxpr, second: Jaxpr, sources: Sequence[int
     direct = n + m if region.check_vma else n
     extra = sorted({s for s in sources if s >= direct})
     axes = _known_to(region, first, in_specs)
-    spec_of = {s: _residual_spec(region, first.outvars[s - n].aval, axes) for s in extra}
+    spec_of = {s: residual_spec(region, first.outvars[s - n].aval, axes) for s in extra}
 
     def run_first(*args: Any) -> list[Any]:
         outs = eval_jaxpr(first, first.consts, *args)
@@ -242,7 +242,7 @@ def _known_to(region: Region, jaxpr: Jaxpr, *specs: Specs) -> frozenset[Any]:
     return region.manual_axes & named
 
 
-def _residual_spec(region: Region, aval: Any, axes: frozenset[Any]) -> PartitionSpec:
+def residual_spec(region: Region, aval: Any, axes: frozenset[Any]) -> PartitionSpec:
     """The devices' values are put together along a new axis, whatever their shape; one that is
     the same on all of them is handed on as it is."""
     cut = region.in_order(aval.varying if region.check_vma else axes)

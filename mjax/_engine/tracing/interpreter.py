@@ -36,6 +36,8 @@ class Interpreter:
     name = "interpreter"
     #: What it is called in the names of scopes inside of it, if they say so.
     mark = ""
+    #: Whether all that it is given is written down, so that values are known by type only.
+    stages_all = False
 
     def __init__(self, parent: Interpreter | None):
         self.parent = parent
@@ -54,6 +56,24 @@ class Interpreter:
         results. Runs with `self` current; must leave it current.
         """
         raise NotImplementedError
+
+
+def interpreters() -> Iterator[Interpreter]:
+    """The current interpreter and those below it."""
+    interp: Interpreter | None = ctx.interpreter
+    while interp is not None:
+        yield interp
+        interp = interp.parent
+
+
+def staging() -> bool:
+    """Whether a program is being staged, which is compiled as a whole."""
+    interp: Interpreter | None = ctx.interpreter
+    while interp is not None:
+        if interp.stages_all:
+            return True
+        interp = interp.parent
+    return False
 
 
 @contextmanager

@@ -68,8 +68,7 @@ class StageTracer(Tracer):
         self.variable = var
 
     def concrete(self) -> Any:
-        value_of = self.interp.value_of  # type: ignore[attr-defined]
-        return None if value_of is None else value_of(self.interp, self.variable)
+        return self.interp.value_of(self.variable)  # type: ignore[attr-defined]
 
     def provenance(self) -> str:
         return self.interp.provenance_of(self.variable)  # type: ignore[attr-defined]
@@ -79,8 +78,11 @@ class StageInterpreter(Interpreter):
     """Collects equations. One instance traces one function once."""
 
     __slots__ = ("_const_vars", "casts", "consts", "constvars", "debug_info", "effects", "eqns",
-                 "from_inputs", "invars", "originals", "value_of")
+                 "from_inputs", "invars", "originals")
     name = "jit"
+    stages_all = True
+    #: Whether the program is that of all arguments of these types.
+    general = True
 
     def __init__(self, parent: Interpreter, debug_info: DebugInfo = no_debug_info):
         self.parent = parent
@@ -99,8 +101,6 @@ class StageInterpreter(Interpreter):
         #: How many equations were looked at, and variables that depend on inputs; only where
         #: authors write the casts.
         self.from_inputs: tuple[int, set[Any]] = (0, set())
-        #: `(this, variable) -> value or None`, where the values of the inputs are known.
-        self.value_of: Callable[[StageInterpreter, Var], Any] | None = None
 
     def new_arg(self, aval: Any) -> StageTracer:
         """A fresh input of the program."""
@@ -238,18 +238,9 @@ class StageInterpreter(Interpreter):
             check_jaxpr(jaxpr)
         return jaxpr
 
-    def so_far(self, result: Var) -> Jaxpr | None:
-        """The equations behind a variable, as a program of all inputs; None if one has effects."""
-        needed: set[Any] = {result}
-        eqns = []
-        for eqn in reversed(self.eqns):
-            if needed.intersection(eqn.outvars):
-                if eqn.effects:
-                    return None
-                eqns.append(eqn)
-                needed.update(v for v in eqn.invars if type(v) is not Literal)
-        return Jaxpr(self.constvars, self.invars, [result], eqns[::-1], no_effects,
-                     self.debug_info, consts=self.consts)
+    def value_of(self, variable: Var) -> Any:
+        """The value of a variable, where there is one that Python may have; else None."""
+        return None
 
     # -- texts --
 
@@ -310,20 +301,21 @@ def _staged_at(jaxpr: Jaxpr, varying: Sequence[frozenset[Any]]) -> Jaxpr:
 
 def stage(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
           debug_info: DebugInfo = no_debug_info,
-          value_of: Callable[[StageInterpreter, Var], Any] | None = None) -> Jaxpr:
+          interp: StageInterpreter | None = None) -> Jaxpr:
     """Traces a function of flat values to a jaxpr.
 
     Args:
       f: takes one value per type and gives a sequence of values.
       in_avals: types of the inputs.
       debug_info: names for messages.
-      value_of: gives the value of a variable where it can, when Python asks for that.
+      interp: a fresh interpreter to do so, of the current one.
 
     Returns:
       A jaxpr whose `consts` are what `f` closed over: arrays and tracers of outer traces.
     """
-    interp = StageInterpreter(ctx.interpreter, debug_info)
-    interp.value_of = value_of
+    if interp is None:
+        interp = StageInterpreter(ctx.interpreter)
+    interp.debug_info = debug_info
     jaxpr = interp.build(_run(interp, f, in_avals))
     refuse_leaks(interp)
     return jaxpr

@@ -40,6 +40,7 @@ class PartialEvalInterpreter(StageInterpreter):
 
     __slots__ = ("effects_known",)
     name = "partial evaluation"
+    stages_all = False
 
     def __init__(self, parent: Interpreter, debug_info: DebugInfo = no_debug_info,
                  effects_known: bool = True):

@@ -18,21 +18,10 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.transfer import to_array
-from mjax._engine.tracing.stage import StageInterpreter
 from mjax._numpy.fused import compile_for, new_cache
 from mjax._numpy.indexing.parse import INSIDE, NEW, At, Each, Index, Range
 
 _places = BoundedCache(8192)
-
-
-def staging() -> bool:
-    """Whether what runs now is being written down, for a program that is compiled as a whole."""
-    interpreter = ctx.interpreter
-    while interpreter is not None:
-        if type(interpreter) is StageInterpreter:
-            return True
-        interpreter = interpreter.parent
-    return False
 
 
 def place(i: int) -> Array:

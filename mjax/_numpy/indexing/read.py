@@ -12,6 +12,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import eq
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.dot import dot_general
+from mjax._engine.primitives.dynamic_slicing import dynamic_slice_p
 from mjax._engine.primitives.gather import GatherScatterMode, gather
 from mjax._engine.primitives.shapes import (
     broadcasted_iota,
@@ -21,9 +22,10 @@ from mjax._engine.primitives.shapes import (
     squeeze_p,
     transpose,
 )
-from mjax._engine.primitives.slicing import dynamic_slice_p, slice_p
+from mjax._engine.primitives.slicing import slice_p
 from mjax._engine.runtime.array import Array
 from mjax._engine.tracing.evaluate import evaluation
+from mjax._engine.tracing.interpreter import staging
 from mjax._numpy.core import shape_of
 from mjax._numpy.fused import new_cache
 from mjax._numpy.indexing.eager import (
@@ -31,7 +33,6 @@ from mjax._numpy.indexing.eager import (
     grown_shape,
     place,
     put_together,
-    staging,
     take_apart,
     with_operands,
 )

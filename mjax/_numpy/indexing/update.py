@@ -13,6 +13,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.dynamic_slicing import dynamic_update_slice_p
 from mjax._engine.primitives.gather import GatherScatterMode
 from mjax._engine.primitives.scatter import (
     ScatterDimensionNumbers,
@@ -26,10 +27,10 @@ from mjax._engine.primitives.scatter import (
     scatter_sub_p,
 )
 from mjax._engine.primitives.shapes import expand_dims, full, reshape, rev, squeeze
-from mjax._engine.primitives.slicing import dynamic_update_slice_p
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.transfer import to_array
 from mjax._engine.tracing.evaluate import evaluation
+from mjax._engine.tracing.interpreter import staging
 from mjax._numpy.arithmetic import divide, power
 from mjax._numpy.core import (
     broadcast_to,
@@ -43,7 +44,6 @@ from mjax._numpy.indexing.eager import (
     Programs,
     grown_shape,
     put_together,
-    staging,
     take_apart,
     with_operands,
 )

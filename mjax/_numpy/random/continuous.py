@@ -23,10 +23,10 @@ from mjax._engine.primitives.arithmetic import (
     sign,
     sqrt,
     sub,
-    tan,
 )
 from mjax._engine.primitives.joining import unstack
 from mjax._engine.primitives.select import select_n
+from mjax._engine.primitives.trigonometric import tan
 from mjax._engine.runtime.laid_out import lays_out
 from mjax._numpy.random.common import (
     float_dtype,

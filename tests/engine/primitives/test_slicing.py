@@ -9,7 +9,7 @@ import pytest
 
 import mjax
 from mjax import lax
-from mjax._engine.primitives.slicing import dynamic_slice_p, dynamic_update_slice_p
+from mjax._engine.primitives.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
 from tests.engine.primitives.harness import Case, normal, table
 
 DTYPES = "f32 i32 bool u8 bf16 c64 f64"
