@@ -1,6 +1,6 @@
 """Short names of the functions of `mjax.tree_util`."""
 
-from mjax._engine.ir.pytree import static
+from mjax._engine.ir.registration import static
 from mjax._engine.ir.tree_names import (
     all,
     broadcast,

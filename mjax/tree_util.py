@@ -14,12 +14,6 @@ from mjax._engine.ir.pytree import (
     flatten_one_level_with_keys,
     is_tree_node,
     keystr,
-    register_dataclass,
-    register_pytree_node,
-    register_pytree_node_class,
-    register_pytree_with_keys,
-    register_pytree_with_keys_class,
-    register_static,
     tree_all,
     tree_broadcast,
     tree_flatten,
@@ -38,6 +32,14 @@ from mjax._engine.ir.pytree import (
     treedef_tuple,
 )
 from mjax._engine.ir.pytree import registry as default_registry
+from mjax._engine.ir.registration import (
+    register_dataclass,
+    register_pytree_node,
+    register_pytree_node_class,
+    register_pytree_with_keys,
+    register_pytree_with_keys_class,
+    register_static,
+)
 
 __all__ = [
     "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "Partial", "PyTreeDef",

@@ -13,7 +13,7 @@ from typing import Any
 
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import exact
-from mjax._engine.ir.pytree import register_pytree_node
+from mjax._engine.ir.registration import register_pytree_node
 from mjax._engine.tracing.flat import function_name
 from mjax._engine.tracing.interpreter import Tracer
 

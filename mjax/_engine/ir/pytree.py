@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections
 import copyreg
-import dataclasses
 import functools
 import operator
 from collections.abc import Callable, Hashable, Iterable
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 
 from mjax._engine.base.jitted import is_partial
 from mjax._engine.base.util import pickled_as
+from mjax._engine.ir.registration import register_pytree_with_keys
 from mjaxlib_shim import trees
 from mjaxlib_shim.trees import (
     DictKey,
@@ -408,148 +408,7 @@ def tree_map_with_path(f: Callable[..., Any], tree: Any, *rest: Any,
                               for (path, leaf), *others in zip(pairs, *columns, strict=True)])
 
 
-# ---- registration ----------------------------------------------------------------------
-
-
-def register_pytree_node(nodetype: type, flatten_func: Callable[[Any], tuple[Any, Any]],
-                         unflatten_func: Callable[[Any, Any], Any],
-                         flatten_with_keys_func: Callable[[Any], tuple[Any, Any]] | None = None
-                         ) -> None:
-    """Makes a class a container.
-
-    Args:
-      nodetype: the class.
-      flatten_func: gives the children and hashable auxiliary data.
-      unflatten_func: makes an instance from auxiliary data and children.
-      flatten_with_keys_func: as `flatten_func`, with `(key, child)` pairs.
-
-    Raises:
-      ValueError: the class is registered already.
-    """
-    trees.register_node(nodetype, flatten_func, unflatten_func, flatten_with_keys_func)
-
-
-def register_pytree_with_keys(nodetype: type,
-                              flatten_with_keys: Callable[[Any], tuple[Iterable[Any], Any]],
-                              unflatten_func: Callable[[Any, Any], Any],
-                              flatten_func: Callable[[Any], tuple[Any, Any]] | None = None
-                              ) -> None:
-    """`register_pytree_node` from a function that gives `(key, child)` pairs."""
-
-    def flatten(tree: Any) -> tuple[Any, Any]:
-        pairs, aux = flatten_with_keys(tree)
-        return [child for _, child in pairs], aux
-
-    register_pytree_node(nodetype, flatten_func or flatten, unflatten_func, flatten_with_keys)
-
-
-def register_pytree_node_class(cls: Any) -> Any:
-    """Class decorator: a container with methods `tree_flatten` and `tree_unflatten`."""
-    register_pytree_node(cls, operator.methodcaller("tree_flatten"), cls.tree_unflatten)
-    return cls
-
-
-def register_pytree_with_keys_class(cls: Any) -> Any:
-    """Class decorator: `register_pytree_node_class` with `tree_flatten_with_keys`."""
-    flatten = operator.methodcaller("tree_flatten") if hasattr(cls, "tree_flatten") else None
-    register_pytree_with_keys(cls, operator.methodcaller("tree_flatten_with_keys"),
-                              cls.tree_unflatten, flatten)
-    return cls
-
-
-def register_dataclass(nodetype: Any, data_fields: Iterable[str] | None = None,
-                       meta_fields: Iterable[str] | None = None,
-                       drop_fields: Iterable[str] = ()) -> Any:
-    """Makes a dataclass a container; usable as a decorator.
-
-    Args:
-      nodetype: the class.
-      data_fields: names of the fields that are children; by default all fields but those
-        with `metadata=dict(static=True)`.
-      meta_fields: names of the fields that are part of the structure (hashable values).
-      drop_fields: fields left to their defaults.
-
-    Raises:
-      TypeError: one list is given without the other, or none for what is no dataclass.
-      ValueError: the lists do not cover the fields of `__init__`, or have a name in common.
-    """
-    if data_fields is None and meta_fields is None:
-        data, meta = _declared_fields(nodetype)
-    elif data_fields is None or meta_fields is None:
-        msg = "register_dataclass: give data_fields and meta_fields, or neither."
-        raise TypeError(msg)
-    else:
-        data, meta = tuple(data_fields), tuple(meta_fields)
-    _check_fields(nodetype, data, meta, drop_fields)
-
-    def flatten_with_keys(node: Any) -> tuple[Any, Any]:
-        children = tuple((GetAttrKey(name), getattr(node, name)) for name in data)
-        return children, tuple(getattr(node, name) for name in meta)
-
-    def flatten(node: Any) -> tuple[Any, Any]:
-        return (tuple(getattr(node, name) for name in data),
-                tuple(getattr(node, name) for name in meta))
-
-    def unflatten(aux: Any, children: Any) -> Any:
-        return nodetype(**dict(zip(meta, aux, strict=True)),
-                        **dict(zip(data, children, strict=True)))
-
-    register_pytree_node(nodetype, flatten, unflatten, flatten_with_keys)
-    return nodetype
-
-
-def _declared_fields(nodetype: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The fields of a dataclass that are data, and those with `metadata=dict(static=True)`."""
-    if not dataclasses.is_dataclass(nodetype):
-        msg = (f"register_dataclass: {nodetype} is no dataclass; name its fields in "
-               "data_fields and meta_fields.")
-        raise TypeError(msg)
-    fields = [f for f in dataclasses.fields(nodetype) if f.init]
-    static = {f.name for f in fields if f.metadata.get("static", False)}
-    return (tuple(f.name for f in fields if f.name not in static),
-            tuple(f.name for f in fields if f.name in static))
-
-
-def _check_fields(nodetype: Any, data: tuple[str, ...], meta: tuple[str, ...],
-                  dropped: Iterable[str]) -> None:
-    """Refuses fields that are given twice, and those of a dataclass that are not given."""
-    if set(data) & set(meta):
-        msg = (f"register_dataclass: {sorted(set(data) & set(meta))} cannot be in data_fields and "
-               "meta_fields at once.")
-        raise ValueError(msg)
-    if dataclasses.is_dataclass(nodetype):
-        init = {f.name for f in dataclasses.fields(nodetype) if f.init}
-        given = {*data, *meta, *dropped}
-        if init != given:
-            name = getattr(nodetype, "__name__", nodetype)
-            msg = (f"register_dataclass: fields of {name} and the fields given "
-                   f"differ; missing: {sorted(init - given)}, unexpected: {sorted(given - init)}.")
-            raise ValueError(msg)
-
-
-def static(**kwargs: Any) -> Any:
-    """A field of a dataclass that is part of the structure, for `register_dataclass`.
-
-    Args:
-      kwargs: those of `dataclasses.field`.
-
-    Example:
-      >>> @register_dataclass
-      ... @dataclasses.dataclass
-      ... class Layer:
-      ...   weights: Any
-      ...   name: str = static(default="dense")
-      >>> tree_leaves(Layer(3.0))
-      [3.0]
-    """
-    metadata = {"static": True, **(kwargs.pop("metadata", None) or {})}
-    return dataclasses.field(metadata=metadata, **kwargs)
-
-
-def register_static(cls: Any) -> Any:
-    """Class decorator: instances are structure, without leaves; they must be hashable."""
-    register_pytree_node(cls, lambda node: ((), node), lambda aux, children: aux)
-    return cls
+# ---- Partial, containers of Python -----------------------------------------------------
 
 
 class _Opaque:
@@ -649,9 +508,7 @@ copyreg.pickle(PyTreeDef, _reduce_structure)
 __all__ = [
     "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "Partial", "PyTreeDef",
     "SequenceKey", "all_leaves", "broadcast_prefix", "flatten_one_level",
-    "flatten_one_level_with_keys", "is_tree_node", "keystr", "register_dataclass",
-    "register_pytree_node", "register_pytree_node_class", "register_pytree_with_keys",
-    "register_pytree_with_keys_class", "register_static", "registry", "static", "tree_all",
+    "flatten_one_level_with_keys", "is_tree_node", "keystr", "registry", "tree_all",
     "tree_broadcast", "tree_flatten", "tree_flatten_with_path", "tree_leaves",
     "tree_leaves_with_path", "tree_map", "tree_map_with_path", "tree_reduce",
     "tree_reduce_associative", "tree_structure", "tree_transpose", "tree_unflatten",
