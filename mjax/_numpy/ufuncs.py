@@ -20,14 +20,12 @@ from mjax._engine.control.loops import scan
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
-from mjax._engine.primitives import clamp
 from mjax._engine.primitives import reductions as prims
-from mjax._engine.primitives.cumulative import cumlogsumexp_p, cummax_p, cummin_p
+from mjax._engine.primitives.cumulative import cummax_p, cummin_p
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.shapes import expand_dims, iota, moveaxis, reshape
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
-from mjax._engine.primitives.tangents import stop_gradient
 from mjax._engine.runtime.jit import eval_shape
 from mjax._numpy import arithmetic, bits, comparison, elementary, reductions
 from mjax._numpy.comparison import to_bool
@@ -39,14 +37,26 @@ from mjax._numpy.core import (
     choose,
     dtype_argument,
     expand_rank,
-    promote_dtypes_inexact,
     shape_of,
 )
 from mjax._numpy.fused import fused
 from mjax._numpy.indexing.read import getitem
 from mjax._numpy.indexing.update import _IndexUpdateHelper
-from mjax._numpy.reductions import keep_axes, masked
-from mjax._numpy.taking import take
+from mjax._numpy.reductions import keep_axes
+from mjax._numpy.ufunc_rules import (
+    by_primitive,
+    doubling,
+    extreme,
+    parity,
+    piece_bounds,
+    running,
+    running_parity,
+    running_sum_in_logs,
+    sum_in_logs,
+    toggles,
+    updates,
+    updates_of_truth,
+)
 from mjax._numpy.vectorizing import vectorize
 
 
@@ -434,21 +444,12 @@ def _update_in_loop(f: ufunc, a: Any, indices: Any, *operands: Any) -> Any:
     def step(flat: Any, row: list[Any]) -> tuple[Any, None]:
         place, *others = row
         new = f(getitem(flat, place), *others)
-        return _updates("set")(flat, place, cast(new, dtype)), None
+        return updates("set")(flat, place, cast(new, dtype)), None
 
     flat = reshape(a, (size,))
     if typeof(places).size:
         flat, _ = scan(step, flat, [reshape(places, (typeof(places).size,)), *values])
     return reshape(flat, shape)
-
-
-def _pieces(size: int, indices: Any) -> tuple[Any, Any]:
-    """First positions of the pieces of an axis, and how many elements each has."""
-    starts = cast(indices, np.dtype(np.int32))
-    starts = choose(lax.lt(starts, _c(starts, 0)), lax.add(starts, _c(starts, size)), starts)
-    starts = clamp.clamp(_c(starts, 0), starts, _c(starts, size - 1))
-    ends = concatenate([slice_in_dim(starts, 1, None), np.full(1, size, np.int32)], 0)
-    return starts, lax.max(lax.sub(ends, starts), _c(starts, 1))
 
 
 @fused(static_argnames=("f", "axis", "dtype"))
@@ -458,7 +459,7 @@ def _pieces_in_loop(f: ufunc, a: Any, indices: Any, axis: int, dtype: Any) -> An
     x, dtype = _rows(f, a, typeof(a).dtype if dtype is None else dtype, axis)
     if not count:
         return moveaxis(slice_in_dim(x, 0, 0), 0, axis)
-    starts, lengths = [expand_dims(v, range(1, rest + 1)) for v in _pieces(
+    starts, lengths = [expand_dims(v, range(1, rest + 1)) for v in piece_bounds(
         shape_of(x)[0], indices)]
 
     def step(totals: Any, row: tuple[Any, Any]) -> tuple[Any, None]:
@@ -473,166 +474,12 @@ def _pieces_in_loop(f: ufunc, a: Any, indices: Any, axis: int, dtype: Any) -> An
     return moveaxis(totals, 0, axis)
 
 
-# ---- without loops ---------------------------------------------------------------------
-
-
-def _doubling(f: Callable[..., Any], combine: Callable[..., Any]) -> Callable[..., Any]:
-    """`reduceat` where `f(f(x, y), z)` is `f(x, combine(y, z))`, and `combine` associative.
-
-    Pieces are put together from runs of 1, 2, 4, ... elements: that is log(n) steps, and no
-    result is the difference of two greater ones.
-    """
-
-    @fused(static_argnames=("axis", "dtype"))
-    def reduceat(a: Any, indices: Any, axis: int, dtype: Any) -> Any:
-        dtype = typeof(a).dtype if dtype is None else dtype
-        runs = cast(moveaxis(a, axis, 0), dtype)
-        size, rank, width = shape_of(runs)[0], len(shape_of(runs)), 1
-        if not typeof(indices).size:
-            return moveaxis(slice_in_dim(runs, 0, 0), 0, axis)
-        position, left = _pieces(size, indices)
-        total = take(runs, position, 0, mode="clip")
-        position, left = lax.add(position, _c(position, 1)), lax.sub(left, _c(left, 1))
-        while width < size:
-            odd = lax.ne(lax.bitwise_and(left, _c(left, width)), _c(left, 0))
-            longer = cast(f(total, take(runs, position, 0, mode="clip")), dtype)
-            total = choose(expand_dims(odd, range(1, rank)), longer, total)
-            position = choose(odd, lax.add(position, _c(position, width)), position)
-            if 2 * width < size:
-                runs = cast(combine(slice_in_dim(runs, 0, shape_of(runs)[0] - width),
-                                    slice_in_dim(runs, width, None)), dtype)
-            width *= 2
-        return moveaxis(total, 0, axis)
-
-    return reduceat
-
-
-def _by_primitive(f: Callable[..., Any], reduce: Callable[..., Any], identity: Any,
-                  of_truth: bool = False) -> Callable[..., Any]:
-    """`reduce` by a primitive, perhaps of the elements' truth."""
-
-    @fused(static_argnames=("axis", "dtype", "keepdims"))
-    def method(a: Any, axis: tuple[int, ...], dtype: Any, keepdims: bool, initial: Any, where: Any
-               ) -> Any:
-        x = to_bool(a) if of_truth else a if dtype is None else cast(a, dtype)
-        x = masked(f.__name__, x, where, identity)
-        out = reduce(x, axis) if axis else x
-        if initial is not None:
-            out = f(out, reductions.initial_argument(f.__name__, initial))
-        out = cast(out, typeof(x).dtype if dtype is None else dtype)
-        return as_array(keep_axes(out, shape_of(x), axis) if keepdims else out)
-
-    return method
-
-
-def _extreme(reduce: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda a, axis, dtype, keepdims, initial, where: reduce(
-        a if dtype is None else cast(a, dtype), axis, keepdims=keepdims, initial=initial,
-        where=where)
-
-
-def _is_odd(counts: Any) -> Any:
-    return lax.ne(lax.bitwise_and(counts, _c(counts, 1)), _c(counts, 0))
-
-
-def _running(primitive: Any, of_truth: bool = False) -> Callable[..., Any]:
-    """`accumulate` by a primitive, perhaps of the elements' truth."""
-
-    @fused(static_argnames=("axis", "dtype"))
-    def accumulate(a: Any, axis: int, dtype: Any) -> Any:
-        x = to_bool(a) if of_truth else a if dtype is None else cast(a, dtype)
-        own = typeof(x).dtype
-        number = cast(x, np.dtype(np.uint8)) if own == np.bool_ else x
-        out = cast(primitive.bind(as_array(number), axis=axis, reverse=False), own)
-        return out if dtype is None else cast(out, dtype)
-
-    return accumulate
-
-
-@fused(static_argnames=("axis", "dtype"))
-def _running_parity(a: Any, axis: int, dtype: Any) -> Any:
-    out = _is_odd(reductions.cumsum(to_bool(a), axis, np.int32))
-    return out if dtype is None else cast(out, dtype)
-
-
-def _scaled(x: Any, dtype: Any, factor: float) -> Any:
-    """Inexact numbers times a factor."""
-    x, = promote_dtypes_inexact(x if dtype is None else cast(x, dtype))
-    x = cast(x, typeof(x).dtype)
-    return x if factor == 1 else lax.mul(x, _c(x, factor))
-
-
-def _sum_in_logs(base: float) -> Callable[..., Any]:
-    """`reduce` of the logarithm of a sum of powers of a base."""
-    unit = math.log(base)
-
-    @fused(static_argnames=("axis", "dtype", "keepdims"))
-    def reduce(a: Any, axis: tuple[int, ...], dtype: Any, keepdims: bool, initial: Any, where: Any
-               ) -> Any:
-        x = masked("logaddexp", _scaled(a, dtype, unit), where, -np.inf)
-        size = lax.real(x) if dtypes.is_complex(typeof(x).dtype) else x
-        high = stop_gradient(reductions.max(size, axis, keepdims=True, initial=-np.inf))
-        high = cast(choose(lax.is_finite(high), high, _c(high, 0)), typeof(x).dtype)
-        sums = reductions.sum(lax.exp(lax.sub(x, high)), axis, keepdims=True)
-        # The derivative of a sum of nothing is 0, not that of the logarithm at 0.
-        nothing = lax.eq(sums, _c(sums, 0))
-        logs = lax.log(choose(nothing, _c(sums, 1), sums))
-        out = choose(nothing, _c(sums, -np.inf), lax.add(logs, high))
-        if initial is not None:
-            initial = reductions.initial_argument("logaddexp", initial)
-            initial = _scaled(initial, typeof(x).dtype, unit)
-            out = elementary.logaddexp(out, initial)
-        out = _scaled(out, None, 1 / unit)
-        return out if keepdims else reshape(out, tuple(
-            n for i, n in enumerate(shape_of(out)) if i not in axis))
-
-    return reduce
-
-
-def _running_sum_in_logs(base: float) -> Callable[..., Any]:
-    """`accumulate` of the same."""
-    unit, running = math.log(base), _running(cumlogsumexp_p)
-
-    @fused(static_argnames=("axis", "dtype"))
-    def accumulate(a: Any, axis: int, dtype: Any) -> Any:
-        return _scaled(running(_scaled(a, dtype, unit), axis, None), None, 1 / unit)
-
-    return accumulate
-
-
-def _updates(name: str) -> Callable[..., Any]:
-    """`at` by a method of `x.at[...]`; sums and products of booleans are those of ints."""
-
-    def at(a: Any, indices: Any, b: Any) -> Any:
-        dtype = typeof(a).dtype
-        number = cast(a, np.dtype(np.int32)) if dtype == np.bool_ and name in (
-            "add", "multiply") else a
-        return cast(getattr(_IndexUpdateHelper(number)[indices], name)(b), dtype)
-
-    return at
-
-
-def _updates_of_truth(name: str) -> Callable[..., Any]:
-    update = _updates(name)
-    return lambda a, indices, b: update(to_bool(a), indices, to_bool(b))
-
-
-def _toggles(a: Any, indices: Any, b: Any) -> Any:
-    counts = _updates("add")(cast(to_bool(a), np.dtype(np.int32)), indices,
-                             cast(to_bool(b), np.dtype(np.int32)))
-    return _is_odd(counts)
-
-
-def _parity(x: Any, axes: tuple[int, ...]) -> Any:
-    return _is_odd(reductions.sum(x, axes, np.int32))
-
-
 # ---- the table -------------------------------------------------------------------------
 
 
 def _pieces_of_truth(f: Callable[..., Any]) -> Callable[..., Any]:
     """`reduceat` of the elements' truth."""
-    pieces = _doubling(f, f)
+    pieces = doubling(f, f)
 
     def reduceat(a: Any, indices: Any, axis: int, dtype: Any) -> Any:
         out = pieces(to_bool(a), indices, axis=axis, dtype=None)
@@ -646,34 +493,34 @@ def _row(f: Callable[..., Any], identity: Any = None, reduce: Callable[..., Any]
          reduceat: Callable[..., Any] | None = None) -> ufunc:
     """A binary ufunc of an associative function."""
     return ufunc(f, 2, 1, identity=identity, call=f, reduce=reduce, accumulate=accumulate, at=at,
-                 reduceat=reduceat or _doubling(f, f))
+                 reduceat=reduceat or doubling(f, f))
 
 
-add = _row(arithmetic.add, 0, reductions.sum, reductions.cumsum, _updates("add"))
-multiply = _row(arithmetic.multiply, 1, reductions.prod, reductions.cumprod, _updates("multiply"))
-subtract = _row(arithmetic.subtract, at=_updates("subtract"),
-                reduceat=_doubling(arithmetic.subtract, arithmetic.add))
+add = _row(arithmetic.add, 0, reductions.sum, reductions.cumsum, updates("add"))
+multiply = _row(arithmetic.multiply, 1, reductions.prod, reductions.cumprod, updates("multiply"))
+subtract = _row(arithmetic.subtract, at=updates("subtract"),
+                reduceat=doubling(arithmetic.subtract, arithmetic.add))
 negative = ufunc(arithmetic.negative, 1, 1, call=arithmetic.negative)
-maximum = _row(arithmetic.maximum, None, _extreme(reductions.max), _running(cummax_p),
-               _updates("max"))
-minimum = _row(arithmetic.minimum, None, _extreme(reductions.min), _running(cummin_p),
-               _updates("min"))
-bitwise_and = _row(bits.bitwise_and, -1, _by_primitive(bits.bitwise_and, prims.reduce_and, -1))
-bitwise_or = _row(bits.bitwise_or, 0, _by_primitive(bits.bitwise_or, prims.reduce_or, 0))
-bitwise_xor = _row(bits.bitwise_xor, 0, _by_primitive(bits.bitwise_xor, prims.reduce_xor, 0))
-logical_and = _row(comparison.logical_and, True, _by_primitive(
+maximum = _row(arithmetic.maximum, None, extreme(reductions.max), running(cummax_p),
+               updates("max"))
+minimum = _row(arithmetic.minimum, None, extreme(reductions.min), running(cummin_p),
+               updates("min"))
+bitwise_and = _row(bits.bitwise_and, -1, by_primitive(bits.bitwise_and, prims.reduce_and, -1))
+bitwise_or = _row(bits.bitwise_or, 0, by_primitive(bits.bitwise_or, prims.reduce_or, 0))
+bitwise_xor = _row(bits.bitwise_xor, 0, by_primitive(bits.bitwise_xor, prims.reduce_xor, 0))
+logical_and = _row(comparison.logical_and, True, by_primitive(
     comparison.logical_and, prims.reduce_and, True, of_truth=True),
-    _running(cummin_p, of_truth=True), _updates_of_truth("min"),
+    running(cummin_p, of_truth=True), updates_of_truth("min"),
     _pieces_of_truth(comparison.logical_and))
-logical_or = _row(comparison.logical_or, False, _by_primitive(
+logical_or = _row(comparison.logical_or, False, by_primitive(
     comparison.logical_or, prims.reduce_or, False, of_truth=True),
-    _running(cummax_p, of_truth=True), _updates_of_truth("max"),
+    running(cummax_p, of_truth=True), updates_of_truth("max"),
     _pieces_of_truth(comparison.logical_or))
-logical_xor = _row(comparison.logical_xor, False, _by_primitive(
-    comparison.logical_xor, _parity, False, of_truth=True), _running_parity, _toggles,
+logical_xor = _row(comparison.logical_xor, False, by_primitive(
+    comparison.logical_xor, parity, False, of_truth=True), running_parity, toggles,
     _pieces_of_truth(comparison.logical_xor))
-logaddexp = _row(elementary.logaddexp, -np.inf, _sum_in_logs(math.e), _running_sum_in_logs(math.e))
-logaddexp2 = _row(elementary.logaddexp2, -np.inf, _sum_in_logs(2), _running_sum_in_logs(2))
+logaddexp = _row(elementary.logaddexp, -np.inf, sum_in_logs(math.e), running_sum_in_logs(math.e))
+logaddexp2 = _row(elementary.logaddexp2, -np.inf, sum_in_logs(2), running_sum_in_logs(2))
 
 __all__ = ["add", "bitwise_and", "bitwise_or", "bitwise_xor", "frompyfunc", "logaddexp",
            "logaddexp2", "logical_and", "logical_or", "logical_xor", "maximum", "minimum",

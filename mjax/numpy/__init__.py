@@ -78,16 +78,10 @@ from mjax._numpy.creation import (
     copy,
     empty,
     empty_like,
-    frombuffer,
-    fromiter,
-    fromstring,
     full,
     full_like,
-    load,
     ones,
     ones_like,
-    save,
-    savez,
     zeros,
     zeros_like,
 )
@@ -146,6 +140,7 @@ from mjax._numpy.joining import (
     tile,
     vstack,
 )
+from mjax._numpy.loading import frombuffer, fromiter, fromstring, load, save, savez
 from mjax._numpy.matrices import (
     diag,
     diag_indices,

@@ -12,7 +12,7 @@ import mjax
 import mjax.numpy as jnp
 from mjax import lax
 from mjax._engine.ir.jaxpr import subjaxprs
-from mjax._numpy.products import matrix_power, multi_dot
+from mjax._numpy.matrix_chains import matrix_power, multi_dot
 from tests.numpy.calls import Call, call, check, check_derivative, differentiable, table
 
 rng = np.random.default_rng(0)

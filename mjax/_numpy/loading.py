@@ -1,0 +1,143 @@
+"""Functions of `mjax.numpy` that read arrays from buffers, texts and files, and write files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir import dtypes
+from mjax._numpy.creation import asarray
+
+
+@boundary
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
+    """An array of the numbers in a buffer of bytes.
+
+    Args:
+      buffer: an object with the buffer protocol (bytes, bytearray, memoryview).
+      dtype: dtype of the numbers in it.
+      count: how many to read; -1: all.
+      offset: where to start, in bytes.
+
+    Raises:
+      ValueError: the buffer is too small, or its size is no multiple of the item size.
+
+    Source: `numpy.frombuffer`.
+
+    Example:
+      >>> jnp.frombuffer(b"abc", dtype=jnp.uint8)
+      Array([97, 98, 99], dtype=uint8)
+    """
+    dtype = dtypes.as_dtype(float if dtype is None else dtype)
+    return asarray(np.frombuffer(buffer, dtype, count, offset))
+
+
+@boundary
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
+    """An array of the numbers in a text.
+
+    Args:
+      string: the text.
+      dtype: dtype of the numbers.
+      count: how many to read; -1: all.
+      sep: what is between them; a space stands for any white space.
+
+    Raises:
+      ValueError: the text holds something else, or fewer numbers.
+
+    Source: `numpy.fromstring`.
+
+    Example:
+      >>> jnp.fromstring("1 2 3", dtype=int, sep=" ")
+      Array([1, 2, 3], dtype=int32)
+    """
+    dtype = dtypes.as_dtype(float if dtype is None else dtype)
+    return asarray(np.fromstring(string, dtype, count, sep=sep))
+
+
+@boundary
+def fromiter(iter: Any, dtype: Any, count: int = -1) -> Any:
+    """An array of one axis of the numbers that an iterable yields.
+
+    Args:
+      iter: the iterable.
+      dtype: dtype of the result.
+      count: how many to take; -1: all.
+
+    Source: `numpy.fromiter`.
+
+    Example:
+      >>> jnp.fromiter(range(3), dtype=int)
+      Array([0, 1, 2], dtype=int32)
+    """
+    return asarray(np.fromiter(iter, dtypes.as_dtype(dtype), count))
+
+
+@boundary
+def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
+    """Writes an array to a file that `load` reads, and `numpy.load` too.
+
+    Args:
+      file: path or file object.
+      arr: array-like.
+      allow_pickle: has no effect: arrays hold no objects.
+
+    Source: `numpy.save`.
+
+    Example:
+      >>> import io
+      >>> jnp.save(io.BytesIO(), jnp.array([1, 2]))
+    """
+    np.save(file, np.asarray(asarray(arr)), allow_pickle)
+
+
+@boundary
+def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
+    """Writes several arrays to one file that `load` reads, and `numpy.load` too.
+
+    Args:
+      file: path or file object.
+      args: arrays, which get the names "arr_0", "arr_1", ...
+      allow_pickle: has no effect: arrays hold no objects.
+      kwds: arrays by name.
+
+    Source: `numpy.savez`.
+
+    Example:
+      >>> import io
+      >>> jnp.savez(io.BytesIO(), weights=jnp.array([1, 2]))
+    """
+    arrays = {name: np.asarray(asarray(value)) for name, value in kwds.items()}
+    np.savez(file, *[np.asarray(asarray(a)) for a in args], **arrays)  # type: ignore[arg-type]
+
+
+@boundary
+def load(file: Any, *args: Any, **kwargs: Any) -> Any:
+    """An array from a file that `save` wrote.
+
+    Args:
+      file: path or file object.
+      args, kwargs: further arguments of `numpy.load`.
+
+    Returns:
+      An array; of an archive (`.npz`), NumPy's lazy dictionary.
+
+    Source: `numpy.load`.
+
+    Example:
+      >>> import io
+      >>> file = io.BytesIO()
+      >>> jnp.save(file, jnp.array([1, 2]))
+      >>> _ = file.seek(0)
+      >>> jnp.load(file)
+      Array([1, 2], dtype=int32)
+    """
+    value = np.load(file, *args, **kwargs)
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype == np.dtype("V2"):
+        # NumPy's format has no name for bfloat16 and stores its bytes.
+        value = value.view(dtypes.bfloat16)
+    return asarray(value)
