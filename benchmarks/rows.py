@@ -143,6 +143,19 @@ def compiled(function: Callable[..., Any], args: Callable[[Any], tuple[Any, ...]
     return make
 
 
+def donating(m: Any) -> Timed:
+    """Times calls of a jitted step that donates its state, two arrays, and reads a third."""
+    maximum, x = m.lax.max, m.device_put(X)
+    f = m.jit(lambda a, b, x: (maximum(a, x), maximum(x, b)), donate_argnums=(0, 1))
+    state = [arrays(2)(m)]
+
+    def run() -> Any:
+        state[0] = f(*state[0], x)
+        return state[0]
+
+    return Timed(run, run)
+
+
 def arrays(count: int) -> Callable[[Any], tuple[Any, ...]]:
     """So many arrays on the device."""
     return lambda m: tuple(m.device_put(X) for _ in range(count))
@@ -283,6 +296,7 @@ ROWS = [
                                                             "b": arrays(1)(m)[0]},))),
     Row("jit call, two results", 1.1, compiled(lambda m, x: (m.lax.sin(x), m.lax.neg(x)),
                                                arrays(1))),
+    Row("jit call, donating two of three", 1.1, donating),
     Row("jit call, NumPy and float", 1.1, compiled(lambda m, x, y: m.lax.mul(x, y),
                                                    lambda m: (X, 2.0))),
     Row("jit call, 100 leaves", 1.1, compiled(

@@ -127,6 +127,9 @@ def exact(value: Any) -> Any:
     if kind in EXACT:
         return kind, value
     if isinstance(value, tuple):
+        kinds = tuple(map(type, value))
+        if kind is tuple and EXACT.issuperset(kinds):
+            return kinds, value
         return kind, *map(exact, value)
     if isinstance(value, np.generic):
         return kind, value.dtype, value.tobytes()

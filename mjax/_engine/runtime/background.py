@@ -24,6 +24,7 @@ from typing import Any
 from mjax._engine.base.context import ctx
 from mjax._engine.ir.jaxpr import Jaxpr, subjaxprs
 from mjax._engine.runtime.array import Array, Placement, before_deletion
+from mjax._engine.runtime.donation import ArgumentNames, refuse_same
 from mjax._engine.runtime.pending import PendingArray, Promise
 from mjax._engine.runtime.tokens import ThreadTokens, local, settle_all
 from mjaxlib_shim import arrays as shim
@@ -218,13 +219,22 @@ def after_readers(run: Callable[..., Any], donated: Collection[int]) -> Callable
     return waiting
 
 
-def before_donating(run: Callable[[Sequence[Any]], Any], donated: Collection[int]
-                    ) -> Callable[[Sequence[Any]], Any]:
-    """The same for a function of the buffers of all arguments."""
+def before_donating(run: Callable[[Sequence[Any]], Any], names: ArgumentNames, kept: Sequence[int],
+                    donated: Collection[int]) -> Callable[[Sequence[Any]], Any]:
+    """The same for a function of the buffers of all arguments, and `refuse_shared` too.
+
+    Args:
+      run: the function.
+      names: of the program and its arguments.
+      kept: the arguments that are passed.
+      donated: those that are donated.
+    """
 
     def waiting(buffers: Sequence[Any]) -> Any:
         if _unfinished:
             wait_for_readers([buffers[i] for i in donated])
+        if len({*map(id, buffers)}) < len(buffers):
+            refuse_same(names, kept, [buffers[i] for i in kept], donated)
         return run(buffers)
 
     return waiting

@@ -95,24 +95,13 @@ def refuse_shared(run: Callable[..., Any], names: ArgumentNames, kept: Sequence[
       donated: those that are donated.
     """
     def guarded(*args: Any) -> Any:
-        _refuse_same(names, kept, [args[i]._buffer for i in kept], donated)
+        refuse_same(names, kept, [args[i]._buffer for i in kept], donated)
         return run(*args)
 
     return guarded
 
 
-def refuse_shared_buffers(run: Callable[[Sequence[Any]], Any], names: ArgumentNames,
-                          donated: Collection[int]) -> Callable[[Sequence[Any]], Any]:
-    """The same for a function of the buffers of all arguments."""
-    def guarded(buffers: Sequence[Any]) -> Any:
-        if len({*map(id, buffers)}) < len(buffers):
-            _refuse_same(names, range(len(buffers)), buffers, donated)
-        return run(buffers)
-
-    return guarded
-
-
-def _refuse_same(names: ArgumentNames, kept: Sequence[int], buffers: Sequence[Any],
+def refuse_same(names: ArgumentNames, kept: Sequence[int], buffers: Sequence[Any],
                  donated: Collection[int]) -> None:
     """Refuses that the buffer of a donated argument is that of another argument too."""
     places: dict[int, int] = {}

@@ -20,7 +20,6 @@ from mjax._engine.base.monitoring import LOWER
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import Effects, token_name
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
-from mjax._engine.ir.pytree import is_one_leaf
 from mjax._engine.ir.types import abstract_token
 from mjax._engine.lowering.module import LoweredModule, lower_to_module
 from mjax._engine.runtime.array import Array, Placement, placement_of
@@ -38,10 +37,10 @@ from mjax._engine.runtime.donation import (
     explain_failure,
     refuse_deleted,
     refuse_shared,
-    refuse_shared_buffers,
     settle,
 )
 from mjax._engine.runtime.explain import Joined, log_compile, timed
+from mjax._engine.runtime.forms import runner_of
 from mjax._engine.runtime.partitioning import Shardings
 from mjax._engine.runtime.placing import (
     check_demands,
@@ -216,10 +215,15 @@ class Program:
         return refuse_deleted(execute)
 
     def _is_plain(self) -> bool:
-        """Whether it takes nothing but executing: it reads all its arguments, where they are."""
+        """Whether it takes nothing but executing with all its arguments."""
+        return (self._only_executes() and self.kept == list(range(self.arity))
+                and not self.lower().constants)
+
+    def _only_executes(self) -> bool:
+        """Whether it takes nothing but executing: the arguments that it reads are where they are to
+        be, and so are the results."""
         return (not self.jaxpr.effects and not self.moved and not self.shardings.moved_to
-                and self.kept == list(range(self.arity))
-                and not self.lower().constants and not self.lower().host_callbacks
+                and not self.lower().host_callbacks
                 and not any(map(_is_no_array, self.jaxpr.out_avals)))
 
     def _in_background(self) -> bool:
@@ -245,14 +249,13 @@ class Program:
     def buffer_runner(self, out_tree: Any) -> Callable[..., Any] | None:
         """A function from the buffers of all arguments to the tree of results; None if it takes
         more than executing."""
-        if not self.jaxpr.outvars or not self._is_plain() or debugging():
+        if not self.jaxpr.outvars or not self._only_executes() or debugging():
             return None
-        run = _of_buffers(self._execute(), self._out_placements(), self.names,
-                          None if is_one_leaf(out_tree) else out_tree)
+        constants = [self._constant(c)._buffer for c in self.lower().constants]
+        execute = _picking(self._execute(), constants, self.kept, self.arity)
+        run = runner_of(execute, self._out_placements(), self.names, out_tree)
         donated = self._donated()
-        if donated and self.arity > 1:
-            run = refuse_shared_buffers(run, self.names, donated)
-        return before_donating(run, donated) if donated else run
+        return before_donating(run, self.names, self.kept, donated) if donated else run
 
     def _donated(self) -> frozenset[int]:
         """The arguments that an execution deletes."""
@@ -403,24 +406,8 @@ def _single(execute: Any, placement: Placement, arity: int, names: ArgumentNames
     return run_two if arity == 2 else run
 
 
-def _of_buffers(execute: Any, placements: list[Placement], names: ArgumentNames, out_tree: Any
-                ) -> Callable[..., Any]:
-    """A function of buffers; gives the tree of results, or the one result without a tree."""
-    handlers, placement = [p.handler for p in placements], placements[0]
-
-    def run_single(buffers: Sequence[Any]) -> Any:
-        try:
-            return Array(execute(buffers).consume_with_handlers(handlers)[0], placement)
-        except Exception as error:
-            explain_failure(error, names, buffers)
-            raise
-
-    def run(buffers: Sequence[Any]) -> Any:
-        try:
-            outs = execute(buffers).consume_with_handlers(handlers)
-        except Exception as error:
-            explain_failure(error, names, buffers)
-            raise
-        return out_tree.unflatten(map(Array, outs, placements))
-
-    return run_single if out_tree is None else run
+def _picking(execute: Any, constants: list[Any], kept: list[int], arity: int) -> Any:
+    """`execute` of the buffers of all arguments, which takes constants and those that are kept."""
+    if len(kept) == arity:
+        return execute if not constants else lambda buffers: execute([*constants, *buffers])
+    return lambda buffers: execute([*constants, *[buffers[i] for i in kept]])

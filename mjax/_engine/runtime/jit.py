@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -193,13 +193,17 @@ class Jitted:
         self.shared = not (options.donate_argnums or options.donate_argnames)
         self.short = ShortCalls(options, self.caches.short)
 
-    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Any call."""
-        return (self.evaluated if ctx.interpreter is evaluation else self.staged)(args, kwargs)
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], key: Any, values: Sequence[Any]
+             ) -> Any:
+        """Any call; with what it is known by from now on: see `ShortCalls.put`."""
+        if ctx.interpreter is evaluation:
+            return self.evaluated(args, kwargs, key, values)
+        return self.staged(args, kwargs)
 
     # -- under evaluation --
 
-    def evaluated(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def evaluated(self, args: tuple[Any, ...], kwargs: dict[str, Any], short_key: Any,
+                  taken: Sequence[Any]) -> Any:
         """A call under evaluation."""
         if self.static:
             call = take_apart(self.fun, self.options, args, kwargs)
@@ -228,8 +232,8 @@ class Jitted:
         run, out_tree, of_buffers, takes_hosted = known
         if hosted and not takes_hosted:
             values = [v.array() if type(v) is Hosted else v for v in values]
-        if of_buffers is not None:
-            self.short.put(args, kwargs, of_buffers)
+        if of_buffers is not None and short_key is not None:
+            self.short.put(short_key, taken, of_buffers)
         return out_tree.unflatten(run(*values))
 
     def as_placed(self, leaves: list[Any], args: Any, kwargs: Any) -> list[Any]:

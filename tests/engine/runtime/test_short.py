@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 import mjax
+from mjax._engine.runtime.jit import Jitted
 
 X = np.arange(3, dtype=np.float32)
 
 
 @pytest.mark.slow
 def test_short_calls_of_every_form_give_what_the_first_call_gave():
-    """The second call goes the short way; calls that differ in one thing must not share a key."""
+    """Later calls go the short way; calls that differ in one thing must not share a key."""
     def f(*args, **kwargs):
         leaves = mjax.tree.leaves((args, kwargs))
         return sum(i * leaf for i, leaf in enumerate(leaves, len(args) + 10 * len(kwargs)))
@@ -98,7 +99,7 @@ def test_short_calls_tell_a_static_number_from_a_static_name():
 def test_short_calls_that_donate_one_of_several_arguments():
     step = mjax.jit(lambda tree, x, n: {"a": tree["a"] + x, "b": tree["b"] * n}, donate_argnums=0)
     state, x = {"a": mjax.device_put(X), "b": mjax.device_put(X)}, mjax.device_put(X)
-    for turn in range(1, 4):  # the second call goes the short way
+    for turn in range(1, 4):
         before = state
         state = step(state, x, x)
         assert before["a"].is_deleted() and before["b"].is_deleted() and not x.is_deleted()
@@ -109,3 +110,70 @@ def test_short_calls_that_donate_one_of_several_arguments():
         assert not tree["a"].is_deleted() and not x.is_deleted()
     # One that is not donated may be given twice.
     np.testing.assert_allclose(step(state, x, x)["a"], X * 5, rtol=1e-6)
+
+
+@pytest.fixture
+def long_calls(monkeypatch):
+    """The names of the functions whose calls went the long way since the list was emptied."""
+    seen: list[str] = []
+    evaluated = Jitted.evaluated
+
+    def watched(self, *args):
+        seen.append(self.name)
+        return evaluated(self, *args)
+
+    monkeypatch.setattr(Jitted, "evaluated", watched)
+    return seen
+
+
+def test_calls_are_short_once_they_are_known(long_calls):
+    x, y, many = mjax.device_put(X), mjax.device_put(X + 1), [mjax.device_put(X)] * 210
+    calls = [
+        (mjax.jit(lambda *xs: xs[0] + xs[3]), (x, y, x, y), {}, X * 2 + 1),  # two are not read
+        (mjax.jit(lambda x, unread: y * x), (x, X), {}, X * (X + 1)),  # one is closed over
+        (mjax.jit(lambda: y), (), {}, X + 1), (mjax.jit(lambda d: d["b"][0]), (
+            {"b": (y, None), "a": 2.0},), {}, X + 1),
+        (mjax.jit(lambda xs: xs[2] + xs[209]), (many,), {}, X * 2),
+        (mjax.jit(lambda x, *, k, n: x * n + k, static_argnames="n"), (x,), {"k": y, "n": 3},
+         X * 4 + 1),
+        (mjax.jit(lambda d: d[1] + d[2]), ({2: x, 1: y},), {}, X * 2 + 1),
+        (mjax.jit(lambda x, s: x * len(s), static_argnums=1), (x, ("a", 1.5)), {}, X * 2)]
+    for f, args, kwargs, expected in 2 * calls:  # a function is written at the second call
+        np.testing.assert_array_equal(f(*args, **kwargs), expected)
+    long_calls.clear()
+    for f, args, kwargs, expected in calls:
+        np.testing.assert_array_equal(f(*args, **kwargs), expected)
+    assert not long_calls
+
+
+def test_calls_under_alternating_settings_stay_short(long_calls):
+    f = mjax.jit(lambda x, n: x + n, static_argnums=1)
+    host = np.arange(3)
+    for turn in range(4):
+        for wide, kind in ((False, np.int32), (True, np.int64)):
+            with mjax.enable_x64(wide):
+                assert f(host, 2).dtype == kind
+        if turn < 2:
+            long_calls.clear()
+    assert not long_calls
+
+
+def test_calls_of_more_forms_than_are_kept_give_the_same():
+    f = mjax.jit(lambda *xs, **more: sum(xs) + sum(more.values()))
+    x = mjax.device_put(X)
+    for _ in range(2):
+        for n in range(1, 7):
+            np.testing.assert_array_equal(f(*[x] * n), X * n)
+            np.testing.assert_array_equal(f(x, **dict.fromkeys("abcdefg"[:n], x)), X * (n + 1))
+    g = mjax.jit(lambda x, n, k=1: x * len(n) + k, static_argnums=1, static_argnames="k")
+    for n in range(12):
+        for _ in range(2):
+            np.testing.assert_array_equal(g(x, (n,) * n, k=float(n)), X * n + n)
+            np.testing.assert_array_equal(g([2.0, x][n % 2], "n" * n), [2.0, X][n % 2] * n + 1)
+
+
+def test_array_of_a_callback_is_taken_when_it_is_there():
+    f = mjax.jit(lambda x: mjax.pure_callback(lambda v: np.asarray(v) + 1, x, x))
+    g = mjax.jit(lambda d, y: d["a"] + y)
+    for _ in range(3):
+        np.testing.assert_array_equal(g({"a": f(X)}, mjax.device_put(X)), X * 2 + 1)

@@ -1,0 +1,82 @@
+"""Functions that are written for one form of calls or results."""
+
+import collections
+import traceback
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mjax
+from mjax._engine.runtime.forms import taker_of
+
+X = mjax.device_put(np.arange(3, dtype=np.float32))
+Y = mjax.device_put(np.arange(4))
+Pair = collections.namedtuple("Pair", "a b")
+
+
+def taken(args, kwargs=None, places=(), names=(), shared=True):
+    """What a call's own taker takes of it."""
+    kwargs = kwargs or {}
+    return taker_of(args, kwargs, places, names, shared)(args, kwargs)
+
+
+def test_values_are_in_the_order_of_the_leaves():
+    for args, kwargs in (((X, Y), {}), ((), {}), (([X, (Y,), ()], None), {}), ((X,), {"y": Y}),
+                         (({"b": X, "a": [Y]},), {"z": X, "k": {"d": Y, "c": None}})):
+        leaves = mjax.tree.leaves((args, kwargs))
+        key, values = taken(args, kwargs)
+        assert key[1:] == tuple(leaf._placement for leaf in leaves)
+        assert [id(v) for v in values] == [id(leaf._buffer) for leaf in leaves]
+    host = np.ones(2)
+    key, values = taken((host, 2.0))
+    assert values[0] is host and key[1:3] == (host.dtype, (2,)) and len(values) == 2
+
+
+def test_calls_of_other_forms_are_not_taken():
+    forms: list[tuple[Any, dict[str, Any]]] = [
+        ((), {}), ((X,), {}), ((X, Y), {}), ((X,), {"y": Y}), ((X,), {"z": Y}), ((), {"x": X}),
+        (([X],), {}), (((X,),), {}), (({"a": X},), {}), (({"b": X},), {}),
+        (({"a": X, "b": Y},), {}), ((None,), {}), ((2.0,), {}), ((2,), {}), ((True,), {}),
+        ((np.float32(2),), {}), ((np.ones(2),), {}), (([],), {}), (({},), {}), (([X, Y],), {}),
+        ((X, [Y]), {})]
+    takers = [taker_of(args, kwargs, (), (), True) for args, kwargs in forms]
+    assert len(set(takers)) == len(forms)
+    for i, take in enumerate(takers):
+        for j, (args, kwargs) in enumerate(forms):
+            assert (take(args, kwargs) is None) == (i != j), (forms[i], forms[j])
+    for other in (Pair(X, Y), collections.OrderedDict(a=X), {1: X}, 1j, "word", [X] * 300,
+                  {"a": {1: X}}, np.array([X], object)[0].dtype):
+        assert taker_of((other,), {}, (), (), True) is None
+    assert taker_of((2.0,), {}, (), (), False) is None  # a donated scalar is an array of its own
+
+
+def test_keys_tell_static_values_apart():
+    values = [1, True, 1.0, 0.0, -0.0, None, "1", (1, 2), (1, True), (1.0, 2), ((1,), 2), (), int]
+    keys = [taken((X, value), places=(1,))[0] for value in values]
+    keys += [taken((X,), {"n": value}, names=("n",))[0] for value in values]
+    assert len(set(keys)) == len(keys)
+    again = [taken((X, value), places=(1,))[0] for value in values]
+    assert again == keys[:len(values)]
+
+
+def test_forms_of_results_are_those_of_the_function():
+    for f in (lambda x: (x, x + 1), lambda x: [x], lambda x: {"b": x, "a": (x * 2, None, ())},
+              lambda x: Pair(x, [x]), lambda x: (x,) * 3, lambda x: {2: x, 1: x},
+              lambda x: [x + i for i in range(210)], lambda x: {"it's \n": x}):
+        jitted = mjax.jit(f)
+        for _ in range(3):
+            out = jitted(X)
+            assert mjax.tree.structure(out) == mjax.tree.structure(f(X))
+            for given, expected in zip(mjax.tree.leaves(out), mjax.tree.leaves(f(X)), strict=True):
+                np.testing.assert_array_equal(given, expected)
+
+
+def test_errors_of_written_functions_show_no_engine_frames():
+    f = mjax.jit(lambda d, n: (d["a"] * n, n), donate_argnums=0)
+    for _ in range(3):
+        gone = {"a": mjax.device_put(np.ones(3))}
+        f(gone, X)
+    with pytest.raises(RuntimeError, match=r"argument d\['a'\] of type") as caught:
+        f(gone, X)
+    assert {frame.filename for frame in traceback.extract_tb(caught.tb)} == {__file__}
