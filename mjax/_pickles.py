@@ -3,15 +3,61 @@
 from __future__ import annotations
 
 import mjax.random  # noqa: F401  # generators of keys are found by their names
+from mjax._engine.base.util import from_pickle
+from mjax._engine.control.policies import Offloadable
+from mjax._engine.ir.effects import EffectPolicy
+from mjax._engine.ir.jaxpr import DebugInfo
+from mjax._engine.ir.mesh import AxisType
 from mjax._engine.ir.mesh import _abstract_mesh as abstract_mesh_v1
 from mjax._engine.ir.mesh import _partition_spec as partition_spec_v1
 from mjax._engine.ir.mesh import _unconstrained as unconstrained_v1
 from mjax._engine.ir.pytree import _partial as partial_v1
 from mjax._engine.ir.pytree import _tree_structure as tree_structure_v1
+from mjax._engine.ir.types import ShapedArray
+from mjax._engine.ir.types import _abstract_token as abstract_token_v1
+from mjax._engine.ir.types import _manual_axis_type as manual_axis_type_v1
+from mjax._engine.primitives.accuracy import AccuracyMode, Tolerance
+from mjax._engine.primitives.arithmetic import RoundingMethod
+from mjax._engine.primitives.convolution import ConvDimensionNumbers
+from mjax._engine.primitives.gather import GatherDimensionNumbers, GatherScatterMode
 from mjax._engine.primitives.keys import _key_type as key_type_v1
+from mjax._engine.primitives.precision import DotAlgorithm, DotAlgorithmPreset, Precision
+from mjax._engine.primitives.ragged import RaggedDotDimensionNumbers
+from mjax._engine.primitives.rng import RandomAlgorithm
+from mjax._engine.primitives.scatter import ScatterDimensionNumbers
 from mjax._engine.runtime.array import _array as array_v1
+from mjax._engine.runtime.layouts import Layout
+from mjax._engine.runtime.stages import ArgInfo
 from mjax._engine.runtime.structs import _rebuild as shape_dtype_struct_v1
+from mjax._engine.transforms.batching import AxisData
+
+accuracy_mode_v1 = from_pickle(AccuracyMode)
+arg_info_v1 = from_pickle(ArgInfo)
+axis_data_v1 = from_pickle(AxisData)
+axis_type_v1 = from_pickle(AxisType)
+conv_dimension_numbers_v1 = from_pickle(ConvDimensionNumbers)
+debug_info_v1 = from_pickle(DebugInfo)
+dot_algorithm_preset_v1 = from_pickle(DotAlgorithmPreset)
+dot_algorithm_v1 = from_pickle(DotAlgorithm)
+effect_policy_v1 = from_pickle(EffectPolicy)
+gather_dimension_numbers_v1 = from_pickle(GatherDimensionNumbers)
+gather_scatter_mode_v1 = from_pickle(GatherScatterMode)
+layout_v1 = from_pickle(Layout)
+offloadable_v1 = from_pickle(Offloadable)
+precision_v1 = from_pickle(Precision)
+ragged_dot_dimension_numbers_v1 = from_pickle(RaggedDotDimensionNumbers)
+random_algorithm_v1 = from_pickle(RandomAlgorithm)
+rounding_method_v1 = from_pickle(RoundingMethod)
+scatter_dimension_numbers_v1 = from_pickle(ScatterDimensionNumbers)
+shaped_array_v1 = from_pickle(ShapedArray)
+tolerance_v1 = from_pickle(Tolerance)
 
 __all__ = [
-    "abstract_mesh_v1", "array_v1", "key_type_v1", "partial_v1", "partition_spec_v1",
-    "shape_dtype_struct_v1", "tree_structure_v1", "unconstrained_v1"]
+    "abstract_mesh_v1", "abstract_token_v1", "accuracy_mode_v1", "arg_info_v1", "array_v1",
+    "axis_data_v1", "axis_type_v1", "conv_dimension_numbers_v1", "debug_info_v1",
+    "dot_algorithm_preset_v1", "dot_algorithm_v1", "effect_policy_v1",
+    "gather_dimension_numbers_v1", "gather_scatter_mode_v1", "key_type_v1", "layout_v1",
+    "manual_axis_type_v1", "offloadable_v1", "partial_v1", "partition_spec_v1", "precision_v1",
+    "ragged_dot_dimension_numbers_v1", "random_algorithm_v1", "rounding_method_v1",
+    "scatter_dimension_numbers_v1", "shape_dtype_struct_v1", "shaped_array_v1", "tolerance_v1",
+    "tree_structure_v1", "unconstrained_v1"]

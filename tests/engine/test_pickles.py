@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import collections
 import copy
+import importlib
 import operator
 import pickle
+import pkgutil
 import subprocess
 import sys
 import weakref
@@ -15,9 +17,13 @@ import pytest
 
 import mjax
 import mjax.numpy as jnp
-from mjax import random
+import mjax_ext
+from mjax import ad_checkpoint, lax, random, sharding
 from mjax import tree_util as tu
+from mjax.experimental import layout
 from mjax.sharding import AbstractMesh
+from mjax_ext import core
+from mjax_ext.interpreters import batching
 
 #: An array of two ones, as mjax pickled it before its pickles had versions.
 OLD = (b"\x80\x04\x95\xf6\x00\x00\x00\x00\x00\x00\x00\x8c\x1amjax._engine.runtime.array\x94\x8c"
@@ -95,6 +101,72 @@ def test_a_process_without_mjax_loads_them():
 
 def test_old_pickles_load():
     np.testing.assert_array_equal(pickle.loads(OLD), np.ones(2, np.float32))
+
+
+def values():
+    """An instance of each public class whose instances are pickled: by the class."""
+    conv = lax.conv_dimension_numbers((1, 1, 3, 3), (1, 1, 3, 3), None)
+    made = [
+        jnp.ones(2), mjax.P("a"), mjax.ShapeDtypeStruct((2,), "int8"), AbstractMesh((2,), ("a",)),
+        sharding.AxisType.Auto, sharding.ManualAxisType(varying={"a"}), lax.AccuracyMode.DEFAULT,
+        lax.Precision.HIGHEST, lax.DotAlgorithmPreset.F32_F32_F32, conv,
+        lax.DotAlgorithm(*["float32"] * 3, 1, 1, 1, False), lax.GatherScatterMode.CLIP,
+        lax.GatherDimensionNumbers((0,), (0,), (0,)), lax.ScatterDimensionNumbers((0,), (0,), (0,)),
+        lax.RaggedDotDimensionNumbers((((0,), (0,)), ((), ())), [0], [0]),
+        lax.RandomAlgorithm.RNG_DEFAULT, lax.RoundingMethod.TO_NEAREST_EVEN, lax.Tolerance(0.5),
+        layout.Layout((1, 0)), mjax.jit(len).lower([1.0]).args_info[0][0][0], tu.Partial(sorted),
+        ad_checkpoint.Offloadable("device", "pinned_host"), core.ShapedArray((2,), "float32", True),
+        core.AbstractToken(), core.DebugInfo("jit", "f", ("x",)), core.EffectPolicy(ordered=True),
+        batching.AxisData("i", 3)]
+    return {type(value): value for value in made}
+
+
+#: Public classes whose instances are not pickled, or by name, and why.
+OTHERS = {
+    "classes of scalars": lambda cls: cls.__module__ == "mjax.numpy",
+    "exceptions, by their public names": lambda cls: cls.__module__ == "mjax.errors",
+    "abstract, for issubdtype alone": lambda cls: cls.__module__ == "mjax.dtypes",
+    "of this process: devices, programs, traces, functions": lambda cls: cls.__name__ in {
+        "ClosedJaxpr", "Compiled", "CustomVJPPrimal", "DebugEffect", "DropVar", "Effect", "Format",
+        "Interpreter", "Jaxpr", "JaxprBuilder", "JaxprEqn", "JVPTracer", "Literal", "Lowered",
+        "LoweringContext", "Mesh", "ModuleContext", "NamedSharding", "OrderedDebugEffect",
+        "PartialEvaluated", "Primitive", "Shard", "Sharding", "SingleDeviceSharding",
+        "StepTraceAnnotation", "SymbolicZero", "TokenSet", "TraceAnnotation", "Traced", "Tracer",
+        "UndefinedPrimal", "Var", "Zero", "custom_jvp", "custom_vjp", "custom_vmap", "set_mesh",
+        "ufunc", "AbstractValue", "finfo", "iinfo"},
+}
+
+
+def public_classes():
+    names = [info.name for package in (mjax, mjax_ext)
+             for info in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
+             if not any(part.startswith("_") for part in info.name.split("."))]
+    modules = [mjax, *map(importlib.import_module, names)]
+    found = [getattr(module, name) for module in modules
+             for name in getattr(module, "__all__", ())]
+    return {value for value in found
+            if isinstance(value, type) and value.__module__.startswith(("mjax.", "mjax_ext."))}
+
+
+def test_each_public_class_has_a_stable_home_in_pickles():
+    table = values()
+    for cls in sorted(public_classes(), key=lambda cls: (cls.__module__, cls.__name__)):
+        if any(other(cls) for other in OTHERS.values()):
+            continue
+        assert cls in table, f"{cls} has no instance in `values`"
+    for value in table.values():
+        for protocol in (0, 2, 5):
+            text = pickle.dumps(value, protocol)
+            assert b"_engine" not in text and b"mjax._pickles" in text.replace(b"\n", b"."), value
+            for same in (pickle.loads(text), copy.copy(value), copy.deepcopy(value)):
+                assert type(same) is type(value)
+                assert repr(same) == repr(value)
+
+
+def test_types_pickled_before_they_had_a_home_load():
+    assert pickle.loads(b"cmjax._engine.ir.types\nShapedArray\n((I2\ntS'float32'\nI00\n"
+                        b"c__builtin__\nfrozenset\n((ltRtR.") is core.ShapedArray((2,), "float32")
+    assert pickle.loads(b"cmjax._engine.ir.mesh\nAxisType\n(S'Auto'\ntR.") is sharding.AxisType.Auto
 
 
 def test_wide_numbers_are_as_wide_as_the_loader_has_them():

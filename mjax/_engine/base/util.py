@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import operator
 from collections.abc import Callable, Hashable, Sequence
@@ -14,6 +15,7 @@ from mjax._engine.base.errors import LazyArgumentError, LazyAxisError
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
 
 
 def alias(f: F, name: str, module: str | None = None) -> F:
@@ -171,3 +173,36 @@ def pickled_as(name: str) -> Callable[[F], F]:
         return f
 
     return rename
+
+
+def pickled_by(name: str, *fields: str) -> Callable[[C], C]:
+    """Decorator of public classes of values: pickles find them as `mjax._pickles.name`, a function
+    of the name of an enum's member, or of a value's fields.
+
+    Args:
+      name: that of the function.
+      fields: attributes that are the arguments of the class; of records all of them.
+    """
+
+    def decorate(cls: C) -> C:
+        kind: Any = cls
+        is_enum = issubclass(cls, enum.Enum)
+
+        @pickled_as(name)
+        def made(*parts: Any) -> Any:
+            return kind[parts[0]] if is_enum else kind(*parts)
+
+        names = ("name",) if is_enum else fields or kind._fields
+        kind.__reduce_ex__ = lambda self, protocol: (
+            (made if type(self) is cls else type(self)),
+            tuple([getattr(self, field) for field in names]))
+        kind._from_pickle = made
+        return cls
+
+    return decorate
+
+
+def from_pickle(cls: Any) -> Callable[..., Any]:
+    """The function by which pickles find a class that `pickled_by` has decorated."""
+    made: Callable[..., Any] = vars(cls)["_from_pickle"]
+    return made

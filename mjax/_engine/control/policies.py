@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from mjax._engine.base.records import Record
+from mjax._engine.base.util import pickled_by
 from mjax._engine.primitives.names import name_p
 from mjax._engine.tracing.primitive import Primitive
 
@@ -35,6 +36,7 @@ Saveable = _Verdict("Saveable")
 Recompute = _Verdict("Recompute")
 
 
+@pickled_by("offloadable_v1")
 class Offloadable(Record):
     """What a policy says of results that are to be saved in another memory; refused.
 

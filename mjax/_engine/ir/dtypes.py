@@ -47,9 +47,13 @@ PYTHON_SCALARS = {bool: np.dtype("bool"), int: np.dtype("int64"), float: np.dtyp
 class extended(np.generic):
     """Abstract class of extended dtypes, for `issubdtype`."""
 
+    __module__ = "mjax.dtypes"
+
 
 class prng_key(extended):
     """Abstract class of the dtypes of PRNG keys, for `issubdtype`."""
+
+    __module__ = "mjax.dtypes"
 
 
 class ExtendedDType:

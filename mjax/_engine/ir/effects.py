@@ -10,8 +10,10 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from mjax._engine.base.records import Record
+from mjax._engine.base.util import pickled_by
 
 
+@pickled_by("effect_policy_v1")
 class EffectPolicy(Record):
     """What transformations may do with an equation that has the effect.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from mjax._engine.base.programs import generation
 from mjax._engine.base.records import Record
+from mjax._engine.base.util import pickled_by
 from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.source import SourceInfo, source_info_of
 
@@ -81,6 +82,7 @@ class JaxprEqn(Record):
         return print_eqn(self)
 
 
+@pickled_by("debug_info_v1")
 class DebugInfo(Record):
     """Whose program a jaxpr is: for error texts and module names only."""
 

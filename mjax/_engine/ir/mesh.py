@@ -19,11 +19,12 @@ import numpy as np
 
 from mjax._engine.base.config import set_here
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
-from mjax._engine.base.util import pickled_as
+from mjax._engine.base.util import pickled_as, pickled_by
 
 Name = Hashable
 
 
+@pickled_by("axis_type_v1")
 class AxisType(enum.Enum):
     """Who decides how values are cut along a mesh axis.
 

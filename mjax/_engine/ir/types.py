@@ -18,6 +18,7 @@ import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyArgumentError, LazyTypeError
+from mjax._engine.base.util import pickled_as, pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import DType, ExtendedDType, float0
 
@@ -99,10 +100,12 @@ class ManualAxisType:
                 f"reduced={self.reduced})")
 
 
+@pickled_as("manual_axis_type_v1")
 def _manual_axis_type(varying: frozenset[Any]) -> ManualAxisType:
     return ManualAxisType(varying=varying)
 
 
+@pickled_by("shaped_array_v1", "shape", "dtype", "weak_type", "varying")
 class ShapedArray(AbstractValue):
     """The type of an array.
 
@@ -157,9 +160,6 @@ class ShapedArray(AbstractValue):
     def __setattr__(self, name: str, value: Any) -> None:
         msg = f"ShapedArray is immutable; use .update({name}=...)."
         raise AttributeError(msg)
-
-    def __reduce__(self) -> Any:
-        return ShapedArray, (self.shape, self.dtype, self.weak_type, self.varying)
 
     def __copy__(self) -> ShapedArray:
         return self
@@ -239,7 +239,7 @@ class AbstractToken(AbstractValue):
         return _tokens[0] if _tokens else object.__new__(cls)
 
     def __reduce__(self) -> Any:
-        return AbstractToken, ()
+        return _abstract_token, ()
 
     def __getattr__(self, name: str) -> Any:
         # What treats values as arrays asks for their shape or dtype.
@@ -266,6 +266,11 @@ class AbstractToken(AbstractValue):
 
     def __repr__(self) -> str:
         return "AbstractToken()"
+
+
+@pickled_as("abstract_token_v1")
+def _abstract_token() -> AbstractToken:
+    return abstract_token
 
 
 _tokens: list[AbstractToken] = []

@@ -5,9 +5,11 @@ from __future__ import annotations
 import enum
 from typing import Any
 
+from mjax._engine.base.util import pickled_by
 from mjaxlib_shim.mlir import result_accuracy
 
 
+@pickled_by("accuracy_mode_v1")
 class AccuracyMode(enum.Enum):
     """Which implementation of an elementwise function the compiler takes, where it has several.
 
@@ -27,6 +29,7 @@ class AccuracyMode(enum.Enum):
     __str__ = __repr__
 
 
+@pickled_by("tolerance_v1", "atol", "rtol", "ulps")
 class Tolerance:
     """How far the results of an elementwise function may be from the exact ones.
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary, fold
+from mjax._engine.base.util import pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.accuracy import AccuracyMode, accuracy_attributes
@@ -307,6 +308,7 @@ is_finite_p, is_finite = unary("is_finite", "f", "stablehlo.is_finite", None,
                                "Elementwise: neither infinite nor NaN.", lambda dtype: _bool)
 
 
+@pickled_by("rounding_method_v1")
 class RoundingMethod(enum.IntEnum):
     """What `round` does with halves."""
 

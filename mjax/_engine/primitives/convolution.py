@@ -15,6 +15,7 @@ from typing import Any, Union
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
+from mjax._engine.base.util import pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.convert import convert
@@ -46,6 +47,7 @@ from mjax._engine.tracing.primitive import Primitive
 # ---- dimension numbers -----------------------------------------------------------------
 
 
+@pickled_by("conv_dimension_numbers_v1")
 class ConvDimensionNumbers(Record):
     """Which axes of the operands and the result of a convolution play which part.
 

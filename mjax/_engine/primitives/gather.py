@@ -16,7 +16,7 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
-from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.base.util import canonicalize_axis, pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import compare_ir
@@ -42,6 +42,7 @@ from mjax._engine.tracing.symbolic import Zero
 # ---- dimension numbers and modes -------------------------------------------------------
 
 
+@pickled_by("gather_dimension_numbers_v1")
 class GatherDimensionNumbers(Record):
     """Which axes of the operand, the indices and the result of a gather belong together.
 
@@ -67,6 +68,7 @@ class GatherDimensionNumbers(Record):
     start_indices_batching_dims: tuple[int, ...] = ()
 
 
+@pickled_by("gather_scatter_mode_v1")
 class GatherScatterMode(enum.Enum):
     """What happens to windows that are not entirely inside the operand.
 

@@ -13,10 +13,12 @@ import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.records import Record
+from mjax._engine.base.util import pickled_by
 from mjax._engine.ir.dtypes import bfloat16
 from mjax._engine.primitives.emit import array_attr, element_type, hlo, ir
 
 
+@pickled_by("precision_v1")
 class Precision(enum.Enum):
     """How hard a platform works for the products of `dot_general` and convolutions.
 
@@ -38,6 +40,7 @@ class Precision(enum.Enum):
     __str__ = __repr__
 
 
+@pickled_by("dot_algorithm_v1")
 class DotAlgorithm(Record):
     """An exact description of how `dot_general` computes.
 
@@ -62,6 +65,7 @@ class DotAlgorithm(Record):
     allow_imprecise_accumulation: bool = False
 
 
+@pickled_by("dot_algorithm_preset_v1")
 class DotAlgorithmPreset(enum.Enum):
     """Dot algorithms that some platform is known to support, as `LEFT_RIGHT_ACCUMULATION`.
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
+from mjax._engine.base.util import pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives import arithmetic as lax
@@ -41,6 +42,7 @@ from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
 
+@pickled_by("ragged_dot_dimension_numbers_v1")
 class RaggedDotDimensionNumbers(Record):
     """Which axes of the operands of a product in groups play which part.
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import bitwise_xor
@@ -29,6 +30,7 @@ from mjax._engine.tracing.primitive import Primitive
 _uint32, _uint64 = np.dtype("uint32"), np.dtype("uint64")
 
 
+@pickled_by("random_algorithm_v1")
 class RandomAlgorithm(enum.IntEnum):
     """Which generator `rng_bit_generator` uses; the default one is the platform's choice."""
 

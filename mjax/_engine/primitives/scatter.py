@@ -17,6 +17,7 @@ import numpy as np
 from mjax._engine.base.context import ctx as thread
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
+from mjax._engine.base.util import pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import (
@@ -61,6 +62,7 @@ from mjax._engine.tracing.stage import stage_under_evaluation
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
 
+@pickled_by("scatter_dimension_numbers_v1")
 class ScatterDimensionNumbers(Record):
     """Which axes of the operand, the indices and the updates of a scatter belong together.
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mjax._engine.base.errors import LazyNotImplementedError, LazyTypeError, LazyValueError
+from mjax._engine.base.util import pickled_by
 from mjax._engine.runtime.shardings import Sharding
 
 
@@ -20,6 +21,7 @@ class AutoLayout:
         return "AUTO"
 
 
+@pickled_by("layout_v1", "major_to_minor", "tiling", "sub_byte_element_size_in_bits")
 class Layout:
     """The order of an array's axes in memory.
 

@@ -10,6 +10,7 @@ from typing import Any
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
+from mjax._engine.base.util import pickled_by
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import Mesh
 from mjax._engine.ir.pytree import (
@@ -37,6 +38,7 @@ from mjaxlib_shim import executables as shim
 _placement_of = operator.attrgetter("_placement")
 
 
+@pickled_by("arg_info_v1")
 class ArgInfo(Record):
     """What is known of an argument ahead of time: its type, and whether it is donated."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.records import Record
-from mjax._engine.base.util import BoundedCache, per_item
+from mjax._engine.base.util import BoundedCache, per_item, pickled_by
 from mjax._engine.ir.jaxpr import Jaxpr, named_axes
 from mjax._engine.ir.types import ShapedArray, same_array_type, typeof
 from mjax._engine.primitives.shapes import batch_to_front, moveaxis
@@ -29,6 +29,7 @@ from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
 
 
+@pickled_by("axis_data_v1")
 class AxisData(Record):
     """The axis that is mapped over.
 
