@@ -356,6 +356,28 @@ def assert_same(actual: Any, expected: Any) -> None:
         np.testing.assert_allclose(a, e, rtol=2e-4, atol=2e-4 * max(1, np.abs(e).max()))
 
 
+def same(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The function itself, where others are transformed."""
+    return f
+
+
+def with_rule(rule: Callable[..., Any], f: Callable[..., Any] = lambda x: x * 2, **options: Any
+              ) -> Any:
+    """A function with a rule for its tangents."""
+    g = mjax.custom_jvp(f, **options)
+    g.defjvp(rule)
+    return g
+
+
+def with_rules(fwd: Callable[..., Any], bwd: Callable[..., Any],
+               f: Callable[..., Any] = lambda x: x * 2, symbolic_zeros: bool = False,
+               **options: Any) -> Any:
+    """A function with rules for its cotangents."""
+    g = mjax.custom_vjp(f, **options)
+    g.defvjp(fwd, bwd, symbolic_zeros)
+    return g
+
+
 #: Where a function of a scalar may be applied; the value and its derivatives do not change.
 INSIDE = {
     "jit": lambda f: mjax.jit(lambda x: f(x)), "checkpoint": mjax.checkpoint,

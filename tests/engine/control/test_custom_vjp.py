@@ -15,7 +15,6 @@ from mjax._engine.base.errors import JaxprTypeError
 from mjax._engine.control.custom_lin import custom_lin_p
 from mjax._engine.control.custom_vjp import custom_vjp_call_p
 from mjax._engine.ir.check import check_jaxpr
-from mjax._engine.ir.types import ShapedArray
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr
 from mjax._engine.transforms.dce import dce_jaxpr
@@ -38,8 +37,10 @@ from tests.engine.control.custom_functions import (
     Y,
     assert_same,
     product,
+    same,
     simple_vjp,
     total,
+    with_rules,
 )
 from tests.engine.reading import names
 
@@ -77,16 +78,6 @@ def test_forward_mode_that_asks_for_no_tangent_of_it():
     f = mjax.custom_vjp(lambda x: jnp.sin(x))
     f.defvjp(lambda x: (f(x), x), lambda x, ct: (3 * jnp.cos(x) * ct,))
     np.testing.assert_allclose(mjax.hessian(f)(1.0), -3 * np.sin(1), 1e-6)
-
-
-def with_rules(fwd, bwd, f=lambda x: x * 2, symbolic_zeros=False, **options):
-    g = mjax.custom_vjp(f, **options)
-    g.defvjp(fwd, bwd, symbolic_zeros)
-    return g
-
-
-def same(f):
-    return f
 
 
 # ---- values ----------------------------------------------------------------------------
@@ -537,219 +528,3 @@ def test_how_it_is_printed():
     for part in ("custom_vjp_call[", "name=product", "fwd=fwd", "bwd=<lambda>",
                  "symbolic_zeros=False"):
         assert part in text
-
-
-# ---- optimize_remat --------------------------------------------------------------------
-
-
-def expensive():
-    f = mjax.custom_vjp(lambda x: jnp.sin(x))
-    f.defvjp(lambda x: (jnp.sin(x) * 1, jnp.exp(x)), lambda e, ct: (e * ct,), optimize_remat=True)
-    return f
-
-
-def test_remat_evaluates_the_function_where_it_keeps_no_residuals():
-    f = expensive()
-    for g in (f, mjax.jit(f), lambda x: mjax.vmap(f)(x * np.ones(3))[0]):
-        remat = mjax.checkpoint(lambda x, g=g: g(jnp.cos(x)))
-        jaxpr = mjax.make_jaxpr(mjax.grad(remat))(1.0)
-        first, again = [e.params["jaxpr"] for e in jaxpr.eqns if e.primitive.name == "remat2"][:2]
-        assert "exp" not in names(first) and "custom_vjp_call" in names(first)
-        assert "exp" in names(again) and "remat_opt" in names(again)
-        expected = -np.exp(np.cos(1)) * np.sin(1)
-        np.testing.assert_allclose(mjax.grad(remat)(1.0), expected, 1e-5)
-        np.testing.assert_allclose(mjax.jit(mjax.grad(remat))(1.0), expected, 1e-5)
-    assert names(mjax.make_jaxpr(f)(1.0)) == ["custom_vjp_call", "sin"]
-    np.testing.assert_allclose(mjax.grad(f)(1.0), np.e, 1e-6)
-
-
-def test_the_forward_pass_with_fallback_under_transformations():
-    f = expensive()
-    assert mjax.make_jaxpr(mjax.grad(f))(1.0).eqns[0].primitive.name == "remat_opt"
-    np.testing.assert_allclose(mjax.jit(mjax.grad(f))(1.0), np.e, 1e-6)
-    np.testing.assert_allclose(mjax.jit(mjax.grad(mjax.grad(f)))(1.0), np.e, 1e-6)
-    _, tangent = mjax.jvp(mjax.jit(mjax.grad(f)), (1.0,), (2.0,))
-    np.testing.assert_allclose(tangent, 2 * np.e, 1e-6)
-    np.testing.assert_allclose(mjax.vmap(mjax.jit(mjax.grad(f)))(X), np.exp(X), 1e-5)
-    jaxpr = mjax.make_jaxpr(mjax.grad(f))(1.0)
-    for args in ((1.0,), (mjax.device_put(1.0),)):
-        np.testing.assert_allclose(eval_jaxpr(jaxpr, jaxpr.consts, *args)[0], np.e, 1e-6)
-    nothing, used = dce_jaxpr(jaxpr, [False])
-    assert not nothing.eqns and used == [False]
-
-
-def test_a_fallback_that_closes_over_traced_values():
-    def g(w, x):
-        f = mjax.custom_vjp(lambda x: jnp.sin(x) * w)
-        f.defvjp(lambda x: (jnp.sin(x) * w, (w, x)), lambda r, ct: (r[0] * 5 * ct,),
-                 optimize_remat=True)
-        return mjax.grad(mjax.checkpoint(lambda x: f(jnp.cos(x))))(x)
-
-    expected = -10 * np.sin(X)
-    for around in (same, mjax.jit):
-        np.testing.assert_allclose(around(g)(2.0, X[0]), expected[0], 1e-5)
-        np.testing.assert_allclose(mjax.vmap(around(g), (None, 0))(2.0, X), expected, 1e-5)
-        found = around(mjax.vmap(g, (0, None)))(X, 1.0)
-        np.testing.assert_allclose(found, -5 * X * np.sin(1), 1e-5)
-
-
-def test_symbolic_zeros_and_optimize_remat_do_not_go_together():
-    f = mjax.custom_vjp(product)
-    with pytest.raises(NotImplementedError, match="optimize_remat does not go together with"):
-        f.defvjp(product, product, symbolic_zeros=True, optimize_remat=True)
-
-
-# ---- bad input -------------------------------------------------------------------------
-
-AROUND = [same, mjax.jit, lambda f: mjax.vmap(mjax.jit(f))]
-
-
-def pull_ones(f, *args):
-    out, pull = mjax.vjp(f, *args)
-    return pull(mjax.tree_util.tree_map(lambda o: np.ones(o.shape, o.dtype), out))
-
-
-@pytest.mark.parametrize("around", AROUND)
-@pytest.mark.parametrize(("fwd", "text"), [
-    (lambda x: x, r"must return a pair \(output, residuals\), but returned"),
-    (lambda x: (x, x, x), r"must return a pair \(output, residuals\), but returned a tuple of 3"),
-    (lambda x: (x, {"a": ["text"]}), r"residual\['a'\]\[0\] is not a valid array: 'text'"),
-    (lambda x: (x, jnp.sin), "residual is not a valid array: <function sin"),
-    (lambda x: ({"out": "text"}, x), r"output\['out'\] is not a valid array: 'text'"),
-])
-def test_forward_passes_that_give_something_else(fwd, text, around):
-    f = with_rules(fwd, lambda r, ct: (ct,))
-    with pytest.raises(TypeError, match="the fwd rule <lambda> at .*py:.* of custom_vjp function "
-                       f"<lambda> at .*py:.*{text}"):
-        pull_ones(around(f), X)
-
-
-@pytest.mark.parametrize(("fwd", "text"), [
-    (lambda x: ((x,), x),
-     r"output: float32\[3\] in the function's output, missing in the first result of the fwd rule"),
-    (lambda x: (x[:2], x), r"output: float32\[3\] in .*, float32\[2\] in the first result"),
-    (lambda x: (x.astype("float16"), x), r"float32\[3\] in .*, float16\[3\] .*cast with .astype"),
-])
-def test_forward_passes_with_another_output_than_the_function(fwd, text):
-    f = with_rules(fwd, lambda r, ct: (ct,))
-    with pytest.raises(TypeError, match="the fwd rule of custom_vjp function <lambda> at .* must "
-                       f"give the function's output as its first result(?s:.)*{text}"):
-        pull_ones(mjax.jit(f), X)
-
-
-TREE = {"a": X, "b": (XS, np.float32(1))}
-ZEROS = {"a": 0 * X, "b": (0 * XS, np.float32(0))}
-
-
-@pytest.mark.parametrize("around", AROUND[:2])
-@pytest.mark.parametrize(("result", "text"), [
-    (X, r"output\[0\]\['a'\]: missing; the argument has type float32\[3\]"),
-    ((), r"output\[0\]\['b'\]\[0\]: missing; the argument has type float32\[4,3\]"),
-    (None, r"the arguments are nested as PyTreeDef.*\n  what it returned as PyTreeDef\(None\)"),
-    ((ZEROS, X), r"output\[1\]: .* of type .*\[3\], where no argument is"),
-    (({"a": X},), r"output\[0\]\['b'\]\[0\]: missing; .*\n  output\[0\]\['b'\]\[1\]: missing"),
-    (({"a": X, "b": X},), r"output\[0\]\['b'\]: .* of type .*\[3\], where no argument is"),
-    (({"a": X, "b": None, "c": X},), r"\n  output\[0\]\['c'\]: .* of type .*\[3\], where no argum"),
-])
-def test_backward_passes_of_another_structure(result, text, around):
-    f = with_rules(lambda d: (d["a"], None), lambda r, ct: result, lambda d: d["a"])
-    with pytest.raises(TypeError, match="the bwd rule <lambda> at .*py:.* of custom_vjp function "
-                       "<lambda> at .* must return a tuple with a cotangent for each argument, "
-                       f"nested as the argument is(?s:.)*{text}"):
-        pull_ones(around(f), TREE)
-
-
-@pytest.mark.parametrize("around", AROUND[:2])
-@pytest.mark.parametrize(("leaf", "error", "text"), [
-    (X, ValueError, r"of type float32\[3\], and the argument of type float32\[4,3\]"),
-    (XS.astype("float16"), ValueError, r"of type float16\[4,3\], .* float32\[4,3\]. Cast with"),
-    (XS.astype("int32"), ValueError, r"of type int32\[4,3\], .* float32\[4,3\]. Cast with"),
-    ("text", TypeError, r"'text', and the argument of type float32\[4,3\]"),
-])
-def test_backward_passes_with_other_types(leaf, error, text, around):
-    f = with_rules(lambda d: (d["a"], None), lambda r, ct: ({"a": ct, "b": (leaf, None)},),
-                   lambda d: d["a"])
-    with pytest.raises(error, match="the bwd rule <lambda> at .*py:.* of custom_vjp function "
-                       r"<lambda> at .* must return cotangents of the types of its arguments, but "
-                       rf"output\[0\]\['b'\]\[0\] is {text}"):
-        pull_ones(around(f), TREE)
-
-
-def test_rules_with_other_arguments():
-    f = with_rules(lambda x: (x, None), lambda r, ct: (ct, ct), lambda x, y=1.0: x)
-    with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
-        mjax.grad(f)(1.0)
-    f = with_rules(lambda x: (x, None), lambda ct: (ct,))
-    with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
-        mjax.grad(f)(1.0)
-
-
-def test_there_are_no_rules():
-    @mjax.custom_vjp
-    def f(x):
-        return x
-
-    for g in (f, mjax.jit(f), mjax.grad(f)):
-        with pytest.raises(AttributeError, match="custom_vjp function f at .* has no rules yet: "
-                           "give it some with f.defvjp"):
-            g(1.0)
-
-
-def test_definitions_that_are_refused():
-    with pytest.raises(TypeError, match="custom_vjp expects a function, got 3 of type int"):
-        mjax.custom_vjp(3)
-    f = mjax.custom_vjp(product)
-    for rules in ((3, product), (product, 3)):
-        with pytest.raises(TypeError, match="defvjp expects a function, got 3"):
-            f.defvjp(*rules)
-    with pytest.raises(ValueError, match="nondiff_argnums has 5, but product takes 2 positional"):
-        mjax.custom_vjp(product, nondiff_argnums=5)
-    f.defvjp(lambda x, y: (x, y), lambda r, ct: (ct, ct))
-    with pytest.raises(TypeError, match=r"custom_vjp of product: argument\[1\] is not a valid"):
-        f(1.0, "text")
-
-
-@pytest.mark.parametrize(("shape", "dtype"), [((2,), "float32"), ((), "float32"),
-                                              ((3,), "float16"), ((3,), "int32")])
-def test_symbolic_zeros_of_another_type_are_refused(shape, dtype):
-    x = np.float32([1, 2, 3])
-
-    def gradient(*of):
-        f = mjax.custom_vjp(lambda x: 2 * x)
-        f.defvjp(lambda x: (2 * x.value, None), lambda res, ct: (SymbolicZero(ShapedArray(*of)),),
-                 symbolic_zeros=True)
-        return mjax.grad(lambda x: f(x).sum())(x)
-
-    np.testing.assert_array_equal(gradient((3,), np.dtype("float32")), [0, 0, 0])
-    with pytest.raises(ValueError, match="must return cotangents of the types of its arguments"):
-        gradient(shape, np.dtype(dtype))
-
-
-@mjax.tree_util.register_pytree_node_class
-class NeverNone:
-    """A container that asks for a value."""
-
-    def __init__(self, value):
-        assert value is not None
-        self.value = value
-
-    def tree_flatten(self):
-        return (self.value,), None
-
-    @classmethod
-    def tree_unflatten(cls, aux, children):
-        return cls(*children)
-
-
-def test_containers_that_refuse_none():
-    f = mjax.custom_vjp(lambda c, x: NeverNone(c.value * x))
-    f.defvjp(lambda c, x: (NeverNone(c.value * x), (c, x)),
-             lambda res, ct: (NeverNone(ct.value * res[1]), ct.value * res[0].value))
-    g = lambda c, x: f(c, x).value
-    for how in (mjax.grad(g, (0, 1)), mjax.jit(mjax.grad(g, (0, 1)))):
-        of_c, of_x = how(NeverNone(2.0), 3.0)
-        assert of_c.value == 3 and of_x == 2
-    xs = np.float32([1, 2])
-    of_c, of_x = mjax.vmap(mjax.grad(g, (0, 1)), (NeverNone(0), None))(NeverNone(xs), 3.0)
-    np.testing.assert_array_equal(of_c.value, [3, 3])
-    np.testing.assert_array_equal(of_x, xs)
