@@ -189,12 +189,12 @@ def summarize(source: Any) -> str:
     return f"{frame.file}:{frame.line} ({frame.function})" if frame else "<unknown source>"
 
 
-def warn(text: str) -> None:
+def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """Warns of something at the innermost line of the user's."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and is_engine_file(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back
-    warnings.warn(text, stacklevel=level)
+    warnings.warn(text, category, stacklevel=level)
 
 
 folding.is_engine_file[0] = is_engine_file

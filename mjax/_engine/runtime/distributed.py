@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.ir.source import warn
 from mjax._engine.runtime import array, clusters, devices, failures, turns
 from mjax._engine.runtime.tokens import effects_barrier
 from mjax._engine.runtime.watch import Watch
@@ -54,6 +55,8 @@ def initialize(
     heartbeat_timeout_seconds: int = 100,
     shutdown_timeout_seconds: int = 300,
     coordinator_bind_address: str | None = None,
+    slice_index: int | None = None,
+    partition_index: int | None = None,
 ) -> None:
     """Connects this process with the others of a distributed computation.
 
@@ -88,10 +91,14 @@ def initialize(
         localhost, ::1), on that alone. Comes from `MJAX_COORDINATOR_BIND_ADDRESS` (or `JAX_...`)
         too. The service has no authentication: everybody who reaches the port can read and
         write what the processes share.
+      slice_index: the former name of `partition_index`, which JAX deprecates.
+      partition_index: the group of machines that this process's accelerators are in. CPU devices
+        are in none: for them it has no effect, as in JAX.
 
     Raises:
       RuntimeError: called twice, or after devices were used; not all processes came in time.
       ValueError: something is missing or out of range.
+      TypeError: a number is no integer.
 
     Example:
       >>> mjax.distributed.initialize("10.0.0.1:1234", 2, 0)        # doctest: +SKIP
@@ -103,6 +110,7 @@ def initialize(
     layout = _complete(clusters.Layout(coordinator_address, num_processes, process_id),
                        cluster_detection_method)
     visible = _local_devices(local_device_ids)
+    _check_partition(slice_index, partition_index)
     assert layout.coordinator_address and layout.num_processes  # _complete
     bind = coordinator_bind_address or _variable("COORDINATOR_BIND_ADDRESS") or (
         _listening(layout.coordinator_address))
@@ -282,6 +290,17 @@ def _complete(given: clusters.Layout, method: str | None) -> clusters.Layout:
         raise ValueError(msg)
     split_address(address)
     return layout
+
+
+def _check_partition(slice_index: Any, partition_index: Any) -> None:
+    for name, value in (("slice_index", slice_index), ("partition_index", partition_index)):
+        if not (value is None or isinstance(value, int)):
+            msg = (f"distributed.initialize: {name} must be an int or None, got {value!r} of type "
+                   f"{type(value).__name__}.")
+            raise TypeError(msg)
+    if slice_index is not None and partition_index is None:
+        warn("distributed.initialize: slice_index is the former name of partition_index; give that "
+             "instead.", DeprecationWarning)
 
 
 def _local_devices(ids: int | Sequence[int] | None) -> str | None:

@@ -239,15 +239,25 @@ class Lowered(Stage):
         return shim.cost_before_compiling(client, self._program.lower().module)
 
     @boundary
-    def compile(self, compiler_options: dict[str, Any] | None = None) -> Compiled:
-        """Compiles for the device it was lowered for.
+    def compile(self, compiler_options: dict[str, Any] | None = None, *,
+                device_assignment: Sequence[Any] | None = None) -> Compiled:
+        """Compiles for the devices it was lowered for.
 
         Args:
           compiler_options: XLA options (`xla_...`) by name; they go before those of `jit`.
+          device_assignment: these devices, in order; None: not said. A program is lowered for
+            devices, and shardings name them: it cannot be compiled for others.
 
         Raises:
           TypeError: the options are no dict of values that XLA takes.
+          ValueError: `device_assignment` names other devices.
         """
+        if device_assignment is not None and tuple(device_assignment) != tuple(
+                self._program.devices):
+            msg = (f"{self._program.name} was lowered for {list(self._program.devices)}, and "
+                   f"device_assignment={device_assignment!r} names other devices, or another "
+                   "order. Lower it for arguments on those, or leave device_assignment out.")
+            raise ValueError(msg)
         options = self._options | dict(compiler_options_of(compiler_options))
         # A copy, because a program keeps what was compiled, under whichever options.
         program = copy.copy(self._program)

@@ -31,6 +31,8 @@ def test_too_late():
 
 def test_arguments():
     def body(rank, port):
+        import pytest
+
         import mjax
         from mjax import distributed
 
@@ -51,8 +53,13 @@ def test_arguments():
         refused(TypeError, "num_processes must be an int, got 2.0", "127.0.0.1:1", 2.0, 1)
         refused(ValueError, "'slurm': its environment", cluster_detection_method="slurm")
         refused(ValueError, "'x' is no address", "127.0.0.1:1", 1, 0, coordinator_bind_address="x")
+        refused(TypeError, "partition_index must be an int or None, got 'a' of type str",
+                "127.0.0.1:1", 1, 0, partition_index="a")
+        with pytest.warns(DeprecationWarning, match="give that instead"):
+            refused(ValueError, "'x' is no address", "127.0.0.1:1", 1, 0, slice_index=1,
+                    coordinator_bind_address="x")
         # A process alone is a distributed computation too.
-        distributed.initialize(f"127.0.0.1:{port}", 1, 0)
+        distributed.initialize(f"127.0.0.1:{port}", 1, 0, partition_index=1)
         refused(RuntimeError, "was called before in this process")
         assert mjax.device_count() == mjax.local_device_count() == 2
         assert mjax.process_count() == 1 and mjax.process_index() == 0

@@ -100,6 +100,13 @@ def test_by_position(mesh):
     sharding = NamedSharding(mesh, P("x"))
     out = lax.reduce(X, np.float32(0), lax.add, (1,), sharding)
     assert out.sharding.is_equivalent_to(sharding, 1)
+    dims = lax.RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), [0], [0])
+    for f, *given in ((lax.reduce, X, np.float32(0), lax.add, (1,)),
+                      (lax.ragged_dot, *[X] * 3, None, None, None),
+                      (lax.ragged_dot_general, *[X] * 3, dims, None, None, None)):
+        for again in (sharding, None):
+            with pytest.raises(TypeError, match="multiple values for argument 'out_sharding'"):
+                f(*given, sharding, out_sharding=again)
 
 
 @pytest.mark.parametrize("name", ["zeros", "dot", "lax.dot", "random.normal", "x.reshape"])

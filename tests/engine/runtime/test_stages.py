@@ -132,6 +132,23 @@ def test_calls_of_compiled_functions_with_known_placements():
 # ---- options of the compiler -----------------------------------------------------------
 
 
+def test_devices_to_compile_for_are_those_it_was_lowered_for():
+    first, *others = mjax.devices()
+    lowered = mjax.jit(lambda x: x + 1).lower(1.0)
+    for same in (None, (first,), [first]):
+        assert lowered.compile(device_assignment=same)(1.0) == 2
+    for other in [(first, first), (), *((d,) for d in others[:1])]:
+        with pytest.raises(ValueError, match="names other devices"):
+            lowered.compile(device_assignment=other)
+    mesh = mjax.make_mesh((len(mjax.devices()),), ("x",))
+    x = mjax.ShapeDtypeStruct((8,), "float32", sharding=mjax.NamedSharding(mesh, mjax.P("x")))
+    lowered, devices = mjax.jit(lambda x: x + 1).lower(x), tuple(mesh.devices.flat)
+    assert lowered.compile(None, device_assignment=devices).input_shardings
+    if others:
+        with pytest.raises(ValueError, match="or another order"):
+            lowered.compile(device_assignment=devices[::-1])
+
+
 def test_options_at_both_stages():
     options = {"xla_cpu_enable_fast_math": True}
     f = mjax.jit(lambda x: x * 2.0, compiler_options=options)
