@@ -100,12 +100,11 @@ class ShortCalls:
                 try:
                     settings, run = known[key]
                 except (KeyError, TypeError):  # TypeError: a static argument is not hashable
-                    return call(args, kwargs, key, values)
-                if settings is not ctx.settings:
-                    run = under_others(key)
-                    if run is None:
-                        return call(args, kwargs, key, values)
-                return run(values)
+                    settings = None
+                if settings is ctx.settings:
+                    return run(values)
+                run = under_others(key) if settings is not None else None
+                return call(args, kwargs, key, values) if run is None else run(values)
             except Exception as error:
                 fold(error)
                 raise
