@@ -17,7 +17,7 @@ import numpy as np
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import fold
 from mjax._engine.base.programs import ProgramCache
-from mjax._engine.base.util import exact
+from mjax._engine.base.util import EXACT, exact
 from mjax._engine.control.jit import call
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.ir.pytree import is_one_leaf, registry
@@ -71,16 +71,26 @@ def fused(f: F | None = None, *, static_argnames: Sequence[str] = (), out_shardi
         try:
             if ctx.interpreter is not evaluation:
                 return trace(args, kwargs)
-            if not kwargs and type(args[0] if args else None) is Array:
-                # The keys of calls with one or two arrays; see `_key_of`.
-                if len(args) == 1:
-                    run = cache.get((ctx.settings, args[0]._placement))
-                    if run is not None:
-                        return run(args[0])
-                elif len(args) == 2 and type(args[1]) is Array:
-                    run = cache.get((ctx.settings, args[0]._placement, args[1]._placement))
-                    if run is not None:
-                        return run(*args)
+            # The keys of the commonest calls; see `_key_of`.
+            count = len(args)
+            run = None
+            if count and type(x := args[0]) is Array:
+                if kwargs:
+                    if count == len(kwargs) == 1:
+                        (name, value), = kwargs.items()
+                        kind = type(value)
+                        if kind in EXACT and name in names:
+                            run = cache.get((ctx.settings, x._placement, name, (kind, value)))
+                elif count == 1:
+                    run = cache.get((ctx.settings, x._placement))
+                elif count == 2:
+                    if type(args[1]) is Array:
+                        run = cache.get((ctx.settings, x._placement, args[1]._placement))
+                elif count == 3 and type(args[1]) is Array is type(args[2]):
+                    run = cache.get((ctx.settings, x._placement, args[1]._placement,
+                                     args[2]._placement))
+            if run is not None:
+                return run(*args)
             return evaluate(args, kwargs)
         except Exception as error:
             fold(error)

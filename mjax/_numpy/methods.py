@@ -120,22 +120,6 @@ _COMPARISONS: dict[str, tuple[Any, str]] = {
 }
 
 
-def _neg(self: Any) -> Any:
-    return arithmetic.negative(self)
-
-
-def _pos(self: Any) -> Any:
-    return arithmetic.positive(self)
-
-
-def _abs(self: Any) -> Any:
-    return arithmetic.abs(self)
-
-
-def _invert(self: Any) -> Any:
-    return bits.invert(self)
-
-
 def _round(self: Any, ndigits: int | None = None) -> Any:
     """As of Python's numbers: without digits, integers."""
     rounded = rounding.round(self, ndigits or 0)
@@ -345,7 +329,8 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "imag": rounding.imag, "at": update._IndexUpdateHelper,
 }
 _SPECIAL: dict[str, Any] = {
-    "__neg__": _neg, "__pos__": _pos, "__abs__": _abs, "__invert__": _invert, "__round__": _round,
+    "__neg__": arithmetic.negative, "__pos__": arithmetic.positive, "__abs__": arithmetic.abs,
+    "__invert__": bits.invert, "__round__": _round,
     "__getitem__": getitem, "__setitem__": _refuse_assignment, "__contains__": _contains,
     "__array_namespace__": _array_namespace, "__array_priority__": 100,
 }

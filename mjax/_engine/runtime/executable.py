@@ -40,7 +40,7 @@ from mjax._engine.runtime.donation import (
     settle,
 )
 from mjax._engine.runtime.explain import Joined, log_compile, timed
-from mjax._engine.runtime.forms import runner_of
+from mjax._engine.runtime.forms import runner_of, single_of
 from mjax._engine.runtime.partitioning import Shardings
 from mjax._engine.runtime.placing import (
     check_demands,
@@ -244,7 +244,7 @@ class Program:
         if len(self.jaxpr.outvars) != 1 or not self._is_plain():
             return None
         execute = self._execute()
-        return self._watched(_single(execute, self._out_placements()[0], self.arity, self.names))
+        return self._watched(single_of(execute, self._out_placements()[0], self.arity, self.names))
 
     def buffer_runner(self, out_tree: Any) -> Callable[..., Any] | None:
         """A function from the buffers of all arguments to the tree of results; None if it takes
@@ -371,39 +371,6 @@ def _plain(execute: Any, placements: list[Placement], names: ArgumentNames) -> R
         return list(map(Array, buffers, placements))
 
     return run
-
-
-def _single(execute: Any, placement: Placement, arity: int, names: ArgumentNames
-            ) -> Callable[..., Any]:
-    """The runner of a program with one result, by arity."""
-    handlers = [placement.handler]
-
-    def run_one(x: Any) -> Any:
-        try:
-            return Array(execute([x._buffer]).consume_with_handlers(handlers)[0], placement)
-        except Exception as error:
-            explain_failure(error, names, (x._buffer,))
-            raise
-
-    def run_two(x: Any, y: Any) -> Any:
-        try:
-            return Array(execute([x._buffer, y._buffer]).consume_with_handlers(handlers)[0],
-                         placement)
-        except Exception as error:
-            explain_failure(error, names, (x._buffer, y._buffer))
-            raise
-
-    def run(*args: Any) -> Any:
-        try:
-            return Array(execute(list(map(_buffer_of, args))).consume_with_handlers(handlers)[0],
-                         placement)
-        except Exception as error:
-            explain_failure(error, names, map(_buffer_of, args))
-            raise
-
-    if arity == 1:
-        return run_one
-    return run_two if arity == 2 else run
 
 
 def _picking(execute: Any, constants: list[Any], kept: list[int], arity: int) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.util import EXACT, BoundedCache, exact
-from mjax._engine.ir.pytree import is_one_leaf
+from mjax._engine.ir.pytree import is_one_leaf, tree_structure
 from mjax._engine.runtime.array import Array, Placement
 from mjax._engine.runtime.donation import ArgumentNames, explain_failure
 from mjax._engine.runtime.pending import PendingArray
@@ -30,6 +30,7 @@ Taker = Callable[[tuple[Any, ...], dict[str, Any]], Keyed | None]
 _MOST = 200
 _GLOBALS = {"Array": Array, "ndarray": np.ndarray, "from_scalar": from_scalar, "exact": exact,
             "explain_failure": explain_failure}
+_LEAF = tree_structure(0)
 #: Text -> the function `make` that it defines.
 _makers = BoundedCache(1024)
 #: (text, constants) -> taker.
@@ -222,6 +223,34 @@ def make(execute, handlers, names, {", ".join(f"p{i}" for i in range(count))}):
   return run
 """
     written: Callable[[Sequence[Any]], Any] = _maker(text)(execute, handlers, names, *placements)
+    return written
+
+
+def single_of(execute: Callable[[Sequence[Any]], Any], placement: Placement, arity: int,
+              names: ArgumentNames) -> Callable[..., Any]:
+    """A function from so many arrays to the one result.
+
+    Args:
+      execute: takes their buffers.
+      placement: of the result.
+      arity: the number of arguments.
+      names: of the program and its arguments.
+    """
+    if arity > _MOST:
+        run = runner_of(execute, [placement], names, _LEAF)
+        return lambda *args: run([x._buffer for x in args])
+    buffers = f"[{', '.join(f'x{i}._buffer' for i in range(arity))}]"
+    text = f"""
+def make(execute, handlers, names, placement):
+  def run({", ".join(f"x{i}" for i in range(arity))}):
+    try:
+      return Array(execute({buffers}).consume_with_handlers(handlers)[0], placement)
+    except Exception as error:
+      explain_failure(error, names, {buffers})
+      raise
+  return run
+"""
+    written: Callable[..., Any] = _maker(text)(execute, [placement.handler], names, placement)
     return written
 
 
