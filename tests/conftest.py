@@ -6,10 +6,23 @@ shim need no mjax.
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
+
+import pytest
 
 os.environ.setdefault("MJAX_ENABLE_CHECKS", "1")
 # Read by XLA at the first client; on every jaxlib of the window.
 _FLAG = "--xla_force_host_platform_device_count"
 if _FLAG not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}=8".strip()
+
+
+@pytest.fixture
+def small_heap() -> Iterator[None]:
+    """The collector sees what the test makes alone: to look for leaks takes long in a full heap."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()

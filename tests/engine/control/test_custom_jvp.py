@@ -302,7 +302,7 @@ def test_another_rule_takes_the_place_of_the_first():
     assert mjax.grad(f)(1.0) == 7 and mjax.grad(mjax.jit(lambda x: f(x)))(1.0) == 7
 
 
-def test_nothing_is_kept_alive():
+def test_nothing_is_kept_alive(small_heap):
     def use():
         f = with_rule(lambda p, t: (p[0] * 2, 5 * t[0]), lambda x: x * 2)
         with mjax.checking_leaks():

@@ -303,7 +303,7 @@ def test_function_and_rules_are_traced_once_per_types():
     assert counts == {"function": 2, "fwd": 2, "bwd": 2}
 
 
-def test_nothing_is_kept_alive():
+def test_nothing_is_kept_alive(small_heap):
     def use():
         f = mjax.custom_vjp(lambda x: x * 2)
         f.defvjp(lambda x: (f(x), x), lambda x, ct: (x * ct,))

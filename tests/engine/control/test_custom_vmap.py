@@ -225,7 +225,7 @@ def test_what_changed_since_is_seen():
         np.testing.assert_allclose(mjax.vmap(f)(X), X * w, 1e-6)
 
 
-def test_nothing_is_kept_alive():
+def test_nothing_is_kept_alive(small_heap):
     def use():
         f = product()
         with mjax.checking_leaks():

@@ -256,6 +256,6 @@ def test_leaks_of_eager_transformations(name, f, holder):
     lambda f: lambda x: lax.fori_loop(0, 2, lambda i, y: f(y), x),
     lambda f: lambda x: mjax.vjp(mjax.jit(f), x)[1](x),
     lambda f: lambda x: mjax.eval_shape(f, x)])
-def test_what_does_not_leak(transform):
+def test_what_does_not_leak(transform, small_heap):
     with mjax.checking_leaks():
         transform(lambda x: {"out": lax.sin(x) * 2.0}["out"])(X)
