@@ -30,7 +30,6 @@ SIGNATURES = {
     "numpy.set_printoptions: parameters *": _MORE,
     "numpy.result_type: parameters *": "dtypes.result_type has it in jax too",
     "lax.random_gamma_grad: *": "jax's is a wrapper without a signature",
-    "distributed.initialize: parameters *": "slices and partitions of TPUs",
     "*.argsort: parameters [('dtype', *": "of the function",
     "*.dot: parameters [('out_sharding', *": "of the function",
     "*.std: parameters [('mean', *": "of the function",

@@ -16,7 +16,7 @@ import numpy as np
 
 from mjax._engine.base.util import BoundedCache, pickled_as
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.types import ShapedArray, physical_aval, typeof_handlers
+from mjax._engine.ir.types import ShapedArray, abstract_token, physical_aval, typeof_handlers
 from mjax._engine.runtime.failures import raise_original
 from mjax._engine.runtime.layouts import Format, format_of
 from mjax._engine.runtime.shardings import SingleDeviceSharding, bounds
@@ -73,7 +73,8 @@ class _ArrayMeta(type):
     """Tracers are arrays to `isinstance`, though no array is among their bases."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return (type(instance) is Array or isinstance(instance, Tracer)
+        return (type(instance) is Array
+                or (isinstance(instance, Tracer) and instance.aval is not abstract_token)
                 or type.__instancecheck__(cls, instance))
 
 

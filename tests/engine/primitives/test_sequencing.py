@@ -42,6 +42,10 @@ def test_tokens_are_values_of_programs():
     assert mjax.eval_shape(lax.after_all, token) is AbstractToken()
     assert text_of(lax.after_all, token) == (
         "{ lambda ; a:Tok. let b:Tok = after_all a in (b,) }")
+    assert not isinstance(token, mjax.Array)
+    kinds = []
+    mjax.eval_shape(lambda t, x: kinds.extend(isinstance(v, mjax.Array) for v in (t, x)), token, 1)
+    assert kinds == [False, True]
     assert mjax.jit(lambda t, x: (lax.after_all(t), x + 1)[1])(token, 2) == 3
     with pytest.raises(TypeError, match=r"argument 1 has the type float32\[3\]"):
         lax.after_all(token, jnp.ones(3))
