@@ -146,7 +146,7 @@ def jit(fun: Any = _ABSENT, /, *, in_shardings: Any = None,
         msg = f"jit: arguments {sorted(both)} cannot be static and donated at once."
         raise ValueError(msg)
     jitted = Jitted(fun, options)
-    function = PjitFunction(jitted.short.dispatcher(fun, jitted.call))
+    function = PjitFunction(jitted.short.dispatcher(jitted.call))
     function._jitted = jitted
     return wraps(fun)(function)
 

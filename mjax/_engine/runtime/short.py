@@ -24,7 +24,6 @@ from mjax._engine.runtime.forms import Keyed, Taker, taker_of
 from mjax._engine.runtime.pending import PendingArray
 from mjax._engine.runtime.transfer import SCALARS, from_scalar, host
 from mjax._engine.tracing.evaluate import evaluation
-from mjax._engine.tracing.flat import wraps
 
 _flatten = registry.flatten
 #: So many forms of calls of one function are looked for.
@@ -57,17 +56,15 @@ class ShortCalls:
         self.takers: list[Taker] = []
         self.attempts: int | None = None
 
-    def dispatcher(self, fun: Callable[..., Any], call: Call) -> Any:
-        """The function that users call.
+    def dispatcher(self, call: Call) -> Any:
+        """The function that calls of users run.
 
         Args:
-          fun: the function under `jit`.
           call: takes any call the long way.
         """
         known, takers, static = self.known, self.takers, self.static
         of_new_form, under_others = self.of_new_form, self.under_others
 
-        @wraps(fun)
         def jitted(*args: Any, **kwargs: Any) -> Any:
             try:
                 if ctx.interpreter is not evaluation:
