@@ -40,6 +40,11 @@ def _nothing(types: Sequence[Any], derivative: bool) -> bool:
     return derivative and types[0].size == 0
 
 
+def _last_digits(types: Sequence[Any], derivative: bool) -> bool:
+    """The bits of numbers that are near."""
+    return types[0].dtype.kind not in "iub"
+
+
 def _exponent(types: Sequence[Any], derivative: bool) -> bool:
     """The derivative of `0 ** y` is 0 in mjax, for every `y` that is not negative."""
     return derivative and types[1].dtype.kind not in "iub"
@@ -50,6 +55,7 @@ JUDGED: dict[str, Judgement] = {
     **dict.fromkeys(["argmax", "argmin", "argmax(axis=-1)"], _complex),
     "numpy.fmod": _booleans,
     **dict.fromkeys(["lax.acosh", "numpy.arccosh"], _branch),
+    "bits": _last_digits,
     "numpy.nanmean": _nothing,
     **dict.fromkeys(["numpy.power", "x ** y"], _exponent),
 }
