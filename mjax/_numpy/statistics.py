@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from mjax._engine.base.util import canonicalize_axes
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.promotion import inexact_dtype
+from mjax._engine.ir.promotion import common_type, inexact_dtype
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives import clamp
@@ -30,6 +31,7 @@ from mjax._numpy.core import (
     promote_args,
     promote_dtypes_inexact,
     refuse_out,
+    weak_type_of,
 )
 from mjax._numpy.fused import fused
 from mjax._numpy.reductions import keep_axes, mask_argument, masked, sum, wide_dtype
@@ -287,6 +289,19 @@ def _variables(name: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
     return rows[0] if len(rows) == 1 else concatenate(rows, 0)
 
 
+def _observation_weights(name: str, weights: Any, count: int) -> Any:
+    """The absolute values of the weights of observations, one of each; JAX takes these too."""
+    weights = check_array("cov", weights, name)
+    if typeof(weights).shape != (count,):
+        msg = (f"cov: {name} of shape {typeof(weights).shape} must have the shape ({count},): one "
+               "number for each observation.")
+        raise RuntimeError(msg)
+    if name == "fweights" and not dtypes.is_integer(typeof(weights).dtype):
+        msg = f"cov: fweights must be integers, got {typeof(weights).dtype}; see aweights."
+        raise TypeError(msg)
+    return lax.abs(weights) if dtypes.kind(typeof(weights).dtype) in "ifc" else weights
+
+
 def _as_rows(name: str, x: Any, rowvar: bool) -> Any:
     ndim = typeof(x).ndim
     if ndim > 2:
@@ -308,8 +323,8 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
       rowvar: whether variables are rows; else they are columns.
       bias: whether to divide by the number of observations, not by one less.
       ddof: what is subtracted from the number of observations, in place of `bias`.
-      fweights: how often each observation counts.
-      aweights: relative weights of the observations.
+      fweights: how often each observation counts, integers; their absolute values are taken.
+      aweights: relative weights of the observations; their absolute values are taken.
       dtype: dtype of the result; an inexact one.
 
     Returns:
@@ -317,6 +332,8 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
 
     Raises:
       ValueError: arrays of more than two axes.
+      RuntimeError: not one weight for each observation.
+      TypeError: `fweights` are not integers.
 
     Source: `numpy.cov`.
 
@@ -329,11 +346,15 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     if not typeof(x).shape[0]:
         return as_array(np.zeros((0, 0), dtypes.dtype_of_python(float)))
     ddof = (0 if bias else 1) if ddof is None else ddof
-    count, weights = _c(x, typeof(x).shape[1]), None
-    for given in (fweights, aweights):
-        if given is not None:
-            given = cast(check_array("cov", given), typeof(x).dtype)
-            weights = given if weights is None else lax.mul(weights, given)
+    fweights, aweights = [
+        None if w is None else _observation_weights(name, w, typeof(x).shape[1])
+        for name, w in (("fweights", fweights), ("aweights", aweights))]
+    given = [w for w in (fweights, aweights) if w is not None]
+    if dtype is None:
+        x = cast(x, common_type(*map(weak_type_of, (x, *given)))[0])
+    given = [cast(w, typeof(x).dtype) for w in given]
+    count = _c(x, typeof(x).shape[1])
+    weights = functools.reduce(lax.mul, given) if given else None
     if weights is None:
         center = lax.div(reduce_sum(x, (1,)), count)
         divisor = _c(x, max(typeof(x).shape[1] - ddof, 0))
@@ -342,8 +363,8 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
         center = lax.div(reduce_sum(lax.mul(x, reshape(weights, (1, typeof(x).shape[1]))),
                                     (1,)), count)
         divisor = lax.sub(count, _c(x, ddof)) if aweights is None else lax.sub(
-            count, lax.mul(_c(x, ddof), lax.div(reduce_sum(lax.mul(weights, cast(
-                aweights, typeof(x).dtype)), (0,)), count)))
+            count, lax.mul(_c(x, ddof), lax.div(reduce_sum(lax.mul(
+                weights, given[-1]), (0,)), count)))
         size = lax.real(divisor) if dtypes.is_complex(typeof(x).dtype) else divisor
         divisor = choose(lax.gt(size, _c(size, 0)), divisor, _c(divisor, 0))
     x = lax.sub(x, reshape(center, (typeof(x).shape[0], 1)))

@@ -220,3 +220,17 @@ def test_deviations_are_no_ints() -> None:
         with pytest.raises(ValueError, match="dtype must be a float or complex one, got int32"):
             f(jnp.arange(3), dtype=int)
         assert f(jnp.arange(3), dtype=complex) == np.float32(np.sqrt(2 / 3))
+
+
+def test_weights_of_observations() -> None:
+    x = np.float32([[0, 1, 4], [9, 16, 25]])
+    np.testing.assert_allclose(np.asarray(jnp.cov(x, aweights=np.float32([-1, 2, -0.5]))),
+                               np.cov(x, aweights=[1, 2, 0.5]), rtol=1e-5)
+    assert jnp.cov(x.astype(jnp.bfloat16), aweights=x[0]).dtype == np.float32
+    assert jnp.cov(x.astype(jnp.bfloat16), fweights=np.array([1, 2, 3])).dtype == jnp.bfloat16
+    for error, text, weights in (
+            (RuntimeError, r"fweights of shape \(2,\)", {"fweights": np.array([1, 2])}),
+            (RuntimeError, r"aweights of shape \(1, 3\)", {"aweights": np.ones((1, 3))}),
+            (TypeError, "fweights must be integers", {"fweights": x[0]})):
+        with pytest.raises(error, match=text):
+            jnp.cov(x, **weights)
