@@ -46,33 +46,79 @@ _SIZES = "both refuse arrays as sizes and axes; jax's class is that of a compari
 _TRACED = "values that a program computes are not sizes; jax does not look at them"
 _LATER = "mjax looks at it when it is used"
 
+
+def _each(difference: str, why: str, functions: str) -> dict[str, str]:
+    """An entry for each of some functions."""
+    return {f"{name}{difference}": why for name in functions.split()}
+
+
 CALLS = {
     # ---- both refuse, with other classes ---------------------------------------------------
-    "*: IndexError, not AttributeError": "jax fails on an attribute that the argument lacks",
-    "*: TracerIntegerConversionError, not AttributeError":
+    "lax.index_in_dim(*: IndexError, not AttributeError":
         "jax fails on an attribute that the argument lacks",
-    "*: TypeError, not AttributeError": "jax fails on an attribute that the argument lacks",
-    "*: ValueError, not AttributeError": "jax fails on an attribute that the argument lacks",
-    "*: TypeError, not AssertionError": "an assertion of jax",
-    "*: ValueError, not AssertionError": "an assertion of jax",
-    "*: TracerIntegerConversionError, not RuntimeError": "a RuntimeError of jaxlib about a text",
-    "*: ValueError, not RuntimeError": "a RuntimeError of jaxlib about a text",
-    "*(too many): TypeError, not ValueError": "jax hashes static arguments before it counts them",
-    "*(unknown keyword): TypeError, not ValueError": "jax hashes static arguments first",
-    "*: TypeError, not IndexError": "jax indexes a shape with what is not an index",
-    "*: ValueError, not IndexError": "jax indexes a shape with what is not an index",
-    "*=key*: TypeError, not ValueError":
-        "a key is of the wrong type; jax looks at its shape or its value first",
-    "*=key*: ValueError, not TypeError":
-        "a key is not promoted, or has too few axes, before its dtype is looked at; jax: after",
-    "*=ragged*: TypeError, not TracerArrayConversionError":
-        "a ragged list is not an array; jax converts it entry by entry",
-    "*=ragged*: TypeError, not ValueError":
-        "a ragged list is not an array; jax asks NumPy, which refuses its shape",
-    "*=ragged*: ValueError, not TypeError":
-        "the list is refused for its length, before its entries are looked at",
-    "*, out=*: NotImplementedError, not TypeError": "arrays are immutable: any `out` is refused",
-    "*, out=*: NotImplementedError, not ValueError": "arrays are immutable: any `out` is refused",
+    "lax.conv_with_general_padding(*: TracerIntegerConversionError, not AttributeError":
+        "jax fails on an attribute that the argument lacks",
+    **_each("(*: TypeError, not AttributeError",
+            "jax fails on an attribute that the argument lacks",
+            "device_count devices experimental.io_callback experimental.pjit.pjit "
+            "lax.associative_scan lax.batch_matmul lax.collapse lax.cond lax.conv "
+            "lax.conv_general_dilated lax.conv_with_general_padding lax.dynamic_index_in_dim "
+            "lax.dynamic_slice lax.dynamic_slice_in_dim lax.dynamic_update_slice lax.index_in_dim "
+            "lax.reduce_window lax.slice_in_dim lax.sort lax.sort_key_val local_device_count "
+            "local_devices named_call process_count process_index process_indices pure_callback "
+            "sharding.make_single_device_sharding"),
+    **_each("(*: ValueError, not AttributeError",
+            "jax fails on an attribute that the argument lacks",
+            "lax.associative_scan lax.batch_matmul lax.dynamic_slice lax.dynamic_slice_in_dim "
+            "lax.dynamic_update_slice lax.full lax.full_like lax.slice_in_dim numpy.arange "
+            "numpy.empty numpy.empty_like numpy.full numpy.full_like numpy.ones numpy.ones_like "
+            "numpy.zeros numpy.zeros_like"),
+    **_each("(*: TypeError, not AssertionError", "an assertion of jax",
+            "lax.dynamic_update_index_in_dim lax.random_gamma_grad"),
+    "lax.dynamic_update_index_in_dim(*: ValueError, not AssertionError": "an assertion of jax",
+    "lax.padtype_to_pads(*: TracerIntegerConversionError, not RuntimeError":
+        "a RuntimeError of jaxlib about a text",
+    **_each("(*: ValueError, not RuntimeError", "a RuntimeError of jaxlib about a text",
+            "lax.conv lax.conv_general_dilated lax.conv_general_dilated_patches "
+            "lax.conv_with_general_padding lax.reduce_window"),
+    **_each("(unknown keyword): TypeError, not ValueError", "jax hashes static arguments first",
+            "numpy.argpartition numpy.partition numpy.resize"),
+    **_each("(*: TypeError, not IndexError", "jax indexes a shape with what is not an index",
+            "lax.dynamic_index_in_dim lax.dynamic_slice_in_dim lax.dynamic_update_slice_in_dim "
+            "lax.index_in_dim lax.reduce lax.reduce_and lax.reduce_or lax.reduce_xor "
+            "numpy.packbits numpy.swapaxes numpy.unpackbits random.categorical"),
+    **_each("(*: ValueError, not IndexError", "jax indexes a shape with what is not an index",
+            "lax.associative_scan lax.map lax.reduce numpy.cov numpy.linalg.vecdot numpy.polyval "
+            "numpy.vecdot random.categorical"),
+    **_each("(*=key*: TypeError, not ValueError",
+            "a key is of the wrong type; jax looks at its shape or its value first",
+            "dtypes.itemsize_bits lax.bitcast_convert_type numpy.all numpy.any numpy.can_cast "
+            "numpy.column_stack numpy.concatenate numpy.dstack numpy.fmod numpy.heaviside "
+            "numpy.hstack numpy.isdtype numpy.linalg.tensordot numpy.signbit numpy.tensordot "
+            "numpy.vstack random.fold_in random.randint"),
+    **_each("(*=key*: ValueError, not TypeError",
+            "a key is not promoted, or has too few axes, before its dtype is looked at; jax: after",
+            "lax.dynamic_slice lax.dynamic_update_slice numpy.allclose numpy.apply_over_axes "
+            "numpy.array_equiv numpy.divmod numpy.fmax numpy.fmin numpy.histogramdd numpy.inner "
+            "numpy.isclose numpy.linalg.matrix_norm numpy.pow numpy.power"),
+    **_each("(*=ragged*: TypeError, not TracerArrayConversionError",
+            "a ragged list is not an array; jax converts it entry by entry",
+            "lax.dynamic_update_index_in_dim numpy.average random.double_sided_maxwell "
+            "random.randint random.truncated_normal"),
+    **_each("(*=ragged*: TypeError, not ValueError",
+            "a ragged list is not an array; jax asks NumPy, which refuses its shape",
+            "lax.conv_with_general_padding numpy.broadcast_shapes numpy.broadcast_to"),
+    **_each("(*=ragged*: ValueError, not TypeError",
+            "the list is refused for its length, before its entries are looked at",
+            "numpy.copy numpy.permute_dims"),
+    "lax.dynamic_*index_in_dim(too many): TypeError, not ValueError":
+        "jax hashes static arguments before it counts them",
+    "numpy.*(too many): TypeError, not ValueError":
+        "jax hashes static arguments before it counts them",
+    "numpy.*, out=*: NotImplementedError, not TypeError":
+        "arrays are immutable: any `out` is refused",
+    "numpy.*, out=*: NotImplementedError, not ValueError":
+        "arrays are immutable: any `out` is refused",
     "lax.broadcast(operand, sizes=*: TypeError, not ValueError": _SIZES,
     "lax.broadcast_in_dim(*dimensions=*: TracerIntegerConversionError, not ValueError":
         _SIZES,
@@ -135,8 +181,8 @@ CALLS = {
     "local_devices(*: ValueError, not TypeError": "no process has this number",
     "numpy.fromiter(nothing): TypeError, not NotImplementedError": "it exists here",
     # ---- mjax refuses ----------------------------------------------------------------------
-    "*(fun=*: TypeError, not accepted": _EARLY,
-    "*(callback=*: TypeError, not accepted": _EARLY,
+    "custom_*(fun=*: TypeError, not accepted": _EARLY,
+    "*_callback(callback=*: TypeError, not accepted": _EARLY,
     "custom_batching.sequential_vmap(f=*: TypeError, not accepted": _EARLY,
     "lax.composite(*: TypeError, not accepted": _EARLY,
     "experimental.shard_map.shard_map(*: TypeError, not accepted": _EARLY,
@@ -145,7 +191,7 @@ CALLS = {
     "ShapeDtypeStruct(shape=*: TypeError, not accepted": _EARLY,
     "ShapeDtypeStruct(*is_ref=*: NotImplementedError, not accepted": "mjax has only values",
     "*_callback(*sharding=*: NotImplementedError, not accepted": _OPTION,
-    "*accuracy=*: TypeError, not accepted": _OPTION,
+    "lax.*accuracy=*: TypeError, not accepted": _OPTION,
     "checkpoint(*: TypeError, not accepted": _OPTION,
     "checkpoint(*: ValueError, not accepted": _OPTION,
     "remat(*: TypeError, not accepted": _OPTION,
@@ -235,6 +281,8 @@ CALLS = {
     "linear_transpose(*: gives*": "a function of derivatives keeps what it needs to itself",
     "linearize(*: gives*": "a function of derivatives keeps what it needs to itself",
     "vjp(*: gives*": "a function of derivatives keeps what it needs to itself",
+    "lax.after_all(nothing): gives*": "a traced token is an instance of Array, as all tracers",
+    "lax.create_token(*: gives*": "a traced token is an instance of Array, as all tracers",
     "custom_derivatives.zero_from_primal(*: gives*": "zeros of float0 are NumPy's",
     "lax.empty(shape, dtype=None): gives*": "of the default float; jax's is float64 without x64",
     "lax.shape_as_value(shape): gives*": "an array of the library, not NumPy's",

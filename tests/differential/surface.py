@@ -378,7 +378,7 @@ def outcome(m: Any, f: Any, call: Call) -> Any:
         result = f(*args, **kwargs)
         leaves = m.tree_util.tree_leaves(result)
         others.extend(map(_type_name, leaves))
-        return [x for x in leaves if isinstance(x, m.Array)]
+        return [x for x in leaves if isinstance(x, m.Array) and hasattr(x, "shape")]  # no tokens
 
     others: list[Any] = []
     args = [make(m) for make in call.args]
@@ -387,10 +387,9 @@ def outcome(m: Any, f: Any, call: Call) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             arrays = m.eval_shape(program)
-        # Tokens have no shape, in either library.
-        return others, [(t.shape, str(t.dtype), t.weak_type and t.dtype != bool) for t in arrays]
     except Exception as error:
         return error
+    return others, [(t.shape, str(t.dtype), t.weak_type and t.dtype != bool) for t in arrays]
 
 
 # ---- types of operands -----------------------------------------------------------------

@@ -65,6 +65,12 @@ def test_names_and_parameters() -> None:
     _compare(_signatures(), SIGNATURES)
 
 
+def test_entries_that_nothing_matches() -> None:
+    _compare(["f(x): wrong"], {"f(*: wrong": ""})
+    with pytest.raises(AssertionError, match=r"matches no difference any more: g\(\*"):
+        _compare(["f(x): wrong"], {"f(*: wrong": "", "g(*: wrong": ""})
+
+
 def test_numpy_has_no_names_of_its_own() -> None:
     assert not [n for n in mjax.numpy.__all__ if not hasattr(jax.numpy, n)]
 

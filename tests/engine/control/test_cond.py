@@ -449,11 +449,12 @@ def test_branches_are_traced_once():
     def f(p, x):
         return jnp.sum(lax.cond(p, true_fun, false_fun, x))
 
-    for transformed in (f, mjax.jit(f), mjax.grad(f, 1), mjax.jit(mjax.grad(f, 1)),
-                        mjax.hessian(f, 1), mjax.vmap(mjax.grad(f, 1), (None, None), 0,
-                                                      axis_size=2)):
-        transformed(True, X)
-    mjax.vmap(mjax.grad(f, 1))(PREDICATES, XS)
+    f(True, X)
+    mjax.grad(f, 1)(True, X)
+    for transformed in (mjax.jit(f), mjax.jit(mjax.grad(f, 1)), mjax.hessian(f, 1), mjax.vmap(
+            mjax.grad(f, 1), (None, None), 0, axis_size=2)):
+        mjax.make_jaxpr(lambda x, g=transformed: g(True, x))(X)
+    mjax.make_jaxpr(mjax.vmap(mjax.grad(f, 1)))(PREDICATES, XS)
     assert traced == ["true", "false"]
 
 

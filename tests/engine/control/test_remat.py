@@ -150,8 +150,12 @@ def test_against_no_checkpoint(f, policy, name):
     agrees(f, POLICIES[policy], name)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("name", PROGRAMS)
+#: Each program under each policy; fast: under one of them.
+WHOLES = [pytest.param(name, policy, marks=[pytest.mark.slow] if (i + j) % len(POLICIES) else [])
+          for i, name in enumerate(PROGRAMS) for j, policy in enumerate(POLICIES)]
+
+
+@pytest.mark.parametrize(("name", "policy"), WHOLES)
 def test_parts_make_the_whole(name, policy):
     """The rules for every subset of inputs, on programs that hold what goes wrong."""
     f, inputs = PROGRAMS[name]

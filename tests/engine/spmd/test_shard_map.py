@@ -289,6 +289,7 @@ def test_spmd_axis_name_spreads_the_batch():
          mjax.grad(lambda w: loss(mjax.vmap(f, (None, 0))(w, xs)))(W), 1e-3, 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [True, False])
 def test_spmd_axis_name_of_derivatives(mode):
     """What the first half of a map saves for the second is spread too."""
