@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import inspect
-import sys
 from types import MethodType
 from typing import Any, TypeGuard
 
@@ -71,26 +69,6 @@ class PjitFunction(functools.partial[Any]):
     def _cache_size(self) -> int:
         """How many kinds of calls it has programs for."""
         return len(self._jitted.caches.calls)
-
-
-#: `Py_TPFLAGS_HAVE_VECTORCALL`, and the place of the word that has it in a type.
-_HAVE_VECTORCALL, _FLAGS = 1 << 11, 21
-
-
-def _call_as_base(cls: type) -> None:
-    """Lets C call instances of a class as those of its base: without a tuple and a dict of the
-    arguments, which take 0.1 µs a call, and 0.3 µs where some are given by name.
-
-    From Python 3.12 on classes inherit that; before, only those written in C.
-    """
-    word = ctypes.sizeof(ctypes.c_void_p)
-    flags = ctypes.c_ulong.from_address(id(cls) + _FLAGS * word)
-    if flags.value == cls.__flags__ and cls.__base__.__flags__ & _HAVE_VECTORCALL:  # type: ignore[union-attr]
-        flags.value |= _HAVE_VECTORCALL
-
-
-if sys.version_info < (3, 12):
-    _call_as_base(PjitFunction)
 
 
 def is_partial(f: Any) -> TypeGuard[functools.partial[Any]]:

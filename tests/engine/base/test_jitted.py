@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import functools
 import gc
-import sys
 
 import pytest
 
 from mjax._engine.base.jitted import PjitFunction, is_partial
-
-VECTORCALL = 1 << 11
-
-
-@pytest.mark.skipif(sys.implementation.name != "cpython", reason="about CPython's types")
-def test_calls_take_the_short_way_of_partials():
-    assert functools.partial.__flags__ & PjitFunction.__flags__ & VECTORCALL
 
 
 def test_calls_hand_all_arguments_on():
