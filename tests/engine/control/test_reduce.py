@@ -158,6 +158,7 @@ def powers_of_two(a, b):
                           (a, b))[0]
 
 
+@pytest.mark.slow
 def test_functions_that_xla_cannot_compile_within_a_reduction():
     x = np.float32([[2, 4, 1], [8, 2, 1]])
     for f in (powers_of_two, lambda a, b: lax.cond(a > b, lax.mul, lambda a, b: b * a, a, b),

@@ -150,8 +150,9 @@ def test_against_no_checkpoint(f, policy, name):
     agrees(f, POLICIES[policy], name)
 
 
-#: Each program under each policy; fast: under one of them.
-WHOLES = [pytest.param(name, policy, marks=[pytest.mark.slow] if (i + j) % len(POLICIES) else [])
+#: Each program under each policy; fast: those without branches, under one of them.
+WHOLES = [pytest.param(name, policy, marks=[pytest.mark.slow] if (i + j) % len(POLICIES)
+                       or name.startswith(("choosing", "random branches")) else [])
           for i, name in enumerate(PROGRAMS) for j, policy in enumerate(POLICIES)]
 
 
