@@ -281,8 +281,6 @@ CALLS = {
     "linear_transpose(*: gives*": "a function of derivatives keeps what it needs to itself",
     "linearize(*: gives*": "a function of derivatives keeps what it needs to itself",
     "vjp(*: gives*": "a function of derivatives keeps what it needs to itself",
-    "lax.after_all(nothing): gives*": "a traced token is an instance of Array, as all tracers",
-    "lax.create_token(*: gives*": "a traced token is an instance of Array, as all tracers",
     "custom_derivatives.zero_from_primal(*: gives*": "zeros of float0 are NumPy's",
     "lax.empty(shape, dtype=None): gives*": "of the default float; jax's is float64 without x64",
     "lax.shape_as_value(shape): gives*": "an array of the library, not NumPy's",
