@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.config import override
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
@@ -125,9 +126,11 @@ def resharded(array: Array, sharding: Sharding, committed: bool) -> Array:
 
 
 def _copied(piece: Any, aval: ShapedArray, alone: SingleDeviceSharding) -> Any:
-    """A copy of a buffer on its device."""
+    """A copy of a buffer on its device, whatever mesh the user has set for programs."""
     buffer = shim.assemble(buffer_aval(aval), alone.native, [piece])
-    copy: Array = evaluation.executor(copy_p, (Array(buffer, placement_of(aval, alone, True)),), {})
+    array = Array(buffer, placement_of(aval, alone, True))
+    with override(mesh=None, mesh_for_all=False):
+        copy: Array = evaluation.executor(copy_p, (array,), {})
     return copy._buffer
 
 

@@ -30,6 +30,13 @@ def pointers(x):
     return {s.device: s.data.unsafe_buffer_pointer() for s in x.addressable_shards}
 
 
+def test_moves_under_any_mesh():
+    with mjax.set_mesh(TURNED):
+        for source, target in itertools.permutations(("whole", "rows", "both", "flat", "half"), 2):
+            y = mjax.device_put(mjax.device_put(X, PLACES[source]), PLACES[target])
+            np.testing.assert_array_equal(y, X)
+
+
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(PLACES, PLACES)))
 def test_from_any_sharding_to_any(source, target):
     x = mjax.device_put(X, PLACES[source])
