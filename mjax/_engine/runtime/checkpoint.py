@@ -20,6 +20,7 @@ import operator
 import os
 import shutil
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def save(directory: str | os.PathLike[str], tree: Any, step: int, *, keep: int |
     """Writes a tree of arrays, and returns when it is on the disk of all processes.
 
     All processes call it with the same tree; each writes what its devices have. The directory is
-    on a file system that they share.
+    on a file system that they share, and spelled alike in all of them.
 
     Args:
       directory: where the checkpoints of a run are.
@@ -98,14 +99,15 @@ def save(directory: str | os.PathLike[str], tree: Any, step: int, *, keep: int |
     os.makedirs(folder, exist_ok=True)
     sync_folder(os.fspath(directory))
     name = shards(process_index(), process_count())
-    written = _gathered(step, write_shards(folder, name, parts))
+    meeting = _meeting(folder)
+    written = _gathered(meeting, write_shards(folder, name, parts))
     if process_index() == 0:
         _check_seen(folder, written)
         write_manifest(folder, step, written, types)
         for old in _steps(directory)[:-keep] if keep else ():
             if old != step:
                 _remove(_folder(directory, old))
-    _meet(f"checkpoint {step} complete")
+    _meet(f"{meeting}/complete")
 
 
 @boundary
@@ -219,19 +221,23 @@ def _native(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("="))
 
 
-def _gathered(step: int, own: dict[str, Any]) -> dict[str, Any]:
+def _meeting(folder: str) -> str:
+    """How processes that write the same checkpoint find each other."""
+    return f"mjax.checkpoint/{sha256(os.path.normpath(folder).encode()).hexdigest()[:32]}"
+
+
+def _gathered(meeting: str, own: dict[str, Any]) -> dict[str, Any]:
     """The summaries of all processes' files, by their names; in process 0."""
     count = process_count()
     if not distributed.is_initialized():
         return {shards(0, count): own}
-    key = f"mjax.checkpoint/{step}/"
-    distributed.key_value_set(f"{key}{process_index()}", json.dumps(own), overwrite=True)
-    _meet(f"checkpoint {step} written")
+    distributed.key_value_set(f"{meeting}/{process_index()}", json.dumps(own), overwrite=True)
+    _meet(f"{meeting}/written")
     if process_index() != 0:
         return {}
-    written = {shards(n, count): json.loads(distributed.key_value_get(f"{key}{n}"))
+    written = {shards(n, count): json.loads(distributed.key_value_get(f"{meeting}/{n}"))
                for n in range(count)}
-    distributed.key_value_delete(key.rstrip("/"))
+    distributed.key_value_delete(meeting)
     return written
 
 

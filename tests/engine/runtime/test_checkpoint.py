@@ -372,3 +372,25 @@ def test_saves_killed_at_any_moment(tmp_path):
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(body), str(tmp_path)],
                           capture_output=True, text=True, timeout=200)
     assert done.returncode == 0 and "steps:" in done.stdout, done.stderr
+
+
+def test_one_step_in_two_directories(tmp_path, monkeypatch):
+    """Two runs of the same processes that save at once do not read each other's summaries."""
+    keys, barriers = [], []
+
+    class Store:
+        is_initialized = staticmethod(lambda: True)
+        key_value_get = staticmethod(lambda key: "{}")
+        key_value_delete = staticmethod(keys.append)
+        barrier = staticmethod(barriers.append)
+
+        @staticmethod
+        def key_value_set(key, value, overwrite):
+            keys.append(key)
+
+    monkeypatch.setattr(engine, "distributed", Store)
+    monkeypatch.setattr(engine, "_check_seen", lambda folder, written: None)
+    for name in ("a", "b"):
+        save(tmp_path / name, {"x": 1.0}, 1)
+    assert len(set(keys)) == len(keys) == 4
+    assert len(set(barriers)) == len(barriers) == 4
