@@ -75,8 +75,6 @@ def _tried(done: str, path: str, action: Callable[[], Any]) -> Any:
     """The result of an action on the cache; None, with a warning, if it fails."""
     try:
         return action()
-    except FileNotFoundError:
-        return None
     except Exception as error:
         text = (f"the compilation cache's entry {path} cannot be {done}: "
                 f"{type(error).__name__}: {error}")
@@ -121,9 +119,13 @@ def _flags() -> list[str]:
 
 
 def _load(path: str, client: Any, devices: Sequence[Any], options: Mapping[str, Any]) -> Any:
-    data = _read(path)
-    if ctx.options.compilation_cache_max_size != -1:
-        os.utime(path)  # it was used now
+    """The program of an entry; None if there is none, which another process may have removed."""
+    try:
+        data = _read(path)
+        if ctx.options.compilation_cache_max_size != -1:
+            os.utime(path)  # it was used now
+    except FileNotFoundError:
+        return None
     return shim.deserialize(client, data, devices, num_partitions=len(devices), options=options)
 
 

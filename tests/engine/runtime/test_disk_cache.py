@@ -148,6 +148,26 @@ def test_a_folder_that_cannot_be_written(tmp_path, events):
     assert count(events) == (0, 1, 1)
 
 
+def test_a_folder_that_disappears(folder, events, monkeypatch):
+    monkeypatch.setattr(disk_cache.os, "makedirs", lambda *_, **__: None)
+    with pytest.warns(UserWarning, match="cannot be written: FileNotFoundError"):
+        run(k=6.5)
+    with override(raise_persistent_cache_errors=True), pytest.raises(
+            RuntimeError, match="cannot be written: FileNotFoundError"):
+        run(k=6.5)
+
+
+def test_an_entry_that_disappears(folder, events, monkeypatch):
+    def gone(path):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(disk_cache.os, "utime", gone)
+    with override(compilation_cache_max_size=10**9):
+        run(k=7.5)
+        run(k=7.5)
+    assert count(events) == (0, 2, 2)
+
+
 def test_the_largest_size(folder, events):
     run(k=0.25)
     (first,) = folder.iterdir()
