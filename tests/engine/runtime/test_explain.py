@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import mjax
+from mjax._engine.runtime import explain
 
 X = np.arange(3, dtype=np.float32)
 
@@ -177,3 +178,17 @@ def test_why_a_function_is_compiled_for_other_shardings(logged):
     assert text.startswith("COMPILATION CACHE MISS of jit(<lambda>)")
     assert "argument x: now committed to NamedSharding(mesh=Mesh('x': 4, 'y': 2), spec=P" in text
     assert f._cache_size() == 2
+
+
+def test_durations_do_not_depend_on_the_clock(monkeypatch):
+    seconds, spans = [], []
+    times = iter([1000.0, 400.0, 300.0])  # it is set back
+    monkeypatch.setattr(explain.time, "time", lambda: next(times))
+    monkeypatch.setattr(explain, "record_event_duration_secs",
+                        lambda event, duration, **_: seconds.append(duration))
+    monkeypatch.setattr(explain, "record_event_time_span",
+                        lambda event, start, end, **_: spans.append((start, end)))
+    with explain.timed("%s took %s", "f", "/an/event"):
+        pass
+    assert 0 <= seconds[0] < 100
+    assert spans == [(1000.0, 1000.0 + seconds[0])]
