@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 
+from mjax._engine.base.config import config
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.version import __version__
 from mjax._engine.runtime.devices import (
@@ -19,11 +20,15 @@ from mjax._engine.runtime.devices import (
 from mjaxlib_shim.versions import check
 
 _PREFIXES = ("MJAX_", "JAX_", "XLA_")
+_SECRETS = ("AUTH", "CREDENTIAL", "KEY", "PASS", "SECRET", "TOKEN")
 
 
 @boundary
 def print_environment_info(return_string: bool = False) -> str | None:
-    """Prints versions, devices, the platform and the variables that mjax reads, for bug reports.
+    """Prints versions, devices, the platform and variables of the environment, for bug reports.
+
+    The variables are those whose names begin with MJAX_, JAX_ or XLA_. Values that the name calls a
+    secret (a key, token or password) are hidden.
 
     `python -m mjaxlib_shim` prints what there is to know about jaxlib.
 
@@ -40,7 +45,7 @@ def print_environment_info(return_string: bool = False) -> str | None:
         f"device info: {devices()[0].device_kind}-{device_count()}, {local_device_count()} local "
         "devices",
         f"process_count: {process_count()}", f"platform: {platform.uname()}",
-        *(f"{name}={value}" for name, value in sorted(os.environ.items())
+        *(f"{name}={_shown(name, value)}" for name, value in sorted(os.environ.items())
           if name.startswith(_PREFIXES)),
     ]
     text = "\n".join(lines)
@@ -48,3 +53,10 @@ def print_environment_info(return_string: bool = False) -> str | None:
         return text
     print(text)
     return None
+
+
+def _shown(variable: str, value: str) -> str:
+    """The value of a variable; hidden if it is no flag's and may be a secret."""
+    flag = variable.split("_", 1)[1].lower()
+    secret = flag not in config.values and any(word in variable for word in _SECRETS)
+    return "<hidden>" if secret else value

@@ -81,12 +81,11 @@ class _Trace:
         self.log_dir, self.perfetto, self.link = log_dir, perfetto, link
         self.session = shim.ProfilerSession(options or shim.ProfileOptions())
 
-    def stop(self) -> None:
+    def stop(self) -> pathlib.Path | None:
+        """Writes the profile; gives the file that is to be served, if one is."""
         self.session.stop_and_export(self.log_dir)
-        if self.perfetto or self.link:
-            file = _write_for_perfetto(self.log_dir)
-            if self.link:
-                _serve_once(file)
+        file = _write_for_perfetto(self.log_dir) if self.perfetto or self.link else None
+        return file if self.link else None
 
 
 @boundary
@@ -127,7 +126,9 @@ def stop_trace() -> None:
             msg = "profiler.stop_trace: no profile is being recorded; start_trace starts one."
             raise RuntimeError(msg)
         ended, _running = _running, None
-        ended.stop()
+        file = ended.stop()
+    if file is not None:  # it waits for a user, and others may record meanwhile
+        _serve_once(file)
 
 
 @contextlib.contextmanager

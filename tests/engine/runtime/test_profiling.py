@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import pathlib
+import threading
 import tomllib
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 from mjax import profiler
+from mjax._engine.runtime import profiling
 from mjaxlib_shim import gates
 from tests.processes import free_port
 
@@ -61,6 +63,28 @@ def test_one_trace_at_a_time(tmp_path):
     assert list(tmp_path.rglob("*.xplane.pb"))
 
 
+def test_others_record_while_a_link_is_shown(tmp_path, monkeypatch):
+    shown, opened = threading.Event(), threading.Event()
+
+    def serve(file):
+        shown.set()
+        assert opened.wait(60)
+
+    monkeypatch.setattr(profiling, "_serve_once", serve)
+    profiler.start_trace(tmp_path / "first", create_perfetto_link=True)
+    thread = threading.Thread(target=profiler.stop_trace, daemon=True)
+    thread.start()
+    assert shown.wait(60)
+    second = threading.Thread(target=lambda: [profiler.start_trace(tmp_path / "second"),
+                                              profiler.stop_trace()], daemon=True)
+    second.start()
+    second.join(60)
+    assert not second.is_alive()
+    opened.set()
+    thread.join(60)
+    assert list((tmp_path / "second").rglob("*.xplane.pb"))
+
+
 def test_server():
     with pytest.raises(ValueError, match="no server runs"):
         profiler.stop_server()
@@ -87,10 +111,17 @@ def test_memory(tmp_path):
 
 def test_environment_info(capsys, monkeypatch):
     monkeypatch.setenv("JAX_OF_OURS", "7")
+    monkeypatch.setenv("JAX_LEGACY_PRNG_KEY", "warn")
+    secrets = ("JAX_API_TOKEN", "XLA_SERVICE_KEY", "MJAX_PASSWORD")
+    for name in secrets:
+        monkeypatch.setenv(name, "abracadabra")
     text = mjax.print_environment_info(return_string=True)
     for part in (f"mjax:   {mjax.__version__}", f"numpy:  {np.__version__}", "process_count: 1",
-                 f"{mjax.local_device_count()} local devices", "JAX_OF_OURS=7", os.uname().release):
+                 f"{mjax.local_device_count()} local devices", "JAX_OF_OURS=7",
+                 "JAX_LEGACY_PRNG_KEY=warn", os.uname().release,
+                 *(f"{name}=<hidden>" for name in secrets)):
         assert part in text
+    assert "abracadabra" not in text
     assert mjax.print_environment_info() is None
     assert capsys.readouterr().out == text + "\n"
 
