@@ -44,9 +44,8 @@ from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.runtime.token_values import Token
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments
-from mjax._engine.tracing.interpreter import Tracer, refuse_dead
+from mjax._engine.tracing.interpreter import Tracer, interpreters, refuse_dead
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.stage import StageInterpreter
 from mjax._engine.transforms.batching import AxisData
 from mjaxlib_shim import arrays as shim
 from mjaxlib_shim import guards
@@ -411,10 +410,7 @@ def _refuse_device(device: Any) -> None:
     Raises:
       ValueError: this is such a body.
     """
-    stages, interpreter = 0, ctx.interpreter
-    while interpreter is not None:
-        stages += type(interpreter) is StageInterpreter
-        interpreter = interpreter.parent
+    stages = sum(interpreter.stages_all for interpreter in interpreters())
     if stages == 1 and any(axis.manual is not None for axis in ctx.axis_env):
         raise LazyValueError(lambda: (
             f"device_put: {device} was given in the body of a shard_map, which runs on all devices "

@@ -148,3 +148,12 @@ def test_casts_are_kept():
     mesh = mjax.make_mesh((4,), ("x",))
     f = mjax.shard_map(body, mesh=mesh, in_specs=(P("x"), P()), out_specs=P("x"))
     np.testing.assert_array_equal(f(X, np.float32(2)), (X + 2) * 2)
+
+
+def test_one_device_is_refused():
+    """The body runs on all devices; in a program a device is without effect, as anywhere."""
+    put = mapped(lambda x: mjax.device_put(x, mjax.devices()[1]))
+    with pytest.raises(ValueError, match="device_put: cpu:1 was given in the body of a shard_map"):
+        put(X)
+    with pytest.warns(UserWarning, match="device_put to cpu:1 .* has no effect"):
+        np.testing.assert_array_equal(mjax.jit(put)(X), X)
