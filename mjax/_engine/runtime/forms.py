@@ -28,6 +28,8 @@ Taker = Callable[[tuple[Any, ...], dict[str, Any]], Keyed | None]
 
 #: So many values are taken apart at most: the text grows with them.
 _MOST = 200
+#: So deep are results nested at most: Python reads no more than 200 open brackets.
+_DEEPEST = 50
 _GLOBALS = {"Array": Array, "ndarray": np.ndarray, "from_scalar": from_scalar, "exact": exact,
             "explain_failure": explain_failure}
 _LEAF = tree_structure(0)
@@ -200,7 +202,7 @@ def runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Plac
       out_tree: how the results are nested.
     """
     handlers, count = [p.handler for p in placements], len(placements)
-    nest = _nest(out_tree, iter(range(count))) if count <= _MOST else None
+    nest = _nest(out_tree, iter(range(count)), 0) if count <= _MOST else None
     if nest is None:
         def run(buffers: Sequence[Any]) -> Any:
             try:
@@ -254,14 +256,16 @@ def make(execute, handlers, names, placement):
     return written
 
 
-def _nest(tree: Any, numbers: Iterator[int]) -> str | None:
-    """The text of results in a tree; None if it has others than tuples, lists, None, and dicts with
-    words as keys."""
+def _nest(tree: Any, numbers: Iterator[int], depth: int) -> str | None:
+    """The text of results in a tree that is so deep in another; None if it is too deep, or has
+    others than tuples, lists, None, and dicts with words as keys."""
+    if depth > _DEEPEST:
+        return None
     if is_one_leaf(tree):
         i = next(numbers)
         return f"Array(x{i}, p{i})"
     kind, keys = tree.node_data()
-    parts = [_nest(child, numbers) for child in tree.children()]
+    parts = [_nest(child, numbers, depth + 1) for child in tree.children()]
     if None in parts:
         return None
     if kind is tuple:

@@ -1,6 +1,7 @@
 """Functions that are written for one form of calls or results."""
 
 import collections
+import functools
 import traceback
 from typing import Any
 
@@ -63,7 +64,8 @@ def test_keys_tell_static_values_apart():
 def test_forms_of_results_are_those_of_the_function():
     for f in (lambda x: (x, x + 1), lambda x: [x], lambda x: {"b": x, "a": (x * 2, None, ())},
               lambda x: Pair(x, [x]), lambda x: (x,) * 3, lambda x: {2: x, 1: x},
-              lambda x: [x + i for i in range(210)], lambda x: {"it's \n": x}):
+              lambda x: [x + i for i in range(210)], lambda x: {"it's \n": x},
+              lambda x: functools.reduce(lambda inner, _: [inner], range(300), x)):
         jitted = mjax.jit(f)
         for _ in range(3):
             out = jitted(X)
