@@ -50,6 +50,9 @@ class Body(Record):
 #: function -> what it was staged to; the values hold no function.
 _bodies: weakref.WeakKeyDictionary[Any, ProgramCache] = weakref.WeakKeyDictionary()
 
+#: So many programs are kept that a function has for one key, as its branches are taken.
+_MOST_ALIKE = 8
+
 #: function -> what was made around it, by what made it.
 _derived: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
 
@@ -121,13 +124,15 @@ def _known_of(f: Callable[..., Any]) -> ProgramCache:
 
 def found_again(f: Callable[..., Any], key: Any, jaxpr: Jaxpr) -> Jaxpr:
     """The program that was kept for a function under a key if it is this one, for which there are
-    executables; else this one, which is kept."""
-    known = _known_of(f)
-    found = known.get(key)
-    if found is not None and same_program(found, jaxpr):
-        return found
+    executables; else this one, which is kept. Beside the last one, few without constants are kept:
+    constants may be large."""
+    known, key = _known_of(f), (key, *jaxpr.in_avals)
+    kept: tuple[Jaxpr, ...] = known.get(key, ())
+    for found in kept:
+        if same_program(found, jaxpr):
+            return found
     if not any(isinstance(c, Tracer) for c in jaxpr.consts):
-        known.put(key, jaxpr)
+        known.put(key, (jaxpr, *[old for old in kept if not old.consts][:_MOST_ALIKE - 1]))
     return jaxpr
 
 

@@ -87,6 +87,16 @@ def test_the_body_runs_once():
     assert sorted(seen) == sorted((w, v) for w in ("first", "second", "third") for v in X)
 
 
+def test_shapes_and_branches_taken_in_turn_are_compiled_once():
+    @mapped
+    def f(x):
+        return x * 2 if lax.psum(x.sum(), "x") > 0 else x - 1
+
+    wide = np.arange(8, dtype=np.float32)
+    f(X), f(wide), f(-X)
+    assert compilations(lambda: (f(X), f(wide), f(-X), f(X))) == 0
+
+
 def test_a_question_goes_on_from_the_last():
 
     @mapped
