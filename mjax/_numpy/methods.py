@@ -78,26 +78,25 @@ def _binary(function: Any, symbol: str, swapped: bool = False) -> Callable[[Any,
     cache = getattr(function, "cache", None)
 
     def operator(self: Any, other: Any) -> Any:
-        kind = type(other)
-        if kind is Array:
-            # The shortcut past `bind`: both are concrete, and what runs for them is known.
-            if cache is not None and type(self) is Array and ctx.interpreter is evaluation:
-                run = cache.get((ctx.settings, self._placement, other._placement))
-                if run is not None:
-                    return run(self, other)
-        elif kind is not float and kind is not int:
-            try:
-                if not _is_operand(other, symbol):
-                    return NotImplemented
-            except TypeError as error:
-                fold(error)
-                raise
-        return function(self, other)
+        try:
+            kind = type(other)
+            if kind is Array:
+                # The shortcut past `bind`: both are concrete, and what runs for them is known.
+                if cache is not None and type(self) is Array and ctx.interpreter is evaluation:
+                    run = cache.get((ctx.settings, self._placement, other._placement))
+                    if run is not None:
+                        return run(self, other)
+            elif kind is not float and kind is not int and not _is_operand(other, symbol):
+                return NotImplemented
+            return function(self, other)
+        except Exception as error:
+            fold(error)
+            raise
 
     def reflected(self: Any, other: Any) -> Any:
         try:
             return function(other, self) if _is_operand(other, symbol) else NotImplemented
-        except TypeError as error:
+        except Exception as error:
             fold(error)
             raise
 
@@ -120,12 +119,14 @@ _COMPARISONS: dict[str, tuple[Any, str]] = {
 }
 
 
+@boundary
 def _round(self: Any, ndigits: int | None = None) -> Any:
     """As of Python's numbers: without digits, integers."""
     rounded = rounding.round(self, ndigits or 0)
     return rounded.astype(int) if ndigits is None and rounded.dtype.kind in "fV" else rounded
 
 
+@boundary
 def _refuse_assignment(self: Any, index: Any, value: Any) -> None:
     msg = ("arrays are immutable and do not support item assignment. Instead of x[i] = y, use "
            "x = x.at[i].set(y), or another .at method.")
@@ -136,6 +137,7 @@ def _refuse_assignment(self: Any, index: Any, value: Any) -> None:
 _AT_ONCE = 100
 
 
+@boundary
 def _iterate(self: Any) -> Iterator[Any]:
     if not self.shape:
         msg = "iteration over a 0-d array"
@@ -156,6 +158,7 @@ def _in_chunks(x: Any) -> Iterator[Any]:
         yield from unstack(slice_in_dim(x, whole, None), axis=0)
 
 
+@boundary
 def _contains(self: Any, value: Any) -> bool:
     return bool(reductions.any(comparison.equal(self, value)))
 

@@ -33,6 +33,7 @@ def fold(error: BaseException) -> None:
     """Drops engine frames from the traceback of an exception, in place."""
     if ctx.options.traceback_filtering == "off":
         return
+    _drop_inner_context(error)
     kept: list[TracebackType] = []
     dropped = False
     tb = error.__traceback__
@@ -50,6 +51,26 @@ def fold(error: BaseException) -> None:
     error.__traceback__ = chain
     if _NOTE not in getattr(error, "__notes__", ()):
         error.add_note(_NOTE)
+
+
+def _drop_inner_context(error: BaseException) -> None:
+    """Forgets errors that the engine raised and caught itself, such as misses of its caches.
+
+    Those with a frame of the user's stay, and those that an error was raised from.
+    """
+    while (context := error.__context__) is not None:
+        if error.__cause__ is not context and _only_engine_frames(context.__traceback__):
+            error.__context__ = context.__context__
+        else:
+            error = context
+
+
+def _only_engine_frames(tb: TracebackType | None) -> bool:
+    while tb is not None:
+        if not is_engine_file[0](tb.tb_frame.f_code.co_filename):
+            return False
+        tb = tb.tb_next
+    return True
 
 
 def boundary(f: Callable[P, R]) -> Callable[P, R]:

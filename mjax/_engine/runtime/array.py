@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.util import BoundedCache, pickled_as
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, abstract_token, physical_aval, typeof_handlers
@@ -202,6 +203,7 @@ class Array(metaclass=_ArrayMeta):
         self._existing()
         return [Shard._of(self, *part) for part in _parts_of(self._placement.sharding, self.shape)]
 
+    @boundary
     def addressable_data(self, index: int) -> Array:
         """What one device of this process has, by its place among them, as an array."""
         sharding = self._placement.sharding
@@ -250,11 +252,15 @@ class Array(metaclass=_ArrayMeta):
     def block_until_ready(self) -> Array:
         """Waits until the value is computed; raises what its computation raised."""
         try:
-            if waits:
-                waits[0](self._buffer)
-            self._buffer.block_until_ready()
+            try:
+                if waits:
+                    waits[0](self._buffer)
+                self._buffer.block_until_ready()
+            except Exception as error:
+                raise_original(error)
+                raise
         except Exception as error:
-            raise_original(error)
+            fold(error)
             raise
         return self
 
@@ -262,6 +268,7 @@ class Array(metaclass=_ArrayMeta):
         """Whether the value is computed."""
         return bool(self._buffer.is_ready())
 
+    @boundary
     def delete(self) -> None:
         """Frees the memory now; the array cannot be used any more."""
         for wait in before_deletion:
@@ -276,6 +283,7 @@ class Array(metaclass=_ArrayMeta):
         """Starts copying to the host, so that reading the value later does not wait."""
         shim.copy_to_host_async(self._buffer)
 
+    @boundary
     def unsafe_buffer_pointer(self) -> int:
         """The address of the memory; valid while the array lives.
 
@@ -307,22 +315,26 @@ class Array(metaclass=_ArrayMeta):
             raise
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        value = getattr(self, "_host", None)
-        if value is None or self._buffer.is_deleted():
-            again = hasattr(self, "_host")
-            value = self._numpy()
-            self._host = None
-            # A copy: with a view of its memory an array cannot be donated.
-            if again and value.nbytes <= _KEPT:
-                self._host = value.copy()
-                self._host.flags.writeable = False
-        if dtype is not None and value.dtype != dtype:
-            if copy is False:
-                msg = (f"an array of type {self.aval} cannot become a NumPy array of dtype "
-                       f"{np.dtype(dtype)} without a copy: leave copy=False out, or the dtype.")
-                raise ValueError(msg)
-            return value.astype(dtype)
-        return value.copy() if copy else value
+        try:
+            value = getattr(self, "_host", None)
+            if value is None or self._buffer.is_deleted():
+                again = hasattr(self, "_host")
+                value = self._numpy()
+                self._host = None
+                # A copy: with a view of its memory an array cannot be donated.
+                if again and value.nbytes <= _KEPT:
+                    self._host = value.copy()
+                    self._host.flags.writeable = False
+            if dtype is not None and value.dtype != dtype:
+                if copy is False:
+                    msg = (f"an array of type {self.aval} cannot become a NumPy array of dtype "
+                           f"{np.dtype(dtype)} without a copy: leave out copy=False, or dtype.")
+                    raise ValueError(msg)
+                return value.astype(dtype)
+            return value.copy() if copy else value
+        except Exception as error:
+            fold(error)
+            raise
 
     def _scalar(self, kind: str) -> Any:
         if self.ndim:
@@ -339,38 +351,61 @@ class Array(metaclass=_ArrayMeta):
         return self._scalar(kind)
 
     def __bool__(self) -> bool:
-        if self.size > 1:
-            msg = ("the truth value of an array with more than one element is ambiguous; use "
-                   ".any() or .all().")
-            raise ValueError(msg)
-        if self.size == 0:
-            msg = "the truth value of an empty array is ambiguous; test array.size > 0."
-            raise ValueError(msg)
-        return bool(self._numpy())
+        try:
+            if self.size > 1:
+                msg = ("the truth value of an array with more than one element is ambiguous; use "
+                       ".any() or .all().")
+                raise ValueError(msg)
+            if self.size == 0:
+                msg = "the truth value of an empty array is ambiguous; test array.size > 0."
+                raise ValueError(msg)
+            return bool(self._numpy())
+        except Exception as error:
+            fold(error)
+            raise
 
     def __int__(self) -> int:
-        return int(self._real_scalar("int"))
+        try:
+            return int(self._real_scalar("int"))
+        except Exception as error:
+            fold(error)
+            raise
 
     def __float__(self) -> float:
-        return float(self._real_scalar("float"))
+        try:
+            return float(self._real_scalar("float"))
+        except Exception as error:
+            fold(error)
+            raise
 
+    @boundary
     def __complex__(self) -> complex:
         return complex(self._scalar("complex"))
 
     def __index__(self) -> int:
-        if not dtypes.is_integer(self.dtype):
-            msg = f"only integer arrays can be used as an index; this one is {self.aval}."
-            raise TypeError(msg)
-        return operator.index(self._scalar("index"))
+        try:
+            if not dtypes.is_integer(self.dtype):
+                msg = f"only integer arrays can be used as an index; this one is {self.aval}."
+                raise TypeError(msg)
+            return operator.index(self._scalar("index"))
+        except Exception as error:
+            fold(error)
+            raise
 
     def item(self, *args: int) -> Any:
         """One element as a Python scalar."""
-        return self._numpy().item(*args)
+        try:
+            return self._numpy().item(*args)
+        except Exception as error:
+            fold(error)
+            raise
 
+    @boundary
     def tolist(self) -> Any:
         """Nested lists of Python scalars."""
         return self._numpy().tolist()
 
+    @boundary
     def tobytes(self, order: str = "C") -> bytes:
         """The elements' bytes, one element after the other.
 
@@ -394,6 +429,7 @@ class Array(metaclass=_ArrayMeta):
     def __bytes__(self) -> bytes:
         return self.tobytes()
 
+    @boundary
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
         # The capsule is an unversioned one, which the protocol lets every consumer take.
@@ -412,6 +448,7 @@ class Array(metaclass=_ArrayMeta):
         self._only_buffer("__dlpack_device__", BufferError)
         return _DLPACK_KINDS[self.device.platform], self.device.id
 
+    @boundary
     def __reduce__(self) -> Any:
         extended = self.dtype if dtypes.is_extended(self.dtype) else None
         return _array, (np.array(self._stored()), self.weak_type, extended)
@@ -422,6 +459,7 @@ class Array(metaclass=_ArrayMeta):
     def __deepcopy__(self, memo: Any) -> Array:
         return deep_copies[0](self)
 
+    @boundary
     def __repr__(self) -> str:
         if self.is_deleted():
             return f"Array(shape={self.shape}, dtype={self.dtype}, deleted)"
@@ -439,9 +477,11 @@ class Array(metaclass=_ArrayMeta):
         return f"Array({text}, {tail}" if last_line + len(tail) < 100 else (
             f"Array({text},\n      {tail}")
 
+    @boundary
     def __str__(self) -> str:
         return repr(self) if dtypes.is_extended(self.dtype) else str(self._numpy())
 
+    @boundary
     def __format__(self, spec: str) -> str:
         if self.ndim == 0 and not dtypes.is_extended(self.dtype):
             return format(self._numpy()[()], spec)

@@ -24,6 +24,7 @@ from mjax._engine.base.errors import (
     TracerIntegerConversionError,
     UnexpectedTracerError,
 )
+from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof_handlers
 
@@ -128,6 +129,14 @@ def axes_in_scope(axes: Iterable[Iterable[Any]]) -> Iterator[None]:
         ctx.axis_env = outer
 
 
+#: What reads a value in Python -> what a traced function does in its place.
+_REMEDIES = {
+    "item": "Work with the traced value itself, which is a scalar if its shape is ()",
+    "tolist": "Work with the traced value itself",
+    "format": "Print values at run time with mjax.debug.print",
+}
+
+
 class Tracer:
     """A value in the hands of an interpreter. It quacks like an array of type `aval`.
 
@@ -194,18 +203,22 @@ class Tracer:
                 f"{self.provenance()}\n{remedy}"))
         return value
 
+    @boundary
     def __bool__(self) -> bool:
         return bool(self._concretize(
             TracerBoolConversionError, "The truth of a value (if, while, and, or, not, assert)",
-            "Use mjax.numpy.where or mjax.lax.select to choose between values, or mark the "
-            "argument static (static_argnums, static_argnames)."))
+            "Use mjax.numpy.where or mjax.lax.cond to choose between values, mjax.lax.while_loop "
+            "to loop, or mark the argument static (static_argnums, static_argnames)."))
 
+    @boundary
     def __int__(self) -> int:
         return int(self._as_number("int"))
 
+    @boundary
     def __float__(self) -> float:
         return float(self._as_number("float"))
 
+    @boundary
     def __complex__(self) -> complex:
         return complex(self._as_number("complex"))
 
@@ -222,17 +235,20 @@ class Tracer:
         return value
 
     def _as_scalar(self, kind: str) -> Any:
+        remedy = _REMEDIES.get(kind, f"Use .astype({kind}) to convert the dtype of a traced value")
         return self._concretize(
             ConcretizationTypeError, f"{kind}()",
-            f"Use .astype({kind}) to convert the dtype of a traced value; mark the argument "
-            "static if the Python value itself is needed.")
+            f"{remedy}, or mark the argument static if the Python value itself is needed.")
 
+    @boundary
     def __index__(self) -> int:
         return operator.index(self._concretize(
             TracerIntegerConversionError, "Using a value as a Python integer (range, index, size)",
-            "Shapes, sizes and loop bounds must be known when the function is traced: mark the "
-            "argument static, or index with mjax.lax.dynamic_slice or array indexing."))
+            "Shapes, sizes and bounds of Python loops must be known when the function is traced: "
+            "mark the argument static, index with mjax.lax.dynamic_slice or array indexing, or "
+            "loop with mjax.lax.fori_loop."))
 
+    @boundary
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         return self._as_array(self._concretize(
             TracerArrayConversionError, "A NumPy function (or numpy.asarray)",
@@ -243,10 +259,12 @@ class Tracer:
         """The concrete value, which may be a Python scalar, as something with array methods."""
         return concrete if hasattr(concrete, "__array__") else np.asarray(concrete, self.dtype)
 
+    @boundary
     def tolist(self) -> Any:
         """Nested lists of Python scalars; refused for values known by type only."""
         return self._as_array(self._as_scalar("tolist")).tolist()
 
+    @boundary
     def item(self, *args: int) -> Any:
         """One element as a Python scalar; refused for values known by type only."""
         return self._as_array(self._as_scalar("item")).item(*args)
@@ -254,6 +272,7 @@ class Tracer:
     def __repr__(self) -> str:
         return f"Traced<{self.aval}>with<{type(self.interp).__name__}>"
 
+    @boundary
     def __format__(self, spec: str) -> str:
         if spec:
             return format(self._as_scalar("format"), spec)

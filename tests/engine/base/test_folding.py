@@ -1,11 +1,13 @@
 """Tracebacks that users see: engine frames left out, the user's kept in order."""
 
+import pickle
 import traceback
 
 import numpy as np
 import pytest
 
 import mjax
+import mjax.numpy as jnp
 from mjax import lax
 from mjax._engine.base.config import traceback_filtering
 from mjax._engine.base.folding import boundary, fold
@@ -134,3 +136,64 @@ def test_siblings_of_a_declared_folder_are_not_engine_code(tmp_path):
 def test_derivatives_as_functions_fold_too():
     for derivative in (mjax.vjp(lax.sin, 1.0)[1], mjax.linearize(lax.sin, 1.0)[1]):
         assert set(files(caught(derivative, np.ones(3, np.float32)))) == {__file__}
+
+
+def test_methods_of_arrays_fold():
+    x, dead = jnp.arange(3.0), jnp.ones(3)
+    dead.delete()
+    leaked = []
+    mjax.vmap(lambda y: leaked.append(y) or y)(x)
+
+    def raises(value):
+        raise ValueError("text")
+
+    def failed():
+        return mjax.jit(lambda y: mjax.pure_callback(
+            raises, mjax.ShapeDtypeStruct((), "float32"), y))(1.0)
+
+    def assigns(y):
+        y[0] = 1.0
+
+    for f, *args in [
+            (lambda: x + jnp.ones(4),), (lambda: jnp.ones(4) @ x,), (lambda: np.ones(4) + x,),
+            (assigns, x), (list, x[0]), (float, x), (int, x), (complex, x),
+            (bool, x), (np.zeros(3).__getitem__, x), (lambda: x.item(),), (str, dead),
+            (np.asarray, dead), (lambda: dead.tolist(),), (pickle.dumps, dead),
+            (lambda: f"{x:.2f}",), (float, leaked[0]), (bool, leaked[0]), (np.asarray, leaked[0]),
+            (lambda: leaked[0].item(),)]:
+        error = caught(f, *args)
+        assert not [file for file in files(error) if is_engine_file(file)], f
+    for read in (str, float, bool, np.asarray, mjax.block_until_ready,
+                 lambda y: y.block_until_ready(), lambda y: y.item()):
+        error = caught(lambda read=read: read(failed()))
+        assert str(error) == "text" and functions(error)[-1] == "raises"
+        assert not [file for file in files(error) if is_engine_file(file)], read
+
+
+def test_lookups_that_the_engine_missed_are_not_shown():
+    def of_shape(x, n):
+        return jnp.tile(x, n)
+
+    @mjax.custom_vjp
+    def f(x):
+        return x
+
+    f.defvjp(lambda x: (x, None), lambda residuals, g: g)
+    for call in (lambda: mjax.jit(of_shape)(jnp.ones(3), 2), lambda: mjax.grad(f)(1.0),
+                 lambda: mjax.random.normal(mjax.random.key(0), dtype=int)):
+        error = caught(call)
+        assert error.__context__ is None or error.__suppress_context__, call
+
+
+def test_errors_that_users_handle_stay_as_context():
+    def f(x):
+        try:
+            return {}["text"]
+        except KeyError:
+            return jnp.tile(x, x)
+
+    error = caught(mjax.jit(f), 1.0)
+    assert isinstance(error.__context__, KeyError)
+    with traceback_filtering("off"):
+        error = caught(lambda: mjax.random.normal(mjax.random.key(0), dtype=int))
+    assert isinstance(error.__context__, KeyError)
