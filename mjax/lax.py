@@ -258,8 +258,6 @@ from mjax._engine.primitives.scatter import (
     scatter,
     scatter_add,
     scatter_add_p,
-    scatter_apply,
-    scatter_apply_p,
     scatter_max,
     scatter_max_p,
     scatter_min,
@@ -270,6 +268,7 @@ from mjax._engine.primitives.scatter import (
     scatter_sub,
     scatter_sub_p,
 )
+from mjax._engine.primitives.scatter_apply import scatter_apply, scatter_apply_p
 from mjax._engine.primitives.select import (
     select,
     select_n,

@@ -122,13 +122,13 @@ from mjax._engine.primitives.reductions import (
 from mjax._engine.primitives.rng import rng_bit_generator_p, rng_uniform_p
 from mjax._engine.primitives.scatter import (
     scatter_add_p,
-    scatter_apply_p,
     scatter_max_p,
     scatter_min_p,
     scatter_mul_p,
     scatter_p,
     scatter_sub_p,
 )
+from mjax._engine.primitives.scatter_apply import scatter_apply_p
 from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.sequencing import after_all_p, create_token_p, dce_sink_p
 from mjax._engine.primitives.shapes import (

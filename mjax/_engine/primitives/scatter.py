@@ -8,13 +8,11 @@ the other's rules; gather's transpose stands here, below scatter_add.
 from __future__ import annotations
 
 import inspect
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx as thread
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import pickled_by
@@ -49,7 +47,6 @@ from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
     batch_size,
     broadcast_in_dim_p,
-    canonical_shape,
     iota,
     moveaxis,
     reshape,
@@ -58,7 +55,6 @@ from mjax._engine.primitives.shapes import (
 from mjax._engine.primitives.shapes import full as full_array
 from mjax._engine.primitives.tangents import add_tangents, instantiate, zero_tangent
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.stage import stage_under_evaluation
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
 
@@ -135,9 +131,10 @@ def _check(name: str, operand: ShapedArray, indices: ShapedArray, updates: Shape
         raise TypeError(msg)
 
 
-def _emit(ctx: Any, operand: Any, indices: Any, updates: Any, combine: Callable[..., Any], *,
-          dimension_numbers: ScatterDimensionNumbers, indices_are_sorted: bool,
-          unique_indices: bool, mode: GatherScatterMode) -> Any:
+def emit_scatter(ctx: Any, operand: Any, indices: Any, updates: Any, combine: Callable[..., Any],
+                 *, dimension_numbers: ScatterDimensionNumbers, indices_are_sorted: bool,
+                 unique_indices: bool, mode: GatherScatterMode) -> Any:
+    """The StableHLO of a scatter; `combine` emits what becomes of two values."""
     aval, indices_aval, updates_aval = ctx.avals_in
     indices, indices_aval = widen_indices(indices, indices_aval)
     if mode is GatherScatterMode.CLIP:
@@ -234,7 +231,8 @@ def define_scatter(name: str, kinds: str, combine: Callable[..., Any]) -> Primit
 
     @primitive.def_lowering
     def lowering(ctx: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> Any:
-        return _emit(ctx, operand, indices, updates, lambda a, b: combine(ctx, a, b), **params)
+        return emit_scatter(ctx, operand, indices, updates, lambda a, b: combine(ctx, a, b),
+                            **params)
 
     @primitive.def_batch
     def batch(args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> Any:
@@ -281,13 +279,14 @@ def _define_additive(name: str, operation: str, sign: Callable[[Any], Any]) -> P
     @primitive.def_lowering
     def lowering(ctx: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> Any:
         if ctx.avals_out[0].dtype != np.complex128 or ctx.platform in ("cpu", "tpu"):
-            return _emit(ctx, operand, indices, updates,
-                         lambda a, b: combine(ctx, a, b), **params)
+            return emit_scatter(ctx, operand, indices, updates,
+                                lambda a, b: combine(ctx, a, b), **params)
         # GPUs have no atomic addition of 128 bits: real and imaginary parts by themselves.
         part = [a.update(dtype=np.dtype(np.float64)) for a in ctx.avals_in]
         inner = ctx.replace(avals_in=[part[0], ctx.avals_in[1], part[2]], avals_out=part[:1])
-        parts = [_emit(inner, f(operand), indices, f(updates),
-                       lambda a, b: combine(ctx, a, b), **params)[0] for f in (hlo.real, hlo.imag)]
+        parts = [emit_scatter(inner, f(operand), indices, f(updates),
+                              lambda a, b: combine(ctx, a, b), **params)[0]
+                 for f in (hlo.real, hlo.imag)]
         return [hlo.complex(*parts)]
 
     @primitive.def_jvp
@@ -459,45 +458,9 @@ scatter_max_p = define_scatter("scatter-max", "biufc", _extremum("stablehlo.maxi
 _define_extremal_jvp(scatter_min_p)
 _define_extremal_jvp(scatter_max_p)
 
-# ---- scatter_apply ---------------------------------------------------------------------
-
-scatter_apply_p = define_scatter("scatter-apply", "biufc", lambda ctx, old, new: [new])
-
-
-@scatter_apply_p.def_lowering
-def _scatter_apply_lowering(ctx: Any, operand: Any, indices: Any, updates: Any, *,
-                            update_jaxpr: Any, **params: Any) -> Any:
-    return _emit(ctx, operand, indices, updates,
-                 lambda old, new: ctx.inline(update_jaxpr, old), **params)
-
-
-_traced_functions: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
-
-
-def _trace_update(func: Callable[[Any], Any], dtype: Any) -> Any:
-    """The jaxpr of a function of one scalar, made once for each function and dtype."""
-    try:
-        cache = _traced_functions.setdefault(func, {})
-    except TypeError:
-        cache = {}
-    aval = ShapedArray((), dtype)
-    key = (aval, thread.settings)
-    if key not in cache:
-        jaxpr = stage_under_evaluation(lambda x: [func(x)], [aval])
-        if jaxpr.consts or jaxpr.effects:
-            msg = "scatter_apply: func must not use arrays from outside, or have effects."
-            raise TypeError(msg)
-        if jaxpr.out_avals[0].strip_weak_type() is not aval:
-            msg = (f"scatter_apply: func must give a scalar of the operand's dtype, of type {aval}"
-                   f", but gave {jaxpr.out_avals[0]}.")
-            raise TypeError(msg)
-        cache[key] = jaxpr
-    return cache[key]
-
-
 # ---- what users call -------------------------------------------------------------------
 
-_ARGUMENTS = """
+ARGUMENTS = """
 
     Args:
       operand: array.
@@ -539,7 +502,7 @@ def _public(primitive: Primitive, name: str, summary: str, result: str) -> Any:
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = "mjax.lax"
-    function.__doc__ = inspect.cleandoc(summary + _ARGUMENTS.format(
+    function.__doc__ = inspect.cleandoc(summary + ARGUMENTS.format(
         updates="updates: array of the operand's dtype.\n      ", more="",
         example=f"{name}(x, i, jnp.array([2, 3]), dims)\n      Array({result}, dtype=int32)"))
     return boundary(function)
@@ -574,27 +537,3 @@ scatter_min = _public(scatter_min_p, "scatter_min", """
     Takes the smaller of what is there and of windows at computed places.""", "[3, 6, 2]")
 scatter_max = _public(scatter_max_p, "scatter_max", """
     Takes the greater of what is there and of windows at computed places.""", "[5, 6, 7]")
-
-
-@boundary
-def scatter_apply(operand: Any, scatter_indices: Any, func: Callable[[Any], Any],
-                  dimension_numbers: ScatterDimensionNumbers, *,
-                  update_shape: Sequence[int] = (), indices_are_sorted: bool = False,
-                  unique_indices: bool = False, mode: str | GatherScatterMode | None = None
-                  ) -> Any:
-    dtype = typeof(operand).dtype
-    placeholder = full_array(canonical_shape(update_shape), 0, dtype)
-    return scatter_apply_p.bind(
-        operand, scatter_indices, placeholder, dimension_numbers=dimension_numbers,
-        indices_are_sorted=bool(indices_are_sorted), unique_indices=bool(unique_indices),
-        mode=scatter_mode(mode), update_jaxpr=_trace_update(func, dtype))
-
-
-scatter_apply.__doc__ = inspect.cleandoc("""
-    Applies a function to the elements of windows of an array at computed places. Where
-    windows overlap it is applied several times.""" + _ARGUMENTS.format(
-        updates="func: takes and gives a scalar of the operand's dtype; uses no arrays from "
-        "outside.\n      ",
-        more="update_shape: the shape that updates would have.\n      ",
-        example="scatter_apply(x, i, lax.neg, dims, update_shape=(2,))\n"
-        "      Array([-5,  6, -7], dtype=int32)"))

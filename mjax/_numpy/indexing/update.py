@@ -18,7 +18,6 @@ from mjax._engine.primitives.gather import GatherScatterMode
 from mjax._engine.primitives.scatter import (
     ScatterDimensionNumbers,
     scatter_add_p,
-    scatter_apply,
     scatter_max_p,
     scatter_min_p,
     scatter_mode,
@@ -26,6 +25,7 @@ from mjax._engine.primitives.scatter import (
     scatter_p,
     scatter_sub_p,
 )
+from mjax._engine.primitives.scatter_apply import scatter_apply
 from mjax._engine.primitives.shapes import expand_dims, full, reshape, rev, squeeze
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.transfer import to_array

@@ -1,0 +1,81 @@
+"""Applying a function to windows of an array at places that are computed."""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.programs import ProgramCache
+from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives.gather import GatherScatterMode
+from mjax._engine.primitives.scatter import (
+    ARGUMENTS,
+    ScatterDimensionNumbers,
+    define_scatter,
+    emit_scatter,
+    scatter_mode,
+)
+from mjax._engine.primitives.shapes import canonical_shape, full
+from mjax._engine.tracing.stage import stage_under_evaluation
+
+scatter_apply_p = define_scatter("scatter-apply", "biufc", lambda lowering, old, new: [new])
+
+
+@scatter_apply_p.def_lowering
+def _scatter_apply_lowering(lowering: Any, operand: Any, indices: Any, updates: Any, *,
+                            update_jaxpr: Any, **params: Any) -> Any:
+    return emit_scatter(lowering, operand, indices, updates,
+                        lambda old, new: lowering.inline(update_jaxpr, old), **params)
+
+
+_traced_functions: weakref.WeakKeyDictionary[Any, ProgramCache] = weakref.WeakKeyDictionary()
+
+
+def _trace_update(func: Callable[[Any], Any], dtype: Any) -> Any:
+    """The jaxpr of a function of one scalar, made once for each function and dtype."""
+    try:
+        cache = _traced_functions.setdefault(func, ProgramCache(256))
+    except TypeError:
+        cache = ProgramCache()
+    aval = ShapedArray((), dtype)
+    key = (aval, ctx.settings)
+    known = cache.get(key)
+    if known is None:
+        jaxpr = stage_under_evaluation(lambda x: [func(x)], [aval])
+        if jaxpr.consts or jaxpr.effects:
+            msg = "scatter_apply: func must not use arrays from outside, or have effects."
+            raise TypeError(msg)
+        if jaxpr.out_avals[0].strip_weak_type() is not aval:
+            msg = (f"scatter_apply: func must give a scalar of the operand's dtype, of type {aval}"
+                   f", but gave {jaxpr.out_avals[0]}.")
+            raise TypeError(msg)
+        known = cache.put(key, jaxpr)
+    return known
+
+
+@boundary
+def scatter_apply(operand: Any, scatter_indices: Any, func: Callable[[Any], Any],
+                  dimension_numbers: ScatterDimensionNumbers, *,
+                  update_shape: Sequence[int] = (), indices_are_sorted: bool = False,
+                  unique_indices: bool = False, mode: str | GatherScatterMode | None = None
+                  ) -> Any:
+    dtype = typeof(operand).dtype
+    placeholder = full(canonical_shape(update_shape), 0, dtype)
+    return scatter_apply_p.bind(
+        operand, scatter_indices, placeholder, dimension_numbers=dimension_numbers,
+        indices_are_sorted=bool(indices_are_sorted), unique_indices=bool(unique_indices),
+        mode=scatter_mode(mode), update_jaxpr=_trace_update(func, dtype))
+
+
+scatter_apply.__doc__ = inspect.cleandoc("""
+    Applies a function to the elements of windows of an array at computed places. Where
+    windows overlap it is applied several times.""" + ARGUMENTS.format(
+        updates="func: takes and gives a scalar of the operand's dtype; uses no arrays from "
+        "outside.\n      ",
+        more="update_shape: the shape that updates would have.\n      ",
+        example="scatter_apply(x, i, lax.neg, dims, update_shape=(2,))\n"
+        "      Array([-5,  6, -7], dtype=int32)"))
