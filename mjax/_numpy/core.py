@@ -21,7 +21,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import DType
 from mjax._engine.ir.promotion import common_type, inexact_dtype
 from mjax._engine.ir.source import warn
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import is_foreign_array, typeof
 from mjax._engine.primitives.convert import convert_element_type_p
 from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import (
@@ -66,7 +66,7 @@ def _no_array(name: str, x: Any, position: int | str) -> str:
         return (f"{name} got a NumPy array of dtype {x.dtype} at {where}: "
                 f"{dtypes.why_refused(x.dtype)}")
     hint = (" Convert lists and tuples with mjax.numpy.asarray." if isinstance(x, (list, tuple))
-            else "")
+            else " Convert it with mjax.numpy.asarray." if is_foreign_array(x) else "")
     return f"{name} requires ndarray or scalar arguments, got {type(x)} at {where}.{hint}"
 
 

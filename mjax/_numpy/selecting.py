@@ -54,7 +54,8 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
       An array; with only a condition, `nonzero(condition)`.
 
     Raises:
-      ValueError: `x` and `y` are not both given; the shapes do not broadcast.
+      TypeError: one of `x` and `y` is given alone.
+      ValueError: `size` or `fill_value` beside them; the shapes do not broadcast.
 
     Source: `numpy.where`.
 

@@ -200,3 +200,20 @@ def test_gradient_through_a_mask():
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+def test_shapes_in_the_places_of_others_are_refused_by_name():
+    with pytest.raises(TypeError, match=r"random.randint: the argument maxval must be an array or "
+                                        r"a number, got a tuple of 1\..*shape=\.\.\."):
+        random.randint(KEY, 0, 10, (3,))
+    for wrong in ((3,), [1, 2]):
+        with pytest.raises(TypeError, match=r"random.normal: the argument key must be a key, as "
+                                            r"random.key makes, got a (tuple|list) of"):
+            random.normal(wrong)
+
+
+def test_traced_shapes_say_what_to_do():
+    for f in (lambda n: random.normal(KEY, (n,)), lambda n: random.split(KEY, n),
+              lambda n: lax.broadcast(1.0, (n,)), lambda n: mjax.numpy.zeros((2, n))):
+        with pytest.raises(mjax.errors.TracerIntegerConversionError, match="argument static"):
+            mjax.jit(f)(3)

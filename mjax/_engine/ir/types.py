@@ -405,10 +405,16 @@ def typeof(x: Any) -> Any:
         f"{x!r} of type {type(x).__name__} is not a valid array: {_instead(x)}"))
 
 
+def is_foreign_array(x: Any) -> bool:
+    """Whether a value is an array of another library, which asks to be converted."""
+    return not isinstance(x, type) and hasattr(x, "dtype") and (
+        hasattr(x, "__array__") or hasattr(x, "__dlpack__"))
+
+
 def _instead(x: Any) -> str:
     """Says what to give in place of something that is not an array."""
     cls = type(x)
-    if hasattr(cls, "dtype") and (hasattr(cls, "__array__") or hasattr(cls, "__dlpack__")):
+    if is_foreign_array(x):
         return (f"it belongs to another library ({cls.__module__.partition('.')[0]}). Convert it "
                 "with mjax.numpy.asarray.")
     text = "give an array, a NumPy array or scalar, or a Python number"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import Context, ctx
-from mjax._engine.base.errors import LazyArgumentError
+from mjax._engine.base.errors import ConcretizationTypeError, LazyArgumentError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axes, canonicalize_axis, listed
 from mjax._engine.ir import dtypes
@@ -495,6 +495,8 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
     """
     try:
         sizes = tuple(map(operator.index, listed(shape)))
+    except ConcretizationTypeError:  # which says what to do
+        raise
     except TypeError as error:
         if "integer" in str(error) and not hasattr(shape, "aval"):
             msg = f"shapes must be sequences of integers, got {shape!r}."

@@ -23,7 +23,7 @@ from mjax._engine.base.jitted import PjitFunction
 from mjax._engine.base.util import exact
 from mjax._engine.control.jit import jit_p
 from mjax._engine.ir.pytree import keystr, registry, tree_flatten_with_path
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import is_foreign_array, typeof
 from mjax._engine.runtime.arguments import (
     Call,
     Options,
@@ -258,7 +258,7 @@ class Jitted:
                 except (TypeError, OverflowError) as error:
                     place = getattr(path[0], "idx", None)
                     refuse_leaf(f"jit of {self.name}: {what}{keystr(path)}", error,
-                                "" if hasattr(leaf, "dtype") or isinstance(error, OverflowError)
+                                "" if is_foreign_array(leaf) or isinstance(error, OverflowError)
                                 else self._static_hint(place, path[0]))
 
     def _static_hint(self, place: int | None, key: Any) -> str:

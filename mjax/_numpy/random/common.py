@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import TypePromotionError
+from mjax._engine.base.errors import ConcretizationTypeError, TypePromotionError
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.source import warn
@@ -55,6 +56,7 @@ def sampler(**normalizers: Normalizer) -> Callable[[Callable[..., Any]], Callabl
             if known is None:
                 @functools.wraps(f)
                 def program(*arrays: Any) -> Any:
+                    _refuse_containers(f, name, arrays)
                     return f(*arrays, **values)
 
                 # The signature is read from here, and it has no static arguments any more.
@@ -80,6 +82,21 @@ def sampler(**normalizers: Normalizer) -> Callable[[Callable[..., Any]], Callabl
         return sample
 
     return decorate
+
+
+def _refuse_containers(f: Callable[..., Any], name: str, arrays: tuple[Any, ...]) -> None:
+    """Refuses tuples, lists and dicts, as shapes in the places of others.
+
+    Raises:
+      TypeError: names the argument.
+    """
+    for parameter, value in zip(inspect.signature(f).parameters, arrays, strict=False):
+        if isinstance(value, (tuple, list, dict)):
+            wanted = "a key, as random.key makes" if parameter == "key" else "an array or a number"
+            msg = (f"random.{name}: the argument {parameter} must be {wanted}, got a "
+                   f"{type(value).__name__} of {len(value)}. Convert lists with "
+                   "mjax.numpy.asarray; give a shape by its name (shape=...).")
+            raise TypeError(msg)
 
 
 def _typed_keys_only(name: str, program: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,6 +137,8 @@ def shape_argument(name: str, shape: Any) -> tuple[int, ...]:
     """
     try:
         return canonical_shape(shape)
+    except ConcretizationTypeError:  # which says what to do
+        raise
     except TypeError as error:
         msg = f"{name}: {error}"
         raise TypeError(msg) from None

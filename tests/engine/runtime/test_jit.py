@@ -154,7 +154,12 @@ def test_what_to_do_with_arguments_that_are_no_arrays():
         assert f"argument net holds no arrays, mark it static: {number}static_arg" in text
     with pytest.raises(TypeError, match=r"belongs to another library.*mjax.numpy.asarray\."):
         f(_Foreign(), 1.0)
+    with pytest.raises(TypeError, match=r"sin requires .*_Foreign.*mjax.numpy.asarray\."):
+        jnp.sin(_Foreign())
     assert f(jnp.asarray(_Foreign()), 1.0) == 1
+    for dtype in (jnp.int32, np.float32):
+        with pytest.raises(TypeError, match="argument x holds no arrays, mark it static"):
+            f(1.0, dtype)
     with pytest.raises(TypeError, match="dtype object"):
         mjax.jit(lambda a: a)(np.array([object()]))
 
