@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mjax._engine.base.config import OPTIONS, SETTINGS
+from mjax._engine.base.config import OF_FUNCTIONS, OPTIONS, SETTINGS
 from mjax._engine.base.foreign_flags import FOREIGN, VARIABLES
 
 PAGE = Path(__file__).with_name("flags.md")
@@ -49,14 +49,12 @@ Values other than these are errors, which give the reason.
 |---|---|
 {variables}
 """
-#: Settings of the engine that have functions of their own, and are not flags of JAX.
-_OWN = {"mesh", "mesh_for_all", "user_contexts"}
 
 
 def page() -> str:
     """The page as it has to be."""
     honoured = [(f.name, f.default, f.doc) for f in (*SETTINGS, *OPTIONS)
-                if f.foreign is None and f.name not in _OWN]
+                if f.foreign is None and f.name not in OF_FUNCTIONS]
     return _INTRO.format(
         honoured=_rows(honoured),
         meaningless=_rows([(f.name, f.default, f.why) for f in FOREIGN if not f.refused]),

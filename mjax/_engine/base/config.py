@@ -10,6 +10,7 @@ give the initial values.
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from inspect import Parameter, Signature
 from typing import Any
 
 from mjax._engine.base.context import Context, ctx
+from mjax._engine.base.folding import boundary
 from mjax._engine.base.foreign_flags import FOREIGN, Foreign
 from mjax._engine.base.records import Record
 from mjaxlib_shim import guards
@@ -234,6 +236,8 @@ _FLAGS: dict[str, tuple[Flag, type[Values], str]] = {
     **{f.name: (f, Settings, "settings") for f in SETTINGS},
     **{f.name: (f, Options, "options") for f in OPTIONS},
 }
+#: Settings that functions of their own set, as `set_mesh`, and that are no flags of JAX.
+OF_FUNCTIONS = frozenset({"mesh", "mesh_for_all", "user_contexts"})
 _interned: dict[tuple[Any, ...], Values] = {}
 _lock = threading.Lock()
 
@@ -255,8 +259,12 @@ def _lookup(name: str) -> tuple[Flag, type[Values], str]:
     try:
         return _FLAGS[_bare(name)]
     except KeyError:
-        known = ", ".join(sorted(n for n, (flag, *_) in _FLAGS.items() if flag.foreign is None))
-        msg = f"config has no flag named {name!r}. Flags: {known}."
+        known = sorted(n for n, (flag, *_) in _FLAGS.items()
+                       if flag.foreign is None and n not in OF_FUNCTIONS)
+        # Imported here: it would cost time of every import of mjax.
+        close = importlib.import_module("difflib").get_close_matches(_bare(name), known, 1)
+        msg = f"config has no flag named {name!r}." + (
+            f" Did you mean {close[0]!r}?" if close else f" Flags: {', '.join(known)}.")
         raise AttributeError(msg) from None
 
 
@@ -359,6 +367,7 @@ class Config:
     `config.update("enable_x64", True)` sets it for the process.
     """
 
+    @boundary
     def update(self, name: str, value: Any) -> None:
         """Sets a flag process-wide.
 
@@ -379,16 +388,19 @@ class Config:
             setattr(Context, field, _intern(kind, {**getattr(Context, field).values, **new}))
         _refresh(field, kind)
 
+    @boundary
     def read(self, name: str) -> Any:
         """The value of a flag in this thread."""
         flag, _, field = _lookup(name)
         return getattr(ctx, field).values[flag.name]
 
+    @boundary
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return self.read(name)
 
+    @boundary
     def __setattr__(self, name: str, value: Any) -> None:
         self.update(name, value)
 

@@ -44,9 +44,17 @@ def test_names_are_accepted_bare_and_with_a_prefix(name):
     lambda: config.enable_x65, lambda: setattr(config, "enable_x65", 1),
     lambda: override(enable_x65=True).__enter__(),
 ])
-def test_unknown_flags_are_refused_with_the_list(use):
-    with pytest.raises(AttributeError, match=r"no flag named .enable_x65.*enable_x64, explain"):
+def test_misspelled_flags_are_refused_with_the_right_spelling(use):
+    with pytest.raises(AttributeError,
+                       match=r"no flag named .enable_x65.\. Did you mean 'enable_x64'\?"):
         use()
+
+
+def test_unknown_flags_are_refused_with_the_list():
+    with pytest.raises(AttributeError, match=r"no flag named .qqq.*enable_x64, explain") as caught:
+        config.update("qqq", True)
+    assert "mesh_for_all" not in str(caught.value)
+    assert {entry.path.name for entry in caught.traceback} == {"test_config.py"}
 
 
 @pytest.mark.parametrize(("name", "value", "accepted"), [
