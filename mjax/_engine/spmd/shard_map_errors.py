@@ -9,7 +9,9 @@ from mjax._engine.base.errors import LazyValueError
 from mjax._engine.control.bodies import Body
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal
 from mjax._engine.ir.mesh import PartitionSpec
+from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.source import summarize
+from mjax._engine.ir.types import typeof
 from mjax._engine.spmd.shard_map_types import Region
 from mjax._engine.tracing.flat import describe_function, function_name
 from mjax._engine.tracing.variance import pvary_p
@@ -24,7 +26,15 @@ def refuse_prefix(what: str, specs: Any, tree: Any, f: Callable[..., Any], error
             if what == "in_specs" else "one PartitionSpec for all, or one per result")
     raise LazyValueError(lambda: (
         f"shard_map: {what} must be a tree prefix of the {of} of {function_name(f)}: {hint}. "
-        f"{what} is {specs!r}, the {of} are {tree!r}: {error}")) from None
+        f"{what} is {specs!r}, the {of} are {tree_map(_shown, tree)!r}: {error}")) from None
+
+
+def _shown(leaf: Any) -> Any:
+    """An array's type, in place of its numbers."""
+    try:
+        return typeof(leaf)
+    except (TypeError, OverflowError):
+        return leaf
 
 
 def refuse_rank(kind: str, path: str, spec: PartitionSpec, aval: Any, f: Callable[..., Any]
