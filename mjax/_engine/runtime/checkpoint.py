@@ -46,6 +46,7 @@ from mjax._engine.runtime.devices import default_device, process_count, process_
 from mjax._engine.runtime.resharding import layout_of
 from mjax._engine.runtime.shardings import SingleDeviceSharding, bounds
 from mjax._engine.runtime.structs import ShapeDtypeStruct
+from mjax._engine.tracing.interpreter import Tracer
 from mjaxlib_shim import arrays as shim
 
 
@@ -189,6 +190,8 @@ def _steps(directory: str | os.PathLike[str]) -> list[int]:
 
 def _type(leaf: Any, path: str, ours: type | tuple[type, ...]) -> ShapedArray:
     """The type of a leaf, of one of our classes or a value of NumPy's, which keeps its 64 bits."""
+    if isinstance(leaf, Tracer):
+        leaf._refuse("have it in a checkpoint")
     if isinstance(leaf, ours):
         return typeof(leaf)
     value = np.asarray(leaf)

@@ -203,6 +203,14 @@ def test_what_is_not_stored(tmp_path, leaf):
     assert os.listdir(tmp_path) == []
 
 
+def test_traced_values_are_refused(tmp_path):
+    save(tmp_path, {"w": jnp.ones(3)}, 1)
+    for f in (lambda x: save(tmp_path, {"w": x}, 2), lambda x: restore(tmp_path, {"w": x}, 1)):
+        with pytest.raises(mjax.errors.ConcretizationTypeError, match="outside of the traced"):
+            mjax.jit(f)(jnp.ones(3))
+    assert latest_step(tmp_path) == 1
+
+
 def test_nothing_is_written_of_a_deleted_array(tmp_path):
     x = jnp.ones(3)
     x.delete()
