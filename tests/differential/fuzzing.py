@@ -11,6 +11,7 @@ runs many programs in one process, shrinks those on which the libraries differ, 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import sys
 import time
@@ -24,7 +25,7 @@ import numpy as np
 
 import mjax
 from tests.differential.compare import assert_close, facts
-from tests.differential.judged import JUDGED
+from tests.differential.judged import JUDGED, Operand
 from tests.differential.operations import LAX, MORE, NUMPY, Operation
 
 OPERATIONS = {op.name: op for op in (*LAX, *NUMPY, *MORE)}
@@ -246,7 +247,6 @@ TRANSFORMATIONS: dict[str, Callable[[Any, Any], Callable[..., Any]]] = {
         if getattr(o, "dtype", None) != jax.dtypes.float0],
 }
 #: Those that may stand in any place; of derivatives there is one at most in a program.
-#: Their results are weak in mjax where the argument is a Python number; docs/differences.md.
 DERIVATIVES = ("grad", "jvp", "vjp", "linearize", "hessian")
 OTHERS = tuple(name for name in TRANSFORMATIONS if name not in DERIVATIVES)
 
@@ -407,12 +407,33 @@ def judged(case: Case) -> bool:
     """Whether the libraries differ for good on an operation of this program."""
     if not any(step.name in JUDGED for step in case.steps):
         return False
+    derivative = bool({*DERIVATIVES} & {*case.transformations})
+    given = [a.make() for a in case.arguments]
+    n = len(given)
+
+    def value(i: int) -> Any:
+        """An operand without transformations; None where these make another of it."""
+        if {"vmap", "scan"} & {*case.transformations}:
+            return None
+        try:
+            return np.asarray(evaluate(jax, case.steps[:max(i - n + 1, 0)], given)[i])
+        except Exception:  # of what jax refuses where it lowers
+            return None
+
     with jax.enable_x64(case.x64), quiet():
         types = jax.eval_shape(lambda *xs: evaluate(jax, case.steps, list(xs)),
-                               *[_type_of(a.make()) for a in case.arguments])
-    derivative = bool({*DERIVATIVES} & {*case.transformations})
-    return any(JUDGED[step.name]([types[i] for i in step.operands], derivative)
-               for step in case.steps if step.name in JUDGED)
+                               *map(_type_of, given))
+        return any(JUDGED[step.name]([
+            Operand(types[i], i < n, functools.partial(value, i)) for i in step.operands],
+            derivative) for step in case.steps if step.name in JUDGED)
+
+
+def differentiates_numbers(case: Case) -> bool:
+    """Whether a derivative is with respect to a Python number: that is weak in mjax, and perhaps
+    not in jax; docs/differences.md."""
+    kinds = {"grad": float, "hessian": float}
+    return any(a.shape is None and isinstance(a.value, kinds.get(name, (float, complex)))
+               for name in case.transformations if name in DERIVATIVES for a in case.arguments)
 
 
 def tripped(error: Exception) -> bool:
@@ -426,9 +447,8 @@ def difference(case: Case, mjax: Any) -> str | None:
     theirs = outcome(case, jax)
     if isinstance(theirs, Exception) and tripped(theirs):
         return None
-    numbers = any(a.shape is None for a in case.arguments)
     ours = outcome(case, mjax)
-    text = compare(ours, theirs, not (numbers and {*DERIVATIVES} & {*case.transformations}))
+    text = compare(ours, theirs, not differentiates_numbers(case))
     if text is not None and text.startswith("values") and (
             _unstable(case, theirs) or _rounded(case, ours, theirs)):
         return None

@@ -6,48 +6,67 @@ What they differ by is explained here or in docs/differences.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-#: `(types, derivative)`: whether the libraries differ on operands of these types; `derivative`
-#: says whether the program is differentiated.
-Judgement = Callable[[Sequence[Any], bool], bool]
+
+class Operand(NamedTuple):
+    """What an operation takes: its type, whether it is an argument of the program, and what gives
+    its value, or None where transformations make others of it."""
+
+    type: Any
+    given: bool
+    value: Callable[[], Any]
+
+    @property
+    def kind(self) -> str:
+        return str(self.type.dtype.kind)
+
+    def may_be(self, number: int) -> bool:
+        """Whether an element is this number, as far as is known."""
+        value = self.value()
+        return value is None or bool(np.any(value == number))
 
 
-def _least_int8(types: Sequence[Any], derivative: bool) -> bool:
+#: `(operands, derivative)`: whether the libraries differ on these operands; `derivative` says
+#: whether the program is differentiated.
+Judgement = Callable[[Sequence[Operand], bool], bool]
+
+
+def _least_int8(operands: Sequence[Operand], derivative: bool) -> bool:
     """The loop of jax does not come to an end at -128."""
-    return any(t.dtype == np.int8 for t in types)
+    return any(o.type.dtype == np.int8 and o.may_be(-128) for o in operands)
 
 
-def _complex(types: Sequence[Any], derivative: bool) -> bool:
+def _complex(operands: Sequence[Operand], derivative: bool) -> bool:
     """What has no order is refused by jax where it lowers: not in code that is dead."""
-    return types[0].dtype.kind == "c"
+    return operands[0].kind == "c"
 
 
-def _booleans(types: Sequence[Any], derivative: bool) -> bool:
+def _booleans(operands: Sequence[Operand], derivative: bool) -> bool:
     """NumPy's result, and that of integers."""
-    return all(t.dtype == bool for t in types)
+    return all(o.kind == "b" for o in operands)
 
 
-def _branch(types: Sequence[Any], derivative: bool) -> bool:
+def _branch(operands: Sequence[Operand], derivative: bool) -> bool:
     """The derivative of jax takes the other branch of a root of complex numbers."""
-    return derivative and types[0].dtype.kind == "c"
+    return derivative and operands[0].kind == "c"
 
 
-def _nothing(types: Sequence[Any], derivative: bool) -> bool:
+def _nothing(operands: Sequence[Operand], derivative: bool) -> bool:
     """The tangent of a mean of nothing is NaN, as of `mean` in both."""
-    return derivative and types[0].size == 0
+    return derivative and operands[0].type.size == 0
 
 
-def _last_digits(types: Sequence[Any], derivative: bool) -> bool:
-    """The bits of numbers that are near."""
-    return types[0].dtype.kind not in "iub"
+def _last_digits(operands: Sequence[Operand], derivative: bool) -> bool:
+    """The bits of computed numbers that are near."""
+    return operands[0].kind not in "iub" and not operands[0].given
 
 
-def _exponent(types: Sequence[Any], derivative: bool) -> bool:
+def _exponent(operands: Sequence[Operand], derivative: bool) -> bool:
     """The derivative of `0 ** y` is 0 in mjax, for every `y` that is not negative."""
-    return derivative and types[1].dtype.kind not in "iub"
+    return derivative and operands[1].kind not in "iub" and operands[0].may_be(0)
 
 
 JUDGED: dict[str, Judgement] = {

@@ -50,6 +50,24 @@ def test_differences_are_found_and_shrunk():
     assert (small.transformations, small.x64, small.arguments[0].shape) == ((), False, ())
 
 
+def test_programs_are_judged_by_the_values_they_meet():
+    """Whether an operation is compared is asked of its operands, as far as these are known."""
+    ones, zero = fuzzing.Argument("float32", (3,), 1), fuzzing.Argument("float32", None, 0.0)
+
+    def case(*steps, x=ones, around=("grad",)):
+        return fuzzing.Case(0, False, (x, ones), tuple(fuzzing.Step(*s) for s in steps), around)
+
+    power, bits = ("numpy.power", (0, 1)), ("bits", (0,))
+    assert fuzzing.judged(case(power, x=zero))
+    assert not fuzzing.judged(case(power, x=zero, around=("jit",)))
+    assert not fuzzing.judged(case(power))
+    assert fuzzing.judged(case(power, around=("vmap", "grad")))
+    assert not fuzzing.judged(case(bits))
+    assert fuzzing.judged(case(("numpy.exp", (0,)), ("bits", (2,))))
+    assert fuzzing.differentiates_numbers(case(power, x=zero))
+    assert not fuzzing.differentiates_numbers(case(power, x=fuzzing.Argument("", None, 2)))
+
+
 @pytest.mark.parametrize("name", ["lax.add", "numpy.add", "numpy.lcm", "numpy.where"])
 def test_operands_that_do_not_broadcast(name):
     """JAX has either class for them."""
