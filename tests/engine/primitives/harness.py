@@ -115,6 +115,14 @@ class Case:
                     yield sample
 
 
+def linear(name: str, operands: str, function: Callable[..., Any], reference: Callable[..., Any],
+           **fields: Any) -> Case:
+    """A case of a primitive that is linear in its operands of type T together."""
+    first = [t for t in operands.split(";")[0].split() if t.startswith("T")]
+    return Case(name, function, reference, operands, linear=[tuple(range(len(first)))], order=1,
+                **fields)
+
+
 def _widen(name: str) -> str:
     """`f64[3]` for `f32[3]`: finite differences need the digits."""
     element, bracket, shape = name.partition("[")
