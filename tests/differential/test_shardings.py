@@ -84,6 +84,21 @@ def test_arguments_committed_elsewhere(source, target):
     assert one == other
 
 
+@pytest.mark.parametrize("transform", [
+    lambda m, f, x: m.grad(lambda x: f(x).sum())(x), lambda m, f, x: m.jvp(f, (x,), (x,))[1],
+    lambda m, f, x: m.vjp(f, x)[1](X)[0], lambda m, f, x: m.linearize(f, x)[1](x),
+    lambda m, f, x: m.grad(lambda x: m.checkpoint(f)(x).sum())(x), lambda m, f, x: m.vmap(f)(x),
+], ids=["grad", "jvp", "vjp", "linearize", "checkpoint", "vmap"])
+def test_derivatives_at_arguments_committed_elsewhere(transform):
+    def run(m):
+        devices = m.devices()
+        f = m.jit(lambda x: x**2, in_shardings=m.sharding.SingleDeviceSharding(devices[3]))
+        return described(m, transform(m, f, m.device_put(X, devices[5])))
+
+    one, other = both(run)
+    assert one == other
+
+
 @pytest.mark.parametrize("target", SPECS, ids=str)
 @pytest.mark.parametrize("source", [(), ("x",), ("z", "y")], ids=str)
 def test_resharding(source, target):

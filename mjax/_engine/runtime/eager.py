@@ -19,6 +19,7 @@ from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime import devices
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.executable import Program
+from mjax._engine.runtime.placing import moved_to
 from mjax._engine.runtime.resharding import exchanged
 from mjax._engine.runtime.shardings import Sharding
 from mjax._engine.runtime.transfer import array_of_type, to_array
@@ -104,8 +105,8 @@ def _jit_impl(*args: Any, jaxpr: Jaxpr, name: str, donated_invars: tuple[bool, .
     key = ("runner", ctx.settings, placements, donated_invars, keep_unused, device,
            exact(compiler_options_kvs))
     run = jaxpr.cached(key, lambda: Program(
-        jaxpr, name, placements, donated_invars, keep_unused, device).runner(
-            dict(compiler_options_kvs)))
+        jaxpr, name, placements, donated_invars, keep_unused, device,
+        moved_to(jaxpr, placements)).runner(dict(compiler_options_kvs)))
     return run(*arrays)
 
 

@@ -71,6 +71,22 @@ def demands_of(jaxpr: Jaxpr) -> list[Demand]:
     return jaxpr.cached("demands", make)
 
 
+def moved_to(jaxpr: Jaxpr, placements: Sequence[Placement]) -> list[Any]:
+    """Per argument of a `jit` that is evaluated: the sharding on other devices which all equations
+    that read it ask for, or None. Its `in_shardings` have become such equations, and its arguments
+    are moved there as under a call."""
+    asked: dict[Any, Any] = {v: None for v in jaxpr.outvars if type(v) is not Literal}
+    for eqn in jaxpr.eqns:
+        sharding = eqn.params["sharding"] if eqn.primitive is sharding_constraint_p else None
+        for v in eqn.invars:
+            if type(v) is not Literal and asked.setdefault(v, sharding) is not sharding:
+                asked[v] = None
+    shardings = [asked.get(v) for v in jaxpr.invars]
+    return [s if s is not None and p.committed and not _is_abstract(s)
+            and set(s.flat_devices) != set(p.sharding.flat_devices) else None
+            for s, p in zip(shardings, placements, strict=True)]
+
+
 _MESHED = frozenset({Mesh, NamedSharding, GSPMDSharding})
 
 
