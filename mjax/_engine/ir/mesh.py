@@ -19,6 +19,7 @@ import numpy as np
 
 from mjax._engine.base.config import set_here
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
+from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import pickled_as, pickled_by
 
 Name = Hashable
@@ -231,6 +232,7 @@ class AbstractMesh(_AxisTypes):
     axis_sizes: tuple[int, ...]
     axis_types: tuple[AxisType, ...]
 
+    @boundary
     def __new__(cls, axis_sizes: Any, axis_names: Any = None, axis_types: Any = None
                 ) -> AbstractMesh:
         if axis_names is None:
@@ -348,6 +350,7 @@ class Mesh(_AxisTypes):
     #: The devices in row-major order: the order of the partitions of a program.
     flat_devices: tuple[Any, ...]
 
+    @boundary
     def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Mesh:
         grid = np.array(devices, dtype=object)
         abstract = AbstractMesh(grid.shape, _as_names(axis_names), axis_types)

@@ -13,6 +13,7 @@ import operator
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeVar
 
+from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.jitted import is_partial
 from mjax._engine.base.util import pickled_as
 from mjax._engine.ir.registration import register_pytree_with_keys
@@ -45,22 +46,38 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None
       >>> leaves
       [1, 2]
     """
-    return _flatten(tree, is_leaf)
+    try:
+        return _flatten(tree, is_leaf)
+    except Exception as error:
+        fold(error)
+        raise
 
 
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
     """The tree of this structure with these leaves."""
-    return treedef.unflatten(leaves)
+    try:
+        return treedef.unflatten(leaves)
+    except Exception as error:
+        fold(error)
+        raise
 
 
 def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
     """The leaves of a tree, in order."""
-    return _flatten(tree, is_leaf)[0]
+    try:
+        return _flatten(tree, is_leaf)[0]
+    except Exception as error:
+        fold(error)
+        raise
 
 
 def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> PyTreeDef:
     """The structure of a tree."""
-    return _flatten(tree, is_leaf)[1]
+    try:
+        return _flatten(tree, is_leaf)[1]
+    except Exception as error:
+        fold(error)
+        raise
 
 
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any,
@@ -80,10 +97,14 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any,
       >>> tree_map(lambda x, y: x + y, [1, (2,)], [10, (20,)])
       [11, (22,)]
     """
-    leaves, treedef = _flatten(tree, is_leaf)
-    if not rest:
-        return treedef.unflatten(map(f, leaves))
-    return treedef.unflatten(map(f, leaves, *[_up_to(treedef, r) for r in rest]))
+    try:
+        leaves, treedef = _flatten(tree, is_leaf)
+        if not rest:
+            return treedef.unflatten(map(f, leaves))
+        return treedef.unflatten(map(f, leaves, *[_up_to(treedef, r) for r in rest]))
+    except Exception as error:
+        fold(error)
+        raise
 
 
 def _up_to(treedef: PyTreeDef, full: Any) -> Any:
@@ -134,6 +155,7 @@ def _node_data(node: Any) -> tuple[Any, Any]:
     return tree_structure(node, lambda x: x is not node).node_data()
 
 
+@boundary
 def tree_all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> bool:
     """Whether all leaves are true."""
     return all(tree_leaves(tree, is_leaf))
@@ -142,6 +164,7 @@ def tree_all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> bool
 _no_initializer = object()
 
 
+@boundary
 def tree_reduce(function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _no_initializer,
                 is_leaf: Callable[[Any], bool] | None = None) -> Any:
     """`functools.reduce` over the leaves."""
@@ -151,6 +174,7 @@ def tree_reduce(function: Callable[[Any, Any], Any], tree: Any, initializer: Any
     return functools.reduce(function, leaves, initializer)
 
 
+@boundary
 def tree_reduce_associative(operation: Callable[[Any, Any], Any], tree: Any, *,
                             identity: Any = _no_initializer,
                             is_leaf: Callable[[Any], bool] | None = None) -> Any:
@@ -181,6 +205,7 @@ def tree_reduce_associative(operation: Callable[[Any, Any], Any], tree: Any, *,
     return reduce(0, len(leaves))
 
 
+@boundary
 def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None,
                    pytree_to_transpose: Any) -> Any:
     """Turns a tree of trees inside out.
@@ -209,6 +234,7 @@ def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None,
     return inner_treedef.unflatten([outer_treedef.unflatten(column) for column in zip(*rows)])
 
 
+@boundary
 def tree_broadcast(prefix_tree: Any, full_tree: Any,
                    is_leaf: Callable[[Any], bool] | None = None) -> Any:
     """The tree of the structure of a full tree whose leaves are those of its prefix, repeated.
@@ -354,6 +380,7 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
                                     if hasattr(key, field)), key)) for key in keys)
 
 
+@boundary
 def tree_flatten_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None,
                            is_leaf_takes_path: bool = False
                            ) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
@@ -392,12 +419,14 @@ def _one_level(node: Any) -> tuple[list[Any], list[Any], PyTreeDef] | None:
     return [path[0] for path, _ in pairs], [value for _, value in pairs], treedef
 
 
+@boundary
 def tree_leaves_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None,
                           is_leaf_takes_path: bool = False) -> list[tuple[KeyPath, Any]]:
     """The leaves of a tree, each with its key path."""
     return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
+@boundary
 def tree_map_with_path(f: Callable[..., Any], tree: Any, *rest: Any,
                        is_leaf: Callable[..., bool] | None = None,
                        is_leaf_takes_path: bool = False) -> Any:

@@ -7,12 +7,14 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from mjax._engine.base.folding import boundary
 from mjaxlib_shim import trees
 from mjaxlib_shim.trees import (
     GetAttrKey,
 )
 
 
+@boundary
 def register_pytree_node(nodetype: type, flatten_func: Callable[[Any], tuple[Any, Any]],
                          unflatten_func: Callable[[Any, Any], Any],
                          flatten_with_keys_func: Callable[[Any], tuple[Any, Any]] | None = None
@@ -31,6 +33,7 @@ def register_pytree_node(nodetype: type, flatten_func: Callable[[Any], tuple[Any
     trees.register_node(nodetype, flatten_func, unflatten_func, flatten_with_keys_func)
 
 
+@boundary
 def register_pytree_with_keys(nodetype: type,
                               flatten_with_keys: Callable[[Any], tuple[Iterable[Any], Any]],
                               unflatten_func: Callable[[Any, Any], Any],
@@ -45,12 +48,14 @@ def register_pytree_with_keys(nodetype: type,
     register_pytree_node(nodetype, flatten_func or flatten, unflatten_func, flatten_with_keys)
 
 
+@boundary
 def register_pytree_node_class(cls: Any) -> Any:
     """Class decorator: a container with methods `tree_flatten` and `tree_unflatten`."""
     register_pytree_node(cls, operator.methodcaller("tree_flatten"), cls.tree_unflatten)
     return cls
 
 
+@boundary
 def register_pytree_with_keys_class(cls: Any) -> Any:
     """Class decorator: `register_pytree_node_class` with `tree_flatten_with_keys`."""
     flatten = operator.methodcaller("tree_flatten") if hasattr(cls, "tree_flatten") else None
@@ -59,6 +64,7 @@ def register_pytree_with_keys_class(cls: Any) -> Any:
     return cls
 
 
+@boundary
 def register_dataclass(nodetype: Any, data_fields: Iterable[str] | None = None,
                        meta_fields: Iterable[str] | None = None,
                        drop_fields: Iterable[str] = ()) -> Any:
@@ -148,6 +154,7 @@ def static(**kwargs: Any) -> Any:
     return dataclasses.field(metadata=metadata, **kwargs)
 
 
+@boundary
 def register_static(cls: Any) -> Any:
     """Class decorator: instances are structure, without leaves; they must be hashable."""
     register_pytree_node(cls, lambda node: ((), node), lambda aux, children: aux)

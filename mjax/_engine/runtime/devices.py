@@ -7,6 +7,7 @@ from typing import Any
 
 from mjax._engine.base.config import checks
 from mjax._engine.base.context import ctx
+from mjax._engine.base.folding import boundary
 from mjaxlib_shim import client as shim
 from mjaxlib_shim.client import Device
 
@@ -65,6 +66,7 @@ def made() -> list[Any]:
     return list(_clients.values())
 
 
+@boundary
 def devices(backend: str | None = None) -> list[Device]:
     """The devices of a platform, those of other processes included.
 
@@ -74,6 +76,7 @@ def devices(backend: str | None = None) -> list[Device]:
     return list(client(backend).devices())
 
 
+@boundary
 def local_devices(process_index: int | None = None, backend: str | None = None,
                   host_id: int | None = None) -> list[Device]:
     """The devices of this process, or of another.

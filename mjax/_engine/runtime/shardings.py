@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
+from mjax._engine.base.folding import fold
 from mjax._engine.ir.mesh import (
     AbstractMesh,
     Mesh,
@@ -309,18 +310,22 @@ class NamedSharding(MeshSharding):
         # A plain tuple equals the spec it stands for, but is refused.
         if known is not None and type(spec) is PartitionSpec:
             return known
-        if not isinstance(mesh, (Mesh, AbstractMesh)):
-            raise LazyTypeError(lambda: (
-                f"NamedSharding needs a Mesh, got {mesh!r} of type {type(mesh).__name__}."))
-        if not isinstance(spec, PartitionSpec):
-            raise LazyTypeError(lambda: (
-                f"NamedSharding needs a PartitionSpec, got {spec!r} of type "
-                f"{type(spec).__name__}: write PartitionSpec(...), or P(...)."))
-        check_spec(spec, mesh, "NamedSharding")
-        if isinstance(mesh, Mesh):
-            kind = own_memory_kind(mesh.flat_devices, memory_kind, "NamedSharding")
-            if kind is None is not memory_kind:
-                return NamedSharding(mesh, spec)
+        try:
+            if not isinstance(mesh, (Mesh, AbstractMesh)):
+                raise LazyTypeError(lambda: (
+                    f"NamedSharding needs a Mesh, got {mesh!r} of type {type(mesh).__name__}."))
+            if not isinstance(spec, PartitionSpec):
+                raise LazyTypeError(lambda: (
+                    f"NamedSharding needs a PartitionSpec, got {spec!r} of type "
+                    f"{type(spec).__name__}: write PartitionSpec(...), or P(...)."))
+            check_spec(spec, mesh, "NamedSharding")
+            if isinstance(mesh, Mesh):
+                kind = own_memory_kind(mesh.flat_devices, memory_kind, "NamedSharding")
+                if kind is None is not memory_kind:
+                    return NamedSharding(mesh, spec)
+        except Exception as error:
+            fold(error)
+            raise
         self = object.__new__(cls)
         self.mesh, self.spec, self._memory_kind = mesh, spec, memory_kind
         if isinstance(mesh, Mesh):

@@ -33,6 +33,7 @@ from typing import Any, Literal, NoReturn
 
 from mjax._engine.base.context import Context, ctx
 from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.folding import fold
 from mjax._engine.base.programs import ProgramCache, forget_programs
 from mjax._engine.base.util import exact
 from mjax._engine.ir.effects import Effects, no_effects
@@ -142,7 +143,11 @@ class Primitive:
         Returns:
           One value, or a list of them if `multiple_results`.
         """
-        return ctx.interpreter.process(self, args, params)
+        try:
+            return ctx.interpreter.process(self, args, params)
+        except Exception as error:
+            fold(error)
+            raise
 
     # -- registration of rules --
 

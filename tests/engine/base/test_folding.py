@@ -1,5 +1,6 @@
 """Tracebacks that users see: engine frames left out, the user's kept in order."""
 
+import dataclasses
 import pickle
 import traceback
 
@@ -12,6 +13,7 @@ from mjax import lax
 from mjax._engine.base.config import traceback_filtering
 from mjax._engine.base.folding import boundary, fold
 from mjax._engine.ir.source import is_engine_file, register_exclusion
+from mjax_ext import core
 
 
 def files(error):
@@ -168,6 +170,29 @@ def test_methods_of_arrays_fold():
         error = caught(lambda read=read: read(failed()))
         assert str(error) == "text" and functions(error)[-1] == "raises"
         assert not [file for file in files(error) if is_engine_file(file)], read
+
+
+def test_trees_meshes_flags_and_primitives_fold():
+    @dataclasses.dataclass
+    class Pair:
+        a: int
+        b: int
+
+    mesh = mjax.make_mesh((1,), ("i",))
+    leaves, treedef = mjax.tree.flatten((1, 2))
+    for f in [
+            lambda: mjax.tree.map(lambda x, y: x, {"a": 1}, {"b": 1}),
+            lambda: mjax.tree.map(lambda x: 1 / x, [0]), lambda: mjax.tree.leaves({1: 2, "a": 3}),
+            lambda: mjax.tree.unflatten(treedef, [1]), lambda: mjax.tree.structure({1: 2, "a": 3}),
+            lambda: mjax.tree.transpose(treedef, treedef, leaves),
+            lambda: mjax.tree_util.register_dataclass(Pair, ["a"], []),
+            lambda: mjax.tree_util.register_pytree_node(dict, None, None),
+            lambda: mjax.sharding.Mesh(mjax.devices(), ("a", "b")),
+            lambda: mjax.NamedSharding(mesh, mjax.P("j")), lambda: mjax.NamedSharding(mesh, "i"),
+            lambda: mjax.devices("text"), lambda: mjax.config.update("enable_x64", "text"),
+            lambda: mjax.config.enable_x65, lambda: core.Primitive("text").bind(1.0)]:
+        error = caught(f)
+        assert not [file for file in files(error) if is_engine_file(file)], error
 
 
 def test_lookups_that_the_engine_missed_are_not_shown():
