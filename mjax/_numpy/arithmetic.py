@@ -397,9 +397,9 @@ def _power(x1: Any, x2: Any) -> Any:
     kind1, kind2 = (dtypes.kind(typeof(x).dtype) for x in (x1, x2))
     if kind1 in "biu" and kind2 in "biu":
         x1, x2 = promote_args_numeric("power", x1, x2)
-        x1 = cast(x1, typeof(x1).dtype)
         if dtypes.is_inexact(typeof(x1).dtype):  # of uint64 and a signed one
             return lax.pow_p.bind(x1, x2)
+        x1 = cast(x1, typeof(x1).dtype)
         nothing = lax.bitwise_and(lax.eq(x1, _c(x1, 0)), lax.ne(x2, _c(x2, 0)))
         return choose(nothing, _c(x1, 0), _power_of_ints(x1, x2))
     if kind1 in "fc" and kind2 in "iu":

@@ -167,8 +167,9 @@ def test_power_of_integers_that_only_floats_hold() -> None:
     with mjax.enable_x64(True):
         for dtypes in (("int8", "uint64"), ("uint64", "int64")):
             x, y = [np.array([1, 2, 3], d) for d in dtypes]
-            np.testing.assert_allclose(np.asarray(jnp.power(jnp.asarray(x), jnp.asarray(y))),
-                                       np.power(x, y, dtype=float))
+            out = jnp.power(jnp.asarray(x), jnp.asarray(y))
+            np.testing.assert_allclose(np.asarray(out), np.power(x, y, dtype=float))
+            assert out.weak_type  # as sums of them are
 
 
 def test_ldexp_does_not_overflow_on_the_way() -> None:
