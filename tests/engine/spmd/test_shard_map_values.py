@@ -163,7 +163,7 @@ def test_casts_are_kept():
 def test_one_device_is_refused():
     """The body runs on all devices; in a program a device is without effect, as anywhere."""
     put = mapped(lambda x: mjax.device_put(x, mjax.devices()[1]))
-    with pytest.raises(ValueError, match="device_put: cpu:1 was given in the body of a shard_map"):
+    with pytest.raises(ValueError, match="device_put: .* was given in the body of a shard_map"):
         put(X)
-    with pytest.warns(UserWarning, match="device_put to cpu:1 .* has no effect"):
+    with pytest.warns(UserWarning, match="device_put to .* has no effect"):
         np.testing.assert_array_equal(mjax.jit(put)(X), X)
