@@ -459,6 +459,17 @@ def test_exception_inside_a_lowering_says_where():
     assert any("the lowering of primitive 'scale'" in note for note in caught.value.__notes__)
 
 
+def test_rules_of_the_wrong_arguments_are_named():
+    for rule, call in (
+            ("jvp", lambda f: mjax.jvp(f, (X, X), (X, X))), ("batch", lambda f: mjax.vmap(f)(X, X)),
+            ("transpose", lambda f: mjax.grad(lambda x: f(x, X).sum())(X)),
+            ("abstract_eval", lambda f: mjax.make_jaxpr(f)(X, X))):
+        with pytest.raises(TypeError, match=r"takes 0 positional arguments") as caught:
+            call(scale(**{rule: lambda: None}))
+        (note,) = (n for n in caught.value.__notes__ if n.startswith("Raised in the "))
+        assert "primitive 'scale' (" in note and note.count("test_mistakes.py") >= 2, rule
+
+
 def test_operations_that_do_not_fit_together_inside_a_lowering():
     wide = scale(lowering=lambda ctx, x, y: hlo.MulOp(
         x, mlir.ir_constant(np.zeros(4, np.float32))).results)

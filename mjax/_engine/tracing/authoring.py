@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from mjax._engine.base.errors import (
     LazyNotImplementedError,
+    LazyText,
     LazyTypeError,
     LazyValueError,
     MissingRuleError,
@@ -18,7 +19,7 @@ from mjax._engine.base.errors import (
 from mjax._engine.base.records import Record
 from mjax._engine.ir.effects import QUESTIONS, Effect, describe, forbidden
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
-from mjax._engine.ir.source import here, user_frames
+from mjax._engine.ir.source import here, is_engine_file, user_frames
 
 
 class RuleRow(Record):
@@ -210,6 +211,13 @@ def rule_text(primitive: Any, rule: str) -> str:
                 or (next(iter(primitive.lowerings.values()), None) if rule == "lowering" else None))
     name = RULES[rule].name.split(" for ")[0] if rule in RULES else f"{rule} rule"
     return f"the {name} of primitive {primitive.name!r} ({where(function)})"
+
+
+def name_rule(error: Exception, primitive: Any, rule: str) -> None:
+    """Adds to an error which of the user's rules raised it; the engine's own are tested."""
+    file = where(getattr(primitive, rule)).rpartition(":")[0]
+    if not isinstance(error, LazyText) and not is_engine_file(file):
+        error.add_note(f"Raised in {rule_text(primitive, rule)}.\n{applied_at(here())}")
 
 
 def where(rule: Any) -> str:

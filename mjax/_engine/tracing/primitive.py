@@ -43,6 +43,7 @@ from mjax._engine.tracing.authoring import (
     describe_value,
     misfit,
     missing_rule,
+    name_rule,
     refuse_effects,
     where,
 )
@@ -299,6 +300,9 @@ class Primitive:
         previous, ctx.interpreter = ctx.interpreter, Context.interpreter
         try:
             result = self.abstract_eval(*avals, **params)
+        except Exception as error:
+            name_rule(error, self, "abstract_eval")
+            raise
         finally:
             ctx.interpreter = previous
         if not (isinstance(result, tuple) and len(result) == 2

@@ -16,7 +16,13 @@ from mjax._engine.base.util import BoundedCache, per_item, pickled_by
 from mjax._engine.ir.jaxpr import Jaxpr, named_axes
 from mjax._engine.ir.types import ShapedArray, same_array_type, typeof
 from mjax._engine.primitives.shapes import batch_to_front, moveaxis
-from mjax._engine.tracing.authoring import as_pair, check_lists, describe_value, misfit
+from mjax._engine.tracing.authoring import (
+    as_pair,
+    check_lists,
+    describe_value,
+    misfit,
+    name_rule,
+)
 from mjax._engine.tracing.interpreter import (
     Interpreter,
     Tracer,
@@ -128,7 +134,11 @@ class BatchInterpreter(Interpreter):
         if primitive.axis_batch is not None:
             result = primitive.axis_batch(self.axis, values, dims, **params)
         elif primitive.batch is not None:
-            result = primitive.batch(values, dims, **params)
+            try:
+                result = primitive.batch(values, dims, **params)
+            except Exception as error:
+                name_rule(error, primitive, "batch")
+                raise
         else:
             primitive.declared([typeof(arg) for arg in args], params, "batchable")
             primitive.missing("batch", operands=len(values), params=params)

@@ -24,6 +24,7 @@ from mjax._engine.tracing.authoring import (
     check_lists,
     describe_value,
     misfit,
+    name_rule,
 )
 from mjax._engine.tracing.interpreter import (
     Interpreter,
@@ -115,6 +116,9 @@ class JVPInterpreter(Interpreter):
             result = primitive.jvp(primals, tangents, **params)
         except SymbolicValueError as error:
             error.blame(primitive, "jvp")
+            raise
+        except Exception as error:
+            name_rule(error, primitive, "jvp")
             raise
         return as_pair(primitive, "jvp", result, "a primal and a tangent")
 

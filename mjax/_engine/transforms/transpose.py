@@ -23,6 +23,7 @@ from mjax._engine.tracing.authoring import (
     SymbolicValueError,
     describe_value,
     misfit,
+    name_rule,
     not_linear,
 )
 from mjax._engine.tracing.stage import constants_of, settled, stage_under_evaluation
@@ -148,6 +149,9 @@ def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[
         if error.blamed is None and primitive.transpose.__module__.startswith("mjax._engine"):
             not_linear(primitive)  # the engine's rules are tested: their use is at fault
         error.blame(primitive, "transpose")
+        raise
+    except Exception as error:
+        name_rule(error, primitive, "transpose")
         raise
     if not isinstance(results, (list, tuple)) or len(results) != len(operands):
         misfit(primitive, "transpose", lambda: (
