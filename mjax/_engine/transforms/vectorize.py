@@ -79,7 +79,8 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
     def batched(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             msg = (f"vmap: in_axes has {len(in_axes)} entries, but {function_name(fun)} was called "
-                   f"with {len(args)} positional arguments: give one entry per argument.")
+                   f"with {len(args)} positional arguments: give one entry per argument."
+                   f"{_KEYWORDS if kwargs else ''}")
             raise ValueError(msg)
         leaves, in_tree = tree_flatten((args, kwargs))
         axes = _flat_axes(in_axes, args, fun) + [0] * len(tree_leaves(kwargs))
@@ -102,6 +103,10 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
         f"Vectorized {function_name(fun)}: takes its arguments, and gives its results, with one "
         "more axis where in_axes and out_axes say so.", fun)
     return batched
+
+
+_KEYWORDS = (" Arguments given by keyword have none, and are mapped along axis 0: give by position "
+             "what is not mapped.")
 
 
 def _is_none(x: Any) -> bool:

@@ -179,6 +179,11 @@ def test_axes_are_ints_or_none(axes):
             mjax.vmap(f_two, **{name: axes})
 
 
+def test_arguments_by_keyword_have_no_axes():
+    with pytest.raises(ValueError, match=r"1 positional .* keyword have none, .* along axis 0"):
+        mjax.vmap(f_two, in_axes=(0, None))(A, y=A)
+
+
 @pytest.mark.parametrize(("options", "args", "error", "text"), [
     ({"in_axes": (0,)}, (A, A), ValueError, "in_axes has 1 entries.*f_two.*2 positional"),
     ({"in_axes": ({"a": 0}, 0)}, ({"a": A, "b": A}, A), ValueError,
