@@ -107,7 +107,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     values = _operands("concatenate", arrays, dtype)
     if axis is None:
         values, axis = [ravel(x) for x in values], 0
-    if not shape_of(values[0]):
+    if not shape_of(values[0]) and not getattr(axis, "ndim", 0):
         msg = "concatenate: zero-dimensional arrays cannot be concatenated; use stack."
         raise ValueError(msg)
     axis = canonicalize_axis(axis, typeof(values[0]).ndim)

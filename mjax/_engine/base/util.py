@@ -76,6 +76,10 @@ def canonicalize_axis(axis: Any, ndim: int) -> int:
     try:
         index = operator.index(axis)
     except TypeError:
+        if getattr(axis, "ndim", 0):
+            msg = ("an axis must be an integer, got an array of shape "
+                   f"{axis.shape}: where several arrays are meant, pass a list of them.")
+            raise LazyArgumentError(msg) from None
         if hasattr(axis, "aval"):
             raise
         hint = (" Over axes with names, those of maps and meshes, go the collectives, as lax.psum."
