@@ -357,7 +357,8 @@ class _Checker(string.Formatter):
         unused = [str(i) for i in range(len(args)) if i not in used]
         unused += [repr(k) for k in kwargs if k not in used]
         if unused:
-            msg = f"the arguments {', '.join(unused)} do not occur in it."
+            msg = (f"the arguments {', '.join(unused)} do not occur in it: write {{}} for each "
+                   "argument by position, {name} for one by name.")
             raise ValueError(msg)
 
 
@@ -375,7 +376,8 @@ def _writer(who: str, write: Callable[[str], None], ordered: bool, partitioned: 
     @boundary
     def call(fmt: str, /, *args: Any, **kwargs: Any) -> None:
         if not isinstance(fmt, str):
-            msg = f"{who} expects a format string first, got {type(fmt).__name__}."
+            msg = (f"{who} expects a format string first, got {type(fmt).__name__}: write "
+                   f"{who}('{{}}', x).")
             raise TypeError(msg)
         if not skip_format_check:
             _check_format(who, fmt, args, kwargs)
@@ -388,7 +390,8 @@ def _check_format(who: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, A
     try:
         _Checker().vformat(fmt, args, kwargs)
     except (ValueError, KeyError, IndexError, AttributeError) as error:
-        what = (f"there is no argument {error}." if isinstance(error, KeyError) else str(error))
+        what = (f"there is no argument {error} given by name." if isinstance(error, KeyError) else
+                "it asks for more." if isinstance(error, IndexError) else str(error))
         msg = (f"{who}: the format {fmt!r} does not fit its {len(args)} positional and "
                f"{len(kwargs)} named arguments: {what}")
         kind = next(k for k in (KeyError, IndexError, ValueError, AttributeError)
