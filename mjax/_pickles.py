@@ -16,9 +16,13 @@ from mjax._engine.ir.pytree import _tree_structure as tree_structure_v1
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.ir.types import _abstract_token as abstract_token_v1
 from mjax._engine.ir.types import _manual_axis_type as manual_axis_type_v1
+from mjax._engine.linalg.eig import EigImplementation
+from mjax._engine.linalg.eigh import EighImplementation
+from mjax._engine.linalg.svd import SvdAlgorithm
 from mjax._engine.primitives.accuracy import AccuracyMode, Tolerance
 from mjax._engine.primitives.arithmetic import RoundingMethod
 from mjax._engine.primitives.convolution import ConvDimensionNumbers
+from mjax._engine.primitives.fft import FftType
 from mjax._engine.primitives.gather import GatherDimensionNumbers, GatherScatterMode
 from mjax._engine.primitives.keys import _key_type as key_type_v1
 from mjax._engine.primitives.precision import DotAlgorithm, DotAlgorithmPreset, Precision
@@ -40,6 +44,9 @@ debug_info_v1 = from_pickle(DebugInfo)
 dot_algorithm_preset_v1 = from_pickle(DotAlgorithmPreset)
 dot_algorithm_v1 = from_pickle(DotAlgorithm)
 effect_policy_v1 = from_pickle(EffectPolicy)
+eig_implementation_v1 = from_pickle(EigImplementation)
+eigh_implementation_v1 = from_pickle(EighImplementation)
+fft_type_v1 = from_pickle(FftType)
 gather_dimension_numbers_v1 = from_pickle(GatherDimensionNumbers)
 gather_scatter_mode_v1 = from_pickle(GatherScatterMode)
 layout_v1 = from_pickle(Layout)
@@ -50,14 +57,17 @@ random_algorithm_v1 = from_pickle(RandomAlgorithm)
 rounding_method_v1 = from_pickle(RoundingMethod)
 scatter_dimension_numbers_v1 = from_pickle(ScatterDimensionNumbers)
 shaped_array_v1 = from_pickle(ShapedArray)
+svd_algorithm_v1 = from_pickle(SvdAlgorithm)
 tolerance_v1 = from_pickle(Tolerance)
 
 __all__ = [
     "abstract_mesh_v1", "abstract_token_v1", "accuracy_mode_v1", "arg_info_v1", "array_v1",
     "axis_data_v1", "axis_type_v1", "conv_dimension_numbers_v1", "debug_info_v1",
-    "dot_algorithm_preset_v1", "dot_algorithm_v1", "effect_policy_v1",
-    "gather_dimension_numbers_v1", "gather_scatter_mode_v1", "key_type_v1", "layout_v1",
-    "manual_axis_type_v1", "offloadable_v1", "partial_v1", "partition_spec_v1", "precision_v1",
-    "ragged_dot_dimension_numbers_v1", "random_algorithm_v1", "rounding_method_v1",
-    "scatter_dimension_numbers_v1", "shape_dtype_struct_v1", "shaped_array_v1", "tolerance_v1",
-    "tree_structure_v1", "unconstrained_v1"]
+    "dot_algorithm_preset_v1", "dot_algorithm_v1", "effect_policy_v1", "eig_implementation_v1",
+    "eigh_implementation_v1", "fft_type_v1", "gather_dimension_numbers_v1",
+    "gather_scatter_mode_v1", "key_type_v1", "layout_v1", "manual_axis_type_v1", "offloadable_v1",
+    "partial_v1", "partition_spec_v1", "precision_v1", "ragged_dot_dimension_numbers_v1",
+    "random_algorithm_v1", "rounding_method_v1", "scatter_dimension_numbers_v1",
+    "shape_dtype_struct_v1", "shaped_array_v1", "svd_algorithm_v1", "tolerance_v1",
+    "tree_structure_v1", "unconstrained_v1",
+]

@@ -6,10 +6,15 @@ import importlib
 import threading
 from typing import Any
 
-from . import gates
+from . import lapack_gates
 from .native import ext, xc
 
-__all__ = ["custom_call_targets", "register_custom_call_target", "register_lapack"]
+__all__ = [
+    "custom_call_targets",
+    "lapack_kernel",
+    "register_custom_call_target",
+    "register_lapack",
+]
 
 _lock = threading.Lock()
 _lapack_ready = False
@@ -30,6 +35,32 @@ def custom_call_targets(platform: str = "cpu") -> frozenset[str]:
     return frozenset(ext.custom_call_targets(xc.xla_platform_names.get(platform, platform)))
 
 
+#: Whether jaxlib has those kernels that not every release of the window has.
+_NEWER = {
+    "geqp3": lapack_gates.LAPACK_PIVOTED.open,
+    "gesvd": lapack_gates.LAPACK_GESVD.open,
+    "gtsv": lapack_gates.LAPACK_PIVOTED.open,
+    "ormqr": lapack_gates.LAPACK_ORMQR.open,
+    "tridiagonal_solve_perturbed": lapack_gates.LAPACK_ORMQR.open,
+    "trsm": lapack_gates.LAPACK_TRSM.open,
+    "unmqr": lapack_gates.LAPACK_ORMQR.open,
+}
+#: Character of a NumPy dtype -> letter in the names of LAPACK's routines.
+_LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
+
+
+def lapack_kernel(name: str, dtype: str) -> str | None:
+    """The target of a LAPACK kernel, or None where this jaxlib does not have it.
+
+    `name` is without the letter of the dtype, as `"potrf"`; `dtype` is NumPy's character for it.
+    """
+    if not _NEWER.get(name, True):
+        return None
+    if name == "tridiagonal_solve_perturbed":
+        return f"{name}_ffi"
+    return f"lapack_{_LETTERS[dtype]}{name}_ffi"
+
+
 def register_lapack() -> None:
     """Registers and initializes the `lapack_*_ffi` kernels; idempotent.
 
@@ -41,7 +72,7 @@ def register_lapack() -> None:
         if _lapack_ready:
             return
         lapack: Any = importlib.import_module("jaxlib.lapack")
-        if gates.LAPACK_REGISTRATIONS.open:
+        if lapack_gates.LAPACK_REGISTRATIONS.open:
             for platform, targets in lapack.registrations().items():
                 for name, capsule, version in targets:
                     register_custom_call_target(

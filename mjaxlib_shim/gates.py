@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 
+from . import lapack_gates
 from .gate import Gate, file_mentions, jaxlib_file, keyword
 from .native import ext, nb_signatures, xc
 
@@ -128,13 +129,6 @@ PROFILED_SUBPROCESSES = Gate(
     lambda: jaxlib_file("_profiler")
     and hasattr(importlib.import_module("jaxlib._profiler"), "register_subprocess"),
 )  # fmt: skip
-LAPACK_REGISTRATIONS = Gate(
-    "lapack_registrations",
-    "jaxlib.lapack.registrations()",
-    320, "0.5.3",
-    "before, importing jaxlib.lapack registers its kernels",
-    lambda: file_mentions("def registrations", "lapack.py"),
-)  # fmt: skip
 PARTITIONED_TOP_K = Gate(
     "partitioned_top_k",
     "chlo.top_k in partitioned programs",
@@ -220,13 +214,16 @@ UNREAD_USES = Gate(
 
 
 GATES: tuple[Gate, ...] = (
+    lapack_gates.LAPACK_TRSM,
     MEMORIES_STATE,
     NUM_DEVICES,
     PARTITIONED_TOP_K,
+    lapack_gates.LAPACK_PIVOTED,
     PARTIAL_CONCATENATE,
     TO_NUMPY_COPY_FLAG,
     SPARE_THREADS,
-    LAPACK_REGISTRATIONS,
+    lapack_gates.LAPACK_REGISTRATIONS,
+    lapack_gates.LAPACK_GESVD,
     RESULT_ACCURACY,
     FFI_CALLBACKS,
     COMPILE_AND_LOAD,
@@ -243,6 +240,7 @@ GATES: tuple[Gate, ...] = (
     LITERAL_LAYOUTS,
     BUSY_EXIT,
     UNREAD_USES,
+    lapack_gates.LAPACK_ORMQR,
     PROFILED_SUBPROCESSES,
     HANDLER_UNCHECKED,
     TO_NUMPY_WHOLE,

@@ -25,6 +25,7 @@ from mjax._numpy.core import (
 )
 from mjax._numpy.fused import fused
 from mjax._numpy.products import matmul
+from mjax._numpy.systems import inv
 
 
 @boundary
@@ -106,14 +107,13 @@ def matrix_power(a: Any, n: int) -> Any:
 
     Args:
       a: array of shape `(..., m, m)`.
-      n: the exponent, not negative, static.
+      n: the exponent, static; negative ones are powers of the inverse.
 
     Returns:
-      An array of the shape of `a`.
+      An array of the shape of `a`, inexact for negative exponents.
 
     Raises:
       TypeError: the matrices are not square.
-      NotImplementedError: a negative exponent.
 
     Source: `numpy.linalg.matrix_power`.
 
@@ -124,8 +124,7 @@ def matrix_power(a: Any, n: int) -> Any:
     """
     a, n = check_square("matrix_power", a), operator.index(n)
     if n < 0:
-        msg = f"matrix_power: the exponent {n} is negative; invert the matrix first."
-        raise NotImplementedError(msg)
+        a, n = inv(a), -n
     if n == 0:
         return broadcast_to(cast(_unit_matrix(shape_of(a)[-1]), typeof(a).dtype), shape_of(a))
     out = None

@@ -13,8 +13,9 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import abs as absolute
 from mjax._engine.primitives.arithmetic import add, imag, mul, ne, pow, real, sqrt
 from mjax._engine.primitives.reductions import reduce_max, reduce_min
-from mjax._engine.primitives.shapes import as_settled, expand_dims, reduce_sum
+from mjax._engine.primitives.shapes import as_settled, expand_dims, reduce_sum, transpose
 from mjax._numpy.core import cast, check_array, promote_dtypes_inexact, shape_of
+from mjax._numpy.decompositions import svd
 from mjax._numpy.fused import fused
 
 
@@ -60,8 +61,7 @@ def _matrix_norm(x: Any, axes: tuple[int, ...], ord: Any) -> Any:
     if ord in (None, "fro"):
         return sqrt(reduce_sum(_squares(x), axes))
     if ord in (2, -2, "nuc"):
-        msg = f"the matrix norm of order {ord!r} needs singular values, which are not there yet."
-        raise NotImplementedError(msg)
+        return _of_singular_values(x, axes, ord)
     if ord not in (1, -1, np.inf, -np.inf):
         msg = f"invalid order {ord!r} for a matrix norm: it is 'fro', 'nuc', ±1, ±2 or ±inf."
         raise ValueError(msg)
@@ -70,6 +70,14 @@ def _matrix_norm(x: Any, axes: tuple[int, ...], ord: Any) -> Any:
     summed, chosen = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = reduce_sum(absolute(x), (summed,))
     return _extreme(sums, (chosen - (chosen > summed),), ord > 0)
+
+
+def _of_singular_values(x: Any, axes: tuple[int, ...], ord: Any) -> Any:
+    others = [i for i in range(typeof(x).ndim) if i not in axes]
+    values = svd(transpose(x, (*others, *axes)), compute_uv=False)
+    if ord == "nuc":
+        return reduce_sum(values, (len(others),))
+    return _extreme(values, (len(others),), ord > 0)
 
 
 def _extreme(sizes: Any, axes: tuple[int, ...], greatest: bool) -> Any:
@@ -90,8 +98,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     Args:
       x: array.
       ord: which: for vectors a number `p`, for `sum(abs(x)**p)**(1/p)`, infinite ones and 0
-        included; for matrices `"fro"`, 1, -1, inf or -inf. By default the root of the sum of
-        squares.
+        included; for matrices `"fro"`, `"nuc"`, 1, -1, 2, -2, inf or -inf. By default the root of
+        the sum of squares.
       axis: the axis of the vectors, or the two axes of the matrices; by default all.
       keepdims: whether the axes stay, with size 1.
 
@@ -100,7 +108,6 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
     Raises:
       ValueError: there is no such norm, or there are more than two axes.
-      NotImplementedError: a matrix norm that needs singular values.
 
     Source: `numpy.linalg.norm`.
 
@@ -152,14 +159,13 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     Args:
       x: array of shape `(..., m, n)`.
       keepdims: whether the axes stay, with size 1.
-      ord: `"fro"`, 1, -1, inf or -inf.
+      ord: `"fro"`, `"nuc"`, 1, -1, 2, -2, inf or -inf.
 
     Returns:
       A real array of shape `(...)`.
 
     Raises:
       ValueError: there is no such norm, or `x` has less than two axes.
-      NotImplementedError: a norm that needs singular values.
 
     Source: `numpy.linalg.matrix_norm`.
 

@@ -1,6 +1,6 @@
 """NumPy's functions for arrays on devices and for traced values.
 
-`mjax.numpy.linalg` and the functions of `_rare` load when they are first used.
+`fft`, `linalg` and the functions of `_rare` load when they are first used.
 """
 # ruff: noqa: F403, F405  (the names of `_rare` are written down there)
 
@@ -352,7 +352,7 @@ from mjax._numpy.ufuncs import (
 )
 
 if TYPE_CHECKING:
-    from mjax.numpy import linalg
+    from mjax.numpy import fft, linalg
     from mjax.numpy._rare import *
 
 __all__ = [
@@ -372,8 +372,8 @@ __all__ = [
     "diag", "diag_indices", "diag_indices_from", "diagflat", "diagonal", "diff", "digitize",
     "divide", "divmod", "dot", "double", "dsplit", "dstack", "dtype", "e", "ediff1d", "einsum",
     "einsum_path", "empty", "empty_like", "equal", "euler_gamma", "exp", "exp2", "expand_dims",
-    "expm1", "extract", "eye", "fabs", "fill_diagonal", "finfo", "flatnonzero", "flexible", "flip",
-    "fliplr", "flipud", "float16", "float32", "float4_e2m1fn", "float64", "float8_e3m4",
+    "expm1", "extract", "eye", "fabs", "fft", "fill_diagonal", "finfo", "flatnonzero", "flexible",
+    "flip", "fliplr", "flipud", "float16", "float32", "float4_e2m1fn", "float64", "float8_e3m4",
     "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
     "float8_e5m2fnuz", "float8_e8m0fnu", "float_", "float_power", "floating", "floor",
     "floor_divide", "fmax", "fmin", "fmod", "frexp", "from_dlpack", "frombuffer", "fromfunction",
@@ -411,8 +411,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "linalg":
-        return importlib.import_module("mjax.numpy.linalg")
+    if name in ("fft", "linalg"):
+        return importlib.import_module(f"mjax.numpy.{name}")
     if name in __all__:
         rare = importlib.import_module("mjax.numpy._rare")
         globals().update({key: getattr(rare, key) for key in rare.__all__})

@@ -17,6 +17,27 @@ from mjax._engine.control.remat_opt import remat_opt_p
 from mjax._engine.control.scan import scan_p
 from mjax._engine.control.solves import linear_solve_p
 from mjax._engine.control.while_loop import while_p
+from mjax._engine.linalg.cholesky import cholesky_p, cholesky_update_p
+from mjax._engine.linalg.eig import eig_p
+from mjax._engine.linalg.eigh import eigh_p
+from mjax._engine.linalg.lapack import lapack_p
+from mjax._engine.linalg.lu import lu_p, lu_pivots_to_permutation_p
+from mjax._engine.linalg.qr import qr_p
+from mjax._engine.linalg.reflectors import (
+    geqp3_p,
+    geqrf_p,
+    householder_product_p,
+    ormqr_p,
+)
+from mjax._engine.linalg.schur import (
+    hessenberg_p,
+    schur_p,
+    tridiagonal_p,
+)
+from mjax._engine.linalg.svd import svd_p
+from mjax._engine.linalg.symmetric_product import symmetric_product_p
+from mjax._engine.linalg.triangular import triangular_solve_p
+from mjax._engine.linalg.tridiagonal_solve import tridiagonal_solve_p
 from mjax._engine.primitives.approximate import approx_top_k_p
 from mjax._engine.primitives.arithmetic import (
     abs_p,
@@ -89,6 +110,7 @@ from mjax._engine.primitives.cumulative import (
 )
 from mjax._engine.primitives.dot import dot_general_p
 from mjax._engine.primitives.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
+from mjax._engine.primitives.fft import fft_p
 from mjax._engine.primitives.gather import gather_p
 from mjax._engine.primitives.joining import (
     concatenate_p,
@@ -210,22 +232,24 @@ __all__ = [
     "abs_p", "acos_p", "acosh_p", "add_jaxvals_p", "add_p", "after_all_p", "all_gather_invariant_p",
     "all_gather_p", "all_to_all_p", "and_p", "approx_top_k_p", "argmax_p", "argmin_p", "asin_p",
     "asinh_p", "atan2_p", "atan_p", "atanh_p", "axis_index_p", "bessel_i0e_p", "bessel_i1e_p",
-    "bitcast_convert_type_p", "broadcast_in_dim_p", "cbrt_p", "ceil_p", "clamp_p", "closed_call_p",
-    "clz_p", "complex_p", "composite_p", "concatenate_p", "cond_p", "conj_p",
-    "conv_general_dilated_p", "convert_element_type_p", "copy_p", "cos_p", "cosh_p",
-    "create_token_p", "cumlogsumexp_p", "cummax_p", "cummin_p", "cumprod_p", "cumsum_p",
-    "cumulative_loop_p", "custom_jvp_call_p", "custom_lin_p", "custom_vjp_call_p",
-    "custom_vmap_call_p", "dce_sink_p", "debug_callback_p", "device_put_p", "digamma_p", "div_p",
-    "dot_general_p", "dynamic_slice_p", "dynamic_update_slice_p", "eq_p", "eq_to_p", "erf_inv_p",
-    "erf_p", "erfc_p", "exp2_p", "exp_p", "expm1_p", "floor_p", "gather_p", "ge_p", "gt_p",
-    "igamma_grad_a_p", "igamma_p", "igammac_p", "imag_p", "inspect_sharding_p", "integer_pow_p",
-    "io_callback_p", "iota_2x32_shape_p", "iota_p", "is_finite_p", "jit_p", "layout_constraint_p",
-    "le_p", "le_to_p", "lgamma_p", "linear_call_p", "linear_recurrence_p", "linear_solve_p",
-    "log1p_p", "log_p", "logistic_p", "lt_p", "lt_to_p", "max_p", "min_p", "mul_p", "mulhi_p",
-    "name_p", "ne_p", "neg_p", "nextafter_p", "not_p", "optimization_barrier_p", "or_p", "pad_p",
-    "pbroadcast_p", "philox2x32_p", "philox4x32_p", "platform_index_p", "pmax_invariant_p",
+    "bitcast_convert_type_p", "broadcast_in_dim_p", "cbrt_p", "ceil_p", "cholesky_p",
+    "cholesky_update_p", "clamp_p", "closed_call_p", "clz_p", "complex_p", "composite_p",
+    "concatenate_p", "cond_p", "conj_p", "conv_general_dilated_p", "convert_element_type_p",
+    "copy_p", "cos_p", "cosh_p", "create_token_p", "cumlogsumexp_p", "cummax_p", "cummin_p",
+    "cumprod_p", "cumsum_p", "cumulative_loop_p", "custom_jvp_call_p", "custom_lin_p",
+    "custom_vjp_call_p", "custom_vmap_call_p", "dce_sink_p", "debug_callback_p", "device_put_p",
+    "digamma_p", "div_p", "dot_general_p", "dynamic_slice_p", "dynamic_update_slice_p", "eig_p",
+    "eigh_p", "eq_p", "eq_to_p", "erf_inv_p", "erf_p", "erfc_p", "exp2_p", "exp_p", "expm1_p",
+    "fft_p", "floor_p", "gather_p", "ge_p", "geqp3_p", "geqrf_p", "gt_p", "hessenberg_p",
+    "householder_product_p", "igamma_grad_a_p", "igamma_p", "igammac_p", "imag_p",
+    "inspect_sharding_p", "integer_pow_p", "io_callback_p", "iota_2x32_shape_p", "iota_p",
+    "is_finite_p", "jit_p", "lapack_p", "layout_constraint_p", "le_p", "le_to_p", "lgamma_p",
+    "linear_call_p", "linear_recurrence_p", "linear_solve_p", "log1p_p", "log_p", "logistic_p",
+    "lt_p", "lt_to_p", "lu_p", "lu_pivots_to_permutation_p", "max_p", "min_p", "mul_p", "mulhi_p",
+    "name_p", "ne_p", "neg_p", "nextafter_p", "not_p", "optimization_barrier_p", "or_p", "ormqr_p",
+    "pad_p", "pbroadcast_p", "philox2x32_p", "philox4x32_p", "platform_index_p", "pmax_invariant_p",
     "pmax_p", "pmin_invariant_p", "pmin_p", "polygamma_p", "population_count_p", "pow_p",
-    "ppermute_p", "pscatter_p", "psum_invariant_p", "psum_p", "pure_callback_p", "pvary_p",
+    "ppermute_p", "pscatter_p", "psum_invariant_p", "psum_p", "pure_callback_p", "pvary_p", "qr_p",
     "ragged_dot_general_p", "random_bits_p", "random_clone_p", "random_fold_in_p",
     "random_gamma_grad_p", "random_seed_p", "random_split_p", "random_unwrap_p", "random_wrap_p",
     "real_p", "reduce_and_p", "reduce_max_p", "reduce_min_p", "reduce_or_p", "reduce_p",
@@ -234,10 +258,11 @@ __all__ = [
     "reduce_xor_p", "regularized_incomplete_beta_p", "rem_p", "remat_opt_p", "remat_p", "reshape_p",
     "rev_p", "rng_bit_generator_p", "rng_uniform_p", "round_p", "rsqrt_p", "scan_p",
     "scatter_add_p", "scatter_apply_p", "scatter_max_p", "scatter_min_p", "scatter_mul_p",
-    "scatter_p", "scatter_sub_p", "select_and_gather_add_p", "select_and_scatter_add_p",
+    "scatter_p", "scatter_sub_p", "schur_p", "select_and_gather_add_p", "select_and_scatter_add_p",
     "select_and_scatter_p", "select_n_p", "shard_map_p", "sharding_constraint_p", "shift_left_p",
     "shift_right_arithmetic_p", "shift_right_logical_p", "sign_p", "sin_p", "sinh_p", "slice_p",
     "sort_p", "split_p", "sqrt_p", "square_p", "squeeze_p", "stack_p", "stop_gradient_p", "sub_p",
-    "tan_p", "tanh_p", "threefry2x32_p", "threefry4x32_p", "tile_p", "top_k_p", "transpose_p",
+    "svd_p", "symmetric_product_p", "tan_p", "tanh_p", "threefry2x32_p", "threefry4x32_p", "tile_p",
+    "top_k_p", "transpose_p", "triangular_solve_p", "tridiagonal_p", "tridiagonal_solve_p",
     "unstack_p", "while_p", "xor_p", "zeta_p",
 ]

@@ -117,7 +117,8 @@ def values():
         layout.Layout((1, 0)), mjax.jit(len).lower([1.0]).args_info[0][0][0], tu.Partial(sorted),
         ad_checkpoint.Offloadable("device", "pinned_host"), core.ShapedArray((2,), "float32", True),
         core.AbstractToken(), core.DebugInfo("jit", "f", ("x",)), core.EffectPolicy(ordered=True),
-        batching.AxisData("i", 3)]
+        batching.AxisData("i", 3), lax.FftType.RFFT, lax.linalg.EigImplementation.LAPACK,
+        lax.linalg.EighImplementation.QR, lax.linalg.SvdAlgorithm.QR]
     return {type(value): value for value in made}
 
 

@@ -22,7 +22,7 @@ PARTS = {f"atleast_{n}d": "atleast_{n}d" for n in (1, 2, 3)} | {
 FUNCTIONS = [n for n in jnp.__all__ if callable(getattr(jnp, n))
              and not inspect.isclass(getattr(jnp, n))
              and getattr(jnp, n) is not getattr(np, n, None)]
-LINALG = [f"linalg.{n}" for n in jnp.linalg.__all__]
+NESTED = [f"{module}.{n}" for module in ("fft", "linalg") for n in getattr(jnp, module).__all__]
 
 
 def is_called(name: str) -> bool:
@@ -31,7 +31,7 @@ def is_called(name: str) -> bool:
         rf"""jnp\.{re.escape(name)}\b|["'\s]{re.escape(name)}["'\s\[(.]""", TEXT))
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, *LINALG])
+@pytest.mark.parametrize("name", [*FUNCTIONS, *NESTED])
 def test_function_is_tested(name: str) -> None:
     if name in ELSEWHERE:
         assert name in (HERE.parent / ELSEWHERE[name]).read_text()

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import mjax
+import mjax._engine.linalg
 import mjax._engine.primitives
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.variance import pvary_p
@@ -33,17 +34,24 @@ def objects(module, cls):
                 yield item
 
 
-PRIMITIVES = {p.name: p for module in modules(mjax._engine.primitives)
-              for p in objects(module, Primitive) if p is not pvary_p}
-TABLES = [importlib.import_module(f"tests.engine.primitives.{path.stem}")
-          for path in sorted(pathlib.Path(__file__).parent.glob("test_*.py"))
+PRIMITIVES = {p.name: p for package in (mjax._engine.primitives, mjax._engine.linalg)
+              for module in modules(package) for p in objects(module, Primitive)
+              if p is not pvary_p}
+TABLES = [importlib.import_module(f"tests.engine.{folder}.{path.stem}")
+          for folder in ("primitives", "linalg")
+          for path in sorted((pathlib.Path(__file__).parents[1] / folder).glob("test_*.py"))
           if path.stem != "test_registry"]
+#: Factorizations that are parts of others; jax does not differentiate them either.
+PARTS = ({"jvp"}, "a part of decompositions that have derivatives; jax has none")
 CASES = [case for module in TABLES for case in getattr(module, "CASES", ())]
 #: What is left out of rules and cases, and why.
 WITHOUT = {
     "after_all": ({"cases"}, "it takes no arrays; tested in test_sequencing"),
     "create_token": ({"cases"}, "it gives no array; tested in test_sequencing"),
     "dce_sink": ({"cases"}, "it gives nothing; tested in test_sequencing"),
+    **dict.fromkeys(("geqp3", "geqrf", "hessenberg", "householder_product", "ormqr", "schur",
+                     "tridiagonal"), PARTS),
+    "lapack": ({"jvp", "batch", "cases"}, "only lowering rules make it"),
     "cumulative_loop": ({"jvp", "batch", "cases"}, "only lowering rules make it"),
     "nextafter": ({"jvp"}, "steps between floats are no smooth function of them; jax has none"),
     "rng_uniform": ({"jvp", "batch"}, "its numbers come from the device's state; jax has none"),

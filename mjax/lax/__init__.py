@@ -1,4 +1,10 @@
-"""The primitives' functions, under JAX's names: no promotion, no implicit broadcasting."""
+"""The primitives' functions, under JAX's names: no promotion, no implicit broadcasting.
+
+`linalg` loads when it is first used.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from mjax._engine.control.branching import (
     cond,
@@ -191,6 +197,7 @@ from mjax._engine.primitives.dynamic_slicing import (
     dynamic_update_slice_p,
     index_take,
 )
+from mjax._engine.primitives.fft import FftType, fft, fft_p
 from mjax._engine.primitives.gather import (
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -431,22 +438,25 @@ from mjax._engine.spmd.reductions import (
     pvary,
 )
 
+if TYPE_CHECKING:
+    from mjax.lax import linalg
+
 __all__ = [
     "AccuracyMode", "ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "DotAlgorithm",
-    "DotAlgorithmPreset", "DotDimensionNumbers", "GatherDimensionNumbers", "GatherScatterMode",
-    "Precision", "PrecisionLike", "RaggedDotDimensionNumbers", "RandomAlgorithm", "RoundingMethod",
-    "Tolerance", "ScatterDimensionNumbers", "abs", "abs_p", "acos", "acos_p", "acosh", "acosh_p",
-    "add", "add_any_p", "add_p", "after_all", "after_all_p", "all_gather", "all_gather_invariant",
-    "all_gather_p", "all_to_all", "all_to_all_p", "and_p", "approx_max_k", "approx_min_k",
-    "approx_top_k_p", "argmax", "argmax_p", "argmin", "argmin_p", "asin", "asin_p", "asinh",
-    "asinh_p", "associative_scan", "atan", "atan2", "atan2_p", "atan_p", "atanh", "atanh_p",
-    "axis_index", "axis_index_p", "axis_size", "batch_matmul", "bessel_i0e", "bessel_i0e_p",
-    "bessel_i1e", "bessel_i1e_p", "betainc", "bitcast_convert_type", "bitcast_convert_type_p",
-    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast", "broadcast_in_dim",
-    "broadcast_in_dim_p", "broadcast_like", "broadcast_shapes", "broadcast_to_rank",
-    "broadcasted_iota", "cbrt", "cbrt_p", "ceil", "ceil_p", "clamp", "clamp_p", "clz", "clz_p",
-    "collapse", "complex", "complex_p", "composite", "concatenate", "concatenate_p", "cond",
-    "cond_p", "conj", "conj_p", "conv", "conv_dimension_numbers", "conv_general_dilated",
+    "DotAlgorithmPreset", "DotDimensionNumbers", "FftType", "GatherDimensionNumbers",
+    "GatherScatterMode", "Precision", "PrecisionLike", "RaggedDotDimensionNumbers",
+    "RandomAlgorithm", "RoundingMethod", "ScatterDimensionNumbers", "Tolerance", "abs", "abs_p",
+    "acos", "acos_p", "acosh", "acosh_p", "add", "add_any_p", "add_p", "after_all", "after_all_p",
+    "all_gather", "all_gather_invariant", "all_gather_p", "all_to_all", "all_to_all_p", "and_p",
+    "approx_max_k", "approx_min_k", "approx_top_k_p", "argmax", "argmax_p", "argmin", "argmin_p",
+    "asin", "asin_p", "asinh", "asinh_p", "associative_scan", "atan", "atan2", "atan2_p", "atan_p",
+    "atanh", "atanh_p", "axis_index", "axis_index_p", "axis_size", "batch_matmul", "bessel_i0e",
+    "bessel_i0e_p", "bessel_i1e", "bessel_i1e_p", "betainc", "bitcast_convert_type",
+    "bitcast_convert_type_p", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
+    "broadcast", "broadcast_in_dim", "broadcast_in_dim_p", "broadcast_like", "broadcast_shapes",
+    "broadcast_to_rank", "broadcasted_iota", "cbrt", "cbrt_p", "ceil", "ceil_p", "clamp", "clamp_p",
+    "clz", "clz_p", "collapse", "complex", "complex_p", "composite", "concatenate", "concatenate_p",
+    "cond", "cond_p", "conj", "conj_p", "conv", "conv_dimension_numbers", "conv_general_dilated",
     "conv_general_dilated_local", "conv_general_dilated_p", "conv_general_dilated_patches",
     "conv_general_permutations", "conv_general_shape_tuple", "conv_shape_tuple", "conv_transpose",
     "conv_transpose_shape_tuple", "conv_with_general_padding", "convert_element_type",
@@ -458,11 +468,11 @@ __all__ = [
     "dynamic_slice_in_dim", "dynamic_slice_p", "dynamic_update_index_in_dim",
     "dynamic_update_slice", "dynamic_update_slice_in_dim", "dynamic_update_slice_p", "empty", "eq",
     "eq_p", "eq_to_p", "erf", "erf_inv", "erf_inv_p", "erf_p", "erfc", "erfc_p", "exp", "exp2",
-    "exp2_p", "exp_p", "expand_dims", "expm1", "expm1_p", "floor", "floor_p", "fori_loop", "full",
-    "full_like", "gather", "gather_p", "ge", "ge_p", "gt", "gt_p", "igamma", "igamma_grad_a",
-    "igamma_grad_a_p", "igamma_p", "igammac", "igammac_p", "imag", "imag_p", "index_in_dim",
-    "index_take", "integer_pow", "integer_pow_p", "iota", "iota_2x32_shape_p", "iota_p",
-    "is_finite", "is_finite_p", "le", "le_p", "le_to_p", "lgamma", "lgamma_p",
+    "exp2_p", "exp_p", "expand_dims", "expm1", "expm1_p", "fft", "fft_p", "floor", "floor_p",
+    "fori_loop", "full", "full_like", "gather", "gather_p", "ge", "ge_p", "gt", "gt_p", "igamma",
+    "igamma_grad_a", "igamma_grad_a_p", "igamma_p", "igammac", "igammac_p", "imag", "imag_p",
+    "index_in_dim", "index_take", "integer_pow", "integer_pow_p", "iota", "iota_2x32_shape_p",
+    "iota_p", "is_finite", "is_finite_p", "le", "le_p", "le_to_p", "lgamma", "lgamma_p", "linalg",
     "linear_recurrence_p", "linear_solve_p", "log", "log1p", "log1p_p", "log_p", "logistic",
     "logistic_p", "lt", "lt_p", "lt_to_p", "map", "max", "max_p", "min", "min_p", "mul", "mul_p",
     "mulhi", "mulhi_p", "ne", "ne_p", "neg", "neg_p", "nextafter", "nextafter_p", "not_p",
@@ -493,3 +503,14 @@ __all__ = [
     "tile", "tile_p", "top_k", "top_k_p", "transpose", "transpose_p", "unstack", "unstack_p",
     "while_loop", "while_p", "with_sharding_constraint", "xor_p", "zeta", "zeta_p",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "linalg":
+        return importlib.import_module("mjax.lax.linalg")
+    msg = f"module 'mjax.lax' has no attribute {name!r}"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,156 @@
+"""Eigenvalues and eigenvectors of Hermitian matrices: eigh_p."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import pickled_by
+from mjax._engine.ir.types import typeof
+from mjax._engine.linalg.lapack import INFO, call, hermitian, succeeded
+from mjax._engine.linalg.matrices import (
+    adjoint,
+    check_square,
+    column,
+    define_matrix_types,
+    diagonal,
+    dot,
+    eye_like,
+    nan_unless,
+    real,
+    real_of,
+    row,
+    symmetrized,
+)
+from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives.convert import convert
+from mjax._engine.primitives.elementwise import stretch
+from mjax._engine.primitives.slicing import slice_in_dim
+from mjax._engine.primitives.tangents import zero_tangent
+from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.symbolic import Zero
+
+__all__ = ["EighImplementation", "eigh", "eigh_p"]
+
+
+@pickled_by("eigh_implementation_v1")
+class EighImplementation(enum.Enum):
+    """Algorithms of `eigh`: on CPU there is LAPACK's, which `QR` names too."""
+
+    QR = "qr"
+    JACOBI = "jacobi"
+    QDWH = "qdwh"
+
+
+eigh_p = Primitive("eigh", multiple_results=True)
+
+
+def _shapes(shape: tuple[int, ...], *, subset_by_index: tuple[int, int] | None, **_: Any
+            ) -> list[tuple[int, ...]]:
+    n = check_square("eigh", shape)
+    count = n if subset_by_index is None else subset_by_index[1] - subset_by_index[0]
+    return [(n, count), (count,)]
+
+
+define_matrix_types(eigh_p, (2,), "fc", _shapes, lambda dtype, **_: [dtype, real_of(dtype)])
+
+
+def _by_syevd(x: Any, *, lower: bool, sort_eigenvalues: bool,
+              subset_by_index: tuple[int, int] | None, algorithm: Any) -> list[Any]:
+    aval = typeof(x)
+    n = aval.shape[-1]
+    stack = aval.ndim - 2
+    if algorithm not in (None, EighImplementation.QR):
+        msg = (f"eigh: the implementation {algorithm} does not exist on CPU; leave it out, or take "
+               "EighImplementation.QR.")
+        raise NotImplementedError(msg)
+    vectors, values, info = call(
+        hermitian("evd", aval.dtype), (x,),
+        [((n, n), aval.dtype), ((n,), real_of(aval.dtype)), INFO], stack, [(0, 0)],
+        mode="V", uplo="L" if lower else "U")
+    ok = succeeded(info)
+    if subset_by_index is not None:
+        start, end = subset_by_index
+        vectors = slice_in_dim(vectors, start, end, axis=stack + 1)
+        values = slice_in_dim(values, start, end, axis=stack)
+    return [nan_unless(ok, vectors), nan_unless(ok, values)]
+
+
+eigh_p.def_lowering(traced(_by_syevd, multiple_results=True), "cpu")
+
+
+@eigh_p.def_jvp
+def _eigh_jvp(primals: Any, tangents: Any, *, subset_by_index: tuple[int, int] | None,
+              **params: Any) -> Any:
+    # First-order perturbation theory for distinct eigenvalues: M. Giles, "An extended collection
+    # of matrix derivative results for forward and reverse mode algorithmic differentiation", 2008.
+    (a,), (t,) = primals, tangents
+    n, (start, end) = typeof(a).shape[-1], subset_by_index or (0, typeof(a).shape[-1])
+    last = typeof(a).ndim - 1
+    vectors, values = eigh_p.bind(symmetrized(a), subset_by_index=None, **params)
+
+    def chosen(vectors: Any, values: Any) -> list[Any]:
+        if (start, end) == (0, n):
+            return [vectors, values]
+        return [slice_in_dim(vectors, start, end, axis=last),
+                slice_in_dim(values, start, end, axis=last - 1)]
+
+    outs = chosen(vectors, values)
+    if type(t) is Zero:
+        return outs, [zero_tangent(out) for out in outs]
+    inner = dot(adjoint(vectors), t, vectors)
+    shape = typeof(inner).shape
+    one = eye_like(inner, typeof(values).dtype)
+    gaps = lax.sub(stretch(row(values), shape), stretch(column(values), shape))
+    # Ones on the diagonal, so that nothing is divided by zero there.
+    factors = lax.sub(lax.integer_pow(lax.add(gaps, one), -1), one)
+    vectors_dot = dot(vectors, lax.mul(convert(factors, typeof(inner).dtype), inner))
+    return outs, chosen(vectors_dot, diagonal(real(inner)))
+
+
+@boundary
+def eigh(x: Any, *, lower: bool = True, symmetrize_input: bool = True,
+         sort_eigenvalues: bool = True, subset_by_index: tuple[int, int] | None = None,
+         implementation: EighImplementation | None = None) -> tuple[Any, Any]:
+    """Eigenvectors and eigenvalues of symmetric or Hermitian matrices.
+
+    Args:
+      x: matrices of shape `(..., n, n)`.
+      lower: which triangle is looked at, if `symmetrize_input` is False.
+      symmetrize_input: whether to take the mean of `x` and its adjoint.
+      sort_eigenvalues: whether they have to rise; LAPACK's always do.
+      subset_by_index: `(start, end)`: gives those eigenvalues alone, in rising order.
+      implementation: an `EighImplementation`; on CPU there is `QR` alone.
+
+    Returns:
+      `(v, w)`: the eigenvectors as columns, of shape `(..., n, n)`, and the eigenvalues, real and
+      rising, of shape `(..., n)`; with `subset_by_index`, `end - start` of them.
+
+    Raises:
+      ValueError: the matrices are not square; the subset is out of range.
+      TypeError: the dtype is not inexact.
+      NotImplementedError: an implementation that the platform does not have.
+
+    Source: LAPACK, `syevd` and `heevd`.
+
+    Example:
+      >>> mjax.lax.linalg.eigh(jnp.array([[2.0, 0.0], [0.0, 1.0]]))[1]
+      Array([1., 2.], dtype=float32)
+    """
+    shape = typeof(x).shape
+    if len(shape) >= 2:
+        n = check_square("eigh", shape[-2:])
+        if subset_by_index is not None:
+            start, end = map(int, subset_by_index)
+            if not 0 <= start <= end <= n:
+                msg = (f"eigh: subset_by_index {subset_by_index} must be a range within the "
+                       f"{n} eigenvalues of matrices of shape {shape}.")
+                raise ValueError(msg)
+            subset_by_index = (start, end)
+        if symmetrize_input:
+            x = symmetrized(x)
+    vectors, values = eigh_p.bind(
+        x, lower=bool(lower), sort_eigenvalues=bool(sort_eigenvalues),
+        subset_by_index=subset_by_index, algorithm=implementation)
+    return vectors, values

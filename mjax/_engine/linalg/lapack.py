@@ -1,0 +1,110 @@
+"""LAPACK's kernels, which jaxlib ships for CPU, as functions of stacks of matrices.
+
+`lapack_p` calls one of them. Only lowering rules make it, so it has no rules of its own but its
+type and its lowering. Matrices go in and out in the column-major layout of LAPACK; XLA inserts the
+transpositions, or none where it can choose the layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.linalg.matrices import INT32
+from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives.elementwise import constant_like
+from mjax._engine.primitives.emit import array_attr, hlo, ir, op
+from mjax._engine.tracing.primitive import Primitive
+from mjaxlib_shim.custom_calls import lapack_kernel, register_lapack
+
+#: Dtypes that LAPACK computes in.
+DTYPES = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))
+
+#: The result that says whether a kernel succeeded.
+INFO: tuple[tuple[int, ...], Any] = ((), INT32)
+
+Result = tuple[tuple[int, ...], Any]
+
+lapack_p = Primitive("lapack", multiple_results=True)
+
+
+@lapack_p.def_abstract_eval
+def _lapack_type(*operands: Any, target: str, stack: int, results: tuple[Result, ...],
+                 attributes: Any, aliases: Any) -> list[ShapedArray]:
+    shape = operands[0].shape[:stack]
+    return [ShapedArray((*shape, *own), dtype) for own, dtype in results]
+
+
+@lapack_p.def_lowering
+def _lapack_lowering(ctx: Any, *operands: Any, target: str, stack: int, results: Any,
+                     attributes: Any, aliases: Any) -> Any:
+    register_lapack()
+    return op("stablehlo.custom_call", ctx.out_types, operands, {
+        "call_target_name": ir.StringAttr.get(target),
+        "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
+        "backend_config": ir.DictAttr.get({name: _attribute(v) for name, v in attributes}),
+        "operand_layouts": array_attr([_layout(a, stack) for a in ctx.avals_in]),
+        "result_layouts": array_attr([_layout(a, stack) for a in ctx.avals_out]),
+        "output_operand_aliases": array_attr([
+            hlo.OutputOperandAlias.get([result] if len(results) > 1 else [], operand, [])
+            for operand, result in aliases]),
+    })
+
+
+def _attribute(value: Any) -> Any:
+    """Letters are bytes, numbers 32 bits wide, as the kernels declare them."""
+    if isinstance(value, str):
+        return ir.IntegerAttr.get(ir.IntegerType.get_unsigned(8), ord(value))
+    if isinstance(value, bool):
+        return ir.BoolAttr.get(value)
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(32), value)
+
+
+def _layout(aval: ShapedArray, stack: int) -> Any:
+    """Minor to major; matrices, which have two axes after those of the stack, by columns."""
+    order = list(range(aval.ndim))[::-1]
+    if aval.ndim == stack + 2:
+        order[:2] = order[1], order[0]
+    return ir.DenseIntElementsAttr.get(np.asarray(order, np.int64), type=ir.IndexType.get())
+
+
+def has_kernel(name: str, dtype: Any) -> bool:
+    """Whether this jaxlib has a kernel for a dtype."""
+    return np.dtype(dtype) in DTYPES and lapack_kernel(name, np.dtype(dtype).char) is not None
+
+
+def call(name: str, operands: Sequence[Any], results: Sequence[Result], stack: int,
+         aliases: Sequence[tuple[int, int]] = (), **attributes: Any) -> list[Any]:
+    """Calls a kernel.
+
+    Args:
+      name: the kernel without the letter of the dtype, as `"potrf"`.
+      operands: arrays of one dtype; the first decides the kernel.
+      results: shape without the leading axes, and dtype, of each result.
+      stack: how many leading axes there are.
+      aliases: pairs of an operand and the result that may take its memory.
+      attributes: letters, booleans and 32-bit numbers.
+    """
+    target = lapack_kernel(name, np.dtype(typeof(operands[0]).dtype).char)
+    return lapack_p.bind(
+        *operands, target=target, stack=stack, results=tuple(results),
+        attributes=tuple(sorted(attributes.items())), aliases=tuple(aliases))
+
+
+def succeeded(info: Any) -> Any:
+    """Whether a kernel computed all that it should."""
+    return lax.eq(info, constant_like(info, 0))
+
+
+def unitary(name: str, dtype: Any) -> str:
+    """The kernel of unitary matrices: `or...` for real numbers, `un...` for complex ones."""
+    return ("un" if dtypes.is_complex(dtype) else "or") + name
+
+
+def hermitian(name: str, dtype: Any) -> str:
+    """The kernel of symmetric matrices: `sy...` for real numbers, `he...` for complex ones."""
+    return ("he" if dtypes.is_complex(dtype) else "sy") + name

@@ -1,0 +1,187 @@
+"""Unitary similarity: schur_p, hessenberg_p, tridiagonal_p."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import typeof
+from mjax._engine.linalg.lapack import INFO, call, hermitian, succeeded
+from mjax._engine.linalg.matrices import (
+    INT32,
+    check_square,
+    define_matrix_types,
+    nan_unless,
+    real_of,
+)
+from mjax._engine.tracing.primitive import Primitive, traced
+
+__all__ = ["hessenberg", "hessenberg_p", "schur", "schur_p", "tridiagonal", "tridiagonal_p"]
+
+# ---- schur -----------------------------------------------------------------------------
+
+schur_p = Primitive("schur", multiple_results=True)
+
+
+def _schur_shapes(shape: tuple[int, ...], *, compute_schur_vectors: bool, **_: Any
+                  ) -> list[tuple[int, ...]]:
+    check_square("schur", shape)
+    return [shape] * (1 + compute_schur_vectors)
+
+
+define_matrix_types(schur_p, (2,), "fc", _schur_shapes)
+
+
+def _by_gees(x: Any, *, compute_schur_vectors: bool, sort_eig_vals: bool, select_callable: Any
+             ) -> list[Any]:
+    if sort_eig_vals:
+        msg = "schur: sorting eigenvalues is not supported; leave sort_eig_vals out."
+        raise NotImplementedError(msg)
+    aval = typeof(x)
+    n, dtype = aval.shape[-1], aval.dtype
+    values = [((n,), dtype)] * (1 if dtypes.is_complex(dtype) else 2)
+    form, vectors, *_, info = call(
+        "gees", (x,), [((n, n), dtype), ((n, n), dtype), *values, ((), INT32), INFO],
+        aval.ndim - 2, [(0, 0)], mode="V" if compute_schur_vectors else "N", sort="N")
+    ok = succeeded(info)
+    return [nan_unless(ok, out) for out in (form, vectors)[:1 + compute_schur_vectors]]
+
+
+schur_p.def_lowering(traced(_by_gees, multiple_results=True), "cpu")
+
+
+@boundary
+def schur(x: Any, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = False,
+          select_callable: Callable[..., Any] | None = None) -> list[Any]:
+    """Schur decomposition: `x = z @ t @ z.conj().T` with Z unitary.
+
+    Args:
+      x: matrices of shape `(..., n, n)`.
+      compute_schur_vectors: whether to give Z.
+      sort_eig_vals: whether eigenvalues are sorted; not supported, as in JAX.
+      select_callable: has no effect, since nothing is sorted.
+
+    Returns:
+      A list: `t` and, if asked for, `z`, of the shape and dtype of `x`. T is upper triangular for
+      complex matrices; for real ones it has blocks of two rows for pairs of complex eigenvalues.
+
+    Raises:
+      ValueError: the matrices are not square.
+      TypeError: the dtype is not inexact.
+      NotImplementedError: sorted eigenvalues.
+
+    Source: LAPACK, `gees`.
+
+    Example:
+      >>> mjax.lax.linalg.schur(jnp.array([[2.0, 1.0], [0.0, 1.0]]))[0]
+      Array([[2., 1.],
+             [0., 1.]], dtype=float32)
+    """
+    return schur_p.bind(x, compute_schur_vectors=bool(compute_schur_vectors),
+                        sort_eig_vals=bool(sort_eig_vals), select_callable=select_callable)
+
+
+# ---- hessenberg ------------------------------------------------------------------------
+
+hessenberg_p = Primitive("hessenberg", multiple_results=True)
+
+
+def _hessenberg_shapes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    return [shape, (max(check_square("hessenberg", shape) - 1, 0),)]
+
+
+define_matrix_types(hessenberg_p, (2,), "fc", _hessenberg_shapes)
+
+
+def _by_gehrd(a: Any) -> list[Any]:
+    aval = typeof(a)
+    n = aval.shape[-1]
+    out, taus, info = call(
+        "gehrd", (a,), [((n, n), aval.dtype), ((max(n - 1, 0),), aval.dtype), INFO], aval.ndim - 2,
+        [(0, 0)], low=1, high=n)
+    ok = succeeded(info)
+    return [nan_unless(ok, out), nan_unless(ok, taus)]
+
+
+hessenberg_p.def_lowering(traced(_by_gehrd, multiple_results=True), "cpu")
+
+
+@boundary
+def hessenberg(a: Any) -> list[Any]:
+    """Reduces square matrices to Hessenberg form, zero below the first subdiagonal.
+
+    Args:
+      a: matrices of shape `(..., n, n)`.
+
+    Returns:
+      A list of `a`, the form, with the vectors of the reflectors that lead to it below its
+      subdiagonal; and `taus`, their factors, of shape `(..., n - 1)`, as `householder_product`
+      takes them.
+
+    Raises:
+      ValueError: the matrices are not square.
+      TypeError: the dtype is not inexact.
+
+    Source: LAPACK, `gehrd`.
+    """
+    return hessenberg_p.bind(a)
+
+
+# ---- tridiagonal -----------------------------------------------------------------------
+
+tridiagonal_p = Primitive("tridiagonal", multiple_results=True)
+
+
+def _tridiagonal_shapes(shape: tuple[int, ...], *, lower: bool) -> list[tuple[int, ...]]:
+    n = check_square("tridiagonal", shape)
+    if not n:
+        raise LazyValueError(lambda: f"tridiagonal: the matrix is empty: shape {shape}.")
+    return [shape, (n,), (n - 1,), (n - 1,)]
+
+
+define_matrix_types(
+    tridiagonal_p, (2,), "fc", _tridiagonal_shapes,
+    lambda dtype, **_: [dtype, real_of(dtype), real_of(dtype), dtype])
+
+
+def _by_sytrd(a: Any, *, lower: bool) -> list[Any]:
+    aval = typeof(a)
+    n, dtype = aval.shape[-1], aval.dtype
+    *outs, info = call(
+        hermitian("trd", dtype), (a,),
+        [((n, n), dtype), ((n,), real_of(dtype)), ((n - 1,), real_of(dtype)), ((n - 1,), dtype),
+         INFO], aval.ndim - 2, [(0, 0)], uplo="L" if lower else "U")
+    ok = succeeded(info)
+    return [nan_unless(ok, out) for out in outs]
+
+
+tridiagonal_p.def_lowering(traced(_by_sytrd, multiple_results=True), "cpu")
+
+
+@boundary
+def tridiagonal(a: Any, *, lower: bool = True) -> list[Any]:
+    """Reduces symmetric or Hermitian matrices to real tridiagonal ones.
+
+    Args:
+      a: matrices of shape `(..., n, n)`, `n >= 1`.
+      lower: which triangle is looked at.
+
+    Returns:
+      A list of `a`, `d`, `e` and `taus`: the vectors of the reflectors that lead there, in that
+      triangle of `a`; the diagonal, of shape `(..., n)`, and the one beside it, of shape
+      `(..., n - 1)`, both real; and the factors of the reflectors, of shape `(..., n - 1)`.
+
+    Raises:
+      ValueError: the matrices are empty or not square.
+      TypeError: the dtype is not inexact.
+
+    Source: LAPACK, `sytrd` and `hetrd`.
+
+    Example:
+      >>> mjax.lax.linalg.tridiagonal(jnp.array([[2.0, 1.0], [1.0, 3.0]]))[1]
+      Array([2., 3.], dtype=float32)
+    """
+    return tridiagonal_p.bind(a, lower=bool(lower))

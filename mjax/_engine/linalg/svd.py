@@ -1,0 +1,205 @@
+"""Singular value decompositions: svd_p."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import pickled_by
+from mjax._engine.ir.types import typeof
+from mjax._engine.linalg.lapack import INFO, call, has_kernel, succeeded
+from mjax._engine.linalg.matrices import (
+    adjoint,
+    column,
+    define_matrix_types,
+    diagonal,
+    dot,
+    eye,
+    eye_like,
+    nan_unless,
+    over,
+    real,
+    real_of,
+    row,
+    scaled,
+    zeros,
+)
+from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives.convert import convert
+from mjax._engine.primitives.elementwise import constant_like, stretch
+from mjax._engine.primitives.slicing import slice_in_dim
+from mjax._engine.primitives.tangents import zero_tangent
+from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.symbolic import Zero
+
+__all__ = ["SvdAlgorithm", "svd", "svd_p"]
+
+
+@pickled_by("svd_algorithm_v1")
+class SvdAlgorithm(enum.Enum):
+    """Algorithms of `svd`; on CPU there are QR iteration and divide-and-conquer, the default."""
+
+    DEFAULT = "default"
+    QR = "QR"
+    JACOBI = "Jacobi"
+    POLAR = "polar"
+    DIVIDE_AND_CONQUER = "divide_and_conquer"
+
+
+svd_p = Primitive("svd", multiple_results=True)
+
+Subset = tuple[int, int] | None
+
+
+def _shapes(shape: tuple[int, ...], *, full_matrices: bool, compute_uv: bool,
+            subset_by_index: Subset, algorithm: Any) -> list[tuple[int, ...]]:
+    m, n = shape
+    start, end = subset_by_index or (0, min(m, n))
+    count = end - start
+    if not compute_uv:
+        return [(count,)]
+    return [(count,), (m, m if full_matrices else count), (n if full_matrices else count, n)]
+
+
+define_matrix_types(
+    svd_p, (2,), "fc", _shapes,
+    lambda dtype, *, compute_uv, **_: [real_of(dtype), *([dtype, dtype] if compute_uv else [])])
+
+_KERNELS = {None: "gesdd", SvdAlgorithm.DEFAULT: "gesdd",
+            SvdAlgorithm.DIVIDE_AND_CONQUER: "gesdd", SvdAlgorithm.QR: "gesvd"}
+
+
+def _by_gesdd(x: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Subset,
+              algorithm: Any) -> list[Any]:
+    aval = typeof(x)
+    (m, n), stack = aval.shape[-2:], aval.shape[:-2]
+    k, rank = min(m, n), len(stack)
+    if algorithm not in _KERNELS:
+        msg = (f"svd: the algorithm {algorithm} does not exist on CPU; take SvdAlgorithm.QR or "
+               "DIVIDE_AND_CONQUER.")
+        raise NotImplementedError(msg)
+    rows, columns = (m, n) if full_matrices else (k, k)
+    if not k:
+        out = [zeros((*stack, 0), real_of(aval.dtype))]
+        if compute_uv:
+            out += [over(eye(m, rows, aval.dtype), (*stack, m, rows)),
+                    over(eye(columns, n, aval.dtype), (*stack, columns, n))]
+        return out
+    kernel = _KERNELS[algorithm] if has_kernel(_KERNELS[algorithm], aval.dtype) else "gesdd"
+    _, s, u, vt, info = call(
+        kernel, (x,), [((m, n), aval.dtype), ((k,), real_of(aval.dtype)), ((m, rows), aval.dtype),
+                       ((columns, n), aval.dtype), INFO], rank, [(0, 0)],
+        mode="N" if not compute_uv else "A" if full_matrices else "S")
+    ok, (start, end) = succeeded(info), subset_by_index or (0, k)
+    s = slice_in_dim(s, start, end, axis=rank)
+    if not compute_uv:
+        return [nan_unless(ok, s)]
+    if not full_matrices:
+        u = slice_in_dim(u, start, end, axis=rank + 1)
+        vt = slice_in_dim(vt, start, end, axis=rank)
+    return [nan_unless(ok, out) for out in (s, u, vt)]
+
+
+svd_p.def_lowering(traced(_by_gesdd, multiple_results=True), "cpu")
+
+
+@svd_p.def_jvp
+def _svd_jvp(primals: Any, tangents: Any, *, full_matrices: bool, compute_uv: bool,
+             subset_by_index: Subset, algorithm: Any) -> Any:
+    # For distinct singular values: J. Townsend, "Differentiating the singular value
+    # decomposition", 2016.
+    (a,), (t,) = primals, tangents
+    m, n = typeof(a).shape[-2:]
+    start, end = subset_by_index or (0, min(m, n))
+    if type(t) is Zero:
+        outs = svd_p.bind(a, full_matrices=full_matrices, compute_uv=compute_uv,
+                          subset_by_index=subset_by_index, algorithm=algorithm)
+        return outs, [zero_tangent(out) for out in outs]
+    if compute_uv and full_matrices and m != n:
+        msg = ("svd: with full_matrices=True the derivative is not defined for matrices that are "
+               f"not square, as those of {typeof(a)}: the additional columns are any basis. Use "
+               "full_matrices=False.")
+        raise NotImplementedError(msg)
+    s, u, vt = svd_p.bind(a, full_matrices=False, compute_uv=True, subset_by_index=None,
+                          algorithm=algorithm)
+    last = typeof(a).ndim - 1
+
+    def chosen(s: Any, u: Any, vt: Any) -> list[Any]:
+        parts = [(s, last - 1), (u, last), (vt, last - 1)] if compute_uv else [(s, last - 1)]
+        if (start, end) == (0, min(m, n)):
+            return [x for x, _ in parts]
+        return [slice_in_dim(x, start, end, axis=axis) for x, axis in parts]
+
+    v = adjoint(vt)
+    inner = dot(adjoint(u), t, v)
+    s_dot = diagonal(real(inner))
+    if not compute_uv:
+        return chosen(s, u, vt), chosen(s_dot, u, vt)
+    shape, dtype = typeof(inner).shape, typeof(a).dtype
+    one = eye_like(inner, typeof(s).dtype)
+    across, down = stretch(row(s), shape), stretch(column(s), shape)
+    gaps = lax.mul(lax.add(across, down), lax.sub(across, down))
+    # Ones on the diagonal, so that nothing is divided by zero there.
+    factors = convert(lax.sub(lax.div(constant_like(gaps, 1), lax.add(gaps, one)), one), dtype)
+    at_zero = convert(lax.eq(s, constant_like(s, 0)), typeof(s).dtype)
+    inverse = lax.sub(lax.div(constant_like(s, 1), lax.add(s, at_zero)), at_zero)
+    inverse = lax.mul(one, stretch(column(inverse), shape))
+    right, left = lax.mul(convert(across, dtype), inner), lax.mul(convert(down, dtype), inner)
+    skew = scaled(lax.mul(lax.sub(inner, adjoint(inner)), convert(inverse, dtype)), 0.5)
+    u_dot = dot(u, lax.add(lax.mul(factors, lax.add(right, adjoint(right))), skew))
+    v_dot = dot(v, lax.mul(factors, lax.add(left, adjoint(left))))
+    if m > n:
+        u_dot = lax.add(u_dot, _outside(dot(t, v), u, s))
+    if n > m:
+        v_dot = lax.add(v_dot, _outside(dot(adjoint(t), u), v, s))
+    return chosen(s, u, vt), chosen(s_dot, u_dot, adjoint(v_dot))
+
+
+def _outside(x: Any, basis: Any, s: Any) -> Any:
+    """What leaves the space of a basis, by singular value."""
+    x = lax.sub(x, dot(basis, dot(adjoint(basis), x)))
+    return lax.div(x, stretch(row(convert(s, typeof(x).dtype)), typeof(x).shape))
+
+
+@boundary
+def svd(x: Any, *, full_matrices: bool = True, compute_uv: bool = True,
+        subset_by_index: Subset = None, algorithm: SvdAlgorithm | None = None) -> Any:
+    """Singular value decomposition: `x = u @ diag(s) @ vh`.
+
+    Args:
+      x: matrices of shape `(..., m, n)`; `k = min(m, n)`.
+      full_matrices: whether U and V are square; otherwise they have k columns.
+      compute_uv: whether to give U and V.
+      subset_by_index: `(start, end)`: gives those singular values alone, in falling order.
+      algorithm: an `SvdAlgorithm`. CPUs have QR iteration and divide-and-conquer.
+
+    Returns:
+      `(u, s, vh)`, or `s` if not `compute_uv`. U has shape `(..., m, m)` or `(..., m, k)`, S, real
+      and falling, `(..., k)`, and the adjoint of V `(..., n, n)` or `(..., k, n)`.
+
+    Raises:
+      ValueError: the subset is out of range, or asked for with full matrices.
+      TypeError: fewer than two axes, or a dtype that is not inexact.
+      NotImplementedError: an algorithm that the platform does not have.
+
+    Source: LAPACK, `gesdd` and `gesvd`.
+
+    Example:
+      >>> mjax.lax.linalg.svd(jnp.array([[3.0, 0.0], [0.0, 4.0]]), compute_uv=False)
+      Array([4., 3.], dtype=float32)
+    """
+    shape = typeof(x).shape
+    if subset_by_index is not None and len(shape) >= 2:
+        start, end = map(int, subset_by_index)
+        if not 0 <= start <= end <= min(shape[-2:]):
+            msg = (f"svd: subset_by_index {subset_by_index} must be a range within the "
+                   f"{min(shape[-2:])} singular values of matrices of shape {shape}.")
+            raise ValueError(msg)
+        if full_matrices and compute_uv and (start, end) != (0, min(shape[-2:])):
+            msg = "svd: subset_by_index needs full_matrices=False."
+            raise ValueError(msg)
+        subset_by_index = (start, end)
+    s, *uv = svd_p.bind(x, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv),
+                        subset_by_index=subset_by_index, algorithm=algorithm)
+    return (uv[0], s, uv[1]) if uv else s

@@ -1,0 +1,74 @@
+"""Products of matrices with their own transposes: symmetric_product_p."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.folding import boundary
+from mjax._engine.linalg.matrices import check_square, define_matrix_types, dot, scaled, swap, tril
+from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives.tangents import instantiate
+from mjax._engine.tracing.primitive import Primitive, traced
+
+__all__ = ["symmetric_product", "symmetric_product_p"]
+
+symmetric_product_p = Primitive("symmetric_product", exact_params=("alpha", "beta"))
+
+
+def _shapes(a: tuple[int, ...], c: tuple[int, ...], **_: Any) -> list[tuple[int, ...]]:
+    if check_square("symmetric_product", c) != a[0]:
+        raise LazyValueError(lambda: (
+            f"symmetric_product: to the products of matrices of shape {a} square matrices with "
+            f"{a[0]} rows are added, not ones of shape {c}."))
+    return [c]
+
+
+define_matrix_types(symmetric_product_p, (2, 2), "fc", _shapes)
+
+
+def _product(a: Any, c: Any, *, alpha: float, beta: float) -> Any:
+    return lax.add(scaled(dot(a, swap(a)), alpha), scaled(c, beta))
+
+
+symmetric_product_p.def_lowering(traced(_product))
+
+
+@symmetric_product_p.def_jvp
+def _symmetric_product_jvp(primals: Any, tangents: Any, *, alpha: float, beta: float) -> Any:
+    (a, _), (a_dot, c_dot) = primals, map(instantiate, tangents)
+    half = dot(a_dot, swap(a))
+    tangent = lax.add(scaled(lax.add(half, swap(half)), alpha), scaled(c_dot, beta))
+    return symmetric_product_p.bind(*primals, alpha=alpha, beta=beta), tangent
+
+
+@boundary
+def symmetric_product(a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta: float = 0.0,
+                      symmetrize_output: bool = False) -> Any:
+    """`alpha * a @ a.T + beta * c`, for symmetric matrices C.
+
+    Args:
+      a_matrix: matrices of shape `(..., m, n)`.
+      c_matrix: matrices of shape `(..., m, m)`.
+      alpha: a Python number.
+      beta: a Python number.
+      symmetrize_output: whether the upper triangle is made of the lower one; otherwise the lower
+        one alone is sure to be right on all platforms.
+
+    Returns:
+      Matrices of the shape and dtype of `c_matrix`.
+
+    Raises:
+      ValueError: the shapes do not fit.
+      TypeError: the dtypes differ or are not inexact.
+
+    Source: BLAS, `syrk`.
+
+    Example:
+      >>> mjax.lax.linalg.symmetric_product(jnp.array([[1.0, 2.0]]), jnp.eye(1), beta=2.0)
+      Array([[7.]], dtype=float32)
+    """
+    out = symmetric_product_p.bind(a_matrix, c_matrix, alpha=float(alpha), beta=float(beta))
+    if symmetrize_output:
+        return lax.add(tril(out), swap(tril(out, -1)))
+    return out
