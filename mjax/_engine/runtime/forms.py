@@ -30,8 +30,8 @@ Taker = Callable[[tuple[Any, ...], dict[str, Any]], Keyed | None]
 _MOST = 200
 #: So deep are results nested at most: Python reads no more than 200 open brackets.
 _DEEPEST = 50
-_GLOBALS = {"Array": Array, "ndarray": np.ndarray, "from_scalar": from_scalar, "exact": exact,
-            "explain_failure": explain_failure}
+_GLOBALS = {"Array": Array, "PendingArray": PendingArray, "ndarray": np.ndarray,
+            "from_scalar": from_scalar, "exact": exact, "explain_failure": explain_failure}
 _LEAF = tree_structure(0)
 #: Text -> the function `make` that it defines.
 _makers = BoundedCache(1024)
@@ -114,7 +114,7 @@ class _Text:
         """An argument that is not static, or a part of one."""
         kind = type(value)
         if kind is Array or kind is PendingArray:
-            self.require(f"type({name}) is Array")
+            self.require(f"type({name}) is Array or type({name}) is PendingArray")
             self.leaf(name)
         elif kind is np.ndarray:
             self.require(f"type({name}) is ndarray")

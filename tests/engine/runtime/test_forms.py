@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import threading
 import traceback
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import mjax
 from mjax._engine.runtime.forms import taker_of
+from mjax._engine.runtime.pending import PendingArray
 
 X = mjax.device_put(np.arange(3, dtype=np.float32))
 Y = mjax.device_put(np.arange(4))
@@ -59,6 +61,17 @@ def test_keys_tell_static_values_apart():
     assert len(set(keys)) == len(keys)
     again = [taken((X, value), places=(1,))[0] for value in values]
     assert again == keys[:len(values)]
+
+
+def test_arrays_that_are_computed_aside_are_of_the_form():
+    """Their takers are those of arrays; they wait for the buffers."""
+    go = threading.Event()
+    aside = mjax.jit(lambda x: mjax.pure_callback(lambda x: go.wait(60) and x, x, x))
+    take = taker_of(((X,),), {}, (), (), True)
+    pending = aside(X)
+    assert type(pending) is PendingArray
+    threading.Timer(0.05, go.set).start()
+    assert take(((pending,),), {})[1] == [pending._buffer]
 
 
 def test_forms_of_results_are_those_of_the_function():
