@@ -142,12 +142,12 @@ def static(**kwargs: Any) -> Any:
       kwargs: those of `dataclasses.field`.
 
     Example:
-      >>> @register_dataclass
+      >>> @mjax.tree_util.register_dataclass
       ... @dataclasses.dataclass
       ... class Layer:
       ...   weights: Any
       ...   name: str = static(default="dense")
-      >>> tree_leaves(Layer(3.0))
+      >>> mjax.tree.leaves(Layer(3.0))
       [3.0]
     """
     metadata = {"static": True, **(kwargs.pop("metadata", None) or {})}
