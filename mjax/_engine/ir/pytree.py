@@ -273,20 +273,49 @@ def prefix_pairs(prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | None =
     return list(zip(leaves, _up_to(treedef, full), strict=True))
 
 
+def broadcast_prefix_to(prefix: Any, treedef: PyTreeDef,
+                        is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
+    """`broadcast_prefix` over a structure, of which no tree is made: classes may check leaves.
+
+    Raises:
+      ValueError: it is no prefix.
+    """
+    leaves, structure = _flatten(prefix, is_leaf)
+    counts = _leaves_below(structure, treedef)
+    if counts is None:  # the trees themselves can say where they differ
+        return broadcast_prefix(prefix, treedef.unflatten(range(treedef.num_leaves)), is_leaf)
+    return [leaf for leaf, count in zip(leaves, counts, strict=True) for _ in range(count)]
+
+
+def _leaves_below(prefix: PyTreeDef, full: PyTreeDef) -> list[int] | None:
+    """How many leaves `full` has below each leaf of `prefix`; None if they differ above those."""
+    if is_one_leaf(prefix):
+        return [full.num_leaves]
+    if is_one_leaf(full) or prefix.node_data() != full.node_data():
+        return None
+    children, others = prefix.children(), full.children()
+    if len(children) != len(others):
+        return None
+    below = [_leaves_below(child, other) for child, other in zip(children, others, strict=True)]
+    return None if None in below else [count for counts in below for count in counts or ()]
+
+
 def prefix_leaves(what: str, prefix: Any, full: Any, whole: str,
                   is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
     """`broadcast_prefix` of something that a user gave.
 
     Args:
       what: the name of the prefix tree, for messages.
-      prefix, full, is_leaf: as for `broadcast_prefix`.
+      prefix, is_leaf: as for `broadcast_prefix`.
+      full: the full tree, or its structure.
       whole: what the full tree is, likewise.
 
     Raises:
       ValueError: it is no prefix; names both.
     """
+    over: Any = broadcast_prefix_to if isinstance(full, PyTreeDef) else broadcast_prefix
     try:
-        return broadcast_prefix(prefix, full, is_leaf)
+        return list(over(prefix, full, is_leaf))
     except ValueError as error:
         raise ValueError(f"{what} is no tree prefix of {whole}. {error}") from None
 
@@ -536,7 +565,7 @@ copyreg.pickle(PyTreeDef, _reduce_structure)
 
 __all__ = [
     "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "Partial", "PyTreeDef",
-    "SequenceKey", "all_leaves", "broadcast_prefix", "flatten_one_level",
+    "SequenceKey", "all_leaves", "broadcast_prefix", "broadcast_prefix_to", "flatten_one_level",
     "flatten_one_level_with_keys", "is_tree_node", "keystr", "registry", "tree_all",
     "tree_broadcast", "tree_flatten", "tree_flatten_with_path", "tree_leaves",
     "tree_leaves_with_path", "tree_map", "tree_map_with_path", "tree_reduce",

@@ -11,6 +11,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.util import exact
 from mjax._engine.ir.jaxpr import DebugInfo
 from mjax._engine.ir.pytree import registry, tree_structure
+from mjax._engine.runtime.transfer import Hosted
 from mjax._engine.tracing.flat import debug_info_of, function_name
 
 _flatten = registry.flatten
@@ -46,6 +47,11 @@ class Call(Record):
     tree: Any
     static: tuple[tuple[int | str, Any], ...] = ()
     static_key: tuple[Any, ...] = ()
+
+    def given(self) -> Any:
+        """The dynamic arguments as the user gave them, but scalars are arrays: `(args, kwargs)`."""
+        return self.tree.unflatten([
+            leaf.value if type(leaf) is Hosted else leaf for leaf in self.leaves])
 
 
 # ---- options ---------------------------------------------------------------------------
@@ -206,7 +212,7 @@ def with_static(f: Callable[..., Any], static: Sequence[tuple[int | str, Any]]
 
 def names_of(f: Callable[..., Any], call: Call, traced_for: str = "jit") -> DebugInfo:
     """The names of a call's leaves, for messages."""
-    args, kwargs = call.tree.unflatten(call.leaves)
+    args, kwargs = call.given()
     places = {name for name, _ in call.static if isinstance(name, int)}
     given = iter(args)
     # None, which has no leaves, in the places of static arguments.
@@ -218,7 +224,7 @@ def donated_leaves(f: Callable[..., Any], options: Options, call: Call) -> tuple
     """Which leaves of a call belong to donated arguments."""
     if not options.donate_argnums and not options.donate_argnames:
         return (False,) * len(call.leaves)
-    args, kwargs = call.tree.unflatten(call.leaves)
+    args, kwargs = call.given()
     static = {name for name, _ in call.static if isinstance(name, int)}
     count = len(args) + len(static)
     donated = set(_places(f, options.donate_argnums, count, "donate"))

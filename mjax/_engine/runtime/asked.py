@@ -28,7 +28,7 @@ class Asked(Record):
         """A sharding, or None, per leaf of a tree.
 
         Args:
-          full: the tree.
+          full: the tree, or its structure.
           what: the name of the prefix tree, for messages.
           whole: what the tree is, likewise.
 
@@ -80,7 +80,7 @@ def in_shardings_of(name: str, prefix: Asked | None, call: Call) -> tuple[Any, .
     """
     if prefix is None:
         return (None,) * len(call.leaves)
-    args, kwargs = call.tree.unflatten(call.leaves)
+    args, kwargs = call.given()
     if kwargs:
         msg = (f"jit of {name}: in_shardings are of arguments given by position, and "
                f"{', '.join(map(repr, kwargs))} was given by keyword.")
@@ -98,8 +98,7 @@ def out_shardings_of(name: str, prefix: Asked | None, out_tree: Any) -> tuple[An
     count = out_tree.num_leaves
     if prefix is None:
         return (None,) * count
-    return tuple(prefix.over(out_tree.unflatten(range(count)), f"jit of {name}: out_shardings",
-                             "what it returns"))
+    return tuple(prefix.over(out_tree, f"jit of {name}: out_shardings", "what it returns"))
 
 
 def constrained(jaxpr: Jaxpr, ins: Sequence[Any], outs: Sequence[Any]) -> Jaxpr:

@@ -30,6 +30,7 @@ from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import UNCONSTRAINED, AbstractMesh, Mesh, PartitionSpec, check_spec
 from mjax._engine.ir.pytree import (
     broadcast_prefix,
+    broadcast_prefix_to,
     keystr,
     tree_flatten_with_path,
     tree_leaves,
@@ -301,21 +302,20 @@ class _Mapped(Record):
         Raises:
           ValueError: one varies more, or has not enough dimensions; out_specs are no prefix.
         """
-        results = body.out_tree.unflatten(range(body.out_tree.num_leaves))
         try:
-            specs = broadcast_prefix(self.out_specs, results)
+            specs = broadcast_prefix_to(self.out_specs, body.out_tree)
         except ValueError as error:
             refuse_prefix("out_specs", self.out_specs, body.results(), self.f, error)
         for i, (spec, aval) in enumerate(zip(specs, body.jaxpr.out_avals, strict=True)):
             if len(spec) > aval.ndim:
-                refuse_rank("result", _path(results, i), spec, aval, self.f)
+                refuse_rank("result", _path(body.results(), i), spec, aval, self.f)
             if region.check_vma and not aval.varying & region.manual_axes <= frozenset(spec.axes):
                 info = debug_info_of("shard_map", self.f, args, {})
                 names = [info.arg_name(j) for j, c in enumerate(cut) if c]
                 in_specs = [s for s in broadcast_prefix(self.in_specs, args, is_leaf=_is_none)
                             if s is not None]
                 own = len(body.consts)
-                refuse_varying(region, body, i, f"result{_path(results, i)}", spec,
+                refuse_varying(region, body, i, f"result{_path(body.results(), i)}", spec,
                                [*["a closed-over value"] * own, *names],
                                [*[WHOLE] * own, *in_specs], self.f)
         return fit(region, body.jaxpr, specs), specs

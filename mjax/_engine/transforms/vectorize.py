@@ -11,6 +11,7 @@ from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.pytree import (
     broadcast_prefix,
+    broadcast_prefix_to,
     keystr,
     tree_flatten,
     tree_flatten_with_path,
@@ -186,8 +187,7 @@ def _sizes_text(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list[An
 
 def _out_axes(out_axes: Any, out_tree: Any) -> list[int | None]:
     try:
-        return broadcast_prefix(out_axes, out_tree.unflatten([0] * out_tree.num_leaves),
-                                is_leaf=_is_none)
+        return broadcast_prefix_to(out_axes, out_tree, is_leaf=_is_none)
     except ValueError as error:
         msg = f"vmap: out_axes {out_axes!r} is no tree prefix of the output {out_tree}: {error}"
         raise ValueError(msg) from None

@@ -415,3 +415,37 @@ def test_static_fields():
     leaves, treedef = tree_flatten(Layer(1.0, "conv"))
     assert leaves == [1.0] and treedef.unflatten([2.0]) == Layer(2.0, "conv")
     assert tree_leaves(Layer(1.0)) == [1.0] and Layer(1.0).name == "dense"
+
+
+@register_pytree_node_class
+class Strict:
+    """Takes nothing but arrays: no number stands in for one."""
+
+    def __init__(self, value):
+        if not hasattr(value, "dtype"):
+            raise TypeError("no array")
+        self.value = value
+
+    def tree_flatten(self):
+        return (self.value,), None
+
+    @classmethod
+    def tree_unflatten(cls, data, children):
+        return cls(*children)
+
+
+def test_transformations_make_no_tree_of_other_leaves():
+    given = Strict(np.ones(2, np.float32))
+    mesh = mjax.make_mesh((1,), ("a",), devices=mjax.devices()[:1])
+    place = mjax.sharding.SingleDeviceSharding(mjax.devices()[0])
+    spec = mjax.sharding.PartitionSpec("a")
+    pair = lambda tree: (tree, [tree])  # noqa: E731
+    for mapped in (mjax.jit(pair), mjax.jit(pair, donate_argnums=0),
+                   mjax.jit(pair, in_shardings=place),
+                   mjax.vmap(pair), mjax.vmap(pair, out_axes=(0, 0)),
+                   mjax.jit(pair, out_shardings=(place, None)),
+                   mjax.shard_map(pair, mesh=mesh, in_specs=spec, out_specs=(spec, [spec]))):
+        first, (second,) = mapped(given)
+        assert first.value.tolist() == second.value.tolist() == [1, 1]
+    with pytest.raises(ValueError, match="no tree prefix"):
+        mjax.vmap(lambda x: {"a": x}, out_axes={"b": 0})(np.ones(2, np.float32))
