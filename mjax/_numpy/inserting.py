@@ -9,7 +9,7 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import refuse_masked_array, typeof
 from mjax._engine.primitives.arithmetic import add, lt, mul
 from mjax._engine.primitives.clamp import clamp
 from mjax._engine.primitives.convert import convert
@@ -41,10 +41,11 @@ def _places(name: str, obj: Any, size: int) -> Any:
 
     Raises:
       TypeError: it holds no integers.
-      ValueError: a mask that does not fit.
+      ValueError: a mask that does not fit; a masked array of NumPy's.
     """
     if isinstance(obj, slice):
         return np.arange(size)[obj]
+    refuse_masked_array(obj)
     if hasattr(obj, "__jax_array__"):
         obj = obj.__jax_array__()
     places = obj if isinstance(obj, Tracer) else np.asarray(obj)

@@ -181,6 +181,8 @@ def _remedy(value: Any, what: str) -> str:
 
 
 def _array_item(i: Any) -> Any:
+    if isinstance(i, np.ndarray):
+        refuse_masked_array(i)
     kind = dtypes.kind(i.dtype)
     if kind == "b":
         return _Mask(_concrete_mask(i))
@@ -242,7 +244,6 @@ def _entry(item: Any, size: int, axis: int, wrap: bool) -> Any:
         return At(item, INSIDE if 0 <= item < size else FINAL)
     known = RAW if wrap and dtypes.kind(item.dtype) == "i" else FINAL
     if isinstance(item, np.ndarray):
-        refuse_masked_array(item)
         item, known = _settled(item, size, wrap)
     return Each(item, known) if item.shape else At(item, known)
 
