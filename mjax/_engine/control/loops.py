@@ -27,6 +27,7 @@ from mjax._engine.control.while_loop import Parts
 from mjax._engine.control.while_loop import bind as bind_while
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.pytree import (
+    is_one_leaf,
     keystr,
     tree_flatten,
     tree_flatten_with_path,
@@ -34,7 +35,7 @@ from mjax._engine.ir.pytree import (
     tree_structure,
     treedef_tuple,
 )
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import abstract_token, typeof
 from mjax._engine.primitives.arithmetic import add, lt
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import constant_like
@@ -230,7 +231,7 @@ def _bind_forwarding(body: Body, carry: Sequence[Any], xs: Sequence[Any], loop: 
 def _as_array(x: Any) -> Any:
     """A value as a result: what is no array yet becomes one."""
     aval = typeof(x)
-    return convert(x, aval.dtype, aval.weak_type)
+    return x if aval is abstract_token else convert(x, aval.dtype, aval.weak_type)
 
 
 def _python_scan(f: Any, init: Any, leaves: Sequence[Any], xs_tree: Any, loop: Loop) -> Any:
@@ -359,7 +360,7 @@ def _while(who: str, cond_fun: Callable[..., Any], body_fun: Callable[..., Any],
 
 def _check_predicate(cond_fun: Any, cond: Body) -> None:
     avals = cond.jaxpr.out_avals
-    if len(avals) != 1 or avals[0].shape or avals[0].dtype != np.dtype(bool):
+    if not is_one_leaf(cond.out_tree) or avals[0].shape or avals[0].dtype != np.dtype(bool):
         raise LazyTypeError(lambda: (
             f"while_loop: cond_fun must return a boolean scalar, but {describe_function(cond_fun)} "
             f"returned {cond.results()!r}. Compare, or reduce an array with .any() or .all()."))

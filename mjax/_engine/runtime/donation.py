@@ -7,7 +7,7 @@ from typing import Any
 
 from mjax._engine.base.records import Record
 from mjax._engine.ir.source import warn
-from mjax._engine.ir.types import physical_aval
+from mjax._engine.ir.types import abstract_token, physical_aval
 from mjax._engine.runtime.failures import raise_original
 from mjaxlib_shim.arrays import is_deleted
 
@@ -56,11 +56,13 @@ def settle(donated: Sequence[int], in_avals: Sequence[Any], out_avals: Sequence[
       agree: whether an input and a result are known to be cut alike over devices.
       copies: whether a result is a copy of an input; then it is the one to take its memory.
     """
+    donated = [i for i in donated if in_avals[i] is not abstract_token]  # which have no memory
     if not donated:
         return Donation({}, [])
     free: dict[Any, list[int]] = {}
     for i, aval in enumerate(out_avals):
-        free.setdefault((aval.shape, aval.dtype), []).append(i)
+        if aval is not abstract_token:
+            free.setdefault((aval.shape, aval.dtype), []).append(i)
     aliases: dict[int, int] = {}
     for i in donated:
         candidates = free.get((in_avals[i].shape, in_avals[i].dtype), [])

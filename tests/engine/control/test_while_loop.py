@@ -342,6 +342,7 @@ def test_plans_of_other_conditions_are_forgotten():
                                         ".any() or .all()"]),
     (lambda s: s, lambda s: s, 1, ["boolean scalar", "int32[]", "Compare"]),
     (lambda s: (s > 0, True), lambda s: s, 1.0, ["boolean scalar"]),
+    (lambda s: (s > 0,), lambda s: s, 1.0, ["boolean scalar", "(ShapedArray"]),
     (lambda s: None, lambda s: s, 1.0, ["boolean scalar", "None"]),
     (3, lambda s: s, 1.0, ["while_loop expects a function", "3"]),
     (lambda s: True, "body", 1.0, ["while_loop expects a function", "'body'"]),

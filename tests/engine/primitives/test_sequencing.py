@@ -29,6 +29,17 @@ def text_of(f, *args):
     return " ".join(str(mjax.make_jaxpr(f)(*args)).split())
 
 
+def test_tokens_among_what_loops_hand_on_and_calls_donate():
+    token, x = lax.create_token(), jnp.arange(3.0)
+    carried, _ = lax.scan(lambda c, a: (c, a), token, x)
+    pair = lax.while_loop(lambda c: c[1] < 3, lambda c: (c[0], c[1] + 1), (token, 0))
+    kept, doubled = mjax.jit(lambda t, a: (t, a * 2), donate_argnums=(0, 1))(token, x)
+    for given in (carried, pair[0], lax.fori_loop(0, 3, lambda i, c: c, token), kept):
+        assert type(given) is type(token)
+    assert pair[1] == 3 and doubled.tolist() == [0, 2, 4]
+    assert x.is_deleted()
+
+
 def test_tokens_are_values_of_programs():
     token = lax.create_token()
     assert type(mjax.typeof(token)) is AbstractToken and mjax.typeof(token) is AbstractToken()
