@@ -67,6 +67,10 @@ class LazyAxisError(LazyText, ValueError, IndexError, shown_as=ValueError):
     """A `ValueError` about an axis that is out of range; an `IndexError` too, as NumPy's."""
 
 
+class LazyNoMeshError(LazyText, ValueError, RuntimeError, shown_as=ValueError):
+    """A `ValueError` about a spec without a mesh. JAX raises a `RuntimeError`, so this is one too."""
+
+
 class LazyNameError(LazyText, NameError, shown_as=NameError):
     """A `NameError` whose text is built on demand."""
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import LazyText, LazyTypeError
+from mjax._engine.base.errors import LazyArgumentError, LazyText, LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.callbacks import (
     debug_callback_p,
@@ -174,7 +174,7 @@ def _result_type(who: str, spec: Any) -> ShapedArray:
             "their data, and wrap it by random.wrap_key_data."))
     dtype = canonical_dtype(spec.dtype)
     if dtype != spec.dtype:
-        raise LazyTypeError(lambda: (
+        raise LazyArgumentError(lambda: (
             f"{who}: result_shape_dtypes asks for {spec.dtype}, but 64-bit types are off: ask "
             f"for {dtype}, or enable_x64."))
     return ShapedArray(tuple(spec.shape), dtype)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import LazyTypeError, LazyValueError
+from mjax._engine.base.errors import LazyNoMeshError, LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.mesh import UNCONSTRAINED, AbstractMesh, Mesh, PartitionSpec, shard_shape
 from mjax._engine.ir.pytree import prefix_leaves, tree_flatten
@@ -101,7 +101,7 @@ def resolved(given: Any, who: str) -> Any:
             f"{given!r} of type {type(given).__name__}."))
     mesh = mesh_in_force()
     if mesh is None:
-        raise LazyValueError(lambda: (
+        raise LazyNoMeshError(lambda: (
             f"{who}: {given} alone says nothing of devices: give a NamedSharding(mesh, spec), or "
             "set the mesh that it refers to (with mjax.set_mesh(mesh): ...)."))
     return NamedSharding(mesh, given)
