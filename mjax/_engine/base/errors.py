@@ -68,7 +68,7 @@ class LazyAxisError(LazyText, ValueError, IndexError, shown_as=ValueError):
 
 
 class LazyNoMeshError(LazyText, ValueError, RuntimeError, shown_as=ValueError):
-    """A `ValueError` about a spec without a mesh. JAX raises a `RuntimeError`, so this is one too."""
+    """A `ValueError` about a spec without a mesh; a `RuntimeError` too, as JAX's."""
 
 
 class LazyNameError(LazyText, NameError, shown_as=NameError):

@@ -439,7 +439,7 @@ def test_transformations_make_no_tree_of_other_leaves():
     mesh = mjax.make_mesh((1,), ("a",), devices=mjax.devices()[:1])
     place = mjax.sharding.SingleDeviceSharding(mjax.devices()[0])
     spec = mjax.sharding.PartitionSpec("a")
-    pair = lambda tree: (tree, [tree])  # noqa: E731
+    pair = lambda tree: (tree, [tree])
     for mapped in (mjax.jit(pair), mjax.jit(pair, donate_argnums=0),
                    mjax.jit(pair, in_shardings=place),
                    mjax.vmap(pair), mjax.vmap(pair, out_axes=(0, 0)),
