@@ -294,6 +294,7 @@ def test_dynamic_integers_are_dynamic_slices() -> None:
     (jnp.array(1.0), TypeError, "Convert it with .astype(int)"),
     (np.array(["a"]), TypeError, "an index must be an integer"),
     (object(), TypeError, "an index must be an integer"),
+    ({}, IndexError, "an index must be an integer"),
     (([0, "a"],), TypeError, "an index must be an integer"),
     (S[1.0:], TypeError, "slice indices must be integers"),
     (S[::0], ValueError, "slice step cannot be zero"),

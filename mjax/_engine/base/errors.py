@@ -71,6 +71,11 @@ class LazyNoMeshError(LazyText, ValueError, RuntimeError, shown_as=ValueError):
     """A `ValueError` about a spec without a mesh; a `RuntimeError` too, as JAX's."""
 
 
+class LazyIndexTypeError(LazyText, TypeError, IndexError, shown_as=TypeError):
+    """A `TypeError` about something that is not an index. JAX raises an `IndexError` for some of
+    them, so this is one too."""
+
+
 class LazyNameError(LazyText, NameError, shown_as=NameError):
     """A `NameError` whose text is built on demand."""
 

@@ -149,7 +149,15 @@ def restore(directory: str | os.PathLike[str], like: Any, step: int | None = Non
 
 
 def latest_step(directory: str | os.PathLike[str]) -> int | None:
-    """The newest complete checkpoint in a directory; None: there is none."""
+    """The newest complete checkpoint in a directory; None: there is none.
+
+    Raises:
+      TypeError: the directory is neither a string nor a path.
+    """
+    if isinstance(directory, bytes) or not isinstance(directory, (str, os.PathLike)):
+        msg = ("checkpoint.latest_step: directory must be a string or a path, got "
+               f"{directory!r} of type {type(directory).__name__}.")
+        raise TypeError(msg)
     steps = _steps(directory)
     return steps[-1] if steps else None
 

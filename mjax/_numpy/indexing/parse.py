@@ -14,6 +14,7 @@ import numpy as np
 
 from mjax._engine.base.errors import (
     ConcretizationTypeError,
+    LazyIndexTypeError,
     LazyTypeError,
     NonConcreteBooleanIndexError,
     TracerIntegerConversionError,
@@ -100,7 +101,7 @@ def parse(shape: tuple[int, ...], idx: Any, wrap: bool = True) -> Index:
       IndexError: too many indices, two ellipses, a slice that is not static, a mask that does
         not fit or whose values are not known, an integer for an axis of size 0. (Arrays of them
         are left to who reads, for writing there changes nothing.)
-      TypeError: something that is no index.
+      TypeError: something that is not an index; for objects it is an IndexError, too.
     """
     items = [_item(i) for i in (idx if isinstance(idx, tuple) else (_not_list(idx),))]
     items = _without_ellipsis(items, shape, idx)
@@ -152,7 +153,7 @@ def _item(i: Any) -> Any:
     try:
         return operator.index(i)
     except TypeError:
-        raise LazyTypeError(lambda: _no_index(i, type(i).__name__)) from None
+        raise LazyIndexTypeError(lambda: _no_index(i, type(i).__name__)) from None
 
 
 def _array_of(values: Any) -> Any:

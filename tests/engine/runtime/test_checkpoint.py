@@ -99,6 +99,9 @@ def test_keys(tmp_path):
 
 def test_steps(tmp_path):
     assert latest_step(tmp_path) is latest_step(tmp_path / "none") is None
+    for other in (3, b"folder", None):
+        with pytest.raises(TypeError, match="latest_step: directory must be a string or a path"):
+            latest_step(other)
     for step in (2, 10, 9):
         save(tmp_path, [np.array(step)], step, keep=2)
     assert latest_step(tmp_path) == 10
