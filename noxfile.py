@@ -196,12 +196,14 @@ def demo(session):
 
 @nox.session(venv_backend="none")
 def tests(session):
-    """What CI runs: lint, types, docs, the tests on the newest jaxlib and on the floor."""
+    """What CI runs: lint, types, docs, all tests on the newest jaxlib, the core ones on the floor,
+    and a sample of those beside jax."""
     session.notify("lint")
     session.notify("types")
     session.notify("docs", [])
     session.notify(f"tests_jaxlib({_newest_here(session)})")
-    session.notify(f"tests_jaxlib({TABLE.FLOOR})")
+    session.notify("floor")
+    session.notify("sample")
 
 
 @nox.session(venv_backend="none")
@@ -227,9 +229,18 @@ def tests_jaxlib(session, version):
 
 #: What differs between releases: everything that compiles, runs or asks the shim.
 CORE = ["tests/test_tiny.py", "tests/test_errors.py", "tests/ext", "tests/shim",
-        "tests/engine/lowering", "tests/engine/runtime", "tests/engine/control",
+        "tests/engine/lowering", "tests/engine/linalg", "tests/engine/runtime",
+        "tests/engine/control", "tests/engine/primitives/test_fft.py",
+        *(f"tests/numpy/test_{name}.py" for name in ("fft", "linalg")),
         *(f"tests/engine/spmd/test_{name}.py" for name in (
             "mesh_collectives", "shard_map", "shard_map_control"))]
+
+
+@nox.session
+def floor(session):
+    """The core tests on the oldest jaxlib; `matrix` has all tests on it."""
+    _install(session, "test", jaxlib=TABLE.FLOOR)
+    _pytest(session, "-q", "-m", "not slow", *CORE)
 
 
 @nox.session
@@ -274,6 +285,18 @@ def differential(session):
     """The same programs on mjax and on jax, in one process."""
     _install(session, "differential", jaxlib=_newest_here(session))
     _pytest(session, "tests/differential")
+
+
+#: What CI runs of `differential`: in less than three minutes, some of everything.
+SAMPLE = [f"tests/differential/test_{name}.py" for name in (
+    "cond", "dispatch", "dtypes", "fft", "fuzz", "jitted", "lax", "surface", "transformations")]
+
+
+@nox.session
+def sample(session):
+    """A fixed sample of `differential`."""
+    _install(session, "differential", jaxlib=_newest_here(session))
+    _pytest(session, "-q", "-m", "not slow", *SAMPLE)
 
 
 @nox.session
