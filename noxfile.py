@@ -196,7 +196,7 @@ def demo(session):
 
 @nox.session(venv_backend="none")
 def tests(session):
-    """What CI runs: lint, types, docs, all tests on the newest jaxlib, the core ones on the floor,
+    """The run of CI: lint, types, docs, all tests on the newest jaxlib, the core ones on the floor,
     and a sample of those beside jax."""
     session.notify("lint")
     session.notify("types")

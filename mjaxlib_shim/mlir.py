@@ -142,7 +142,7 @@ def unread_use(value: Any) -> None:
     """Writes a use of an `ir.Value` that gives nothing and stays: what computes it stays too.
 
     Raises:
-      NotImplementedError: this jaxlib has none.
+      NotImplementedError: this jaxlib does not have one.
     """
     if not gates.UNREAD_USES.open:
         raise NotImplementedError(

@@ -34,7 +34,7 @@ from mjax._numpy.systems import inv, solve_square
 
 
 class SlogdetResult(NamedTuple):
-    """What `slogdet` gives."""
+    """The result of `slogdet`."""
 
     sign: Any
     logabsdet: Any

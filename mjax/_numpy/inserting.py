@@ -120,7 +120,7 @@ def _inserted(both: Any, places: Any, *, axis: int, count: int) -> Any:
 
 def _order_of_insertion(places: np.ndarray[Any, Any], size: int, count: int
                         ) -> np.ndarray[Any, Any]:
-    """Where each element of the result is among the elements of the array, then the new ones."""
+    """The place of each element of the result: first the array's elements, then new ones."""
     places = np.clip(np.where(places < 0, places + size, places).ravel(), 0, size)
     # Element i has key 2i + 1, what goes in front of it has key 2i.
     keys = np.concatenate([np.arange(1, 2 * size, 2), 2 * np.broadcast_to(places, (count,))])

@@ -22,7 +22,7 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
       offset: where to start, in bytes.
 
     Raises:
-      ValueError: the buffer is too small, or its size is no multiple of the item size.
+      ValueError: the buffer is too small, or its size is not a multiple of the item size.
 
     Source: `numpy.frombuffer`.
 

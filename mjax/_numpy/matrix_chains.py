@@ -37,7 +37,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
       precision: as in `dot`.
 
     Raises:
-      ValueError: there is no array, or one has another rank, or shapes do not fit.
+      ValueError: no array is given, or one has another rank, or shapes do not fit.
 
     Source: `numpy.linalg.multi_dot`; the order by dynamic programming, Cormen et al.,
     "Introduction to Algorithms", section 15.2.
@@ -64,7 +64,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
     cuts = _cheapest_cuts(sizes)
 
     def product(i: int, j: int) -> Any:
-        """Of the arrays i to j."""
+        """The product of the arrays i to j."""
         if i == j:
             return values[i]
         k = cuts[i, j]
@@ -74,7 +74,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
 
 
 def _cheapest_cuts(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
-    """Where to cut each chain i..j of matrices, matrix i being of shape (sizes[i], sizes[i+1])."""
+    """The best cut of each chain i..j of matrices; matrix i has shape (sizes[i], sizes[i+1])."""
     n = len(sizes) - 1
     cost = {(i, i): 0 for i in range(n)}
     cuts = {}

@@ -35,7 +35,7 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Unravel]:
       hashable: functions of equal trees are equal.
 
     Raises:
-      TypeError: a leaf is no array.
+      TypeError: a leaf is not an array.
 
     Example:
       >>> from mjax.flatten_util import ravel_pytree

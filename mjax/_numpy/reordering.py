@@ -55,7 +55,7 @@ def flipud(m: Any) -> Any:
     """Reverses the order of the rows: `flip` along axis 0.
 
     Raises:
-      ValueError: `m` has no axis.
+      ValueError: `m` does not have an axis.
 
     Source: `numpy.flipud`.
 

@@ -236,7 +236,7 @@ _FLAGS: dict[str, tuple[Flag, type[Values], str]] = {
     **{f.name: (f, Settings, "settings") for f in SETTINGS},
     **{f.name: (f, Options, "options") for f in OPTIONS},
 }
-#: Settings that functions of their own set, as `set_mesh`, and that are no flags of JAX.
+#: Settings that functions of their own set, as `set_mesh`, and that are not flags of JAX.
 OF_FUNCTIONS = frozenset({"mesh", "mesh_for_all", "user_contexts"})
 _interned: dict[tuple[Any, ...], Values] = {}
 _lock = threading.Lock()

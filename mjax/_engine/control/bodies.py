@@ -115,7 +115,7 @@ def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: S
 
 
 def _known_of(f: Callable[..., Any]) -> ProgramCache:
-    """What a function was staged to."""
+    """The jaxpr to which a function was staged."""
     try:
         return _bodies.get(f) or _bodies.setdefault(f, ProgramCache(256))
     except TypeError:  # not hashable, or cannot be referred to weakly

@@ -34,7 +34,7 @@ class Arguments(Record):
         """From what users give as `nondiff_argnums` and `nondiff_argnames`.
 
         Raises:
-          TypeError: a number is no integer.
+          TypeError: a number is not an integer.
           ValueError: the function has no such argument.
         """
         function = function_name(f)

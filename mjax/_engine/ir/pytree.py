@@ -245,7 +245,7 @@ def tree_broadcast(prefix_tree: Any, full_tree: Any,
       is_leaf: which subtrees of the prefix are leaves of it.
 
     Raises:
-      ValueError: it is no prefix.
+      ValueError: it is not a prefix.
     """
     return tree_structure(full_tree).unflatten(
         broadcast_prefix(prefix_tree, full_tree, is_leaf))
@@ -256,7 +256,7 @@ def broadcast_prefix(prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | No
     """A leaf of `prefix` for each leaf of `full`, of which `prefix` is a tree prefix.
 
     Raises:
-      ValueError: it is no prefix.
+      ValueError: it is not a prefix.
     """
     return [leaf for leaf, subtree in prefix_pairs(prefix, full, is_leaf)
             for _ in range(tree_structure(subtree).num_leaves)]
@@ -278,7 +278,7 @@ def broadcast_prefix_to(prefix: Any, treedef: PyTreeDef,
     """`broadcast_prefix` over a structure, of which no tree is made: classes may check leaves.
 
     Raises:
-      ValueError: it is no prefix.
+      ValueError: it is not a prefix.
     """
     leaves, structure = _flatten(prefix, is_leaf)
     counts = _leaves_below(structure, treedef)
@@ -311,7 +311,7 @@ def prefix_leaves(what: str, prefix: Any, full: Any, whole: str,
       whole: what the full tree is, likewise.
 
     Raises:
-      ValueError: it is no prefix; names both.
+      ValueError: it is not a prefix; names both.
     """
     over: Any = broadcast_prefix_to if isinstance(full, PyTreeDef) else broadcast_prefix
     try:

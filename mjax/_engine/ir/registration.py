@@ -78,7 +78,7 @@ def register_dataclass(nodetype: Any, data_fields: Iterable[str] | None = None,
       drop_fields: fields left to their defaults.
 
     Raises:
-      TypeError: one list is given without the other, or none for what is no dataclass.
+      TypeError: one list is given without the other, or neither for another class.
       ValueError: the lists do not cover the fields of `__init__`, or have a name in common.
     """
     if data_fields is None and meta_fields is None:
@@ -109,7 +109,7 @@ def register_dataclass(nodetype: Any, data_fields: Iterable[str] | None = None,
 def _declared_fields(nodetype: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The fields of a dataclass that are data, and those with `metadata=dict(static=True)`."""
     if not dataclasses.is_dataclass(nodetype):
-        msg = (f"register_dataclass: {nodetype} is no dataclass; name its fields in "
+        msg = (f"register_dataclass: {nodetype} is not a dataclass; name its fields in "
                "data_fields and meta_fields.")
         raise TypeError(msg)
     fields = [f for f in dataclasses.fields(nodetype) if f.init]

@@ -243,8 +243,9 @@ class AbstractToken(AbstractValue):
 
     def __getattr__(self, name: str) -> Any:
         # What treats values as arrays asks for their shape or dtype.
-        msg = (f"a token has no {name}: it holds no numbers. Under vmap its in_axes and out_axes "
-               "are None; functions under jvp and bodies of scan do not give it as a result.")
+        msg = (f"a token does not have {name}: it does not hold numbers. Under vmap its in_axes "
+               "and out_axes are None; functions under jvp and bodies of scan do not give it as a "
+               "result.")
         raise AttributeError(msg)
 
     def to_tangent(self) -> AbstractToken:

@@ -16,6 +16,7 @@ from mjax._engine.linalg.matrices import (
     define_matrix_types,
     define_stack_batching,
     dot,
+    exchanged,
     eye,
     eye_like,
     nan_unless,
@@ -29,14 +30,13 @@ from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.dynamic_slicing import dynamic_slice_in_dim
 from mjax._engine.primitives.elementwise import constant_like, stretch
 from mjax._engine.primitives.gather import take_along_axis
-from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
     broadcast_in_dim_p,
     broadcasted_iota,
     expand_dims,
-    reduce_sum,
 )
 from mjax._engine.primitives.slicing import pad, slice_in_dim
+from mjax._engine.primitives.sort import argsort
 from mjax._engine.primitives.tangents import define_zero_jvp, zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.symbolic import Zero
@@ -173,15 +173,9 @@ def _permutation(pivots: Any, *, permutation_size: int) -> Any:
         return places
 
     def exchange(i: Any, order: Any) -> Any:
-        other = stretch(dynamic_slice_in_dim(pivots, i, 1, last), shape)
-        i = broadcast_in_dim_p.bind(convert(i, aval.dtype), shape=shape,
-                                    broadcast_dimensions=())
-        here, there = lax.eq(places, i), lax.eq(places, other)
-        nothing = lax.sub(order, order)
-        at_here, at_there = [
-            stretch(expand_dims(reduce_sum(select_n(where, nothing, order), (last,)), (last,)),
-                    shape) for where in (here, there)]
-        return select_n(there, select_n(here, order, at_there), at_here)
+        here = broadcast_in_dim_p.bind(convert(i, aval.dtype), shape=(*aval.shape[:-1], 1),
+                                       broadcast_dimensions=())
+        return exchanged(order, places, here, dynamic_slice_in_dim(pivots, i, 1, last))
 
     return fori_loop(0, aval.shape[-1], exchange, places)
 
@@ -238,14 +232,4 @@ def lu_solve(out: Any, permutation: Any, b: Any, trans: int = 0) -> Any:
               "conjugate_a": trans == 2 and dtypes.is_complex(typeof(out).dtype)}
     x = triangular_solve_p.bind(out, b, **upper, **turned)
     x = triangular_solve_p.bind(out, x, **lower, **turned)
-    return permuted(x, _inverse(permutation))
-
-
-def _inverse(permutation: Any) -> Any:
-    """The permutation that undoes another one."""
-    aval = typeof(permutation)
-    shape = (*aval.shape, aval.shape[-1])
-    places = broadcasted_iota(aval.dtype, shape, aval.ndim)
-    here = lax.eq(stretch(expand_dims(permutation, (aval.ndim,)), shape), places)
-    row = broadcasted_iota(aval.dtype, shape, aval.ndim - 1)
-    return reduce_sum(select_n(here, lax.sub(row, row), row), (aval.ndim - 1,))
+    return permuted(x, argsort(permutation))

@@ -1,4 +1,4 @@
-"""What rules of linear algebra are written with: matrices in stacks, along the last two axes."""
+"""Functions for the rules of linear algebra: matrices in stacks, along the last two axes."""
 
 from __future__ import annotations
 
@@ -215,6 +215,24 @@ def symmetrized(x: Any) -> Any:
 def scaled(x: Any, factor: float) -> Any:
     """The product with a number."""
     return lax.mul(x, constant_like(x, factor))
+
+
+def exchanged(x: Any, places: Any, i: Any, j: Any) -> Any:
+    """An array with two elements of its last axis exchanged.
+
+    Args:
+      x: an array.
+      places: the place of each element along that axis, in the shape of `x`.
+      i, j: the two places, in that shape but with a last axis of size 1.
+    """
+    aval = typeof(x)
+    axis = aval.ndim - 1
+    here, there = [lax.eq(places, stretch(k, aval.shape)) for k in (i, j)]
+    nothing = stretch(constant_like(x, 0), aval.shape)
+    at_here, at_there = [
+        stretch(expand_dims(reduce_sum(select_n(w, nothing, x), (axis,)), (axis,)), aval.shape)
+        for w in (here, there)]
+    return select_n(there, select_n(here, x, at_there), at_here)
 
 
 def nan_unless(ok: Any, x: Any) -> Any:

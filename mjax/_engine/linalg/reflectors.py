@@ -21,6 +21,7 @@ from mjax._engine.linalg.matrices import (
     conj,
     define_matrix_types,
     dot,
+    exchanged,
     eye_like,
     real,
     row,
@@ -113,15 +114,6 @@ def _by_greatest_columns(a: Any) -> list[Any]:
     rows, columns = [broadcasted_iota(INT32, aval.shape, axis) for axis in (last - 1, last)]
     places = broadcasted_iota(INT32, (*stack, n), len(stack))
     steps = broadcasted_iota(INT32, (*stack, min(m, n)), len(stack))
-
-    def exchanged(x: Any, numbers: Any, i: Any, j: Any) -> Any:
-        axis = typeof(x).ndim - 1
-        here, there = [lax.eq(numbers, stretch(k, typeof(x).shape)) for k in (i, j)]
-        nothing = stretch(constant_like(x, 0), typeof(x).shape)
-        at_here, at_there = [
-            stretch(expand_dims(reduce_sum(select_n(w, nothing, x), (axis,)), (axis,)),
-                    typeof(x).shape) for w in (here, there)]
-        return select_n(there, select_n(here, x, at_there), at_here)
 
     def step(i: Any, state: Any) -> Any:
         a, order, taus = state

@@ -157,7 +157,7 @@ def _svd_jvp(primals: Any, tangents: Any, *, full_matrices: bool, compute_uv: bo
 
 
 def _outside(x: Any, basis: Any, s: Any) -> Any:
-    """What leaves the space of a basis, by singular value."""
+    """The part of vectors outside of the space of a basis, divided by the singular values."""
     x = lax.sub(x, dot(basis, dot(adjoint(basis), x)))
     return lax.div(x, stretch(row(convert(s, typeof(x).dtype)), typeof(x).shape))
 

@@ -142,7 +142,7 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = False, lower: bool = F
     """Solves systems of equations with triangular matrices.
 
     Args:
-      a: matrices of shape `(..., n, n)`. What is not in the triangle is not looked at.
+      a: matrices of shape `(..., n, n)`. Only the triangle is looked at.
       b: right-hand sides of shape `(..., n, k)` if `left_side`, else `(..., k, n)`; or, with one
         axis less than `a`, one for each matrix.
       left_side: whether to solve `op(a) x = b`, or `x op(a) = b`.

@@ -119,7 +119,7 @@ def _by_elimination(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool)
 
 
 def _chosen(stays: Any, new: Any, old: Any) -> Any:
-    """Of rows of right-hand sides."""
+    """Rows of right-hand sides: the new ones where the pivot stays, else the old ones."""
     return select_n(stretch(column(stays), typeof(new).shape), new, old)
 
 

@@ -175,7 +175,7 @@ def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Sequence[int], 
       An array of shape `slice_sizes` and the operand's dtype.
 
     Raises:
-      TypeError: the box is greater than the operand, or the indices are no integers of one
+      TypeError: the box is greater than the operand, or the indices are not integers of one
         dtype.
       ValueError: there is not one index for each axis.
 
@@ -219,7 +219,7 @@ def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: 
 @boundary
 def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool = True, *,
                          allow_negative_indices: bool = True) -> Any:
-    """What is at one computed index of an axis.
+    """The part of an array at one computed index of an axis.
 
     Args:
       operand: array.
@@ -312,7 +312,7 @@ def dynamic_update_slice(operand: Any, update: Any, start_indices: Any, *,
       An array of the operand's shape and dtype.
 
     Raises:
-      TypeError: the update does not fit, or the indices are no integers of one dtype.
+      TypeError: the update does not fit, or the indices are not integers of one dtype.
       ValueError: there is not one index for each axis.
 
     Source: StableHLO `dynamic_update_slice`.
@@ -378,7 +378,7 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
       An array with a first axis of size `n`, then those of `src` that are not in `axes`.
 
     Raises:
-      ValueError: indices that are no integers.
+      ValueError: indices that are not integers.
       TypeError: indices of different lengths or dtypes.
 
     Example:

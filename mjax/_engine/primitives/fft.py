@@ -34,7 +34,7 @@ __all__ = ["FftType", "fft", "fft_p"]
 
 @pickled_by("fft_type_v1")
 class FftType(enum.IntEnum):
-    """What a transform goes from and to: complex numbers both ways, or real ones on one side."""
+    """Kinds of transforms: of complex numbers both ways, or with real ones on one side."""
 
     FFT = 0
     IFFT = 1

@@ -36,7 +36,7 @@ Args:
     derivatives that are made of such functions ask for it too.
 
 Raises:
-  TypeError: another dtype, or `accuracy` is none.
+  TypeError: another dtype, or `accuracy` is not an accuracy.
   NotImplementedError: a tolerance, where jaxlib is older than 0.5.3."""
 
 

@@ -1,4 +1,4 @@
-"""What keeps computations in a program and in their order: tokens, and uses without results."""
+"""Primitives that keep computations, and their order: tokens, and uses without results."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def after_all(*operands: Any) -> Any:
       operands: any number of tokens, as `create_token` gives them.
 
     Raises:
-      TypeError: one is no token.
+      TypeError: one is not a token.
 
     Example:
       >>> token = lax.create_token()
@@ -131,7 +131,7 @@ def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
       prevent_mlir_dce: whether XLA keeps it too, not only jaxprs.
 
     Raises:
-      TypeError: a leaf is no array.
+      TypeError: a leaf is not an array.
       NotImplementedError: when a program with `prevent_mlir_dce` is lowered: jaxlib has that
         since release 0.10.0.
 

@@ -168,10 +168,10 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
       The tree of arrays.
 
     Raises:
-      TypeError: a leaf of `shardings` is no sharding.
+      TypeError: a leaf of `shardings` is not a sharding.
       ValueError: `shardings` is None, which would constrain nothing; a spec is longer than the rank
-        of its array, or refers to a mesh where none is set; the tree is no prefix of `x`; outside
-        of `jit`, a size is not divisible, or an array is committed to other devices.
+        of its array, or refers to a mesh where none is set; the tree is not a prefix of `x`;
+        outside of `jit`, a size is not divisible, or an array is committed to other devices.
 
     Example:
       >>> mesh = mjax.make_mesh((1,), ('x',))

@@ -98,7 +98,7 @@ def initialize(
     Raises:
       RuntimeError: called twice, or after devices were used; not all processes came in time.
       ValueError: something is missing or out of range.
-      TypeError: a number is no integer.
+      TypeError: a number is not an integer.
 
     Example:
       >>> mjax.distributed.initialize("10.0.0.1:1234", 2, 0)        # doctest: +SKIP

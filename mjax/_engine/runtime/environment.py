@@ -56,7 +56,7 @@ def print_environment_info(return_string: bool = False) -> str | None:
 
 
 def _shown(variable: str, value: str) -> str:
-    """The value of a variable; hidden if it is no flag's and may be a secret."""
+    """The value of a variable; hidden if it does not belong to a flag and may be a secret."""
     flag = variable.split("_", 1)[1].lower()
     secret = flag not in config.values and any(word in variable for word in _SECRETS)
     return "<hidden>" if secret else value

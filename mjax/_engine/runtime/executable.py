@@ -307,7 +307,7 @@ class Program:
 
 
 def _is_no_array(aval: Any) -> bool:
-    """Whether values of a type are no `Array`s."""
+    """Whether values of a type are something else than `Array`s."""
     return aval is abstract_token or bool(aval.dtype == dtypes.float0)
 
 

@@ -145,7 +145,7 @@ class _Text:
         self.values.append(f"{name}._buffer")
 
     def taker(self) -> Taker:
-        """What was written."""
+        """The source that was written."""
         names = ", ".join(["form", *(f"c{i}" for i in range(len(self.constants)))])
         lines = "\n      ".join(self.lines)
         text = f"""

@@ -9,7 +9,7 @@ from mjax._engine.runtime.array import Array, Placement
 
 
 class Token:
-    """What `lax.create_token` gives: it says when it may be passed on, and nothing else.
+    """A token, from `lax.create_token`: it says when it may be passed on, and nothing else.
 
     Args:
       buffer: an array without elements.

@@ -344,7 +344,7 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
       The tree of arrays, committed if a device is given.
 
     Raises:
-      TypeError: a leaf is no array.
+      TypeError: a leaf is not an array.
       ValueError: a device is none, or given in the body of a shard_map; a sharding does not
         divide a size, has more dimensions, or leaves open where the parts are; a tree is no
         prefix of `x`; both `donate` and `may_alias` are given.

@@ -131,7 +131,7 @@ def function_name(f: Callable[..., Any]) -> str:
 def wraps(fun: Callable[..., Any]) -> Callable[[Any], Any]:
     """`functools.wraps` for what transforms a user's function.
 
-    What is no function has a name too.
+    Objects that are not functions have a name too.
     """
 
     def decorate(wrapper: Any) -> Any:

@@ -121,7 +121,7 @@ def test_dataclass_fields_that_do_not_fit(fields, error, text):
 
 
 def test_what_is_no_dataclass_is_refused_without_fields():
-    with pytest.raises(TypeError, match=r"Plain'?>? is no dataclass"):
+    with pytest.raises(TypeError, match=r"Plain'?>? is not a dataclass"):
         register_dataclass(Plain)
 
 
