@@ -22,6 +22,7 @@ from mjax._engine.base.context import Context, ctx
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.foreign_flags import FOREIGN, Foreign
 from mjax._engine.base.records import Record
+from mjax._engine.base.util import NOT_GIVEN
 from mjaxlib_shim import guards
 from mjaxlib_shim.client import set_cpu_asynchronous, set_num_cpu_devices
 
@@ -255,6 +256,15 @@ def _bare(name: str) -> str:
     return name.removeprefix("mjax_").removeprefix("jax_")
 
 
+def _lookup_public(name: str) -> tuple[Flag, type[Values], str]:
+    """`_lookup` of a name that the user gave."""
+    if _bare(name) in OF_FUNCTIONS:
+        msg = (f"config has no flag named {name!r}: it is set by a function of its own, such as "
+               "mjax.set_mesh and mjax.make_user_context.")
+        raise AttributeError(msg)
+    return _lookup(name)
+
+
 def _lookup(name: str) -> tuple[Flag, type[Values], str]:
     try:
         return _FLAGS[_bare(name)]
@@ -379,14 +389,7 @@ class Config:
           AttributeError: there is no such flag.
           ValueError: the flag does not take this value.
         """
-        flag, kind, field = _lookup(name)
-        value = _validated(flag, value)
-        new = dict.fromkeys((flag.name, *flag.sets), value)
-        for changed in new:  # which may refuse the value
-            _take_effect(changed, value, True)
-        with _lock:  # or one of two threads that set two flags would undo the other
-            setattr(Context, field, _intern(kind, {**getattr(Context, field).values, **new}))
-        _refresh(field, kind)
+        _set(*_lookup_public(name), value)
 
     @boundary
     def read(self, name: str) -> Any:
@@ -411,6 +414,21 @@ class Config:
     def values(self) -> dict[str, Any]:
         """All flags in force in this thread."""
         return _AllValues({**ctx.settings.values, **ctx.options.values})
+
+
+def set_global(name: str, value: Any) -> None:
+    """Sets a flag process-wide, those too that have a function of their own."""
+    _set(*_lookup(name), value)
+
+
+def _set(flag: Flag, kind: type[Values], field: str, value: Any) -> None:
+    value = _validated(flag, value)
+    new = dict.fromkeys((flag.name, *flag.sets), value)
+    for changed in new:  # which may refuse the value
+        _take_effect(changed, value, True)
+    with _lock:  # or one of two threads that set two flags would undo the other
+        setattr(Context, field, _intern(kind, {**getattr(Context, field).values, **new}))
+    _refresh(field, kind)
 
 
 config = Config()
@@ -438,7 +456,7 @@ def of_this_thread(name: str, default: Any) -> Any:
     return _overrides.settings_overrides.get(name, default)
 
 
-UNSET: Any = object()
+UNSET: Any = NOT_GIVEN
 
 
 def set_here(**flags: Any) -> Callable[[], None]:
@@ -490,6 +508,7 @@ def flag_manager(name: str, *default: Any, keyword: str = "new_val") -> Callable
     """The context manager of one flag, as a function of its value (`enable_x64(True)`)."""
     flag = _lookup(name)[0]
 
+    @boundary
     def manager(*value: Any, **named: Any) -> Any:
         if named:
             if value or list(named) != [keyword]:
@@ -500,6 +519,7 @@ def flag_manager(name: str, *default: Any, keyword: str = "new_val") -> Callable
         if len(value) > 1 or not (value or default):
             msg = f"{name} takes one value, got {len(value)}."
             raise TypeError(msg)
+        _validated(flag, (value or default)[0])
         return override(**{name: (value or default)[0]})
 
     manager.__name__ = manager.__qualname__ = name

@@ -71,9 +71,22 @@ class LazyNoMeshError(LazyText, ValueError, RuntimeError, shown_as=ValueError):
     """A `ValueError` about a spec without a mesh; a `RuntimeError` too, as JAX's."""
 
 
+class LazyDeletedError(LazyText, RuntimeError, ValueError, shown_as=RuntimeError):
+    """A `RuntimeError` about an argument that was donated; a `ValueError` too, as JAX's may be."""
+
+
 class LazyIndexTypeError(LazyText, TypeError, IndexError, shown_as=TypeError):
     """A `TypeError` about something that is not an index. JAX raises an `IndexError` for some of
     them, so this is one too."""
+
+
+class LazyAttributeError(LazyText, AttributeError, shown_as=AttributeError):
+    """An `AttributeError` whose text is built on demand."""
+
+
+class LazyNoArrayError(LazyText, TypeError, AttributeError, shown_as=TypeError):
+    """A `TypeError` about a value that is not an array; an `AttributeError` too, since it lacks
+    what arrays have."""
 
 
 class LazyNameError(LazyText, NameError, shown_as=NameError):

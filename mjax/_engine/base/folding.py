@@ -8,7 +8,8 @@ frames of mjax's own files, so that the user's line is the last one shown. The o
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
@@ -71,6 +72,22 @@ def _only_engine_frames(tb: TracebackType | None) -> bool:
             return False
         tb = tb.tb_next
     return True
+
+
+@contextmanager
+def calling(text: Callable[[], str]) -> Iterator[None]:
+    """Adds `text()` to the error where the call of a user's function does not fit to it.
+
+    The body of the `with` statement is that call.
+    """
+    try:
+        yield
+    except TypeError as error:
+        # Python raises it before it enters the function.
+        if type(error) is TypeError and "argument" in str(error) and (
+                _only_engine_frames(error.__traceback__)):
+            error.add_note(text())
+        raise
 
 
 def boundary(f: Callable[P, R]) -> Callable[P, R]:

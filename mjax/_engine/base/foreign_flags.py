@@ -81,7 +81,7 @@ FOREIGN: tuple[Foreign, ...] = (
     *_meaningless("mjax has no clear_backends and no proxies, and checks nothing about them",
                   debug_leaked_clients_on_clear_backends=False, check_proxy_envs=True),
     *_meaningless("printed programs have no colours", pprint_use_color=True),
-    *_meaningless("mjax has no nn.softmax yet; what it will have has an exact derivative",
+    *_meaningless("the derivative of mjax.nn.softmax is exact always",
                   softmax_custom_jvp=False),
     *_refused("key reuse is not checked yet", debug_key_reuse=False),
     *_refused("two compilations of one program differ in XLA's own metadata",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mjax._engine.base.config import by_owner, config, of_this_thread, override
+from mjax._engine.base.config import by_owner, of_this_thread, override, set_global
 from mjax._engine.base.context import Context, ctx
 from mjax._engine.base.util import exact
 
@@ -32,7 +32,7 @@ class UserContext:
         Raises:
           TypeError: it is not hashable.
         """
-        config.update("user_contexts", self._among(Context.settings.user_contexts, new_value))
+        set_global("user_contexts", self._among(Context.settings.user_contexts, new_value))
 
     @contextmanager
     def __call__(self, new_value: Any) -> Iterator[None]:

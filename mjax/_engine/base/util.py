@@ -18,6 +18,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 
 
+class _NotGiven:
+    """The default of parameters for which None is a value of its own."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<not given>"
+
+
+NOT_GIVEN: Any = _NotGiven()
+
+
 def alias(f: F, name: str, module: str | None = None) -> F:
     """The same function under a second public name, which is its `__name__`.
 

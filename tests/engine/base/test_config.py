@@ -28,9 +28,6 @@ def python(code, **environment):
     return done.stdout.strip()
 
 
-READ = "from mjax._engine.base.config import config; print(config.{})"
-
-
 @pytest.mark.parametrize("name", ["enable_x64", "jax_enable_x64", "mjax_enable_x64"])
 def test_names_are_accepted_bare_and_with_a_prefix(name):
     assert config.read(name) is False
@@ -136,17 +133,19 @@ def test_initial_values():
     assert python(print_all) == str(sorted(str((f.name, f.default)) for f in (*SETTINGS, *OPTIONS)))
 
 
-@pytest.mark.parametrize(("environment", "name", "expected"), [
-    ({"MJAX_ENABLE_X64": "1"}, "enable_x64", "True"),
-    ({"JAX_ENABLE_X64": "True"}, "enable_x64", "True"),
-    ({"MJAX_ENABLE_X64": "off", "JAX_ENABLE_X64": "on"}, "enable_x64", "False"),
-    ({"JAX_NUMPY_RANK_PROMOTION": "raise"}, "numpy_rank_promotion", "raise"),
-    ({"MJAX_DEFAULT_MATMUL_PRECISION": "highest"}, "default_matmul_precision", "highest"),
-    ({"JAX_DEFAULT_PRNG_IMPL": "rbg"}, "default_prng_impl", "rbg"),
-    ({"MJAX_TRACEBACK_FILTERING": "off"}, "traceback_filtering", "off"),
+@pytest.mark.parametrize(("environment", "expected"), [
+    pytest.param({"MJAX_ENABLE_X64": "1"}, {"enable_x64": "True"}, marks=pytest.mark.slow),
+    ({"JAX_ENABLE_X64": "True", "MJAX_TRACEBACK_FILTERING": "off"},
+     {"enable_x64": "True", "traceback_filtering": "off"}),
+    ({"MJAX_ENABLE_X64": "off", "JAX_ENABLE_X64": "on", "JAX_NUMPY_RANK_PROMOTION": "raise",
+      "MJAX_DEFAULT_MATMUL_PRECISION": "highest", "JAX_DEFAULT_PRNG_IMPL": "rbg"},
+     {"enable_x64": "False", "numpy_rank_promotion": "raise",
+      "default_matmul_precision": "highest", "default_prng_impl": "rbg"}),
 ])
-def test_environment_variables(environment, name, expected):
-    assert python(READ.format(name), **environment) == expected
+def test_environment_variables(environment, expected):
+    code = "from mjax._engine.base.config import config; print("
+    read = code + ", ".join(f"config.{name}" for name in expected) + ")"
+    assert python(read, **environment) == " ".join(expected.values())
 
 
 NUMBER = "import mjax; mjax.config.update('jax_num_cpu_devices', 5); "
@@ -154,13 +153,14 @@ COUNT = "import mjax; print(len(mjax.devices()), mjax.config.num_cpu_devices)"
 
 
 @pytest.mark.parametrize(("code", "environment", "expected"), [
-    (COUNT, {"MJAX_NUM_CPU_DEVICES": "3", "XLA_FLAGS": ""}, "3 3"),
     (COUNT, {"JAX_NUM_CPU_DEVICES": "2"}, "2 2"),  # more than what conftest.py asks XLA for
-    (COUNT, {"MJAX_NUM_CPU_DEVICES": "-1", "XLA_FLAGS": ""}, "1 -1"),
-    (COUNT, {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}, "4 -1"),
-    (NUMBER + COUNT, {"MJAX_NUM_CPU_DEVICES": "3"}, "5 5"),
-    ("import mjax; mjax.config.num_cpu_devices = 6; " + COUNT, {"XLA_FLAGS": ""}, "6 6"),
     (NUMBER + "mjax.devices(); " + NUMBER + COUNT, {}, "5 5"),
+    *[pytest.param(*case, marks=pytest.mark.slow) for case in [
+        (COUNT, {"MJAX_NUM_CPU_DEVICES": "3", "XLA_FLAGS": ""}, "3 3"),
+        (COUNT, {"MJAX_NUM_CPU_DEVICES": "-1", "XLA_FLAGS": ""}, "1 -1"),
+        (COUNT, {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}, "4 -1"),
+        (NUMBER + COUNT, {"MJAX_NUM_CPU_DEVICES": "3"}, "5 5"),
+        ("import mjax; mjax.config.num_cpu_devices = 6; " + COUNT, {"XLA_FLAGS": ""}, "6 6")]],
 ])
 def test_number_of_cpu_devices(code, environment, expected):
     assert python(code, **environment) == expected
@@ -191,8 +191,10 @@ NOW = "mjax.config.update('jax_cpu_enable_async_dispatch', False)"
 
 
 @pytest.mark.parametrize(("before", "environment", "expected"), [
-    ("", {}, "False"), (NOW, {}, "True"), ("", {"JAX_CPU_ENABLE_ASYNC_DISPATCH": "0"}, "True"),
-    ("mjax.devices(); " + NOW, {}, "False"),  # too late
+    (NOW, {}, "True"),
+    *[pytest.param(*case, marks=pytest.mark.slow) for case in [
+        ("", {}, "False"), ("", {"JAX_CPU_ENABLE_ASYNC_DISPATCH": "0"}, "True"),
+        ("mjax.devices(); " + NOW, {}, "False")]],  # too late
 ])
 def test_computations_on_cpu_are_asynchronous_unless_told(before, environment, expected):
     assert python(DISPATCH.format(before=before), **environment) == expected

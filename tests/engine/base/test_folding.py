@@ -181,6 +181,11 @@ def test_trees_meshes_flags_and_primitives_fold():
     mesh = mjax.make_mesh((1,), ("i",))
     leaves, treedef = mjax.tree.flatten((1, 2))
     for f in [
+            lambda: jnp.nothing, lambda: lax.nothing, lambda: len(jnp.float32(1)),
+            lambda: mjax.jit(len)(1.0), lambda: mjax.default_matmul_precision("hi"),
+            lambda: mjax.config.update("mesh", None), lambda: jnp.float32("x"),
+            lambda: jnp.result_type("nothing"), lambda: lax.dtype("nothing"),
+            lambda: pickle.dumps(jnp.ones(2).sharding),
             lambda: mjax.tree.map(lambda x, y: x, {"a": 1}, {"b": 1}),
             lambda: mjax.tree.map(lambda x: 1 / x, [0]), lambda: mjax.tree.leaves({1: 2, "a": 3}),
             lambda: mjax.tree.unflatten(treedef, [1]), lambda: mjax.tree.structure({1: 2, "a": 3}),

@@ -1,0 +1,82 @@
+"""Public modules: names that load when they are first used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
+from typing import Any
+
+from mjax._engine.base.absent import why_absent
+from mjax._engine.base.folding import boundary
+
+
+def face(module: str, *, modules: Sequence[str] = (), later: Mapping[str, str] | None = None,
+         rest: str | None = None) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The `__getattr__` and `__dir__` of a public module.
+
+    Args:
+      module: its name.
+      modules: names of its submodules that load when they are first used.
+      later: name -> the module that it is loaded from when it is first used.
+      rest: the module that has all other names of `__all__`; they load together.
+
+    Example:
+      >>> __getattr__, __dir__ = face("mjax", modules=("numpy",))
+      >>> __getattr__("numpy").__name__
+      'mjax.numpy'
+    """
+    sources = later or {}
+    settle(module, vars(sys.modules[module]))
+
+    @boundary
+    def load(name: str) -> Any:
+        if name in modules:
+            return importlib.import_module(f"{module}.{name}")
+        names = vars(sys.modules[module])
+        if name in sources:
+            found = getattr(importlib.import_module(sources[name]), name)
+            settle(module, {"__all__": [name], name: found})
+            return names.setdefault(name, found)
+        if rest is not None and name in names["__all__"]:
+            others = importlib.import_module(rest)
+            names.update({key: getattr(others, key) for key in others.__all__})
+            settle(module, vars(others))
+            return names[name]
+        raise AttributeError(_why(module, name), name=name, obj=sys.modules[module])
+
+    def show() -> list[str]:
+        return sorted(vars(sys.modules[module])["__all__"])
+
+    return load, show
+
+
+def settle(module: str, names: Mapping[str, Any]) -> None:
+    """Makes a public module the home of the functions that it exports: pickles find them there,
+    wherever mjax keeps them. So it is with classes of the libraries; those of the engine say by
+    themselves how they are pickled.
+
+    Args:
+      module: its name.
+      names: `__all__`, and what it has under these names.
+    """
+    for name in names.get("__all__", ()):
+        f = names.get(name)
+        if type(f) is FunctionType and f.__module__.startswith(_PRIVATE):
+            f.__module__ = module
+            if names.get(f.__qualname__) is not f:
+                f.__qualname__ = name
+        elif isinstance(f, type) and f.__module__.startswith(_LIBRARIES):
+            f.__module__ = module
+
+
+_PRIVATE = "mjax._", "mjax_ext."
+_LIBRARIES = "mjax._scipy.", "mjax._nn.", "mjax._library."
+
+
+def _why(module: str, name: str) -> str:
+    """The message for a name that is not there."""
+    if not name.startswith("_") and module.partition(".")[0] == "mjax":
+        return why_absent(module, name)
+    return f"module {module!r} has no attribute {name!r}"

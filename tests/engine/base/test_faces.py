@@ -1,0 +1,69 @@
+"""Public modules whose names load when they are first used."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+import types
+
+import pytest
+
+from mjax._engine.base.absent import FORMER
+from mjax._engine.base.faces import face
+
+
+@pytest.fixture
+def module():
+    made = types.ModuleType("made")
+    made.__all__ = ["later", "fft"]
+    sys.modules["made"] = made
+    yield made
+    del sys.modules["made"]
+
+
+def test_submodules_and_later_names(module):
+    load, show = face("json", modules=("decoder",), later={"loads": "json"})
+    assert load("decoder").__name__ == "json.decoder"
+    assert load("loads") is __import__("json").loads
+    with pytest.raises(AttributeError, match="module 'json' has no attribute 'foo'"):
+        load("foo")
+
+
+def test_the_rest_loads_together(module):
+    load, show = face("made", rest="numpy.fft")
+    assert load("fft") is __import__("numpy").fft.fft
+    assert module.ifft is __import__("numpy").fft.ifft
+    assert show() == ["fft", "later"]
+    with pytest.raises(AttributeError):
+        load("ifftn_of_nobody")
+
+
+@pytest.mark.parametrize("module, name, text", [
+    ("mjax.numpy", "sinn", "jax 0.10.2 does not have jax.numpy.sinn either"),
+    ("mjax", "new_ref", "jax 0.10.2 has jax.new_ref, and mjax does not have mutable references"),
+    ("mjax.ops", "index_update", r"Use x.at\[...\].set\(y\)"),
+    ("mjax", "tree_map", "JAX removed jax.tree_map before 0.10.2. Use mjax.tree.map"),
+])
+def test_an_absent_name_says_whether_jax_has_it(module, name, text):
+    load, _ = face(module)
+    with pytest.raises(AttributeError, match=text):
+        load(name)
+
+
+def test_private_names_and_modules_of_others_get_a_plain_error():
+    for module, name in (("mjax", "__path_of_nobody__"), ("json", "foo")):
+        with pytest.raises(AttributeError) as caught:
+            face(module)[0](name)
+        assert caught.value.args == (f"module {module!r} has no attribute {name!r}",)
+
+
+def test_what_is_advised_is_there():
+    names = {instead for table in FORMER.values() for instead in table.values()}
+    for instead in sorted(names):
+        for path in re.findall(r"\bmjax[\w.]*", instead):
+            package, *parts = path.split(".")
+            thing = importlib.import_module(package)
+            for part in parts:
+                thing = getattr(thing, part, None) or importlib.import_module(
+                    f"{thing.__name__}.{part}")
