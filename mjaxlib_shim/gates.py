@@ -222,6 +222,7 @@ GATES: tuple[Gate, ...] = (
     PARTIAL_CONCATENATE,
     TO_NUMPY_COPY_FLAG,
     SPARE_THREADS,
+    lapack_gates.LAPACK_STACKS,
     lapack_gates.LAPACK_REGISTRATIONS,
     lapack_gates.LAPACK_GESVD,
     RESULT_ACCURACY,

@@ -6,12 +6,14 @@ import glob
 import os
 
 from .gate import Gate, file_mentions
+from .native import ext
 
 __all__ = [
     "LAPACK_GESVD",
     "LAPACK_ORMQR",
     "LAPACK_PIVOTED",
     "LAPACK_REGISTRATIONS",
+    "LAPACK_STACKS",
     "LAPACK_TRSM",
 ]
 
@@ -46,6 +48,14 @@ LAPACK_PIVOTED = Gate(
     303, "0.5.0",
     "before, mjax composes what they compute",
     lambda: lapack_has("lapack_sgeqp3_ffi") and lapack_has("lapack_sgtsv_ffi"),
+)  # fmt: skip
+LAPACK_STACKS = Gate(
+    "lapack_stacks",
+    "register_custom_call_as_batch_partitionable",
+    317, "0.5.1",
+    "before, XLA does not know that a kernel computes each matrix of a stack by itself: it gathers "
+    "stacks that are cut over devices",
+    lambda: hasattr(ext, "register_custom_call_as_batch_partitionable"),
 )  # fmt: skip
 LAPACK_GESVD = Gate(
     "lapack_gesvd",

@@ -26,6 +26,7 @@ __all__ = [
     "is_node_type",
     "make_from_node_data_and_children",
     "make_registry",
+    "node_functions",
     "register_node",
     "registry",
     "treedef_tuple",
@@ -60,17 +61,30 @@ def make_registry(*, none_is_node: bool = True) -> Any:
 #: mjax's registry.
 registry: Any = make_registry()
 
-#: (registry, node type) -> unflatten.
-_unflatteners: dict[tuple[Any, type], Callable[[Any, tuple[Any, ...]], Any]] = {}
+_Flatten = Callable[[Any], tuple[Iterable[Any], Any]]
+_Unflatten = Callable[[Any, tuple[Any, ...]], Any]
+
+#: (registry, node type) -> what `register_node` was told.
+_registered: dict[tuple[Any, type], tuple[_Flatten, _Unflatten]] = {}
 
 
 def is_node_type(node_type: type, registry: Any = registry) -> bool:
     """Whether instances of a type are inner nodes; of what `register_node` was told."""
     return (
-        (registry, node_type) in _unflatteners
+        (registry, node_type) in _registered
         or node_type in (tuple, list, dict, type(None))
         or (issubclass(node_type, tuple) and hasattr(node_type, "_fields"))
     )
+
+
+def node_functions(
+    node_type: type, registry: Any = registry
+) -> tuple[_Flatten, _Unflatten] | None:
+    """The functions `flatten` and `unflatten` that `register_node` was given for a type.
+
+    None: it was not called with it.
+    """
+    return _registered.get((registry, node_type))
 
 
 def treedef_tuple(treedefs: Iterable[Any], registry: Any = registry) -> Any:
@@ -96,7 +110,7 @@ def register_node(
       ValueError: the type is registered already.
     """
     registry.register_node(node_type, flatten, unflatten, flatten_with_keys)
-    _unflatteners[registry, node_type] = unflatten
+    _registered[registry, node_type] = flatten, unflatten
 
 
 if gates.TREEDEF_FROM_CHILDREN.open:
@@ -132,9 +146,9 @@ else:
             return dict(zip(data, nodes, strict=True))
         if kind in (tuple, list):
             return kind(nodes)
-        unflatten = _unflatteners.get((registry, kind))
-        if unflatten is not None:
-            return unflatten(data, tuple(nodes))
+        functions = node_functions(kind, registry)
+        if functions is not None:
+            return functions[1](data, tuple(nodes))
         if issubclass(kind, tuple):
             return kind(*nodes)
         raise TypeError(

@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
+from mjax._engine.base.faces import face
 from mjax._engine.control.inline import inline_calls
 from mjax._engine.ir.check import check_jaxpr
 from mjax._engine.ir.effects import Effect, EffectPolicy, Effects, no_effects
@@ -53,13 +51,4 @@ __all__ = [
     "Effect", "EffectPolicy", "Effects", "no_effects",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "primitives":
-        return importlib.import_module("mjax_ext.core.primitives")
-    msg = f"module 'mjax_ext.core' has no attribute {name!r}"
-    raise AttributeError(msg)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = face("mjax_ext.core", modules=("primitives",))

@@ -128,6 +128,7 @@ from mjax._engine.primitives.keys import (
     random_unwrap_p,
     random_wrap_p,
 )
+from mjax._engine.primitives.lifting import stage_p
 from mjax._engine.primitives.mulhi import mulhi_p
 from mjax._engine.primitives.names import name_p
 from mjax._engine.primitives.ragged import ragged_dot_general_p
@@ -216,6 +217,7 @@ from mjax._engine.spmd.gathers import (
     pscatter_p,
     reduce_scatter_p,
 )
+from mjax._engine.spmd.ragged import ragged_all_to_all_p
 from mjax._engine.spmd.reductions import (
     axis_index_p,
     pmax_invariant_p,
@@ -227,6 +229,7 @@ from mjax._engine.spmd.reductions import (
 )
 from mjax._engine.spmd.shard_map_types import shard_map_p
 from mjax._engine.tracing.variance import pvary_p
+from mjax._numpy.random.gamma import random_gamma_p
 
 __all__ = [
     "abs_p", "acos_p", "acosh_p", "add_jaxvals_p", "add_p", "after_all_p", "all_gather_invariant_p",
@@ -250,19 +253,19 @@ __all__ = [
     "pad_p", "pbroadcast_p", "philox2x32_p", "philox4x32_p", "platform_index_p", "pmax_invariant_p",
     "pmax_p", "pmin_invariant_p", "pmin_p", "polygamma_p", "population_count_p", "pow_p",
     "ppermute_p", "pscatter_p", "psum_invariant_p", "psum_p", "pure_callback_p", "pvary_p", "qr_p",
-    "ragged_dot_general_p", "random_bits_p", "random_clone_p", "random_fold_in_p",
-    "random_gamma_grad_p", "random_seed_p", "random_split_p", "random_unwrap_p", "random_wrap_p",
-    "real_p", "reduce_and_p", "reduce_max_p", "reduce_min_p", "reduce_or_p", "reduce_p",
-    "reduce_precision_p", "reduce_prod_p", "reduce_scatter_p", "reduce_sum_p",
-    "reduce_window_max_p", "reduce_window_min_p", "reduce_window_p", "reduce_window_sum_p",
-    "reduce_xor_p", "regularized_incomplete_beta_p", "rem_p", "remat_opt_p", "remat_p", "reshape_p",
-    "rev_p", "rng_bit_generator_p", "rng_uniform_p", "round_p", "rsqrt_p", "scan_p",
-    "scatter_add_p", "scatter_apply_p", "scatter_max_p", "scatter_min_p", "scatter_mul_p",
+    "ragged_all_to_all_p", "ragged_dot_general_p", "random_bits_p", "random_clone_p",
+    "random_fold_in_p", "random_gamma_grad_p", "random_gamma_p", "random_seed_p", "random_split_p",
+    "random_unwrap_p", "random_wrap_p", "real_p", "reduce_and_p", "reduce_max_p", "reduce_min_p",
+    "reduce_or_p", "reduce_p", "reduce_precision_p", "reduce_prod_p", "reduce_scatter_p",
+    "reduce_sum_p", "reduce_window_max_p", "reduce_window_min_p", "reduce_window_p",
+    "reduce_window_sum_p", "reduce_xor_p", "regularized_incomplete_beta_p", "rem_p", "remat_opt_p",
+    "remat_p", "reshape_p", "rev_p", "rng_bit_generator_p", "rng_uniform_p", "round_p", "rsqrt_p",
+    "scan_p", "scatter_add_p", "scatter_apply_p", "scatter_max_p", "scatter_min_p", "scatter_mul_p",
     "scatter_p", "scatter_sub_p", "schur_p", "select_and_gather_add_p", "select_and_scatter_add_p",
     "select_and_scatter_p", "select_n_p", "shard_map_p", "sharding_constraint_p", "shift_left_p",
     "shift_right_arithmetic_p", "shift_right_logical_p", "sign_p", "sin_p", "sinh_p", "slice_p",
-    "sort_p", "split_p", "sqrt_p", "square_p", "squeeze_p", "stack_p", "stop_gradient_p", "sub_p",
-    "svd_p", "symmetric_product_p", "tan_p", "tanh_p", "threefry2x32_p", "threefry4x32_p", "tile_p",
-    "top_k_p", "transpose_p", "triangular_solve_p", "tridiagonal_p", "tridiagonal_solve_p",
-    "unstack_p", "while_p", "xor_p", "zeta_p",
+    "sort_p", "split_p", "sqrt_p", "square_p", "squeeze_p", "stack_p", "stage_p", "stop_gradient_p",
+    "sub_p", "svd_p", "symmetric_product_p", "tan_p", "tanh_p", "threefry2x32_p", "threefry4x32_p",
+    "tile_p", "top_k_p", "transpose_p", "triangular_solve_p", "tridiagonal_p",
+    "tridiagonal_solve_p", "unstack_p", "while_p", "xor_p", "zeta_p",
 ]

@@ -10,6 +10,7 @@ import pickle
 import pkgutil
 import subprocess
 import sys
+import types
 import weakref
 
 import numpy as np
@@ -118,23 +119,23 @@ def values():
         ad_checkpoint.Offloadable("device", "pinned_host"), core.ShapedArray((2,), "float32", True),
         core.AbstractToken(), core.DebugInfo("jit", "f", ("x",)), core.EffectPolicy(ordered=True),
         batching.AxisData("i", 3), lax.FftType.RFFT, lax.linalg.EigImplementation.LAPACK,
-        lax.linalg.EighImplementation.QR, lax.linalg.SvdAlgorithm.QR]
+        lax.linalg.EighImplementation.QR, lax.linalg.SvdAlgorithm.QR,
+        mjax.image.ResizeMethod.CUBIC]
     return {type(value): value for value in made}
 
 
 #: Public classes whose instances are not pickled, or by name, and why.
 OTHERS = {
-    "classes of scalars": lambda cls: cls.__module__ == "mjax.numpy",
-    "exceptions, by their public names": lambda cls: cls.__module__ == "mjax.errors",
-    "abstract, for issubdtype alone": lambda cls: cls.__module__ == "mjax.dtypes",
+    "by their public names": lambda cls: "._" not in cls.__module__,
     "of this process: devices, programs, traces, functions": lambda cls: cls.__name__ in {
         "ClosedJaxpr", "Compiled", "CustomVJPPrimal", "DebugEffect", "DropVar", "Effect", "Format",
-        "Interpreter", "Jaxpr", "JaxprBuilder", "JaxprEqn", "JVPTracer", "Literal", "Lowered",
-        "LoweringContext", "Mesh", "ModuleContext", "NamedSharding", "OrderedDebugEffect",
+        "Initializer", "Interpreter", "Jaxpr", "JaxprBuilder", "JaxprEqn", "JVPTracer", "Literal",
+        "Lowered", "LoweringContext", "Mesh", "ModuleContext", "NamedSharding",
+        "OrderedDebugEffect",
         "PartialEvaluated", "Primitive", "Shard", "Sharding", "SingleDeviceSharding",
         "StepTraceAnnotation", "SymbolicZero", "TokenSet", "TraceAnnotation", "Traced", "Tracer",
         "UndefinedPrimal", "Var", "Zero", "custom_jvp", "custom_vjp", "custom_vmap", "set_mesh",
-        "ufunc", "AbstractValue", "finfo", "iinfo"},
+        "ufunc", "AbstractValue", "Wrapped", "finfo", "iinfo"},
 }
 
 
@@ -184,3 +185,24 @@ def test_tracers_have_weak_references():
         return x * 2.0
 
     mjax.jit(f)(1.0), mjax.grad(f)(1.0), mjax.vmap(f)(jnp.ones(2)), mjax.jvp(f, (1.0,), (1.0,))
+
+
+def test_functions_are_pickled_by_public_names():
+    names = [info.name for info in pkgutil.walk_packages(mjax.__path__, "mjax.")
+             if "._" not in info.name]
+    policies = mjax.checkpoint_policies
+    functions = [getattr(module, name) for module in [mjax, *map(importlib.import_module, names)]
+                 if "__getattr__" in vars(module) for name in module.__all__]
+    functions = [f for f in functions if type(f) is type(pickle.dumps) or isinstance(
+        f, (types.FunctionType, jnp.ufunc))] + [*vars(policies).values()]
+    assert len(functions) > 800
+    for f in functions:
+        text = pickle.dumps(f)
+        assert b"mjax._" not in text and pickle.loads(text) is f, f
+    for policy in (policies.save_only_these_names("a", "b"), policies.save_any_names_but_these(),
+                   policies.save_anything_except_these_names("a"), policies.save_from_both_policies(
+                       policies.dots_saveable, policies.save_only_these_names("a"))):
+        text = pickle.dumps(policy)
+        assert b"_engine" not in text and pickle.loads(text) == policy
+    mine = jnp.frompyfunc(operator.add, 2, 1)
+    assert b"mjax._numpy" not in pickle.dumps(mine) and pickle.loads(pickle.dumps(mine)) == mine

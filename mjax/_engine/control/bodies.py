@@ -14,6 +14,7 @@ from typing import Any
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.folding import calling
 from mjax._engine.base.programs import ProgramCache
 from mjax._engine.base.records import Record
 from mjax._engine.ir.effects import describe, forbidden
@@ -101,7 +102,9 @@ def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: S
         args, kwargs = in_tree.unflatten(in_avals)
         info = (debug_info_of(traced_for, f, args, kwargs, *_leafless(in_tree, kwargs))
                 if users is None else DebugInfo(traced_for, describe_function(users)))
-        jaxpr, consts = lift_tracers(stage(flat, in_avals, info, interp))
+        with calling(lambda: (f"Raised by the call of {info.func_name}, which was given to "
+                              f"{traced_for}.")):
+            jaxpr, consts = lift_tracers(stage(flat, in_avals, info, interp))
         if control_flow:
             _refuse_effects(traced_for, jaxpr)
         if (found is not None and not consts and found.out_tree == flat.out_tree

@@ -12,6 +12,7 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
+from mjax._engine.base.util import NOT_GIVEN
 from mjax._engine.control.bodies import (
     Body,
     Typed,
@@ -33,12 +34,11 @@ from mjax._engine.tracing.flat import check_arguments, check_callable
 from mjax._engine.tracing.interpreter import Tracer
 
 _int32 = np.dtype(np.int32)
-_not_given: Any = object()
 
 
 @boundary
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any,
-         operand: Any = _not_given) -> Any:
+         operand: Any = NOT_GIVEN) -> Any:
     """Applies one of two functions, as a predicate says.
 
     It means `true_fun(*operands) if pred else false_fun(*operands)`, for a predicate that need
@@ -86,7 +86,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
 
 @boundary
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any,
-           operand: Any = _not_given) -> Any:
+           operand: Any = NOT_GIVEN) -> Any:
     """Applies one of several functions, as an index says.
 
     It means `branches[clip(index, 0, len(branches) - 1)](*operands)`, for an index that need
@@ -241,7 +241,7 @@ class _Staged(Record):
 
 
 def _operands(who: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, ...]:
-    if operand is _not_given:
+    if operand is NOT_GIVEN:
         return operands
     if operands:
         msg = (f"{who} takes operands by position or one by the name operand, not both; got "

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
-from mjax._engine.base.folding import boundary
+from mjax._engine.base.folding import boundary, calling
 from mjax._engine.control.bodies import Typed, agree, differences
 from mjax._engine.control.custom_calls import (
     Call,
@@ -101,7 +101,9 @@ class JVPCall(Call):
         static, dynamic = self.take(primals)
         directions = self.in_tree.unflatten(
             [for_rule(t, custom.symbolic_zeros) for t in tangents[self.hidden:]])
-        result = custom.jvp(*static, dynamic, directions)
+        with calling(lambda: (f"The {self._name()} is given {len(static)} values of "
+                              "nondiff_argnums, the primals and the tangents.")):
+            result = custom.jvp(*static, dynamic, directions)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise LazyTypeError(lambda: (
                 f"the {self._name()} must return a pair (primal output, tangent output), but "

@@ -18,7 +18,7 @@ from mjax._engine.base.errors import (
     LazyValueError,
     UnexpectedTracerError,
 )
-from mjax._engine.base.folding import boundary
+from mjax._engine.base.folding import boundary, calling
 from mjax._engine.base.records import Record
 from mjax._engine.control import remat_opt
 from mjax._engine.control.bodies import Body
@@ -127,7 +127,9 @@ class VJPCall(Call):
         if custom.symbolic_zeros:
             primals = [CustomVJPPrimal(p, nz) for p, nz in zip(primals, nonzeros, strict=True)]
         name = f"fwd rule {describe_function(custom.fwd)} of {custom.describe()}"
-        result = custom.fwd(*custom.arguments.join(*self.take(primals)))
+        args = custom.arguments.join(*self.take(primals))
+        with calling(lambda: f"The {name} is given all {len(args)} arguments."):
+            result = custom.fwd(*args)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise LazyTypeError(lambda: (
                 f"the {name} must return a pair (output, residuals), but returned "
@@ -184,7 +186,9 @@ class VJPCall(Call):
                       ) -> list[Any]:
         custom = self.custom
         ct_tree = info.out_tree.unflatten([for_rule(ct, custom.symbolic_zeros) for ct in cts])
-        result = custom.bwd(*self.static, info.res_tree.unflatten(residuals), ct_tree)
+        with calling(lambda: (f"The {self._name()} is given {len(self.static)} values of "
+                              "nondiff_argnums, the residuals and the cotangent.")):
+            result = custom.bwd(*self.static, info.res_tree.unflatten(residuals), ct_tree)
         if isinstance(result, list):
             result = tuple(result)
         found: list[Any] = [None] * len(info.avals)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import LazyArgumentError, LazyTypeError
+from mjax._engine.base.errors import ConcretizationTypeError, LazyArgumentError, LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control import scan_cuts as _scan_cuts  # noqa: F401  # rules of scan
 from mjax._engine.control.bodies import (
@@ -141,13 +141,23 @@ def _unrolled(who: str, unroll: int | bool, length: int) -> int:
     return operator.index(unroll) or max(length, 1)
 
 
+def _as_length(who: str, length: Any) -> int:
+    """The number of iterations that a user gave; a float may say it if it is whole."""
+    def text() -> str:
+        return (f"{who}: length must be a Python int, got {length!r}. The number of iterations is "
+                "part of the program: mark it static, or use while_loop.")
+
+    if isinstance(length, Tracer):
+        raise ConcretizationTypeError(text)
+    try:
+        return operator.index(int(length) if length == int(length) else length)
+    except (TypeError, ValueError, OverflowError):
+        raise LazyArgumentError(text) from None
+
+
 def _common_length(who: str, xs: Any, length: Any = None) -> int:
     if length is not None:
-        if isinstance(length, Tracer) or not hasattr(length, "__index__"):
-            msg = (f"{who}: length must be a Python int, got {length!r}. The number of iterations "
-                   "is part of the program: mark it static, or use while_loop.")
-            raise TypeError(msg)
-        length = operator.index(length)
+        length = _as_length(who, length)
         if length < 0:
             msg = f"{who}: length must not be negative, got {length}."
             raise ValueError(msg)

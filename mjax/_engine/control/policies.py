@@ -64,6 +64,7 @@ class _Policy:
         return hash((type(self), *self._values()))
 
 
+@pickled_by("policy_decided_v1", "policy")
 class Decided(_Policy):
     """A policy whose answers are checked and made True or False."""
 
@@ -141,6 +142,7 @@ def _call_text(maker: str, names: frozenset[str]) -> str:
     return f"{maker}({', '.join(map(repr, sorted(names)))})"
 
 
+@pickled_by("policy_names_v1", "names", "saved")
 class _Names(_Policy):
     """Saves the results of `checkpoint_name` whose name is in a set, or is not."""
 
@@ -157,6 +159,7 @@ class _Names(_Policy):
         return primitive is name_p and (params["name"] in self.names) is self.saved
 
 
+@pickled_by("policy_except_v1", "names")
 class _Except(_Policy):
     __slots__ = ("names",)
 
@@ -173,6 +176,7 @@ class _Except(_Policy):
         return primitive is name_p and params["name"] in self.names
 
 
+@pickled_by("policy_either_v1", "policies")
 class _Either(_Policy):
     __slots__ = ("policies",)
 
@@ -262,6 +266,11 @@ checkpoint_policies = SimpleNamespace(
     save_from_both_policies=save_from_both_policies,
     save_and_offload_only_these_names=save_and_offload_only_these_names,
 )
+
+# Pickles find them where users do.
+for _name, _policy in vars(checkpoint_policies).items():
+    if not _policy.__qualname__.startswith("checkpoint_policies."):
+        _policy.__module__, _policy.__qualname__ = "mjax", f"checkpoint_policies.{_name}"
 
 
 # ---- what is accepted ------------------------------------------------------------------

@@ -22,8 +22,8 @@ bfloat16 = np.dtype(ml_dtypes.bfloat16)
 #: Narrow types of `ml_dtypes`, by name, with their kind.
 NARROW_FLOATS = ("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
                  "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
-                 "float4_e2m1fn")
-NARROW_INTS = ("int2", "int4", "uint2", "uint4")
+                 "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
+NARROW_INTS = ("int1", "int2", "int4", "uint1", "uint2", "uint4")
 
 _KINDS: dict[Any, str] = {bfloat16: "f"}
 _KINDS |= {np.dtype(getattr(ml_dtypes, n)): "f" for n in NARROW_FLOATS if hasattr(ml_dtypes, n)}

@@ -426,6 +426,7 @@ class Mesh(_AxisTypes):
     def __exit__(self, *error: object) -> None:
         _entered.undo.pop()()
 
+    @boundary
     def __reduce__(self) -> Any:
         msg = ("a Mesh refers to this process's devices and cannot be pickled; its "
                "abstract_mesh, and PartitionSpecs, can.")

@@ -22,6 +22,7 @@ import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import TypePromotionError
+from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import DType
@@ -30,15 +31,15 @@ from mjax._engine.ir.types import typeof
 #: The points of the lattice that stand for weak types, by the kind of the dtype.
 WEAK = {"i": "i*", "u": "i*", "f": "f*", "c": "c*"}
 
-_INTS = ("uint2", "uint4", "uint8", "uint16", "uint32", "uint64",
-         "int2", "int4", "int8", "int16", "int32", "int64")
+_INTS = ("uint1", "uint2", "uint4", "uint8", "uint16", "uint32", "uint64",
+         "int1", "int2", "int4", "int8", "int16", "int32", "int64")
 _FLOATS = (*dtypes.NARROW_FLOATS, "bfloat16", "float16", "float32", "float64")
 _COMPLEX = ("complex64", "complex128")
 
 #: Point -> the points directly above it.
 _STANDARD = {
     "bool": ("i*",),
-    "i*": ("uint2", "uint4", "uint8", "int2", "int4", "int8"),
+    "i*": ("uint1", "uint2", "uint4", "uint8", "int1", "int2", "int4", "int8"),
     "uint8": ("int16", "uint16"), "uint16": ("int32", "uint32"), "uint32": ("int64", "uint64"),
     "int8": ("int16",), "int16": ("int32",), "int32": ("int64",),
     "int64": ("f*",), "uint64": ("f*",),
@@ -170,6 +171,7 @@ def _is_value(x: Any) -> bool:
     return hasattr(x, "aval") or isinstance(x, (np.ndarray, np.generic, *dtypes.PYTHON_SCALARS))
 
 
+@boundary
 def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     """The dtype that an operation on these values promotes them to.
 
@@ -282,4 +284,5 @@ def itemsize_bits(dtype: Any) -> int:
     name = dtypes.dtype_behind(dtype).name
     if name in dtypes.NARROW_INTS:
         return int(name.removeprefix("u").removeprefix("int"))
-    return 4 if name == "float4_e2m1fn" else 8 * int(np.dtype(name).itemsize)
+    narrow = name.startswith(("float4_", "float6_"))  # and not float64
+    return int(name[5]) if narrow else 8 * int(np.dtype(name).itemsize)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.jitted import is_partial
-from mjax._engine.base.util import pickled_as
+from mjax._engine.base.util import NOT_GIVEN, pickled_as
 from mjax._engine.ir.registration import register_pytree_with_keys
 from mjaxlib_shim import trees
 from mjaxlib_shim.trees import (
@@ -161,22 +161,21 @@ def tree_all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> bool
     return all(tree_leaves(tree, is_leaf))
 
 
-_no_initializer = object()
 
 
 @boundary
-def tree_reduce(function: Callable[[Any, Any], Any], tree: Any, initializer: Any = _no_initializer,
+def tree_reduce(function: Callable[[Any, Any], Any], tree: Any, initializer: Any = NOT_GIVEN,
                 is_leaf: Callable[[Any], bool] | None = None) -> Any:
     """`functools.reduce` over the leaves."""
     leaves = tree_leaves(tree, is_leaf)
-    if initializer is _no_initializer:
+    if initializer is NOT_GIVEN:
         return functools.reduce(function, leaves)
     return functools.reduce(function, leaves, initializer)
 
 
 @boundary
 def tree_reduce_associative(operation: Callable[[Any, Any], Any], tree: Any, *,
-                            identity: Any = _no_initializer,
+                            identity: Any = NOT_GIVEN,
                             is_leaf: Callable[[Any], bool] | None = None) -> Any:
     """Reduces the leaves by halves, in a tree of depth log(n).
 
@@ -191,7 +190,7 @@ def tree_reduce_associative(operation: Callable[[Any, Any], Any], tree: Any, *,
     """
     leaves = tree_leaves(tree, is_leaf)
     if not leaves:
-        if identity is _no_initializer:
+        if identity is NOT_GIVEN:
             msg = "tree_reduce_associative of a tree without leaves needs `identity`."
             raise TypeError(msg)
         return identity

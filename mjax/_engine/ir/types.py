@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import LazyArgumentError, LazyTypeError
+from mjax._engine.base.errors import LazyArgumentError, LazyNoArrayError, LazyTypeError
 from mjax._engine.base.util import pickled_as, pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import DType, ExtendedDType, float0
@@ -228,6 +228,14 @@ def _forget(key: Any, ref: Any) -> None:
             del _table[key]
 
 
+def token_lacks(name: str) -> Exception:
+    """The error for a token that is treated as an array, which has such an attribute."""
+    return LazyNoArrayError(lambda: (
+        f"a token does not have {name}: it is not an array, and does not hold numbers. Under vmap "
+        "its in_axes and out_axes are None; functions under jvp neither take it nor give it, and "
+        "bodies of scan do not give it as a result."))
+
+
 class AbstractToken(AbstractValue):
     """The type of tokens, which order effects. There is one object of it."""
 
@@ -243,10 +251,7 @@ class AbstractToken(AbstractValue):
 
     def __getattr__(self, name: str) -> Any:
         # What treats values as arrays asks for their shape or dtype.
-        msg = (f"a token does not have {name}: it does not hold numbers. Under vmap its in_axes "
-               "and out_axes are None; functions under jvp and bodies of scan do not give it as a "
-               "result.")
-        raise AttributeError(msg)
+        raise token_lacks(name)
 
     def to_tangent(self) -> AbstractToken:
         return self
@@ -412,12 +417,20 @@ def is_foreign_array(x: Any) -> bool:
         hasattr(x, "__array__") or hasattr(x, "__dlpack__"))
 
 
+def conversion(x: Any) -> str:
+    """Says how an array of another library becomes one of ours."""
+    if str(x.dtype).startswith("key<"):
+        return ("Make keys of what key_data of that library gives, with mjax.random.wrap_key_data("
+                "numpy.asarray(data)).")
+    return "Convert it with mjax.numpy.asarray."
+
+
 def _instead(x: Any) -> str:
     """Says what to give in place of something that is not an array."""
     cls = type(x)
     if is_foreign_array(x):
-        return (f"it belongs to another library ({cls.__module__.partition('.')[0]}). Convert it "
-                "with mjax.numpy.asarray.")
+        return (f"it belongs to another library ({cls.__module__.partition('.')[0]}). "
+                f"{conversion(x)}")
     text = "give an array, a NumPy array or scalar, or a Python number"
     if isinstance(x, (list, tuple)):
         return f"{text} (convert lists with mjax.numpy.asarray)."

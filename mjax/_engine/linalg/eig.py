@@ -18,7 +18,6 @@ from mjax._engine.linalg.matrices import (
     column,
     conj,
     define_matrix_types,
-    diagonal,
     dot,
     eye_like,
     nan_unless,
@@ -30,6 +29,7 @@ from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import constant_like, stretch
 from mjax._engine.primitives.reductions import argmax
 from mjax._engine.primitives.shapes import broadcasted_iota, expand_dims, reduce_sum
+from mjax._engine.primitives.slicing import diagonal
 from mjax._engine.primitives.tangents import zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.symbolic import Zero

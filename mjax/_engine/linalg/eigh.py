@@ -14,7 +14,6 @@ from mjax._engine.linalg.matrices import (
     check_square,
     column,
     define_matrix_types,
-    diagonal,
     dot,
     eye_like,
     nan_unless,
@@ -26,7 +25,7 @@ from mjax._engine.linalg.matrices import (
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import stretch
-from mjax._engine.primitives.slicing import slice_in_dim
+from mjax._engine.primitives.slicing import diagonal, slice_in_dim
 from mjax._engine.primitives.tangents import zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.symbolic import Zero

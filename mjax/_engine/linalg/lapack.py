@@ -19,7 +19,7 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.elementwise import constant_like
 from mjax._engine.primitives.emit import array_attr, hlo, ir, op
 from mjax._engine.tracing.primitive import Primitive
-from mjaxlib_shim.custom_calls import lapack_kernel, register_lapack
+from mjaxlib_shim.custom_calls import lapack_kernel, lapack_stacks, register_lapack
 
 #: Dtypes that LAPACK computes in.
 DTYPES = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))
@@ -43,6 +43,7 @@ def _lapack_type(*operands: Any, target: str, stack: int, results: tuple[Result,
 def _lapack_lowering(ctx: Any, *operands: Any, target: str, stack: int, results: Any,
                      attributes: Any, aliases: Any) -> Any:
     register_lapack()
+    cut = _cut_stacks(ctx, stack) if lapack_stacks and ctx.module_context.cut_by_xla else {}
     return op("stablehlo.custom_call", ctx.out_types, operands, {
         "call_target_name": ir.StringAttr.get(target),
         "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
@@ -52,7 +53,33 @@ def _lapack_lowering(ctx: Any, *operands: Any, target: str, stack: int, results:
         "output_operand_aliases": array_attr([
             hlo.OutputOperandAlias.get([result] if len(results) > 1 else [], operand, [])
             for operand, result in aliases]),
+        **cut,
     })
+
+
+def _cut_stacks(ctx: Any, stack: int) -> dict[str, Any]:
+    """Tells XLA that devices may compute matrices of a stack each, and no parts of a matrix."""
+    sizes = list(ctx.avals_in[0].shape[:stack])
+    shared = range(stack)
+
+    def dimensions(aval: ShapedArray) -> str:
+        own = range(len(sizes), len(sizes) + aval.ndim - stack)
+        sizes.extend(aval.shape[stack:])
+        return f"[{', '.join(map(_factor, (*shared, *own)))}]"
+
+    given, made = (", ".join(map(dimensions, avals)) for avals in (ctx.avals_in, ctx.avals_out))
+    named = ", ".join(f"{_factor(i)}={size}" for i, size in enumerate(sizes))
+    return {
+        "mhlo.frontend_attributes": ir.DictAttr.get(
+            {"num_batch_dims": ir.StringAttr.get(str(stack))}),
+        "sdy.sharding_rule": ir.Attribute.parse(
+            f"#sdy.op_sharding_rule<({given})->({made}) {{{named}}}>"),
+    }
+
+
+def _factor(index: int) -> str:
+    """The name of a factor in the text of a sharding rule: i, j, ..., z, z_1, z_2, ..."""
+    return "ijklmnopqrstuvwxyz"[index] if index < 18 else f"z_{index - 17}"
 
 
 def _attribute(value: Any) -> Any:
@@ -88,8 +115,15 @@ def call(name: str, operands: Sequence[Any], results: Sequence[Result], stack: i
       stack: how many leading axes there are.
       aliases: pairs of an operand and the result that may take its memory.
       attributes: letters, booleans and 32-bit numbers.
+
+    Raises:
+      NotImplementedError: the dtype is narrower than 32 bits.
     """
-    target = lapack_kernel(name, np.dtype(typeof(operands[0]).dtype).char)
+    dtype = np.dtype(typeof(operands[0]).dtype)
+    if dtype not in DTYPES:
+        msg = f"LAPACK does not compute in {dtype}; convert the matrix to float32 first."
+        raise NotImplementedError(msg)
+    target = lapack_kernel(name, dtype.char)
     return lapack_p.bind(
         *operands, target=target, stack=stack, results=tuple(results),
         attributes=tuple(sorted(attributes.items())), aliases=tuple(aliases))

@@ -27,7 +27,11 @@ from mjax._engine.linalg.matrices import (
 from mjax._engine.linalg.triangular import triangular_solve_p
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.dynamic_slicing import dynamic_slice_in_dim
+from mjax._engine.primitives.dynamic_slicing import (
+    dynamic_index_in_dim,
+    dynamic_slice_in_dim,
+    dynamic_update_slice_in_dim,
+)
 from mjax._engine.primitives.elementwise import constant_like, stretch
 from mjax._engine.primitives.gather import take_along_axis
 from mjax._engine.primitives.shapes import (
@@ -177,7 +181,14 @@ def _permutation(pivots: Any, *, permutation_size: int) -> Any:
                                        broadcast_dimensions=())
         return exchanged(order, places, here, dynamic_slice_in_dim(pivots, i, 1, last))
 
-    return fori_loop(0, aval.shape[-1], exchange, places)
+    def exchange_two(i: Any, order: Any) -> Any:
+        j = dynamic_index_in_dim(pivots, i, keepdims=False)
+        first, second = [dynamic_slice_in_dim(order, k, 1) for k in (i, j)]
+        order = dynamic_update_slice_in_dim(order, second, i, 0)
+        return dynamic_update_slice_in_dim(order, first, j, 0)
+
+    # In a stack each matrix has its own j. Looking at all places is then faster than a scatter.
+    return fori_loop(0, aval.shape[-1], exchange if last else exchange_two, places)
 
 
 lu_pivots_to_permutation_p.def_lowering(traced(_permutation))

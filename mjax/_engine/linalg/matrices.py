@@ -190,13 +190,6 @@ def triu(x: Any, k: int = 0) -> Any:
     return _masked(below(typeof(x).shape[-2:], k - 1), x, False)
 
 
-def diagonal(x: Any) -> Any:
-    """The diagonals of square matrices."""
-    shape = typeof(x).shape
-    mask = lax.eq(broadcasted_iota(INT32, shape[-2:], 0), broadcasted_iota(INT32, shape[-2:], 1))
-    return reduce_sum(_masked(mask, x, True), (len(shape) - 2,))
-
-
 def column(x: Any) -> Any:
     """Vectors as matrices of one column."""
     return expand_dims(x, (typeof(x).ndim,))

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.errors import LazyValueError
@@ -184,7 +185,7 @@ def qdwh(x: Any, *, is_hermitian: bool = False, max_iterations: int | None = Non
             "its adjoint."))
     most = 10 if max_iterations is None else operator.index(max_iterations)
     dtype = typeof(x).dtype
-    eps = float(np.finfo(real_of(dtype)).eps if eps is None else eps)
+    eps = float(ml_dtypes.finfo(real_of(dtype)).eps if eps is None else eps)
     padded = _Padded(x, dynamic_shape)
     if dynamic_shape is not None:
         x = padded.inside(x, *dynamic_shape)

@@ -12,7 +12,6 @@ from mjax._engine.linalg.matrices import (
     INT32,
     adjoint,
     define_matrix_types,
-    diagonal,
     dot,
     eye,
     eye_like,
@@ -29,7 +28,7 @@ from mjax._engine.primitives.elementwise import constant_like, stretch
 from mjax._engine.primitives.gather import take_along_axis
 from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.shapes import broadcasted_iota, expand_dims
-from mjax._engine.primitives.slicing import pad, slice_in_dim
+from mjax._engine.primitives.slicing import diagonal, pad, slice_in_dim
 from mjax._engine.primitives.tangents import zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.symbolic import Zero

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.loops import fori_loop
@@ -25,14 +27,16 @@ from mjax._engine.linalg.matrices import (
     eye_like,
     real,
     row,
+    scaled,
     tril,
+    triu,
     zeros,
 )
 from mjax._engine.primitives import arithmetic as lax
-from mjax._engine.primitives.convert import convert
+from mjax._engine.primitives.convert import convert, reduce_precision
 from mjax._engine.primitives.dynamic_slicing import dynamic_slice_in_dim
 from mjax._engine.primitives.elementwise import constant_like, stretch
-from mjax._engine.primitives.reductions import argmax
+from mjax._engine.primitives.reductions import argmax, reduce_max
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
     broadcast_in_dim_p,
@@ -106,8 +110,36 @@ def _pivoted(a: Any) -> list[Any]:
     return [out, lax.sub(pivots, constant_like(pivots, 1)), taus]
 
 
+def _magnitude(a: Any) -> Any:
+    """A power of two near the greatest element of each matrix; 1 for matrices of zeros.
+
+    A matrix divided by it has columns whose squares neither overflow nor all vanish.
+    """
+    parts = [lax.abs(f(a)) for f in ((lax.real, lax.imag) if dtypes.is_complex(typeof(a).dtype)
+                                     else (real,))]
+    greatest = parts[0] if len(parts) == 1 else lax.max(*parts)
+    last = typeof(a).ndim - 1
+    greatest = reduce_max(greatest, (last - 1, last))
+    half = reduce_precision(scaled(greatest, 0.5), np.finfo(typeof(greatest).dtype).nexp, 0)
+    usual = lax.bitwise_and(lax.gt(half, constant_like(half, 0)), lax.is_finite(half))
+    return stretch(expand_dims(
+        convert(select_n(usual, stretch(constant_like(half, 1), typeof(half).shape), half),
+                typeof(a).dtype), (last - 1, last)), typeof(a).shape)
+
+
 def _by_greatest_columns(a: Any) -> list[Any]:
     """Reflects the column whose rest has the greatest norm, one after the other."""
+    aval = typeof(a)
+    m, n = aval.shape[-2:]
+    if not m * n:
+        return _in_order(a)
+    magnitude = _magnitude(a)
+    out, order, taus = _in_order(lax.div(a, magnitude))
+    return [lax.add(tril(out, -1), triu(lax.mul(out, magnitude))), order, taus]
+
+
+def _in_order(a: Any) -> list[Any]:
+    """The same of matrices whose elements are neither huge nor tiny."""
     aval = typeof(a)
     m, n = aval.shape[-2:]
     stack, last = aval.shape[:-2], aval.ndim - 1

@@ -13,7 +13,6 @@ from mjax._engine.linalg.matrices import (
     adjoint,
     column,
     define_matrix_types,
-    diagonal,
     dot,
     eye,
     eye_like,
@@ -28,7 +27,7 @@ from mjax._engine.linalg.matrices import (
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import constant_like, stretch
-from mjax._engine.primitives.slicing import slice_in_dim
+from mjax._engine.primitives.slicing import diagonal, slice_in_dim
 from mjax._engine.primitives.tangents import zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.symbolic import Zero

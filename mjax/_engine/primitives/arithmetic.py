@@ -18,6 +18,7 @@ from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives import dividing
 from mjax._engine.primitives.accuracy import AccuracyMode, accuracy_attributes
 from mjax._engine.primitives.convert import convert, convert_ir
 from mjax._engine.primitives.elementwise import (
@@ -121,13 +122,13 @@ def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
 
 mul.__module__ = "mjax.lax"
 
-div_p, div = binary("div", "iufc", "stablehlo.divide",
+div_p, div = binary("div", "iufc", dividing.quotient,
                     lambda t, out, x, y: stretch(div_p.bind(t, y), typeof(out).shape),
                     lambda t, out, x, y: mul(mul(neg(t), x), integer_pow(y, -2)),
                     "Elementwise quotient: `x / y`, rounded towards zero for integers.")
 div_p.def_transpose(lambda ct, x, y: [unbroadcast(x.aval, div_p.bind(ct, y)), None])
 
-rem_p, rem = binary("rem", "iuf", "stablehlo.remainder",
+rem_p, rem = binary("rem", "iuf", dividing.remainder,
                     lambda t, out, x, y: stretch(t, typeof(out).shape),
                     lambda t, out, x, y: mul(neg(t), _truncate(div(x, y))),
                     "Elementwise remainder of `x / y`, with the sign of `x`.")

@@ -39,7 +39,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
       dtype: its dtype, to which the value is converted; by default that of the value.
 
     Raises:
-      TypeError: `fill_value` is no scalar, or complex where the dtype is not.
+      TypeError: `fill_value` is not a scalar, or complex where the dtype is not.
 
     Example:
       >>> lax.full((2,), 7, float)
@@ -91,6 +91,7 @@ def reciprocal(x: Any) -> Any:
     return integer_pow(x, -1)
 
 
+@boundary
 def dtype(x: Any) -> Any:
     """The dtype of an array or scalar; or the canonical one that a spelling of a dtype names.
 

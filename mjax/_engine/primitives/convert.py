@@ -125,8 +125,8 @@ bitcast_convert_type_p = Primitive("bitcast_convert_type")
 
 def _bits(dtype: Any) -> int:
     name = np.dtype(dtype).name
-    return 1 if name == "bool" else int(name[-1]) if name in (
-        "int2", "int4", "uint2", "uint4") else 8 * np.dtype(dtype).itemsize
+    return 1 if name == "bool" else int(name[-1]) if name in dtypes.NARROW_INTS else (
+        8 * np.dtype(dtype).itemsize)
 
 
 @bitcast_convert_type_p.def_abstract_eval

@@ -38,6 +38,8 @@ _ELEMENT_TYPES: dict[str, Callable[[], Any]] = {
     "float8_e5m2fnuz": lambda: ir.Float8E5M2FNUZType.get(),
     "float8_e8m0fnu": lambda: ir.Float8E8M0FNUType.get(),
     "float4_e2m1fn": lambda: ir.Float4E2M1FNType.get(),
+    "float6_e2m3fn": lambda: ir.Float6E2M3FNType.get(),
+    "float6_e3m2fn": lambda: ir.Float6E3M2FNType.get(),
 }
 
 
@@ -49,7 +51,7 @@ def _unsigned(bits: int) -> Callable[[], Any]:
     return lambda: ir.IntegerType.get_unsigned(bits)
 
 
-for _bits in (2, 4, 8, 16, 32, 64):
+for _bits in (1, 2, 4, 8, 16, 32, 64):
     _ELEMENT_TYPES[f"int{_bits}"] = _signless(_bits)
     _ELEMENT_TYPES[f"uint{_bits}"] = _unsigned(_bits)
 

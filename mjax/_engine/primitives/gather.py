@@ -389,7 +389,7 @@ def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionN
 
     Raises:
       TypeError: the dimension numbers, sizes and shapes do not fit.
-      ValueError: the indices are no integers, or the mode is unknown.
+      ValueError: the indices are not integers, or the mode is unknown.
 
     Source: StableHLO `gather`.
 

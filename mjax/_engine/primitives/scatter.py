@@ -477,7 +477,7 @@ ARGUMENTS = """
 
     Raises:
       TypeError: the dimension numbers, shapes and dtypes do not fit.
-      ValueError: the indices are no integers, or the mode is unknown.
+      ValueError: the indices are not integers, or the mode is unknown.
 
     Source: StableHLO `scatter`.
 

@@ -24,6 +24,7 @@ from mjax._engine.primitives.shapes import (
     broadcast_in_dim_p,
     full,
     reduce_sum,
+    reshape,
     scalar_of,
     squeeze,
     zeros_of,
@@ -155,6 +156,14 @@ def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None,
     strides[axis] = operator.index(stride)
     return slice_p.bind(operand, start_indices=tuple(starts), limit_indices=tuple(limits),
                         strides=tuple(strides))
+
+
+def diagonal(x: Any) -> Any:
+    """The diagonals of square matrices: row by row, every (n + 1)-th element."""
+    *stack, n, _ = typeof(x).shape
+    flat = reshape(x, (*stack, n * n))
+    return slice_p.bind(flat, start_indices=(0,) * typeof(flat).ndim,
+                        limit_indices=typeof(flat).shape, strides=(*[1] * len(stack), n + 1))
 
 
 @boundary
@@ -307,7 +316,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
 
     Raises:
       TypeError: the dtypes differ.
-      ValueError: `padding_value` is no scalar, or the configuration does not fit.
+      ValueError: `padding_value` is not a scalar, or the configuration does not fit.
 
     Source: StableHLO `pad`.
 

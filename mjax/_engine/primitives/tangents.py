@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from mjax._engine.base.context import Context, ctx
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.pytree import tree_map
@@ -171,7 +173,7 @@ def stop_gradient(x: Any) -> Any:
 
     Returns:
       The same tree; its derivatives are zero. NumPy arrays and Python numbers stay what they are,
-      unless a function is being traced.
+      unless a function is being traced; 64-bit ones become 32-bit ones where x64 is off.
 
     Raises:
       TypeError: a leaf is neither an array nor a number.
@@ -183,8 +185,12 @@ def stop_gradient(x: Any) -> Any:
     return tree_map(_held, x)
 
 
+_NUMPY = np.ndarray, np.generic
+
+
 def _held(x: Any) -> Any:
     if ctx.interpreter is Context.interpreter and not isinstance(x, Tracer):
-        typeof(x)  # refuses what arrays cannot hold
-        return x
+        aval = typeof(x)  # refuses what arrays cannot hold
+        # What has 64 bits keeps them only where x64 is on.
+        return x.astype(aval.dtype) if isinstance(x, _NUMPY) and x.dtype != aval.dtype else x
     return stop_gradient_p.bind(x)

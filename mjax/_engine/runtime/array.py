@@ -173,7 +173,11 @@ class Array(metaclass=_ArrayMeta):
         return set(self._placement.sharding.device_set)
 
     def __len__(self) -> int:
-        return self._placement.aval.length()
+        try:
+            return self._placement.aval.length()
+        except TypeError as error:
+            fold(error)
+            raise
 
     @property
     def format(self) -> Format:

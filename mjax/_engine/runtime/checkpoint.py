@@ -71,7 +71,7 @@ def save(directory: str | os.PathLike[str], tree: Any, step: int, *, keep: int |
       TypeError: `step` or `keep` is not an integer, or a leaf is neither an array nor a number;
         nothing is written then.
       ValueError: `step` is negative, or `keep` is below 1.
-      FileExistsError: the step is saved already.
+      FileExistsError: the step is saved already, or a file is where its folder has to be.
       FileNotFoundError: process 0 does not see what the others wrote.
       ProcessLostError: a process is gone; then the step is not complete, and earlier ones are.
 
@@ -93,6 +93,11 @@ def save(directory: str | os.PathLike[str], tree: Any, step: int, *, keep: int |
     if os.path.exists(os.path.join(folder, MANIFEST)):
         msg = f"checkpoint.save: step {step} is saved already in {os.fspath(directory)!r}."
         raise FileExistsError(msg)
+    for path in (os.fspath(directory), folder):
+        if os.path.exists(path) and not os.path.isdir(path):
+            msg = (f"checkpoint.save: {path!r} is a file, where a folder is written. Move it away, "
+                   "or save elsewhere.")
+            raise FileExistsError(msg)
     leaves = tree_flatten_with_path(tree)[0]
     types = [(keystr(path), _type(leaf, keystr(path), Array)) for path, leaf in leaves]
     parts = {(n, part): value for n, (_, leaf) in enumerate(leaves)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
+from mjax._engine.base.errors import LazyDeletedError
 from mjax._engine.base.records import Record
 from mjax._engine.ir.source import warn
 from mjax._engine.ir.types import abstract_token, physical_aval
-from mjax._engine.runtime.failures import raise_original
+from mjax._engine.runtime.failures import JaxRuntimeError, raise_original
 from mjaxlib_shim.arrays import is_deleted
 
 
@@ -105,7 +106,11 @@ def refuse_shared(run: Callable[..., Any], names: ArgumentNames, kept: Sequence[
 
 def refuse_same(names: ArgumentNames, kept: Sequence[int], buffers: Sequence[Any],
                  donated: Collection[int]) -> None:
-    """Refuses that the buffer of a donated argument is that of another argument too."""
+    """Refuses that the buffer of a donated argument is that of another argument too.
+
+    Raises:
+      JaxRuntimeError: it is.
+    """
     places: dict[int, int] = {}
     for i, buffer in zip(kept, buffers, strict=True):
         other = places.setdefault(id(buffer), i)
@@ -113,7 +118,7 @@ def refuse_same(names: ArgumentNames, kept: Sequence[int], buffers: Sequence[Any
             msg = (f"{names.program}: one array was given as {names(other)} and as {names(i)}, "
                    "but its memory is donated, so that a result may overwrite it while it is "
                    "read. Donate neither of them, or pass a copy (mjax.numpy.copy).")
-            raise RuntimeError(msg)
+            raise JaxRuntimeError(msg)
 
 
 def refuse_deleted(execute: Callable[..., Any]) -> Callable[..., Any]:
@@ -152,4 +157,4 @@ def explain_failure(error: Exception, names: ArgumentNames, buffers: Iterable[An
             msg = (f"{names.program}: {names(i)} of type {names.avals[i]} has been deleted: it was "
                    "donated to an earlier computation (donate_argnums) or .delete() was called. "
                    "Use that computation's result, or do not donate what is used again.")
-            raise RuntimeError(msg) from None
+            raise LazyDeletedError(msg) from None

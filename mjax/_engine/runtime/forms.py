@@ -20,6 +20,7 @@ from mjax._engine.runtime.array import Array, Placement
 from mjax._engine.runtime.donation import ArgumentNames, explain_failure
 from mjax._engine.runtime.pending import PendingArray
 from mjax._engine.runtime.transfer import SCALARS, from_scalar
+from mjaxlib_shim import trees
 
 #: The key of a call, and what its program takes: buffers, and NumPy arrays as they are.
 Keyed = tuple[tuple[Any, ...], Sequence[Any]]
@@ -54,6 +55,11 @@ def _maker(text: str) -> Any:
 
 
 # ---- arguments -------------------------------------------------------------------------
+
+
+def _is_namedtuple(kind: type) -> bool:
+    return (issubclass(kind, tuple) and hasattr(kind, "_fields")
+            and trees.node_functions(kind) is None)
 
 
 class _Text:
@@ -136,8 +142,24 @@ class _Text:
                 self.tree(element, value[key])
         elif value is None:
             self.require(f"{name} is None")
+        elif _is_namedtuple(kind):
+            self.require(f"type({name}) is {self.constant(kind)}")
+            for element, part in zip(self.unpack(name, len(value)), value):
+                self.tree(element, part)
+        elif (functions := trees.node_functions(kind)) is not None:
+            self.node(name, value, functions[0])
         else:
             raise _Unknown
+
+    def node(self, name: str, value: Any, flatten: Callable[[Any], Any]) -> None:
+        """An argument, or a part of one, of a class that was registered as a container."""
+        children, data = flatten(value)
+        parts, children = self.variable(), tuple(children)
+        self.require(f"type({name}) is {self.constant(type(value))}")
+        self.write(f"{parts}, {name} = {self.constant(flatten)}({name})")
+        self.require(f"{name} == {self.constant(data)}")
+        for element, part in zip(self.unpack(parts, len(children)), children):
+            self.tree(element, part)
 
     def leaf(self, name: str) -> None:
         """An array."""
@@ -202,7 +224,8 @@ def runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Plac
       out_tree: how the results are nested.
     """
     handlers, count = [p.handler for p in placements], len(placements)
-    nest = _nest(out_tree, iter(range(count)), 0) if count <= _MOST else None
+    held: list[Any] = []
+    nest = _nest(out_tree, iter(range(count)), 0, held) if count <= _MOST else None
     if nest is None:
         def run(buffers: Sequence[Any]) -> Any:
             try:
@@ -214,7 +237,8 @@ def runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Plac
 
         return run
     text = f"""
-def make(execute, handlers, names, {", ".join(f"p{i}" for i in range(count))}):
+def make(execute, handlers, names, held, {", ".join(f"p{i}" for i in range(count))}):
+  {"".join(f"h{i}, " for i in range(len(held))) or "()"} = held
   def run(buffers):
     try:
       {"".join(f"x{i}, " for i in range(count))} = execute(buffers).consume_with_handlers(handlers)
@@ -224,7 +248,8 @@ def make(execute, handlers, names, {", ".join(f"p{i}" for i in range(count))}):
     return {nest}
   return run
 """
-    written: Callable[[Sequence[Any]], Any] = _maker(text)(execute, handlers, names, *placements)
+    written: Callable[[Sequence[Any]], Any] = _maker(text)(
+        execute, handlers, names, held, *placements)
     return written
 
 
@@ -256,16 +281,23 @@ def make(execute, handlers, names, placement):
     return written
 
 
-def _nest(tree: Any, numbers: Iterator[int], depth: int) -> str | None:
+def _nest(tree: Any, numbers: Iterator[int], depth: int, held: list[Any]) -> str | None:
     """The text of results in a tree that is so deep in another; None if it is too deep, or has
-    others than tuples, lists, None, and dicts with words as keys."""
+    dicts with others than words as keys.
+
+    Args:
+      tree: the tree.
+      numbers: of the results that are left.
+      depth: of the tree.
+      held: gets what the text calls `h0`, `h1` and so on.
+    """
     if depth > _DEEPEST:
         return None
     if is_one_leaf(tree):
         i = next(numbers)
         return f"Array(x{i}, p{i})"
     kind, keys = tree.node_data()
-    parts = [_nest(child, numbers, depth + 1) for child in tree.children()]
+    parts = [_nest(child, numbers, depth + 1, held) for child in tree.children()]
     if None in parts:
         return None
     if kind is tuple:
@@ -274,4 +306,14 @@ def _nest(tree: Any, numbers: Iterator[int], depth: int) -> str | None:
         return f"[{', '.join(map(str, parts))}]"
     if kind is dict and {*map(type, keys)} <= {str}:
         return f"{{{', '.join(f'{key!r}: {part}' for key, part in zip(keys, parts))}}}"
-    return "None" if kind is type(None) else None
+    if kind is type(None):
+        return "None"
+    functions = trees.node_functions(kind)
+    if functions is not None:
+        held += functions[1], keys
+        return (f"h{len(held) - 2}(h{len(held) - 1}, "
+                f"({''.join(f'{part}, ' for part in parts)}))")
+    if _is_namedtuple(kind):
+        held.append(kind)
+        return f"h{len(held) - 1}({', '.join(map(str, parts))})"
+    return None

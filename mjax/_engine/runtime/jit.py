@@ -20,7 +20,7 @@ import numpy as np
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.jitted import PjitFunction
-from mjax._engine.base.util import exact
+from mjax._engine.base.util import NOT_GIVEN, exact
 from mjax._engine.control.jit import jit_p
 from mjax._engine.ir.pytree import keystr, registry, tree_flatten_with_path
 from mjax._engine.ir.types import is_foreign_array, typeof
@@ -62,12 +62,10 @@ from mjax._engine.tracing.variance import casts_are_written
 
 _flatten = registry.flatten
 _placement_of = operator.attrgetter("_placement")
-#: Stands for a function that was not given.
-_ABSENT: Any = object()
 
 
 @boundary
-def jit(fun: Any = _ABSENT, /, *, in_shardings: Any = None,
+def jit(fun: Any = NOT_GIVEN, /, *, in_shardings: Any = None,
         out_shardings: Any = None, static_argnums: Any = None,
         static_argnames: Any = None, donate_argnums: Any = None, donate_argnames: Any = None,
         keep_unused: bool = False, device: Any = None, backend: str | None = None,
@@ -116,7 +114,7 @@ def jit(fun: Any = _ABSENT, /, *, in_shardings: Any = None,
       >>> f(3)
       Array(7, dtype=int32, weak_type=True)
     """
-    if fun is _ABSENT:
+    if fun is NOT_GIVEN:
         return functools.partial(
             jit, in_shardings=in_shardings, out_shardings=out_shardings,
             static_argnums=static_argnums, static_argnames=static_argnames,

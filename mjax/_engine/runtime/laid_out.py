@@ -12,6 +12,7 @@ from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import fold
+from mjax._engine.base.util import NOT_GIVEN
 from mjax._engine.ir.mesh import PartitionSpec
 from mjax._engine.runtime.constraints import resolved, with_sharding_constraint
 from mjax._engine.runtime.shardings import NamedSharding
@@ -19,7 +20,6 @@ from mjax._engine.runtime.shardings import NamedSharding
 _ENTRY = """out_sharding: how the result is cut over devices: a `NamedSharding`, or a
   `PartitionSpec` for the mesh that is set; None leaves it to XLA."""
 #: Stands for an argument that was not given.
-_ABSENT: Any = object()
 
 
 def layout(given: Any, who: str) -> NamedSharding | None:
@@ -75,15 +75,15 @@ def lays_out(f: Callable[..., Any] | None = None, *, by_position: bool = False,
     count = len(inspect.signature(f).parameters) if by_position else None
 
     @functools.wraps(f)
-    def wrapper(*args: Any, out_sharding: Any = _ABSENT, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, out_sharding: Any = NOT_GIVEN, **kwargs: Any) -> Any:
         try:
             if count is not None and len(args) > count:
-                if out_sharding is not _ABSENT:
+                if out_sharding is not NOT_GIVEN:
                     msg = f"{name}() got multiple values for argument 'out_sharding'"
                     raise TypeError(msg)  # as Python does before it calls
                 *args, out_sharding = args  # type: ignore[assignment]
             out = inner(*args, **kwargs)
-            if out_sharding is None or out_sharding is _ABSENT:
+            if out_sharding is None or out_sharding is NOT_GIVEN:
                 return out
             if result is None:
                 return laid_out(out, out_sharding, name)

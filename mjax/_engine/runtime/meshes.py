@@ -189,6 +189,7 @@ class set_mesh:  # a function that may also be a context manager
       PartitionSpec('x',)
     """
 
+    @boundary
     def __init__(self, mesh: Mesh | None):
         _check(mesh, Mesh, "set_mesh", "a Mesh")
         self._mesh = mesh

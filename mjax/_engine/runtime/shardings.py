@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
-from mjax._engine.base.folding import fold
+from mjax._engine.base.folding import boundary, fold
 from mjax._engine.ir.mesh import (
     AbstractMesh,
     Mesh,
@@ -137,6 +137,7 @@ class Sharding:
     def __deepcopy__(self, memo: Any) -> Sharding:
         return self
 
+    @boundary
     def __reduce__(self) -> Any:
         msg = "shardings refer to this process's devices and cannot be pickled."
         raise TypeError(msg)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
@@ -191,7 +191,25 @@ def _placement(leaf: Any, aval: Any) -> Any:
     return placement_of(aval, sharding, True)
 
 
-class Lowered(Stage):
+class _Bound(Stage):
+    """A stage that holds what belongs to this process."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> _Bound:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> _Bound:
+        return self
+
+    @boundary
+    def __reduce__(self) -> Any:
+        msg = (f"{self} belongs to this process and cannot be pickled. Pickle the function; the "
+               "compilation cache (jax_compilation_cache_dir) keeps compiled programs.")
+        raise TypeError(msg)
+
+
+class Lowered(_Bound):
     """A lowered function; what `jit(f).lower(...)` gives."""
 
     __slots__ = ("_asked", "_options", "_program", "_static")
@@ -272,7 +290,7 @@ def _dialect(name: str | None) -> str:
     return name or "stablehlo"
 
 
-class Compiled(Stage):
+class Compiled(_Bound):
     """A compiled function, callable with arguments of the types it was made for.
 
     Attributes:
@@ -403,6 +421,30 @@ class Compiled(Stage):
                          "compiled function: leave them out.")
         return "\n".join([f"{self._program.name}: structure of arguments differs from the one it "
                           "was compiled for:", *lines])
+
+
+@runtime_checkable
+class Wrapped(Protocol):
+    """A function that `jit` made: it can be called, or taken through the stages one by one.
+
+    Example:
+      >>> import mjax
+      >>> isinstance(mjax.jit(lambda x: x), mjax.stages.Wrapped)
+      True
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs it; arguments of new types compile it first."""
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """The first stage: its jaxpr for arguments like these."""
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The second stage: its StableHLO module for arguments like these."""
+
+
+#: Options of XLA, by name.
+CompilerOptions = dict[str, str | bool]
 
 
 class _Leaf:

@@ -73,7 +73,8 @@ class ShapeDtypeStruct:
     @classmethod
     def like(cls, x: Any) -> ShapeDtypeStruct:
         """The type of an array, its sharding included if the user chose it."""
-        return cls.of(typeof(x), x.sharding if getattr(x, "committed", False) else None)
+        sharding = getattr(x, "sharding", None)  # tracers have none, and refuse `committed`
+        return cls.of(typeof(x), sharding if sharding and getattr(x, "committed", False) else None)
 
     @classmethod
     def of(cls, aval: ShapedArray, sharding: Any = None) -> ShapeDtypeStruct:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mjax._engine.ir.types import AbstractToken, abstract_token, typeof_handlers
+from mjax._engine.ir.types import AbstractToken, abstract_token, token_lacks, typeof_handlers
 from mjax._engine.runtime.array import Array, Placement
 
 
@@ -28,6 +28,19 @@ class Token:
     @property
     def _placement(self) -> Placement:
         return self._array._placement
+
+    def __copy__(self) -> Token:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Token:
+        return self
+
+    def __reduce__(self) -> Any:
+        msg = "a token cannot be pickled: it orders effects of this process."
+        raise TypeError(msg)
+
+    def __getattr__(self, name: str) -> Any:
+        raise token_lacks(name)
 
     def block_until_ready(self) -> None:
         """Waits until what comes before it is done; raises what that raised."""

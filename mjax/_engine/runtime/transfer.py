@@ -21,7 +21,7 @@ from mjax._engine.ir.pytree import (
     tree_flatten,
     tree_map,
 )
-from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.ir.types import ShapedArray, abstract_token, typeof
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.array import (
@@ -159,6 +159,13 @@ def _own(value: Any) -> Any:
     return put(_converted(value, aval), aval)
 
 
+def as_result(value: Any) -> Any:
+    """A value as functions give it: an array that nobody else has, of float0 a NumPy array."""
+    if typeof(value) is not abstract_token and typeof(value).dtype == dtypes.float0:
+        return np.zeros(value.shape, dtypes.float0)
+    return to_array(value, False)
+
+
 def array_of_type(value: Any, aval: ShapedArray) -> Array:
     """A value as an array of a type that is settled: x64 is not asked."""
     with guards.unguarded():  # the engine's own, or part of a program
@@ -250,9 +257,9 @@ rebuild.append(put)
 
 
 @copy_p.def_impl
-def _copy_impl(x: Any) -> Array:
+def _copy_impl(x: Any) -> Any:
     """A foreign value is copied by its transfer, without a program."""
-    return evaluation.executor(copy_p, (x,), {}) if is_array(x) else to_array(x, False)
+    return evaluation.executor(copy_p, (x,), {}) if is_array(x) else as_result(x)
 
 
 def sharding_of(device: Any) -> Any:
@@ -284,7 +291,7 @@ device_put_p = Primitive("device_put")
 
 @device_put_p.def_abstract_eval
 def _device_put_type(x: Any, *, device: Any, src: Any) -> Any:
-    if isinstance(device, Sharding):
+    if isinstance(device, Sharding) and x is not abstract_token:
         device.shard_shape(x.shape)  # refuses sizes that are not divisible
     return x
 
@@ -314,14 +321,18 @@ def _source(x: Any) -> Sharding | None:
 
 
 @device_put_p.def_impl
-def _device_put_impl(x: Any, *, device: Any, src: Any) -> Array:
+def _device_put_impl(x: Any, *, device: Any, src: Any) -> Any:
     with guards.explicit():
         if device is None:
-            return to_array(x, False)
+            return as_result(x)
         sharding = sharding_of(device)
         if is_array(x):
             return move(x, sharding, True)
         aval = typeof(x)
+        if aval is abstract_token:
+            return x  # programs take it to where they run
+        if aval.dtype == dtypes.float0:
+            return as_result(x)
         return put(_converted(x, aval), aval, sharding)
 
 

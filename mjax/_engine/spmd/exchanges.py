@@ -144,7 +144,7 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
 
     Raises:
       NameError: no such axis is in scope.
-      ValueError: `perm` is no permutation.
+      ValueError: `perm` is not a permutation.
     """
     perm = tuple(map(operator.index, perm))
     if sorted(perm) != list(range(axis_size(axis_name))):
@@ -219,7 +219,7 @@ all_to_all_p = collective("all_to_all")
 @all_to_all_p.def_abstract_eval
 def _all_to_all_type(x: Any, *, split_axis: int, concat_axis: int, axis_name: Any, tiled: bool,
                      axis_index_groups: Groups | None) -> ShapedArray:
-    count = _parties(names_of(axis_name), axis_index_groups)
+    count = parties("all_to_all", names_of(axis_name), axis_index_groups)
     require_varying("all_to_all", x, names_of(axis_name))
     size = x.shape[split_axis]
     if size % count if tiled else size != count:
@@ -232,8 +232,9 @@ def _all_to_all_type(x: Any, *, split_axis: int, concat_axis: int, axis_name: An
     return ShapedArray(shape, x.dtype, x.weak_type)
 
 
-def _parties(names: Names, groups: Groups | None) -> int:
-    return len(groups[0]) if groups else math.prod(sizes_of(names, "all_to_all"))
+def parties(who: str, names: Names, groups: Groups | None) -> int:
+    """How many elements a collective exchanges values between: those of axes, or of a group."""
+    return len(groups[0]) if groups else math.prod(sizes_of(names, who))
 
 
 @all_to_all_p.def_lowering
@@ -307,7 +308,7 @@ def all_to_all(x: Any, axis_name: Any, split_axis: int, concat_axis: int, *,
         split, concat = (canonicalize_axis(a, np.ndim(leaf)) for a in (split_axis, concat_axis))
         if tiled or split == concat:
             return all_to_all_p.bind(leaf, split_axis=split, concat_axis=concat, **params)
-        size, count = np.shape(leaf)[split], _parties(names, groups)
+        size, count = np.shape(leaf)[split], parties("all_to_all", names, groups)
         if size != count:
             msg = (f"all_to_all: split_axis {split_axis} of an operand of shape {np.shape(leaf)} "
                    f"must have {count} elements, as many as there are along {axis_name}; with "

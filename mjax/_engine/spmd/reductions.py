@@ -288,9 +288,11 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     def counted(leaf: Any) -> Any:
         if typeof(leaf).dtype != np.bool_:
             return leaf
-        return int(leaf) if isinstance(leaf, bool) else convert_element_type(leaf, np.int32)
+        return np.int32(leaf) if isinstance(leaf, bool) else convert_element_type(leaf, np.int32)
 
     def of_constant(leaf: Any, count: int) -> Any:
+        if isinstance(leaf, np.int32) and isinstance(count, int):
+            return dtypes.from_int(count * int(leaf), leaf.dtype)
         return count * leaf if isinstance(leaf, (int, float, complex)) else times(leaf, count)
 
     return _reduce(_SUM, tree_map(counted, x), axis_name, axis_index_groups, of_constant)

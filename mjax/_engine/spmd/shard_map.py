@@ -24,6 +24,7 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
+from mjax._engine.base.util import NOT_GIVEN
 from mjax._engine.control.bodies import Body, found_again, stage_body
 from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -58,13 +59,12 @@ from mjax._engine.tracing.flat import (
     wraps,
 )
 
-_not_given: Any = object()
 _MODES: dict[Any, Mode] = {True: "checked", False: "unchecked", "explicit": "explicit"}
 
 
 @boundary
 def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
-              in_specs: Any = _not_given, mesh: Mesh | AbstractMesh | None = None,
+              in_specs: Any = NOT_GIVEN, mesh: Mesh | AbstractMesh | None = None,
               axis_names: Iterable[Any] = frozenset(), check_vma: bool | str = True) -> Any:
     """Maps a function over the pieces of its arguments on the devices of a mesh.
 
@@ -122,7 +122,7 @@ def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
         return functools.partial(shard_map, out_specs=out_specs, in_specs=in_specs, mesh=mesh,
                                  axis_names=axis_names, check_vma=check_vma)
     check_callable("shard_map", f)
-    if in_specs is _not_given:
+    if in_specs is NOT_GIVEN:
         msg = ("shard_map needs in_specs, a PartitionSpec per argument: mjax has no Explicit mesh "
                "axes whose types it could be read from.")
         raise TypeError(msg)

@@ -8,15 +8,14 @@ from typing import Any
 
 from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import NOT_GIVEN
 from mjax._engine.ir.mesh import PartitionSpec
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.spmd.shard_map import shard_map
 
-_NOT_GIVEN: Any = object()
-
 
 @boundary
-def smap(f: Callable[..., Any] | None = None, /, *, in_axes: Any = _NOT_GIVEN, out_axes: Any,
+def smap(f: Callable[..., Any] | None = None, /, *, in_axes: Any = NOT_GIVEN, out_axes: Any,
          axis_name: Any) -> Any:
     """Maps a function over the pieces of its arguments along one axis of the mesh that is set.
 
@@ -46,7 +45,7 @@ def smap(f: Callable[..., Any] | None = None, /, *, in_axes: Any = _NOT_GIVEN, o
     if isinstance(axis_name, (list, tuple)):
         msg = f"smap maps over one axis of a mesh, got {axis_name!r}; shard_map takes several."
         raise LazyArgumentError(msg)
-    if in_axes is _NOT_GIVEN:
+    if in_axes is NOT_GIVEN:
         msg = "smap: in_axes must be given: an integer, None, or a tuple with one per argument."
         raise LazyArgumentError(msg)
     in_specs, out_specs = [

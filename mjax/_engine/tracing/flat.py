@@ -118,6 +118,7 @@ def choose_arguments(who: str, fun: Callable[..., Any], argnums: int | tuple[int
         return fun(*complete, **kwargs)
 
     partial_function.__name__ = function_name(fun)
+    partial_function.users = fun  # type: ignore[attr-defined]
     return Chosen(partial_function, tuple(args[i] for i in places), places, single)
 
 
@@ -185,6 +186,7 @@ def parameter_name(f: Callable[..., Any], number: int) -> str:
 
 def describe_function(f: Callable[..., Any]) -> str:
     """`name at file:line`."""
+    f = getattr(f, "users", f)  # of `choose_arguments`
     inner = inspect.unwrap(f) if callable(f) else f
     while is_partial(inner):
         inner = inner.func

@@ -19,6 +19,8 @@ import numpy as np
 from mjax._engine.base.context import NamedAxis, ctx
 from mjax._engine.base.errors import (
     ConcretizationTypeError,
+    LazyAttributeError,
+    LazyText,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
@@ -27,12 +29,13 @@ from mjax._engine.base.errors import (
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof_handlers
+from mjax._engine.tracing.flat import describe_function
 
 
 class Interpreter:
     """Base of interpreters. Subclasses say what a primitive means to them in `process`."""
 
-    __slots__ = ("alive", "parent")
+    __slots__ = ("alive", "function", "parent")
     #: What the transformation is called in messages.
     name = "interpreter"
     #: What it is called in the names of scopes inside of it, if they say so.
@@ -42,6 +45,8 @@ class Interpreter:
 
     def __init__(self, parent: Interpreter | None):
         self.parent = parent
+        #: What is evaluated, for messages; None where that is not known.
+        self.function: Any = None
         #: False once its tracers are refused; a `Refusal` while they are for another reason
         #: than that it has ended.
         self.alive: bool | Refusal = True
@@ -49,6 +54,11 @@ class Interpreter:
     def detach(self, value: Any) -> Any:
         """A value as those outside may keep it: without what it carries here."""
         return value
+
+    def describe_origin(self, tracer: Any) -> str:
+        """Says of a tracer where it came from; may be empty."""
+        f = getattr(self.function, "f", None)  # of a `FlatFunction`
+        return "" if f is None else f" It was made while evaluating {describe_function(f)}."
 
     def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Interprets one application of a primitive.
@@ -175,6 +185,7 @@ class Tracer:
         """Whether promotion may pick the other operand's dtype."""
         return self.aval.weak_type
 
+    @boundary
     def __len__(self) -> int:
         return self.aval.length()
 
@@ -287,16 +298,12 @@ class Tracer:
     def __reduce__(self) -> Any:
         self._refuse("pickle or serialize it")
 
-    def block_until_ready(self) -> Tracer:
-        """Returns at once: there is nothing to wait for while tracing."""
-        return self
-
     # -- what only arrays have --
 
-    def _refuse(self, what: str) -> NoReturn:
+    def _refuse(self, what: str, error: type[LazyText] = ConcretizationTypeError) -> NoReturn:
         if not self.interp.alive:
             refuse_dead(self)
-        raise ConcretizationTypeError(lambda: (
+        raise error(lambda: (
             f"A value of type {self.aval} has no memory on devices while {self.interp.name} traces "
             f"the function, so that one cannot {what}.{self.provenance()}\n"
             "Do so outside of the traced function, with its arguments or results. Types, with "
@@ -327,6 +334,26 @@ class Tracer:
     def is_fully_replicated(self) -> bool:
         """Only arrays are on devices."""
         self._refuse("ask for is_fully_replicated")
+
+    @property
+    def committed(self) -> bool:
+        """Only arrays are on devices."""
+        self._refuse("ask for committed")
+
+    @property
+    def sharding(self) -> Any:
+        """Only arrays are on devices: `typeof` has the sharding of the type."""
+        self._refuse("ask for sharding", LazyAttributeError)
+
+    @property
+    def block_until_ready(self) -> Any:
+        """Only arrays are computed: `mjax.block_until_ready` takes any tree."""
+        self._refuse("call block_until_ready()", LazyAttributeError)
+
+    @property
+    def copy_to_host_async(self) -> Any:
+        """Only arrays are computed: `mjax.copy_to_host_async` takes any tree."""
+        self._refuse("call copy_to_host_async()", LazyAttributeError)
 
     def addressable_data(self, index: int) -> Any:
         """Only arrays have parts on devices."""
@@ -364,10 +391,9 @@ def refuse_dead(tracer: Tracer) -> NoReturn:
     def text() -> str:
         if isinstance(refusal, Refusal):
             return refusal.text(tracer)
-        made = getattr(tracer.interp, "describe_origin", None)
         return (
             f"A value of type {tracer.aval} was used after the {tracer.interp.name} trace that "
-            f"made it had ended.{made(tracer) if made else ''}\n"
+            f"made it had ended.{tracer.interp.describe_origin(tracer)}\n"
             "It escaped through a side effect: a global, an attribute, a closure or a cache was "
             "set inside the transformed function. Return the value from the function instead. "
             "mjax.checking_leaks() raises where the leak happens.")

@@ -34,14 +34,12 @@ def refuse_leaks(interp: Interpreter) -> None:
 
 
 def _origin(tracer: Tracer) -> str:
-    """Where it was made: what stages knows, other interpreters remember nothing."""
-    value: Any = tracer
+    """Where it was made: what stages knows the equation, others the function."""
+    said, value = "", tracer
     while isinstance(value, Tracer):
-        describe = getattr(value.interp, "describe_origin", None)
-        if describe:
-            return describe(value)
+        said = value.interp.describe_origin(value) or said
         value = value.below()
-    return ""
+    return said
 
 
 def _holder(tracer: Tracer, own: Sequence[list[Any]]) -> str:

@@ -176,6 +176,7 @@ def batch_flat(f: Callable[..., Sequence[Any]], axis: AxisData, args: Sequence[A
                dims: Sequence[int | None]) -> tuple[list[Any], list[int | None]]:
     """Evaluates a function of flat values for a batch; gives values with their batch dims."""
     interp = BatchInterpreter(ctx.interpreter, axis)
+    interp.function = f
     names = () if axis.name is None else ((axis.name, axis.size),)
     with axes_in_scope(names), running(interp):
         results = split_results(interp, f(*[

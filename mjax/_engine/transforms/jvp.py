@@ -154,6 +154,7 @@ def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: 
              ) -> tuple[list[Any], list[Any]]:
     """Evaluates a function of flat values with tangents; those may be and become `Zero`s."""
     interp = interpreter(ctx.interpreter)
+    interp.function = f
     with running(interp):
         results = split_results(interp, f(*[
             p if type(t) is Zero else JVPTracer(interp, p, t)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 
 import mjax
 import mjax.numpy as jnp
 from mjax import lax
-from mjax._engine.control import composite as module
 from mjax._engine.ir.check import check_jaxpr
 
 X = np.linspace(0.1, 0.9, 3, dtype=np.float32)
@@ -135,9 +132,3 @@ def test_effects_are_kept():
 def test_bad_input(call, error, text):
     with pytest.raises(error, match=text):
         call()
-
-
-def test_examples():
-    names = {"mjax": mjax, "lax": lax, "jnp": jnp}
-    assert doctest.testmod(module, extraglobs=names).attempted == 3
-    assert doctest.testmod(module, extraglobs=names).failed == 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -92,6 +95,26 @@ def test_rules_with_other_arguments():
     f = with_rules(lambda x: (x, None), lambda ct: (ct,))
     with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
         mjax.grad(f)(1.0)
+
+
+def test_rules_that_forget_what_nondiff_argnums_gives():
+    @partial(mjax.custom_vjp, nondiff_argnums=(0,))
+    def f(n, x):
+        return x * n
+
+    @partial(mjax.custom_jvp, nondiff_argnums=(0,))
+    def g(n, x):
+        return x * n
+
+    g.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
+    for call, fwd, bwd, text in [
+            (f, lambda n, x: (x, None), lambda res, ct: (ct,), "bwd rule .* 1 values of nondiff"),
+            (f, lambda x: (x, None), lambda n, res, ct: (ct,), "fwd rule .* all 2 arguments"),
+            (g, None, None, "jvp rule .* 1 values of nondiff_argnums, the primals and the tang")]:
+        f.defvjp(fwd or (lambda n, x: (x, None)), bwd or (lambda n, res, ct: (ct,)))
+        with pytest.raises(TypeError) as info:
+            mjax.grad(lambda x, call=call: call(2, x))(1.0)
+        assert any(re.search(text, note) for note in info.value.__notes__), info.value.__notes__
 
 
 def test_there_are_no_rules():

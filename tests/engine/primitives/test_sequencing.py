@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import numpy as np
@@ -99,8 +100,23 @@ def test_transformations_leave_tokens_alone():
                     lambda: mjax.vmap(lax.create_token)(xs),
                     lambda: mjax.jvp(lax.create_token, (1.0,), (1.0,)),
                     lambda: lax.scan(lambda c, x: (c, lax.create_token()), 0, xs)):
-        with pytest.raises(AttributeError, match="a token does not have"):
+        with pytest.raises(TypeError, match="a token does not have"):
             refused()
+
+
+def test_tokens_are_not_arrays():
+    token = lax.create_token()
+    for device in (mjax.devices()[-1], mjax.NamedSharding(mjax.make_mesh((1,), "x"), mjax.P())):
+        moved = mjax.device_put((token, 1), device)
+        assert type(moved[0]) is type(token)
+        assert mjax.jit(lambda t, x: (lax.after_all(t), x + 1)[1])(*moved) == 2
+    assert copy.copy(token) is copy.deepcopy(token) is token
+    assert not hasattr(token, "shape") and not hasattr(mjax.typeof(token), "dtype")
+    for f in (jnp.asarray, jnp.sin, lambda t: jnp.array([t]), mjax.jit(jnp.sin), jnp.shape,
+              jnp.result_type, lax.dtype, lambda t: mjax.jvp(lambda t: t, (t,), (1.0,)),
+              pickle.dumps):
+        with pytest.raises(TypeError, match="token"):
+            f(token)
 
 
 def test_a_token_of_several_devices():

@@ -159,6 +159,16 @@ def test_errors(tmp_path):
         restore(tmp_path, {"a": jnp.ones(3), "b": jnp.ones(2)})
 
 
+def test_a_file_where_a_folder_is_to_be(tmp_path):
+    (tmp_path / "step_3").write_text("")
+    for folder, step in ((tmp_path, 3), (tmp_path / "step_3", 0)):
+        with pytest.raises(FileExistsError, match="step_3' is a file, where a folder is written"):
+            save(folder, {"a": np.ones(2)}, step)
+    assert latest_step(tmp_path) is None
+    save(tmp_path, {"a": np.ones(2)}, 4)
+    assert latest_step(tmp_path) == 4
+
+
 def test_byte_orders(tmp_path):
     tree = [np.arange(3, dtype=">f4"), np.arange(3, dtype="<i8"), np.array(1 + 2j, ">c16")]
     save(tmp_path, tree, 1)

@@ -24,8 +24,9 @@ if {dropped}:
 """
 
 
-@pytest.mark.parametrize("devices", [1, 4])
-@pytest.mark.parametrize("dropped", [False, True])
+@pytest.mark.parametrize(("devices", "dropped"), [
+    (4, False), *[pytest.param(*case, marks=pytest.mark.slow)
+                  for case in ((1, False), (1, True), (4, True))]])
 def test_a_process_ends_while_it_computes(devices, dropped):
     environment = {**os.environ,
                    "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}

@@ -1,6 +1,7 @@
 """Functions that are written for one form of calls or results."""
 
 import collections
+import dataclasses
 import functools
 import threading
 import traceback
@@ -12,10 +13,28 @@ import pytest
 import mjax
 from mjax._engine.runtime.forms import taker_of
 from mjax._engine.runtime.pending import PendingArray
+from mjax._engine.runtime.transfer import from_scalar
 
 X = mjax.device_put(np.arange(3, dtype=np.float32))
 Y = mjax.device_put(np.arange(4))
 Pair = collections.namedtuple("Pair", "a b")
+Other = collections.namedtuple("Other", "a b")
+
+
+class Registered(collections.namedtuple("Registered", "a b")):
+    """A namedtuple with a tree of its own: the second one comes first."""
+
+
+mjax.tree_util.register_pytree_node(
+    Registered, lambda r: ((r.b, r.a), None), lambda _, children: Registered(*children[::-1]))
+
+
+@mjax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Tagged:
+    a: Any
+    b: Any
+    tag: Any = dataclasses.field(metadata={"static": True})
 
 
 def taken(args, kwargs=None, places=(), names=(), shared=True):
@@ -26,11 +45,14 @@ def taken(args, kwargs=None, places=(), names=(), shared=True):
 
 def test_values_are_in_the_order_of_the_leaves():
     for args, kwargs in (((X, Y), {}), ((), {}), (([X, (Y,), ()], None), {}), ((X,), {"y": Y}),
-                         (({"b": X, "a": [Y]},), {"z": X, "k": {"d": Y, "c": None}})):
+                         (({"b": X, "a": [Y]},), {"z": X, "k": {"d": Y, "c": None}}),
+                         ((Pair(X, [Y]), Tagged(Y, (X,), "tag")), {"z": Tagged(X, 2.0, 1)}),
+                         ((collections.OrderedDict(b=X, a=Y),), {})):
         leaves = mjax.tree.leaves((args, kwargs))
         key, values = taken(args, kwargs)
-        assert key[1:] == tuple(leaf._placement for leaf in leaves)
-        assert [id(v) for v in values] == [id(leaf._buffer) for leaf in leaves]
+        arrays = [from_scalar(leaf) if type(leaf) is float else leaf for leaf in leaves]
+        assert key[1:] == tuple(array._placement for array in arrays)
+        assert [id(v) for v in values] == [id(array._buffer) for array in arrays]
     host = np.ones(2)
     key, values = taken((host, 2.0))
     assert values[0] is host and key[1:3] == (host.dtype, (2,)) and len(values) == 2
@@ -42,13 +64,16 @@ def test_calls_of_other_forms_are_not_taken():
         (([X],), {}), (((X,),), {}), (({"a": X},), {}), (({"b": X},), {}),
         (({"a": X, "b": Y},), {}), ((None,), {}), ((2.0,), {}), ((2,), {}), ((True,), {}),
         ((np.float32(2),), {}), ((np.ones(2),), {}), (([],), {}), (({},), {}), (([X, Y],), {}),
-        ((X, [Y]), {})]
+        ((X, [Y]), {}), ((Pair(X, Y),), {}), ((Pair(X, [Y]),), {}), ((Other(X, Y),), {}),
+        ((Registered(X, Y),), {}), ((Tagged(X, Y, "a"),), {}), ((Tagged(X, Y, "b"),), {}),
+        ((collections.OrderedDict(a=X, b=Y),), {}), ((collections.OrderedDict(b=X, a=Y),), {}),
+        ((collections.defaultdict(list, a=X, b=Y),), {})]
     takers = [taker_of(args, kwargs, (), (), True) for args, kwargs in forms]
     assert len(set(takers)) == len(forms)
     for i, take in enumerate(takers):
         for j, (args, kwargs) in enumerate(forms):
             assert (take(args, kwargs) is None) == (i != j), (forms[i], forms[j])
-    for other in (Pair(X, Y), collections.OrderedDict(a=X), {1: X}, 1j, "word", [X] * 300,
+    for other in ({1: X}, 1j, "word", [X] * 300,
                   {"a": {1: X}}, np.array([X], object)[0].dtype):
         assert taker_of((other,), {}, (), (), True) is None
     assert taker_of((2.0,), {}, (), (), False) is None  # a donated scalar is an array of its own
@@ -76,13 +101,17 @@ def test_arrays_that_are_computed_aside_are_of_the_form():
 
 def test_forms_of_results_are_those_of_the_function():
     for f in (lambda x: (x, x + 1), lambda x: [x], lambda x: {"b": x, "a": (x * 2, None, ())},
-              lambda x: Pair(x, [x]), lambda x: (x,) * 3, lambda x: {2: x, 1: x},
-              lambda x: [x + i for i in range(210)], lambda x: {"it's \n": x},
+              lambda x: Pair(x, [x]), lambda x: Registered(x, x + 1), lambda x: Pair((), None),
+              lambda x: [Tagged(x, Pair(x, x), "tag")], lambda x: collections.OrderedDict(b=x, a=x),
+              lambda x: collections.defaultdict(list, {"b": x, "a": x}),
+              lambda x: (x,) * 3, lambda x: {2: x, 1: x}, lambda x: [x + i for i in range(210)],
+              lambda x: {"it's \n": x},
               lambda x: functools.reduce(lambda inner, _: [inner], range(300), x)):
         jitted = mjax.jit(f)
         for _ in range(3):
             out = jitted(X)
             assert mjax.tree.structure(out) == mjax.tree.structure(f(X))
+            assert type(out) is type(f(X))
             for given, expected in zip(mjax.tree.leaves(out), mjax.tree.leaves(f(X)), strict=True):
                 np.testing.assert_array_equal(given, expected)
 

@@ -339,6 +339,15 @@ def test_structs_are_no_arguments_of_calls():
             call(STRUCT((3,), np.float32))
 
 
+def test_stages_of_this_process_are_not_pickled():
+    lowered = mjax.jit(lax.neg).lower(X)
+    for stage, name in ((lowered, "Lowered"), (lowered.compile(), "Compiled")):
+        with pytest.raises(TypeError, match=rf"<{name} neg: .* belongs to this process") as info:
+            pickle.dumps(stage)
+        assert copy.copy(stage) is copy.deepcopy(stage) is stage
+        assert [frame.path for frame in info.traceback][-1].name == "test_stages.py"
+
+
 def test_stages_are_shown_with_their_types():
     traced = mjax.jit(lambda x, n: (x * n, n), static_argnums=1).trace(np.ones(3, "float32"), 2)
     lowered = traced.lower()
@@ -350,3 +359,8 @@ def test_stages_are_shown_with_their_types():
 def test_unknown_options_are_errors_of_xla_too():
     with pytest.raises(mjax.errors.JaxRuntimeError, match="nonsense"):
         mjax.jit(lambda x: x + 1).lower(1.0).compile({"nonsense": 1})
+
+
+def test_wrapped_functions_are_told_from_others():
+    assert isinstance(mjax.jit(lambda x: x), mjax.stages.Wrapped)
+    assert not isinstance(lambda x: x, mjax.stages.Wrapped)

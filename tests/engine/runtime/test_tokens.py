@@ -110,6 +110,7 @@ def through_everything(log, n):
     return program
 
 
+@pytest.mark.slow
 def test_a_thousand_ordered_effects_through_all_control_flow(log):
     program = through_everything(log.ordered, 100)
     got = int(program(5))
