@@ -11,6 +11,7 @@ All values are those that JAX gives for the same keys: bits and integers exactly
 rounding.
 """
 
+from mjax._engine.base.faces import face
 from mjax._numpy.random.continuous import (
     cauchy,
     exponential,
@@ -21,7 +22,9 @@ from mjax._numpy.random.continuous import (
     triangular,
     weibull_min,
 )
+from mjax._numpy.random.counts import binomial, multinomial, poisson
 from mjax._numpy.random.discrete import categorical, choice, geometric, permutation
+from mjax._numpy.random.gamma import gamma, loggamma, random_gamma_p
 from mjax._numpy.random.keys import (
     PRNGKey,
     clone,
@@ -42,7 +45,19 @@ from mjax._numpy.random.normal import (
     truncated_normal,
     wald,
 )
+from mjax._numpy.random.of_gamma import (
+    ball,
+    beta,
+    chisquare,
+    dirichlet,
+    f,
+    generalized_normal,
+    t,
+)
 from mjax._numpy.random.uniform import bernoulli, bits, rademacher, randint, uniform
+
+#: Made with linear algebra, which takes long to load.
+_LATER = ("multivariate_normal", "orthogonal")
 
 __all__ = [
     # keys
@@ -51,9 +66,13 @@ __all__ = [
     # bits, floats, integers
     "bernoulli", "bits", "rademacher", "randint", "uniform",
     # continuous distributions
-    "cauchy", "double_sided_maxwell", "exponential", "gumbel", "laplace", "logistic",
-    "lognormal", "maxwell", "normal", "pareto", "rayleigh", "triangular", "truncated_normal",
-    "wald", "weibull_min",
+    "ball", "beta", "cauchy", "chisquare", "dirichlet", "double_sided_maxwell", "exponential", "f",
+    "gamma", "generalized_normal", "gumbel", "laplace", "loggamma", "logistic", "lognormal",
+    "maxwell", "normal", "pareto", "random_gamma_p",
+    "rayleigh", "t", "triangular", "truncated_normal", "wald", "weibull_min", *_LATER,
     # discrete distributions
-    "categorical", "choice", "geometric", "permutation",
+    "binomial", "categorical", "choice", "geometric", "multinomial", "permutation", "poisson",
 ]
+
+__getattr__, __dir__ = face("mjax.random", later=dict.fromkeys(
+    _LATER, "mjax._numpy.random.vectors"))

@@ -21,7 +21,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import DType
 from mjax._engine.ir.promotion import common_type, inexact_dtype
 from mjax._engine.ir.source import warn
-from mjax._engine.ir.types import is_foreign_array, typeof
+from mjax._engine.ir.types import conversion, is_foreign_array, typeof
 from mjax._engine.primitives.convert import convert_element_type_p
 from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import (
@@ -30,7 +30,7 @@ from mjax._engine.primitives.shapes import (
     canonical_shape,
     reshape_p,
 )
-from mjax._engine.runtime.transfer import to_array
+from mjax._engine.runtime.transfer import as_result
 from mjax._engine.tracing.interpreter import Tracer
 
 # ---- checking --------------------------------------------------------------------------
@@ -45,7 +45,7 @@ def check_array(name: str, x: Any, position: int | str = 0) -> Any:
       position: the argument's number or name, for messages.
 
     Raises:
-      TypeError: it is no value: a list, a string, None, an array of objects.
+      TypeError: it is not a value: a list, a string, None, an array of objects.
       OverflowError: a Python int that is too large for the default int dtype.
     """
     if isinstance(x, Tracer):
@@ -66,7 +66,7 @@ def _no_array(name: str, x: Any, position: int | str) -> str:
         return (f"{name} got a NumPy array of dtype {x.dtype} at {where}: "
                 f"{dtypes.why_refused(x.dtype)}")
     hint = (" Convert lists and tuples with mjax.numpy.asarray." if isinstance(x, (list, tuple))
-            else " Convert it with mjax.numpy.asarray." if is_foreign_array(x) else "")
+            else f" {conversion(x)}" if is_foreign_array(x) else "")
     return f"{name} requires ndarray or scalar arguments, got {type(x)} at {where}.{hint}"
 
 
@@ -84,7 +84,7 @@ def as_array(x: Any) -> Any:
     """A value as an array or tracer: results are never NumPy's or Python's."""
     if hasattr(x, "aval"):
         return x
-    return to_array(x, False)
+    return as_result(x)
 
 
 def shape_of(x: Any) -> tuple[int, ...]:
@@ -106,7 +106,7 @@ def concrete_int(x: Any, what: str, truncate: bool = False) -> int:
       truncate: whether to take floats, as NumPy does where it calls `int`.
 
     Raises:
-      TypeError: it is no integer; for a tracer, the error that explains tracers.
+      TypeError: it is not an integer; for a tracer, the error that explains tracers.
     """
     if truncate and isinstance(x, (float, np.floating)):
         return int(x)

@@ -13,7 +13,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.pytree import tree_leaves
-from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.ir.types import ShapedArray, is_array_value, is_foreign_array, typeof
 from mjax._engine.primitives.joining import stack_p
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, canonical_shape, copy_p, reshape_p
 from mjax._engine.runtime.array import Array
@@ -47,7 +47,7 @@ def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None =
 
     Args:
       object: an array, a scalar, a nested sequence of them, an object with `__array__`,
-        `__jax_array__` or the buffer protocol.
+        `__jax_array__` or the buffer protocol; where a dtype is given, also texts of numbers.
       dtype: its dtype; by default that of the values, or the common one of a sequence's.
       copy: whether the array must be a new one.
       order: "K" or "C"; memory layout is the compiler's affair.
@@ -60,8 +60,8 @@ def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None =
       An array; weakly typed where `object` is a Python number and no dtype is given.
 
     Raises:
-      TypeError: the values are no numbers or booleans (strings, objects, None).
-      ValueError: rows of different length.
+      TypeError: the values are not numbers or booleans (strings, objects, None).
+      ValueError: rows of different length; a text that does not say a number.
       OverflowError: a Python int that the dtype cannot hold.
 
     Source: `numpy.array`.
@@ -114,9 +114,11 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool |
 
 def _convert(x: Any, dtype: Any) -> Any:
     """What `array` makes of its argument, for a canonical dtype or None."""
-    if hasattr(x, "aval"):
+    if hasattr(x, "aval") and is_array_value(x):  # and not another library's
         return x if dtype is None else cast(x, dtype)
     kind = type(x)
+    if dtype is not None and _is_text(x):
+        return _from_text(x, dtype)
     if kind in dtypes.PYTHON_SCALARS or isinstance(x, (np.ndarray, np.generic)):
         if dtype is None:
             return as_array(check_array("array", x))
@@ -131,11 +133,31 @@ def _convert(x: Any, dtype: Any) -> Any:
     return _from_object(x, dtype)
 
 
+def _is_text(x: Any) -> bool:
+    return isinstance(x, (str, bytes)) or getattr(x, "dtype", _NO_TEXT).kind in "SU"
+
+
+_NO_TEXT = np.dtype(bool)
+
+
+def _from_text(x: Any, dtype: Any) -> Array:
+    """Numbers from the texts that NumPy reads as such.
+
+    Raises:
+      ValueError, TypeError, OverflowError: a text does not say a number of the dtype.
+    """
+    if dtypes.is_extended(dtype):
+        return _from_object(str(x), dtype)  # raises
+    return _from_numpy(np.array(x, dtype), dtype)
+
+
 def _from_numpy(value: Any, dtype: Any) -> Array:
     return put(value, ShapedArray(value.shape, dtype))
 
 
 def _from_object(x: Any, dtype: Any) -> Array:
+    if is_foreign_array(x) and str(x.dtype).startswith("key<"):
+        check_array("array", x)  # raises
     if not isinstance(x, (str, bytes, dict, set, frozenset)):
         value = np.asarray(x)
         if value.dtype.kind not in "OSUMm":
@@ -201,6 +223,12 @@ def _from_sequence(x: Sequence[Any], dtype: Any) -> Any:
         # NumPy values and objects that convert themselves.
         value = np.asarray(x)
         if value.dtype.kind in "OSUMm":
+            if value.dtype.kind == "O" and all(map(is_array_value, leaves)):
+                # NumPy does not know the common dtype, as of bfloat16 and float16.
+                return _stacked(x, dtype if dtype is not None else common_type(
+                    *map(weak_type_of, leaves))[0])
+            if dtype is not None and _is_text(value):
+                return _from_text(value, dtype)
             bad = next((v for v in leaves if np.asarray(v).dtype.kind in "OSUMm"), value)
             return _from_object(bad, None)
         target = dtype if dtype is not None else common_type(*{
@@ -295,8 +323,9 @@ def filled(shape: Sequence[int], value: Any, dtype: Any, weak: bool = False) -> 
     if dtypes.is_extended(dtype):
         return dtype.wrap(filled((*shape, *dtype.element_shape), value, dtype.element_dtype))
     if ctx.interpreter is evaluation and size_of(shape) <= _SMALL:
-        stored = np.full(shape, value, np.bool_ if dtype == dtypes.float0 else dtype)
-        return put(stored, ShapedArray(shape, dtype, weak))
+        if dtype == dtypes.float0:
+            return np.zeros(shape, dtype)
+        return put(np.full(shape, value, dtype), ShapedArray(shape, dtype, weak))
     return broadcast_in_dim_p.bind(cast(value, dtype, weak), shape=shape, broadcast_dimensions=())
 
 
@@ -387,7 +416,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None,
       An array; weakly typed where `fill_value` is and no dtype is given.
 
     Raises:
-      TypeError: a size is negative or no integer; the value is no array or scalar.
+      TypeError: a size is negative or not an integer; the value is not an array or scalar.
       ValueError: the value does not broadcast to the shape.
 
     Source: `numpy.full`.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from mjax._engine.control.custom_jvp import custom_jvp
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg.lu import lu_p, permuted
-from mjax._engine.linalg.matrices import INT32, diagonal, real, zeros
+from mjax._engine.linalg.matrices import INT32, real, zeros
 from mjax._engine.linalg.reflectors import geqrf_p
 from mjax._engine.linalg.triangular import triangular_solve_p
 from mjax._engine.primitives import arithmetic as lax
@@ -25,7 +26,7 @@ from mjax._engine.primitives.shapes import (
     expand_dims,
     reduce_sum,
 )
-from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
+from mjax._engine.primitives.slicing import diagonal, index_in_dim, slice_in_dim
 from mjax._numpy.core import broadcast_to, cast, check_array, promote_dtypes_inexact, shape_of
 from mjax._numpy.decompositions import operand, svd, svdvals
 from mjax._numpy.fused import fused
@@ -315,7 +316,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
             msg = (f"matrix_rank: matrices of shape {shape_of(a)} have no greatest singular value; "
                    "give rtol.")
             raise ValueError(msg)
-        factor = max(shape_of(a)[-2:]) * float(np.finfo(typeof(s).dtype).eps)
+        factor = max(shape_of(a)[-2:]) * float(ml_dtypes.finfo(typeof(s).dtype).eps)
         limit = lax.mul(reduce_max(s, (last,)), constant_like(s, factor))
     else:
         limit = cast(check_array("matrix_rank", rtol, "rtol"), typeof(s).dtype)

@@ -59,7 +59,7 @@ def _scaled(x: Any, kind: FftType, count: int, norm: str) -> Any:
     return lax.mul(x, constant_like(x, count ** power))
 
 
-def _fitted(x: Any, axis: int, size: int) -> Any:
+def fitted(x: Any, axis: int, size: int) -> Any:
     """Cut, or filled with zeros at the end, to a size along an axis."""
     have = shape_of(x)[axis]
     if have > size:
@@ -95,7 +95,7 @@ def along(name: str, kind: FftType, a: Any, s: tuple[int, ...] | None, axes: tup
         msg = f"{name}: there is nothing to transform along axis {axes[-1]} of shape {shape}."
         raise ValueError(msg)
     for axis, size in zip(axes, s, strict=True):
-        a = _fitted(a, axis, size // 2 + 1 if kind is _IRFFT and axis == axes[-1] else size)
+        a = fitted(a, axis, size // 2 + 1 if kind is _IRFFT and axis == axes[-1] else size)
     others = [i for i in range(len(shape)) if i not in axes]
     order = (*others, *axes)
     out = _over_last(transpose(a, order), kind, s)

@@ -68,7 +68,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
 
     Raises:
       TypeError: `x` holds no integers.
-      ValueError: `x` has not one axis, or the weights have another shape.
+      ValueError: `x` does not have one axis, or the weights have another shape.
       ConcretizationTypeError: `x` is traced and there is no length.
 
     Source: `numpy.bincount`.
@@ -352,7 +352,10 @@ def _histogramdd(name: str, columns: list[Any], bins: Any, range: Any, weights: 
 def _histogram_of_columns(columns: Sequence[Any], given: Sequence[Any], ranges: Sequence[Any],
                           weights: Any, *, numbers: tuple[int | None, ...], density: bool
                           ) -> tuple[Any, list[Any]]:
-    columns = promote_dtypes_inexact(*columns)
+    if weights is None:
+        columns = promote_dtypes_inexact(*columns)
+    else:
+        *columns, weights = promote_dtypes_inexact(*columns, weights)
     edges = [_edges(x, n if n is not None else g[0], r or None)
              for x, n, g, r in zip(columns, numbers, given, ranges, strict=True)]
     # One more bin at either end of each axis, for points outside.

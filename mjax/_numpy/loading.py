@@ -76,6 +76,29 @@ def fromiter(iter: Any, dtype: Any, count: int = -1) -> Any:
 
 
 @boundary
+def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Any:
+    """An array of one axis of the numbers in a file.
+
+    Args:
+      file: path or file object.
+      dtype: dtype of the numbers in the file.
+      count: how many to take; -1: all.
+      sep: what separates them in a text; empty for bytes.
+      offset: how many bytes to skip first.
+
+    Source: `numpy.fromfile`.
+
+    Example:
+      >>> import tempfile
+      >>> with tempfile.NamedTemporaryFile() as file:
+      ...     _ = file.write(bytes([1, 2, 3])), file.flush()
+      ...     jnp.fromfile(file.name, dtype="uint8")
+      Array([1, 2, 3], dtype=uint8)
+    """
+    return asarray(np.fromfile(file, dtypes.as_dtype(dtype), count, sep, offset=offset))
+
+
+@boundary
 def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
     """Writes an array to a file that `load` reads, and `numpy.load` too.
 

@@ -16,6 +16,7 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, iota_p, reshape, transpose
+from mjax._engine.primitives.slicing import diagonal as diagonal_of_square
 from mjax._engine.primitives.slicing import pad_p, slice_p
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._numpy.core import (
@@ -84,7 +85,7 @@ def eye(N: int, M: int | None = None, k: Any = 0, dtype: Any = None, *, device: 
       An array of shape `(N, M)`.
 
     Raises:
-      TypeError: a size is no integer.
+      TypeError: a size is not an integer.
       ValueError: a size is negative.
 
     Source: `numpy.eye`.
@@ -270,10 +271,7 @@ def _diagonal(a: Any, k: int) -> Any:
     size, rank = max(min(rows - row, columns - column), 0), len(batch)
     square = slice_p.bind(a, start_indices=(0,) * rank + (row, column), strides=None,
                           limit_indices=(*batch, row + size, column + size))
-    flat = reshape(square, (*batch, size * size))
-    # In the square's row-major order, its diagonal is every (size + 1)-th element.
-    return slice_p.bind(flat, start_indices=(0,) * (rank + 1), limit_indices=flat.shape,
-                        strides=(1,) * rank + (size + 1,))
+    return diagonal_of_square(square)
 
 
 @boundary

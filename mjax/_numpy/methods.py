@@ -50,6 +50,7 @@ from mjax._numpy import (
 from mjax._numpy.core import dtype_argument, refuse_out
 from mjax._numpy.indexing import update
 from mjax._numpy.indexing.read import getitem
+from mjax._numpy.metadata import __array_api_version__
 
 # ---- operators -------------------------------------------------------------------------
 
@@ -163,8 +164,21 @@ def _contains(self: Any, value: Any) -> bool:
     return bool(reductions.any(comparison.equal(self, value)))
 
 
-def _array_namespace(self: Any, *, api_version: str | None = None) -> Any:
-    """The module of functions for these arrays, for the Python array API."""
+@boundary
+def __array_namespace__(self: Any, *, api_version: str | None = None) -> Any:
+    """The module of functions for these arrays, for the Python array API.
+
+    Args:
+      self: array.
+      api_version: the version of the standard that the caller wants; by default any.
+
+    Raises:
+      ValueError: it is not the version that `mjax.numpy` follows.
+    """
+    if api_version not in (None, __array_api_version__):
+        msg = (f"__array_namespace__: mjax.numpy follows version {__array_api_version__} of the "
+               f"array API standard, not {api_version!r}.")
+        raise ValueError(msg)
     return importlib.import_module("mjax.numpy")
 
 
@@ -335,7 +349,7 @@ _SPECIAL: dict[str, Any] = {
     "__neg__": arithmetic.negative, "__pos__": arithmetic.positive, "__abs__": arithmetic.abs,
     "__invert__": bits.invert, "__round__": _round,
     "__getitem__": getitem, "__setitem__": _refuse_assignment, "__contains__": _contains,
-    "__array_namespace__": _array_namespace, "__array_priority__": 100,
+    "__array_namespace__": __array_namespace__, "__array_priority__": 100,
 }
 
 

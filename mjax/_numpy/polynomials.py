@@ -33,6 +33,7 @@ from mjax._numpy.core import (
     shape_of,
     weak_type_of,
 )
+from mjax._numpy.decompositions import eigvals
 from mjax._numpy.fused import fused
 from mjax._numpy.resizing import trim_zeros
 
@@ -251,14 +252,14 @@ def poly(seq_of_zeros: Any) -> Any:
     """Coefficients of the polynomial with given roots, the highest of which is 1.
 
     Args:
-      seq_of_zeros: vector of roots, or one root.
+      seq_of_zeros: vector of roots, or one root; or a square matrix, whose eigenvalues they are.
 
     Returns:
-      Coefficients from that of the highest power down; 1 for no roots.
+      Coefficients from that of the highest power down; 1 for no roots. Those of a matrix are
+      complex; NumPy's are real where that is exact.
 
     Raises:
-      NotImplementedError: a matrix, of which NumPy takes the eigenvalues.
-      ValueError: an array of more axes.
+      ValueError: an array of more axes, or a matrix that is empty or not square.
 
     Source: `numpy.poly`.
 
@@ -267,10 +268,9 @@ def poly(seq_of_zeros: Any) -> Any:
       Array([ 1., -3.,  2.], dtype=float32)
     """
     roots = check_array("poly", seq_of_zeros)
-    if len(shape_of(roots)) == 2:
-        msg = ("poly of a matrix needs its eigenvalues, which mjax does not compute yet; give the "
-               "roots.")
-        raise NotImplementedError(msg)
+    shape = shape_of(roots)
+    if len(shape) == 2 and shape[0] == shape[1] > 0:
+        roots = eigvals(roots)
     roots, = _vectors("poly", roots)
     n, dtype = typeof(roots).size, typeof(roots).dtype
     roots = cast(roots, dtype)
@@ -299,7 +299,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
       An array of shape `(len(x), N)`, of the dtype of `x`; of booleans int32.
 
     Raises:
-      ValueError: `x` is no vector, or `N` negative.
+      ValueError: `x` is not a vector, or `N` negative.
 
     Source: `numpy.vander`.
 

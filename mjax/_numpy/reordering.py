@@ -22,6 +22,7 @@ from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
 from mjax._numpy.core import (
     as_array,
     check_array,
+    check_fill,
     concrete_int,
     shape_of,
 )
@@ -138,8 +139,8 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
         return reshape(roll(ravel(a), shift, 0), shape_of(a))
     axes = tuple(canonicalize_axis(i, typeof(a).ndim) for i in as_axes(axis))
     if not isinstance(shift, (list, tuple)):
-        shift = shift if type(shift) is int else check_array("roll", shift, 1)
-        if typeof(shift).dtype == np.bool_:
+        shift = check_fill("roll", shift, 1)
+        if type(shift) is not int and typeof(shift).dtype == np.bool_:
             shift = convert(shift, np.dtype(np.int32))
         count = np.shape(shift)[0] if np.ndim(shift) else None
         shift = [shift] if count is None else [

@@ -28,6 +28,7 @@ class ScalarMeta(type):
 
     dtype: np.dtype[Any]
 
+    @boundary
     def __call__(cls, x: Any) -> Any:
         return array(x, dtype=cls.dtype)
 
@@ -58,6 +59,8 @@ def _scalar_type(name: str, dtype: Any) -> Any:
 
 
 bool_ = _scalar_type("bool", np.bool_)
+if hasattr(ml_dtypes, "int1"):  # from ml_dtypes 0.6 on
+    uint1, int1 = _scalar_type("uint1", ml_dtypes.uint1), _scalar_type("int1", ml_dtypes.int1)
 uint2, uint4 = _scalar_type("uint2", ml_dtypes.uint2), _scalar_type("uint4", ml_dtypes.uint4)
 uint8, uint16 = _scalar_type("uint8", np.uint8), _scalar_type("uint16", np.uint16)
 uint32, uint64 = _scalar_type("uint32", np.uint32), _scalar_type("uint64", np.uint64)
@@ -73,6 +76,8 @@ float8_e3m4 = _scalar_type("float8_e3m4", ml_dtypes.float8_e3m4)
 float8_e4m3 = _scalar_type("float8_e4m3", ml_dtypes.float8_e4m3)
 float8_e8m0fnu = _scalar_type("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu)
 float4_e2m1fn = _scalar_type("float4_e2m1fn", ml_dtypes.float4_e2m1fn)
+float6_e2m3fn = _scalar_type("float6_e2m3fn", ml_dtypes.float6_e2m3fn)
+float6_e3m2fn = _scalar_type("float6_e3m2fn", ml_dtypes.float6_e3m2fn)
 bfloat16 = _scalar_type("bfloat16", ml_dtypes.bfloat16)
 float16, float32 = _scalar_type("float16", np.float16), _scalar_type("float32", np.float32)
 float64 = _scalar_type("float64", np.float64)

@@ -39,7 +39,8 @@ from mjax._numpy.reductions import keep_axes, mask_argument, masked, sum, wide_d
 _STATIC = ("axis", "dtype", "out", "keepdims")
 
 
-def _count(name: str, shape: tuple[int, ...], axes: tuple[int, ...], where: Any, dtype: Any) -> Any:
+def count_over(name: str, shape: tuple[int, ...], axes: tuple[int, ...], where: Any, dtype: Any
+               ) -> Any:
     """The number of elements over axes that count."""
     if where is None:
         return np.asarray(math.prod(shape[i] for i in axes), dtype)[()]
@@ -56,7 +57,7 @@ def masked_shape(a: Any, where: Any) -> tuple[int, ...]:
 def mean_over(name: str, a: Any, axes: tuple[int, ...], where: Any) -> Any:
     """The mean over axes of a value of the dtype of the computation."""
     dtype = typeof(a).dtype
-    count = _count(name, masked_shape(a, where), axes, where, dtypes.real_dtype(dtype))
+    count = count_over(name, masked_shape(a, where), axes, where, dtypes.real_dtype(dtype))
     return lax.div(reduce_sum(masked(name, a, where, 0), axes), cast(count, dtype))
 
 
@@ -114,7 +115,7 @@ def variance(name: str, a: Any, axes: tuple[int, ...], correction: Any, where: A
               if dtypes.is_complex(typeof(a).dtype) else lax.square(centered))
     dtype = typeof(square).dtype
     total = reduce_sum(square, axes)
-    count, correction = _count(name, shape, axes, where, dtype), cast(
+    count, correction = count_over(name, shape, axes, where, dtype), cast(
         check_array(name, correction), dtype)
     if isinstance(count, np.floating) and isinstance(correction, np.floating):
         freedom = count - correction

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.folding import boundary
@@ -241,7 +242,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     if 0 in shape[-2:]:
         return zeros((*shape[:-2], shape[-1], shape[-2]), dtype)
     if rtol is None:
-        rtol = 10 * max(shape[-2:]) * float(np.finfo(dtype).eps)
+        rtol = 10 * max(shape[-2:]) * float(ml_dtypes.finfo(dtype).eps)
     rtol = cast(check_array("pinv", rtol, "rtol"), dtypes.real_dtype(dtype))
     return _pinv(hermitian, a, stop_gradient(rtol))
 
@@ -339,7 +340,7 @@ def _lstsq(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
 def _by_svd(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any]:
     """Solution, rank and singular values of a system with a matrix that is not empty."""
     dtype, real = typeof(a).dtype, dtypes.real_dtype(typeof(a).dtype)
-    eps = float(np.finfo(dtype).eps)
+    eps = float(ml_dtypes.finfo(dtype).eps)
     u, s, vh = svd(a, full_matrices=False)
     if rcond is None:
         rcond = constant_like(s, eps * max(shape_of(a)))

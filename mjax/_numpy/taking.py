@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.errors import ConcretizationTypeError
+from mjax._engine.base.errors import ConcretizationTypeError, LazyArgumentError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
@@ -60,7 +60,7 @@ def _integers(name: str, indices: Any) -> Any:
     if not dtypes.is_integer(typeof(indices).dtype):
         msg = (f"{name}: indices must be of integer type, got {typeof(indices).dtype}; convert "
                "them with .astype(int).")
-        raise TypeError(msg)
+        raise LazyArgumentError(msg)
     return indices
 
 
@@ -116,7 +116,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None,
       An array with the axes of the indices in place of the axis.
 
     Raises:
-      TypeError: the indices are no integers.
+      TypeError: the indices are not integers.
       ValueError: the axis is out of range, or the mode unknown.
 
     Source: `numpy.take`.
@@ -161,7 +161,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1,
       An array of shape `(..., m, ...)`.
 
     Raises:
-      TypeError: the indices are no integers.
+      TypeError: the indices are not integers.
       ValueError: numbers of axes differ, or the other axes do not broadcast.
 
     Source: `numpy.take_along_axis`.
@@ -248,7 +248,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplac
 
     Raises:
       ValueError: `inplace` is not False, or shapes do not fit.
-      TypeError: the indices are no integers.
+      TypeError: the indices are not integers.
 
     Source: `numpy.put_along_axis`.
 
@@ -294,7 +294,7 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
 
     Raises:
       ValueError: `inplace` is not False, or the mode is unknown.
-      TypeError: the indices are no integers.
+      TypeError: the indices are not integers.
 
     Source: `numpy.put`.
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
-from mjax._engine.base.util import canonicalize_axes, canonicalize_axis
+from mjax._engine.base.util import canonicalize_axes, canonicalize_axis, pickled_as
 from mjax._engine.control.loops import scan
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
@@ -90,6 +90,8 @@ class ufunc:
       Array([[3, 4],
              [6, 8]], dtype=int32)
     """
+
+    __module__ = "mjax.numpy"  # where pickles find those of NumPy's names
 
     def __init__(self, func: Callable[..., Any], /, nin: int, nout: int, *,
                  name: str | None = None, nargs: int | None = None, identity: Any = None,
@@ -182,7 +184,7 @@ class ufunc:
         Raises:
           ValueError: the axis is out of range; or it is empty, or `where` is given, and there is
             neither an identity nor an initial value.
-          NotImplementedError: several axes of a function that is no commutative operation.
+          NotImplementedError: several axes of a function that is not a commutative operation.
 
         Source: `numpy.ufunc.reduce`.
 
@@ -326,7 +328,7 @@ class ufunc:
           An array with an axis of the pieces in place of `axis`.
 
         Raises:
-          ValueError: the axis is out of range, or the indices are no vector of integers.
+          ValueError: the axis is out of range, or the indices are not a vector of integers.
           IndexError: pieces of an empty axis.
 
         Source: `numpy.ufunc.reduceat`.
@@ -354,6 +356,7 @@ class ufunc:
         return method(a, indices, axis=axis, dtype=dtype_argument(dtype, "reduceat"))
 
 
+@pickled_as("ufunc_v1")
 def _rebuilt(func: Any, nin: int, nout: int, name: str, identity: Any) -> ufunc:
     return ufunc(func, nin, nout, name=name, identity=identity)
 

@@ -11,7 +11,8 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.types import typeof
-from mjax._engine.primitives.shapes import squeeze
+from mjax._engine.primitives.shapes import copy_p, squeeze
+from mjax._engine.runtime.array import is_array
 from mjax._engine.transforms.vectorize import vmap
 from mjax._numpy.core import as_array, broadcast_shapes, check_array, check_ranks, shape_of
 from mjax._numpy.shapes import expand_dims, moveaxis
@@ -27,7 +28,7 @@ def _parse(signature: str) -> tuple[Dims, Dims]:
     """The core axes of arguments and results.
 
     Raises:
-      ValueError: it is no signature.
+      ValueError: it is not a signature.
     """
     if not re.fullmatch(rf"{_SIDE}->{_SIDE}", signature):
         msg = (f"vectorize: not a valid gufunc signature: {signature!r}; it must be like "
@@ -96,7 +97,9 @@ def _mapped(f: Callable[..., Any], args: Sequence[Any], ranks: Sequence[int], wh
               for x, s, h in zip(args, leads, has, strict=True)]
     for i in reversed(range(len(lead))):
         f = vmap(f, in_axes=tuple(0 if h[i] else None for h in has))
-    return f(*values)
+    given = {*map(id, args)}
+    return tree_map(lambda x: copy_p.bind(x) if id(x) in given and is_array(x) else as_array(x),
+                    f(*values))
 
 
 @boundary

@@ -4,12 +4,12 @@
 """
 # ruff: noqa: F403, F405  (the names of `_rare` are written down there)
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from numpy import array_repr, array_str, get_printoptions, printoptions, set_printoptions
 from numpy.exceptions import ComplexWarning
 
+from mjax._engine.base.faces import face
 from mjax._engine.ir.promotion import promote_types, result_type
 from mjax._numpy.arithmetic import (
     abs,
@@ -140,7 +140,7 @@ from mjax._numpy.joining import (
     tile,
     vstack,
 )
-from mjax._numpy.loading import frombuffer, fromiter, fromstring, load, save, savez
+from mjax._numpy.loading import frombuffer, fromfile, fromiter, fromstring, load, save, savez
 from mjax._numpy.matrices import (
     diag,
     diag_indices,
@@ -158,6 +158,8 @@ from mjax._numpy.matrices import (
     triu_indices,
     triu_indices_from,
 )
+from mjax._numpy.metadata import __array_api_version__ as __array_api_version__
+from mjax._numpy.metadata import __array_namespace_info__ as __array_namespace_info__
 from mjax._numpy.products import (
     cross,
     dot,
@@ -236,6 +238,8 @@ from mjax._numpy.scalars import (
     finfo,
     flexible,
     float4_e2m1fn,
+    float6_e2m3fn,
+    float6_e3m2fn,
     float8_e3m4,
     float8_e4m3,
     float8_e4m3b11fnuz,
@@ -373,53 +377,45 @@ __all__ = [
     "divide", "divmod", "dot", "double", "dsplit", "dstack", "dtype", "e", "ediff1d", "einsum",
     "einsum_path", "empty", "empty_like", "equal", "euler_gamma", "exp", "exp2", "expand_dims",
     "expm1", "extract", "eye", "fabs", "fft", "fill_diagonal", "finfo", "flatnonzero", "flexible",
-    "flip", "fliplr", "flipud", "float16", "float32", "float4_e2m1fn", "float64", "float8_e3m4",
-    "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
-    "float8_e5m2fnuz", "float8_e8m0fnu", "float_", "float_power", "floating", "floor",
-    "floor_divide", "fmax", "fmin", "fmod", "frexp", "from_dlpack", "frombuffer", "fromfunction",
-    "fromiter", "frompyfunc", "fromstring", "full", "full_like", "gcd", "generic", "geomspace",
-    "get_printoptions", "gradient", "greater", "greater_equal", "hamming", "hanning", "heaviside",
-    "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "hsplit", "hstack", "hypot",
-    "i0", "identity", "iinfo", "imag", "index_exp", "indices", "inexact", "inf", "inner", "insert",
-    "int16", "int2", "int32", "int4", "int64", "int8", "int_", "integer", "interp", "intersect1d",
-    "invert", "isclose", "iscomplex", "iscomplexobj", "isdtype", "isfinite", "isin", "isinf",
-    "isnan", "isneginf", "isposinf", "isreal", "isrealobj", "isscalar", "issubdtype", "iterable",
-    "ix_", "kaiser", "kron", "lcm", "ldexp", "left_shift", "less", "less_equal", "lexsort",
-    "linalg", "linspace", "load", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "logspace", "mask_indices", "matmul",
+    "flip", "fliplr", "flipud", "float16", "float32", "float4_e2m1fn", "float64", "float6_e2m3fn",
+    "float6_e3m2fn", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
+    "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float_", "float_power",
+    "floating", "floor", "floor_divide", "fmax", "fmin", "fmod", "frexp", "from_dlpack",
+    "frombuffer", "fromfile", "fromfunction", "fromiter", "frompyfunc", "fromstring", "full",
+    "full_like", "gcd", "generic", "geomspace", "get_printoptions", "gradient", "greater",
+    "greater_equal", "hamming", "hanning", "heaviside", "histogram", "histogram2d",
+    "histogram_bin_edges", "histogramdd", "hsplit", "hstack", "hypot", "i0", "identity", "iinfo",
+    "imag", "index_exp", "indices", "inexact", "inf", "inner", "insert", "int16", "int2",
+    "int32", "int4", "int64", "int8", "int_", "integer", "interp", "intersect1d", "invert",
+    "isclose", "iscomplex", "iscomplexobj", "isdtype", "isfinite", "isin", "isinf", "isnan",
+    "isneginf", "isposinf", "isreal", "isrealobj", "isscalar", "issubdtype", "iterable", "ix_",
+    "kaiser", "kron", "lcm", "ldexp", "left_shift", "less", "less_equal", "lexsort", "linalg",
+    "linspace", "load", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "logspace", "mask_indices", "matmul",
     "matrix_transpose", "matvec", "max", "maximum", "mean", "median", "meshgrid", "mgrid", "min",
     "minimum", "mod", "modf", "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax", "nanargmin",
     "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile",
     "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "ndarray", "ndim", "negative",
     "newaxis", "nextafter", "nonzero", "not_equal", "number", "object_", "ogrid", "ones",
     "ones_like", "outer", "packbits", "pad", "partition", "percentile", "permute_dims", "pi",
-    "piecewise", "place", "poly", "polyadd", "polyder", "polydiv", "polyint", "polymul", "polysub",
-    "polyval", "positive", "pow", "power", "printoptions", "prod", "promote_types", "ptp", "put",
-    "put_along_axis", "quantile", "r_", "rad2deg", "radians", "ravel", "ravel_multi_index", "real",
-    "reciprocal", "remainder", "repeat", "reshape", "resize", "result_type", "right_shift", "rint",
-    "roll", "rollaxis", "rot90", "round", "s_", "save", "savez", "searchsorted", "select",
-    "set_printoptions", "setdiff1d", "setxor1d", "shape", "sign", "signbit", "signedinteger", "sin",
-    "sinc", "single", "sinh", "size", "sort", "sort_complex", "spacing", "split", "sqrt", "square",
-    "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan",
-    "tanh", "tensordot", "tile", "trace", "transpose", "trapezoid", "tri", "tril", "tril_indices",
-    "tril_indices_from", "trim_zeros", "triu", "triu_indices", "triu_indices_from", "true_divide",
-    "trunc", "ufunc", "uint", "uint16", "uint2", "uint32", "uint4", "uint64", "uint8", "union1d",
-    "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unpackbits",
-    "unravel_index", "unsignedinteger", "unstack", "unwrap", "vander", "var", "vdot", "vecdot",
-    "vecmat", "vectorize", "vsplit", "vstack", "where", "zeros", "zeros_like",
+    "piecewise", "place", "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul",
+    "polysub", "polyval", "positive", "pow", "power", "printoptions", "prod", "promote_types",
+    "ptp", "put", "put_along_axis", "quantile", "r_", "rad2deg", "radians", "ravel",
+    "ravel_multi_index", "real", "reciprocal", "remainder", "repeat", "reshape", "resize",
+    "result_type", "right_shift", "rint", "roll", "rollaxis", "roots", "rot90", "round", "s_",
+    "save", "savez", "searchsorted", "select", "set_printoptions", "setdiff1d", "setxor1d", "shape",
+    "sign", "signbit", "signedinteger", "sin", "sinc", "single", "sinh", "size", "sort",
+    "sort_complex", "spacing", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract",
+    "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace",
+    "transpose", "trapezoid", "tri", "tril", "tril_indices", "tril_indices_from", "trim_zeros",
+    "triu", "triu_indices", "triu_indices_from", "true_divide", "trunc", "ufunc", "uint", "uint1",
+    "uint16", "uint2", "uint32", "uint4", "uint64", "uint8", "union1d", "unique", "unique_all",
+    "unique_counts", "unique_inverse", "unique_values", "unpackbits", "unravel_index",
+    "unsignedinteger", "unstack", "unwrap", "vander", "var", "vdot", "vecdot", "vecmat",
+    "vectorize", "vsplit", "vstack", "where", "zeros", "zeros_like",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in ("fft", "linalg"):
-        return importlib.import_module(f"mjax.numpy.{name}")
-    if name in __all__:
-        rare = importlib.import_module("mjax.numpy._rare")
-        globals().update({key: getattr(rare, key) for key in rare.__all__})
-        return globals()[name]
-    msg = f"module 'mjax.numpy' has no attribute {name!r}"
-    raise AttributeError(msg)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = face(
+    "mjax.numpy", modules=("fft", "linalg"), rest="mjax.numpy._rare",
+    # ml_dtypes has these two from 0.6 on.
+    later=dict.fromkeys(("int1", "uint1"), "mjax._numpy.scalars"))

@@ -11,6 +11,7 @@ from mjax._numpy.calculus import (
 from mjax._numpy.convolving import convolve, correlate
 from mjax._numpy.divisors import gcd, lcm
 from mjax._numpy.exchange import from_dlpack
+from mjax._numpy.fitting import polyfit, roots
 from mjax._numpy.histograms import (
     bincount,
     histogram,
@@ -83,11 +84,11 @@ __all__ = [
     "apply_along_axis", "apply_over_axes", "bartlett", "bincount", "blackman", "c_", "convolve",
     "correlate", "diff", "ediff1d", "from_dlpack", "gcd", "gradient", "hamming", "hanning",
     "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "index_exp", "interp",
-    "intersect1d", "isin", "ix_", "kaiser", "lcm", "mask_indices", "median", "mgrid",
-    "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian",
-    "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "ogrid",
-    "pad", "percentile", "poly", "polyadd", "polyder", "polydiv", "polyint", "polymul",
-    "polysub", "polyval", "quantile", "r_", "ravel_multi_index", "s_", "setdiff1d", "setxor1d",
-    "trapezoid", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse",
+    "intersect1d", "isin", "ix_", "kaiser", "lcm", "mask_indices", "median", "mgrid", "nanargmax",
+    "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
+    "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "ogrid", "pad",
+    "percentile", "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul",
+    "polysub", "polyval", "quantile", "r_", "ravel_multi_index", "roots", "s_", "setdiff1d",
+    "setxor1d", "trapezoid", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse",
     "unique_values", "unravel_index", "vander", "vectorize",
 ]

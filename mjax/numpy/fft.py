@@ -1,5 +1,6 @@
 """Discrete Fourier transforms, as `numpy.fft` has them."""
 
+from mjax._engine.base.faces import face
 from mjax._numpy.fft import (
     fft,
     fftfreq,
@@ -18,3 +19,5 @@ __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
     "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]
+
+__getattr__, __dir__ = face("mjax.numpy.fft")

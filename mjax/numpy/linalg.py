@@ -1,5 +1,6 @@
 """Linear algebra, as `numpy.linalg` has it."""
 
+from mjax._engine.base.faces import face
 from mjax._numpy.decompositions import (
     cholesky,
     eig,
@@ -24,3 +25,5 @@ __all__ = [
     "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot",
     "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
 ]
+
+__getattr__, __dir__ = face("mjax.numpy.linalg")

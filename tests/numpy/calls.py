@@ -6,6 +6,7 @@ the inexact arrays the derivative is compared with finite differences.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -136,9 +137,13 @@ def check_derivative(row: Call) -> None:
 
 
 def table(rows: Sequence[Call]) -> Any:
-    """Decorator of a test `(row)`: one test for each call."""
-    return pytest.mark.parametrize("row", [pytest.param(r, id=f"{i}-{r}") for i, r in enumerate(
-        rows)])
+    """Decorator of a test `(row)`: one test for each call, after three of a function slow ones."""
+    params, seen = [], Counter[str]()
+    for i, row in enumerate(rows):
+        seen[row.name] += 1
+        marks = [pytest.mark.slow] if seen[row.name] > 3 else []
+        params.append(pytest.param(row, id=f"{i}-{row}", marks=marks))
+    return pytest.mark.parametrize("row", params)
 
 
 def differentiable(rows: Sequence[Call]) -> list[Call]:

@@ -344,6 +344,14 @@ def test_archives(tmp_path: Any) -> None:
         np.testing.assert_array_equal(archive["weights"], [1, 1])
 
 
+def test_files_of_numbers(tmp_path: Any) -> None:
+    path = tmp_path / "numbers"
+    np.arange(5, dtype="int16").tofile(path)
+    same(jnp.fromfile(path, "int16", 2, offset=2), [1, 2], "int16")
+    path.write_text("1.5 2")
+    same(jnp.fromfile(path, sep=" "), [1.5, 2], "float32")
+
+
 def test_texts_of_numbers() -> None:
     same(jnp.fromstring("1 2  3", dtype=int, sep=" "), [1, 2, 3], "int32")
     same(jnp.fromstring("1.5,2", sep=","), [1.5, 2], "float32")

@@ -225,6 +225,10 @@ def test_view() -> None:
     # The first of two half bytes is the lower one.
     halves = jnp.array([1, 2, 3, -1], "int4")
     np.testing.assert_array_equal(halves.view("int8"), [0x21, -16 + 3])
+    with mjax.enable_x64(True):
+        wide = np.array([1.875, -0.5])
+        for dtype in ("int64", "int32", "int8", "float32"):
+            np.testing.assert_array_equal(jnp.array(wide).view(dtype), wide.view(dtype))
 
 
 def test_keys_are_no_numbers() -> None:

@@ -116,7 +116,7 @@ ERRORS = [
     (ValueError, "polyint: m must not be negative, got -1", lambda: jnp.polyint(P3, -1)),
     (TypeError, "polyint: m must be an integer", lambda: jnp.polyint(P3, 1.5)),
     (ValueError, "one constant for each of m=2; got float32[3]", lambda: jnp.polyint(P3, 2, P3)),
-    (NotImplementedError, "poly of a matrix", lambda: jnp.poly(np.eye(2))),
+    (ValueError, "poly: coefficients must be vectors", lambda: jnp.poly(np.ones((2, 3)))),
     (ValueError, "poly: coefficients must be vectors", lambda: jnp.poly(np.ones((1, 1, 1)))),
     (ValueError, "vander: x must be a one-dimensional array", lambda: jnp.vander(P3[None])),
     (ValueError, "vander: N must be nonnegative, got -1", lambda: jnp.vander(P3, -1)),
@@ -127,5 +127,89 @@ ERRORS = [
 
 @pytest.mark.parametrize(("error", "text", "use"), ERRORS, ids=[t[:30] for _, t, _ in ERRORS])
 def test_errors(error: type[Exception], text: str, use: Any) -> None:
+    with pytest.raises(error, match=re.escape(text)):
+        use()
+
+
+# ---- roots and fits --------------------------------------------------------------------
+
+X8 = np.linspace(-1, 2, 8).astype(np.float32)
+Y8 = rng.normal(size=(8, 2)).astype(np.float32)
+W8 = np.linspace(0.5, 2, 8).astype(np.float32)
+
+
+@pytest.mark.parametrize("p", [P5, P3, C3, I4, P5[:1], P3[0], np.zeros(3, "f4"),
+                               np.array([0, 0, 1, -3, 2, 0], "f4")], ids=str)
+def test_roots(p: Any) -> None:
+    expected = np.sort_complex(np.roots(np.atleast_1d(p)))
+    found = jnp.roots(p)
+    assert found.dtype == np.complex64
+    np.testing.assert_allclose(np.sort_complex(found), expected, atol=1e-3)
+    padded = np.asarray(mjax.jit(lambda p: jnp.roots(p, strip_zeros=False))(p))
+    assert len(padded) == max(np.size(p) - 1, 0)
+    np.testing.assert_allclose(np.sort_complex(padded[:len(expected)]), expected, atol=1e-3)
+    assert np.isnan(padded[len(expected):]).all()
+
+
+def test_derivative_of_roots() -> None:
+    slope = mjax.jacfwd(lambda p: jnp.sort(jnp.roots(p, strip_zeros=False).real))(
+        np.array([1, -3, 2], np.float32))
+    # The roots 1 and 2 of p: dr/dp_k = -r**(2 - k) / p'(r), where p'(r) = 2 r - 3.
+    np.testing.assert_allclose(slope, [[1, 1, 1], [-4, -2, -1]], atol=1e-4)
+
+
+@pytest.mark.parametrize("matrix", [M2, M2 + 1j * M2.T, M2.astype(int)], ids=str)
+def test_characteristic_polynomial(matrix: np.ndarray) -> None:
+    found = jnp.poly(matrix)
+    assert found.dtype == np.complex64
+    np.testing.assert_allclose(found, np.poly(matrix), atol=1e-4)
+
+
+@pytest.mark.parametrize("y", [Y8, Y8[:, 0], np.arange(8)], ids=["matrix", "vector", "ints"])
+@pytest.mark.parametrize("w", [None, W8], ids=["plain", "weighted"])
+def test_fits(y: np.ndarray, w: Any) -> None:
+    x = X8.astype("f8")
+    np.testing.assert_allclose(jnp.polyfit(X8, y, 2, w=w), np.polyfit(x, y, 2, w=w), atol=1e-4)
+    for cov in (True, "unscaled"):
+        ours, theirs = jnp.polyfit(X8, y, 2, w=w, cov=cov), np.polyfit(x, y, 2, w=w, cov=cov)
+        shape = ours[1].shape
+        np.testing.assert_allclose(
+            ours[1], np.broadcast_to(theirs[1].reshape(*theirs[1].shape[:2], *shape[2:3][:(
+                theirs[1].ndim - 2)], *[1] * (len(shape) - theirs[1].ndim)), shape), atol=1e-4)
+    ours, theirs = jnp.polyfit(X8, y, 2, full=True, w=w), np.polyfit(x, y, 2, full=True, w=w)
+    for one, other in zip(ours[:4], theirs[:4], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
+    assert np.isclose(float(ours[4]), 8 * np.finfo(np.float32).eps)
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.RankWarning")
+def test_fits_in_other_ways() -> None:
+    np.testing.assert_allclose(jnp.polyfit(X8, Y8, 2, rcond=0.5)[0],
+                               np.polyfit(X8.astype("f8"), Y8, 2, rcond=0.5)[0], atol=1e-4)
+    np.testing.assert_allclose(jnp.polyfit(X8, Y8 * 1j, 1), 1j * np.polyfit(X8, Y8, 1), atol=1e-4)
+    # The coefficients are linear in the values.
+    slope = mjax.jacrev(lambda y: jnp.polyfit(X8, y, 1))(Y8[:, 0])
+    np.testing.assert_allclose(slope, np.polyfit(X8, np.eye(8), 1), atol=1e-4)
+    many = mjax.vmap(lambda y: jnp.polyfit(X8, y, 1), 1, 1)(Y8)
+    np.testing.assert_allclose(many, np.polyfit(X8, Y8, 1), atol=1e-4)
+
+
+FIT_ERRORS = [
+    (ValueError, "polyfit: deg must not be negative", lambda: jnp.polyfit(X8, Y8, -1)),
+    (TypeError, "polyfit: deg must be an integer", lambda: jnp.polyfit(X8, Y8, "2")),
+    (TypeError, "polyfit: the places x must be a vector", lambda: jnp.polyfit(Y8, Y8, 1)),
+    (TypeError, "not empty, got shape (0,)", lambda: jnp.polyfit(X8[:0], X8[:0], 1)),
+    (TypeError, "the values y must have shape (8,) or (8, k), got (3,)",
+     lambda: jnp.polyfit(X8, X8[:3], 1)),
+    (TypeError, "the weights must have shape (8,)", lambda: jnp.polyfit(X8, Y8, 1, w=Y8)),
+    (ValueError, "needs more than 8 points, got 8", lambda: jnp.polyfit(X8, Y8, 7, cov=True)),
+    (ValueError, "roots: the coefficients must be a vector", lambda: jnp.roots(Y8)),
+    (mjax.errors.ConcretizationTypeError, "strip_zeros=False", lambda: mjax.jit(jnp.roots)(X8)),
+]
+
+
+@pytest.mark.parametrize(("error", "text", "use"), FIT_ERRORS,
+                         ids=[t[:30] for _, t, _ in FIT_ERRORS])
+def test_errors_of_fits(error: type[Exception], text: str, use: Any) -> None:
     with pytest.raises(error, match=re.escape(text)):
         use()

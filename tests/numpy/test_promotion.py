@@ -195,7 +195,8 @@ def test_issubdtype() -> None:
 
 
 def test_sizes_and_scalar_types() -> None:
-    sizes = {"int4": 4, "bool": 8, "bfloat16": 16, "complex64": 64, "uint2": 2}
+    sizes = {"int4": 4, "bool": 8, "bfloat16": 16, "complex64": 64, "uint2": 2,
+             "float64": 64, "float4_e2m1fn": 4, "float8_e5m2": 8, "complex128": 128}
     assert {d: dtypes.itemsize_bits(d) for d in sizes} == sizes
     assert [dtypes.scalar_type_of(v) for v in (True, 1, jnp.float16(1), 1j)] == [
         bool, int, float, complex]

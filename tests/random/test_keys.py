@@ -13,7 +13,8 @@ from mjax import lax, random
 from tests.random.statistics import check_continuous
 
 IMPLS = ["threefry2x32", "rbg", "unsafe_rbg", "threefry4x32", "philox2x32", "philox4x32"]
-each_impl = pytest.mark.parametrize("impl", IMPLS)
+each_impl = pytest.mark.parametrize("impl", [
+    pytest.param(impl, marks=[] if impl in IMPLS[:2] else [pytest.mark.slow]) for impl in IMPLS])
 
 
 def data(key):
@@ -24,7 +25,7 @@ def words(keys):
     return {tuple(row) for row in data(keys).reshape(-1, data(keys).shape[-1]).tolist()}
 
 
-@each_impl
+@pytest.mark.parametrize("impl", IMPLS)
 def test_key(impl):
     key = random.key(3, impl=impl)
     assert key.shape == ()

@@ -20,7 +20,8 @@ def dtype_of(name):
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
-@pytest.mark.parametrize("impl", IMPLS)
+@pytest.mark.parametrize("impl", [
+    pytest.param(impl, marks=[] if impl in IMPLS[:2] else [pytest.mark.slow]) for impl in IMPLS])
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
 def test_every_bit_is_a_fair_coin(width, impl):
     with mjax.enable_x64(True):

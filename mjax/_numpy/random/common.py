@@ -12,9 +12,11 @@ import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import ConcretizationTypeError, TypePromotionError
+from mjax._engine.base.docs import documented
+from mjax._engine.base.errors import ConcretizationTypeError, LazyArgumentError, TypePromotionError
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.source import warn
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import counters as counters  # registers key types
@@ -23,6 +25,19 @@ from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.keys import PRNGImpl, is_key_dtype, resolve_impl, wrap
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, canonical_shape, reshape
 from mjax._engine.runtime.jit import jit
+
+#: Puts what the docstrings of distributions share into them.
+documents = documented(
+    key="key: a key.",
+    shape="shape: shape of the result; by default that of the parameters together.",
+    dtype="dtype: a float dtype; by default float32, or float64 in x64 mode.",
+    raises=("TypeError: `key` is not a key.\n"
+            "ValueError: another kind of dtype, parameters that do not fit the shape, or several\n"
+            "  keys."),
+    raises_safe=("TypeError: `key` is not a key.\n"
+                 "ValueError: another kind of dtype, a parameter that it may not hold, parameters\n"
+                 "  that do not fit the shape, or several keys."),
+)
 
 #: Takes the name of a function and an argument, gives the argument as the program sees it.
 Normalizer = Callable[[str, Any], Any]
@@ -96,7 +111,7 @@ def _refuse_containers(f: Callable[..., Any], name: str, arrays: tuple[Any, ...]
             msg = (f"random.{name}: the argument {parameter} must be {wanted}, got a "
                    f"{type(value).__name__} of {len(value)}. Convert lists with "
                    "mjax.numpy.asarray; give a shape by its name (shape=...).")
-            raise TypeError(msg)
+            raise LazyArgumentError(msg)
 
 
 def _typed_keys_only(name: str, program: Callable[..., Any]) -> Callable[..., Any]:
@@ -142,6 +157,15 @@ def shape_argument(name: str, shape: Any) -> tuple[int, ...]:
     except TypeError as error:
         msg = f"{name}: {error}"
         raise TypeError(msg) from None
+
+
+def size_argument(name: str, size: Any) -> int:
+    """A size: an integer that is not negative.
+
+    Raises:
+      TypeError: it is not.
+    """
+    return shape_argument(name, (size,))[0]
 
 
 def optional_shape(name: str, shape: Any) -> tuple[int, ...] | None:
@@ -222,7 +246,7 @@ def raw_key_impl(name: str, data: Any) -> PRNGImpl:
     """The generator that raw key data belongs to: the default one.
 
     Raises:
-      TypeError: the data has not the dtype or shape of its keys.
+      TypeError: the data does not have the dtype or shape of its keys.
     """
     impl, aval = resolve_impl(), typeof(data)
     rank = len(impl.key_shape)
@@ -267,7 +291,12 @@ def result_shape(name: str, shape: tuple[int, ...] | None, *parameters: Any) -> 
     Raises:
       ValueError: the parameters do not broadcast to the shape.
     """
-    shapes = [typeof(p).shape for p in parameters]
+    return fitting_shape(name, shape, [typeof(p).shape for p in parameters])
+
+
+def fitting_shape(name: str, shape: tuple[int, ...] | None, shapes: Sequence[tuple[int, ...]]
+                  ) -> tuple[int, ...]:
+    """As `result_shape`, of parameters of these shapes."""
     try:
         together = np.broadcast_shapes(*shapes)
         if shape is None or np.broadcast_shapes(shape, together) == shape:
@@ -309,6 +338,21 @@ def parameter(x: Any, dtype: Any, shape: Sequence[int]) -> Any:
                "numbers asked for: give its real part, x.real.")
         raise TypePromotionError(msg)
     return to_rank(convert(x, dtype), len(shape))
+
+
+def safe_parameter(name: str, x: Any, dtype: Any, shape: Sequence[int]) -> Any:
+    """As `parameter`, of a dtype that the result's dtype holds by the rules of promotion.
+
+    Raises:
+      TypePromotionError: it does not, as float32 does not hold float64.
+    """
+    aval, out = typeof(x), parameter(x, dtype, shape)
+    known = (aval.dtype, aval.weak_type), (dtype, False)
+    if aval.dtype != dtype and common_type(*known)[0] != dtype:
+        msg = (f"{name}: a parameter of dtype {aval.dtype} cannot be converted safely to dtype "
+               f"{dtype}, that of the numbers asked for; convert it with astype.")
+        raise TypePromotionError(msg)
+    return out
 
 
 def scalar(dtype: Any, value: Any) -> Any:

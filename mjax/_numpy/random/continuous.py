@@ -35,6 +35,7 @@ from mjax._numpy.random.common import (
     optional_shape,
     parameter,
     result_shape,
+    safe_parameter,
     sampler,
     scalar,
     shape_argument,
@@ -76,7 +77,7 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
       mode: `"high"` draws twice the bits, for the distribution's upper tail; None is `"low"`.
 
     Raises:
-      TypeError: `key` is no key.
+      TypeError: `key` is not a key.
       ValueError: another kind of dtype, an unknown mode, or several keys.
     """
     return _gumbel(key, shape=shape, dtype=dtype, mode=mode)
@@ -102,7 +103,7 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
       dtype: a float dtype; by default float32, or float64 in x64 mode.
 
     Raises:
-      TypeError: `key` is no key.
+      TypeError: `key` is not a key.
       ValueError: another kind of dtype, or `key` is an array of several keys.
     """
     return _exponential(key, shape=shape, dtype=dtype)
@@ -125,7 +126,7 @@ def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
       dtype: a float dtype; by default float32, or float64 in x64 mode.
 
     Raises:
-      TypeError: `key` is no key.
+      TypeError: `key` is not a key.
       ValueError: another kind of dtype, or `key` is an array of several keys.
     """
     return _laplace(key, shape=shape, dtype=dtype)
@@ -148,7 +149,7 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
       dtype: a float dtype; by default float32, or float64 in x64 mode.
 
     Raises:
-      TypeError: `key` is no key.
+      TypeError: `key` is not a key.
       ValueError: another kind of dtype, or `key` is an array of several keys.
     """
     return _logistic(key, shape=shape, dtype=dtype)
@@ -171,7 +172,7 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
       dtype: a float dtype; by default float32, or float64 in x64 mode.
 
     Raises:
-      TypeError: `key` is no key.
+      TypeError: `key` is not a key.
       ValueError: another kind of dtype, or `key` is an array of several keys.
     """
     return _cauchy(key, shape=shape, dtype=dtype)
@@ -181,7 +182,7 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
 def _pareto(key: Any, b: Any, *, shape: tuple[int, ...] | None, dtype: Any) -> Any:
     shape = result_shape("pareto", shape, b)
     numbers = standard_exponential(one_key("pareto", key), shape, dtype)
-    return exp(div(numbers, parameter(b, dtype, shape)))
+    return exp(div(numbers, safe_parameter("pareto", b, dtype, shape)))
 
 
 @lays_out
@@ -195,7 +196,7 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
       dtype: a float dtype.
 
     Raises:
-      TypeError: `key` is no key.
+      TypeError: `key` is not a key.
       ValueError: another kind of dtype, a `b` that does not fit the shape, or several keys.
     """
     return _pareto(key, b, shape=shape, dtype=dtype)
@@ -226,7 +227,7 @@ def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = (), dtype
       dtype: a float dtype.
 
     Raises:
-      TypeError: `key` is no key.
+      TypeError: `key` is not a key.
       ValueError: another kind of dtype, parameters that do not broadcast, or several keys.
     """
     return _weibull_min(key, scale, concentration, shape=shape, dtype=dtype)
@@ -237,7 +238,8 @@ def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: tuple[int,
                 dtype: Any) -> Any:
     shape = result_shape("triangular", shape, left, mode, right)
     floats = unit(one_key("triangular", key), shape, dtype)
-    left, mode, right = [spread(parameter(p, dtype, shape), shape) for p in (left, mode, right)]
+    left, mode, right = [spread(safe_parameter("triangular", p, dtype, shape), shape)
+                         for p in (left, mode, right)]
     width = sub(right, left)
     rising, falling = sub(mode, left), sub(right, mode)
     below = add(left, sqrt(mul(mul(floats, width), rising)))
@@ -259,7 +261,7 @@ def triangular(key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dt
       dtype: a float dtype.
 
     Raises:
-      TypeError: `key` is no key.
+      TypeError: `key` is not a key.
       ValueError: another kind of dtype, parameters that do not fit the shape, or several keys.
     """
     return _triangular(key, left, mode, right, shape=shape, dtype=dtype)

@@ -102,7 +102,7 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None, replac
       An array of int32.
 
     Raises:
-      TypeError: `key` is no key.
+      TypeError: `key` is not a key.
       ValueError: logits of another dtype, shapes or an axis that do not fit, more samples than
         categories without replacement, or several keys.
 
@@ -175,7 +175,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
       An array of the shape and dtype of `x`.
 
     Raises:
-      TypeError: `key` is no key, or `x` is a scalar and no integer.
+      TypeError: `key` is not a key, or `x` is a scalar and no integer.
       ValueError: an axis out of range, or several keys.
 
     Example:
@@ -282,7 +282,7 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
       An array of the dtype of `a`, with `shape` in place of its axis.
 
     Raises:
-      TypeError: `key` is no key, or `a` is a scalar and no integer.
+      TypeError: `key` is not a key, or `a` is a scalar and no integer.
       ValueError: nothing to choose from, more samples than elements without replacement, a `p`
         or axis that does not fit, or several keys.
 
@@ -322,7 +322,7 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
       dtype: an integer dtype; by default int32, or int64 in x64 mode.
 
     Raises:
-      TypeError: `key` is no key.
+      TypeError: `key` is not a key.
       ValueError: another kind of dtype, a `p` that does not fit the shape, or several keys.
     """
     return _geometric(key, p, shape=shape, dtype=dtype)

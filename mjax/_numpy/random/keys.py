@@ -142,7 +142,7 @@ def split(key: Any, num: int | tuple[int, ...] = 2) -> Any:
       An array of keys of shape `(num,)` or `num`; raw data if `key` is raw.
 
     Raises:
-      TypeError: `key` is no key, or `num` no shape.
+      TypeError: `key` is not a key, or `num` no shape.
       ValueError: `key` is an array of several keys.
 
     Example:

@@ -36,6 +36,7 @@ from mjax._numpy.random.common import (
     optional_shape,
     parameter,
     result_shape,
+    safe_parameter,
     sampler,
     scalar,
     shape_argument,
@@ -72,7 +73,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
         numbers have parts of variance 1/2.
 
     Raises:
-      TypeError: `key` is no key, or `shape` no shape.
+      TypeError: `key` is not a key, or `shape` not a shape.
       ValueError: another kind of dtype, or `key` is an array of several keys.
 
     Example:
@@ -109,7 +110,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
       dtype: a float dtype; by default float32, or float64 in x64 mode.
 
     Raises:
-      TypeError: `key` is no key.
+      TypeError: `key` is not a key.
       ValueError: another kind of dtype, bounds that do not fit the shape, or several keys.
     """
     return _truncated_normal(key, lower, upper, shape=shape, dtype=dtype)
@@ -119,7 +120,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
 def _lognormal(key: Any, sigma: Any, *, shape: tuple[int, ...] | None, dtype: Any) -> Any:
     shape = result_shape("lognormal", shape, sigma)
     numbers = standard_normal(one_key("lognormal", key), shape, dtype)
-    return exp(mul(numbers, parameter(sigma, dtype, shape)))
+    return exp(mul(numbers, safe_parameter("lognormal", sigma, dtype, shape)))
 
 
 @lays_out
@@ -133,7 +134,7 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) 
       dtype: a float or complex dtype.
 
     Raises:
-      TypeError: `key` is no key.
+      TypeError: `key` is not a key.
       ValueError: another kind of dtype, a `sigma` that does not fit the shape, or several keys.
     """
     return _lognormal(key, sigma, shape=shape, dtype=dtype)
@@ -160,7 +161,7 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:
       dtype: a float dtype.
 
     Raises:
-      TypeError: `key` is no key.
+      TypeError: `key` is not a key.
       ValueError: another kind of dtype, or `key` is an array of several keys.
     """
     return _maxwell(key, shape=shape, dtype=dtype)
@@ -189,7 +190,7 @@ def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype:
       dtype: a float dtype.
 
     Raises:
-      TypeError: `key` is no key.
+      TypeError: `key` is not a key.
       ValueError: another kind of dtype, parameters that do not broadcast, or several keys.
     """
     return _double_sided_maxwell(key, loc, scale, shape=shape, dtype=dtype)
@@ -199,7 +200,8 @@ def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype:
 def _rayleigh(key: Any, scale: Any, *, shape: tuple[int, ...] | None, dtype: Any) -> Any:
     shape = result_shape("rayleigh", shape, scale)
     floats = unit(one_key("rayleigh", key), shape, dtype)
-    return mul(parameter(scale, dtype, shape), sqrt(mul(log(floats), scalar(dtype, -2))))
+    numbers = sqrt(mul(log(floats), scalar(dtype, -2)))
+    return mul(safe_parameter("rayleigh", scale, dtype, shape), numbers)
 
 
 @lays_out
@@ -213,7 +215,7 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
       dtype: a float dtype.
 
     Raises:
-      TypeError: `key` is no key.
+      TypeError: `key` is not a key.
       ValueError: another kind of dtype, a `scale` that does not fit the shape, or several keys.
     """
     return _rayleigh(key, scale, shape=shape, dtype=dtype)
@@ -223,7 +225,7 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
 def _wald(key: Any, mean: Any, *, shape: tuple[int, ...] | None, dtype: Any) -> Any:
     shape = result_shape("wald", shape, mean)
     normal_key, choice_key = split_key(one_key("wald", key))
-    mean = spread(parameter(mean, dtype, shape), shape)
+    mean = spread(safe_parameter("wald", mean, dtype, shape), shape)
     squares = integer_pow(standard_normal(normal_key, shape, dtype), 2)
     choices = unit(choice_key, shape, dtype)
     # Of the two roots of the quadratic equation for a chi-square variable, one at random.
@@ -246,7 +248,7 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
       dtype: a float dtype.
 
     Raises:
-      TypeError: `key` is no key.
+      TypeError: `key` is not a key.
       ValueError: another kind of dtype, a `mean` that does not fit the shape, or several keys.
 
     Source: Michael, Schucany and Haas 1976.

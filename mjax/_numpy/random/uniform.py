@@ -76,7 +76,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
       dtype: an unsigned integer dtype of 8 to 64 bits; by default uint32, or uint64 in x64 mode.
 
     Raises:
-      TypeError: `key` is no key.
+      TypeError: `key` is not a key.
       ValueError: another kind of dtype, or `key` is an array of several keys.
 
     Example:
@@ -138,7 +138,7 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
       maxval: upper bound, broadcast to `shape`.
 
     Raises:
-      TypeError: `key` is no key.
+      TypeError: `key` is not a key.
       ValueError: another kind of dtype, bounds that do not fit the shape, or several keys.
 
     Example:
@@ -230,7 +230,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
         are cut to it.
 
     Raises:
-      TypeError: `key` is no key, or bounds or dtype are not of integers.
+      TypeError: `key` is not a key, or bounds or dtype are not of integers.
       ValueError: bounds that do not fit the shape, or several keys.
 
     Example:
@@ -273,7 +273,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> A
       mode: `"high"` draws twice the bits, for probabilities near 0.
 
     Raises:
-      TypeError: `key` is no key, or `p` no float.
+      TypeError: `key` is not a key, or `p` no float.
       ValueError: `p` does not fit the shape, an unknown mode, or several keys.
 
     Example:
@@ -307,7 +307,7 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
       dtype: a numeric dtype; by default int32, or int64 in x64 mode.
 
     Raises:
-      TypeError: `key` is no key.
+      TypeError: `key` is not a key.
       ValueError: another kind of dtype, or `key` is an array of several keys.
     """
     return _rademacher(key, shape=shape, dtype=dtype)
