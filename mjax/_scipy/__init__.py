@@ -1,0 +1,1 @@
+"""SciPy's functions, written on the NumPy front end."""

@@ -1,0 +1,220 @@
+"""The method of generalized minimal residuals: `gmres`.
+
+A solution is sought in the space that powers of the matrix span on the residual; the basis of
+that space is orthonormal, and in it the matrix is a small one in Hessenberg form. The rows of the
+arrays below are the columns of that matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import ml_dtypes
+
+from mjax._engine.base.docs import documented
+from mjax._engine.base.folding import boundary
+from mjax._engine.control.loops import fori_loop, while_loop
+from mjax._engine.ir.pytree import tree_leaves, tree_map
+from mjax._engine.ir.types import typeof
+from mjax._engine.linalg.cholesky import cholesky
+from mjax._engine.linalg.triangular import triangular_solve
+from mjax._numpy.arithmetic import abs as absolute
+from mjax._numpy.comparison import isnan
+from mjax._numpy.core import cast, size_of
+from mjax._numpy.creation import zeros
+from mjax._numpy.elementary import hypot
+from mjax._numpy.joining import concatenate
+from mjax._numpy.matrices import eye
+from mjax._numpy.ranges import arange
+from mjax._numpy.rounding import conj
+from mjax._numpy.selecting import where
+from mjax._numpy.ufuncs import maximum, minimum
+from mjax._scipy.krylov import vectors
+from mjax._scipy.krylov.problems import FRAGMENTS, size_of_tree, solved
+from mjax._scipy.krylov.vectors import add, dot, norm, sub
+
+Linear = Callable[[Any], Any]
+
+
+def _normalized(x: Any, least: Any = None) -> tuple[Any, Any]:
+    """The vector of norm 1, and the norm; zeros where that is not above `least`, by default the
+    machine epsilon."""
+    size = norm(x)
+    if least is None:
+        least = float(ml_dtypes.finfo(typeof(size).dtype).eps)
+    counts = size > least
+    unit = tree_map(lambda y: where(counts, y / cast(size, typeof(y).dtype), 0), x)
+    return unit, where(counts, size, 0)
+
+
+def _flat(basis: Any) -> Any:
+    """The vectors of a basis as the columns of a matrix."""
+    shape = typeof(basis).shape
+    return basis.reshape(size_of(shape[:-1]), shape[-1])
+
+
+def _combined(basis: Any, weights: Any) -> Any:
+    """The sum of the vectors of a basis, which are on the last axes, with weights."""
+    return tree_map(lambda v: dot(v, cast(weights, typeof(v).dtype)), basis)
+
+
+def _next_vector(k: Any, A: Linear, M: Linear, basis: Any) -> tuple[Any, Any, Any]:
+    """The basis with a vector more, the column of the small matrix, and whether the space is
+    complete."""
+    v = M(A(tree_map(lambda x: x[..., k], basis)))
+    before = norm(v)
+    parts = tree_map(lambda x, y: dot(conj(_flat(x)).T, y.ravel()), basis, v)
+    column = sum(tree_leaves(parts)[1:], tree_leaves(parts)[0])
+    eps = float(ml_dtypes.finfo(typeof(before).dtype).eps)
+    unit, size = _normalized(sub(v, _combined(basis, column)), eps * before)
+    basis = tree_map(lambda x, y: x.at[..., k + 1].set(y), basis, unit)
+    return basis, column.at[k + 1].set(cast(size, typeof(column).dtype)), size == 0
+
+
+def _with_room(unit: Any, count: int) -> Any:
+    """A basis of one vector, and zeros in the place of those to come."""
+    return tree_map(lambda x: concatenate([x[..., None], zeros(
+        (*typeof(x).shape, count), typeof(x).dtype)], axis=-1), unit)
+
+
+def _by_least_squares(A: Linear, M: Linear, unit: Any, size: Any, least: Any, count: int) -> Any:
+    """The change of the solution, from the whole space."""
+    dtype = vectors.common(unit)[0]
+    # A part that is not reached does no harm as an identity.
+    columns = eye(count, count + 1, dtype=dtype)
+
+    def goes_on(state: Any) -> Any:
+        return (state[2] < count) & ~state[3]
+
+    def advanced(state: Any) -> Any:
+        basis, columns, k, _ = state
+        basis, column, complete = _next_vector(k, A, M, basis)
+        return basis, columns.at[k].set(column), k + 1, complete
+
+    basis, columns, _, _ = while_loop(
+        goes_on, advanced, (_with_room(unit, count), columns, 0, False))
+    # The normal equations; the right-hand side is a multiple of the first unit vector.
+    factor = cholesky(dot(conj(columns), columns.T))
+    right = conj(columns[:, :1]) * cast(size, dtype)
+    halfway = triangular_solve(factor, right, left_side=True, lower=True)
+    weights = triangular_solve(factor, halfway, left_side=True, lower=True, transpose_a=True,
+                               conjugate_a=True)
+    return _combined(tree_map(lambda v: v[..., :-1], basis), weights[:, 0])
+
+
+def _turned(x: Any, k: Any, turn: Any) -> Any:
+    """A vector with a rotation applied to elements `k` and `k + 1`."""
+    c, s = turn[0], turn[1]
+    first, second = x[k], x[k + 1]
+    return (x.at[k].set(conj(c) * first - conj(s) * second)
+            .at[k + 1].set(s * first + c * second))
+
+
+def _turn(a: Any, b: Any, dtype: Any) -> Any:
+    """The rotation that makes `b` zero: cosine and sine."""
+    size = hypot(absolute(a), absolute(b))
+    safe = where(size == 0, 1, size)
+    parts = [where(size == 0, 1, a / safe), -b / safe]
+    return concatenate([cast(p, dtype)[None] for p in parts])
+
+
+def _by_rotations(A: Linear, M: Linear, unit: Any, size: Any, least: Any, count: int) -> Any:
+    """The change of the solution, from no more of the space than is needed: the small matrix is
+    made triangular while it grows, which shows the residual."""
+    dtype = vectors.common(unit)[0]
+
+    def goes_on(state: Any) -> Any:
+        return (state[4] < count) & (state[5] > least)
+
+    def advanced(state: Any) -> Any:
+        basis, columns, turns, right, k, _ = state
+        basis, column, _ = _next_vector(k, A, M, basis)
+        column = fori_loop(0, k, lambda i, x: _turned(x, i, turns[i]), column)
+        turn = _turn(column[k], column[k + 1], dtype)
+        columns = columns.at[k].set(_turned(column, k, turn))
+        right = _turned(right, k, turn)
+        return (basis, columns, turns.at[k].set(turn), right, k + 1,
+                cast(absolute(right[k + 1]), typeof(size).dtype))
+
+    right = zeros(count + 1, dtype).at[0].set(cast(size, dtype))
+    basis, columns, _, right, k, _ = while_loop(goes_on, advanced, (
+        _with_room(unit, count), eye(count, count + 1, dtype=dtype), zeros((count, 2), dtype),
+        right, 0, size))
+    right = where(arange(count) < k, right[:-1], 0)
+    weights = triangular_solve(columns[:, :-1].T, right[:, None], left_side=True)
+    return _combined(tree_map(lambda v: v[..., :-1], basis), weights[:, 0])
+
+
+class _Method(NamedTuple):
+    """The method with a way of finding the best vector of a space, of so many dimensions."""
+
+    change: Callable[..., Any]
+    dimensions: int
+
+    def __call__(self, A: Linear, b: Any, x0: Any, M: Linear, *, tol: Any, atol: Any,
+                 maxiter: Any) -> Any:
+        size = norm(b)
+        allowed = maximum(tol * size, atol)
+        least = norm(M(b)) * minimum(1.0, allowed / size)
+        residual = lambda x: _normalized(M(sub(b, A(x))))
+
+        def goes_on(state: Any) -> Any:
+            return (state[1] < maxiter) & (state[3] > allowed)
+
+        def advanced(state: Any) -> Any:
+            x, spaces, unit, size = state
+            x = add(x, self.change(A, M, unit, size, least, self.dimensions))
+            return x, spaces + 1, *residual(x)
+
+        return while_loop(goes_on, advanced, (x0, 0, *residual(x0)))[0]
+
+
+_WAYS = {"batched": _by_least_squares, "incremental": _by_rotations}
+
+
+@boundary
+@documented(**FRAGMENTS)
+def gmres(A: Any, b: Any, x0: Any = None, *, tol: Any = 1e-5, atol: Any = 0.0, restart: int = 20,
+          maxiter: Any = None, M: Any = None, solve_method: str = "batched") -> tuple[Any, Any]:
+    """Solves `A x = b`, with any `A`, by generalized minimal residuals.
+
+    [derivatives]
+
+    Args:
+      [A]
+      [b]
+      [x0]
+      [tol]
+      restart: dimensions of the space in which a solution is sought before the next one is made.
+      maxiter: how many spaces to make at most; by default ten for each element of `b`.
+      [M]
+      solve_method: "batched" makes the whole space and solves one least squares problem in it;
+        "incremental" looks at the residual with each vector, and stops when it is small enough,
+        which is more exact.
+
+    Returns:
+      `(x, info)`: a tree like `b`, and 0, or -1 if the solution has NaNs.
+
+    [raises]
+
+    Source: `scipy.sparse.linalg.gmres`; Y. Saad and M. Schultz, "GMRES: a generalized minimal
+    residual algorithm for solving nonsymmetric linear systems", 1986.
+
+    Example:
+      >>> from mjax.scipy.sparse.linalg import gmres
+      >>> x, info = gmres(jnp.array([[0.0, 2.0], [1.0, 0.0]]), jnp.array([4.0, 1.0]))
+      >>> np.allclose(x, [1, 2]), int(info)
+      (True, 0)
+    """
+    if solve_method not in _WAYS:
+        msg = f"gmres: solve_method must be one of {', '.join(_WAYS)}, got {solve_method!r}."
+        raise ValueError(msg)
+    size = size_of_tree(b)
+    method = _Method(_WAYS[solve_method], min(restart, size))
+    x = solved("gmres", method, A, b, x0, M, False, tol=tol, atol=atol,
+               maxiter=10 * size if maxiter is None else maxiter)
+    return x, where(isnan(norm(x)), -1, 0)
+
+
+__all__ = ["gmres"]

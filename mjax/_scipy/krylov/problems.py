@@ -1,0 +1,134 @@
+"""The arguments of the solvers: checked, and as one program."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.base.errors import LazyTypeError, LazyValueError
+from mjax._engine.control.solves import custom_linear_solve
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.pytree import tree_flatten, tree_leaves, tree_map, tree_structure
+from mjax._engine.ir.types import typeof
+from mjax._numpy.core import as_array, check_array, promote_dtypes_inexact, shape_of
+from mjax._numpy.creation import zeros_like
+from mjax._numpy.functions import Staged, staged
+from mjax._numpy.fused import fused
+from mjax._scipy.krylov import vectors
+
+#: Fragments of docstrings; see `documented`.
+FRAGMENTS = {
+    "A": """\
+A: a square matrix, or a function that gives its product with a vector: from a tree like `b`
+  to one like `b`. Values that it closes over have derivatives.""",
+    "b": "b: the right-hand side: an array or a pytree of arrays, together one vector.",
+    "x0": "x0: where to begin, a tree like `b`; by default zeros.",
+    "tol": """\
+tol, atol: the solution is found when the norm of the residual is at most
+  `max(tol * norm(b), atol)`.""",
+    "M": "M: the preconditioner, an approximate inverse of `A`: a matrix, or a function as `A`.",
+    "raises": """\
+Raises:
+  TypeError: `A` or `M` is neither a matrix nor a function.
+  ValueError: a matrix is not square, or `x0` is not a tree like `b`.""",
+    "derivatives": """\
+Derivatives are solutions of linear equations themselves, found by the same method: they are
+as exact as these.""",
+}
+
+#: The static part of a matrix: the operand is the matrix itself.
+_MATRIX = "matrix"
+
+
+def solved(name: str, method: Any, A: Any, b: Any, x0: Any, M: Any, symmetric: bool,
+           **numbers: Any) -> Any:
+    """The solution.
+
+    Args:
+      name: of the function, for messages.
+      method: `(matvec, b, x0, precondition, **numbers)` gives the solution.
+      A, b, x0, M: as the function's.
+      symmetric: whether `A` is known to be its own transpose if it is real.
+      numbers: what else `method` takes, with values that may be traced.
+    """
+    b = tree_map(lambda x: as_array(check_array(name, x, "b")), b)
+    x0 = _start(name, b, x0)
+    pairs = tree_map(promote_dtypes_inexact, b, x0)
+    b, x0 = [tree_map(lambda _, pair, i=i: pair[i], b, pairs) for i in (0, 1)]
+    leaves, tree = tree_flatten(b)
+    if not leaves:
+        return b
+    matrix, preconditioner = _linear(name, "A", A, b), _linear(name, "M", M, b)
+    real = not any(dtypes.is_complex(typeof(x).dtype) for x in leaves)
+    return _solved(leaves, tree_leaves(x0), matrix[1], preconditioner[1],
+                   list(numbers.values()), names=tuple(numbers), method=method, tree=tree,
+                   matrix=matrix[0], preconditioner=preconditioner[0],
+                   symmetric=symmetric and real)
+
+
+@fused(static_argnames=("names", "method", "tree", "matrix", "preconditioner", "symmetric"))
+def _solved(b: Sequence[Any], x0: Sequence[Any], of_matrix: Any, of_preconditioner: Any,
+            numbers: Sequence[Any], *, names: tuple[str, ...], method: Any, tree: Any,
+            matrix: Any, preconditioner: Any, symmetric: bool) -> Any:
+    start, options = tree.unflatten(x0), dict(zip(names, numbers, strict=True))
+    precondition = _function(preconditioner, of_preconditioner)
+
+    def solve(matvec: Callable[[Any], Any], b: Any) -> Any:
+        return method(matvec, b, start, precondition, **options)
+
+    return custom_linear_solve(_function(matrix, of_matrix), tree.unflatten(b), solve, solve,
+                               symmetric)
+
+
+def _start(name: str, b: Any, x0: Any) -> Any:
+    if x0 is None:
+        return tree_map(zeros_like, b)
+    x0 = tree_map(lambda x: as_array(check_array(name, x, "x0")), x0)
+    if tree_structure(x0) != tree_structure(b):
+        raise LazyValueError(lambda: (
+            f"{name}: x0 must be nested as b, {tree_structure(b)}, but is {tree_structure(x0)}."))
+    shapes = [list(map(shape_of, tree_leaves(tree))) for tree in (x0, b)]
+    if shapes[0] != shapes[1]:
+        raise LazyValueError(lambda: (
+            f"{name}: the arrays of x0 must have the shapes of those of b, {shapes[1]}, but have "
+            f"{shapes[0]}."))
+    return x0
+
+
+def _linear(name: str, argument: str, f: Any, b: Any) -> tuple[Any, list[Any]]:
+    """A linear function as a static argument and operands; None is that which changes nothing."""
+    if f is None:
+        return None, []
+    if callable(f):
+        return staged(name, f, b)
+    shape = getattr(f, "shape", None)
+    if not hasattr(f, "__matmul__") or shape is None:
+        raise LazyTypeError(lambda: (
+            f"{name}: {argument} must be a square matrix or a function, got {f!r}."))
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise LazyValueError(lambda: (
+            f"{name}: {argument} must be a square matrix, but has shape {tuple(shape)}."))
+    try:
+        return _MATRIX, [as_array(check_array(name, f, argument))]
+    except TypeError:  # an object of the user's with products of its own
+        return staged(name, functools.partial(operator.matmul, f), b)
+
+
+def _function(static: Staged | str | None, operands: Sequence[Any]) -> Callable[[Any], Any]:
+    if static is None:
+        return identity
+    if isinstance(static, str):
+        return lambda x: vectors.dot(operands[0], x)
+    return lambda x: static(operands, x)
+
+
+def identity(x: Any) -> Any:
+    """The linear function that changes nothing."""
+    return x
+
+
+def size_of_tree(b: Any) -> int:
+    """The number of elements of a vector."""
+    return sum([typeof(x).size for x in tree_leaves(b)])

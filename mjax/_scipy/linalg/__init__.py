@@ -1,0 +1,1 @@
+"""Linear algebra, as `scipy.linalg` has it."""

@@ -1,0 +1,1 @@
+"""Minima of functions, as `scipy.optimize` has them."""

@@ -1,0 +1,164 @@
+"""Minima of functions of a vector: `minimize`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.pytree import tree_flatten
+from mjax._engine.ir.types import typeof
+from mjax._engine.transforms.reverse import value_and_grad
+from mjax._numpy.core import as_array, check_array, shape_of
+from mjax._numpy.functions import Staged, staged
+from mjax._numpy.fused import fused
+from mjax._scipy.optimize.quasi_newton import bfgs, lbfgs
+
+
+class OptimizeResults(NamedTuple):
+    """What `minimize` finds.
+
+    Attributes:
+      x: where the minimum is.
+      success: whether it is one.
+      status: 0 for success; of BFGS 1 after the greatest number of steps, 3 and 5 if no good
+        length of a step was found, -1 otherwise; of L-BFGS 1, 2 and 3 after the greatest numbers
+        of steps, values and gradients, 4 if the value falls no more, 5 as above.
+      fun: the value.
+      jac: the gradient.
+      hess_inv: the approximate inverse of the Hessian; None of L-BFGS.
+      nfev: how often the function was evaluated.
+      njev: how often its gradient was.
+      nit: how many steps were made.
+    """
+
+    x: Any
+    success: Any
+    status: Any
+    fun: Any
+    jac: Any
+    hess_inv: Any
+    nfev: Any
+    njev: Any
+    nit: Any
+
+
+OptimizeResults.__module__ = "mjax.scipy.optimize"
+
+
+class _Method(NamedTuple):
+    """A method, its options with their defaults, and those of them that programs depend on."""
+
+    find: Callable[..., dict[str, Any]]
+    options: Mapping[str, Any]
+    static: Mapping[str, str]
+
+
+_METHODS = {
+    "bfgs": _Method(
+        bfgs, {"maxiter": None, "norm": np.inf, "gtol": 1e-5, "line_search_maxiter": 10},
+        {"norm": "norm_order"}),
+    "l-bfgs-experimental-do-not-rely-on-this": _Method(
+        lbfgs, {"maxiter": None, "norm": np.inf, "maxcor": 10, "ftol": 2.220446049250313e-09,
+                "gtol": 1e-5, "maxfun": None, "maxgrad": None, "maxls": 20},
+        {"norm": "norm_order", "maxcor": "maxcor"}),
+}
+
+
+@boundary
+def minimize(fun: Callable[..., Any], x0: Any, args: tuple[Any, ...] = (), *, method: str,
+             tol: float | None = None, options: Mapping[str, Any] | None = None
+             ) -> OptimizeResults:
+    """A local minimum of a function of a vector.
+
+    Args:
+      fun: the function, called as `fun(x, *args)`; gives a real scalar, and has a gradient.
+      x0: where to begin, a vector of inexact dtype.
+      args: further arguments, pytrees of arrays.
+      method: "BFGS".
+      tol: the option `gtol`, if that is not given.
+      options: `maxiter`, steps at most, by default 200 for each element; `gtol`, the norm that the
+        gradient of a minimum may have; `norm`, the order of that norm, by default infinity;
+        `line_search_maxiter`, lengths that are tried for one step, by default 10.
+
+    Returns:
+      The point, the value there, and how it was found.
+
+    Raises:
+      TypeError: `args` is not a tuple, an option is unknown, `x0` is not a vector of inexact
+        dtype, or `fun` does not give a real scalar.
+      ValueError: another method.
+
+    It works under `jit` and `vmap`, and has forward derivatives. SciPy's has more methods, and
+    searches along a line a little differently.
+
+    Source: `scipy.optimize.minimize`; J. Nocedal and S. Wright, "Numerical optimization", 1999.
+
+    Example:
+      >>> from mjax.scipy.optimize import minimize
+      >>> found = minimize(lambda x: jnp.sum((x - 2.0) ** 4), jnp.array([0.0, 3.0]), method="BFGS")
+      >>> bool(found.success), np.allclose(found.x, 2, atol=0.05)
+      (True, True)
+    """
+    if not isinstance(args, tuple):
+        msg = f"minimize: args must be a tuple of arguments, got {args!r}. Write (x,) for one."
+        raise TypeError(msg)
+    known = _METHODS.get(method.lower())
+    if known is None:
+        msg = f'minimize: method must be "BFGS", got {method!r}.'
+        raise ValueError(msg)
+    x0 = as_array(check_array("minimize", x0, "x0"))
+    if len(shape_of(x0)) != 1 or not dtypes.is_inexact(typeof(x0).dtype):
+        raise LazyTypeError(lambda: (
+            f"minimize: x0 must be a vector of an inexact dtype, got {typeof(x0)}. "
+            "mjax.flatten_util.ravel_pytree makes vectors of other trees."))
+    chosen = _chosen_options(known, shape_of(x0)[0], tol, options or {})
+    function, consts = staged("minimize", fun, x0, *args)
+    _check_scalar(function)
+    static = {name: chosen.pop(option) for option, name in known.static.items()}
+    leaves, tree = tree_flatten(args)
+    return OptimizeResults(**_minimized(
+        x0, [*consts, *leaves], list(chosen.values()), method=known.find, function=function,
+        trees=(len(consts), tree), names=tuple(chosen), static=tuple(static.items())))
+
+
+@fused(static_argnames=("method", "function", "trees", "names", "static"))
+def _minimized(x0: Any, operands: Sequence[Any], numbers: Sequence[Any], *, method: Any,
+               function: Staged, trees: tuple[int, Any], names: tuple[str, ...],
+               static: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+    n, tree = trees
+    objective = value_and_grad(lambda x: function(
+        operands[:n], x, *tree.unflatten(operands[n:])))
+    options = dict(zip(names, numbers, strict=True))
+    return method(objective, x0, options, **dict(static))
+
+
+def _chosen_options(method: _Method, size: int, tol: Any, given: Mapping[str, Any]
+                    ) -> dict[str, Any]:
+    unknown = sorted(set(given) - set(method.options))
+    if unknown:
+        msg = (f"minimize: unknown option {unknown[0]!r}; this method has "
+               f"{', '.join(method.options)}.")
+        raise TypeError(msg)
+    chosen = {**method.options, **({} if tol is None else {"gtol": tol}), **given}
+    limits = [name for name in ("maxiter", "maxfun", "maxgrad") if name in chosen]
+    if all(chosen[name] is None for name in limits):
+        chosen["maxiter"] = 200 * size
+    return {name: math.inf if name in limits and value is None else value
+            for name, value in chosen.items()}
+
+
+def _check_scalar(function: Staged) -> None:
+    avals = function.jaxpr.out_avals
+    if len(avals) != 1 or avals[0].shape or not dtypes.is_float(avals[0].dtype):
+        raise LazyTypeError(lambda: (
+            f"minimize: fun must give a real scalar, but {function.name} gave "
+            f"{', '.join(map(str, avals)) or 'nothing'}."))
+
+
+__all__ = ["OptimizeResults", "minimize"]

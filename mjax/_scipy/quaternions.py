@@ -1,0 +1,222 @@
+"""Rotations in three dimensions as unit quaternions (x, y, z, w).
+
+Functions take stacks of quaternions, vectors or matrices, with the components on the last axes.
+Angles are radians, or degrees where a flag says so.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.select import select_n
+from mjax._numpy.arithmetic import abs as absolute
+from mjax._numpy.arithmetic import sqrt
+from mjax._numpy.core import as_array, broadcast_to, promote_dtypes_inexact, shape_of
+from mjax._numpy.elementary import arctan2, cos, deg2rad, hypot, rad2deg, sin
+from mjax._numpy.fused import fused
+from mjax._numpy.joining import concatenate, stack
+from mjax._numpy.reductions import argmax
+from mjax._numpy.reductions import sum as total
+from mjax._numpy.selecting import where
+
+#: Angles up to this one have series in the place of quotients.
+_SMALL = 1e-3
+
+
+def _flagged(flag: Any, convert: Callable[[Any], Any], x: Any) -> Any:
+    """The converted value where a flag, which may be traced, is set."""
+    if isinstance(flag, (bool, np.bool_)):
+        return convert(x) if flag else x
+    return where(flag, convert(x), x)
+
+
+def _inexact(*args: Any) -> list[Any]:
+    return list(map(as_array, promote_dtypes_inexact(*args)))
+
+
+def _components(x: Any) -> list[Any]:
+    """The numbers on the last axis."""
+    return [x[..., i] for i in range(shape_of(x)[-1])]
+
+
+def _length(x: Any) -> Any:
+    """Euclidean lengths, with an axis of size 1 in the place of the last one."""
+    (x,) = _inexact(x)
+    return sqrt(total(x * x, axis=-1, keepdims=True))
+
+
+# ---- quaternions -----------------------------------------------------------------------
+
+
+@fused
+def normalized(quat: Any) -> Any:
+    """The quaternions of length 1."""
+    return quat / _length(quat)
+
+
+@fused
+def conjugated(quat: Any) -> Any:
+    """The inverse rotations."""
+    return quat * np.array([-1, -1, -1, 1], typeof(quat).dtype)
+
+
+def _product(p: Any, q: Any) -> Any:
+    (a, b, c, d), (x, y, z, w) = _components(p), _components(q)
+    return stack([
+        d * x + w * a + (b * z - c * y), d * y + w * b + (c * x - a * z),
+        d * z + w * c + (a * y - b * x), d * w - a * x - b * y - c * z], axis=-1)
+
+
+@fused
+def composed(p: Any, q: Any) -> Any:
+    """First `q`, then `p`; of length 1."""
+    return normalized(_product(*_inexact(p, q)))
+
+
+@fused
+def canonical(quat: Any) -> Any:
+    """Of the two quaternions of a rotation that whose last component that is not zero, in the
+    order w, x, y, z, is positive."""
+    x, y, z, w = _components(quat)
+    negative = z < 0
+    for part in (y, x, w):
+        negative = (part < 0) | ((part == 0) & negative)
+    return where(negative[..., None], -quat, quat)
+
+
+@fused
+def magnitude(quat: Any) -> Any:
+    """The angles of the rotations, from 0 to π."""
+    return 2.0 * arctan2(_length(quat[..., :3])[..., 0], absolute(quat[..., 3]))
+
+
+# ---- other forms -----------------------------------------------------------------------
+
+
+@fused
+def to_matrix(quat: Any) -> Any:
+    """Matrices of shape `(..., 3, 3)`."""
+    x, y, z, w = _components(quat)
+    xx, yy, zz, ww = x * x, y * y, z * z, w * w
+    rows = [[xx - yy - zz + ww, 2 * (x * y - z * w), 2 * (x * z + y * w)],
+            [2 * (x * y + z * w), yy - xx - zz + ww, 2 * (y * z - x * w)],
+            [2 * (x * z - y * w), 2 * (y * z + x * w), zz - xx - yy + ww]]
+    return stack([stack(row, axis=-1) for row in rows], axis=-2)
+
+
+@fused
+def from_matrix(matrix: Any) -> Any:
+    """The component that is the greatest is found first: the others are quotients by it.
+
+    Source: S. Shepperd, "Quaternion from rotation matrix", 1978.
+    """
+    (m,) = _inexact(matrix)
+    trace = m[..., 0, 0] + m[..., 1, 1] + m[..., 2, 2]
+    choice = argmax(stack([m[..., 0, 0], m[..., 1, 1], m[..., 2, 2], trace], axis=-1), axis=-1)
+    candidates = []
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        parts = {i: 1 - trace + 2 * m[..., i, i], j: m[..., j, i] + m[..., i, j],
+                 k: m[..., k, i] + m[..., i, k], 3: m[..., k, j] - m[..., j, k]}
+        candidates.append(stack([parts[n] for n in range(4)], axis=-1))
+    candidates.append(stack([
+        m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1],
+        1 + trace], axis=-1))
+    which = broadcast_to(choice[..., None], shape_of(candidates[0]))
+    return normalized(select_n(which, *candidates))
+
+
+@fused
+def to_mrp(quat: Any) -> Any:
+    """Modified Rodrigues parameters, of rotations by at most π."""
+    w = quat[..., 3:]
+    sign = where(w < 0, -1.0, 1.0)
+    return sign * quat[..., :3] / (1.0 + sign * w)
+
+
+@fused
+def from_mrp(mrp: Any) -> Any:
+    """Source: F. Landis Markley and J. Crassidis, "Fundamentals of spacecraft attitude
+    determination and control", 2014, 2.9.5."""
+    (mrp,) = _inexact(mrp)
+    square = total(mrp * mrp, axis=-1, keepdims=True) + 1
+    return concatenate([2 * mrp, 2 - square], axis=-1) / square
+
+
+@fused(static_argnames=("degrees",))
+def to_rotvec(quat: Any, degrees: Any) -> Any:
+    """Axes as long as the angles, from 0 to π."""
+    quat = where(quat[..., 3:] < 0, -quat, quat)
+    vector = quat[..., :3]
+    angle = 2.0 * arctan2(_length(vector), quat[..., 3:])
+    square = angle * angle
+    scale = where(angle <= _SMALL, 2 + square / 12 + 7 * square * square / 2880,
+                  angle / sin(angle / 2))
+    return _flagged(degrees, rad2deg, scale) * vector
+
+
+@fused(static_argnames=("degrees",))
+def from_rotvec(rotvec: Any, degrees: Any) -> Any:
+    """From axes as long as the angles."""
+    (rotvec,) = _inexact(rotvec)
+    rotvec = _flagged(degrees, deg2rad, rotvec)
+    angle = _length(rotvec)
+    square = angle * angle
+    scale = where(angle <= _SMALL, 0.5 - square / 48 + square * square / 3840,
+                  sin(angle / 2) / angle)
+    return concatenate([scale * rotvec, cos(angle / 2)], axis=-1)
+
+
+# ---- Euler angles ----------------------------------------------------------------------
+
+
+@fused(static_argnames=("axes", "intrinsic", "degrees"))
+def from_euler(angles: Any, axes: tuple[int, ...], intrinsic: bool, degrees: Any) -> Any:
+    """From angles about some axes, one after the other; see `Rotation.from_euler`."""
+    (angles,) = _inexact(angles)
+    halves = _flagged(degrees, deg2rad, angles) / 2.0
+    turns = []
+    for axis, half in zip(axes, _components(halves), strict=True):
+        parts = [np.zeros((), typeof(half).dtype)] * 3
+        parts[axis] = sin(half)
+        turns.append(stack([*[broadcast_to(p, shape_of(half)) for p in parts], cos(half)],
+                           axis=-1))
+    # About axes that turn along the first turn is the outer one.
+    return functools.reduce(_product if intrinsic else lambda p, q: _product(q, p), turns)
+
+
+@fused(static_argnames=("axes", "intrinsic", "degrees"))
+def to_euler(quat: Any, axes: tuple[int, ...], intrinsic: bool, degrees: Any) -> Any:
+    """Angles about three axes; see `Rotation.as_euler`.
+
+    Source: E. Bernardes and S. Viollet, "Quaternion to Euler angles conversion: a direct, general
+    and computationally efficient method", 2022.
+    """
+    i, j, k = axes[::-1] if intrinsic else axes
+    symmetric = i == k
+    if symmetric:
+        k = 3 - i - j
+    sign = (i - j) * (j - k) * (k - i) // 2
+    parts = _components(quat)
+    a, b, c, d = parts[3], parts[i], parts[j], parts[k] * sign
+    if not symmetric:
+        a, b, c, d = a - c, b + d, c + a, d - b
+    second = 2 * arctan2(hypot(c, d), hypot(a, b))
+    both, difference = arctan2(b, a), arctan2(d, c)
+    # Where the first and the third axis coincide, the third angle is 0.
+    straight = absolute(second) <= 1e-7
+    turned = absolute(second - np.pi) <= 1e-7
+    alone = where(straight, 2 * both, 2 * difference * (1 if intrinsic else -1))
+    outer, inner = (both + difference, both - difference)[::1 if intrinsic else -1]
+    first = where(straight | turned, alone, outer)
+    third = where(straight | turned, 0.0, inner)
+    if not symmetric:
+        second = second - np.pi / 2
+        first, third = (first * sign, third) if intrinsic else (first, third * sign)
+    angles = (stack([first, second, third], axis=-1) + np.pi) % (2 * np.pi) - np.pi
+    return _flagged(degrees, rad2deg, angles)

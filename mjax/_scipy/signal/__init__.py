@@ -1,0 +1,1 @@
+"""Signal processing, as `scipy.signal` has it."""

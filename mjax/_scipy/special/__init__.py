@@ -1,0 +1,1 @@
+"""Special functions, as `scipy.special` has them."""

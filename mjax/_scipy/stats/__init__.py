@@ -1,0 +1,1 @@
+"""Probability distributions and statistics, as `scipy.stats` has them."""

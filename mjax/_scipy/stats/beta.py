@@ -1,0 +1,167 @@
+"""The beta distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mjax._engine.base.docs import documented
+from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives import special as prims
+from mjax._numpy.fused import fused
+from mjax._scipy.special.arguments import settled_arguments, where
+from mjax._scipy.special.beta import log_beta
+from mjax._scipy.special.entropy import times_log, times_log1p
+from mjax._scipy.stats.arguments import described
+
+_DOC = described(
+    "beta", "of density `y**(a - 1) * (1 - y)**(b - 1) / beta(a, b) / scale`",
+    "Outside of the support densities are 0. NaN where a parameter is not positive.",
+    x="x: array or scalar, points; ints and booleans become the default float.",
+    a="a: array or scalar, the first shape parameter.",
+    b="b: array or scalar, the second one.",
+    loc="loc: array or scalar, what the distribution is shifted by.",
+    scale="scale: array or scalar, what it is stretched by.")
+
+
+def _inside(x: Any, loc: Any, scale: Any) -> Any:
+    """Points of the standard distribution, those outside of its support at its ends.
+
+    The ends are constants, since the incomplete beta function may have no slope there.
+    """
+    y = (x - loc) / scale
+    return where(y <= 0, 0, where(y >= 1, 1, y))
+
+
+@fused
+@documented(**_DOC)
+def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the density of the beta distribution.
+
+    Args:
+      [x]
+      [a]
+      [b]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.beta.logpdf(0.25, 2.0, 3.0):.4f}")
+      0.5232
+    """
+    x, a, b, loc, scale = settled_arguments("beta.logpdf", x, a, b, loc, scale)
+    y = (x - loc) / scale
+    out = times_log(a - 1, y) + times_log1p(b - 1, -y) - log_beta(a, b) - lax.log(scale)
+    out = where((x > loc + scale) | (x < loc), -math.inf, out)
+    return where((a <= 0) | (b <= 0) | (scale <= 0), math.nan, out)
+
+
+@fused
+@documented(**_DOC)
+def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Density of the beta distribution.
+
+    Args:
+      [x]
+      [a]
+      [b]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.beta.pdf(0.25, 2.0, 3.0):.4f}")
+      1.6875
+    """
+    return lax.exp(logpdf(*settled_arguments("beta.pdf", x, a, b, loc, scale)))
+
+
+@fused
+@documented(**_DOC)
+def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the distribution function of the beta distribution.
+
+    Args:
+      [x]
+      [a]
+      [b]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.beta.logcdf(0.25, 2.0, 3.0):.4f}")
+      -1.3405
+    """
+    x, a, b, loc, scale = settled_arguments("beta.logcdf", x, a, b, loc, scale)
+    return lax.log(prims.betainc(a, b, _inside(x, loc, scale)))
+
+
+@fused
+@documented(**_DOC)
+def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Distribution function of the beta distribution.
+
+    Args:
+      [x]
+      [a]
+      [b]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.beta.cdf(0.25, 2.0, 3.0):.4f}")
+      0.2617
+    """
+    x, a, b, loc, scale = settled_arguments("beta.cdf", x, a, b, loc, scale)
+    return prims.betainc(a, b, _inside(x, loc, scale))
+
+
+@fused
+@documented(**_DOC)
+def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the survival function of the beta distribution.
+
+    Args:
+      [x]
+      [a]
+      [b]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.beta.logsf(0.25, 2.0, 3.0):.4f}")
+      -0.3034
+    """
+    x, a, b, loc, scale = settled_arguments("beta.logsf", x, a, b, loc, scale)
+    return lax.log(prims.betainc(b, a, 1 - _inside(x, loc, scale)))
+
+
+@fused
+@documented(**_DOC)
+def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Survival function, `1 - cdf`, of the beta distribution.
+
+    Args:
+      [x]
+      [a]
+      [b]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.beta.sf(0.25, 2.0, 3.0):.4f}")
+      0.7383
+    """
+    x, a, b, loc, scale = settled_arguments("beta.sf", x, a, b, loc, scale)
+    return prims.betainc(b, a, 1 - _inside(x, loc, scale))

@@ -1,0 +1,191 @@
+"""The Cauchy distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mjax._engine.base.docs import documented
+from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives.elementwise import constant_like
+from mjax._engine.primitives.trigonometric import atan2, tan
+from mjax._numpy.fused import fused
+from mjax._scipy.special.arguments import settled_arguments, where
+from mjax._scipy.stats.arguments import described
+
+_DOC = described(
+    "cauchy", "of density `1 / (pi * scale * (1 + y**2))`",
+    q="q: array or scalar, probabilities; ints and booleans become the default float.",
+    x="x: array or scalar, points; ints and booleans become the default float.",
+    loc="loc: array or scalar, what the distribution is shifted by.",
+    scale="scale: array or scalar, what it is stretched by.")
+
+
+def _lower(x: Any, loc: Any, scale: Any) -> Any:
+    """The distribution function: an angle, with all digits in the tails."""
+    return atan2(constant_like(x, 1), (loc - x) / scale) / math.pi
+
+
+def _cotangent(q: Any) -> Any:
+    """That of `pi * q`, with all digits near whole numbers."""
+    low = q <= 0.5
+    out = 1 / tan(math.pi * where(low, q, 1 - q))
+    return where(low, out, -out)
+
+
+@fused
+@documented(**_DOC)
+def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the density of the Cauchy distribution.
+
+    Args:
+      [x]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.cauchy.logpdf(1.0):.4f}")
+      -1.8379
+    """
+    x, loc, scale = settled_arguments("cauchy.logpdf", x, loc, scale)
+    y = (x - loc) / scale
+    return -(lax.log(math.pi * scale) + lax.log1p(y * y))
+
+
+@fused
+@documented(**_DOC)
+def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Density of the Cauchy distribution.
+
+    Args:
+      [x]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.cauchy.pdf(1.0):.4f}")
+      0.1592
+    """
+    return lax.exp(logpdf(*settled_arguments("cauchy.pdf", x, loc, scale)))
+
+
+@fused
+@documented(**_DOC)
+def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the distribution function of the Cauchy distribution.
+
+    Args:
+      [x]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.cauchy.logcdf(1.0):.4f}")
+      -0.2877
+    """
+    return lax.log(_lower(*settled_arguments("cauchy.logcdf", x, loc, scale)))
+
+
+@fused
+@documented(**_DOC)
+def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Distribution function of the Cauchy distribution.
+
+    Args:
+      [x]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.cauchy.cdf(1.0):.4f}")
+      0.7500
+    """
+    return _lower(*settled_arguments("cauchy.cdf", x, loc, scale))
+
+
+@fused
+@documented(**_DOC)
+def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the survival function of the Cauchy distribution.
+
+    Args:
+      [x]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.cauchy.logsf(1.0):.4f}")
+      -1.3863
+    """
+    x, loc, scale = settled_arguments("cauchy.logsf", x, loc, scale)
+    return lax.log(_lower(-x, -loc, scale))
+
+
+@fused
+@documented(**_DOC)
+def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Survival function, `1 - cdf`, of the Cauchy distribution.
+
+    Args:
+      [x]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.cauchy.sf(1.0):.4f}")
+      0.2500
+    """
+    x, loc, scale = settled_arguments("cauchy.sf", x, loc, scale)
+    return _lower(-x, -loc, scale)
+
+
+@fused
+@documented(**_DOC)
+def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Quantiles of the Cauchy distribution: the inverse of `cdf`.
+
+    Args:
+      [q]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.cauchy.ppf(0.75):.4f}")
+      1.0000
+    """
+    q, loc, scale = settled_arguments("cauchy.ppf", q, loc, scale)
+    return loc - scale * _cotangent(q)
+
+
+@fused
+@documented(**_DOC)
+def isf(q: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Upper quantiles of the Cauchy distribution: the inverse of `sf`.
+
+    Args:
+      [q]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.cauchy.isf(0.25):.4f}")
+      1.0000
+    """
+    q, loc, scale = settled_arguments("cauchy.isf", q, loc, scale)
+    return loc + scale * _cotangent(q)

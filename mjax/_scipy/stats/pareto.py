@@ -1,0 +1,170 @@
+"""The Pareto distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mjax._engine.base.docs import documented
+from mjax._engine.primitives import arithmetic as lax
+from mjax._numpy.fused import fused
+from mjax._scipy.special.arguments import inexact_arguments, settled_arguments, where
+from mjax._scipy.stats.arguments import described, log_one_minus_exp
+
+_DOC = described(
+    "pareto", "of density `b / y**(b + 1) / scale`",
+    "Outside of the support densities are 0. Quantiles of what is not a probability are NaN.",
+    q="q: array or scalar, probabilities; ints and booleans become the default float.",
+    x="x: array or scalar, points; ints and booleans become the default float.",
+    b="b: array or scalar, the shape parameter.",
+    loc="loc: array or scalar, what the distribution is shifted by.",
+    scale="scale: array or scalar, what it is stretched by.")
+
+
+@fused
+@documented(**_DOC)
+def logpdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the density of the Pareto distribution.
+
+    Args:
+      [x]
+      [b]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.pareto.logpdf(2.0, 2.0):.4f}")
+      -1.3863
+    """
+    x, b, loc, scale = settled_arguments("pareto.logpdf", x, b, loc, scale, ordered=True)
+    out = -(lax.log(scale / b) + (b + 1) * lax.log((x - loc) / scale))
+    return where(x < loc + scale, -math.inf, out)
+
+
+@fused
+@documented(**_DOC)
+def pdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Density of the Pareto distribution.
+
+    Args:
+      [x]
+      [b]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.pareto.pdf(2.0, 2.0):.4f}")
+      0.2500
+    """
+    return lax.exp(logpdf(*inexact_arguments("pareto.pdf", x, b, loc, scale, ordered=True)))
+
+
+@fused
+@documented(**_DOC)
+def logcdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the distribution function of the Pareto distribution.
+
+    Args:
+      [x]
+      [b]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.pareto.logcdf(2.0, 2.0):.4f}")
+      -0.2877
+    """
+    x, b, loc, scale = inexact_arguments("pareto.logcdf", x, b, loc, scale, ordered=True)
+    below = x < loc + scale
+    tail = b * lax.log(where(below, 2, (x - loc) / scale))
+    return where(below, -math.inf, log_one_minus_exp(tail))
+
+
+@fused
+@documented(**_DOC)
+def cdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Distribution function of the Pareto distribution.
+
+    Args:
+      [x]
+      [b]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.pareto.cdf(2.0, 2.0):.4f}")
+      0.7500
+    """
+    x, b, loc, scale = settled_arguments("pareto.cdf", x, b, loc, scale, ordered=True)
+    return where(x < loc + scale, 0, 1 - lax.pow((x - loc) / scale, -b))
+
+
+@fused
+@documented(**_DOC)
+def logsf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the survival function of the Pareto distribution.
+
+    Args:
+      [x]
+      [b]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.pareto.logsf(2.0, 2.0):.4f}")
+      -1.3863
+    """
+    x, b, loc, scale = settled_arguments("pareto.logsf", x, b, loc, scale, ordered=True)
+    return where(x < loc + scale, 0, -b * lax.log((x - loc) / scale))
+
+
+@fused
+@documented(**_DOC)
+def sf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Survival function, `1 - cdf`, of the Pareto distribution.
+
+    Args:
+      [x]
+      [b]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.pareto.sf(2.0, 2.0):.4f}")
+      0.2500
+    """
+    return lax.exp(logsf(*inexact_arguments("pareto.sf", x, b, loc, scale, ordered=True)))
+
+
+@fused
+@documented(**_DOC)
+def ppf(q: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Quantiles of the Pareto distribution: the inverse of `cdf`.
+
+    Args:
+      [q]
+      [b]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.pareto.ppf(0.5, 2.0):.4f}")
+      1.4142
+    """
+    q, b, loc, scale = settled_arguments("pareto.ppf", q, b, loc, scale)
+    out = loc + scale * lax.pow(1 - q, -1 / b)
+    return where((q >= 0) & (q <= 1), out, math.nan)

@@ -1,0 +1,65 @@
+"""The Student's t distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mjax._engine.base.docs import documented
+from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives import special as prims
+from mjax._numpy.fused import fused
+from mjax._scipy.special.arguments import settled_arguments
+from mjax._scipy.stats.arguments import described
+
+_DOC = described(
+    "t", "of density proportional to `(1 + y**2 / df) ** (-(df + 1) / 2)`",
+    x="x: array or scalar, points; ints and booleans become the default float.",
+    df="df: array or scalar, degrees of freedom.",
+    loc="loc: array or scalar, what the distribution is shifted by.",
+    scale="scale: array or scalar, what it is stretched by.")
+
+
+@fused
+@documented(**_DOC)
+def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the density of the Student's t distribution.
+
+    Args:
+      [x]
+      [df]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.t.logpdf(1.0, 3.0):.4f}")
+      -1.5763
+    """
+    x, df, loc, scale = settled_arguments("t.logpdf", x, df, loc, scale)
+    y = (x - loc) / scale
+    half = df / 2
+    root = lax.log(scale * scale * math.pi * df) / 2
+    constant = prims.lgamma(half) + root - prims.lgamma(half + 0.5)
+    return -(constant + (half + 0.5) * lax.log1p(y * y / df))
+
+
+@fused
+@documented(**_DOC)
+def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Density of the Student's t distribution.
+
+    Args:
+      [x]
+      [df]
+      [loc]
+      [scale]
+
+    [gives]
+
+    Example:
+      >>> print(f"{mjax.scipy.stats.t.pdf(1.0, 3.0):.4f}")
+      0.2067
+    """
+    return lax.exp(logpdf(*settled_arguments("t.pdf", x, df, loc, scale)))

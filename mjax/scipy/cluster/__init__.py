@@ -1,0 +1,9 @@
+"""Clusters; submodules load when they are first used."""
+
+from mjax._engine.base.faces import face
+
+_SUBMODULES = ("vq",)
+
+__all__ = [*_SUBMODULES]
+
+__getattr__, __dir__ = face("mjax.scipy.cluster", modules=_SUBMODULES)

@@ -1,0 +1,8 @@
+"""Vector quantization."""
+
+from mjax._engine.base.faces import face
+from mjax._scipy.vq import vq
+
+__all__ = ["vq"]
+
+__getattr__, __dir__ = face("mjax.scipy.cluster.vq")

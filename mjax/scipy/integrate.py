@@ -1,0 +1,8 @@
+"""Integrals of sampled functions."""
+
+from mjax._engine.base.faces import face
+from mjax._numpy.calculus import trapezoid
+
+__all__ = ["trapezoid"]
+
+__getattr__, __dir__ = face("mjax.scipy.integrate")

@@ -1,0 +1,8 @@
+"""Images of any number of axes."""
+
+from mjax._engine.base.faces import face
+from mjax._scipy.ndimage import map_coordinates
+
+__all__ = ["map_coordinates"]
+
+__getattr__, __dir__ = face("mjax.scipy.ndimage")

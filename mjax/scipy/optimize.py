@@ -1,0 +1,8 @@
+"""Minima of functions."""
+
+from mjax._engine.base.faces import face
+from mjax._scipy.optimize.minimizing import OptimizeResults, minimize
+
+__all__ = ["OptimizeResults", "minimize"]
+
+__getattr__, __dir__ = face("mjax.scipy.optimize")

@@ -1,0 +1,8 @@
+"""Rotations in three dimensions."""
+
+from mjax._engine.base.faces import face
+from mjax._scipy.rotations import Rotation, Slerp
+
+__all__ = ["Rotation", "Slerp"]
+
+__getattr__, __dir__ = face("mjax.scipy.spatial.transform")

@@ -1,0 +1,8 @@
+"""The beta-binomial distribution."""
+
+from mjax._engine.base.faces import face
+from mjax._scipy.stats.betabinom import logpmf, pmf
+
+__all__ = ["logpmf", "pmf"]
+
+__getattr__, __dir__ = face("mjax.scipy.stats.betabinom")

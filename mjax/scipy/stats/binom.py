@@ -1,0 +1,8 @@
+"""The binomial distribution."""
+
+from mjax._engine.base.faces import face
+from mjax._scipy.stats.binom import logpmf, pmf
+
+__all__ = ["logpmf", "pmf"]
+
+__getattr__, __dir__ = face("mjax.scipy.stats.binom")

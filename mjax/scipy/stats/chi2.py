@@ -1,0 +1,8 @@
+"""The chi-squared distribution."""
+
+from mjax._engine.base.faces import face
+from mjax._scipy.stats.chi2 import cdf, logcdf, logpdf, logsf, pdf, sf
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
+
+__getattr__, __dir__ = face("mjax.scipy.stats.chi2")

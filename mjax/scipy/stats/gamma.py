@@ -1,0 +1,8 @@
+"""The gamma distribution."""
+
+from mjax._engine.base.faces import face
+from mjax._scipy.stats.gamma import cdf, logcdf, logpdf, logsf, pdf, sf
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
+
+__getattr__, __dir__ = face("mjax.scipy.stats.gamma")

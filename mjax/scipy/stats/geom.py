@@ -1,0 +1,8 @@
+"""The geometric distribution."""
+
+from mjax._engine.base.faces import face
+from mjax._scipy.stats.geom import logpmf, pmf
+
+__all__ = ["logpmf", "pmf"]
+
+__getattr__, __dir__ = face("mjax.scipy.stats.geom")

@@ -1,0 +1,8 @@
+"""The left-skewed Gumbel distribution."""
+
+from mjax._engine.base.faces import face
+from mjax._scipy.stats.gumbel_l import cdf, logcdf, logpdf, logsf, pdf, ppf, sf
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+
+__getattr__, __dir__ = face("mjax.scipy.stats.gumbel_l")

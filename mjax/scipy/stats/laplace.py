@@ -1,0 +1,8 @@
+"""The Laplace distribution."""
+
+from mjax._engine.base.faces import face
+from mjax._scipy.stats.laplace import cdf, logpdf, pdf
+
+__all__ = ["cdf", "logpdf", "pdf"]
+
+__getattr__, __dir__ = face("mjax.scipy.stats.laplace")

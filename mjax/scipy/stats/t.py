@@ -1,0 +1,8 @@
+"""The Student's t distribution."""
+
+from mjax._engine.base.faces import face
+from mjax._scipy.stats.t import logpdf, pdf
+
+__all__ = ["logpdf", "pdf"]
+
+__getattr__, __dir__ = face("mjax.scipy.stats.t")
