@@ -1,6 +1,9 @@
 """How arrays lie in memory."""
 
+from mjax._engine.base.faces import face
 from mjax._engine.runtime.layout_constraints import with_layout_constraint
 from mjax._engine.runtime.layouts import Format, Layout
 
 __all__ = ["Format", "Layout", "with_layout_constraint"]
+
+__getattr__, __dir__ = face("mjax.experimental.layout")

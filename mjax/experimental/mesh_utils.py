@@ -1,5 +1,8 @@
 """Arranging devices for meshes."""
 
+from mjax._engine.base.faces import face
 from mjax._engine.runtime.meshes import create_device_mesh, create_hybrid_device_mesh
 
 __all__ = ["create_device_mesh", "create_hybrid_device_mesh"]
+
+__getattr__, __dir__ = face("mjax.experimental.mesh_utils")

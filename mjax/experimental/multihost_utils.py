@@ -1,5 +1,6 @@
 """What the processes of one program tell each other through their devices."""
 
+from mjax._engine.base.faces import face
 from mjax._engine.runtime.multihost import (
     assert_equal,
     broadcast_one_to_all,
@@ -13,3 +14,5 @@ __all__ = [
     "assert_equal", "broadcast_one_to_all", "global_array_to_host_local_array",
     "host_local_array_to_global_array", "process_allgather", "sync_global_devices",
 ]
+
+__getattr__, __dir__ = face("mjax.experimental.multihost_utils")

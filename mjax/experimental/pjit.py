@@ -1,5 +1,8 @@
 """`pjit`, the former name of `jit` with shardings."""
 
+from mjax._engine.base.faces import face
 from mjax._engine.runtime.pjit import pjit
 
 __all__ = ["pjit"]
+
+__getattr__, __dir__ = face("mjax.experimental.pjit")

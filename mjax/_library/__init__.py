@@ -1,0 +1,1 @@
+"""Tools above the numerical functions: images, solvers of differential equations, optimizers."""

@@ -1,0 +1,506 @@
+"""Small optimizers for examples: descent with and without momentum, Adam, and others.
+
+An optimizer is three functions: one makes its state of parameters, one changes the state by a
+gradient, one gives the parameters in the state.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from mjax._engine.base.docs import documented
+from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.ir.pytree import tree_flatten, tree_leaves, tree_map
+from mjax._engine.ir.registration import register_pytree_node
+from mjax._numpy.arithmetic import abs as absolute
+from mjax._numpy.arithmetic import maximum, minimum, sqrt, square
+from mjax._numpy.core import dtype_of, shape_of
+from mjax._numpy.creation import asarray, zeros, zeros_like
+from mjax._numpy.products import vdot
+from mjax._numpy.reductions import max as greatest
+from mjax._numpy.rounding import floor
+from mjax._numpy.selecting import where
+from mjax._numpy.shapes import atleast_1d
+
+Array = Any
+#: A pytree of arrays.
+Params = Any
+#: What an optimizer keeps of one array.
+State = Any
+#: Gradients, a tree like the parameters.
+Updates = Any
+#: The number of an update, from 0.
+Step = int
+
+
+class OptimizerState(NamedTuple):
+    """The state of an optimizer, a pytree of arrays.
+
+    Attributes:
+      packed_state: for each array of the parameters a list of arrays.
+      tree_def: the structure of the parameters.
+      subtree_defs: those of the states of each array.
+    """
+
+    packed_state: Any
+    tree_def: Any
+    subtree_defs: Any
+
+
+register_pytree_node(OptimizerState, lambda s: ((s.packed_state,), s[1:]),
+                     lambda trees, packed: OptimizerState(packed[0], *trees))
+
+InitFn = Callable[[Params], OptimizerState]
+UpdateFn = Callable[[Step, Updates, OptimizerState], OptimizerState]
+ParamsFn = Callable[[OptimizerState], Params]
+Schedule = Callable[[Step], float]
+
+
+class Optimizer(NamedTuple):
+    """The three functions of an optimizer.
+
+    Attributes:
+      init_fn: from parameters to a state.
+      update_fn: from the number of the update, gradients and a state to the next state.
+      params_fn: from a state to parameters.
+    """
+
+    init_fn: InitFn
+    update_fn: UpdateFn
+    params_fn: ParamsFn
+
+
+for _class in (OptimizerState, Optimizer):
+    _class.__module__ = "mjax.example_libraries.optimizers"
+
+_FRAGMENTS = {
+    "step_size": """\
+step_size: a positive number, or a schedule: a function from the number of the update to
+  one.""",
+    "returns": "Returns:\n  `(init_fun, update_fun, get_params)`; see `Optimizer`.",
+}
+
+
+def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
+    """Decorator that makes an optimizer of pytrees from one of arrays.
+
+    Args:
+      opt_maker: gives three functions of one array: `init(x)` gives a state, any pytree;
+        `update(i, g, state)` the next one, of the same structure; `get_params(state)` the array.
+
+    Returns:
+      A function that gives an `Optimizer`, whose update raises a TypeError for gradients of
+      another structure than the parameters have, and if the structure of a state changes.
+
+    Example:
+      >>> from mjax.example_libraries import optimizers
+      >>> @optimizers.optimizer
+      ... def signs(step_size):
+      ...   return (lambda x: x, lambda i, g, x: x - step_size * jnp.sign(g), lambda x: x)
+      >>> init, update, params = signs(0.5)
+      >>> params(update(0, {"w": jnp.array([3.0])}, init({"w": jnp.array([1.0])})))
+      {'w': Array([0.5], dtype=float32)}
+    """
+
+    @functools.wraps(opt_maker)
+    def make(*args: Any, **kwargs: Any) -> Optimizer:
+        init, update, get_params = opt_maker(*args, **kwargs)
+
+        @functools.wraps(init)
+        def init_tree(x0_tree: Params) -> OptimizerState:
+            leaves, tree = tree_flatten(x0_tree)
+            return _packed(tree, [init(x) for x in leaves])
+
+        @functools.wraps(update)
+        def update_tree(i: Step, grad_tree: Updates, opt_state: OptimizerState) -> OptimizerState:
+            grads, tree = tree_flatten(grad_tree)
+            _check_same("the gradients", tree, "the parameters", opt_state.tree_def)
+            states = [update(i, g, s) for g, s in zip(grads, _states(opt_state), strict=True)]
+            new = _packed(tree, states)
+            for after, before in zip(new.subtree_defs, opt_state.subtree_defs, strict=True):
+                _check_same("the state after an update", after, "the one before", before)
+            return new
+
+        @functools.wraps(get_params)
+        def params_of_tree(opt_state: OptimizerState) -> Params:
+            return opt_state.tree_def.unflatten([get_params(s) for s in _states(opt_state)])
+
+        return Optimizer(init_tree, update_tree, params_of_tree)
+
+    return make
+
+
+def _packed(tree: Any, states: Sequence[Any]) -> OptimizerState:
+    flat = [tree_flatten(s) for s in states]
+    return OptimizerState(tuple([leaves for leaves, _ in flat]), tree,
+                          tuple([structure for _, structure in flat]))
+
+
+def _states(state: OptimizerState) -> list[Any]:
+    return [structure.unflatten(leaves) for structure, leaves in zip(
+        state.subtree_defs, state.packed_state, strict=True)]
+
+
+def _check_same(what: str, tree: Any, other: str, expected: Any) -> None:
+    if tree != expected:
+        raise LazyTypeError(lambda: (
+            f"optimizer: {what} must be nested as {other}, {expected}, but are nested as {tree}."))
+
+
+def _first(state: Any) -> Any:
+    """The parameters in states that begin with them."""
+    return state[0]
+
+
+# ---- optimizers ------------------------------------------------------------------------
+
+
+@optimizer
+@documented(**_FRAGMENTS)
+def sgd(step_size: Any) -> Any:
+    """Gradient descent.
+
+    Args:
+      [step_size]
+
+    [returns]
+    """
+    size = make_schedule(step_size)
+    return lambda x0: x0, lambda i, g, x: x - size(i) * g, lambda x: x
+
+
+@optimizer
+@documented(**_FRAGMENTS)
+def momentum(step_size: Any, mass: float) -> Any:
+    """Gradient descent with momentum.
+
+    Args:
+      [step_size]
+      mass: which part of the velocity stays.
+
+    [returns]
+    """
+    size = make_schedule(step_size)
+
+    def update(i: Step, g: Array, state: State) -> State:
+        x, velocity = state
+        velocity = mass * velocity + g
+        return x - size(i) * velocity, velocity
+
+    return lambda x0: (x0, zeros_like(x0)), update, _first
+
+
+@optimizer
+@documented(**_FRAGMENTS)
+def nesterov(step_size: Any, mass: float) -> Any:
+    """Gradient descent with Nesterov's momentum.
+
+    Args:
+      [step_size]
+      mass: which part of the velocity stays.
+
+    [returns]
+    """
+    size = make_schedule(step_size)
+
+    def update(i: Step, g: Array, state: State) -> State:
+        x, velocity = state
+        velocity = mass * velocity + g
+        return x - size(i) * (mass * velocity + g), velocity
+
+    return lambda x0: (x0, zeros_like(x0)), update, _first
+
+
+@optimizer
+@documented(**_FRAGMENTS)
+def adagrad(step_size: Any, momentum: float = 0.9) -> Any:
+    """Adagrad: steps by the root of all squared gradients.
+
+    Args:
+      [step_size]
+      momentum: which part of the velocity stays.
+
+    [returns]
+
+    Source: J. Duchi, E. Hazan and Y. Singer, "Adaptive subgradient methods for online learning and
+    stochastic optimization", 2011.
+    """
+    size = make_schedule(step_size)
+
+    def update(i: Step, g: Array, state: State) -> State:
+        x, squares, velocity = state
+        squares = squares + square(g)
+        scale = where(squares > 0, 1.0 / sqrt(squares), 0.0)
+        velocity = (1.0 - momentum) * (g * scale) + momentum * velocity
+        return x - size(i) * velocity, squares, velocity
+
+    return lambda x0: (x0, zeros_like(x0), zeros_like(x0)), update, _first
+
+
+@optimizer
+@documented(**_FRAGMENTS)
+def rmsprop(step_size: Any, gamma: float = 0.9, eps: float = 1e-8) -> Any:
+    """RMSProp: steps by the root of a mean of squared gradients.
+
+    Args:
+      [step_size]
+      gamma: which part of the mean stays.
+      eps: is added to the mean.
+
+    [returns]
+
+    Source: T. Tieleman and G. Hinton, "Lecture 6.5: RMSProp", 2012.
+    """
+    size = make_schedule(step_size)
+
+    def update(i: Step, g: Array, state: State) -> State:
+        x, squares = state
+        squares = squares * gamma + square(g) * (1.0 - gamma)
+        return x - size(i) * g / sqrt(squares + eps), squares
+
+    return lambda x0: (x0, zeros_like(x0)), update, _first
+
+
+@optimizer
+@documented(**_FRAGMENTS)
+def rmsprop_momentum(step_size: Any, gamma: float = 0.9, eps: float = 1e-8, momentum: float = 0.9
+                     ) -> Any:
+    """RMSProp with momentum.
+
+    Args:
+      [step_size]
+      gamma: which part of the mean of squared gradients stays.
+      eps: is added to the mean.
+      momentum: which part of the velocity stays.
+
+    [returns]
+    """
+    size = make_schedule(step_size)
+
+    def update(i: Step, g: Array, state: State) -> State:
+        x, squares, velocity = state
+        squares = squares * gamma + square(g) * (1.0 - gamma)
+        velocity = momentum * velocity + size(i) * g / sqrt(squares + eps)
+        return x - velocity, squares, velocity
+
+    return lambda x0: (x0, zeros_like(x0), zeros_like(x0)), update, _first
+
+
+@optimizer
+@documented(**_FRAGMENTS)
+def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Any:
+    """Adam: a mean of gradients by the root of a mean of their squares.
+
+    Args:
+      [step_size]
+      b1, b2: which parts of the two means stay.
+      eps: is added to the root.
+
+    [returns]
+
+    Source: D. Kingma and J. Ba, "Adam: a method for stochastic optimization", 2014.
+
+    Example:
+      >>> from mjax.example_libraries import optimizers
+      >>> init, update, params = optimizers.adam(0.1)
+      >>> state = init(jnp.array([3.0]))
+      >>> for i in range(200):
+      ...   state = update(i, 2 * params(state), state)
+      >>> bool(abs(params(state)[0]) < 0.1)
+      True
+    """
+    size = make_schedule(step_size)
+
+    def update(i: Step, g: Array, state: State) -> State:
+        x, mean, squares = state
+        mean = (1 - b1) * g + b1 * mean
+        squares = (1 - b2) * square(g) + b2 * squares
+        # Means that begin at zero are too small at first.
+        whole = mean / (1 - asarray(b1, dtype_of(mean)) ** (i + 1))
+        whole_squares = squares / (1 - asarray(b2, dtype_of(mean)) ** (i + 1))
+        return x - size(i) * whole / (sqrt(whole_squares) + eps), mean, squares
+
+    return lambda x0: (x0, zeros_like(x0), zeros_like(x0)), update, _first
+
+
+@optimizer
+@documented(**_FRAGMENTS)
+def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Any:
+    """Adamax: a mean of gradients by the greatest of them, which fades.
+
+    Args:
+      [step_size]
+      b1, b2: which parts of the mean and of the greatest stay.
+      eps: is added to the greatest.
+
+    [returns]
+
+    Source: D. Kingma and J. Ba, "Adam: a method for stochastic optimization", 2014, section 7.
+    """
+    size = make_schedule(step_size)
+
+    def update(i: Step, g: Array, state: State) -> State:
+        x, mean, largest = state
+        mean = (1 - b1) * g + b1 * mean
+        largest = maximum(b2 * largest, absolute(g))
+        step = size(i) / (1 - asarray(b1, dtype_of(mean)) ** (i + 1))
+        return x - step * mean / (largest + eps), mean, largest
+
+    return lambda x0: (x0, zeros_like(x0), zeros_like(x0)), update, _first
+
+
+@optimizer
+@documented(**_FRAGMENTS)
+def sm3(step_size: Any, momentum: float = 0.9) -> Any:
+    """SM3: as Adagrad, with one sum for each row along each axis.
+
+    Args:
+      [step_size]
+      momentum: which part of the velocity stays.
+
+    [returns]
+
+    Source: R. Anil, V. Gupta, T. Koren and Y. Singer, "Memory-efficient adaptive optimization",
+    2019.
+    """
+    size = make_schedule(step_size)
+
+    def init(x0: Array) -> State:
+        x = atleast_1d(x0)
+        return x, zeros_like(x), [zeros(n, dtype_of(x)) for n in shape_of(x)], shape_of(x0)
+
+    def update(i: Step, g: Array, state: State) -> State:
+        x, velocity, rows, shape = state
+        rank = len(rows)
+        along = [v.reshape([-1 if a == axis else 1 for a in range(rank)])
+                 for axis, v in enumerate(rows)]
+        squares = functools.reduce(minimum, along) + square(g)
+        scale = where(squares > 0, 1.0 / sqrt(squares), 0)
+        velocity = (1.0 - momentum) * (g * scale) + momentum * velocity
+        rows = [greatest(squares, tuple([a for a in range(rank) if a != axis]))
+                for axis in range(rank)]
+        return x - size(i) * velocity, velocity, rows, shape
+
+    return init, update, lambda state: state[0].reshape(state[3])
+
+
+# ---- schedules -------------------------------------------------------------------------
+
+
+def constant(step_size: Any) -> Schedule:
+    """The schedule of one step size."""
+    return lambda i: step_size
+
+
+def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> Schedule:
+    """A schedule that falls by a factor in so many steps."""
+    return lambda i: step_size * decay_rate ** (i / decay_steps)
+
+
+def inverse_time_decay(step_size: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
+                       ) -> Schedule:
+    """A schedule that falls as `1 / (1 + decay_rate * i / decay_steps)`; `staircase` rounds
+    `i / decay_steps` down."""
+    if staircase:
+        return lambda i: step_size / (1 + decay_rate * floor(i / decay_steps))
+    return lambda i: step_size / (1 + decay_rate * i / decay_steps)
+
+
+def polynomial_decay(step_size: Any, decay_steps: Any, final_step_size: Any, power: float = 1.0
+                     ) -> Schedule:
+    """A schedule that goes from one step size to another in so many steps, by a power of what is
+    left of them."""
+
+    def schedule(i: Step) -> Any:
+        left = (1 - minimum(i, decay_steps) / decay_steps) ** power
+        return left * (step_size - final_step_size) + final_step_size
+
+    return schedule
+
+
+def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
+    """A schedule of several step sizes: the first up to and including the first boundary.
+
+    Raises:
+      ValueError: the arguments are not vectors, or there is not one value more than boundaries.
+    """
+    boundaries, values = asarray(boundaries), asarray(values)
+    shapes = shape_of(boundaries), shape_of(values)
+    if [len(s) for s in shapes] != [1, 1] or shapes[0][0] != shapes[1][0] - 1:
+        msg = ("piecewise_constant: boundaries and values must be vectors, with one value more "
+               f"than boundaries; got shapes {shapes[0]} and {shapes[1]}.")
+        raise ValueError(msg)
+    return lambda i: values[(i > boundaries).sum()]
+
+
+def make_schedule(scalar_or_schedule: Any) -> Schedule:
+    """A schedule as it is, or that of one step size.
+
+    Raises:
+      TypeError: it is neither a function nor a number.
+    """
+    if callable(scalar_or_schedule):
+        schedule: Schedule = scalar_or_schedule
+        return schedule
+    if getattr(scalar_or_schedule, "shape", ()) == () and not isinstance(
+            scalar_or_schedule, (list, tuple, dict, str)):
+        return constant(scalar_or_schedule)
+    msg = (f"a step size must be a number or a function of the number of the update, got "
+           f"{scalar_or_schedule!r}.")
+    raise TypeError(msg)
+
+
+# ---- gradients -------------------------------------------------------------------------
+
+
+def l2_norm(tree: Params) -> Any:
+    """The Euclidean norm of all elements of a tree."""
+    return sqrt(functools.reduce(operator.add, [vdot(x, x) for x in tree_leaves(tree)], 0))
+
+
+def clip_grads(grad_tree: Updates, max_norm: Any) -> Updates:
+    """Gradients, scaled down to a norm if theirs is greater."""
+    size = l2_norm(grad_tree)
+    return tree_map(lambda g: where(size < max_norm, g, g * (max_norm / size)), grad_tree)
+
+
+# ---- states as trees -------------------------------------------------------------------
+
+
+class JoinPoint:
+    """The place in a tree of parameters where the state of one array begins.
+
+    Attributes:
+      subtree: that state.
+    """
+
+    __module__ = "mjax.example_libraries.optimizers"
+
+    def __init__(self, subtree: Any):
+        self.subtree = subtree
+
+    def __iter__(self) -> Iterator[Any]:
+        yield self.subtree
+
+
+def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
+    """A state as a tree like the parameters, with a `JoinPoint` for each array; to be saved."""
+    return opt_state.tree_def.unflatten(list(map(JoinPoint, _states(opt_state))))
+
+
+def pack_optimizer_state(marked_pytree: Any) -> OptimizerState:
+    """The state of which `unpack_optimizer_state` made a tree.
+
+    Raises:
+      TypeError: a leaf is not a `JoinPoint`.
+    """
+    points, tree = tree_flatten(marked_pytree)
+    for point in points:
+        if not isinstance(point, JoinPoint):
+            msg = (f"pack_optimizer_state: leaves must be those of unpack_optimizer_state, "
+                   f"JoinPoint, got {type(point).__name__}.")
+            raise TypeError(msg)
+    return _packed(tree, [point.subtree for point in points])

@@ -1,0 +1,387 @@
+"""Small neural networks for examples: layers, and what joins them.
+
+A layer is a pair of functions. `init_fun(rng, input_shape)` gives the shape of the output and the
+parameters; `apply_fun(params, inputs, **kwargs)` the output. A layer that needs random numbers
+takes a key as `rng`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.docs import documented
+from mjax._engine.control.reduce import reduce_window
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.arithmetic import add
+from mjax._engine.primitives.arithmetic import max as maximum
+from mjax._engine.primitives.conv_variants import (
+    conv_general_shape_tuple,
+    conv_transpose,
+    conv_transpose_shape_tuple,
+)
+from mjax._engine.primitives.convolution import conv_general_dilated
+from mjax._engine.primitives.sliding import padtype_to_pads
+from mjax._engine.primitives.windows import reduce_window_shape_tuple
+from mjax._nn.initializers import normal, ones, zeros
+from mjax._nn.named_initializers import glorot_normal
+from mjax._nn.normalizing import log_softmax, softmax, standardize
+from mjax._nn.rectifiers import elu, gelu, leaky_relu, relu, selu
+from mjax._nn.sigmoids import sigmoid, softplus
+from mjax._numpy.core import shape_of
+from mjax._numpy.creation import ones as ones_of
+from mjax._numpy.elementary import exp, tanh
+from mjax._numpy.joining import concatenate
+from mjax._numpy.products import dot
+from mjax._numpy.random.keys import split
+from mjax._numpy.random.uniform import bernoulli
+from mjax._numpy.selecting import where
+from mjax._numpy.shapes import expand_dims, reshape
+
+#: `(init_fun, apply_fun)`.
+Layer = tuple[Callable[..., Any], Callable[..., Any]]
+
+# Older names.
+glorot = glorot_normal
+randn = normal
+logsoftmax = log_softmax
+
+_glorot, _small, _tiny = glorot_normal(), normal(), normal(1e-6)
+
+_FRAGMENTS = {
+    "window": """\
+strides: of the windows; by default 1.
+padding: "VALID" or "SAME".""",
+    "initializers": "W_init, b_init: initializers of the weights and of what is added.",
+    "layer": "Returns:\n  `(init_fun, apply_fun)`.",
+    "numbers": """\
+dimension_numbers: the axes of inputs, filters and outputs, as `lax.conv_general_dilated`
+  takes them: `("NHWC", "HWIO", "NHWC")`.""",
+}
+
+
+# ---- layers with parameters ------------------------------------------------------------
+
+
+@documented(**_FRAGMENTS)
+def Dense(out_dim: int, W_init: Any = _glorot, b_init: Any = _small) -> Layer:
+    """A layer that multiplies by a matrix and adds a vector.
+
+    Args:
+      out_dim: the size of the last axis of the output.
+      [initializers]
+
+    [layer]
+
+    Example:
+      >>> from mjax.example_libraries import stax
+      >>> init, apply = stax.serial(stax.Dense(3), stax.Relu, stax.Dense(1))
+      >>> shape, params = init(random.key(0), (-1, 2))
+      >>> shape, apply(params, jnp.ones((5, 2))).shape
+      ((-1, 1), (5, 1))
+    """
+
+    def init_fun(rng: Any, input_shape: Sequence[int]) -> Any:
+        of_matrix, of_vector = split(rng)
+        params = W_init(of_matrix, (input_shape[-1], out_dim)), b_init(of_vector, (out_dim,))
+        return (*input_shape[:-1], out_dim), params
+
+    def apply_fun(params: Any, inputs: Any, **kwargs: Any) -> Any:
+        W, b = params
+        return dot(inputs, W) + b
+
+    return init_fun, apply_fun
+
+
+def _convolution(shape_tuple: Any, convolve: Any, dimension_numbers: Any, out_chan: int,
+                 filter_shape: Sequence[int], strides: Any, padding: str, W_init: Any,
+                 b_init: Any) -> Layer:
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+    strides = strides or (1,) * len(filter_shape)
+    W_init = W_init or glorot_normal(rhs_spec.index("I"), rhs_spec.index("O"))
+
+    def init_fun(rng: Any, input_shape: Sequence[int]) -> Any:
+        sizes = iter(filter_shape)
+        known = {"O": out_chan, "I": input_shape[lhs_spec.index("C")]}
+        kernel = [known[c] if c in known else next(sizes) for c in rhs_spec]
+        bias = [out_chan if c == "C" else 1 for c in out_spec]
+        of_kernel, of_bias = split(rng)
+        out = shape_tuple(input_shape, kernel, strides, padding, dimension_numbers)
+        return out, (W_init(of_kernel, kernel), b_init(of_bias, bias))
+
+    def apply_fun(params: Any, inputs: Any, **kwargs: Any) -> Any:
+        W, b = params
+        return convolve(inputs, W, strides, padding, dimension_numbers=dimension_numbers) + b
+
+    return init_fun, apply_fun
+
+
+@documented(**_FRAGMENTS)
+def GeneralConv(dimension_numbers: Any, out_chan: int, filter_shape: Sequence[int],
+                strides: Any = None, padding: str = "VALID", W_init: Any = None,
+                b_init: Any = _tiny) -> Layer:
+    """A convolution.
+
+    Args:
+      [numbers]
+      out_chan: channels of the output.
+      filter_shape: of the filters, along the spatial axes.
+      [window]
+      [initializers]
+
+    [layer]
+    """
+    return _convolution(conv_general_shape_tuple, conv_general_dilated, dimension_numbers,
+                        out_chan, filter_shape, strides, padding, W_init, b_init)
+
+
+Conv = functools.partial(GeneralConv, ("NHWC", "HWIO", "NHWC"))
+
+
+@documented(**_FRAGMENTS)
+def GeneralConvTranspose(dimension_numbers: Any, out_chan: int, filter_shape: Sequence[int],
+                         strides: Any = None, padding: str = "VALID", W_init: Any = None,
+                         b_init: Any = _tiny) -> Layer:
+    """A transposed convolution.
+
+    Args:
+      [numbers]
+      out_chan: channels of the output.
+      filter_shape: of the filters, along the spatial axes.
+      [window]
+      [initializers]
+
+    [layer]
+    """
+    return _convolution(conv_transpose_shape_tuple, conv_transpose, dimension_numbers, out_chan,
+                        filter_shape, strides, padding, W_init, b_init)
+
+
+Conv1DTranspose = functools.partial(GeneralConvTranspose, ("NHC", "HIO", "NHC"))
+ConvTranspose = functools.partial(GeneralConvTranspose, ("NHWC", "HWIO", "NHWC"))
+
+
+@documented(**_FRAGMENTS)
+def BatchNorm(axis: Any = (0, 1, 2), epsilon: float = 1e-5, center: bool = True,
+              scale: bool = True, beta_init: Any = zeros, gamma_init: Any = ones) -> Layer:
+    """Normalization to mean 0 and variance 1 over some axes.
+
+    Args:
+      axis: these axes.
+      epsilon: is added to variances.
+      center, scale: whether parameters are added, and multiplied by.
+      beta_init, gamma_init: their initializers.
+
+    [layer]
+
+    Source: S. Ioffe and C. Szegedy, "Batch normalization", 2015.
+    """
+    axes = (axis,) if np.ndim(axis) == 0 else axis
+
+    def init_fun(rng: Any, input_shape: Sequence[int]) -> Any:
+        shape = tuple([n for i, n in enumerate(input_shape) if i not in axes])
+        of_beta, of_gamma = split(rng)
+        beta = beta_init(of_beta, shape) if center else ()
+        return input_shape, (beta, gamma_init(of_gamma, shape) if scale else ())
+
+    def apply_fun(params: Any, x: Any, **kwargs: Any) -> Any:
+        beta, gamma = params
+        z = standardize(x, axes, epsilon=epsilon)
+        kept = tuple([i for i in range(typeof(x).ndim) if i in axes])
+        if scale:
+            z = expand_dims(gamma, kept) * z
+        return z + expand_dims(beta, kept) if center else z
+
+    return init_fun, apply_fun
+
+
+# ---- layers without parameters ---------------------------------------------------------
+
+
+def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
+    """A layer that applies a function, with these arguments by name."""
+    return (lambda rng, input_shape: (input_shape, ()),
+            lambda params, inputs, **kwargs: fun(inputs, **fun_kwargs))
+
+
+Tanh = elementwise(tanh)
+Relu = elementwise(relu)
+Exp = elementwise(exp)
+LogSoftmax = elementwise(log_softmax, axis=-1)
+Softmax = elementwise(softmax, axis=-1)
+Softplus = elementwise(softplus)
+Sigmoid = elementwise(sigmoid)
+Elu = elementwise(elu)
+LeakyRelu = elementwise(leaky_relu)
+Selu = elementwise(selu)
+Gelu = elementwise(gelu)
+
+
+def _outer_axes(spec: str | None, rank: int) -> list[int]:
+    """The axes of batches and of channels."""
+    return [0, rank - 1] if spec is None else sorted([spec.index("N"), spec.index("C")])
+
+
+def _pooling(reducer: Any, init_value: float, mean: bool) -> Callable[..., Layer]:
+    @documented(**_FRAGMENTS)
+    def PoolingLayer(window_shape: tuple[int, ...], strides: tuple[int, ...] | None = None,
+                     padding: str = "VALID", spec: str | None = None) -> Layer:
+        """A layer that reduces windows.
+
+        Args:
+          window_shape: along the spatial axes.
+          [window]
+          spec: the axes of the input, as "NHWC", which is the default order.
+
+        [layer]
+        """
+        inner = tuple(window_shape), tuple(strides or (1,) * len(window_shape))
+        window, steps = map(list, inner)
+        for i in _outer_axes(spec, len(window_shape) + 2):
+            window.insert(i, 1)
+            steps.insert(i, 1)
+
+        def init_fun(rng: Any, input_shape: Sequence[int]) -> Any:
+            pads = padtype_to_pads(input_shape, window, steps, padding)
+            none = (1,) * len(window)
+            return reduce_window_shape_tuple(input_shape, window, steps, pads, none, none), ()
+
+        def apply_fun(params: Any, inputs: Any, **kwargs: Any) -> Any:
+            out = reduce_window(inputs, init_value, reducer, tuple(window), tuple(steps), padding)
+            return out / _window_sizes(inputs, inner, padding, spec) if mean else out
+
+        return init_fun, apply_fun
+
+    return PoolingLayer
+
+
+def _window_sizes(inputs: Any, inner: Any, padding: str, spec: str | None) -> Any:
+    """How many elements each window has: fewer at the edges."""
+    axes = _outer_axes(spec, typeof(inputs).ndim)
+    spatial = [n for i, n in enumerate(shape_of(inputs)) if i not in axes]
+    window, steps = inner
+    sizes = reduce_window(ones_of(spatial, typeof(inputs).dtype), 0.0, add, window, steps, padding)
+    return expand_dims(sizes, axes)
+
+
+MaxPool = _pooling(maximum, -np.inf, False)
+SumPool = _pooling(add, 0.0, False)
+AvgPool = _pooling(add, 0.0, True)
+
+#: Makes one axis of all but the first.
+Flatten: Layer = (
+    lambda rng, input_shape: ((input_shape[0], math.prod(input_shape[1:])), ()),
+    lambda params, inputs, **kwargs: reshape(inputs, (shape_of(inputs)[0], -1)))
+#: Changes nothing.
+Identity: Layer = elementwise(lambda x: x)
+
+
+def FanOut(num: int) -> Layer:
+    """A layer that gives its input so many times, as a list."""
+    return (lambda rng, input_shape: ([input_shape] * num, ()),
+            lambda params, inputs, **kwargs: [inputs] * num)
+
+
+#: Adds its inputs.
+FanInSum: Layer = (lambda rng, input_shape: (input_shape[0], ()),
+                   lambda params, inputs, **kwargs: functools.reduce(operator.add, inputs))
+
+
+def FanInConcat(axis: int = -1) -> Layer:
+    """A layer that joins its inputs along an axis."""
+
+    def init_fun(rng: Any, input_shape: Sequence[Sequence[int]]) -> Any:
+        out = list(input_shape[0])
+        out[axis] = sum([shape[axis] for shape in input_shape])
+        return tuple(out), ()
+
+    return init_fun, lambda params, inputs, **kwargs: concatenate(inputs, axis)
+
+
+def Dropout(rate: float, mode: str = "train") -> Layer:
+    """A layer that keeps some elements, and makes the others 0; its `apply_fun` takes `rng`.
+
+    Args:
+      rate: which part is kept; what is kept is divided by it.
+      mode: "train"; in any other all are kept.
+
+    Returns:
+      `(init_fun, apply_fun)`. Without `rng`, `apply_fun` raises a ValueError.
+
+    Source: N. Srivastava and others, "Dropout: a simple way to prevent neural networks from
+    overfitting", 2014.
+    """
+
+    def apply_fun(params: Any, inputs: Any, **kwargs: Any) -> Any:
+        rng = kwargs.get("rng")
+        if rng is None:
+            msg = ("a Dropout layer needs a key: call apply_fun(params, inputs, rng=key), with a "
+                   "key as mjax.random.key makes it.")
+            raise ValueError(msg)
+        if mode != "train":
+            return inputs
+        return where(bernoulli(rng, rate, shape_of(inputs)), inputs / rate, 0)
+
+    return lambda rng, input_shape: (input_shape, ()), apply_fun
+
+
+# ---- joining layers --------------------------------------------------------------------
+
+
+def _keys(rng: Any, count: int) -> Any:
+    return (None,) * count if rng is None else split(rng, count)
+
+
+def serial(*layers: Layer) -> Layer:
+    """Layers one after the other, as one layer, whose parameters are a list."""
+    inits, applies = zip(*layers, strict=True)
+
+    def init_fun(rng: Any, input_shape: Any) -> Any:
+        params = []
+        for init in inits:
+            rng, key = split(rng)
+            input_shape, param = init(key, input_shape)
+            params.append(param)
+        return input_shape, params
+
+    def apply_fun(params: Any, inputs: Any, **kwargs: Any) -> Any:
+        rngs = _keys(kwargs.pop("rng", None), len(layers))
+        for apply, param, rng in zip(applies, params, rngs, strict=True):
+            inputs = apply(param, inputs, rng=rng, **kwargs)
+        return inputs
+
+    return init_fun, apply_fun
+
+
+def parallel(*layers: Layer) -> Layer:
+    """Layers side by side: from as many inputs to as many outputs."""
+    inits, applies = zip(*layers, strict=True)
+
+    def init_fun(rng: Any, input_shape: Any) -> Any:
+        rngs = split(rng, len(layers))
+        return zip(*[init(key, shape) for init, key, shape in zip(
+            inits, rngs, input_shape, strict=True)], strict=True)
+
+    def apply_fun(params: Any, inputs: Any, **kwargs: Any) -> Any:
+        rngs = _keys(kwargs.pop("rng", None), len(layers))
+        return [apply(param, x, rng=rng, **kwargs) for apply, param, x, rng in zip(
+            applies, params, inputs, rngs, strict=True)]
+
+    return init_fun, apply_fun
+
+
+def shape_dependent(make_layer: Callable[[Any], Layer]) -> Layer:
+    """A layer that a function makes when it knows the shape of the input."""
+
+    def init_fun(rng: Any, input_shape: Any) -> Any:
+        return make_layer(input_shape)[0](rng, input_shape)
+
+    def apply_fun(params: Any, inputs: Any, **kwargs: Any) -> Any:
+        return make_layer(shape_of(inputs))[1](params, inputs, **kwargs)
+
+    return init_fun, apply_fun

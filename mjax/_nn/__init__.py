@@ -1,0 +1,1 @@
+"""Functions of neural networks, written on the NumPy front end."""

@@ -1,0 +1,171 @@
+"""Softmax and its relatives; numbers shifted and scaled to mean 0 and variance 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mjax._engine.base.docs import documented
+from mjax._engine.base.util import canonicalize_axes
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives import arithmetic as lax
+from mjax._numpy.arithmetic import square, subtract
+from mjax._numpy.core import check_array
+from mjax._numpy.elementary import log
+from mjax._numpy.fused import fused
+from mjax._numpy.reductions import keep_axes
+from mjax._numpy.selecting import clip
+from mjax._numpy.statistics import count_over, masked_shape
+from mjax._numpy.statistics import mean as mean_of
+from mjax._scipy.special.sums import (
+    log_softmax_over,
+    logsumexp,
+    softmax_arguments,
+    softmax_over,
+)
+
+_shared = documented(
+    x="x: array; integers are converted to floats.",
+    axis="axis: an axis or a tuple of them; None: all.",
+    where="where: mask of the elements that count; it broadcasts with `x`.",
+    raises=("TypeError: `x` is not an array, or one of booleans.\n"
+            "ValueError: an axis is out of range."),
+)
+
+
+# ---- softmax ---------------------------------------------------------------------------
+
+
+@fused(static_argnames=("axis",))
+@_shared
+def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+    """Exponentials divided by their sum: positive numbers whose sum along the axis is 1.
+
+    Args:
+      [x]
+      [axis]
+      [where]
+
+    Returns:
+      A float array of the shape of `x`; 0 where the mask is false. It is NaN along an axis with an
+      element that is inf.
+
+    Raises:
+      [raises]
+
+    Example:
+      >>> mjax.nn.softmax(jnp.array([0.0, 0.0, 1000.0, 1000.0]))
+      Array([0. , 0. , 0.5, 0.5], dtype=float32)
+    """
+    x, where = softmax_arguments("softmax", x, where)
+    return softmax_over(x, axis, where)
+
+
+@fused(static_argnames=("axis",))
+@_shared
+def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+    """The logarithm of `softmax`, exact where that is tiny.
+
+    Args:
+      [x]
+      [axis]
+      [where]
+
+    Returns:
+      A float array of the shape of `x`; -inf where the mask is false. It is NaN along an axis with
+      an element that is inf.
+
+    Raises:
+      [raises]
+
+    Example:
+      >>> print(f"{mjax.nn.log_softmax(jnp.array([0.0, 100.0, 100.0]))[1]:.2f}")
+      -0.69
+    """
+    x, where = softmax_arguments("log_softmax", x, where)
+    return log_softmax_over(x, axis, where)
+
+
+@fused(static_argnames=("axis", "keepdims"))
+@_shared
+def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = False) -> Any:
+    """The logarithm of the mean of exponentials, without overflow.
+
+    Args:
+      [x]
+      [axis]
+      [where]
+      keepdims: whether the axes stay, with size 1.
+
+    Returns:
+      `logsumexp(x) - log(n)` for n elements that count: a float array without the axes.
+
+    Raises:
+      [raises]
+
+    Example:
+      >>> mjax.nn.logmeanexp(jnp.array([1000.0, 1000.0]))
+      Array(1000., dtype=float32)
+    """
+    total = logsumexp(x, axis=axis, keepdims=keepdims, where=where)
+    shape = masked_shape(x, where)
+    axes = canonicalize_axes(axis, len(shape))
+    count = count_over("logmeanexp", shape, axes, where, typeof(total).dtype)
+    if keepdims and where is not None:
+        count = keep_axes(count, shape, axes)
+    return total - log(count)
+
+
+# ---- standardize -----------------------------------------------------------------------
+
+
+@fused(static_argnames=("axis", "algorithm"))
+@_shared
+def standardize(x: Any, axis: Any = -1, mean: Any = None, variance: Any = None,
+                epsilon: Any = 1e-5, where: Any = None, *, algorithm: str = "fast") -> Any:
+    """Shifts and scales numbers to mean 0 and variance 1 along axes.
+
+    Args:
+      [x]
+      [axis]
+      mean: the mean; by default that of `x` along the axes.
+      variance: the variance; by default that of `x` along the axes.
+      epsilon: what is added to the variance before the division by its root.
+      where: mask of the elements that count for mean and variance.
+      algorithm: `"fast"` computes the variance as the mean of squares less the square of the mean,
+        in one pass, and loses digits where the mean is large; `"stable"` takes two passes.
+
+    Returns:
+      `(x - mean) / sqrt(variance + epsilon)`, a float array of the shape of `x`.
+
+    Raises:
+      TypeError: `x` is not an array.
+      ValueError: an unknown algorithm; an axis is out of range.
+
+    Source: Ioffe, Szegedy 2015, "Batch normalization".
+
+    Example:
+      >>> print(f"{mjax.nn.standardize(jnp.array([1.0, 2.0, 3.0]))[2]:.2f}")
+      1.22
+    """
+    x = check_array("standardize", x)
+    for name, value in (("mean", mean), ("variance", variance), ("where", where)):
+        if value is not None:
+            check_array("standardize", value, name)
+    if mean is None:
+        mean = mean_of(x, axis, keepdims=True, where=where)
+    if variance is None:
+        variance = _variance(x, axis, mean, where, algorithm)
+    return subtract(x, mean) * lax.rsqrt(variance + epsilon)
+
+
+def _variance(x: Any, axis: Any, mean: Any, mask: Any, algorithm: str) -> Any:
+    if algorithm == "stable":
+        return mean_of(square(subtract(x, mean)), axis, keepdims=True, where=mask)
+    if algorithm == "fast":
+        # Rounding may make it negative, and its root NaN.
+        return clip(mean_of(square(x), axis, keepdims=True, where=mask) - square(mean), 0)
+    msg = f'standardize: unknown algorithm {algorithm!r}; it is "fast" or "stable".'
+    raise ValueError(msg)
+
+
+__all__ = ["log_softmax", "logmeanexp", "softmax", "standardize"]

@@ -1,0 +1,56 @@
+"""Small neural networks for examples."""
+
+from mjax._engine.base.faces import face
+from mjax._library.stax import (
+    AvgPool,
+    BatchNorm,
+    Conv,
+    Conv1DTranspose,
+    ConvTranspose,
+    Dense,
+    Dropout,
+    Elu,
+    Exp,
+    FanInConcat,
+    FanInSum,
+    FanOut,
+    Flatten,
+    Gelu,
+    GeneralConv,
+    GeneralConvTranspose,
+    Identity,
+    LeakyRelu,
+    LogSoftmax,
+    MaxPool,
+    Relu,
+    Selu,
+    Sigmoid,
+    Softmax,
+    Softplus,
+    SumPool,
+    Tanh,
+    elementwise,
+    glorot,
+    logsoftmax,
+    parallel,
+    randn,
+    serial,
+    shape_dependent,
+)
+from mjax._nn.initializers import normal, ones, zeros
+from mjax._nn.named_initializers import glorot_normal
+from mjax._nn.normalizing import log_softmax, softmax, standardize
+from mjax._nn.rectifiers import elu, gelu, leaky_relu, relu, selu
+from mjax._nn.sigmoids import sigmoid, softplus
+
+__all__ = [
+    "AvgPool", "BatchNorm", "Conv", "Conv1DTranspose", "ConvTranspose", "Dense", "Dropout",
+    "Elu", "Exp", "FanInConcat", "FanInSum", "FanOut", "Flatten", "Gelu", "GeneralConv",
+    "GeneralConvTranspose", "Identity", "LeakyRelu", "LogSoftmax", "MaxPool", "Relu", "Selu",
+    "Sigmoid", "Softmax", "Softplus", "SumPool", "Tanh", "elementwise", "elu", "gelu", "glorot",
+    "glorot_normal", "leaky_relu", "log_softmax", "logsoftmax", "normal", "ones", "parallel",
+    "randn", "relu", "selu", "serial", "shape_dependent", "sigmoid", "softmax", "softplus",
+    "standardize", "zeros",
+]
+
+__getattr__, __dir__ = face("mjax.example_libraries.stax")

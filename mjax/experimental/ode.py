@@ -1,0 +1,8 @@
+"""Ordinary differential equations."""
+
+from mjax._engine.base.faces import face
+from mjax._library.ode import odeint
+
+__all__ = ["odeint"]
+
+__getattr__, __dir__ = face("mjax.experimental.ode")

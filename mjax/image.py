@@ -1,0 +1,8 @@
+"""Images in other sizes."""
+
+from mjax._engine.base.faces import face
+from mjax._library.image import ResizeMethod, resize, scale_and_translate
+
+__all__ = ["ResizeMethod", "resize", "scale_and_translate"]
+
+__getattr__, __dir__ = face("mjax.image")

@@ -1,0 +1,8 @@
+"""Reductions of segments."""
+
+from mjax._engine.base.faces import face
+from mjax._library.segments import segment_max, segment_min, segment_prod, segment_sum
+
+__all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
+
+__getattr__, __dir__ = face("mjax.ops")

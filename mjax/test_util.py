@@ -1,0 +1,8 @@
+"""Derivatives against finite differences, for tests."""
+
+from mjax._engine.base.faces import face
+from mjax._library.gradient_checks import check_grads, check_jvp, check_vjp
+
+__all__ = ["check_grads", "check_jvp", "check_vjp"]
+
+__getattr__, __dir__ = face("mjax.test_util")
