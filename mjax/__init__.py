@@ -6,9 +6,6 @@ Code written for `jax` runs when its imports are changed. Submodules (`mjax.nump
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
 from mjax._engine.base.config import (
     allow_f16_reductions,
     check_tracer_leaks,
@@ -35,6 +32,7 @@ from mjax._engine.base.config import (
     transfer_guard_device_to_host,
     transfer_guard_host_to_device,
 )
+from mjax._engine.base.faces import face
 from mjax._engine.base.user_contexts import make_user_context
 from mjax._engine.base.version import __version__, __version_info__
 from mjax._engine.control.closure_convert import closure_convert
@@ -89,8 +87,9 @@ from mjax._numpy import methods as _methods  # noqa: F401
 
 _SUBMODULES = (
     "ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack",
-    "dtypes", "errors", "experimental", "flatten_util", "lax", "monitoring", "numpy", "profiler",
-    "random", "sharding", "stages", "tree", "tree_util", "typing", "version",
+    "dtypes", "errors", "experimental", "flatten_util", "image", "lax", "monitoring", "nn",
+    "numpy", "ops", "profiler", "random", "scipy", "sharding", "stages",
+    "tree", "tree_util", "typing", "version",
 )
 
 __all__ = [
@@ -116,20 +115,6 @@ __all__ = [
 ]
 
 
-#: Name -> the module it is loaded from when it is first used.
-_LATER = {"pmap": "mjax._engine.spmd.pmap", "shard_map": "mjax._engine.spmd.shard_map",
-          "smap": "mjax._engine.spmd.smap",
-          "print_environment_info": "mjax._engine.runtime.environment"}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
-        return importlib.import_module(f"mjax.{name}")
-    if name in _LATER:
-        return globals().setdefault(name, getattr(importlib.import_module(_LATER[name]), name))
-    msg = f"module 'mjax' has no attribute {name!r}"
-    raise AttributeError(msg)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = face("mjax", modules=_SUBMODULES, later={
+    "pmap": "mjax._engine.spmd.pmap", "print_environment_info": "mjax._engine.runtime.environment",
+    "shard_map": "mjax._engine.spmd.shard_map", "smap": "mjax._engine.spmd.smap"})

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import mjax.random  # noqa: F401  # generators of keys are found by their names
 from mjax._engine.base.util import from_pickle
-from mjax._engine.control.policies import Offloadable
+from mjax._engine.control.policies import Decided, Offloadable
+from mjax._engine.control.policies import _Either as EitherPolicy
+from mjax._engine.control.policies import _Except as ExceptPolicy
+from mjax._engine.control.policies import _Names as NamesPolicy
 from mjax._engine.ir.effects import EffectPolicy
 from mjax._engine.ir.jaxpr import DebugInfo
 from mjax._engine.ir.mesh import AxisType
@@ -34,6 +37,8 @@ from mjax._engine.runtime.layouts import Layout
 from mjax._engine.runtime.stages import ArgInfo
 from mjax._engine.runtime.structs import _rebuild as shape_dtype_struct_v1
 from mjax._engine.transforms.batching import AxisData
+from mjax._library.image import ResizeMethod
+from mjax._numpy.ufuncs import _rebuilt as ufunc_v1
 
 accuracy_mode_v1 = from_pickle(AccuracyMode)
 arg_info_v1 = from_pickle(ArgInfo)
@@ -51,9 +56,14 @@ gather_dimension_numbers_v1 = from_pickle(GatherDimensionNumbers)
 gather_scatter_mode_v1 = from_pickle(GatherScatterMode)
 layout_v1 = from_pickle(Layout)
 offloadable_v1 = from_pickle(Offloadable)
+policy_decided_v1 = from_pickle(Decided)
+policy_either_v1 = from_pickle(EitherPolicy)
+policy_except_v1 = from_pickle(ExceptPolicy)
+policy_names_v1 = from_pickle(NamesPolicy)
 precision_v1 = from_pickle(Precision)
 ragged_dot_dimension_numbers_v1 = from_pickle(RaggedDotDimensionNumbers)
 random_algorithm_v1 = from_pickle(RandomAlgorithm)
+resize_method_v1 = from_pickle(ResizeMethod)
 rounding_method_v1 = from_pickle(RoundingMethod)
 scatter_dimension_numbers_v1 = from_pickle(ScatterDimensionNumbers)
 shaped_array_v1 = from_pickle(ShapedArray)
@@ -66,8 +76,10 @@ __all__ = [
     "dot_algorithm_preset_v1", "dot_algorithm_v1", "effect_policy_v1", "eig_implementation_v1",
     "eigh_implementation_v1", "fft_type_v1", "gather_dimension_numbers_v1",
     "gather_scatter_mode_v1", "key_type_v1", "layout_v1", "manual_axis_type_v1", "offloadable_v1",
-    "partial_v1", "partition_spec_v1", "precision_v1", "ragged_dot_dimension_numbers_v1",
-    "random_algorithm_v1", "rounding_method_v1", "scatter_dimension_numbers_v1",
+    "partial_v1", "partition_spec_v1", "policy_decided_v1", "policy_either_v1",
+    "policy_except_v1", "policy_names_v1", "precision_v1", "ragged_dot_dimension_numbers_v1",
+    "random_algorithm_v1", "resize_method_v1", "rounding_method_v1",
+    "scatter_dimension_numbers_v1",
     "shape_dtype_struct_v1", "shaped_array_v1", "svd_algorithm_v1", "tolerance_v1",
-    "tree_structure_v1", "unconstrained_v1",
+    "tree_structure_v1", "ufunc_v1", "unconstrained_v1",
 ]

@@ -1,5 +1,6 @@
 """Rematerialization: `checkpoint`, its policies, names for values, what is saved."""
 
+from mjax._engine.base.faces import face
 from mjax._engine.control.policies import (
     Offloadable,
     Recompute,
@@ -14,3 +15,5 @@ __all__ = [
     "Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name",
     "checkpoint_policies", "print_saved_residuals", "saved_residuals",
 ]
+
+__getattr__, __dir__ = face("mjax.ad_checkpoint")

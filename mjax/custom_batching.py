@@ -1,5 +1,8 @@
 """Batching that users write."""
 
+from mjax._engine.base.faces import face
 from mjax._engine.control.custom_vmap import custom_vmap, sequential_vmap
 
 __all__ = ["custom_vmap", "sequential_vmap"]
+
+__getattr__, __dir__ = face("mjax.custom_batching")

@@ -1,5 +1,6 @@
 """Derivatives that users write: rules, closures for them, linear functions."""
 
+from mjax._engine.base.faces import face
 from mjax._engine.control.closure_convert import closure_convert
 from mjax._engine.control.custom_gradient import custom_gradient
 from mjax._engine.control.custom_jvp import custom_jvp, custom_jvp_call_p
@@ -18,3 +19,5 @@ __all__ = [
     "custom_jvp_call_p", "custom_vjp", "custom_vjp_call_p", "custom_vjp_primal_tree_values",
     "linear_call", "remat_opt_p", "zero_from_primal",
 ]
+
+__getattr__, __dir__ = face("mjax.custom_derivatives")

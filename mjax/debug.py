@@ -1,5 +1,6 @@
 """Looking into compiled programs."""
 
+from mjax._engine.base.faces import face
 from mjax._engine.control.callbacks import DebugEffect, OrderedDebugEffect
 from mjax._engine.runtime.breakpoint import breakpoint
 from mjax._engine.runtime.callbacks import debug_callback as callback
@@ -14,3 +15,5 @@ from mjax._engine.runtime.visualize import (
 __all__ = ["DebugEffect", "OrderedDebugEffect", "breakpoint", "callback",
            "inspect_array_sharding", "log", "print",
            "visualize_array_sharding", "visualize_sharding"]
+
+__getattr__, __dir__ = face("mjax.debug")

@@ -1,5 +1,6 @@
 """Several processes that run one program on the devices of all of them."""
 
+from mjax._engine.base.faces import face
 from mjax._engine.runtime.distributed import (
     barrier,
     initialize,
@@ -16,3 +17,5 @@ __all__ = [
     "barrier", "initialize", "is_initialized", "key_value_delete", "key_value_get",
     "key_value_get_bytes", "key_value_list", "key_value_set", "shutdown",
 ]
+
+__getattr__, __dir__ = face("mjax.distributed")

@@ -1,5 +1,8 @@
 """Arrays of other libraries, and which dtypes they share."""
 
+from mjax._engine.base.faces import face
 from mjax._engine.runtime.dlpack import from_dlpack, is_supported_dtype
 
 __all__ = ["from_dlpack", "is_supported_dtype"]
+
+__getattr__, __dir__ = face("mjax.dlpack")

@@ -12,6 +12,7 @@ from mjax._engine.base.errors import (
     TypePromotionError,
     UnexpectedTracerError,
 )
+from mjax._engine.base.faces import face
 from mjax._engine.runtime.failures import JaxRuntimeError
 
 __all__ = [
@@ -20,3 +21,5 @@ __all__ = [
     "TracerBoolConversionError", "TracerIntegerConversionError", "TypePromotionError",
     "UnexpectedTracerError",
 ]
+
+__getattr__, __dir__ = face("mjax.errors")

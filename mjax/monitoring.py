@@ -1,5 +1,6 @@
 """Events of tracing, compiling and caching, and of users; and the functions that hear them."""
 
+from mjax._engine.base.faces import face
 from mjax._engine.base.monitoring import (
     clear_event_listeners,
     record_event,
@@ -23,3 +24,5 @@ __all__ = [
     "unregister_event_duration_listener", "unregister_event_listener",
     "unregister_event_time_span_listener", "unregister_scalar_listener",
 ]
+
+__getattr__, __dir__ = face("mjax.monitoring")

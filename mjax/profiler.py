@@ -1,5 +1,6 @@
 """Profiles of time and memory, on jaxlib's profiler."""
 
+from mjax._engine.base.faces import face
 from mjax._engine.runtime.profiling import (
     StepTraceAnnotation,
     TraceAnnotation,
@@ -26,3 +27,5 @@ __all__ = [
     "save_device_memory_profile", "start_server", "start_trace", "stop_server", "stop_trace",
     "trace",
 ]
+
+__getattr__, __dir__ = face("mjax.profiler")

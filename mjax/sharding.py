@@ -1,5 +1,6 @@
 """Meshes of devices, and how arrays are cut along their axes."""
 
+from mjax._engine.base.faces import face
 from mjax._engine.ir.mesh import AbstractMesh, AxisType, Mesh, PartitionSpec
 from mjax._engine.ir.types import ManualAxisType
 from mjax._engine.runtime.meshes import (
@@ -21,3 +22,5 @@ __all__ = [
     "Sharding", "SingleDeviceSharding", "get_abstract_mesh", "get_mesh",
     "make_single_device_sharding", "set_mesh", "use_abstract_mesh", "use_mesh",
 ]
+
+__getattr__, __dir__ = face("mjax.sharding")

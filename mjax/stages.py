@@ -1,5 +1,15 @@
 """The stages of ahead-of-time compilation: `jit(f).trace(...).lower().compile()`."""
 
-from mjax._engine.runtime.stages import ArgInfo, Compiled, Lowered, Traced
+from mjax._engine.base.faces import face
+from mjax._engine.runtime.stages import (
+    ArgInfo,
+    Compiled,
+    CompilerOptions,
+    Lowered,
+    Traced,
+    Wrapped,
+)
 
-__all__ = ["ArgInfo", "Compiled", "Lowered", "Traced"]
+__all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapped"]
+
+__getattr__, __dir__ = face("mjax.stages")

@@ -1,5 +1,6 @@
 """Short names of the functions of `mjax.tree_util`."""
 
+from mjax._engine.base.faces import face
 from mjax._engine.ir.registration import static
 from mjax._engine.ir.tree_names import (
     all,
@@ -22,3 +23,5 @@ __all__ = [
     "map_with_path", "reduce", "reduce_associative", "static", "structure", "transpose",
     "unflatten",
 ]
+
+__getattr__, __dir__ = face("mjax.tree")

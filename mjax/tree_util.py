@@ -1,5 +1,6 @@
 """Pytrees: nested containers of arrays, and functions over them."""
 
+from mjax._engine.base.faces import face
 from mjax._engine.ir.pytree import (
     DictKey,
     FlattenedIndexKey,
@@ -51,3 +52,5 @@ __all__ = [
     "tree_map_with_path", "tree_reduce", "tree_reduce_associative", "tree_structure",
     "tree_transpose", "tree_unflatten", "treedef_children", "treedef_is_leaf", "treedef_tuple",
 ]
+
+__getattr__, __dir__ = face("mjax.tree_util")

@@ -1,5 +1,8 @@
 """Types for annotations of functions that take arrays and dtypes."""
 
+from mjax._engine.base.faces import face
 from mjax._numpy.annotations import ArrayLike, DTypeLike
 
 __all__ = ["ArrayLike", "DTypeLike"]
+
+__getattr__, __dir__ = face("mjax.typing")

@@ -1,5 +1,8 @@
 """The version of mjax."""
 
+from mjax._engine.base.faces import face
 from mjax._engine.base.version import __version__, __version_info__
 
 __all__ = ["__version__", "__version_info__"]
+
+__getattr__, __dir__ = face("mjax.version")

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -26,3 +28,16 @@ def small_heap() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The 20 slowest files of a long run."""
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if hasattr(report, "duration"):
+                seconds[report.nodeid.partition("::")[0]] += report.duration
+    if len(seconds) > 20:
+        terminalreporter.section(f"20 slowest files of {sum(seconds.values()):.0f} s")
+        for path, spent in seconds.most_common(20):
+            terminalreporter.line(f"{spent:7.1f} s  {path}")

@@ -1,5 +1,6 @@
 """Bad input gets a clear error: its type, what it names, and what it says to do."""
 
+import inspect
 import re
 import subprocess
 import sys
@@ -20,6 +21,50 @@ def message(error, call):
     with pytest.raises(error) as info:
         call()
     return str(info.value)
+
+
+def test_what_escapes_names_the_function():
+    def keeps(x):
+        kept.append(x)
+        return x
+
+    for trace in (lambda: mjax.grad(keeps)(1.0), lambda: mjax.vmap(keeps)(X), lambda: mjax.jit(
+            keeps)(X), lambda: mjax.jvp(keeps, (1.0,), (1.0,)), lambda: mjax.linearize(keeps, 1.0),
+            lambda: mjax.vmap(mjax.grad(keeps))(X), lambda: mjax.grad(
+                lambda a, b: keeps(b) * a, argnums=1)(1.0, 2.0)):
+        kept = []
+        trace()
+        text = message(errors.UnexpectedTracerError, lambda kept=kept: kept[0] + 1)
+        assert re.search(rf"(keeps|<lambda>) at {re.escape(__file__)}:\d+", text)
+
+
+def test_calls_that_do_not_fit_name_who_called():
+    line = sys._getframe().f_lineno
+    one, two, three = lambda a: a, lambda a, b: a, lambda a, b, c: a
+    for call, name, at in [
+            (lambda: lax.cond(True, one, two, 1.0), "cond", 1),
+            (lambda: lax.switch(1, [one, three], 1.0), "switch", 1),
+            (lambda: lax.while_loop(two, one, 1.0), "while_loop", 1),
+            (lambda: lax.fori_loop(0, 3, one, 1.0), "fori_loop", 1),
+            (lambda: lax.scan(one, 1.0, X), "scan", 1), (lambda: lax.map(two, X), "map", 1),
+            (lambda: mjax.checkpoint(two)(1.0), "checkpoint", 1)]:
+        with pytest.raises(TypeError) as info:
+            call()
+        at = rf"<lambda> at {re.escape(__file__)}:{line + 1}"
+        assert any(re.search(rf"{at}, which was given to {name}\b", note)
+                   for note in info.value.__notes__), info.value.__notes__
+    def fails(x):
+        raise TypeError("of argument 1")
+
+    with pytest.raises(TypeError) as info:
+        lax.map(fails, X)
+    assert not any("was given to" in note for note in info.value.__notes__)
+
+
+def test_defaults_show_as_what_they_are():
+    for f in (mjax.jit, lax.cond, lax.switch, mjax.tree_util.tree_reduce, mjax.smap,
+              mjax.shard_map, mjax.numpy_dtype_promotion):
+        assert "object at 0x" not in str(inspect.signature(f))
 
 
 # ---- tracers where Python values are needed ----------------------------------------------

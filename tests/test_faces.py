@@ -40,3 +40,11 @@ def test_a_face_shows_what_it_exports(name):
 
 def test_there_are_faces():
     assert {"mjax", "mjax.numpy", "mjax.numpy.linalg", "mjax_ext.interpreters.ad"} <= set(FACES)
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_an_absent_name_is_an_attribute_error_that_says_more(name):
+    with pytest.raises(AttributeError, match="has no attribute 'a_name_of_nobody'") as caught:
+        importlib.import_module(name).a_name_of_nobody  # noqa: B018
+    if name.partition(".")[0] == "mjax":
+        assert "jax 0.10.2 does not have" in str(caught.value)

@@ -3,9 +3,9 @@
 `linalg` loads when it is first used.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from mjax._engine.base.faces import face
 from mjax._engine.control.branching import (
     cond,
     platform_dependent,
@@ -225,6 +225,7 @@ from mjax._engine.primitives.keys import (
     random_unwrap_p,
     random_wrap_p,
 )
+from mjax._engine.primitives.lifting import stage, stage_p
 from mjax._engine.primitives.mulhi import mulhi, mulhi_p
 from mjax._engine.primitives.precision import (
     DotAlgorithm,
@@ -260,6 +261,7 @@ from mjax._engine.primitives.rng import (
     rng_uniform,
     rng_uniform_p,
 )
+from mjax._engine.primitives.scaled import scaled_dot
 from mjax._engine.primitives.scatter import (
     ScatterDimensionNumbers,
     scatter,
@@ -424,6 +426,7 @@ from mjax._engine.spmd.gathers import (
     pscatter,
     psum_scatter,
 )
+from mjax._engine.spmd.ragged import ragged_all_to_all, ragged_all_to_all_p
 from mjax._engine.spmd.reductions import (
     axis_index,
     axis_index_p,
@@ -480,37 +483,29 @@ __all__ = [
     "pbroadcast", "pcast", "platform_dependent", "platform_index_p", "pmax", "pmax_p", "pmean",
     "pmin", "pmin_p", "polygamma", "polygamma_p", "population_count", "population_count_p", "pow",
     "pow_p", "ppermute", "ppermute_p", "pscatter", "pshuffle", "psum", "psum_p", "psum_scatter",
-    "pswapaxes", "pvary", "ragged_dot", "ragged_dot_general", "ragged_dot_general_p",
-    "random_bits_p", "random_clone_p", "random_fold_in_p", "random_gamma_grad",
-    "random_gamma_grad_p", "random_seed_p", "random_split_p", "random_unwrap_p", "random_wrap_p",
-    "real", "real_p", "reciprocal", "reduce", "reduce_and", "reduce_and_p", "reduce_max",
-    "reduce_max_p", "reduce_min", "reduce_min_p", "reduce_or", "reduce_or_p", "reduce_p",
-    "reduce_precision", "reduce_precision_p", "reduce_prod", "reduce_prod_p", "reduce_sum",
-    "reduce_sum_p", "reduce_window", "reduce_window_max_p", "reduce_window_min_p",
-    "reduce_window_p", "reduce_window_shape_tuple", "reduce_window_sum_p", "reduce_xor",
-    "reduce_xor_p", "regularized_incomplete_beta_p", "rem", "rem_p", "reshape", "reshape_p", "rev",
-    "rev_p", "rng_bit_generator", "rng_bit_generator_p", "rng_uniform", "rng_uniform_p", "round",
-    "round_p", "rsqrt", "rsqrt_p", "scan", "scan_p", "scatter", "scatter_add", "scatter_add_p",
-    "scatter_apply", "scatter_apply_p", "scatter_max", "scatter_max_p", "scatter_min",
-    "scatter_min_p", "scatter_mul", "scatter_mul_p", "scatter_p", "scatter_sub", "scatter_sub_p",
-    "select", "select_and_gather_add_p", "select_and_scatter_add_p", "select_and_scatter_p",
-    "select_n", "select_n_p", "shape_as_value", "sharding_constraint_p", "shift_left",
-    "shift_left_p", "shift_right_arithmetic", "shift_right_arithmetic_p", "shift_right_logical",
-    "shift_right_logical_p", "sign", "sign_p", "sin", "sin_p", "sinh", "sinh_p", "slice",
-    "slice_in_dim", "slice_p", "sort", "sort_key_val", "sort_p", "split", "split_p", "sqrt",
-    "sqrt_p", "square", "square_p", "squeeze", "squeeze_p", "stack", "stack_p", "stop_gradient",
-    "stop_gradient_p", "sub", "sub_p", "switch", "tan", "tan_p", "tanh", "tanh_p", "threefry2x32_p",
-    "tile", "tile_p", "top_k", "top_k_p", "transpose", "transpose_p", "unstack", "unstack_p",
-    "while_loop", "while_p", "with_sharding_constraint", "xor_p", "zeta", "zeta_p",
+    "pswapaxes", "pvary", "ragged_all_to_all", "ragged_all_to_all_p", "ragged_dot",
+    "ragged_dot_general", "ragged_dot_general_p", "random_bits_p", "random_clone_p",
+    "random_fold_in_p", "random_gamma_grad", "random_gamma_grad_p", "random_seed_p",
+    "random_split_p", "random_unwrap_p", "random_wrap_p", "real", "real_p", "reciprocal", "reduce",
+    "reduce_and", "reduce_and_p", "reduce_max", "reduce_max_p", "reduce_min", "reduce_min_p",
+    "reduce_or", "reduce_or_p", "reduce_p", "reduce_precision", "reduce_precision_p", "reduce_prod",
+    "reduce_prod_p", "reduce_sum", "reduce_sum_p", "reduce_window", "reduce_window_max_p",
+    "reduce_window_min_p", "reduce_window_p", "reduce_window_shape_tuple", "reduce_window_sum_p",
+    "reduce_xor", "reduce_xor_p", "regularized_incomplete_beta_p", "rem", "rem_p", "reshape",
+    "reshape_p", "rev", "rev_p", "rng_bit_generator", "rng_bit_generator_p", "rng_uniform",
+    "rng_uniform_p", "round", "round_p", "rsqrt", "rsqrt_p", "scaled_dot", "scan", "scan_p",
+    "scatter", "scatter_add", "scatter_add_p", "scatter_apply", "scatter_apply_p", "scatter_max",
+    "scatter_max_p", "scatter_min", "scatter_min_p", "scatter_mul", "scatter_mul_p", "scatter_p",
+    "scatter_sub", "scatter_sub_p", "select", "select_and_gather_add_p", "select_and_scatter_add_p",
+    "select_and_scatter_p", "select_n", "select_n_p", "shape_as_value", "sharding_constraint_p",
+    "shift_left", "shift_left_p", "shift_right_arithmetic", "shift_right_arithmetic_p",
+    "shift_right_logical", "shift_right_logical_p", "sign", "sign_p", "sin", "sin_p", "sinh",
+    "sinh_p", "slice", "slice_in_dim", "slice_p", "sort", "sort_key_val", "sort_p", "split",
+    "split_p", "sqrt", "sqrt_p", "square", "square_p", "squeeze", "squeeze_p", "stack", "stack_p",
+    "stage", "stage_p", "stop_gradient", "stop_gradient_p", "sub", "sub_p", "switch", "tan",
+    "tan_p", "tanh", "tanh_p", "threefry2x32_p", "tile", "tile_p", "top_k", "top_k_p", "transpose",
+    "transpose_p", "unstack", "unstack_p", "while_loop", "while_p", "with_sharding_constraint",
+    "xor_p", "zeta", "zeta_p",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "linalg":
-        return importlib.import_module("mjax.lax.linalg")
-    msg = f"module 'mjax.lax' has no attribute {name!r}"
-    raise AttributeError(msg)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = face("mjax.lax", modules=("linalg",))

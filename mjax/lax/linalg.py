@@ -1,5 +1,6 @@
 """Linear algebra in stacks of matrices: factorizations, and the systems that they solve."""
 
+from mjax._engine.base.faces import face
 from mjax._engine.linalg.cholesky import (
     cholesky,
     cholesky_p,
@@ -44,3 +45,5 @@ __all__ = [
     "triangular_solve", "triangular_solve_p", "tridiagonal", "tridiagonal_p", "tridiagonal_solve",
     "tridiagonal_solve_p",
 ]
+
+__getattr__, __dir__ = face("mjax.lax.linalg")
