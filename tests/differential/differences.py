@@ -26,6 +26,7 @@ SIGNATURES = {
     "debug.breakpoint: parameters *": _MORE,
     "debug.visualize_array_sharding: parameters *": _MORE,
     "numpy.array: parameters *": "jax refuses them by place since 0.10, NumPy takes them",
+    "numpy.fromfile: parameters *": _MORE,
     "numpy.fromiter: parameters *": _MORE,
     "numpy.set_printoptions: parameters *": _MORE,
     "numpy.result_type: parameters *": "dtypes.result_type has it in jax too",
@@ -43,6 +44,7 @@ _EARLY = "mjax refuses at once what cannot be meant; jax fails later, or gives s
 _OPTION = "mjax looks at every option; jax ignores values that it does not know"
 _NUMPY = "mjax does what NumPy does"
 _SIZES = "both refuse arrays as sizes and axes; jax's class is that of a comparison that fails"
+_SIZES_ARE_INTEGERS = "a size is an integer"
 _TRACED = "values that a program computes are not sizes; jax does not look at them"
 _LATER = "mjax looks at it when it is used"
 
@@ -53,6 +55,46 @@ def _each(difference: str, why: str, functions: str) -> dict[str, str]:
 
 
 CALLS = {
+    # ---- scipy.special and scipy.stats -----------------------------------------------------
+    "scipy.special.bessel_jn(*: TypeError, not ValueError": "jax's jit looks at static names first",
+    **_each("(too many): TypeError, not ValueError", "jax's jit looks at static names first",
+            "scipy.stats.mode scipy.stats.rankdata scipy.stats.sem"),
+    "scipy.special.log_ndtr(x=ragged): ValueError, not TypeError": "both refuse it",
+    "scipy.special.logsumexp(a, axis=text): TypeError, not NameError": "both refuse it",
+    "scipy.special.owens_t(*complex*): ValueError, not accepted": "it takes real numbers",
+    "scipy.stats.rankdata(a=key): TypeError, not accepted": "keys have no order",
+    "scipy.stats.beta.*complex*: TypeError, not ValueError": _CLASS,
+    # ---- scipy and library -----------------------------------------------------------------
+    **_each("(*: TypeError, not AttributeError",
+            "jax fails on an attribute that the argument lacks",
+            "experimental.ode.odeint scipy.interpolate.RegularGridInterpolator"),
+    "scipy.interpolate.RegularGridInterpolator(*: ValueError, not AttributeError":
+        "jax fails on an attribute that the argument lacks",
+    "scipy.*(too many): TypeError, not ValueError":
+        "jax hashes static arguments before it counts them",
+    "example_libraries.optimizers.*=key*: TypeError, not AssertionError": "an assertion of jax",
+    "example_libraries.stax.*(too many): TypeError, not ValueError":
+        "jax hashes static arguments before it counts them",
+    "example_libraries.stax.softplus(x=key): ValueError, not TypeError": "as of nn.softplus",
+    "example_libraries.stax.standardize(x, axis=text): TypeError, not NameError":
+        "no name of an axis is looked for",
+    **_each("(*: TypeError, not IndexError", "jax indexes what is not a vector",
+            "experimental.ode.odeint"),
+    **_each("(too many): TypeError, not ValueError", "jax hashes static arguments first",
+            "nn.glu nn.log_softmax nn.logmeanexp nn.standardize"),
+    **_each("(*axis=text): TypeError, not NameError", "jax takes it for the name of an axis",
+            "nn.logmeanexp nn.standardize"),
+    **_each("(x=key): ValueError, not TypeError", "a key is not promoted", "nn.mish nn.softplus"),
+    **_each("(image=*: TypeError, not AttributeError",
+            "jax fails on an attribute that the argument lacks",
+            "image.resize image.scale_and_translate"),
+    "image.scale_and_translate(image=2.5*: ValueError, not AttributeError":
+        "jax fails on an attribute that the argument lacks",
+    "image.*(*method=*: TypeError, not AssertionError": "an assertion of jax",
+    "image.*(*spatial_dims=text*: *Error, not AssertionError": "an assertion of jax",
+    "random.f(*=rank4*: accepted, not TypeError": "parameters broadcast, as those of the others",
+    "random.multinomial(*unroll=*: ValueError, not TypeError": "scan names its argument",
+    "random.multinomial(*unroll=2.5): ValueError, not accepted": "a number of steps is an integer",
     # ---- both refuse, with other classes ---------------------------------------------------
     "lax.index_in_dim(*: IndexError, not AttributeError":
         "jax fails on an attribute that the argument lacks",
@@ -76,13 +118,14 @@ CALLS = {
     **_each("(*: TypeError, not AssertionError", "an assertion of jax",
             "lax.dynamic_update_index_in_dim lax.random_gamma_grad"),
     "lax.dynamic_update_index_in_dim(*: ValueError, not AssertionError": "an assertion of jax",
+    "nn.glu(*: ValueError, not AssertionError": "an assertion of jax",
     "lax.padtype_to_pads(*: TracerIntegerConversionError, not RuntimeError":
         "a RuntimeError of jaxlib about a text",
     **_each("(*: ValueError, not RuntimeError", "a RuntimeError of jaxlib about a text",
             "lax.conv lax.conv_general_dilated lax.conv_general_dilated_patches "
             "lax.conv_with_general_padding lax.reduce_window"),
     **_each("(unknown keyword): TypeError, not ValueError", "jax hashes static arguments first",
-            "numpy.argpartition numpy.partition numpy.resize"),
+            "numpy.argpartition numpy.partition numpy.polyfit numpy.resize"),
     **_each("(*: TypeError, not IndexError", "jax indexes a shape with what is not an index",
             "lax.dynamic_index_in_dim lax.dynamic_slice_in_dim lax.dynamic_update_slice_in_dim "
             "lax.index_in_dim lax.reduce lax.reduce_and lax.reduce_or lax.reduce_xor "
@@ -104,7 +147,7 @@ CALLS = {
     **_each("(*=ragged*: TypeError, not TracerArrayConversionError",
             "a ragged list is not an array; jax converts it entry by entry",
             "lax.dynamic_update_index_in_dim numpy.average random.double_sided_maxwell "
-            "random.randint random.truncated_normal"),
+            "random.dirichlet random.gamma random.loggamma random.randint random.truncated_normal"),
     **_each("(*=ragged*: TypeError, not ValueError",
             "a ragged list is not an array; jax asks NumPy, which refuses its shape",
             "lax.conv_with_general_padding numpy.broadcast_shapes numpy.broadcast_to"),
@@ -179,8 +222,36 @@ CALLS = {
     "jvp(*has_aux=*: TypeError, not UnexpectedTracerError": "the result is not a pair",
     "sharding.ManualAxisType(*: NotImplementedError, not TypeError": "mjax does not have such axes",
     "local_devices(*: ValueError, not TypeError": "no process has this number",
+    "numpy.fromfile(nothing): TypeError, not NotImplementedError": "it exists here",
     "numpy.fromiter(nothing): TypeError, not NotImplementedError": "it exists here",
+    "scipy.linalg.*=ragged*: ValueError, not *Error": "NumPy refuses it; jax takes it apart",
+    "scipy.signal.*: *Error, not AttributeError":
+        "jax fails on an attribute that the argument lacks",
+    "scipy.signal.correlate(in1, in2=key): ValueError, not NotImplementedError": _CLASS,
+    "scipy.signal.detrend(data, bp=*: *Error, not *Error": _CLASS,
+    "scipy.linalg.cho_solve(c_and_lower=*: *Error, not ValueError": _CLASS,
+    "scipy.linalg.eigh(a, b=*: NotImplementedError, not TypeError": _CLASS,
+    "scipy.linalg.eigh_tridiagonal(*: ValueError, not IndexError": _CLASS,
+    "scipy.linalg.hankel(c=key): TypeError, not ValueError": _CLASS,
+    "scipy.linalg.hessenberg(*: *Error, not IndexError": _CLASS,
+    "scipy.linalg.lu_solve(lu_and_piv=text, b): ValueError, not TypeError": _CLASS,
+    "scipy.linalg.polar(a, eps=text): ValueError, not TypeError": _CLASS,
+    "scipy.linalg.qr_multiply(a, c=*: ValueError, not IndexError": _CLASS,
+    "scipy.linalg.schur(a=None): ValueError, not TypeError": _CLASS,
+    "scipy.linalg.sqrtm(A=*: TypeError, not AttributeError": _CLASS,
     # ---- mjax refuses ----------------------------------------------------------------------
+    "scipy.signal.*n*=2.5): TypeError, not accepted": _SIZES_ARE_INTEGERS,
+    "scipy.fft.*dctn(x=key): TypeError, not accepted": "jax transforms along no axis",
+    "scipy.fft.*dctn(x=2.5): gives*": "jax gives back what has no axes",
+    "scipy.linalg.*n=2.5): TypeError, not accepted": _SIZES_ARE_INTEGERS,
+    "scipy.linalg.*max_*s=2.5): TypeError, not accepted": _SIZES_ARE_INTEGERS,
+    "scipy.linalg.eigh(a=rank4): TypeError, not accepted":
+        "jax adds the transpose to matrices of one row, which broadcasts",
+    "scipy.linalg.lu(a=rank4): accepted, not ValueError": "stacks are accepted, as in SciPy",
+    "scipy.linalg.polar(a=*: accepted, not NotImplementedError":
+        "wide matrices are accepted, as in SciPy",
+    "scipy.linalg.polar(a, eps=2.5): accepted, not ValueError": "a tolerance may be large",
+    "scipy.linalg.toeplitz(c=key): accepted, not TypeError": "keys are only put in places",
     "custom_*(fun=*: TypeError, not accepted": _EARLY,
     "*_callback(callback=*: TypeError, not accepted": _EARLY,
     "custom_batching.sequential_vmap(f=*: TypeError, not accepted": _EARLY,
@@ -266,6 +337,8 @@ CALLS = {
         "None is windows of one; init may be traced",
     "lax.reduce_window(*: accepted, not TypeError": "None is windows of one; init may be traced",
     "numpy.int2(x=2.5): accepted, not OverflowError": _NUMPY,
+    "numpy.*int1(x=2.5): accepted, not OverflowError": _NUMPY,
+    "numpy.float6_*(x=2.5): JaxRuntimeError, not accepted": "jaxlib has no such arrays on CPU",
     "numpy.*median(*overwrite_input=*: accepted, not ValueError": _NUMPY,
     "numpy.meshgrid(xi=*: accepted, not ValueError": _NUMPY,
     "numpy.nan_to_num(x, copy=*: accepted, not TypeError": _NUMPY,
@@ -290,6 +363,15 @@ CALLS = {
 
 #: Results of operands of every kind; the calls are as those of `surface.typed_calls`.
 TYPES = {
+    "scipy.special.owens_t(*: gives *": "jax gives the dtype of a table; mjax promotes",
+    "scipy.special.owens_t(*complex*: ValueError, not accepted": "it is a function of real numbers",
+    "scipy.stats.multinomial.*: *Error, not accepted": "counts are whole numbers, with an axis",
+    "scipy.stats.pareto.*bool*: gives *": "jax forgets that booleans are strongly typed",
+    "scipy.stats.geom.*bool*: gives *": "jax forgets that booleans are strongly typed",
+    "scipy.fft.*dctn(* scalar): gives *": "jax gives back what has no axes",
+    "scipy.fft.*dctn(Python *): gives *": "jax gives back what has no axes",
+    "scipy.signal.detrend(weak *: gives *": "the trend is strongly typed",
+    "scipy.linalg.rsf2csf(weak complex, *: gives *": "rotated matrices are strongly typed",
     "*arg???(*complex*: TypeError, not accepted": "jax refuses complex numbers while it lowers",
     "lax.cumlogsumexp(*int*: TypeError, not accepted": "jax refuses it while it lowers",
     "*full_like(*complex*: TypeError, not accepted": "the imaginary part would be lost",
@@ -299,6 +381,7 @@ TYPES = {
     "numpy.pow*, *int* scalar): gives *": "jax reads integer exponents whose values are known",
     "numpy.roll(*: TypeError, not accepted": "a shift is an integer",
     "numpy.int2(Python int): OverflowError, not accepted": "2 does not fit; jax gives -2",
+    "numpy.*int1(Python int): OverflowError, not accepted": "2 does not fit; jax gives 0",
     "numpy.unravel_index(*: TypeError, not accepted": "indices are integers",
     "random.*complex*: TypePromotionError, not accepted": "complex parameters are refused",
 }

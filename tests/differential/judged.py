@@ -25,8 +25,12 @@ class Operand(NamedTuple):
 
     def may_be(self, number: int) -> bool:
         """Whether an element is this number, as far as is known."""
+        return self.may(lambda value: value == number)
+
+    def may(self, be: Callable[[Any], Any]) -> bool:
+        """Whether something is true of an element, as far as is known."""
         value = self.value()
-        return value is None or bool(np.any(value == number))
+        return value is None or bool(np.any(be(value)))
 
 
 #: `(operands, derivative)`: whether the libraries differ on these operands; `derivative` says
@@ -40,18 +44,31 @@ def _least_int8(operands: Sequence[Operand], derivative: bool) -> bool:
 
 
 def _complex(operands: Sequence[Operand], derivative: bool) -> bool:
-    """What has no order is refused by jax where it lowers: not in code that is dead."""
-    return operands[0].kind == "c"
+    """What has no order is refused by jax where it lowers: not in code that is dead, as what has
+    no derivative may be in a derivative."""
+    return derivative and operands[0].kind == "c"
+
+
+def _no_window(operands: Sequence[Operand], derivative: bool) -> bool:
+    """Windows of size 0 are likewise refused where they are lowered."""
+    return derivative and 0 in operands[1].type.shape
+
+
+def _selector(operands: Sequence[Operand], derivative: bool) -> bool:
+    """No operand has a derivative in jax if the number of the choice is out of range."""
+    return derivative and operands[0].kind in "iu" and operands[0].may(
+        lambda which: (which != 0) & (which != 1))
 
 
 def _booleans(operands: Sequence[Operand], derivative: bool) -> bool:
-    """NumPy's result, and that of integers."""
-    return all(o.kind == "b" for o in operands)
+    """The remainder of True by False is NumPy's, and that of integers."""
+    return all(o.kind == "b" for o in operands) and (
+        operands[0].may_be(True) and operands[1].may_be(False))
 
 
 def _branch(operands: Sequence[Operand], derivative: bool) -> bool:
     """The derivative of jax takes the other branch of a root of complex numbers."""
-    return derivative and operands[0].kind == "c"
+    return derivative and operands[0].kind == "c" and operands[0].may(lambda z: np.real(z) < 0)
 
 
 def _nothing(operands: Sequence[Operand], derivative: bool) -> bool:
@@ -71,10 +88,13 @@ def _exponent(operands: Sequence[Operand], derivative: bool) -> bool:
 
 JUDGED: dict[str, Judgement] = {
     **dict.fromkeys(["numpy.gcd", "numpy.lcm"], _least_int8),
-    **dict.fromkeys(["argmax", "argmin", "argmax(axis=-1)"], _complex),
+    **dict.fromkeys(["argmax", "argmin", "argmax(axis=-1)", "numpy.argmax", "numpy.argmin"],
+                    _complex),
+    "conv": _no_window,
+    **dict.fromkeys(["lax.select", "lax.select_n"], _selector),
     "numpy.fmod": _booleans,
     **dict.fromkeys(["lax.acosh", "numpy.arccosh"], _branch),
-    "bits": _last_digits,
+    **dict.fromkeys(["bits", "view int"], _last_digits),
     "numpy.nanmean": _nothing,
     **dict.fromkeys(["numpy.power", "x ** y"], _exponent),
 }

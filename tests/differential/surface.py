@@ -121,6 +121,7 @@ NOT_CALLED = {
     "numpy.set_printoptions": "changes the state of the process",
     "numpy.save": "writes files",
     "numpy.savez": "writes files",
+    "test_util.*": "they run what they are given",
     "lax.*_p": "primitives have a method, bind, and tests of their own",
     "errors.*": "exceptions take what the library gives them",
     "stages.*": "made by the library alone",
@@ -199,6 +200,18 @@ GOOD: dict[str, Make] = {
     **dict.fromkeys(["indices"], _array(2, dtype=np.int32)),
     **dict.fromkeys(["axis_name", "name"], _value("name")),
     "subscripts": _value("ij->i"),
+    **_for("experimental.ode.odeint", t=_VECTOR),
+    **_for("scipy.ndimage.map_coordinates", order=_value(1)),
+    **_for("nn.glu", x=_array(3, 2)),
+    **_for("nn.dot_product_attention", query=_IMAGES, key=_IMAGES, value=_IMAGES),
+    **_for("random.multivariate_normal", mean=_VECTOR, cov=_SQUARE),
+    **_for("random.multinomial", n=_value(3), p=_VECTOR),
+    **_for("nn.initializers.zeros nn.initializers.ones", shape=_value((2, 3))),
+    **_for("image.resize image.scale_and_translate", method=_value("linear"),
+           spatial_dims=_value((0, 1)), scale=_array(2), translation=_array(2)),
+    **_for("ops.segment_max ops.segment_min ops.segment_prod ops.segment_sum",
+           segment_ids=_value(np.array([0, 1]))),
+    **_for("nn.one_hot", x=_INTS, num_classes=_value(3)),
     "pred": _value(True),
     "index_dtype": _value(np.int32),
     "padding": _value("VALID"),
@@ -261,9 +274,10 @@ GOOD: dict[str, Make] = {
     **_for("numpy.packbits numpy.unpackbits", a=_array(2, 3, dtype=np.uint8)),
     **_for("numpy.interp numpy.histogram2d numpy.polyval numpy.polymul numpy.polyadd numpy.polysub "
            "numpy.polydiv numpy.convolve numpy.correlate numpy.trim_zeros numpy.digitize "
-           "numpy.searchsorted numpy.lexsort numpy.bincount numpy.ix_ numpy.bartlett numpy.vander",
+           "numpy.searchsorted numpy.lexsort numpy.bincount numpy.ix_ numpy.bartlett numpy.vander "
+           "numpy.polyfit numpy.roots",
            x=_VECTOR, xp=_VECTOR, fp=_VECTOR, y=_VECTOR, p=_VECTOR, a1=_VECTOR, a2=_VECTOR,
-           u=_VECTOR, v=_VECTOR, a=_VECTOR, filt=_VECTOR, bins=_VECTOR),
+           u=_VECTOR, v=_VECTOR, a=_VECTOR, filt=_VECTOR, bins=_VECTOR, deg=_value(1)),
     **_for("numpy.linalg.trace numpy.diagonal numpy.trace", a=_SQUARE, x=_SQUARE),
     **_for("numpy.linalg.matrix_power", a=_SQUARE, n=_value(2)),
     **_for("numpy.full_like", fill_value=_SCALAR),
@@ -287,6 +301,19 @@ GOOD: dict[str, Make] = {
     **_for("random.wrap_key_data", key_bits_array=_array(2, dtype=np.uint32)),
     **_for("random.geometric", p=_value(0.5)),
     **_for("vmap", axis_size=_value(1)),
+    **_for("scipy.linalg.cholesky scipy.linalg.cho_factor scipy.linalg.cho_solve scipy.linalg.det "
+           "scipy.linalg.eigh scipy.linalg.expm scipy.linalg.expm_frechet scipy.linalg.funm "
+           "scipy.linalg.hessenberg scipy.linalg.inv scipy.linalg.lu_factor scipy.linalg.lu_solve "
+           "scipy.linalg.rsf2csf scipy.linalg.schur scipy.linalg.solve scipy.linalg.sqrtm "
+           "scipy.linalg.solve_sylvester scipy.linalg.solve_triangular",
+           a=_SQUARE, b=_SQUARE, A=_SQUARE, B=_SQUARE, C=_SQUARE, E=_SQUARE, T=_SQUARE, Z=_SQUARE,
+           c_and_lower=lambda m: (_SQUARE(m), False), func=lambda m: m.numpy.exp,
+           lu_and_piv=lambda m: (_SQUARE(m), m.numpy.asarray([1, 2, 2], m.numpy.int32))),
+    **_for("scipy.linalg.toeplitz scipy.linalg.hankel scipy.linalg.leslie scipy.linalg.polar",
+           c=_VECTOR, f=_array(4), s=_VECTOR, a=_SQUARE),
+    **_for("scipy.signal.istft", Zxx=_array(5, 3, dtype=np.complex64)),
+    **_for("scipy.linalg.eigh_tridiagonal", d=_array(4), e=_VECTOR),
+    **_for("scipy.linalg.qr_multiply", c=_array(3, 2)),
     **_for("numpy.interp numpy.nan_to_num numpy.sum numpy.max numpy.select", left=_SCALAR,
            right=_SCALAR, nan=_SCALAR, initial=_SCALAR, default=_SCALAR),
     **_for("numpy.bincount", weights=_VECTOR),
@@ -401,6 +428,7 @@ NOT_TYPED = {
     "lax.padtype_to_pads": "it takes sizes",
     "numpy.apply_over_axes": "its second argument is axes",
     "numpy.frombuffer": "it takes bytes",
+    "numpy.float6_*": "jaxlib has no arrays of this dtype on CPU",
     "lax.reshape": "jax does not look at the number of elements before it lowers",
 }
 #: Dtypes of operands; 64-bit arrays are made with x64 alone.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from tests.differential.compare import assert_equal_results
 _A = np.arange(12, dtype=np.float32).reshape(3, 4)
 _V = np.arange(3, dtype=np.float32)
 _TOP = 2**32 - 1
+_FLOAT0 = np.zeros(3, jax.dtypes.float0)
 
 
 class _Sizes:
@@ -57,6 +59,14 @@ def _strict(m: Any, f: Any) -> Any:
 def _explicit_ranks(m: Any, f: Any) -> Any:
     with m.numpy_rank_promotion("raise"):
         return f()
+
+
+def _totals(m: Any, x: Any) -> Any:
+    return m.vmap(lambda _: m.lax.psum(x, "i"), axis_name="i", out_axes=None)(_V)
+
+
+def _counted(m: Any, length: Any) -> Any:
+    return m.lax.scan(lambda c, _: (c + 1, c), 0, None, length=length)
 
 
 CALLS = {
@@ -107,6 +117,24 @@ CALLS = {
     "issubdtype(None)": lambda m: m.numpy.issubdtype(None, m.numpy.floating),
     "issubdtype(object)": lambda m: m.numpy.issubdtype(object, m.numpy.floating),
     "issubdtype(.., None)": lambda m: m.numpy.issubdtype(m.numpy.float32, None),
+    "text": lambda m: m.numpy.float32("1.5"),
+    "text, traced": lambda m: m.jit(lambda: m.numpy.complex64("1+2j"))(),
+    "texts": lambda m: m.numpy.array(["1", "2"], dtype="int32"),
+    "texts and numbers": lambda m: m.numpy.array(["1", 2], dtype="float16"),
+    "NumPy texts": lambda m: m.numpy.asarray(np.array([["1"], ["0"]]), dtype=bool),
+    "bytes": lambda m: m.numpy.array(b"2", dtype="int32"),
+    "psum of True": lambda m: _totals(m, True),
+    "psum of flags": lambda m: _totals(m, [np.bool_(True), 2]),
+    "pmean of True": lambda m: m.vmap(
+        lambda x: m.lax.pmean(True, "i"), axis_name="i", out_axes=None)(_V),
+    "scan, a float as length": lambda m: _counted(m, 2.0),
+    "array of two kinds of 16 bits": lambda m: m.numpy.array(
+        [_V.astype("float16"), _V.astype(ml_dtypes.bfloat16)]),
+    "array of none of them": lambda m: m.numpy.array(
+        [_V[:0].astype("float16"), _V[:0].astype(ml_dtypes.bfloat16)], dtype="int8"),
+    "scan, NumPy float as length": lambda m: _counted(m, np.float32(2)),
+    "scan, array as length": lambda m: _counted(m, m.numpy.asarray(2.0)),
+    "float0 along": lambda m: m.vmap(lambda x: x)(_FLOAT0),
     "issubdtype(longdouble)": lambda m: m.numpy.issubdtype(np.longdouble, m.numpy.floating),
 }
 

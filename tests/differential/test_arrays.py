@@ -14,7 +14,8 @@ import pytest
 import mjax
 from tests.differential.compare import assert_equal_results
 
-DTYPES = ("bool", "uint8", "int32", "bfloat16", "float32", "complex64", "int64", "complex128")
+DTYPES = ("bool", "uint8", "int32", "bfloat16", "float32", "complex64", "int64", "complex128",
+          "float64")
 VECTORS = ((0,), (1,), (5,))
 
 
@@ -51,11 +52,18 @@ ONE: dict[str, Callable[[Any, Any], Any]] = {
     "vander": lambda j, a: j.vander(a, 3),
 }
 TWO: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "cross": lambda j, a, b: j.cross(a[:3], j.concatenate([b, b, b])[:3]),
+    "cross of the plane": lambda j, a, b: j.cross(a[:2], j.concatenate([b, b])[:2]),
     "convolve": lambda j, a, b: j.convolve(a, b, "same"),
     "correlate": lambda j, a, b: j.correlate(a, b, "full"),
+    "dot": lambda j, a, b: j.dot(a, b),
+    "dot of a matrix": lambda j, a, b: j.dot(j.stack([a, a]), b),
     "digitize": lambda j, a, b: j.digitize(a, ordered(b)[::-1]),
     "einsum": lambda j, a, b: j.einsum("i,j->ji", a, b),
     "histogram2d": lambda j, a, b: j.histogram2d(a, b, [2, 3]),
+    "histogramdd": lambda j, a, b: j.histogramdd(j.stack([a, b], 1), 2),
+    "histogramdd of weights": lambda j, a, b: j.histogramdd(
+        j.stack([a, b], 1), [2, 3], range=((-1, 2), (0, 3)), weights=a),
     "inner": lambda j, a, b: j.inner(a, b),
     "interp": lambda j, a, b: j.interp(a, ordered(b), b, right=9),
     "isin": lambda j, a, b: j.isin(a, b),
@@ -64,6 +72,7 @@ TWO: dict[str, Callable[[Any, Any, Any], Any]] = {
     "outer": lambda j, a, b: j.outer(a, b),
     "polyadd": lambda j, a, b: j.polyadd(a, b),
     "polydiv": lambda j, a, b: j.polydiv(a, b),
+    "polysub": lambda j, a, b: j.polysub(a, b),
     "polymul": lambda j, a, b: j.polymul(a, b),
     "polyval": lambda j, a, b: j.polyval(a, b),
     "searchsorted": lambda j, a, b: j.searchsorted(ordered(a), b, side="right"),

@@ -409,7 +409,7 @@ def test_cotangents_of_another_dtype():
         return m.grad(g)(np.float32(1))
 
     assert f(jax).dtype == np.float16
-    with pytest.raises(ValueError, match="is of type f16.*Cast with .astype"):
+    with pytest.raises(ValueError, match="is of type float16.*Cast with .astype"):
         f(mjax)
 
 

@@ -64,6 +64,14 @@ def test_programs_are_judged_by_the_values_they_meet():
     assert fuzzing.judged(case(power, around=("vmap", "grad")))
     assert not fuzzing.judged(case(bits))
     assert fuzzing.judged(case(("numpy.exp", (0,)), ("bits", (2,))))
+    flags, root = fuzzing.Argument("bool", (3,), 1), ("lax.acosh", (0,))
+    assert np.any(flags.make()) and not np.all(flags.make())
+    assert fuzzing.judged(case(("numpy.fmod", (0, 0)), x=flags))
+    assert not fuzzing.judged(case(("numpy.fmod", (0, 0)), x=fuzzing.Argument("", None, True)))
+    assert fuzzing.judged(case(root, x=fuzzing.Argument("complex64", (3,), 2)))
+    assert not fuzzing.judged(case(root, x=fuzzing.Argument("complex64", None, 2j)))
+    assert not fuzzing.judged(case(("argmax", (0,)), x=fuzzing.Argument("complex64", (3,), 1),
+                                   around=("jit", "vmap", "checkpoint")))
     assert fuzzing.differentiates_numbers(case(power, x=zero))
     assert not fuzzing.differentiates_numbers(case(power, x=fuzzing.Argument("", None, 2)))
 

@@ -14,7 +14,9 @@ import pytest
 import mjax
 import mjax.random
 
-pytestmark = pytest.mark.filterwarnings("ignore:Explicitly requested dtype")
+#: Both libraries warn.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Explicitly requested dtype", "ignore:.*was asked for, but 64-bit types are off")
 
 IMPLS = ("threefry2x32", "rbg", "unsafe_rbg", "threefry4x32", "philox2x32", "philox4x32")
 FLOATS = ("float32", "float16", "bfloat16", "float64")
@@ -280,7 +282,8 @@ def test_every_function_is_compared():
     text = Path(__file__).read_text()
     for name in mjax.random.__all__:
         assert hasattr(jax.random, name)
-        assert f'"{name}"' in text or f".{name}(" in text, f"{name} is not compared with jax's"
+        found = any(form in text for form in (f'"{name}"', f".{name}(", f".{name}.bind("))
+        assert found, f"{name} is not compared with jax's"
 
 
 def test_dtypes_and_generators_of_keys():
@@ -313,6 +316,101 @@ def test_randint_of_64_bits():
                                  (0, np.uint64(2**64 - 1), "uint64"), (-5, 2**40, "int64"),
                                  (0, 2**40, "int32"), (0, 2**40, "uint32")):
             same("randint", (6,), low, high, dtype)
+
+
+# ---- distributions made of others, bit for bit ------------------------------------------
+
+RATES = np.linspace(0.05, 9, 8).astype("float32").reshape(2, 4)
+MATRIX = np.float32([[2, 1], [1, 3]])
+#: In each float dtype.
+EXACT = [
+    ("gamma", (RATES,)), ("loggamma", (RATES / 100,)), ("beta", (RATES, RATES[0])),
+    ("beta", (0.01, 2, (9,))), ("chisquare", (RATES,)), ("f", (RATES, RATES[::-1])),
+    ("f", (2.5, 3.5, (9,))), ("t", (RATES,)), ("dirichlet", (RATES,)),
+    ("dirichlet", (RATES[0], (3, 2))), ("generalized_normal", (2.5, (9,))),
+    ("generalized_normal", (2, (9,))), ("ball", (3,)), ("ball", (4, 1.5, (5,))),
+]
+EXACT_COUNTS = [
+    ("poisson", (RATES * 3,)), ("poisson", (3, (50,), "int8")), ("poisson", (30.0, (50,))),
+    ("poisson", (np.float32([0, 3, -1, np.nan, 50, 1e9]), None, "uint32")),
+    ("binomial", (10, 0.5)), ("binomial", (np.arange(40), 0.3)),
+    ("binomial", (1000, 0.9, (50,), "float16")), ("binomial", (100_000, np.float64(0.7), (50,))),
+    ("binomial", (np.float32([10, np.nan, -1, np.inf, 3.5, 1000, 5, 5, 0]),
+                  np.float32([0.5, 0.5, 0.5, 0.5, 0.5, 0.3, -1, 1.5, 0.5]))),
+    ("multinomial", (10, RATES[0] / 99)),
+    ("multivariate_normal", (np.zeros(2, "float32"), MATRIX)),
+    ("multivariate_normal", (np.zeros(2, "int32"), MATRIX, (4, 5), None, "svd")),
+    ("multivariate_normal", (np.ones((3, 2), "float32"), MATRIX, (4, 3), "float16", "eigh")),
+    ("orthogonal", (4,)), ("orthogonal", (4, (2, 3), None, 2)), ("orthogonal", (2, 3, complex, 3)),
+    ("orthogonal", (0,)),
+]
+
+
+def same_bits(name, *args, **kwargs):
+    theirs = getattr(jax.random, name)(jax.random.key(7), *args, **kwargs)
+    ours = getattr(mjax.random, name)(mjax.random.key(7), *args, **kwargs)
+    assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+    assert ours.weak_type == theirs.weak_type
+    assert np.asarray(ours).tobytes() == np.asarray(theirs).tobytes()
+
+
+@pytest.mark.parametrize("name, args", EXACT, ids=lambda v: v if isinstance(v, str) else "")
+def test_bits_of_distributions(name, args):
+    same_bits(name, *args)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name, args", EXACT, ids=lambda v: v if isinstance(v, str) else "")
+def test_bits_of_distributions_of_each_dtype(name, args, dtype):
+    with settings(enable_x64=dtype == "float64"):
+        narrow = tuple(x.astype(dtype) if isinstance(x, np.ndarray) else x for x in args)
+        same_bits(name, *narrow, dtype=dtype)
+
+
+@pytest.mark.parametrize("name, args", EXACT_COUNTS, ids=lambda v: v if isinstance(v, str) else "")
+def test_bits_of_counts_and_vectors(name, args):
+    same_bits(name, *args)
+
+
+def test_bits_of_multinomial():
+    same_bits("multinomial", np.arange(4) * 20, RATES[0] / 99, shape=(4, 4))
+    same_bits("multinomial", 10, RATES[0] / 99, dtype="float16", unroll=2)
+
+
+@pytest.mark.parametrize("impl", ["rbg", "philox2x32"])
+def test_gamma_of_other_generators(impl):
+    same("gamma", RATES, impl=impl)
+
+
+def test_batches_of_gamma():
+    keys = [m.random.split(m.random.key(3), 4) for m in (mjax, jax)]
+    for in_axes in ((0, None), (None, 1), (0, 1)):
+        for log in (False, True):
+            ours, theirs = [m.vmap(m.random.loggamma if log else m.random.gamma, in_axes)(
+                k if in_axes[0] == 0 else k[0], RATES)
+                for m, k in zip((mjax, jax), keys, strict=True)]
+            compare(ours, theirs)
+
+
+def test_primitive_of_gamma():
+    keys = [m.random.split(m.random.key(3), 2) for m in (mjax, jax)]
+    compare(*[m.random.random_gamma_p.bind(k, m.numpy.asarray(RATES), log_space=False)
+              for m, k in zip((mjax, jax), keys, strict=True)])
+
+
+def test_derivatives_of_gamma():
+    def slopes(m):
+        def loss(a):
+            r = m.random
+            parts = (r.gamma(r.key(1), a) ** 2, r.loggamma(r.key(2), a), r.beta(r.key(3), a, 2.0))
+            return sum(part.sum() for part in parts)
+
+        return m.grad(loss)(RATES), m.jvp(loss, (RATES,), (RATES,))
+
+    for ours, theirs in zip(mjax.tree.leaves(slopes(mjax)), jax.tree.leaves(slopes(jax)),
+                            strict=True):
+        np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=1e-4)
 
 
 # ---- programs --------------------------------------------------------------------------
@@ -370,6 +468,15 @@ BAD_WITH_KEY = [
     ("categorical", (np.ones((3, 4), np.float32), -1, (2,))),
     ("categorical", (np.ones((3, 4), np.float32), -1, (5, 3), False)),
     ("truncated_normal", (np.zeros(3, np.float32), 1.0, (2,))),
+    ("gamma", (np.ones(3, np.float32), (2,))), ("gamma", (1.0, (), "int32")),
+    ("dirichlet", (1.0,)), ("dirichlet", (np.ones((2, 3), np.float32), (3,))),
+    ("poisson", (1.0, (), "float32")), ("poisson", (np.ones(3), (2,))), ("ball", (2.5,)),
+    ("ball", (-1,)), ("ball", (2, 2, (), "int32")), ("binomial", (10, 0.5, (), "int32")),
+    ("binomial", ([10], 0.5)), ("binomial", (10, np.ones(3), (2,))), ("multinomial", (10, 0.5)),
+    ("multivariate_normal", (np.zeros(3), np.eye(2))), ("multivariate_normal", (0.0, np.eye(2))),
+    ("multivariate_normal", (np.zeros(2), np.ones(2))), ("orthogonal", (-1,)),
+    ("multivariate_normal", (np.zeros(2), np.eye(2), None, None, "lu")), ("orthogonal", (2.5,)),
+    ("multivariate_normal", (np.zeros((4, 2)), np.eye(2), (3,))), ("orthogonal", (2, (), "int32")),
     ("lognormal", (np.zeros(3, np.float32), (2,))), ("geometric", (0.5, (), "float32")),
 ]
 

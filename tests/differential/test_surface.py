@@ -97,7 +97,8 @@ def test_calls(quick_errors: None) -> None:
 def _typed_calls(x64: bool, most: int, part: slice) -> Iterator[str]:
     """Differences of types of results, and the calls that mjax alone refuses."""
     names = [pair for pair in {p[1:]: p for p in callables()}.values()
-             if pair.name.startswith(("numpy.", "lax.", "random."))
+             if pair.name.startswith(("numpy.", "lax.", "nn.", "random.",
+                                      "scipy.special.", "scipy.stats."))
              and callable(pair.ours) and callable(pair.theirs)
              and not any(fnmatch.fnmatchcase(pair.name, p) for p in (*NOT_CALLED, *NOT_TYPED))]
     with mjax.enable_x64(x64), jax.enable_x64(x64):

@@ -10,7 +10,9 @@ import mjax
 from tests.differential.compare import assert_agree
 
 # jax says so where it makes 32 bits of 64.
-pytestmark = pytest.mark.filterwarnings("ignore:Explicitly requested dtype")
+#: Both libraries warn.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Explicitly requested dtype", "ignore:.*was asked for, but 64-bit types are off")
 X = np.arange(3, dtype=np.float32) + np.float32(0.5)
 
 
