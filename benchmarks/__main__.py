@@ -1,9 +1,10 @@
 """Measures mjax and jax side by side and prints the table.
 
-    python -m benchmarks [--rows "eager x + y,lower"] [--programs] [--devices] [--quick]
-                         [--json out.json]
+    python -m benchmarks [--rows "eager x + y,lower"] [--programs] [--functions] [--devices]
+                         [--quick] [--json out.json]
 
-Without a choice everything is measured but `--devices`, which needs a process of its own.
+Without a choice everything is measured but `--functions`, and `--devices`, which needs a process of
+its own.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 import mjax
 import mjax.numpy
 import mjax.random
-from benchmarks import devices, growth, phases
+from benchmarks import devices, functions, growth, phases
 from benchmarks.rows import IMPORT, ROWS, Row
 from benchmarks.timing import import_seconds, interleaved
 
@@ -89,6 +90,8 @@ def main() -> None:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", help="names or parts of names, separated by commas")
     parser.add_argument("--programs", action="store_true", help="whole programs alone")
+    parser.add_argument("--functions", action="store_true",
+                        help="public functions one by one, alone")
     parser.add_argument("--devices", action="store_true", help="eight simulated devices alone")
     parser.add_argument("--quick", action="store_true", help="fewer turns, shorter programs")
     parser.add_argument("--json", metavar="FILE", help="where the numbers go as well")
@@ -97,7 +100,8 @@ def main() -> None:
     if options.devices:
         # XLA reads it at the first client.
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {devices.FLAG}"
-    rows = devices.ROWS if options.devices else [] if options.programs else [IMPORT, *ROWS]
+    alone = options.programs or options.functions
+    rows = devices.ROWS if options.devices else [] if alone else [IMPORT, *ROWS]
     if options.rows:
         wanted = options.rows.split(",")
         rows = [row for row in [IMPORT, *ROWS] if any(part in row.name for part in wanted)]
@@ -108,15 +112,18 @@ def main() -> None:
     report: dict[str, Any] = {"jax": jax.__version__, "jaxlib": jax.lib.__version__,
                               "python": platform.python_version(),
                               "rows": compare(rows, options.quick)}
-    everything = not (options.rows or options.programs or options.devices)
+    everything = not (options.rows or alone or options.devices)
     if everything:
         report |= show_growth(options.quick)
     if options.programs or everything:
         report["programs"] = phases.table(options.quick)
+    if options.functions:
+        report["functions"] = functions.table(options.quick)
     if options.json:
         with open(options.json, "w") as file:
             json.dump(report, file, indent=1)
-    reached = [row["reached"] for row in [*report["rows"], *report.get("programs", ())]]
+    reached = [row["reached"] for row in [
+        *report["rows"], *report.get("programs", ()), *report.get("functions", ())]]
     print(f"\n{sum(reached)} of {len(reached)} goals reached")
 
 

@@ -7,6 +7,7 @@ same source. Where calls are traced, each call traces a new function, or caches 
 
 from __future__ import annotations
 
+import collections
 import importlib
 import itertools
 from collections.abc import Callable
@@ -253,6 +254,7 @@ def compiling(m: Any) -> Timed:
                  lambda: m.tree_util.tree_leaves(stock.pop().compile()(*args)))
 
 
+Pair = collections.namedtuple("Pair", "a b")
 GRAD = lambda m, f: m.grad(f)
 JVP = lambda m, f: lambda x: m.jvp(f, (x,), (x,))
 VMAP = lambda m, f: lambda x: m.vmap(f)(m.lax.broadcast(x, (4,)))
@@ -296,6 +298,9 @@ ROWS = [
                                                             "b": arrays(1)(m)[0]},))),
     Row("jit call, two results", 1.1, compiled(lambda m, x: (m.lax.sin(x), m.lax.neg(x)),
                                                arrays(1))),
+    Row("jit call, named tuple of two", 1.1, compiled(
+        lambda m, p: Pair(m.lax.neg(p.b), m.lax.neg(p.a)),
+        lambda m: (Pair(*arrays(2)(m)),))),
     Row("jit call, donating two of three", 1.1, donating),
     Row("jit call, NumPy and float", 1.1, compiled(lambda m, x, y: m.lax.mul(x, y),
                                                    lambda m: (X, 2.0))),
