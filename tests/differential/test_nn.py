@@ -187,3 +187,67 @@ def test_equations_are_no_more_than_jax_s(name):
     f = {**ACTIVATIONS, **NORMALIZING}[name]
     ours, theirs = [m.make_jaxpr(lambda x, m=m: f(m, x))(X) for m in (mjax, jax)]
     assert len(primitive_names(ours.jaxpr)) <= len(primitive_names(theirs.jaxpr))
+
+
+# ---- products of rounded numbers -------------------------------------------------------
+
+
+def _composed(jaxpr, consts, *args):
+    """Runs a jaxpr of JAX, whose CPU does not have `scaled_matmul_wrapper`."""
+    values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
+    for eqn in jaxpr.eqns:
+        ins = [jax.numpy.asarray(v.val, v.aval.dtype) if hasattr(v, "val") else values[v]
+               for v in eqn.invars]
+        name = eqn.primitive.name
+        inner = eqn.params.get("jaxpr" if name == "jit" else "call_jaxpr")
+        if name == "scaled_matmul_wrapper":
+            left, right = [x.astype("float32") * jax.numpy.repeat(
+                s.astype("float32"), x.shape[-1] // s.shape[-1], -1)
+                for x, s in zip(ins[:2], ins[2:], strict=True)]
+            out = jax.numpy.einsum("bmk,bnk->bmn", left, right)
+            outs = [out.astype(eqn.params["preferred_element_type"])]
+        elif inner is not None:
+            outs = _composed(inner.jaxpr, inner.consts, *ins)
+        else:
+            outs = eqn.primitive.bind(*ins, **eqn.params)
+            outs = outs if eqn.primitive.multiple_results else [outs]
+        values.update(zip(eqn.outvars, outs, strict=True))
+    return [values[v] for v in jaxpr.outvars]
+
+
+SPREAD = (rng.normal(size=(2, 32, 64)) * np.exp(3 * rng.normal(size=(2, 32, 1)))).astype("f")
+OTHER = rng.normal(size=(2, 64, 64)).astype("f")
+
+
+@pytest.mark.parametrize(("mode", "dtype"), [
+    ("mxfp8", "float32"), ("nvfp4", "float32"),
+    pytest.param("mxfp8", "bfloat16", marks=pytest.mark.slow),
+    pytest.param("nvfp4", "bfloat16", marks=pytest.mark.slow)])
+def test_scaled_dot_general(mode, dtype):
+    def out_and_slopes(m):
+        config = m.nn.get_scaled_dot_general_config(mode, m.numpy.float32([0.125]))
+        f = lambda a, b: m.nn.scaled_dot_general(a, b, (((2,), (2,)), ((0,), (0,))), dtype,
+                                                 [config] * 3)
+
+        def both(a, b):
+            out, pullback = m.vjp(f, a, b)
+            return [out, *pullback(out)]
+
+        return both, [m.numpy.asarray(x).astype(dtype) for x in (SPREAD, OTHER)]
+
+    f, args = out_and_slopes(mjax)
+    g, theirs = out_and_slopes(jax)
+    program = jax.make_jaxpr(g)(*theirs)
+    expected = jax.jit(lambda *xs: _composed(program.jaxpr, program.consts, *xs))(*theirs)
+    for x, y in zip(mjax.jit(f)(*args), expected, strict=True):
+        assert x.dtype == dtype
+        scale = float(abs(y).max())
+        np.testing.assert_allclose(np.asarray(x, "f") / scale, np.asarray(y, "f") / scale, 0, 1e-6)
+
+
+def test_configs_of_scaled_dot_general():
+    for mode in ("mxfp8", "nvfp4"):
+        ours, theirs = [m.nn.get_scaled_dot_general_config(mode) for m in (mjax, jax)]
+        np.testing.assert_equal(np.asarray(ours.global_scale), np.asarray(theirs.global_scale))
+        for name in ("mode", "block_size", "data_type", "scale_type"):
+            assert getattr(ours, name) == getattr(theirs, name)

@@ -59,10 +59,6 @@ ABSENT: Mapping[str, Mapping[str, str]] = {
     "mjax.lax": {
         **dict.fromkeys(("precv", "psend"), "mjax runs on no devices that have it: use ppermute."),
     },
-    "mjax.nn": {
-        **dict.fromkeys(("get_scaled_dot_general_config", "scaled_dot_general"),
-                        "mjax does not yet: scale the operands, and use lax.dot_general."),
-    },
     "mjax.sharding": {
         **dict.fromkeys(("AbstractDevice", "auto_axes", "explicit_axes", "reshard"), _EXPLICIT),
     },

@@ -40,15 +40,21 @@ dot_general_p = Primitive("dot_general")
 @dot_general_p.def_abstract_eval
 def _dot_general_type(lhs: Any, rhs: Any, *, dimension_numbers: DimensionNumbers, precision: Any,
                       preferred_element_type: Any) -> ShapedArray:
+    return ShapedArray(product_shape(lhs, rhs, dimension_numbers),
+                       result_dtype(lhs.dtype, rhs.dtype, preferred_element_type),
+                       lhs.weak_type and rhs.weak_type)
+
+
+def product_shape(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers: DimensionNumbers
+                  ) -> tuple[int, ...]:
+    """The shape of a product; refuses axes that do not fit."""
     (lc, rc), (lb, rb) = dimension_numbers
     _check_axes("lhs", lhs, lc, lb)
     _check_axes("rhs", rhs, rc, rb)
     _check_sizes("contracting", lhs, rhs, lc, rc)
     _check_sizes("batch", lhs, rhs, lb, rb)
-    shape = (*(lhs.shape[i] for i in lb), *(lhs.shape[i] for i in free_axes(lhs.ndim, lc, lb)),
-             *(rhs.shape[i] for i in free_axes(rhs.ndim, rc, rb)))
-    return ShapedArray(shape, result_dtype(lhs.dtype, rhs.dtype, preferred_element_type),
-                       lhs.weak_type and rhs.weak_type)
+    return (*(lhs.shape[i] for i in lb), *(lhs.shape[i] for i in free_axes(lhs.ndim, lc, lb)),
+            *(rhs.shape[i] for i in free_axes(rhs.ndim, rc, rb)))
 
 
 def _check_axes(side: str, aval: ShapedArray, contracting: Sequence[int], batch: Sequence[int]
@@ -257,8 +263,7 @@ def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = Non
       >>> lax.dot_general(x, y, (((2,), (1,)), ((0,), (0,)))).shape
       (2, 3, 5)
     """
-    (lc, rc), (lb, rb) = dimension_numbers
-    numbers = ((_axes(lc), _axes(rc)), (_axes(lb), _axes(rb)))
+    numbers = canonical_numbers(dimension_numbers)
     preferred = preferred_element_type
     # The dtype of an operand may have 64 bits where x64 is off: it is not asked for.
     if preferred is not None and preferred is not typeof(lhs).dtype:
@@ -266,6 +271,12 @@ def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = Non
     return dot_general_p.bind(lhs, rhs, dimension_numbers=numbers,
                               precision=canonical_precision(precision),
                               preferred_element_type=preferred)
+
+
+def canonical_numbers(dimension_numbers: Any) -> DimensionNumbers:
+    """`dimension_numbers` as tuples of ints; a lone axis may stand without its tuple."""
+    (lc, rc), (lb, rb) = dimension_numbers
+    return (_axes(lc), _axes(rc)), (_axes(lb), _axes(rb))
 
 
 def _axes(axes: Any) -> tuple[int, ...]:
