@@ -51,6 +51,7 @@ from mjax._engine.runtime.assembling import (
     make_array_from_single_device_arrays,
 )
 from mjax._engine.runtime.callbacks import pure_callback
+from mjax._engine.runtime.device_put import device_put
 from mjax._engine.runtime.devices import (
     Device,
     default_backend,
@@ -73,7 +74,6 @@ from mjax._engine.runtime.transfer import (
     block_until_ready,
     copy_to_host_async,
     device_get,
-    device_put,
     live_arrays,
 )
 from mjax._engine.tracing.scopes import named_call, named_scope

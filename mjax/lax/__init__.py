@@ -392,6 +392,7 @@ from mjax._engine.primitives.windows import (
     select_and_scatter_add_p,
 )
 from mjax._engine.runtime.constraints import sharding_constraint_p, with_sharding_constraint
+from mjax._engine.runtime.device_put import device_put_p
 from mjax._engine.runtime.filling import full, full_like
 from mjax._engine.runtime.laid_out_lax import (
     broadcast,
@@ -408,7 +409,6 @@ from mjax._engine.runtime.laid_out_lax import (
     reshape,
     rng_bit_generator,
 )
-from mjax._engine.runtime.transfer import device_put_p
 from mjax._engine.spmd.axes import axis_size
 from mjax._engine.spmd.exchanges import (
     all_to_all,

@@ -327,7 +327,7 @@ class Array(metaclass=_ArrayMeta):
                 self._host = None
                 # A copy: with a view of its memory an array cannot be donated.
                 if again and value.nbytes <= _KEPT:
-                    self._host = value.copy()
+                    self._host = value.copy("K")
                     self._host.flags.writeable = False
             if dtype is not None and value.dtype != dtype:
                 if copy is False:

@@ -13,19 +13,20 @@ from mjax._engine.ir.mesh import UNCONSTRAINED, PartitionSpec
 from mjax._engine.ir.pytree import prefix_leaves, tree_flatten
 from mjax._engine.runtime.arguments import Call
 from mjax._engine.runtime.constraints import check_fits, resolved, sharding_constraint_p
-from mjax._engine.runtime.layouts import unformatted
+from mjax._engine.runtime.layouts import Format, layout_behind, sharding_behind
 from mjax._engine.runtime.shardings import Sharding
 from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
 
 
 class Asked(Record):
-    """A prefix tree of shardings, partition specs and None, in a form that makes a cache key."""
+    """A prefix tree of shardings, partition specs, formats with layouts, and None, in a form that
+    makes a cache key."""
 
     leaves: tuple[Any, ...]
     tree: Any
 
     def over(self, full: Any, what: str, whole: str) -> list[Any]:
-        """A sharding, or None, per leaf of a tree.
+        """A sharding, a format with a layout, or None, per leaf of a tree.
 
         Args:
           full: the tree, or its structure.
@@ -36,7 +37,9 @@ class Asked(Record):
           ValueError: it is no tree prefix; or a spec, and no mesh is set.
         """
         given = prefix_leaves(what, self.tree.unflatten(self.leaves), full, whole, _is_none)
-        return [None if s is None else resolved(s, what) for s in given]
+        return [None if s is None else
+                Format(s.layout, resolved(s.sharding, what)) if type(s) is Format else
+                resolved(s, what) for s in given]
 
 
 def _is_none(value: Any) -> bool:
@@ -53,9 +56,10 @@ def asked(given: Any, what: str) -> Asked | None:
     if what == "in_shardings" and isinstance(given, list):
         given = tuple(given)  # a prefix of the tuple of arguments
     leaves, tree = tree_flatten(given, is_leaf=_is_none)
-    leaves = [unformatted(leaf, f"jit: {what}") for leaf in leaves]
+    leaves = [leaf if layout_behind(leaf, f"jit: {what}") else sharding_behind(leaf)
+              for leaf in leaves]
     for leaf in leaves:
-        _check(leaf, what)
+        _check(sharding_behind(leaf), what)
     if all(leaf is None for leaf in leaves):
         return None
     return Asked(tuple(leaves), tree)
@@ -73,7 +77,7 @@ def _check(leaf: Any, what: str) -> None:
 
 
 def in_shardings_of(name: str, prefix: Asked | None, call: Call) -> tuple[Any, ...]:
-    """A sharding, or None, per leaf of a call.
+    """A sharding, a format with a layout, or None, per leaf of a call.
 
     Raises:
       ValueError: the call has arguments by keyword; or the tree does not fit.
@@ -90,7 +94,7 @@ def in_shardings_of(name: str, prefix: Asked | None, call: Call) -> tuple[Any, .
 
 
 def out_shardings_of(name: str, prefix: Asked | None, out_tree: Any) -> tuple[Any, ...]:
-    """A sharding, or None, per leaf of the results.
+    """A sharding, a format with a layout, or None, per leaf of the results.
 
     Raises:
       ValueError: the tree does not fit.
@@ -110,6 +114,8 @@ def constrained(jaxpr: Jaxpr, ins: Sequence[Any], outs: Sequence[Any]) -> Jaxpr:
       ins: a sharding or None per input; what it closes over comes before these.
       outs: a sharding or None per result.
     """
+
+    ins, outs = (list(map(sharding_behind, given)) for given in (ins, outs))
 
     def f(*args: Any) -> list[Any]:
         closed = len(args) - len(ins)

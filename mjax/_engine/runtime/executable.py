@@ -41,6 +41,8 @@ from mjax._engine.runtime.donation import (
 )
 from mjax._engine.runtime.explain import Joined, log_compile, timed
 from mjax._engine.runtime.forms import runner_of, single_of
+from mjax._engine.runtime.layouts import Format, Layout, check_order, sharding_behind
+from mjax._engine.runtime.ordered import in_orders
 from mjax._engine.runtime.partitioning import Shardings
 from mjax._engine.runtime.placing import (
     check_demands,
@@ -83,8 +85,8 @@ class Program:
       donated: which arguments' buffers may be reused.
       keep_unused: whether arguments that nothing reads are passed all the same.
       device: where to run, whatever the arguments say; None: where they say.
-      in_shardings, out_shardings: per argument and per result a sharding, or None: as it is, or as
-        XLA chooses. Empty: None for all.
+      in_shardings, out_shardings: per argument and per result a sharding, a format with a layout,
+        or None: as it is, or as XLA chooses. Empty: None for all.
     """
 
     def __init__(self, jaxpr: Jaxpr, name: str, placements: Sequence[Placement],
@@ -96,7 +98,12 @@ class Program:
         self.names = ArgumentNames(name, jaxpr.debug_info.arg_names, jaxpr.in_avals)
         self.arity = len(placements)
         in_shardings = in_shardings or (None,) * self.arity
-        out_shardings = out_memories(jaxpr, out_shardings or (None,) * len(jaxpr.outvars))
+        out_shardings = out_shardings or (None,) * len(jaxpr.outvars)
+        #: The layouts that were asked for, by the number of the argument and of the result.
+        self.in_layouts = self._layouts("in", in_shardings, jaxpr.in_avals)
+        self.out_layouts = self._layouts("out", out_shardings, jaxpr.out_avals)
+        in_shardings = list(map(sharding_behind, in_shardings))
+        out_shardings = out_memories(jaxpr, list(map(sharding_behind, out_shardings)))
         self.jaxpr, kept = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), keep_unused)
         self.kept = [i for i, k in enumerate(kept) if k]
         input_of: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
@@ -122,6 +129,13 @@ class Program:
         self.loaded: Any = None
         #: Whether its devices wait for each other.
         self.has_collectives = False
+
+    def _layouts(self, what: str, asked: Sequence[Any], avals: Sequence[Any]) -> dict[int, Layout]:
+        found = {i: given.layout for i, given in enumerate(asked)
+                 if type(given) is Format and isinstance(given.layout, Layout)}
+        for i, layout in found.items():
+            check_order(layout, avals[i].ndim, f"{self.name}: {what}_shardings of {i}")
+        return found
 
     def _settled(self, donated: Sequence[bool]) -> Donation:
         # A program that may be run a second time, to find a NaN, keeps its arguments.
@@ -188,6 +202,12 @@ class Program:
 
     def runner(self, options: dict[str, Any] | None = None) -> Runner:
         """A function from arrays of the given placements to the list of results."""
+        run = self._runner(options)
+        if self.in_layouts or self.out_layouts:
+            return in_orders(run, self.names, self.in_layouts, self.out_layouts)
+        return run
+
+    def _runner(self, options: dict[str, Any] | None) -> Runner:
         if not self.jaxpr.outvars and not self.jaxpr.effects:
             if options:
                 self.compile(options)  # for nothing but their errors
@@ -222,7 +242,8 @@ class Program:
     def _only_executes(self) -> bool:
         """Whether it takes nothing but executing: the arguments that it reads are where they are to
         be, and so are the results."""
-        return (not self.jaxpr.effects and not self.moved and not self.shardings.moved_to
+        return (not self.in_layouts and not self.out_layouts
+                and not self.jaxpr.effects and not self.moved and not self.shardings.moved_to
                 and not self.lower().host_callbacks
                 and not any(map(_is_no_array, self.jaxpr.out_avals)))
 

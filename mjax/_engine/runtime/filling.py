@@ -15,8 +15,9 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import composed
 from mjax._engine.primitives.shapes import canonical_shape
 from mjax._engine.runtime.constraints import mesh_for_all
+from mjax._engine.runtime.device_put import device_put
 from mjax._engine.runtime.shardings import NamedSharding, Sharding
-from mjax._engine.runtime.transfer import device_put, sharding_of
+from mjax._engine.runtime.transfer import sharding_of
 from mjax._engine.tracing.evaluate import evaluation
 
 

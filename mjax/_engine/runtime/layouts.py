@@ -1,7 +1,7 @@
 """Layouts: the order in which the elements of arrays lie in memory.
 
-The arrays of mjax are row-major, on every device it runs on. Inside of a program XLA chooses,
-unless `with_layout_constraint` asks for an order.
+Arrays are row-major, unless they were put elsewhere or asked of `jit` in another order (see
+`ordered`). Inside of a program XLA chooses, unless `with_layout_constraint` asks for an order.
 """
 
 from __future__ import annotations
@@ -72,6 +72,10 @@ class Format:
     Raises:
       TypeError: one is none of these.
       ValueError: there is a layout, and no sharding.
+
+    Example:
+      >>> Format(Layout((1, 0)), jnp.ones(1).sharding).layout.major_to_minor
+      (1, 0)
     """
 
     __slots__ = ("layout", "sharding")
@@ -104,22 +108,36 @@ class Format:
 
 
 def format_of(ndim: int, sharding: Any) -> Format:
-    """The format of the arrays there are: row-major."""
+    """The format of row-major arrays."""
     return Format(Layout(range(ndim), (), 0), sharding)
 
 
-def unformatted(given: Any, who: str) -> Any:
-    """The sharding of a format, or None; anything else as it is.
+def sharding_behind(given: Any) -> Any:
+    """The sharding of a format, or None; anything else as it is."""
+    return given.sharding if type(given) is Format else given
+
+
+def layout_behind(given: Any, who: str) -> Layout | None:
+    """The layout that a format asks for; None where none is said, or the compiler chooses.
 
     Raises:
-      NotImplementedError: the format is not row-major.
+      NotImplementedError: the layout has tiles.
     """
-    if type(given) is not Format:
-        return given
-    layout = given.layout
-    if isinstance(layout, Layout) and (
-            layout.tiling or layout.major_to_minor != tuple(range(len(layout.major_to_minor)))):
+    layout = given.layout if type(given) is Format else None
+    if not isinstance(layout, Layout):
+        return None
+    if layout.tiling:
         raise LazyNotImplementedError(lambda: (
-            f"{who}: {layout} is not row-major, as all arrays of mjax are. Inside of a program ask "
-            "for it by with_layout_constraint; for an array, transpose it."))
-    return given.sharding
+            f"{who}: {layout} has tiles, which arrays of mjax do not have. Leave tiling out."))
+    return layout
+
+
+def check_order(layout: Layout, ndim: int, who: str) -> None:
+    """Refuses layouts that do not name each axis once.
+
+    Raises:
+      ValueError: it does not.
+    """
+    if sorted(layout.major_to_minor) != list(range(ndim)):
+        raise LazyValueError(lambda: (
+            f"{who}: {layout} does not name each of the {ndim} axes of the array once."))

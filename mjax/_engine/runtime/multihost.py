@@ -25,10 +25,10 @@ from mjax._engine.runtime.assembling import (
     make_array_from_process_local_data,
     make_array_from_single_device_arrays,
 )
+from mjax._engine.runtime.device_put import device_put
 from mjax._engine.runtime.devices import devices, process_index
 from mjax._engine.runtime.jit import jit
 from mjax._engine.runtime.shardings import NamedSharding
-from mjax._engine.runtime.transfer import device_put
 
 
 def _mesh() -> Mesh:

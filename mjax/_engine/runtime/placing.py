@@ -14,6 +14,7 @@ from mjax._engine.lowering.context import nested_constants
 from mjax._engine.runtime.array import Placement, is_array
 from mjax._engine.runtime.chosen import GSPMDSharding
 from mjax._engine.runtime.constraints import mesh_for_all, sharding_constraint_p
+from mjax._engine.runtime.device_put import device_put_p
 from mjax._engine.runtime.devices import default_device
 from mjax._engine.runtime.shardings import (
     NamedSharding,
@@ -21,7 +22,7 @@ from mjax._engine.runtime.shardings import (
     SingleDeviceSharding,
     mesh_over,
 )
-from mjax._engine.runtime.transfer import device_put_p, sharding_of
+from mjax._engine.runtime.transfer import sharding_of
 
 
 class Demand(Record):

@@ -18,7 +18,7 @@ from mjax._engine.ir.pytree import (
     prefix_pairs,
     tree_flatten,
     tree_flatten_with_path,
-    tree_map,
+    tree_leaves,
 )
 from mjax._engine.ir.types import abstract_token, typeof
 from mjax._engine.runtime.arguments import compiler_options_of
@@ -27,7 +27,7 @@ from mjax._engine.runtime.constraints import mesh_in_force
 from mjax._engine.runtime.debugging import debugging, refuse_invalid
 from mjax._engine.runtime.devices import default_device, devices
 from mjax._engine.runtime.executable import Program, refuse_execution
-from mjax._engine.runtime.layouts import format_of
+from mjax._engine.runtime.layouts import Format, Layout, format_of
 from mjax._engine.runtime.shardings import NamedSharding, SingleDeviceSharding
 from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.runtime.transfer import move, sharding_of, to_array
@@ -326,12 +326,19 @@ class Compiled(_Bound):
     @property
     def input_formats(self) -> Any:
         """The tree `(args, kwargs)` of where the arguments are, and how they lie in memory."""
-        return tree_map(lambda a, s: format_of(a.ndim, s), self.in_avals, self.input_shardings)
+        return self.in_tree.unflatten(self._formats(
+            self.in_avals, self.input_shardings, self._program.in_layouts))
 
     @property
     def output_formats(self) -> Any:
         """The tree of where the results are, and how they lie in memory."""
-        return tree_map(lambda a, s: format_of(a.ndim, s), self.out_avals, self.output_shardings)
+        return self.out_tree.unflatten(self._formats(
+            self.out_avals, self.output_shardings, self._program.out_layouts))
+
+    def _formats(self, avals: Any, shardings: Any, layouts: dict[int, Layout]) -> list[Format]:
+        leaves = zip(tree_leaves(avals), tree_leaves(shardings), strict=True)
+        return [Format(layouts[i], s) if i in layouts else format_of(a.ndim, s)
+                for i, (a, s) in enumerate(leaves)]
 
     def as_text(self) -> str:
         """The optimized HLO."""

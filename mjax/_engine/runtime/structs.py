@@ -9,7 +9,7 @@ from mjax._engine.base.util import pickled_as
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ManualAxisType, ShapedArray, typeof
 from mjax._engine.runtime.constraints import check_rank, resolved
-from mjax._engine.runtime.layouts import unformatted
+from mjax._engine.runtime.layouts import Format, Layout, check_order, layout_behind, sharding_behind
 from mjax._engine.tracing.variance import typed_axes
 
 
@@ -20,8 +20,8 @@ class ShapeDtypeStruct:
     Args:
       shape: its shape.
       dtype: its dtype; 64-bit ones count as 32-bit ones where they are used without `enable_x64`.
-      sharding: where it is: a sharding, or a `PartitionSpec` for the mesh that is set
-        (`set_mesh`); None: on the default device.
+      sharding: where it is: a sharding, a `PartitionSpec` for the mesh that is set (`set_mesh`),
+        or a `Format`; None: on the default device.
       weak_type: whether promotion may pick the other operand's dtype.
       manual_axis_type: in the body of a shard_map, along which mesh axes devices may hold different
         values: a `ManualAxisType`; None: nothing is said of it.
@@ -29,13 +29,15 @@ class ShapeDtypeStruct:
       vma: the same as a set of axes, as JAX had it before 0.10.
 
     Raises:
-      TypeError: `sharding` is none; `manual_axis_type` is none; both ways to say it are used.
+      TypeError: `sharding` is none, or a format with `Layout.AUTO`; `manual_axis_type` is none;
+        both ways to say it are used.
       NotImplementedError: `is_ref` is true.
       ValueError: there is no dtype; a spec is longer than the shape, or no mesh is set that it
         could refer to.
     """
 
-    __slots__ = ("dtype", "manual_axis_type", "shape", "sharding", "weak_type")
+    __slots__ = ("_layout", "dtype", "manual_axis_type", "shape", "sharding", "weak_type")
+    _layout: Layout | None
     shape: tuple[int, ...]
     dtype: Any
     sharding: Any
@@ -52,7 +54,13 @@ class ShapeDtypeStruct:
             msg = "ShapeDtypeStruct: the dtype must be given."
             raise ValueError(msg)
         aval = ShapedArray(tuple(shape), dtypes.dtype_behind(dtype), weak_type)
-        sharding = unformatted(sharding, "ShapeDtypeStruct")
+        layout = layout_behind(sharding, "ShapeDtypeStruct")
+        if layout is not None:
+            check_order(layout, aval.ndim, "ShapeDtypeStruct")
+        elif type(sharding) is Format and sharding.layout is not None:
+            msg = "ShapeDtypeStruct: Layout.AUTO leaves the layout open; give one, or None."
+            raise TypeError(msg)
+        sharding = sharding_behind(sharding)
         if sharding is not None:
             sharding = resolved(sharding, "ShapeDtypeStruct")
             check_rank(sharding, aval, "ShapeDtypeStruct")
@@ -67,7 +75,7 @@ class ShapeDtypeStruct:
             raise TypeError(msg)
         for name, value in (("shape", aval.shape), ("dtype", aval.dtype),
                             ("sharding", sharding), ("weak_type", aval.weak_type),
-                            ("manual_axis_type", manual_axis_type)):
+                            ("manual_axis_type", manual_axis_type), ("_layout", layout)):
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -103,13 +111,20 @@ class ShapeDtypeStruct:
         """The number of elements."""
         return self.aval.size
 
+    @property
+    def format(self) -> Format:
+        """The sharding, and the layout in memory, as far as they are said."""
+        return Format(self._layout, self.sharding)
+
     def update(self, **kwargs: Any) -> ShapeDtypeStruct:
         """A copy with some of `shape, dtype, sharding, weak_type, manual_axis_type` replaced.
 
         Raises:
           TypeError: there is no such field.
         """
-        values = {name: getattr(self, name) for name in self.__slots__} | kwargs
+        shape, dtype, sharding, weak_type, manual_axis_type = self._key()
+        values = {"shape": shape, "dtype": dtype, "sharding": sharding, "weak_type": weak_type,
+                  "manual_axis_type": manual_axis_type} | kwargs
         if kwargs.get("vma") is not None:
             del values["manual_axis_type"]
         return ShapeDtypeStruct(values.pop("shape"), values.pop("dtype"), **values)
@@ -122,7 +137,8 @@ class ShapeDtypeStruct:
         return self.aval.length()
 
     def _key(self) -> tuple[Any, ...]:
-        return self.shape, self.dtype, self.sharding, self.weak_type, self.manual_axis_type
+        place = self.sharding if self._layout is None else self.format
+        return self.shape, self.dtype, place, self.weak_type, self.manual_axis_type
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ShapeDtypeStruct) and self._key() == other._key()
@@ -138,7 +154,9 @@ class ShapeDtypeStruct:
         where = f", sharding={self.sharding}" if self.sharding is not None else ""
         manual = self.manual_axis_type
         varying = f", manual_axis_type={manual}" if manual is not None else ""
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype}{weak}{where}{varying})"
+        order = f", format={self._layout}" if self._layout is not None else ""
+        return (f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype}{weak}{where}{varying}"
+                f"{order})")
 
 
 @pickled_as("shape_dtype_struct_v1")
