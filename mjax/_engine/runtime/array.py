@@ -1,9 +1,4 @@
-"""Arrays: a buffer on devices, and an interned record of its type and placement.
-
-Everything a cache has to know of an array is in one object, its `Placement`; equal ones
-are identical. Dispatch is then one dictionary lookup by identity per argument, and each
-array costs one object of two fields.
-"""
+"""Arrays: a buffer on devices, and its interned `Placement`; each costs an object of two fields."""
 
 from __future__ import annotations
 
@@ -20,47 +15,11 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, abstract_token, physical_aval, typeof_handlers
 from mjax._engine.runtime.failures import raise_original
 from mjax._engine.runtime.layouts import Format, format_of
+from mjax._engine.runtime.placement import Placement, placement_of
 from mjax._engine.runtime.shardings import SingleDeviceSharding, bounds
 from mjax._engine.tracing.interpreter import Tracer
 from mjaxlib_shim import arrays as shim
 from mjaxlib_shim.dlpack import to_dlpack
-
-
-class Placement:
-    """What caches know of an array: type, sharding, and whether the user chose the latter.
-
-    A *committed* array stays where it is and pulls computations there; an uncommitted one
-    goes where its company is.
-    """
-
-    __slots__ = ("aval", "committed", "handler", "sharding")
-
-    def __init__(self, aval: ShapedArray, sharding: Any, committed: bool):
-        self.aval = aval
-        self.sharding = sharding
-        self.committed = committed
-        physical = physical_aval(aval)
-        #: Makes buffers of this placement from results of an execution.
-        self.handler = shim.result_handler(physical, sharding.native_for(physical.ndim), committed)
-
-    def __repr__(self) -> str:
-        return f"Placement({self.aval}, {self.sharding}, committed={self.committed})"
-
-
-_placements = BoundedCache(100_000)
-
-
-def placement_of(aval: ShapedArray, sharding: Any, committed: bool) -> Placement:
-    """The interned placement."""
-    key = (aval, sharding, committed)
-    known = _placements.get(key)
-    if known is not None:
-        return known
-    made = Placement(aval, sharding, committed)
-    if len(_placements) < _placements.maxsize:
-        return _placements.setdefault(key, made)
-    return _placements.put(key, made)
-
 
 #: Values of so many bytes are kept for NumPy.
 _KEPT = 4096

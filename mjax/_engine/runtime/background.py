@@ -23,9 +23,10 @@ from typing import Any
 
 from mjax._engine.base.context import ctx
 from mjax._engine.ir.jaxpr import Jaxpr, subjaxprs
-from mjax._engine.runtime.array import Array, Placement, before_deletion
+from mjax._engine.runtime.array import Array, before_deletion
 from mjax._engine.runtime.donation import ArgumentNames, refuse_same
 from mjax._engine.runtime.pending import PendingArray, Promise
+from mjax._engine.runtime.placement import Placement
 from mjax._engine.runtime.tokens import ThreadTokens, local, settle_all
 from mjaxlib_shim import arrays as shim
 from mjaxlib_shim import guards

@@ -17,8 +17,9 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.ir.dtypes import NARROW_FLOATS, NARROW_INTS
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.shapes import copy_p
-from mjax._engine.runtime.array import Array, placement_of
+from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.devices import devices
+from mjax._engine.runtime.placement import placement_of
 from mjax._engine.runtime.shardings import SingleDeviceSharding
 from mjax._engine.runtime.transfer import move, sharding_of, to_array
 from mjaxlib_shim import arrays as shim

@@ -22,7 +22,7 @@ from mjax._engine.ir.effects import Effects, token_name
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.ir.types import abstract_token
 from mjax._engine.lowering.module import LoweredModule, lower_to_module
-from mjax._engine.runtime.array import Array, Placement, placement_of
+from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.background import (
     after_readers,
     before_donating,
@@ -44,6 +44,7 @@ from mjax._engine.runtime.forms import runner_of, single_of
 from mjax._engine.runtime.layouts import Format, Layout, check_order, sharding_behind
 from mjax._engine.runtime.ordered import in_orders
 from mjax._engine.runtime.partitioning import Shardings
+from mjax._engine.runtime.placement import Placement, placement_of
 from mjax._engine.runtime.placing import (
     check_demands,
     demands_of,

@@ -16,9 +16,10 @@ import numpy as np
 
 from mjax._engine.base.util import EXACT, BoundedCache, exact
 from mjax._engine.ir.pytree import is_one_leaf, tree_structure
-from mjax._engine.runtime.array import Array, Placement
+from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.donation import ArgumentNames, explain_failure
 from mjax._engine.runtime.pending import PendingArray
+from mjax._engine.runtime.placement import Placement
 from mjax._engine.runtime.transfer import SCALARS, from_scalar
 from mjaxlib_shim import trees
 

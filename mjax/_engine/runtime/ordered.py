@@ -16,9 +16,10 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.ir.mesh import PartitionSpec
 from mjax._engine.ir.types import typeof_handlers
 from mjax._engine.primitives.shapes import transpose_p
-from mjax._engine.runtime.array import Array, is_array, placement_of
+from mjax._engine.runtime.array import Array, is_array
 from mjax._engine.runtime.donation import ArgumentNames
 from mjax._engine.runtime.layouts import Format, Layout
+from mjax._engine.runtime.placement import placement_of
 from mjax._engine.runtime.shardings import NamedSharding
 from mjax._engine.runtime.transfer import move
 from mjax._engine.tracing.evaluate import evaluation

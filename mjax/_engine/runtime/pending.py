@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from mjax._engine.ir.types import typeof_handlers
-from mjax._engine.runtime.array import Array, Placement
+from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.placement import Placement
 
 _slot: Any = Array.__dict__["_buffer"]
 

@@ -18,7 +18,8 @@ from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval
 from mjax._engine.primitives.shapes import copy_p
-from mjax._engine.runtime.array import Array, Placement, placement_of
+from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.placement import Placement, placement_of
 from mjax._engine.runtime.shardings import Index, Sharding, SingleDeviceSharding, bounds
 from mjax._engine.tracing.evaluate import evaluation
 from mjaxlib_shim import arrays as shim

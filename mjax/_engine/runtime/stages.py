@@ -22,12 +22,13 @@ from mjax._engine.ir.pytree import (
 )
 from mjax._engine.ir.types import abstract_token, typeof
 from mjax._engine.runtime.arguments import compiler_options_of
-from mjax._engine.runtime.array import Array, is_array, placement_of
+from mjax._engine.runtime.array import Array, is_array
 from mjax._engine.runtime.constraints import mesh_in_force
 from mjax._engine.runtime.debugging import debugging, refuse_invalid
 from mjax._engine.runtime.devices import default_device, devices
 from mjax._engine.runtime.executable import Program, refuse_execution
 from mjax._engine.runtime.layouts import Format, Layout, format_of
+from mjax._engine.runtime.placement import placement_of
 from mjax._engine.runtime.shardings import NamedSharding, SingleDeviceSharding
 from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.runtime.transfer import move, sharding_of, to_array

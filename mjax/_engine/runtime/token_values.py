@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mjax._engine.ir.types import AbstractToken, abstract_token, token_lacks, typeof_handlers
-from mjax._engine.runtime.array import Array, Placement
+from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.placement import Placement
 
 
 class Token:

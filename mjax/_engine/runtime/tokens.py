@@ -25,9 +25,10 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.types import token_buffer_aval
-from mjax._engine.runtime.array import Array, Placement, placement_of
+from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.exiting import end_daemons
 from mjax._engine.runtime.failures import is_delivered, raise_original
+from mjax._engine.runtime.placement import Placement, placement_of
 from mjax._engine.runtime.transfer import move, put
 from mjaxlib_shim import guards
 

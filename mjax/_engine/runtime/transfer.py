@@ -20,17 +20,11 @@ from mjax._engine.ir.pytree import (
 )
 from mjax._engine.ir.types import ShapedArray, abstract_token, typeof
 from mjax._engine.primitives.shapes import copy_p
-from mjax._engine.runtime.array import (
-    Array,
-    Placement,
-    is_array,
-    placement_of,
-    rebuild,
-    waits,
-)
+from mjax._engine.runtime.array import Array, is_array, rebuild, waits
 from mjax._engine.runtime.constraints import mesh_in_force
 from mjax._engine.runtime.devices import Device, default_device, devices
 from mjax._engine.runtime.failures import raise_original
+from mjax._engine.runtime.placement import Placement, placement_of
 from mjax._engine.runtime.resharding import buffer_aval, cut, layout_of, resharded
 from mjax._engine.runtime.shardings import NamedSharding, Sharding, SingleDeviceSharding
 from mjax._engine.runtime.structs import ShapeDtypeStruct

@@ -9,8 +9,6 @@ import pytest
 
 import mjax
 from mjax import lax
-from mjax._engine.base.util import BoundedCache
-from mjax._engine.runtime import array
 from mjax._engine.runtime.array import Array
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -225,17 +223,6 @@ def test_block_until_ready_takes_trees(x):
     tree = {"a": lax.sin(x), "b": [1, None]}
     assert mjax.block_until_ready(tree) is tree
     assert tree["a"].block_until_ready() is tree["a"] and tree["a"].is_ready()
-
-
-def test_placements_are_interned_and_forgotten(monkeypatch):
-    small = BoundedCache(4)
-    monkeypatch.setattr(array, "_placements", small)
-    sharding = mjax.device_put(X).sharding
-    first = array.placement_of(mjax.typeof(X), sharding, False)
-    assert array.placement_of(mjax.typeof(X), sharding, False) is first
-    for n in range(20):
-        array.placement_of(mjax.typeof(np.zeros(n, np.float32)), sharding, False)
-    assert len(small) <= 4
 
 
 def test_values_read_by_numpy_again_and_again():

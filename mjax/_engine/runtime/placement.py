@@ -1,0 +1,48 @@
+"""The interned record of an array's type and place, which is all that caches know of the array.
+
+Equal placements are identical, so dispatch looks each argument up by identity.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mjax._engine.base.util import BoundedCache
+from mjax._engine.ir.types import ShapedArray, physical_aval
+from mjaxlib_shim import arrays as shim
+
+
+class Placement:
+    """What caches know of an array: type, sharding, and whether the user chose the latter.
+
+    A *committed* array stays where it is and pulls computations there; an uncommitted one
+    goes where its company is.
+    """
+
+    __slots__ = ("aval", "committed", "handler", "sharding")
+
+    def __init__(self, aval: ShapedArray, sharding: Any, committed: bool):
+        self.aval = aval
+        self.sharding = sharding
+        self.committed = committed
+        physical = physical_aval(aval)
+        #: Makes buffers of this placement from results of an execution.
+        self.handler = shim.result_handler(physical, sharding.native_for(physical.ndim), committed)
+
+    def __repr__(self) -> str:
+        return f"Placement({self.aval}, {self.sharding}, committed={self.committed})"
+
+
+_placements = BoundedCache(100_000)
+
+
+def placement_of(aval: ShapedArray, sharding: Any, committed: bool) -> Placement:
+    """The interned placement."""
+    key = (aval, sharding, committed)
+    known = _placements.get(key)
+    if known is not None:
+        return known
+    made = Placement(aval, sharding, committed)
+    if len(_placements) < _placements.maxsize:
+        return _placements.setdefault(key, made)
+    return _placements.put(key, made)
