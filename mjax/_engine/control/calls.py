@@ -1,5 +1,7 @@
 """The rules of primitives that call a jaxpr: `jit`, and `closed_call`, which is not compiled.
 
+Other primitives that hold a jaxpr, such as `custom_jvp_call`, share its types and evaluation.
+
 Every transformation of a call is the same transformation of its jaxpr, cached there. What the
 function closed over comes as operands, except arrays, which stay the jaxpr's constants.
 """
@@ -26,6 +28,49 @@ from mjax._engine.transforms.transpose import transpose_jaxpr
 Params = dict[str, Any]
 
 
+# ---- of every primitive that calls a jaxpr ---------------------------------------------
+
+
+def types_as_call(primitive: Primitive, param: str) -> None:
+    """Gives a primitive that calls the jaxpr in a param the rules for types and effects."""
+
+    def abstract_eval(*avals: Any, **params: Any) -> Any:
+        return params[param].out_avals, params[param].effects
+
+    def typecheck(*avals: Any, **params: Any) -> None:
+        check_operands(primitive, params[param], avals)
+
+    primitive.def_effectful_abstract_eval(abstract_eval)
+    primitive.define("typecheck", typecheck)
+    retypes_as_call(primitive, param)
+
+
+def evaluates_as_call(primitive: Primitive, param: str) -> None:
+    """Makes the evaluation of a primitive that of the jaxpr in a param, equation by equation."""
+
+    def impl(*args: Any, **params: Any) -> list[Any]:
+        jaxpr = params[param]
+        return eval_jaxpr(jaxpr, jaxpr.consts, *args)
+
+    primitive.def_impl(impl)
+
+
+def check_operands(primitive: Primitive, jaxpr: Jaxpr, avals: Sequence[Any]) -> None:
+    """Compares the operands of a call with the inputs of its jaxpr.
+
+    Raises:
+      TypeError: their number or a type differs; shows both.
+    """
+    expected = jaxpr.in_avals
+    if len(avals) != len(expected) or not all(map(same_type_but_weak, avals, expected)):
+        msg = (f"{primitive} of a program that takes {', '.join(map(str, expected))} "
+               f"applied to {', '.join(map(str, avals))}")
+        raise TypeError(msg)
+
+
+# ---- of those that do nothing else -----------------------------------------------------
+
+
 class Calls:
     """Gives a primitive whose applications are calls of a jaxpr all rules but impl and lowering.
 
@@ -44,11 +89,10 @@ class Calls:
         self.param = param
         self.again = again
         self.without = without
-        retypes_as_call(primitive, param)
-        primitive.def_effectful_abstract_eval(self.type)
+        types_as_call(primitive, param)
         primitive.def_jvp(self.jvp)
         primitive.def_transpose(self.transpose)
-        for field in ("typecheck", "linearize", "partial_eval", "axis_batch", "dce", "recompute"):
+        for field in ("linearize", "partial_eval", "axis_batch", "dce", "recompute"):
             primitive.define(field, getattr(self, field))
 
     def call(self, jaxpr: Jaxpr, args: Sequence[Any], params: Params) -> list[Any]:
@@ -58,19 +102,6 @@ class Calls:
     def with_jaxpr(self, jaxpr: Jaxpr, params: Params, operands: int) -> Params:
         """The params of a call made from one with these."""
         return {self.param: jaxpr, **self.again(params, operands)}
-
-    def type(self, *avals: Any, **params: Any) -> Any:
-        """Types and effects of the results."""
-        jaxpr = params[self.param]
-        return jaxpr.out_avals, jaxpr.effects
-
-    def typecheck(self, *avals: Any, **params: Any) -> None:
-        """Refuses operands that are not of the jaxpr's types."""
-        expected = params[self.param].in_avals
-        if len(avals) != len(expected) or not all(map(same_type_but_weak, avals, expected)):
-            msg = (f"{self.primitive} of a program that takes {', '.join(map(str, expected))} "
-                   f"applied to {', '.join(map(str, avals))}")
-            raise TypeError(msg)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         """The forward derivative."""
@@ -165,11 +196,7 @@ closed_call_p = Primitive("closed_call", multiple_results=True, types_cacheable=
                           own_varying=True)
 closed_call_rules = Calls(closed_call_p, "call_jaxpr", lambda params, operands: {},
                           lambda params, kept: {})
-
-
-@closed_call_p.def_impl
-def _closed_call(*args: Any, call_jaxpr: Jaxpr) -> list[Any]:
-    return eval_jaxpr(call_jaxpr, call_jaxpr.consts, *args)
+evaluates_as_call(closed_call_p, "call_jaxpr")
 
 
 @closed_call_p.def_lowering

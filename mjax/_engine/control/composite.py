@@ -21,8 +21,7 @@ from mjax._engine.base.errors import UnexpectedTracerError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.control.bodies import stage_body
-from mjax._engine.control.calls import closed_call_rules
-from mjax._engine.control.retyping import retypes_as_call
+from mjax._engine.control.calls import closed_call_rules, types_as_call
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_structure
 from mjax._engine.ir.types import typeof
@@ -33,7 +32,7 @@ from mjax._engine.transforms.batching import AxisData
 
 composite_p = Primitive("composite", multiple_results=True, types_cacheable=False,
                         own_varying=True)
-retypes_as_call(composite_p, "jaxpr")
+types_as_call(composite_p, "jaxpr")
 #: What the specification takes for a name.
 _NAME = r"[a-zA-Z]\w*(\.[\w$]+)+"
 
@@ -105,11 +104,6 @@ def _attribute(value: Any) -> Any:
 # ---- rules -----------------------------------------------------------------------------
 
 
-@composite_p.def_effectful_abstract_eval
-def _composite_type(*avals: Any, jaxpr: Jaxpr, **params: Any) -> Any:
-    return jaxpr.out_avals, jaxpr.effects
-
-
 @composite_p.def_lowering
 def _composite_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, name: str, version: int,
                         attributes: Attributes) -> Any:
@@ -135,10 +129,6 @@ def _composite_transpose(cts: Any, *args: Any, jaxpr: Jaxpr, **params: Any) -> A
     return closed_call_rules.transpose(cts, *args, call_jaxpr=jaxpr)
 
 
-def _composite_typecheck(*avals: Any, jaxpr: Jaxpr, **params: Any) -> None:
-    closed_call_rules.typecheck(*avals, call_jaxpr=jaxpr)
-
-
 def _composite_linearize(nonzeros: Sequence[bool], *primals: Any, jaxpr: Jaxpr, **params: Any
                          ) -> Any:
     return closed_call_rules.linearize(nonzeros, *primals, call_jaxpr=jaxpr)
@@ -148,7 +138,6 @@ def _composite_batch(axis: AxisData, args: Any, dims: Any, *, jaxpr: Jaxpr, **pa
     return closed_call_rules.axis_batch(axis, args, dims, call_jaxpr=jaxpr)
 
 
-composite_p.typecheck = _composite_typecheck
 composite_p.linearize = _composite_linearize
 composite_p.axis_batch = _composite_batch
 

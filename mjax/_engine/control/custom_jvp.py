@@ -15,6 +15,7 @@ from typing import Any
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary, calling
 from mjax._engine.control.bodies import Typed, agree, differences
+from mjax._engine.control.calls import evaluates_as_call, types_as_call
 from mjax._engine.control.custom_calls import (
     Call,
     RuleRun,
@@ -22,18 +23,16 @@ from mjax._engine.control.custom_calls import (
     invariant,
     refuse_differentiated,
 )
-from mjax._engine.control.custom_rules import BatchedCall, Custom, batched_call
-from mjax._engine.control.retyping import retypes_as_call
+from mjax._engine.control.custom_rules import BatchedCall, Custom, batched_call, is_float0
 from mjax._engine.control.symbolic_zeros import SymbolicZero, for_rule, from_rule
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_map
-from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.tangents import add_tangents, instantiate, zero_tangent
 from mjax._engine.tracing.authoring import describe_value
 from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.batching import AxisData, batch_flat, element_type, to_dim
 from mjax._engine.transforms.dce import dce_jaxpr
@@ -41,7 +40,8 @@ from mjax._engine.transforms.transpose import backward_pass
 
 custom_jvp_call_p = Primitive("custom_jvp_call", multiple_results=True, types_cacheable=False,
                               own_varying=True)
-retypes_as_call(custom_jvp_call_p, "call_jaxpr")
+types_as_call(custom_jvp_call_p, "call_jaxpr")
+evaluates_as_call(custom_jvp_call_p, "call_jaxpr")
 
 
 # ---- rules as functions of flat values -------------------------------------------------
@@ -67,7 +67,7 @@ class JVPCall(Call):
                                     self.own(tangents))
         avals = list(map(typeof, primals))
         if not self.custom.symbolic_zeros:
-            tangents = [t if _is_float0(t) else instantiate(t) for t in tangents]
+            tangents = [t if is_float0(t) else instantiate(t) for t in tangents]
         given = [t for t in tangents if type(t) is not Zero]
         values, known = self.traced(self._rule(tangents), avals, [*primals, *given], outer)
         outs, out_tangents = self._results(values, known)
@@ -153,10 +153,6 @@ class Derived:
     def output(self, i: int) -> str:
         """How messages call an output of the backward pass."""
         return str(self.rule.output(i))
-
-
-def _is_float0(tangent: Any) -> bool:
-    return (tangent.aval if type(tangent) is Zero else typeof(tangent)).dtype == dtypes.float0
 
 
 class BatchedJVP(Derived):
@@ -266,28 +262,6 @@ class PrunedJVP(Derived):
 
 
 # ---- the primitive ---------------------------------------------------------------------
-
-
-@custom_jvp_call_p.def_impl
-def _impl(*args: Any, call_jaxpr: Jaxpr, **params: Any) -> list[Any]:
-    return eval_jaxpr(call_jaxpr, call_jaxpr.consts, *args)
-
-
-@custom_jvp_call_p.def_effectful_abstract_eval
-def _type(*avals: Any, call_jaxpr: Jaxpr, **params: Any) -> Any:
-    return call_jaxpr.out_avals, call_jaxpr.effects
-
-
-def call_typecheck(*avals: Any, call_jaxpr: Jaxpr, **params: Any) -> None:
-    """Compares operands with the inputs of the jaxpr."""
-    if len(avals) != len(call_jaxpr.invars) or not all(
-            map(same_type_but_weak, avals, call_jaxpr.in_avals)):
-        msg = (f"a function with rules that takes {', '.join(map(str, call_jaxpr.in_avals))} "
-               f"applied to {', '.join(map(str, avals))}")
-        raise TypeError(msg)
-
-
-custom_jvp_call_p.typecheck = call_typecheck
 
 
 def _rule_name(custom: Any) -> str:
@@ -479,5 +453,5 @@ def _sum(zero: Any, *terms: Any) -> Any:
     return total
 
 
-__all__ = ["Derived", "call_typecheck", "custom_jvp", "custom_jvp_call_p",
+__all__ = ["Derived", "custom_jvp", "custom_jvp_call_p",
            "refuse_batched", "run_batched"]

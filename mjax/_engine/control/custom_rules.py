@@ -26,6 +26,7 @@ from mjax._engine.base.programs import ProgramCache
 from mjax._engine.control.closures import MadeOfFunctions, closed_over
 from mjax._engine.control.custom_arguments import Arguments
 from mjax._engine.control.custom_calls import Call, Equation
+from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_leaves
 from mjax._engine.ir.types import typeof
@@ -39,6 +40,7 @@ from mjax._engine.tracing.flat import (
     function_name,
 )
 from mjax._engine.tracing.interpreter import Tracer, call_with, interpreters, refusing
+from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.batching import (
     AxisData,
     BatchInterpreter,
@@ -269,4 +271,12 @@ def _apply_batched(call: Any, interp: BatchInterpreter, values: Sequence[Any]) -
             for o, d in zip(outs, below.out_dims, strict=True)]
 
 
-__all__ = ["BatchedCall", "Custom", "apply", "batched_call"]
+# ---- tangents and cotangents ---------------------------------------------------------------
+
+
+def is_float0(tangent: Any) -> bool:
+    """Whether a tangent or cotangent is that of an integer, which has no other than zero."""
+    return (tangent.aval if type(tangent) is Zero else typeof(tangent)).dtype == dtypes.float0
+
+
+__all__ = ["BatchedCall", "Custom", "apply", "batched_call", "is_float0"]

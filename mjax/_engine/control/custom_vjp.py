@@ -22,6 +22,7 @@ from mjax._engine.base.folding import boundary, calling
 from mjax._engine.base.records import Record
 from mjax._engine.control import remat_opt
 from mjax._engine.control.bodies import Body
+from mjax._engine.control.calls import evaluates_as_call, types_as_call
 from mjax._engine.control.custom_calls import (
     Call,
     RuleRun,
@@ -31,7 +32,6 @@ from mjax._engine.control.custom_calls import (
 )
 from mjax._engine.control.custom_jvp import (
     Derived,
-    call_typecheck,
     refuse_batched,
     run_batched,
 )
@@ -43,8 +43,7 @@ from mjax._engine.control.custom_lin import (
     refuse_forward_mode,
     refuse_unsummed,
 )
-from mjax._engine.control.custom_rules import BatchedCall, Custom, batched_call
-from mjax._engine.control.retyping import retypes_as_call
+from mjax._engine.control.custom_rules import BatchedCall, Custom, batched_call, is_float0
 from mjax._engine.control.symbolic_zeros import CustomVJPPrimal, for_rule, from_rule
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -72,7 +71,8 @@ from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
 
 custom_vjp_call_p = Primitive("custom_vjp_call", multiple_results=True, types_cacheable=False,
                               own_varying=True)
-retypes_as_call(custom_vjp_call_p, "call_jaxpr")
+types_as_call(custom_vjp_call_p, "call_jaxpr")
+evaluates_as_call(custom_vjp_call_p, "call_jaxpr")
 
 
 # ---- rules as functions of flat values -------------------------------------------------
@@ -159,7 +159,7 @@ class VJPCall(Call):
     def backward(self, info: Info, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         """Cotangents of the arguments."""
         if not self.custom.symbolic_zeros:
-            cts = [ct if _is_float0(ct) else instantiate(ct) for ct in cts]
+            cts = [ct if is_float0(ct) else instantiate(ct) for ct in cts]
         given = [ct for ct in cts if type(ct) is not Zero]
         n = len(self.outer)
         values, known = self.traced(self._backward(info, cts), info.avals,
@@ -257,10 +257,6 @@ class VJPCall(Call):
         return ct
 
 
-def _is_float0(tangent: Any) -> bool:
-    return (tangent.aval if type(tangent) is Zero else typeof(tangent)).dtype == dtypes.float0
-
-
 def _tree_differences(expected: Any, given: Any) -> str:
     """What is missing in a tuple of cotangents, and what has no place in it."""
     wanted = {keystr(path): aval for path, aval in tree_flatten_with_path(expected)[0]}
@@ -355,19 +351,6 @@ def params_of(rule: Any, jaxpr: Jaxpr | None, num_consts: int, symbolic_zeros: b
     """The params of the primitive."""
     return {"call_jaxpr": jaxpr, "fwd_jaxpr_thunk": rule, "bwd": rule.backward,
             "num_consts": num_consts, "symbolic_zeros": symbolic_zeros}
-
-
-@custom_vjp_call_p.def_impl
-def _impl(*args: Any, call_jaxpr: Jaxpr, **params: Any) -> list[Any]:
-    return eval_jaxpr(call_jaxpr, call_jaxpr.consts, *args)
-
-
-@custom_vjp_call_p.def_effectful_abstract_eval
-def _type(*avals: Any, call_jaxpr: Jaxpr, **params: Any) -> Any:
-    return call_jaxpr.out_avals, call_jaxpr.effects
-
-
-custom_vjp_call_p.typecheck = call_typecheck
 
 
 @custom_vjp_call_p.def_lowering

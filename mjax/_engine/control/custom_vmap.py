@@ -18,10 +18,10 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.bodies import Body, Typed, agree, differences
+from mjax._engine.control.calls import evaluates_as_call, types_as_call
 from mjax._engine.control.custom_calls import users_code, vary_as_function
 from mjax._engine.control.custom_rules import Custom
 from mjax._engine.control.loops import map as loop_map
-from mjax._engine.control.retyping import retypes_as_call
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import (
@@ -31,7 +31,7 @@ from mjax._engine.ir.pytree import (
     treedef_tuple,
 )
 from mjax._engine.ir.same import same_program
-from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.dynamic_slicing import dynamic_index_in_dim
 from mjax._engine.primitives.shapes import array_of, batch_to_front
 from mjax._engine.primitives.tangents import instantiate
@@ -61,7 +61,8 @@ from mjax._engine.transforms.transpose import backward_pass, transpose_jaxpr
 
 custom_vmap_call_p = Primitive("custom_vmap_call", multiple_results=True, types_cacheable=False,
                                own_varying=True)
-retypes_as_call(custom_vmap_call_p, "call")
+types_as_call(custom_vmap_call_p, "call")
+evaluates_as_call(custom_vmap_call_p, "call")
 
 _no_kwargs = tree_structure({})
 
@@ -289,26 +290,6 @@ class PrunedRule:
 
 
 # ---- the primitive ---------------------------------------------------------------------
-
-
-@custom_vmap_call_p.def_impl
-def _impl(*args: Any, call: Jaxpr, **params: Any) -> list[Any]:
-    return eval_jaxpr(call, call.consts, *args)
-
-
-@custom_vmap_call_p.def_effectful_abstract_eval
-def _type(*avals: Any, call: Jaxpr, **params: Any) -> Any:
-    return call.out_avals, call.effects
-
-
-def _typecheck(*avals: Any, call: Jaxpr, **params: Any) -> None:
-    if len(avals) != len(call.invars) or not all(map(same_type_but_weak, avals, call.in_avals)):
-        msg = (f"custom_vmap_call of a program that takes {', '.join(map(str, call.in_avals))} "
-               f"applied to {', '.join(map(str, avals))}")
-        raise TypeError(msg)
-
-
-custom_vmap_call_p.typecheck = _typecheck
 
 
 @custom_vmap_call_p.def_lowering

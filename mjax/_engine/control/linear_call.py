@@ -14,12 +14,12 @@ from typing import Any
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.bodies import Typed, agree, differences
+from mjax._engine.control.calls import evaluates_as_call, types_as_call
 from mjax._engine.control.custom_calls import users_code
 from mjax._engine.control.custom_lin import BatchedInfo, batched_backward
-from mjax._engine.control.retyping import retypes_as_call
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr
 from mjax._engine.ir.pytree import tree_flatten
-from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.tangents import add_tangents, instantiate, zero_tangent
 from mjax._engine.tracing.flat import (
     check_arguments,
@@ -35,7 +35,8 @@ from mjax._engine.transforms.jvp import jvp_flat
 
 linear_call_p = Primitive("linear_call", multiple_results=True, types_cacheable=False,
                           own_varying=True)
-retypes_as_call(linear_call_p, "callee")
+types_as_call(linear_call_p, "callee")
+evaluates_as_call(linear_call_p, "callee")
 
 
 # ---- transposes as functions of flat values --------------------------------------------
@@ -108,27 +109,6 @@ class BatchedTranspose:
 
 
 # ---- the primitive ---------------------------------------------------------------------
-
-
-@linear_call_p.def_impl
-def _impl(*args: Any, callee: Jaxpr, **params: Any) -> list[Any]:
-    return eval_jaxpr(callee, callee.consts, *args)
-
-
-@linear_call_p.def_effectful_abstract_eval
-def _type(*avals: Any, callee: Jaxpr, **params: Any) -> Any:
-    return callee.out_avals, callee.effects
-
-
-def _typecheck(*avals: Any, callee: Jaxpr, **params: Any) -> None:
-    if len(avals) != len(callee.invars) or not all(
-            map(same_type_but_weak, avals, callee.in_avals)):
-        msg = (f"linear_call of a program that takes {', '.join(map(str, callee.in_avals))} "
-               f"applied to {', '.join(map(str, avals))}")
-        raise TypeError(msg)
-
-
-linear_call_p.typecheck = _typecheck
 
 
 @linear_call_p.def_lowering

@@ -20,13 +20,13 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import alias, per_item
 from mjax._engine.control.bodies import stage_body
+from mjax._engine.control.calls import check_operands, evaluates_as_call, types_as_call
 from mjax._engine.control.origins import log_saved
 from mjax._engine.control.policies import Decided, check_policy, nothing_saveable
-from mjax._engine.control.retyping import retypes_as_call
 from mjax._engine.control.static import Static, StaticArguments
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var, jaxprs_in_params
 from mjax._engine.ir.pytree import broadcast_prefix, tree_flatten
-from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.emit import hlo
 from mjax._engine.tracing.flat import check_arguments, check_callable, function_name, wraps
 from mjax._engine.tracing.primitive import Primitive
@@ -44,7 +44,9 @@ from mjax._engine.transforms.transpose import transpose_jaxpr
 Flags = bool | tuple[bool, ...]
 
 remat_p = Primitive("remat2", multiple_results=True, types_cacheable=False, own_varying=True)
-retypes_as_call(remat_p, "jaxpr")
+types_as_call(remat_p, "jaxpr")
+# Evaluated equation by equation, nothing is merged: `prevent_cse` has nothing to prevent.
+evaluates_as_call(remat_p, "jaxpr")
 
 
 class Options(Record):
@@ -74,23 +76,8 @@ class Options(Record):
         return remat_p.bind(*args, jaxpr=jaxpr, **self._asdict())
 
 
-@remat_p.def_impl
-def _remat_impl(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
-    # Evaluated operation by operation nothing is merged.
-    return eval_jaxpr(jaxpr, jaxpr.consts, *args)
-
-
-@remat_p.def_effectful_abstract_eval
-def _remat_type(*avals: Any, jaxpr: Jaxpr, **params: Any) -> Any:
-    return jaxpr.out_avals, jaxpr.effects
-
-
 def _remat_typecheck(*avals: Any, jaxpr: Jaxpr, prevent_cse: Flags, **params: Any) -> None:
-    if len(avals) != len(jaxpr.invars) or not all(
-            map(same_type_but_weak, avals, jaxpr.in_avals)):
-        msg = (f"remat2 of a program that takes {', '.join(map(str, jaxpr.in_avals))} applied to "
-               f"{', '.join(map(str, avals))}")
-        raise TypeError(msg)
+    check_operands(remat_p, jaxpr, avals)
     if not isinstance(prevent_cse, bool) and len(prevent_cse) != len(avals):
         msg = f"remat2 of {len(avals)} operands has prevent_cse={prevent_cse}"
         raise TypeError(msg)
