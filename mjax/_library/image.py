@@ -43,6 +43,13 @@ class ResizeMethod(enum.Enum):
       CUBIC: cubic convolution with the parameter -1/2.
       CUBIC_PYTORCH: the same with -3/4 and repeated edges, where there is no antialiasing.
       AREA: the mean over the area of the pixel.
+
+    Example:
+      >>> from mjax.image import ResizeMethod, resize
+      >>> ResizeMethod.from_string("bilinear")
+      <ResizeMethod.LINEAR: 1>
+      >>> resize(jnp.array([0.0, 4.0]), (4,), ResizeMethod.NEAREST)
+      Array([0., 0., 4., 4.], dtype=float32)
     """
 
     NEAREST = 0

@@ -36,7 +36,15 @@ shared = documented(
 
 @runtime_checkable
 class Initializer(Protocol):
-    """The type of initializers."""
+    """The type of initializers.
+
+    Example:
+      >>> def halves(key, shape, dtype=None, out_sharding=None):
+      ...   return jnp.full(shape, 0.5, dtype)
+      >>> init: mjax.nn.initializers.Initializer = halves
+      >>> init(random.key(0), (2,), "float32")
+      Array([0.5, 0.5], dtype=float32)
+    """
 
     def __call__(self, key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Any:
         """Makes an array.

@@ -79,6 +79,10 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, an unknown mode, or several keys.
+
+    Example:
+      >>> random.gumbel(random.key(0), (2, 3)).shape
+      (2, 3)
     """
     return _gumbel(key, shape=shape, dtype=dtype, mode=mode)
 
@@ -105,6 +109,10 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, or `key` is an array of several keys.
+
+    Example:
+      >>> random.exponential(random.key(0), (1000,)).mean().round()
+      Array(1., dtype=float32)
     """
     return _exponential(key, shape=shape, dtype=dtype)
 
@@ -128,6 +136,10 @@ def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, or `key` is an array of several keys.
+
+    Example:
+      >>> random.laplace(random.key(0), (3,), "float16").dtype
+      dtype('float16')
     """
     return _laplace(key, shape=shape, dtype=dtype)
 
@@ -151,6 +163,10 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, or `key` is an array of several keys.
+
+    Example:
+      >>> random.logistic(random.key(0), (2, 3)).shape
+      (2, 3)
     """
     return _logistic(key, shape=shape, dtype=dtype)
 
@@ -174,6 +190,10 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, or `key` is an array of several keys.
+
+    Example:
+      >>> random.cauchy(random.key(0), (2, 3)).shape
+      (2, 3)
     """
     return _cauchy(key, shape=shape, dtype=dtype)
 
@@ -198,6 +218,10 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, a `b` that does not fit the shape, or several keys.
+
+    Example:
+      >>> bool((random.pareto(random.key(0), 2.0, (1000,)) >= 1).all())
+      True
     """
     return _pareto(key, b, shape=shape, dtype=dtype)
 
@@ -229,6 +253,10 @@ def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = (), dtype
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, parameters that do not broadcast, or several keys.
+
+    Example:
+      >>> random.weibull_min(random.key(0), 1.0, 2.0, (3,)).shape
+      (3,)
     """
     return _weibull_min(key, scale, concentration, shape=shape, dtype=dtype)
 
@@ -263,6 +291,10 @@ def triangular(key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dt
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, parameters that do not fit the shape, or several keys.
+
+    Example:
+      >>> random.triangular(random.key(0), 0.0, 5.0, 7.0, (1000,)).mean().round()
+      Array(4., dtype=float32)
     """
     return _triangular(key, left, mode, right, shape=shape, dtype=dtype)
 

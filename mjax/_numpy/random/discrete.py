@@ -106,6 +106,10 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None, replac
       ValueError: logits of another dtype, shapes or an axis that do not fit, more samples than
         categories without replacement, or several keys.
 
+    Example:
+      >>> random.categorical(random.key(0), jnp.log(jnp.array([0.0, 1.0, 0.0])), shape=(4,))
+      Array([1, 1, 1, 1], dtype=int32)
+
     Source: Gumbel-max trick; without replacement, Kool, van Hoof and Welling 2019.
     """
     return _categorical(key, logits, axis=axis, shape=shape, replace=replace, mode=mode)
@@ -324,6 +328,10 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, a `p` that does not fit the shape, or several keys.
+
+    Example:
+      >>> random.geometric(random.key(0), 0.5, (1000,)).mean().round()
+      Array(2., dtype=float32)
     """
     return _geometric(key, p, shape=shape, dtype=dtype)
 

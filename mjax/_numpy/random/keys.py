@@ -120,6 +120,10 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
     Raises:
       TypeError: the seed is no integer scalar.
       ValueError: there is no such generator.
+
+    Example:
+      >>> random.PRNGKey(0)
+      Array([0, 0], dtype=uint32)
     """
     return _raw_key(_seed_argument("PRNGKey", seed), impl=resolve_impl(impl))
 
@@ -177,6 +181,12 @@ def fold_in(key: Any, data: Any) -> Any:
       TypeError: `key` is not a key, or `data` is not a scalar, or complex.
       ValueError: `key` is an array of several keys, or `data` is NaN.
       OverflowError: a Python number out of range.
+
+    Example:
+      >>> random.fold_in(random.key(0), 7).shape
+      ()
+      >>> bool(random.fold_in(random.key(0), 7) == random.key(0))
+      False
     """
     if type(data) is complex:
         msg = f"fold_in takes an integer as data, got {data}."
@@ -203,6 +213,10 @@ def key_data(keys: Any) -> Any:
 
     Raises:
       TypeError: `keys` holds no keys.
+
+    Example:
+      >>> random.key_data(random.key(42))
+      Array([ 0, 42], dtype=uint32)
     """
     if is_raw_key(keys):
         raw_key_impl("key_data", keys)
@@ -225,6 +239,10 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     Raises:
       TypeError: dtype or shape of the data do not fit.
       ValueError: there is no such generator, or `impl` and `dtype` are both given.
+
+    Example:
+      >>> random.wrap_key_data(jnp.array([0, 42], "uint32")) == random.key(42)
+      Array(True, dtype=bool)
     """
     if dtype is not None:
         if impl is not None:
@@ -240,6 +258,10 @@ def key_impl(keys: Any) -> str | PRNGSpec:
 
     Raises:
       TypeError: `keys` holds no keys.
+
+    Example:
+      >>> random.key_impl(random.key(0))
+      'threefry2x32'
     """
     aval = typeof(keys)
     if is_key_dtype(aval.dtype):
@@ -253,6 +275,10 @@ def key_dtype(impl_spec: Any = None) -> KeyType:
 
     Args:
       impl_spec: which generator, as `impl` in `key`.
+
+    Example:
+      >>> random.key_dtype("rbg")
+      key<rbg>
     """
     return KeyType(resolve_impl(impl_spec))
 
@@ -269,6 +295,11 @@ def clone(key: Any) -> Any:
 
     Raises:
       TypeError: `key` holds no keys.
+
+    Example:
+      >>> key = random.key(0)
+      >>> bool(random.clone(key) == key)
+      True
     """
     return _clone(key)
 

@@ -112,6 +112,11 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, bounds that do not fit the shape, or several keys.
+
+    Example:
+      >>> x = random.truncated_normal(random.key(0), -1.0, 2.0, (1000,))
+      >>> bool((x > -1).all() and (x < 2).all())
+      True
     """
     return _truncated_normal(key, lower, upper, shape=shape, dtype=dtype)
 
@@ -136,6 +141,10 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) 
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, a `sigma` that does not fit the shape, or several keys.
+
+    Example:
+      >>> bool((random.lognormal(random.key(0), 0.5, (1000,)) > 0).all())
+      True
     """
     return _lognormal(key, sigma, shape=shape, dtype=dtype)
 
@@ -163,6 +172,10 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, or `key` is an array of several keys.
+
+    Example:
+      >>> random.maxwell(random.key(0), (3,)).shape
+      (3,)
     """
     return _maxwell(key, shape=shape, dtype=dtype)
 
@@ -192,6 +205,10 @@ def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype:
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, parameters that do not broadcast, or several keys.
+
+    Example:
+      >>> random.double_sided_maxwell(random.key(0), 5.0, 1.0, (1000,)).mean().round()
+      Array(5., dtype=float32)
     """
     return _double_sided_maxwell(key, loc, scale, shape=shape, dtype=dtype)
 
@@ -217,6 +234,10 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, a `scale` that does not fit the shape, or several keys.
+
+    Example:
+      >>> random.rayleigh(random.key(0), jnp.array([1.0, 2.0])).shape
+      (2,)
     """
     return _rayleigh(key, scale, shape=shape, dtype=dtype)
 
@@ -250,6 +271,10 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, a `mean` that does not fit the shape, or several keys.
+
+    Example:
+      >>> random.wald(random.key(0), 2.0, (3,)).shape
+      (3,)
 
     Source: Michael, Schucany and Haas 1976.
     """

@@ -309,6 +309,10 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, or `key` is an array of several keys.
+
+    Example:
+      >>> jnp.abs(random.rademacher(random.key(0), (3,)))
+      Array([1, 1, 1], dtype=int32)
     """
     return _rademacher(key, shape=shape, dtype=dtype)
 

@@ -35,6 +35,12 @@ class OptimizeResults(NamedTuple):
       nfev: how often the function was evaluated.
       njev: how often its gradient was.
       nit: how many steps were made.
+
+    Example:
+      >>> from mjax.scipy.optimize import minimize
+      >>> found = minimize(lambda x: jnp.sum((x - 1) ** 2), jnp.zeros(2), method="BFGS")
+      >>> bool(found.success), found.x.shape, found.hess_inv.shape
+      (True, (2,), (2, 2))
     """
 
     x: Any
