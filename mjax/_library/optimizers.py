@@ -15,13 +15,13 @@ from mjax._engine.base.docs import documented
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.ir.pytree import tree_flatten, tree_leaves, tree_map
 from mjax._engine.ir.registration import register_pytree_node
+from mjax._library.schedules import Step, make_schedule
 from mjax._numpy.arithmetic import abs as absolute
 from mjax._numpy.arithmetic import maximum, minimum, sqrt, square
 from mjax._numpy.core import dtype_of, shape_of
 from mjax._numpy.creation import asarray, zeros, zeros_like
 from mjax._numpy.products import vdot
 from mjax._numpy.reductions import max as greatest
-from mjax._numpy.rounding import floor
 from mjax._numpy.selecting import where
 from mjax._numpy.shapes import atleast_1d
 
@@ -32,8 +32,6 @@ Params = Any
 State = Any
 #: Gradients, a tree like the parameters.
 Updates = Any
-#: The number of an update, from 0.
-Step = int
 
 
 class OptimizerState(NamedTuple):
@@ -43,6 +41,14 @@ class OptimizerState(NamedTuple):
       packed_state: for each array of the parameters a list of arrays.
       tree_def: the structure of the parameters.
       subtree_defs: those of the states of each array.
+
+    Example:
+      >>> from mjax.example_libraries import optimizers
+      >>> state = optimizers.momentum(0.1, 0.9).init_fn({"w": jnp.ones(2)})
+      >>> len(state.packed_state[0])
+      2
+      >>> mjax.tree.map(jnp.shape, state).packed_state
+      ([(2,), (2,)],)
     """
 
     packed_state: Any
@@ -56,7 +62,6 @@ register_pytree_node(OptimizerState, lambda s: ((s.packed_state,), s[1:]),
 InitFn = Callable[[Params], OptimizerState]
 UpdateFn = Callable[[Step, Updates, OptimizerState], OptimizerState]
 ParamsFn = Callable[[OptimizerState], Params]
-Schedule = Callable[[Step], float]
 
 
 class Optimizer(NamedTuple):
@@ -66,6 +71,13 @@ class Optimizer(NamedTuple):
       init_fn: from parameters to a state.
       update_fn: from the number of the update, gradients and a state to the next state.
       params_fn: from a state to parameters.
+
+    Example:
+      >>> from mjax.example_libraries import optimizers
+      >>> opt = optimizers.sgd(0.5)
+      >>> state = opt.update_fn(0, jnp.array([2.0]), opt.init_fn(jnp.array([3.0])))
+      >>> opt.params_fn(state)
+      Array([2.], dtype=float32)
     """
 
     init_fn: InitFn
@@ -167,6 +179,12 @@ def sgd(step_size: Any) -> Any:
       [step_size]
 
     [returns]
+
+    Example:
+      >>> from mjax.example_libraries import optimizers
+      >>> init, update, params = optimizers.sgd(0.5)
+      >>> params(update(0, jnp.array([2.0]), init(jnp.array([3.0]))))
+      Array([2.], dtype=float32)
     """
     size = make_schedule(step_size)
     return lambda x0: x0, lambda i, g, x: x - size(i) * g, lambda x: x
@@ -182,6 +200,13 @@ def momentum(step_size: Any, mass: float) -> Any:
       mass: which part of the velocity stays.
 
     [returns]
+
+    Example:
+      >>> from mjax.example_libraries import optimizers
+      >>> init, update, params = optimizers.momentum(0.5, mass=0.5)
+      >>> state = update(0, jnp.array([2.0]), init(jnp.array([3.0])))
+      >>> params(update(1, jnp.array([2.0]), state))
+      Array([0.5], dtype=float32)
     """
     size = make_schedule(step_size)
 
@@ -203,6 +228,12 @@ def nesterov(step_size: Any, mass: float) -> Any:
       mass: which part of the velocity stays.
 
     [returns]
+
+    Example:
+      >>> from mjax.example_libraries import optimizers
+      >>> init, update, params = optimizers.nesterov(0.5, mass=0.5)
+      >>> params(update(0, jnp.array([2.0]), init(jnp.array([3.0]))))
+      Array([1.5], dtype=float32)
     """
     size = make_schedule(step_size)
 
@@ -224,6 +255,12 @@ def adagrad(step_size: Any, momentum: float = 0.9) -> Any:
       momentum: which part of the velocity stays.
 
     [returns]
+
+    Example:
+      >>> from mjax.example_libraries import optimizers
+      >>> init, update, params = optimizers.adagrad(0.5, momentum=0.0)
+      >>> params(update(0, jnp.array([2.0, 8.0]), init(jnp.array([3.0, 3.0]))))
+      Array([2.5, 2.5], dtype=float32)
 
     Source: J. Duchi, E. Hazan and Y. Singer, "Adaptive subgradient methods for online learning and
     stochastic optimization", 2011.
@@ -252,6 +289,12 @@ def rmsprop(step_size: Any, gamma: float = 0.9, eps: float = 1e-8) -> Any:
 
     [returns]
 
+    Example:
+      >>> from mjax.example_libraries import optimizers
+      >>> init, update, params = optimizers.rmsprop(0.5, gamma=0.75)
+      >>> params(update(0, jnp.array([2.0, 8.0]), init(jnp.array([3.0, 3.0]))))
+      Array([2., 2.], dtype=float32)
+
     Source: T. Tieleman and G. Hinton, "Lecture 6.5: RMSProp", 2012.
     """
     size = make_schedule(step_size)
@@ -277,6 +320,12 @@ def rmsprop_momentum(step_size: Any, gamma: float = 0.9, eps: float = 1e-8, mome
       momentum: which part of the velocity stays.
 
     [returns]
+
+    Example:
+      >>> from mjax.example_libraries import optimizers
+      >>> init, update, params = optimizers.rmsprop_momentum(0.5, gamma=0.75)
+      >>> params(update(0, jnp.array([2.0, 8.0]), init(jnp.array([3.0, 3.0]))))
+      Array([2., 2.], dtype=float32)
     """
     size = make_schedule(step_size)
 
@@ -338,6 +387,12 @@ def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
 
     [returns]
 
+    Example:
+      >>> from mjax.example_libraries import optimizers
+      >>> init, update, params = optimizers.adamax(0.5)
+      >>> params(update(0, jnp.array([2.0, 8.0]), init(jnp.array([3.0, 3.0])))).round(3)
+      Array([2.5, 2.5], dtype=float32)
+
     Source: D. Kingma and J. Ba, "Adam: a method for stochastic optimization", 2014, section 7.
     """
     size = make_schedule(step_size)
@@ -363,6 +418,12 @@ def sm3(step_size: Any, momentum: float = 0.9) -> Any:
 
     [returns]
 
+    Example:
+      >>> from mjax.example_libraries import optimizers
+      >>> init, update, params = optimizers.sm3(0.5, momentum=0.0)
+      >>> params(update(0, jnp.array([2.0, 8.0]), init(jnp.array([3.0, 3.0]))))
+      Array([2.5, 2.5], dtype=float32)
+
     Source: R. Anil, V. Gupta, T. Koren and Y. Singer, "Memory-efficient adaptive optimization",
     2019.
     """
@@ -387,82 +448,41 @@ def sm3(step_size: Any, momentum: float = 0.9) -> Any:
     return init, update, lambda state: state[0].reshape(state[3])
 
 
-# ---- schedules -------------------------------------------------------------------------
-
-
-def constant(step_size: Any) -> Schedule:
-    """The schedule of one step size."""
-    return lambda i: step_size
-
-
-def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> Schedule:
-    """A schedule that falls by a factor in so many steps."""
-    return lambda i: step_size * decay_rate ** (i / decay_steps)
-
-
-def inverse_time_decay(step_size: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
-                       ) -> Schedule:
-    """A schedule that falls as `1 / (1 + decay_rate * i / decay_steps)`; `staircase` rounds
-    `i / decay_steps` down."""
-    if staircase:
-        return lambda i: step_size / (1 + decay_rate * floor(i / decay_steps))
-    return lambda i: step_size / (1 + decay_rate * i / decay_steps)
-
-
-def polynomial_decay(step_size: Any, decay_steps: Any, final_step_size: Any, power: float = 1.0
-                     ) -> Schedule:
-    """A schedule that goes from one step size to another in so many steps, by a power of what is
-    left of them."""
-
-    def schedule(i: Step) -> Any:
-        left = (1 - minimum(i, decay_steps) / decay_steps) ** power
-        return left * (step_size - final_step_size) + final_step_size
-
-    return schedule
-
-
-def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
-    """A schedule of several step sizes: the first up to and including the first boundary.
-
-    Raises:
-      ValueError: the arguments are not vectors, or there is not one value more than boundaries.
-    """
-    boundaries, values = asarray(boundaries), asarray(values)
-    shapes = shape_of(boundaries), shape_of(values)
-    if [len(s) for s in shapes] != [1, 1] or shapes[0][0] != shapes[1][0] - 1:
-        msg = ("piecewise_constant: boundaries and values must be vectors, with one value more "
-               f"than boundaries; got shapes {shapes[0]} and {shapes[1]}.")
-        raise ValueError(msg)
-    return lambda i: values[(i > boundaries).sum()]
-
-
-def make_schedule(scalar_or_schedule: Any) -> Schedule:
-    """A schedule as it is, or that of one step size.
-
-    Raises:
-      TypeError: it is neither a function nor a number.
-    """
-    if callable(scalar_or_schedule):
-        schedule: Schedule = scalar_or_schedule
-        return schedule
-    if getattr(scalar_or_schedule, "shape", ()) == () and not isinstance(
-            scalar_or_schedule, (list, tuple, dict, str)):
-        return constant(scalar_or_schedule)
-    msg = (f"a step size must be a number or a function of the number of the update, got "
-           f"{scalar_or_schedule!r}.")
-    raise TypeError(msg)
-
-
 # ---- gradients -------------------------------------------------------------------------
 
 
 def l2_norm(tree: Params) -> Any:
-    """The Euclidean norm of all elements of a tree."""
+    """The Euclidean norm of all elements of a tree.
+
+    Args:
+      tree: a pytree of arrays.
+
+    Returns:
+      A scalar array.
+
+    Example:
+      >>> from mjax.example_libraries import optimizers
+      >>> optimizers.l2_norm({"a": jnp.array([3.0]), "b": jnp.array(4.0)})
+      Array(5., dtype=float32)
+    """
     return sqrt(functools.reduce(operator.add, [vdot(x, x) for x in tree_leaves(tree)], 0))
 
 
 def clip_grads(grad_tree: Updates, max_norm: Any) -> Updates:
-    """Gradients, scaled down to a norm if theirs is greater."""
+    """Scales gradients down to a greatest norm, if theirs is greater.
+
+    Args:
+      grad_tree: a pytree of arrays.
+      max_norm: the greatest Euclidean norm of all elements together.
+
+    Returns:
+      A tree like `grad_tree`.
+
+    Example:
+      >>> from mjax.example_libraries import optimizers
+      >>> optimizers.clip_grads(jnp.array([6.0, 8.0]), 5.0)
+      Array([3., 4.], dtype=float32)
+    """
     size = l2_norm(grad_tree)
     return tree_map(lambda g: where(size < max_norm, g, g * (max_norm / size)), grad_tree)
 
@@ -475,6 +495,12 @@ class JoinPoint:
 
     Attributes:
       subtree: that state.
+
+    Example:
+      >>> from mjax.example_libraries import optimizers
+      >>> point = optimizers.unpack_optimizer_state(optimizers.sgd(0.5).init_fn(jnp.ones(2)))
+      >>> point.subtree
+      Array([1., 1.], dtype=float32)
     """
 
     __module__ = "mjax.example_libraries.optimizers"
@@ -487,15 +513,41 @@ class JoinPoint:
 
 
 def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
-    """A state as a tree like the parameters, with a `JoinPoint` for each array; to be saved."""
+    """Turns a state into a tree like the parameters, which can be saved.
+
+    Args:
+      opt_state: the state of an optimizer.
+
+    Returns:
+      The tree of the parameters with a `JoinPoint` in the place of each array.
+
+    Example:
+      >>> from mjax.example_libraries import optimizers
+      >>> state = optimizers.sgd(0.5).init_fn({"w": jnp.ones(2)})
+      >>> optimizers.unpack_optimizer_state(state)["w"].subtree
+      Array([1., 1.], dtype=float32)
+    """
     return opt_state.tree_def.unflatten(list(map(JoinPoint, _states(opt_state))))
 
 
 def pack_optimizer_state(marked_pytree: Any) -> OptimizerState:
-    """The state of which `unpack_optimizer_state` made a tree.
+    """The inverse of `unpack_optimizer_state`.
+
+    Args:
+      marked_pytree: a tree with a `JoinPoint` in the place of each array of the parameters.
+
+    Returns:
+      The state of the optimizer.
 
     Raises:
       TypeError: a leaf is not a `JoinPoint`.
+
+    Example:
+      >>> from mjax.example_libraries import optimizers
+      >>> opt = optimizers.sgd(0.5)
+      >>> tree = optimizers.unpack_optimizer_state(opt.init_fn({"w": jnp.ones(2)}))
+      >>> opt.params_fn(optimizers.pack_optimizer_state(tree))
+      {'w': Array([1., 1.], dtype=float32)}
     """
     points, tree = tree_flatten(marked_pytree)
     for point in points:

@@ -135,6 +135,12 @@ def GeneralConv(dimension_numbers: Any, out_chan: int, filter_shape: Sequence[in
       [initializers]
 
     [layer]
+
+    Example:
+      >>> from mjax.example_libraries import stax
+      >>> init, apply = stax.GeneralConv(("NHWC", "HWIO", "NHWC"), 8, (3, 3))
+      >>> init(random.key(0), (1, 5, 5, 2))[0]
+      (1, 3, 3, 8)
     """
     return _convolution(conv_general_shape_tuple, conv_general_dilated, dimension_numbers,
                         out_chan, filter_shape, strides, padding, W_init, b_init)
@@ -157,6 +163,12 @@ def GeneralConvTranspose(dimension_numbers: Any, out_chan: int, filter_shape: Se
       [initializers]
 
     [layer]
+
+    Example:
+      >>> from mjax.example_libraries import stax
+      >>> init, apply = stax.GeneralConvTranspose(("NHWC", "HWIO", "NHWC"), 8, (3, 3))
+      >>> init(random.key(0), (1, 5, 5, 2))[0]
+      (1, 7, 7, 8)
     """
     return _convolution(conv_transpose_shape_tuple, conv_transpose, dimension_numbers, out_chan,
                         filter_shape, strides, padding, W_init, b_init)
@@ -178,6 +190,14 @@ def BatchNorm(axis: Any = (0, 1, 2), epsilon: float = 1e-5, center: bool = True,
       beta_init, gamma_init: their initializers.
 
     [layer]
+
+    Example:
+      >>> from mjax.example_libraries import stax
+      >>> init, apply = stax.BatchNorm(axis=0)
+      >>> _, params = init(random.key(0), (2, 1))
+      >>> apply(params, jnp.array([[1.0], [5.0]])).round(3)
+      Array([[-1.],
+             [ 1.]], dtype=float32)
 
     Source: S. Ioffe and C. Szegedy, "Batch normalization", 2015.
     """
@@ -204,7 +224,21 @@ def BatchNorm(axis: Any = (0, 1, 2), epsilon: float = 1e-5, center: bool = True,
 
 
 def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
-    """A layer that applies a function, with these arguments by name."""
+    """A layer without parameters that applies a function.
+
+    Args:
+      fun: takes the inputs, an array, and gives an array of the same shape.
+      fun_kwargs: further arguments of `fun`, by name.
+
+    Returns:
+      `(init_fun, apply_fun)`.
+
+    Example:
+      >>> from mjax.example_libraries import stax
+      >>> init, apply = stax.elementwise(jnp.sqrt)
+      >>> apply((), jnp.array([4.0, 9.0]))
+      Array([2., 3.], dtype=float32)
+    """
     return (lambda rng, input_shape: (input_shape, ()),
             lambda params, inputs, **kwargs: fun(inputs, **fun_kwargs))
 
@@ -231,7 +265,7 @@ def _pooling(reducer: Any, init_value: float, mean: bool) -> Callable[..., Layer
     @documented(**_FRAGMENTS)
     def PoolingLayer(window_shape: tuple[int, ...], strides: tuple[int, ...] | None = None,
                      padding: str = "VALID", spec: str | None = None) -> Layer:
-        """A layer that reduces windows.
+        """A pooling layer: it reduces the windows of each channel.
 
         Args:
           window_shape: along the spatial axes.
@@ -239,6 +273,13 @@ def _pooling(reducer: Any, init_value: float, mean: bool) -> Callable[..., Layer
           spec: the axes of the input, as "NHWC", which is the default order.
 
         [layer]
+
+        Example:
+          >>> from mjax.example_libraries import stax
+          >>> init, apply = stax.MaxPool((2, 2), strides=(2, 2))
+          >>> apply((), jnp.arange(16.0).reshape(1, 4, 4, 1)).squeeze()
+          Array([[ 5.,  7.],
+                 [13., 15.]], dtype=float32)
         """
         inner = tuple(window_shape), tuple(strides or (1,) * len(window_shape))
         window, steps = map(list, inner)
@@ -282,7 +323,20 @@ Identity: Layer = elementwise(lambda x: x)
 
 
 def FanOut(num: int) -> Layer:
-    """A layer that gives its input so many times, as a list."""
+    """A layer that gives its input several times.
+
+    Args:
+      num: how many times.
+
+    Returns:
+      `(init_fun, apply_fun)`; the output is a list of `num` arrays.
+
+    Example:
+      >>> from mjax.example_libraries import stax
+      >>> init, apply = stax.FanOut(2)
+      >>> apply((), jnp.ones(3))
+      [Array([1., 1., 1.], dtype=float32), Array([1., 1., 1.], dtype=float32)]
+    """
     return (lambda rng, input_shape: ([input_shape] * num, ()),
             lambda params, inputs, **kwargs: [inputs] * num)
 
@@ -293,7 +347,20 @@ FanInSum: Layer = (lambda rng, input_shape: (input_shape[0], ()),
 
 
 def FanInConcat(axis: int = -1) -> Layer:
-    """A layer that joins its inputs along an axis."""
+    """A layer that joins its inputs along an axis.
+
+    Args:
+      axis: the axis.
+
+    Returns:
+      `(init_fun, apply_fun)`; the input is a list of arrays, the output one array.
+
+    Example:
+      >>> from mjax.example_libraries import stax
+      >>> init, apply = stax.FanInConcat()
+      >>> apply((), [jnp.ones(2), jnp.zeros(1)])
+      Array([1., 1., 0.], dtype=float32)
+    """
 
     def init_fun(rng: Any, input_shape: Sequence[Sequence[int]]) -> Any:
         out = list(input_shape[0])
@@ -312,6 +379,13 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
 
     Returns:
       `(init_fun, apply_fun)`. Without `rng`, `apply_fun` raises a ValueError.
+
+    Example:
+      >>> from mjax.example_libraries import stax
+      >>> init, apply = stax.Dropout(0.5)
+      >>> x = apply((), jnp.ones(100), rng=random.key(0))
+      >>> bool(((x == 0) | (x == 2)).all())
+      True
 
     Source: N. Srivastava and others, "Dropout: a simple way to prevent neural networks from
     overfitting", 2014.
@@ -338,7 +412,21 @@ def _keys(rng: Any, count: int) -> Any:
 
 
 def serial(*layers: Layer) -> Layer:
-    """Layers one after the other, as one layer, whose parameters are a list."""
+    """A layer that applies several layers one after the other.
+
+    Args:
+      layers: pairs `(init_fun, apply_fun)`.
+
+    Returns:
+      `(init_fun, apply_fun)`; the parameters are a list with those of each layer.
+
+    Example:
+      >>> from mjax.example_libraries import stax
+      >>> init, apply = stax.serial(stax.Dense(4), stax.Relu)
+      >>> shape, params = init(random.key(0), (2, 3))
+      >>> shape, apply(params, jnp.ones((2, 3))).shape
+      ((2, 4), (2, 4))
+    """
     inits, applies = zip(*layers, strict=True)
 
     def init_fun(rng: Any, input_shape: Any) -> Any:
@@ -359,7 +447,22 @@ def serial(*layers: Layer) -> Layer:
 
 
 def parallel(*layers: Layer) -> Layer:
-    """Layers side by side: from as many inputs to as many outputs."""
+    """A layer that applies several layers side by side, each to an input of its own.
+
+    Args:
+      layers: pairs `(init_fun, apply_fun)`.
+
+    Returns:
+      `(init_fun, apply_fun)`; inputs, outputs and parameters are sequences with one item for
+      each layer.
+
+    Example:
+      >>> from mjax.example_libraries import stax
+      >>> init, apply = stax.serial(stax.FanOut(2), stax.parallel(stax.Identity, stax.Exp))
+      >>> _, params = init(random.key(0), (2,))
+      >>> apply(params, jnp.zeros(2))
+      [Array([0., 0.], dtype=float32), Array([1., 1.], dtype=float32)]
+    """
     inits, applies = zip(*layers, strict=True)
 
     def init_fun(rng: Any, input_shape: Any) -> Any:
@@ -376,7 +479,20 @@ def parallel(*layers: Layer) -> Layer:
 
 
 def shape_dependent(make_layer: Callable[[Any], Layer]) -> Layer:
-    """A layer that a function makes when it knows the shape of the input."""
+    """A layer that depends on the shape of its input.
+
+    Args:
+      make_layer: a function from the shape of the input to a pair `(init_fun, apply_fun)`.
+
+    Returns:
+      `(init_fun, apply_fun)`.
+
+    Example:
+      >>> from mjax.example_libraries import stax
+      >>> init, apply = stax.shape_dependent(lambda shape: stax.Dense(2 * shape[-1]))
+      >>> init(random.key(0), (1, 3))[0]
+      (1, 6)
+    """
 
     def init_fun(rng: Any, input_shape: Any) -> Any:
         return make_layer(input_shape)[0](rng, input_shape)
