@@ -87,9 +87,9 @@ from mjax._numpy import methods as _methods  # noqa: F401
 
 _SUBMODULES = (
     "ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack",
-    "dtypes", "errors", "experimental", "flatten_util", "image", "lax", "monitoring", "nn",
-    "numpy", "ops", "profiler", "random", "scipy", "sharding", "stages",
-    "tree", "tree_util", "typing", "version",
+    "dtypes", "errors", "example_libraries", "experimental", "flatten_util", "image", "lax",
+    "monitoring", "nn", "numpy", "ops", "profiler", "random", "scipy", "sharding", "stages",
+    "test_util", "tree", "tree_util", "typing", "version",
 )
 
 __all__ = [

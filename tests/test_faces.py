@@ -38,6 +38,12 @@ def test_a_face_shows_what_it_exports(name):
         getattr(face, n)
 
 
+@pytest.mark.parametrize("name", [n for n in FACES if n.partition(".")[0] == "mjax"])
+def test_submodules_load_as_attributes(name):
+    face = importlib.import_module(name)
+    assert {s for s in _submodules(name) if "." not in s} <= set(face.__all__)
+
+
 def test_there_are_faces():
     assert {"mjax", "mjax.numpy", "mjax.numpy.linalg", "mjax_ext.interpreters.ad"} <= set(FACES)
 

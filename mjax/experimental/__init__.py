@@ -1,8 +1,10 @@
-"""What may still change."""
+"""What may still change; submodules load when they are first used."""
 
 from mjax._engine.base.faces import face
 from mjax._engine.runtime.callbacks import io_callback
 
-__all__ = ["io_callback"]
+_SUBMODULES = ("checkpoint", "layout", "mesh_utils", "multihost_utils", "ode", "pjit", "shard_map")
 
-__getattr__, __dir__ = face("mjax.experimental")
+__all__ = ["io_callback", *_SUBMODULES]
+
+__getattr__, __dir__ = face("mjax.experimental", modules=_SUBMODULES)

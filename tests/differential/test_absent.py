@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+import pkgutil
 import types
 import warnings
 
+import jax
 import pytest
 
-from mjax._engine.base.absent import ABSENT, FORMER
+from mjax._engine.base.absent import ABSENT, ELSEWHERE, FORMER
 from tests.differential.surface import modules
 
 #: Modules whose `dir` shows what they import, and that do not say what they export.
@@ -26,8 +28,8 @@ def _has(module, name):
             getattr(importlib.import_module(module), name)
         except (AttributeError, ImportError):
             try:
-                importlib.import_module(f"{module}.{name}")
-            except ImportError:
+                return importlib.util.find_spec(f"{module}.{name}") is not None
+            except ModuleNotFoundError:  # The module is not a package.
                 return False
     return True
 
@@ -43,6 +45,17 @@ def test_a_name_that_jax_has_is_here_or_listed(name, ours, theirs):
     assert lacking - STRAY <= ABSENT.get(ours.__name__, {}).keys()
 
 
+def test_a_module_that_jax_has_is_here_or_listed():
+    for found in pkgutil.walk_packages(jax.__path__, "jax.", onerror=lambda name: None):
+        parent, _, name = found.name.rpartition(".")
+        try:
+            ours = importlib.import_module(f"m{parent}")
+        except ImportError:
+            continue  # The package that has it is listed, or one above it.
+        if name[0] != "_":
+            assert hasattr(ours, name) or name in ABSENT[ours.__name__], found.name
+
+
 @pytest.mark.parametrize("module", ABSENT)
 def test_listed_names_are_those_that_jax_has(module):
     ours = importlib.import_module(module)
@@ -51,7 +64,7 @@ def test_listed_names_are_those_that_jax_has(module):
         assert _has(module[1:], name), name
 
 
-@pytest.mark.parametrize("module", FORMER)
+@pytest.mark.parametrize("module", {**FORMER, **ELSEWHERE})
 def test_former_names_are_not_there(module):
-    for name in FORMER[module]:
+    for name in (*FORMER.get(module, ()), *ELSEWHERE.get(module, ())):
         assert not _has(module[1:], name), name

@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-from mjax._engine.base.absent import FORMER
+from mjax._engine.base.absent import ABSENT, ELSEWHERE, FORMER
 from mjax._engine.base.faces import face
 
 
@@ -41,7 +41,10 @@ def test_the_rest_loads_together(module):
 
 @pytest.mark.parametrize("module, name, text", [
     ("mjax.numpy", "sinn", "jax 0.10.2 does not have jax.numpy.sinn either"),
-    ("mjax", "new_ref", "jax 0.10.2 has jax.new_ref, and mjax does not have mutable references"),
+    ("mjax", "new_ref", r"jax 0.10.2 has jax.new_ref\. mjax does not have mutable references"),
+    ("mjax", "export", r"jax 0.10.2 has jax.export\. mjax does not export programs yet"),
+    ("mjax.numpy", "random", r"does not have jax.numpy.random either\. Use mjax.random"),
+    ("mjax.scipy.stats.norm", "rvs", r"Use mjax.random.normal"),
     ("mjax.ops", "index_update", r"Use x.at\[...\].set\(y\)"),
     ("mjax", "tree_map", "JAX removed jax.tree_map before 0.10.2. Use mjax.tree.map"),
 ])
@@ -59,7 +62,8 @@ def test_private_names_and_modules_of_others_get_a_plain_error():
 
 
 def test_what_is_advised_is_there():
-    names = {instead for table in FORMER.values() for instead in table.values()}
+    names = {instead for tables in (FORMER, ELSEWHERE) for table in tables.values()
+             for instead in table.values()}
     for instead in sorted(names):
         for path in re.findall(r"\bmjax[\w.]*", instead):
             package, *parts = path.split(".")
@@ -67,3 +71,10 @@ def test_what_is_advised_is_there():
             for part in parts:
                 thing = getattr(thing, part, None) or importlib.import_module(
                     f"{thing.__name__}.{part}")
+
+
+@pytest.mark.parametrize("table", [ABSENT, FORMER, ELSEWHERE])
+def test_what_is_listed_as_absent_is_not_there(table):
+    for module, names in table.items():
+        face = importlib.import_module(module)
+        assert [name for name in names if hasattr(face, name)] == []
