@@ -98,6 +98,13 @@ def Dense(out_dim: int, W_init: Any = _glorot, b_init: Any = _small) -> Layer:
     return init_fun, apply_fun
 
 
+def _check_rank(layer: str, shape: Sequence[int], rank: int) -> None:
+    if len(shape) != rank:
+        msg = (f"init_fun of a {layer} of stax: input_shape must have {rank} sizes, those of batch "
+               f"and channels included, got {tuple(shape)}. The size of the batch may be -1.")
+        raise ValueError(msg)
+
+
 def _convolution(shape_tuple: Any, convolve: Any, dimension_numbers: Any, out_chan: int,
                  filter_shape: Sequence[int], strides: Any, padding: str, W_init: Any,
                  b_init: Any) -> Layer:
@@ -106,6 +113,7 @@ def _convolution(shape_tuple: Any, convolve: Any, dimension_numbers: Any, out_ch
     W_init = W_init or glorot_normal(rhs_spec.index("I"), rhs_spec.index("O"))
 
     def init_fun(rng: Any, input_shape: Sequence[int]) -> Any:
+        _check_rank("convolution", input_shape, len(lhs_spec))
         sizes = iter(filter_shape)
         known = {"O": out_chan, "I": input_shape[lhs_spec.index("C")]}
         kernel = [known[c] if c in known else next(sizes) for c in rhs_spec]
@@ -283,14 +291,19 @@ def _pooling(reducer: Any, init_value: float, mean: bool) -> Callable[..., Layer
         """
         inner = tuple(window_shape), tuple(strides or (1,) * len(window_shape))
         window, steps = map(list, inner)
+        batch = 0 if spec is None else spec.index("N")
         for i in _outer_axes(spec, len(window_shape) + 2):
             window.insert(i, 1)
             steps.insert(i, 1)
 
         def init_fun(rng: Any, input_shape: Sequence[int]) -> Any:
-            pads = padtype_to_pads(input_shape, window, steps, padding)
+            _check_rank("pooling layer", input_shape, len(window))
+            known = [0 if i == batch else n for i, n in enumerate(input_shape)]
+            pads = padtype_to_pads(known, window, steps, padding)
             none = (1,) * len(window)
-            return reduce_window_shape_tuple(input_shape, window, steps, pads, none, none), ()
+            out = list(reduce_window_shape_tuple(known, window, steps, pads, none, none))
+            out[batch] = input_shape[batch]
+            return tuple(out), ()
 
         def apply_fun(params: Any, inputs: Any, **kwargs: Any) -> Any:
             out = reduce_window(inputs, init_value, reducer, tuple(window), tuple(steps), padding)
@@ -374,7 +387,7 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
     """A layer that keeps some elements, and makes the others 0; its `apply_fun` takes `rng`.
 
     Args:
-      rate: which part is kept; what is kept is divided by it.
+      rate: the probability with which an element is kept; what is kept is divided by it.
       mode: "train"; in any other all are kept.
 
     Returns:

@@ -1,4 +1,20 @@
-"""Small optimizers for examples."""
+"""Small optimizers for examples.
+
+An optimizer is a triple of functions. `init_fun(params)` gives the state, `update_fun(i, grads,
+state)` the next state after the update with the number `i`, `get_params(state)` the parameters.
+
+Example:
+  >>> from mjax.example_libraries import optimizers
+  >>> init_fun, update_fun, get_params = optimizers.adam(0.1)
+  >>> @mjax.jit
+  ... def step(i, state):
+  ...     return update_fun(i, mjax.grad(lambda x: (x - 3) ** 2)(get_params(state)), state)
+  >>> state = init_fun(0.0)
+  >>> for i in range(200):
+  ...     state = step(i, state)
+  >>> bool(abs(get_params(state) - 3) < 0.1)
+  True
+"""
 
 from mjax._engine.base.faces import face
 from mjax._library.optimizers import (

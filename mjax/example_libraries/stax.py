@@ -1,4 +1,17 @@
-"""Small neural networks for examples."""
+"""Small neural networks for examples.
+
+A layer is a pair of functions. `init_fun(rng, input_shape)` gives the shape of the output and the
+parameters; the size of the batch may be -1. `apply_fun(params, inputs, **kwargs)` gives the output;
+layers that need random numbers take a key as `rng`. `serial` and `parallel` join layers.
+
+Example:
+  >>> from mjax.example_libraries import optimizers, stax
+  >>> init_fun, apply_fun = stax.serial(
+  ...     stax.Conv(4, (3, 3)), stax.Relu, stax.Flatten, stax.Dense(2), stax.LogSoftmax)
+  >>> shape, params = init_fun(random.key(0), (-1, 8, 8, 1))
+  >>> apply_fun(params, jnp.ones((5, 8, 8, 1))).shape
+  (5, 2)
+"""
 
 from mjax._engine.base.faces import face
 from mjax._library.stax import (

@@ -48,6 +48,26 @@ def test_convolutions() -> None:
     assert applied(stax.Conv1DTranspose(4, (3,), (2,)), X[..., 0])[0].shape[-1] == 4
 
 
+def test_the_batch_may_be_unknown() -> None:
+    layers = stax.serial(
+        stax.Conv(4, (3, 3)), stax.BatchNorm(), stax.MaxPool((2, 2), (2, 2)), stax.Relu,
+        stax.ConvTranspose(2, (3, 3), (2, 2), "SAME"), stax.AvgPool((2, 2)), stax.Flatten,
+        stax.Dense(3))
+    shape, params = layers[0](KEY, (-1, 8, 9, 3))
+    known, of_known = layers[0](KEY, (5, 8, 9, 3))
+    assert tuple(shape) == (-1, 3) and tuple(known) == (5, 3)
+    mjax.tree.map(np.testing.assert_array_equal, params, of_known)
+    assert layers[1](params, jnp.ones((2, 8, 9, 3))).shape == (2, 3)
+    assert stax.MaxPool((2, 2), spec="NCHW")[0](KEY, (-1, 3, 4, 4))[0] == (-1, 3, 3, 3)
+
+
+@pytest.mark.parametrize("layer", [stax.Conv(2, (3, 3)), stax.ConvTranspose(2, (3, 3)),
+                                   stax.MaxPool((2, 2))])
+def test_an_input_shape_of_another_rank_is_refused(layer: Any) -> None:
+    with pytest.raises(ValueError, match=r"must have 4 sizes, .* got \(3, 4\)"):
+        layer[0](KEY, (3, 4))
+
+
 def test_pooling() -> None:
     for layer, reduce in ((stax.MaxPool, np.max), (stax.SumPool, np.sum), (stax.AvgPool, np.mean)):
         out, _ = applied(layer((2, 3), (2, 1)))

@@ -19,7 +19,13 @@ from mjax._engine.primitives.dot import dot_general
 from mjax._engine.primitives.elementwise import constant_like
 from mjax._engine.primitives.joining import stack_p
 from mjax._engine.primitives.precision import canonical_precision
-from mjax._engine.primitives.shapes import canonical_shape, reshape, rev, transpose
+from mjax._engine.primitives.shapes import (
+    canonical_shape,
+    integers_of_shape,
+    reshape,
+    rev,
+    transpose,
+)
 from mjax._engine.primitives.slicing import pad, slice_in_dim
 from mjax._engine.primitives.sliding import (
     Padding,
@@ -355,7 +361,7 @@ def conv_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int], strides
     """The shape of a convolution of arrays whose axes are in the default order.
 
     Args:
-      lhs_shape: (batch, feature, spatial ...).
+      lhs_shape: (batch, feature, spatial ...); the batch may be -1, which is not known.
       rhs_shape: (output feature, input feature, spatial ...).
       strides: for each spatial axis the step of the kernel.
       pads: as `padding` in `conv_general_dilated`.
@@ -366,7 +372,8 @@ def conv_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int], strides
       (1, 4, 3, 6)
     """
     name = "conv_shape_tuple"
-    (batch, _, *sizes), (outs, _, *window) = canonical_shape(lhs_shape), canonical_shape(rhs_shape)
+    batch, *rest = integers_of_shape(lhs_shape)
+    (_, *sizes), (outs, _, *window) = canonical_shape(rest), canonical_shape(rhs_shape)
     steps = index_tuple(name, "strides", strides, len(sizes), "spatial axes")
     check_positive(name, "strides", steps)
     if batch % batch_group_count:
@@ -386,7 +393,7 @@ def conv_general_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int],
     """The shape of a convolution of arrays whose axes are in any order.
 
     Args:
-      lhs_shape: shape of the lhs.
+      lhs_shape: shape of the lhs; the size of the batch may be -1, which is not known.
       rhs_shape: shape of the kernel.
       window_strides: for each spatial axis the step of the kernel.
       padding: as in `conv_general_dilated`.
@@ -410,7 +417,7 @@ def conv_transpose_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int
     """The shape of what `conv_transpose` gives.
 
     Args:
-      lhs_shape: shape of the lhs.
+      lhs_shape: shape of the lhs; the size of the batch may be -1, which is not known.
       rhs_shape: shape of the kernel.
       window_strides: as `strides` in `conv_transpose`.
       padding: as in `conv_transpose`.
@@ -423,7 +430,8 @@ def conv_transpose_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int
     """
     name = "conv_transpose_shape_tuple"
     lhs, rhs, out = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
-    sizes, window = [lhs_shape[i] for i in lhs[2:]], tuple(rhs_shape[i] for i in rhs[2:])
+    sizes = canonical_shape([lhs_shape[i] for i in lhs[2:]])
+    window = canonical_shape([rhs_shape[i] for i in rhs[2:]])
     factors = index_tuple(name, "window_strides", window_strides, len(sizes), "spatial axes")
     check_positive(name, "window_strides", factors)
     ones = (1,) * len(sizes)

@@ -23,7 +23,7 @@ from mjax._engine.primitives.emit import dense_bool, dense_i64, hlo, ir, ir_type
 from mjax._engine.primitives.precision import canonical_precision, precision_attr
 from mjax._engine.primitives.shapes import (
     batch_size,
-    canonical_shape,
+    integers_of_shape,
     moveaxis,
     reshape,
     rev,
@@ -88,7 +88,7 @@ def conv_dimension_numbers(lhs_shape: Sequence[int], rhs_shape: Sequence[int],
       >>> lax.conv_dimension_numbers((1, 5, 5, 2), (3, 3, 2, 4), ("NHWC", "HWIO", "NHWC"))
       ConvDimensionNumbers(lhs_spec=(0, 3, 1, 2), rhs_spec=(3, 2, 0, 1), out_spec=(0, 3, 1, 2))
     """
-    lhs_shape, rhs_shape = canonical_shape(lhs_shape), canonical_shape(rhs_shape)
+    lhs_shape, rhs_shape = integers_of_shape(lhs_shape), integers_of_shape(rhs_shape)
     ndim = len(lhs_shape)
     if ndim != len(rhs_shape) or ndim < 2:
         msg = (f"a convolution needs lhs and rhs of equal rank, at least 2: an axis for batch or "

@@ -487,14 +487,14 @@ def held(values: Sequence[Any], which: Sequence[bool]) -> list[Any]:
 # ---- helpers of rules ------------------------------------------------------------------
 
 
-def canonical_shape(shape: Any) -> tuple[int, ...]:
-    """A shape as a tuple of non-negative ints.
+def integers_of_shape(shape: Any) -> tuple[int, ...]:
+    """A shape as a tuple of ints; -1 stands for a size that is not known.
 
     Raises:
-      TypeError: it holds something else (a tracer, a float, a negative size).
+      TypeError: it holds something else (a tracer, a float).
     """
     try:
-        sizes = tuple(map(operator.index, listed(shape)))
+        return tuple(map(operator.index, listed(shape)))
     except ConcretizationTypeError:  # which says what to do
         raise
     except TypeError as error:
@@ -502,6 +502,15 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
             msg = f"shapes must be sequences of integers, got {shape!r}."
             raise TypeError(msg) from None
         raise
+
+
+def canonical_shape(shape: Any) -> tuple[int, ...]:
+    """A shape as a tuple of non-negative ints.
+
+    Raises:
+      TypeError: it holds something else (a tracer, a float, a negative size).
+    """
+    sizes = integers_of_shape(shape)
     if any(n < 0 for n in sizes):
         msg = f"shapes must not hold negative sizes, got {sizes}."
         raise TypeError(msg)
@@ -592,7 +601,7 @@ def zeros_of(aval: Any) -> Any:
 __all__ = [
     "array_of", "batch_axes", "batch_size", "batch_to_front", "broadcast", "broadcast_in_dim",
     "broadcast_in_dim_p", "broadcasted_iota", "canonical_shape", "collapse", "copy_p",
-    "expand_dims", "full", "iota", "iota_p", "moveaxis", "reduce_sum", "reduce_sum_p",
-    "reduced_shape", "reshape", "reshape_p", "rev", "rev_p", "scalar_of", "squeeze", "squeeze_p",
-    "transpose", "transpose_p", "zeros_of",
+    "expand_dims", "full", "integers_of_shape", "iota", "iota_p", "moveaxis", "reduce_sum",
+    "reduce_sum_p", "reduced_shape", "reshape", "reshape_p", "rev", "rev_p", "scalar_of",
+    "squeeze", "squeeze_p", "transpose", "transpose_p", "zeros_of",
 ]

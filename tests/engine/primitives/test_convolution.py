@@ -419,6 +419,14 @@ def test_shape_functions_say_what_comes_out():
         out = lax.conv_transpose(x, k, strides, padding, dimension_numbers=numbers)
         assert lax.conv_transpose_shape_tuple(x.shape, k.shape, strides, padding, numbers
                                               ) == out.shape
+    assert lax.conv_shape_tuple((-1, 2, 5), (6, 2, 3), (2,), "VALID") == (-1, 6, 2)
+    numbers = ("NHC", "HIO", "NHC")
+    assert lax.conv_general_shape_tuple((-1, 5, 2), (3, 2, 6), (2,), "VALID", numbers
+                                        ) == (-1, 2, 6)
+    assert lax.conv_transpose_shape_tuple((-1, 5, 2), (3, 2, 6), (2,), "SAME", numbers
+                                          ) == (-1, 10, 6)
+    with pytest.raises(TypeError, match="negative sizes"):
+        lax.conv_transpose_shape_tuple((5, -1, 2), (3, 2, 6), (2,), "SAME", numbers)
     assert lax.conv_shape_tuple((4, 2, 5), (6, 2, 3), (2,), "VALID", 2) == (2, 6, 2)
     with pytest.raises(ValueError, match="batch size, 3, must be a multiple"):
         lax.conv_shape_tuple((3, 2, 5), (6, 2, 3), (2,), "VALID", 2)
