@@ -51,6 +51,11 @@ class Staged:
             cast(x, t.dtype, t.weak_type) for x, t in zip(leaves, types, strict=True)]])
         return self.out_tree.unflatten(outs)
 
+    @property
+    def result_types(self) -> Any:
+        """The types of the results, nested as the results."""
+        return self.out_tree.unflatten(self.jaxpr.out_avals)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Staged) and self._key() == other._key()
 

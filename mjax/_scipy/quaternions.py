@@ -152,11 +152,11 @@ def from_mrp(mrp: Any) -> Any:
 def to_rotvec(quat: Any, degrees: Any) -> Any:
     """Axes as long as the angles, from 0 to π."""
     quat = where(quat[..., 3:] < 0, -quat, quat)
-    vector = quat[..., :3]
-    angle = 2.0 * arctan2(_length(vector), quat[..., 3:])
-    square = angle * angle
-    scale = where(angle <= _SMALL, 2 + square / 12 + 7 * square * square / 2880,
-                  angle / sin(angle / 2))
+    vector, w = quat[..., :3], quat[..., 3:]
+    small, square, length = _split(vector)
+    ratio = square / where(small, w * w, 1)
+    scale = where(small, (2 - 2 * ratio / 3 + 2 * ratio * ratio / 5) / where(small, w, 1),
+                  2.0 * arctan2(length, w) / length)
     return _flagged(degrees, rad2deg, scale) * vector
 
 
@@ -165,11 +165,20 @@ def from_rotvec(rotvec: Any, degrees: Any) -> Any:
     """From axes as long as the angles."""
     (rotvec,) = _inexact(rotvec)
     rotvec = _flagged(degrees, deg2rad, rotvec)
-    angle = _length(rotvec)
-    square = angle * angle
-    scale = where(angle <= _SMALL, 0.5 - square / 48 + square * square / 3840,
-                  sin(angle / 2) / angle)
-    return concatenate([scale * rotvec, cos(angle / 2)], axis=-1)
+    small, square, angle = _split(rotvec)
+    scale = where(small, 0.5 - square / 48 + square * square / 3840, sin(angle / 2) / angle)
+    w = where(small, 1 - square / 8 + square * square / 384, cos(angle / 2))
+    return concatenate([scale * rotvec, w], axis=-1)
+
+
+def _split(vector: Any) -> tuple[Any, Any, Any]:
+    """Whether vectors are short; the squares of their lengths if so, else the lengths.
+
+    The other number is 0 or 1, so that both sides of a choice have finite derivatives.
+    """
+    square = total(vector * vector, axis=-1, keepdims=True)
+    small = square <= _SMALL**2
+    return small, where(small, square, 0), sqrt(where(small, 1, square))
 
 
 # ---- Euler angles ----------------------------------------------------------------------

@@ -218,3 +218,17 @@ def test_traced_shapes_say_what_to_do():
               lambda n: lax.broadcast(1.0, (n,)), lambda n: mjax.numpy.zeros((2, n))):
         with pytest.raises(mjax.errors.TracerIntegerConversionError, match="argument static"):
             mjax.jit(f)(3)
+
+
+@pytest.mark.parametrize("wrong", ["a", None, float])
+def test_what_is_not_an_array_is_refused_by_name(wrong):
+    said = r"random.bernoulli: the argument p must be an array or a number, got "
+    for _ in range(2):  # The second time the program is known.
+        with pytest.raises(TypeError, match=said):
+            random.bernoulli(KEY, wrong)
+        random.bernoulli(KEY, 0.5)
+    with pytest.raises(TypeError, match=r"random.beta: the argument b must be"):
+        random.beta(KEY, 1.0, wrong)
+    for name in ("choice", "permutation"):
+        with pytest.raises(TypeError, match=f"{name} requires ndarray or scalar arguments"):
+            getattr(random, name)(KEY, wrong)

@@ -149,7 +149,14 @@ ERRORS = [
     (ValueError, "solve_method must be one of batched, incremental", lambda: gmres(
         np.eye(2), np.ones(2), solve_method="fast")),
     (TypeError, "type str is not a valid array", lambda: cg(np.eye(2), "b")),
-    (ValueError, "matvec must give a tree like b", lambda: cg(lambda x: (x, x), np.ones(2))),
+    (ValueError, r"cg: A must give a tree of the shapes of b, float64\[2\], but <lambda> gives "
+                 r"\(float64\[2\], float64\[2\]\)", lambda: cg(lambda x: (x, x), np.ones(2))),
+    (ValueError, r"gmres: M must give a tree .*, but <lambda> gives float64\[1\]", lambda: gmres(
+        np.eye(2), np.ones(2), M=lambda x: x[:1])),
+    (TypeError, r"cg: A of shape \(2, 2\) takes a vector of 2 elements, but b is float64\[3\]",
+     lambda: cg(np.eye(2), np.ones(3))),
+    (TypeError, "takes a vector of 2 elements, but b is .*Give a function for other trees",
+     lambda: cg(np.eye(2), {"a": np.ones(1), "b": np.ones(1)})),
 ]
 
 

@@ -168,3 +168,26 @@ ERRORS = [
 def test_errors(error: type[Exception], text: str, use: Any) -> None:
     with pytest.raises(error, match=text):
         use()
+
+
+def test_derivatives_at_the_identity() -> None:
+    x, units = np.array([1.0, 2.0, 3.0]), np.eye(3)
+
+    def back(v: Any) -> Any:
+        return Rotation.from_rotvec(v).as_rotvec()
+
+    @mjax.jit
+    def found(v: Any) -> Any:
+        return (back(v), mjax.jacfwd(back)(v), mjax.jacrev(back)(v),
+                mjax.hessian(lambda v: Rotation.from_rotvec(v).apply(x))(v))
+
+    with mjax.enable_x64(True):
+        # The rotation by v is the exponential of its cross product.
+        twice = np.array([[np.cross(a, np.cross(b, x)) for b in units] for a in units])
+        expected = np.moveaxis(twice + twice.swapaxes(0, 1), -1, 0) / 2
+        for rotvec in (np.zeros(3), np.array([1e-5, 2e-5, 0.0])):
+            value, forward, reverse, second = found(rotvec)
+            np.testing.assert_allclose(value, rotvec, rtol=1e-12)
+            np.testing.assert_allclose(forward, units, atol=1e-12)
+            np.testing.assert_allclose(reverse, units, atol=1e-12)
+            np.testing.assert_allclose(second, expected, atol=1e-4)

@@ -260,7 +260,8 @@ class StageInterpreter(Interpreter):
         for eqn in reversed(self.eqns):
             if needed.intersection(eqn.outvars):
                 needed.update(v for v in eqn.invars if type(v) is not Literal)
-        names = [self.debug_info.arg_name(i) for i, v in enumerate(self.invars) if v in needed]
+        names = [self.debug_info.arg_name(i).removeprefix("argument ")
+                 for i, v in enumerate(self.invars) if v in needed]
         text = f"\nThe function is {self.debug_info.func_name}"
         if names:
             text += f"; the value depends on its {'arguments' if len(names) > 1 else 'argument'} "

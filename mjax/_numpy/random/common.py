@@ -6,6 +6,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Sequence
+from types import FunctionType, NoneType
 from typing import Any
 
 import ml_dtypes
@@ -71,7 +72,7 @@ def sampler(**normalizers: Normalizer) -> Callable[[Callable[..., Any]], Callabl
             if known is None:
                 @functools.wraps(f)
                 def program(*arrays: Any) -> Any:
-                    _refuse_containers(f, name, arrays)
+                    _refuse_others(f, name, arrays)
                     return f(*arrays, **values)
 
                 # The signature is read from here, and it has no static arguments any more.
@@ -92,26 +93,34 @@ def sampler(**normalizers: Normalizer) -> Callable[[Callable[..., Any]], Callabl
                 program = programs[_lookup_key(static)]
             except (KeyError, TypeError):
                 program = program_for(static)
-            return program(*arrays)
+            try:
+                return program(*arrays)
+            except TypeError:
+                _refuse_others(f, name, arrays)
+                raise
 
         return sample
 
     return decorate
 
 
-def _refuse_containers(f: Callable[..., Any], name: str, arrays: tuple[Any, ...]) -> None:
-    """Refuses tuples, lists and dicts, as shapes in the places of others.
+def _refuse_others(f: Callable[..., Any], name: str, arrays: tuple[Any, ...]) -> None:
+    """Refuses what is not an array: texts and None, or a shape in the place of another argument.
 
     Raises:
       TypeError: names the argument.
     """
     for parameter, value in zip(inspect.signature(f).parameters, arrays, strict=False):
         if isinstance(value, (tuple, list, dict)):
-            wanted = "a key, as random.key makes" if parameter == "key" else "an array or a number"
-            msg = (f"random.{name}: the argument {parameter} must be {wanted}, got a "
-                   f"{type(value).__name__} of {len(value)}. Convert lists with "
-                   "mjax.numpy.asarray; give a shape by its name (shape=...).")
-            raise LazyArgumentError(msg)
+            found = f"a {type(value).__name__} of {len(value)}"
+        elif isinstance(value, (NoneType, str, bytes, type, FunctionType)):
+            found = repr(value)
+        else:
+            continue
+        wanted = "a key, as random.key makes" if parameter == "key" else "an array or a number"
+        msg = (f"random.{name}: the argument {parameter} must be {wanted}, got {found}. "
+               "Convert lists with mjax.numpy.asarray; give a shape by its name (shape=...).")
+        raise LazyArgumentError(msg)
 
 
 def _typed_keys_only(name: str, program: Callable[..., Any]) -> Callable[..., Any]:

@@ -22,6 +22,7 @@ from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.sort import sort, top_k
 from mjax._engine.runtime.laid_out import lays_out
 from mjax._engine.tracing.interpreter import Tracer
+from mjax._numpy.core import check_array
 from mjax._numpy.random.common import (
     as_given,
     axis_argument,
@@ -186,6 +187,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
       >>> random.permutation(random.key(0), 5).shape
       (5,)
     """
+    x = check_array("permutation", x, 1)
     if not typeof(x).shape:
         size = _range_size("permutation", x)
         canonicalize_axis(axis, 1)
@@ -294,6 +296,7 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
       >>> random.choice(random.key(0), 10, (3,), replace=False).shape
       (3,)
     """
+    a = check_array("choice", a, 1)
     is_array = bool(typeof(a).shape)
     size = None if is_array else _range_size("choice", a)
     arrays = ((a,) if is_array else ()) + (() if p is None else (p,))

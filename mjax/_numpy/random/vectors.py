@@ -103,10 +103,8 @@ def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Any = None, dtype:
 # ---- orthogonal matrices ---------------------------------------------------------------
 
 
-def _dimension(name: str, n: Any) -> int | None:
-    if n is None:
-        return None
-    size = concrete_int(n, f"{name}: n and m, which are static under jit,")
+def _dimension(name: str, n: Any) -> int:
+    size = concrete_int(n, f"{name}: a dimension, n or m, which is static under jit,")
     if size < 0:
         msg = f"{name}: n and m must not be negative, got {size}."
         raise ValueError(msg)
@@ -114,9 +112,8 @@ def _dimension(name: str, n: Any) -> int | None:
 
 
 @sampler(n=_dimension, shape=shape_argument, dtype=inexact_dtype, m=_dimension)
-def _orthogonal(key: Any, *, n: int, shape: tuple[int, ...], dtype: Any, m: int | None) -> Any:
+def _orthogonal(key: Any, *, n: int, shape: tuple[int, ...], dtype: Any, m: int) -> Any:
     key = one_key("orthogonal", key)
-    m = n if m is None else m
     q, r = qr(standard_normal(key, (*shape, max(n, m), min(n, m)), dtype))
     # A factorization is unique up to signs; with those of r, q is distributed uniformly.
     out = multiply(q, expand_dims(lax.sign(diagonal(r, 0, -2, -1)), -2))
@@ -150,7 +147,7 @@ def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | No
       >>> bool(jnp.allclose(q @ q.T, jnp.eye(3), atol=1e-5))
       True
     """
-    return _orthogonal(key, n=n, shape=shape, dtype=dtype, m=m)
+    return _orthogonal(key, n=n, shape=shape, dtype=dtype, m=n if m is None else m)
 
 
 __all__ = ["multivariate_normal", "orthogonal"]

@@ -102,7 +102,7 @@ def _linear(name: str, argument: str, f: Any, b: Any) -> tuple[Any, list[Any]]:
     if f is None:
         return None, []
     if callable(f):
-        return staged(name, f, b)
+        return _staged(name, argument, f, b)
     shape = getattr(f, "shape", None)
     if not hasattr(f, "__matmul__") or shape is None:
         raise LazyTypeError(lambda: (
@@ -111,9 +111,33 @@ def _linear(name: str, argument: str, f: Any, b: Any) -> tuple[Any, list[Any]]:
         raise LazyValueError(lambda: (
             f"{name}: {argument} must be a square matrix, but has shape {tuple(shape)}."))
     try:
-        return _MATRIX, [as_array(check_array(name, f, argument))]
+        matrix = as_array(check_array(name, f, argument))
     except TypeError:  # an object of the user's with products of its own
-        return staged(name, functools.partial(operator.matmul, f), b)
+        return _staged(name, argument, functools.partial(operator.matmul, f), b)
+    leaves = tree_leaves(b)
+    if len(leaves) > 1 or shape_of(leaves[0])[-2:][:1] != tuple(shape[:1]):
+        raise LazyTypeError(lambda: (
+            f"{name}: {argument} of shape {tuple(shape)} takes a vector of {shape[0]} elements, "
+            f"but b is {_told(tree_map(typeof, b))}. Give a function for other trees."))
+    return _MATRIX, [matrix]
+
+
+def _staged(name: str, argument: str, f: Callable[[Any], Any], b: Any
+            ) -> tuple[Staged, list[Any]]:
+    """A linear function of the user's."""
+    static, operands = staged(name, f, b)
+    wanted, found = tree_map(typeof, b), static.result_types
+    if tree_structure(found) != tree_structure(wanted) or any(
+            x.shape != y.shape for x, y in zip(
+                tree_leaves(found), tree_leaves(wanted), strict=True)):
+        raise LazyValueError(lambda: (
+            f"{name}: {argument} must give a tree of the shapes of b, {_told(wanted)}, but "
+            f"{static.name} gives {_told(found)}."))
+    return static, operands
+
+
+def _told(types: Any) -> str:
+    return str(tree_map(str, types)).replace("'", "")
 
 
 def _function(static: Staged | str | None, operands: Sequence[Any]) -> Callable[[Any], Any]:
