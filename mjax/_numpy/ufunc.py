@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import fold
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
@@ -68,7 +69,7 @@ def _plan(name: str, kind: str, args: Sequence[Any], weak_rule: WeakRule | None 
     if len({own for own, _ in avals}) > 1 and any(dtypes.is_extended(own) for own, _ in avals):
         msg = (f"{name} does not accept dtypes {', '.join(str(own) for own, _ in avals)} together: "
                "keys are no numbers. random.key_data gives the numbers behind a key.")
-        raise TypeError(msg)
+        raise LazyArgumentError(msg)
     dtype, weak = common_type(*avals)
     dtype = _target(kind, dtype)
     shapes = [() if type(x) is int else typeof(x).shape for x in args]

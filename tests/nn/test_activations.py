@@ -135,6 +135,8 @@ def test_glu():
     (lambda: nn.glu(np.ones((2, 3))), ValueError, "axis 1 of shape (2, 3) has an odd size"),
     (lambda: nn.glu(np.ones(4), 1), ValueError, "axis 1 is out of bounds"),
     (lambda: nn.relu(mjax.random.key(0)), TypeError, "key"),
+    (lambda: nn.softplus(mjax.random.key(0)), TypeError, "key"),
+    (lambda: nn.mish(mjax.random.key(0)), TypeError, "key"),
 ])
 def test_refusals(call, error, text):
     with pytest.raises(error, match=re.escape(text)):

@@ -239,6 +239,10 @@ def test_keys_are_no_numbers() -> None:
         for f in (getattr(jnp, name), mjax.jit(getattr(jnp, name))):
             with pytest.raises(TypeError, match=r"\bkey<fry>(?!' as)"):
                 f(keys)
+    for name in ("add", "power", "isclose", "heaviside", "cov"):
+        for error in (TypeError, ValueError):  # JAX has either for it
+            with pytest.raises(error, match="behind a key"):
+                getattr(jnp, name)(keys, 2.0)
     for array, dtype in ((keys, "uint32"), (jnp.ones(2, "uint32"), keys.dtype)):
         with pytest.raises(TypeError, match="keys are no numbers"):
             array.view(dtype)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.errors import TypePromotionError
+from mjax._engine.base.errors import LazyArgumentError, TypePromotionError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
@@ -86,7 +86,7 @@ def _point(dtype: DType, weak: bool) -> str:
         msg = (f"dtype {dtypes.short_name(dtype)} takes no part in promotion: it holds no numbers."
                + (" random.key_data gives the numbers behind a key." if dtype != dtypes.float0
                   else ""))
-        raise ValueError(msg)
+        raise LazyArgumentError(msg)
     return WEAK.get(dtypes.kind(dtype), dtype.name) if weak else dtype.name
 
 
@@ -105,7 +105,8 @@ def common_type(*types: tuple[DType, bool]) -> tuple[DType, bool]:
 
     Raises:
       TypePromotionError: there is no common type in the promotion mode in force.
-      ValueError: no types, or keys, which are not promoted.
+      ValueError: no types.
+      TypeError, ValueError: there are keys, which are not promoted.
     """
     key = (ctx.settings, types)
     known = _common.get(key)

@@ -11,7 +11,7 @@ from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.elementwise import constant_like
-from mjax._numpy.core import as_array, cast, check_array, choose, dtype_of, promote_args_inexact
+from mjax._numpy.core import as_array, cast, check_array, choose, promote_args_inexact
 
 #: Fragments of docstrings; see `documented`.
 X = {"x": "x: array or scalar; ints and booleans become the default float."}
@@ -39,12 +39,6 @@ def inexact_arguments(name: str, *args: Any, ordered: bool = False) -> list[Any]
       TypeError: an argument is not a number or an array of numbers.
       ValueError, TypeError: the shapes do not broadcast.
     """
-    for i, x in enumerate(args):
-        if not isinstance(x, (bool, int, float, complex)) and dtypes.is_extended(
-                dtype_of(check_array(name, x, i))):
-            msg = (f"{name} does not accept dtype {dtype_of(x)} at position {i}: keys are not "
-                   "numbers.")
-            raise LazyArgumentError(msg)
     out = [as_array(x) for x in promote_args_inexact(name, *args)]
     if ordered and dtypes.is_complex(typeof(out[0]).dtype):
         raise LazyArgumentError(lambda: (
