@@ -161,6 +161,25 @@ def test_slopes_at_the_ends_of_the_support() -> None:
         for f in (lambda x, f=beta: f(x, 1.0, 1.0), lambda x, f=beta: f(x, 0.5, 0.5)):
             np.testing.assert_array_equal(slopes(f, [-1, 0, 1, 2]), 0)
         np.testing.assert_array_equal(slopes(getattr(stats.expon, name), [-np.inf, -1, np.inf]), 0)
+    np.testing.assert_array_equal(slopes(stats.expon.logcdf, [0.0, -0.0]), np.inf)
+
+
+def test_gumbel_far_out() -> None:
+    for f, end in ((stats.gumbel_l, 1.0), (stats.gumbel_r, -1.0)):
+        points = end * np.float32([1e2, 1e30, INF])
+        np.testing.assert_array_equal(f.pdf(points), 0)
+        np.testing.assert_array_equal(f.logpdf(points[1:]), -INF)
+        np.testing.assert_array_equal(mjax.vmap(mjax.grad(f.pdf))(points), 0)
+        np.testing.assert_array_equal(mjax.vmap(mjax.grad(f.logpdf))(points[1:]), -end * INF)
+        assert np.isnan(f.pdf(points, 0.0, -1.0)).all()
+
+
+def test_slopes_of_gennorm_at_its_center() -> None:
+    for beta in (0.5, 1.0, 1.5, 2.0):
+        slopes = mjax.vmap(mjax.grad(stats.gennorm.cdf, (0, 1)), (0, None))
+        in_x, in_beta = slopes(np.float32([0.0, -0.0, 1e-45, -1e-30]), beta)
+        np.testing.assert_allclose(in_x, scipy.stats.gennorm.pdf(0.0, beta), rtol=1e-5)
+        np.testing.assert_allclose(in_beta, 0, atol=1e-27)
 
 
 def test_entropy_of_poisson() -> None:
@@ -219,6 +238,7 @@ def test_multivariate_normal() -> None:
     (TypeError, "norm.logpdf requires ndarray or scalar", lambda: stats.norm.logpdf("a")),
     (TypeError, "incompatible shapes", lambda: stats.norm.logpdf(np.ones(2), np.ones(3))),
     (TypeError, "the dtype of q must be float32 or float64", lambda: stats.norm.ppf(1)),
+    (ValueError, "beta.cdf takes real numbers", lambda: stats.beta.cdf(1j, 1.0, 2.0)),
     (ValueError, "x and n must be of integer dtypes",
      lambda: stats.multinomial.pmf(np.ones(2), 2, np.ones(2))),
     (ValueError, "alpha must be one-dimensional",

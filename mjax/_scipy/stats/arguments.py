@@ -36,4 +36,5 @@ def log_one_minus_exp(y: Any) -> Any:
     large = y > math.log(2)
     # Harmless numbers where the other one is used: derivatives come back through both.
     near, far = where(large, 1, y), where(large, y, 1)
-    return where(large, lax.log1p(-lax.exp(-far)), lax.log(-lax.expm1(-near)))
+    # A difference, since the negative of 0 may be -0, where the slope has the wrong sign.
+    return where(large, lax.log1p(-lax.exp(-far)), lax.log(0 - lax.expm1(-near)))

@@ -97,7 +97,7 @@ def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
       >>> print(f"{mjax.scipy.stats.beta.logcdf(0.25, 2.0, 3.0):.4f}")
       -1.3405
     """
-    x, a, b, loc, scale = settled_arguments("beta.logcdf", x, a, b, loc, scale)
+    x, a, b, loc, scale = settled_arguments("beta.logcdf", x, a, b, loc, scale, ordered=True)
     return lax.log(prims.betainc(a, b, _inside(x, loc, scale)))
 
 
@@ -119,7 +119,7 @@ def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
       >>> print(f"{mjax.scipy.stats.beta.cdf(0.25, 2.0, 3.0):.4f}")
       0.2617
     """
-    x, a, b, loc, scale = settled_arguments("beta.cdf", x, a, b, loc, scale)
+    x, a, b, loc, scale = settled_arguments("beta.cdf", x, a, b, loc, scale, ordered=True)
     return prims.betainc(a, b, _inside(x, loc, scale))
 
 
@@ -141,7 +141,7 @@ def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
       >>> print(f"{mjax.scipy.stats.beta.logsf(0.25, 2.0, 3.0):.4f}")
       -0.3034
     """
-    x, a, b, loc, scale = settled_arguments("beta.logsf", x, a, b, loc, scale)
+    x, a, b, loc, scale = settled_arguments("beta.logsf", x, a, b, loc, scale, ordered=True)
     return lax.log(prims.betainc(b, a, 1 - _inside(x, loc, scale)))
 
 
@@ -163,5 +163,5 @@ def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
       >>> print(f"{mjax.scipy.stats.beta.sf(0.25, 2.0, 3.0):.4f}")
       0.7383
     """
-    x, a, b, loc, scale = settled_arguments("beta.sf", x, a, b, loc, scale)
+    x, a, b, loc, scale = settled_arguments("beta.sf", x, a, b, loc, scale, ordered=True)
     return prims.betainc(b, a, 1 - _inside(x, loc, scale))

@@ -20,6 +20,20 @@ _DOC = described(
     scale="scale: array or scalar, what it is stretched by.")
 
 
+def log_density(y: Any, scale: Any) -> Any:
+    """`logpdf` at `y = (x - loc) / scale`; the right-skewed distribution has it at `-y`."""
+    # The difference of infinities may be either of them in compiled code.
+    out = where(y == math.inf, 0, y) - lax.exp(y)
+    return where(scale > 0, out - lax.log(scale), math.nan)
+
+
+def density(y: Any, scale: Any) -> Any:
+    """`pdf`, as `log_density` is `logpdf`."""
+    # Far out a constant: there the slope of the logarithm is infinite.
+    far = (lax.exp(y) == math.inf) & (scale > 0)
+    return where(far, 0, lax.exp(log_density(where(far, 0, y), scale)))
+
+
 @fused
 @documented(**_DOC)
 def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
@@ -37,8 +51,7 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
       -1.7183
     """
     x, loc, scale = inexact_arguments("gumbel_l.logpdf", x, loc, scale, ordered=True)
-    y = (x - loc) / scale
-    return where(scale > 0, y - lax.exp(y) - lax.log(scale), math.nan)
+    return log_density((x - loc) / scale, scale)
 
 
 @fused
@@ -57,7 +70,8 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
       >>> print(f"{mjax.scipy.stats.gumbel_l.pdf(1.0):.4f}")
       0.1794
     """
-    return lax.exp(logpdf(*inexact_arguments("gumbel_l.pdf", x, loc, scale, ordered=True)))
+    x, loc, scale = inexact_arguments("gumbel_l.pdf", x, loc, scale, ordered=True)
+    return density((x - loc) / scale, scale)
 
 
 @fused

@@ -10,6 +10,7 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._numpy.fused import fused
 from mjax._scipy.special.arguments import inexact_arguments, settled_arguments, where
 from mjax._scipy.stats.arguments import described, log_one_minus_exp
+from mjax._scipy.stats.gumbel_l import density, log_density
 
 _DOC = described(
     "gumbel_r", "of density `exp(-y - exp(-y)) / scale`",
@@ -37,8 +38,7 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
       -1.3679
     """
     x, loc, scale = inexact_arguments("gumbel_r.logpdf", x, loc, scale, ordered=True)
-    y = (loc - x) / scale
-    return where(scale > 0, y - lax.exp(y) - lax.log(scale), math.nan)
+    return log_density((loc - x) / scale, scale)
 
 
 @fused
@@ -57,7 +57,8 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
       >>> print(f"{mjax.scipy.stats.gumbel_r.pdf(1.0):.4f}")
       0.2546
     """
-    return lax.exp(logpdf(*inexact_arguments("gumbel_r.pdf", x, loc, scale, ordered=True)))
+    x, loc, scale = inexact_arguments("gumbel_r.pdf", x, loc, scale, ordered=True)
+    return density((loc - x) / scale, scale)
 
 
 @fused
