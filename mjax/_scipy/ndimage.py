@@ -15,7 +15,15 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import round as round_away
 from mjax._numpy.arithmetic import abs as absolute
-from mjax._numpy.core import as_array, cast, check_array, shape_of
+from mjax._numpy.core import (
+    as_array,
+    cast,
+    check_array,
+    common_shape,
+    dtype_of,
+    incompatible_shapes,
+    shape_of,
+)
 from mjax._numpy.creation import asarray
 from mjax._numpy.fused import fused
 from mjax._numpy.rounding import floor
@@ -70,7 +78,7 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
 
     Args:
       input: the array, of any number of axes.
-      coordinates: for each axis an array of places, all of one shape; 0 is the first element.
+      coordinates: for each axis an array of places; they broadcast, and 0 is the first element.
       order: 0 for the value of the nearest element, 1 for linear interpolation.
       mode: what is beyond the edges: "constant" for `cval`, "nearest" for the outermost element,
         "wrap" for the array again, "mirror" for the array mirrored at the centres of its outermost
@@ -81,7 +89,8 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
       An array of the shape of the places and of the dtype of `input`; integers are rounded.
 
     Raises:
-      TypeError: `input` is not an array of numbers.
+      TypeError: `input` is not an array of numbers, or `cval` is complex and they are real.
+      TypeError, ValueError: the arrays of places do not broadcast.
       ValueError: there is not one array of places for each axis, or `order` is an array.
       NotImplementedError: another order or mode.
 
@@ -96,7 +105,7 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
       >>> map_coordinates(x, [jnp.array([0.5, 0.0]), jnp.array([1.0, 1.5])], order=1)
       Array([2.5, 1.5], dtype=float32)
     """
-    input = as_array(check_array("map_coordinates", input, "input"))
+    input = as_array(asarray(input))
     if dtypes.is_extended(typeof(input).dtype):
         msg = f"map_coordinates: keys of dtype {typeof(input).dtype} cannot be interpolated."
         raise TypeError(msg)
@@ -106,6 +115,10 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
         raise LazyValueError(lambda: (
             f"map_coordinates: an array of shape {shape} takes coordinates for each of its "
             f"{len(shape)} axes, got {len(places)} arrays."))
+    try:
+        common_shape([shape_of(c) for c in places])
+    except ValueError:
+        raise incompatible_shapes("map_coordinates", [shape_of(c) for c in places]) from None
     if mode not in _MODES:
         msg = f"map_coordinates: mode must be one of {', '.join(_MODES)}, got {mode!r}."
         raise NotImplementedError(msg)
@@ -119,8 +132,12 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
         msg = (f"map_coordinates: order must be 0 (nearest) or 1 (linear), got {order!r}. "
                "For cubic interpolation of images there is mjax.image.scale_and_translate.")
         raise NotImplementedError(msg)
-    return _mapped(input, places, check_array("map_coordinates", cval, "cval"), order=int(order),
-                   mode=mode)
+    if dtypes.is_complex(dtype_of(check_array("map_coordinates", cval, "cval"))) and (
+            not dtypes.is_complex(typeof(input).dtype)):
+        msg = (f"map_coordinates: the elements are of dtype {typeof(input).dtype}, so that cval "
+               f"cannot be complex, got {cval!r}.")
+        raise TypeError(msg)
+    return _mapped(input, places, cval, order=int(order), mode=mode)
 
 
 @fused(static_argnames=("order", "mode"))

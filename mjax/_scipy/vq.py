@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.errors import LazyArgumentError, LazyValueError
 from mjax._engine.ir.types import typeof
 from mjax._numpy.core import check_arrays, promote_dtypes_inexact, shape_of
 from mjax._numpy.fused import fused
@@ -29,7 +29,8 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Any, Any]:
 
     Raises:
       TypeError: an argument is not an array.
-      ValueError: the arguments are not both matrices or both vectors, or `n` differs.
+      ValueError: the arguments are not both matrices or both vectors.
+      TypeError, ValueError: `n` differs.
 
     Source: `scipy.cluster.vq.vq`.
 
@@ -47,7 +48,7 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Any, Any]:
     if len(shapes[0]) == 1:
         obs, code_book = expand_dims(obs, 1), expand_dims(code_book, 1)
     elif shapes[0][1] != shapes[1][1] and 1 not in (shapes[0][1], shapes[1][1]):
-        raise LazyValueError(lambda: (
+        raise LazyArgumentError(lambda: (
             f"vq: observations and codes must have as many components, got shapes {shapes[0]} "
             f"and {shapes[1]}."))
     distances = norm(expand_dims(obs, 1) - expand_dims(code_book, 0), axis=-1)

@@ -48,7 +48,7 @@ def test_other_types_and_transformations() -> None:
     assert f(X, np.zeros((2, 0, 5), "f")).shape == (0, 5)
     assert f(X, [np.ones((2, 1)), np.ones((2, 1))]).shape == (2, 1)
     assert map_coordinates(np.float32(3), [], 1) == 3
-    np.testing.assert_allclose(map_coordinates(X, [[1.0], [2]], 1), X[1:2, 2])
+    np.testing.assert_allclose(map_coordinates(X.tolist(), [[1.0], [2]], 1), X[1:2, 2])
 
 
 @pytest.mark.slow
@@ -66,7 +66,9 @@ ERRORS = [
     (NotImplementedError, "mode must be one of constant, .*'grid-wrap'", lambda: map_coordinates(
         X, PLACES, 1, "grid-wrap")),
     (NotImplementedError, "order must be 0 .* or 1", lambda: map_coordinates(X, PLACES, 3)),
-    (TypeError, "map_coordinates requires ndarray", lambda: map_coordinates("x", PLACES, 1)),
+    (TypeError, "of type str cannot become", lambda: map_coordinates("x", PLACES, 1)),
+    (TypeError, "cval cannot be complex", lambda: map_coordinates(X, PLACES, 1, cval=1j)),
+    (TypeError, "incompatible shapes", lambda: map_coordinates(X, [np.ones(2), np.ones(3)], 1)),
 ]
 
 
