@@ -34,7 +34,7 @@ class RuleTable(MutableMapping[Primitive, Rule]):
     def __setitem__(self, primitive: Primitive, rule: Rule) -> None:
         if not isinstance(primitive, Primitive):
             msg = (f"rules belong to primitives: {primitive!r} of type "
-                   f"{type(primitive).__name__} is no mjax_ext.core.Primitive.")
+                   f"{type(primitive).__name__} is not an mjax_ext.core.Primitive.")
             raise TypeError(msg)
         if not callable(rule):
             msg = (f"the {self._field} rule of primitive {primitive.name!r} must be a function, "

@@ -119,7 +119,7 @@ def new_context() -> Any:
 
 
 def _dialect_registry() -> Any:
-    """The registry that has `func`; a plain ir.Context() has not."""
+    """The registry that has `func`; a plain ir.Context() does not have it."""
     global _dialects
     with _lock:
         if _dialects is None:

@@ -25,7 +25,7 @@ def split_address(address: str) -> tuple[str, int]:
     """
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError(f"{address!r} is no address: write host:port, as in 10.0.0.1:1234")
+        raise ValueError(f"{address!r} is not an address: write host:port, as in 10.0.0.1:1234")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 

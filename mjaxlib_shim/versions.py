@@ -165,7 +165,7 @@ def _ordered(text: str):  # type: ignore[no-untyped-def]  # packaging's Version,
         version = Version(text)
     except InvalidVersion:
         raise JaxlibVersionError(
-            f"jaxlib calls itself {text!r}, which is no PEP 440 version; mjax runs on "
+            f"jaxlib calls itself {text!r}, which is not a PEP 440 version; mjax runs on "
             f"jaxlib {FLOOR} to {NEWEST}"
         ) from None
     pre = "".join(map(str, version.pre or ()))

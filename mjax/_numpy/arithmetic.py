@@ -185,7 +185,7 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
       A pair of arrays of the shape that `x1` and `x2` broadcast to.
 
     Raises:
-      TypeError: complex numbers, or an argument is no array or scalar.
+      TypeError: complex numbers, or an argument is not an array or scalar.
 
     Source: `numpy.divmod`.
 
@@ -437,7 +437,7 @@ def power(x1: Any, x2: Any, /) -> Any:
       An array of the shape that `x1` and `x2` broadcast to, of their promoted dtype.
 
     Raises:
-      TypeError: a negative Python int as exponent of integers; an argument is no array or
+      TypeError: a negative Python int as exponent of integers; an argument is not an array or
         scalar.
 
     Source: `numpy.power`.

@@ -292,7 +292,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
       Values of the shape of `x`.
 
     Raises:
-      ValueError: `xp` and `fp` are no vectors of one size, or `x` is complex.
+      ValueError: `xp` and `fp` are not vectors of one size, or `x` is complex.
 
     Source: `numpy.interp`.
 
@@ -397,7 +397,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
       An array of the shape to which `x` and the further axes of `p` broadcast.
 
     Raises:
-      TypeError: an argument is no array.
+      TypeError: an argument is not an array.
 
     Source: `numpy.polyval`, by Horner's rule.
 

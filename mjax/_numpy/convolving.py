@@ -62,7 +62,7 @@ def convolve(a: Any, v: Any, mode: str = "full", *, precision: Any = None,
       A vector of floats or complex numbers; unlike NumPy's also for integers.
 
     Raises:
-      ValueError: an argument is no vector or empty, or the mode is unknown.
+      ValueError: an argument is empty or not a vector, or the mode is unknown.
 
     Source: `numpy.convolve`.
 
@@ -93,7 +93,7 @@ def correlate(a: Any, v: Any, mode: str = "valid", *, precision: Any = None,
       A vector of floats or complex numbers; unlike NumPy's also for integers.
 
     Raises:
-      ValueError: an argument is no vector or empty, or the mode is unknown.
+      ValueError: an argument is empty or not a vector, or the mode is unknown.
 
     Source: `numpy.correlate`.
 

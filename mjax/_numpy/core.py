@@ -1,7 +1,7 @@
 """What the functions of the front end begin with: checked arguments, promotion, broadcasting.
 
 A *value* is what primitives take: an array, a tracer, a NumPy array or scalar, a Python
-scalar. Lists and tuples are no values; `asarray` makes arrays of them.
+scalar. Lists and tuples are not values; `asarray` makes arrays of them.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def fits(x: int, dtype: DType) -> bool:
 
 def _scalar(x: Any, dtype: DType) -> Any:
     if dtypes.is_extended(dtype):
-        msg = f"a number cannot be converted to dtype {dtype}: keys are no numbers."
+        msg = f"a number cannot be converted to dtype {dtype}: keys are not numbers."
         raise LazyArgumentError(msg)
     return dtypes.from_int(x, dtype) if type(x) is int else _narrow(np.asarray(x), dtype)[()]
 

@@ -58,7 +58,7 @@ def gcd(x1: Any, x2: Any) -> Any:
       An array of the shape that `x1` and `x2` broadcast to.
 
     Raises:
-      ValueError: the dtypes are no integer ones.
+      ValueError: the dtypes are not integer ones.
 
     Source: `numpy.gcd`.
 
@@ -82,7 +82,7 @@ def lcm(x1: Any, x2: Any) -> Any:
       An array of the shape that `x1` and `x2` broadcast to.
 
     Raises:
-      ValueError: the dtypes are no integer ones.
+      ValueError: the dtypes are not integer ones.
 
     Source: `numpy.lcm`.
 

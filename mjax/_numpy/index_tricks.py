@@ -233,7 +233,7 @@ def ix_(*args: Any) -> tuple[Any, ...]:
       A tuple of arrays that broadcast together, one for each argument.
 
     Raises:
-      ValueError: an argument has not one axis.
+      ValueError: an argument does not have one axis.
 
     Source: `numpy.ix_`.
 
@@ -270,7 +270,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
       A tuple of arrays of the shape of `indices`, one for each axis.
 
     Raises:
-      TypeError: `indices` are no integers.
+      TypeError: `indices` are not integers.
 
     Source: `numpy.unravel_index`.
 
@@ -320,7 +320,7 @@ def ravel_multi_index(multi_index: Any, dims: Sequence[int], mode: str | Sequenc
     Raises:
       ValueError: an index is out of range, the number of axes is wrong, or the mode unknown.
       ConcretizationTypeError: indices are traced and the mode is `"raise"`.
-      TypeError: an index is no integer.
+      TypeError: an index is not an integer.
 
     Source: `numpy.ravel_multi_index`.
 

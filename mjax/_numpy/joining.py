@@ -50,7 +50,7 @@ def _operands(name: str, arrays: Any, dtype: Any = None) -> list[Any]:
 
     Raises:
       ValueError: there is none.
-      TypeError: `arrays` is no sequence of arrays.
+      TypeError: `arrays` is not a sequence of arrays.
     """
     if hasattr(arrays, "aval") or isinstance(arrays, np.ndarray):
         arrays = unstack_p.bind(arrays, axis=0) if shape_of(arrays) else arrays

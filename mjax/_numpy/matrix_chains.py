@@ -91,7 +91,7 @@ def check_square(name: str, a: Any) -> Any:
     """`a` as a value whose last two axes have one size.
 
     Raises:
-      TypeError: they have not.
+      TypeError: they do not.
     """
     a = check_array(name, a)
     shape = shape_of(a)

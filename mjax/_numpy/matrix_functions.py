@@ -117,7 +117,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
       An array of shape `(m, n)`.
 
     Raises:
-      ValueError: an argument is no vector.
+      ValueError: an argument is not a vector.
 
     Source: `numpy.linalg.outer`.
 

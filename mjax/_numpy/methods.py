@@ -1,7 +1,7 @@
 """Operators and methods of arrays and tracers, put on both classes when mjax is imported.
 
 A function of the front end whose first argument is the array is a method as it is; the
-tables say which. Operators look at their other operand first: what is no number is left to
+tables say which. Operators look at their other operand first: what is not a number is left to
 its own operators (`NotImplemented`), lists are refused.
 """
 
@@ -259,7 +259,7 @@ def view(self: Any, dtype: Any = None, type: None = None) -> Any:
     if new == old:
         return self
     if dtypes.is_extended(old) or dtypes.is_extended(new):
-        msg = (f"view: {old} is not read as {new}: keys are no numbers. Use random.key_data and "
+        msg = (f"view: {old} is not read as {new}: keys are not numbers. Use random.key_data and "
                "random.wrap_key_data.")
         raise TypeError(msg)
     ratio, rest = divmod(itemsize_bits(new), itemsize_bits(old))

@@ -72,7 +72,7 @@ def pad(array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant",
     Raises:
       ValueError: a negative width, an argument that the mode does not take, an axis without
         elements to take from.
-      TypeError: a width is no integer.
+      TypeError: a width is not an integer.
       NotImplementedError: unknown mode.
 
     Source: `numpy.pad`.

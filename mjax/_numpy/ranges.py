@@ -82,7 +82,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
       An array of shape `(ceil((stop - start) / step),)`.
 
     Raises:
-      ValueError: an argument is no real scalar; the step is 0.
+      ValueError: an argument is not a real scalar; the step is 0.
       TracerIntegerConversionError: an argument is traced: the size has to be known.
 
     Source: `numpy.arange`.

@@ -88,7 +88,7 @@ class Unravel:
         """The tree whose elements are those of a flat array.
 
         Raises:
-          TypeError: it is no array, or, where the leaves' dtypes differ, of another dtype.
+          TypeError: it is not an array, or, where the leaves' dtypes differ, of another dtype.
           ValueError: it has another shape.
         """
         flat = check_array("unravel", flat)

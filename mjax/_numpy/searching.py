@@ -116,7 +116,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
       Indices (int32) of the shape of `v`, from 0 to the size of `a`.
 
     Raises:
-      ValueError: `a` has not one axis; unknown side or method.
+      ValueError: `a` does not have one axis; unknown side or method.
 
     Source: `numpy.searchsorted`.
 
@@ -158,7 +158,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
       behind the last.
 
     Raises:
-      ValueError: `bins` has not one axis.
+      ValueError: `bins` does not have one axis.
 
     Source: `numpy.digitize`.
 

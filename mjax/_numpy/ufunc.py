@@ -68,7 +68,7 @@ def _plan(name: str, kind: str, args: Sequence[Any], weak_rule: WeakRule | None 
         raise TypeError(msg)
     if len({own for own, _ in avals}) > 1 and any(dtypes.is_extended(own) for own, _ in avals):
         msg = (f"{name} does not accept dtypes {', '.join(str(own) for own, _ in avals)} together: "
-               "keys are no numbers. random.key_data gives the numbers behind a key.")
+               "keys are not numbers. random.key_data gives the numbers behind a key.")
         raise LazyArgumentError(msg)
     dtype, weak = common_type(*avals)
     dtype = _target(kind, dtype)
@@ -197,10 +197,10 @@ def _document(name: str, kind: str, names: tuple[str, ...], text: str, gives: st
     """A docstring from what a row of a table says: a summary and an example."""
     summary, _, example = inspect.cleandoc(text).partition(">>>")
     if len(names) == 1:
-        shape, raises = f"of the shape of `{names[0]}`", "is no array or scalar"
+        shape, raises = f"of the shape of `{names[0]}`", "is not an array or scalar"
     else:
         shape = f"of the shape that `{names[0]}` and `{names[1]}` broadcast to"
-        raises = "is no array or scalar, or the shapes do not broadcast"
+        raises = "is not an array or scalar, or the shapes do not broadcast"
     takes = "".join(f"  {n}: {_TAKES[kind]}\n" for n in names)
     return (f"{summary.strip()}\n\nArgs:\n{takes}\nReturns:\n  An array {shape}{gives}.\n\n"
             f"Raises:\n  TypeError: an argument {raises};\n    or its dtype is not accepted.\n\n"

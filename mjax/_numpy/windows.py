@@ -32,7 +32,7 @@ def hanning(M: int) -> Any:
       An array of shape `(M,)` and the default float dtype.
 
     Raises:
-      TypeError: `M` is no integer.
+      TypeError: `M` is not an integer.
 
     Source: `numpy.hanning`.
 
@@ -54,7 +54,7 @@ def hamming(M: int) -> Any:
       An array of shape `(M,)` and the default float dtype.
 
     Raises:
-      TypeError: `M` is no integer.
+      TypeError: `M` is not an integer.
 
     Source: `numpy.hamming`.
 
@@ -76,7 +76,7 @@ def blackman(M: int) -> Any:
       An array of shape `(M,)` and the default float dtype.
 
     Raises:
-      TypeError: `M` is no integer.
+      TypeError: `M` is not an integer.
 
     Source: `numpy.blackman`.
 
@@ -98,7 +98,7 @@ def bartlett(M: int) -> Any:
       An array of shape `(M,)` and the default float dtype.
 
     Raises:
-      TypeError: `M` is no integer.
+      TypeError: `M` is not an integer.
 
     Source: `numpy.bartlett`.
 
@@ -121,8 +121,8 @@ def kaiser(M: int, beta: Any) -> Any:
       An array of shape `(M,)` and the default float dtype.
 
     Raises:
-      TypeError: `M` is no integer.
-      ValueError: `beta` is no real scalar.
+      TypeError: `M` is not an integer.
+      ValueError: `beta` is not a real scalar.
 
     Source: `numpy.kaiser`.
 

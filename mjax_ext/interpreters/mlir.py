@@ -63,7 +63,7 @@ def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -
       The rule.
 
     Raises:
-      TypeError: the rule is no function.
+      TypeError: the rule is not a function.
       NotImplementedError: there is no such platform.
     """
     if not callable(rule):
@@ -164,7 +164,7 @@ def custom_call(call_target_name: str, *, result_types: Sequence[Any], operands:
     if operand_output_aliases:
         attributes["output_operand_aliases"] = array_attr([
             hlo.OutputOperandAlias.get(
-                # One result is no tuple, so that nothing has to be picked from it.
+                # One result is not a tuple, so that nothing has to be picked from it.
                 output_tuple_indices=[out] if len(result_types) > 1 else [], operand_index=index,
                 operand_tuple_indices=[])
             for index, out in operand_output_aliases.items()])

@@ -1,4 +1,4 @@
-"""Functions of lax on values that are no arrays yet, and where there is nothing to do."""
+"""Functions of lax on values that are not arrays yet, and where there is nothing to do."""
 
 from __future__ import annotations
 

@@ -342,7 +342,7 @@ def test_expressions(text: str, jitted: bool) -> None:
             return eval(text, {"jnp": m.numpy, "np": np, "m": m}, arrays)
 
         if jitted and any(word in text for word in NOT_UNDER_JIT):
-            pytest.skip("its shape depends on values, or its result is no array")
+            pytest.skip("its shape depends on values, or its result is not an array")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             results.append((m.jit(program) if jitted else program)(arrays))

@@ -31,7 +31,7 @@ def test_alone():
     x = multihost_utils.host_local_array_to_global_array(np.arange(8), mesh, P("x"))
     assert x.sharding is mjax.NamedSharding(mesh, P("x"))
     assert multihost_utils.global_array_to_host_local_array(x, mesh, P()) is x
-    with pytest.raises(ValueError, match="host_local_array_to_global_array: pspecs is no tree pre"):
+    with pytest.raises(ValueError, match="host_local_array_to_global_array: pspecs is not a tree"):
         multihost_utils.host_local_array_to_global_array([np.arange(8)], mesh, (P(), P()))
     with pytest.raises(ValueError, match="has no axis along which"):
         multihost_utils.process_allgather(1.0, tiled=True)

@@ -79,7 +79,7 @@ def test_tables_say_what_they_hold():
 
 
 def test_tables_refuse_what_is_no_rule():
-    with pytest.raises(TypeError, match=r"'sin' of type str is no mjax_ext\.core\.Primitive"):
+    with pytest.raises(TypeError, match=r"'sin' of type str is not an mjax_ext\.core\.Primitive"):
         ad.primitive_jvps["sin"] = lambda *args: args
     with pytest.raises(TypeError, match="jvp rule of primitive 'p' must be a function, not 3"):
         ad.primitive_jvps[core.Primitive("p")] = 3

@@ -165,7 +165,7 @@ def test_whoever_must_ask_asks(field, index):
     assert not isinstance(error.value, MissingRuleError)
     assert "Own" in text and f"{field}=False" in text and "test_effects.py" in text
     assert "'p'" in text or "of p," in text or "p has" in text
-    # A policy that says yes is no obstacle.
+    # A policy that says yes is not an obstacle.
     call(effectful())
 
 

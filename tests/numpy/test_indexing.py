@@ -289,7 +289,7 @@ def test_dynamic_integers_are_dynamic_slices() -> None:
     (range(2), TypeError, "using a range"),
     (1.0, TypeError, "an index must be an integer"),
     (1j, TypeError, "an index must be an integer"),
-    ("a", TypeError, "strings are no indices; got 'a'"),
+    ("a", TypeError, "strings are not indices; got 'a'"),
     (np.array([1.0]), TypeError, "Convert it with .astype(int)"),
     (jnp.array(1.0), TypeError, "Convert it with .astype(int)"),
     (np.array(["a"]), TypeError, "an index must be an integer"),

@@ -244,7 +244,7 @@ def test_keys_are_no_numbers() -> None:
             with pytest.raises(error, match="behind a key"):
                 getattr(jnp, name)(keys, 2.0)
     for array, dtype in ((keys, "uint32"), (jnp.ones(2, "uint32"), keys.dtype)):
-        with pytest.raises(TypeError, match="keys are no numbers"):
+        with pytest.raises(TypeError, match="keys are not numbers"):
             array.view(dtype)
 
 

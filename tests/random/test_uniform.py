@@ -164,7 +164,7 @@ def test_default_dtypes():
 
 
 def test_one_number_does_not_depend_on_how_many_are_drawn():
-    """Partitionable threefry; the old mode has not this property."""
+    """Partitionable threefry; the old mode does not have this property."""
     few, many = random.bits(KEY, (3,)), random.bits(KEY, (1000,))
     np.testing.assert_array_equal(np.asarray(few), np.asarray(many)[:3])
 

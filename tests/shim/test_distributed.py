@@ -196,5 +196,5 @@ def test_addresses():
     assert split_address("10.0.0.1:80") == ("10.0.0.1", 80)
     assert split_address("[::1]:1234") == ("::1", 1234)
     for wrong in ("10.0.0.1", ":80", "host:", "host:0", "host:65536", "host:port"):
-        with pytest.raises(ValueError, match="is no address: write host:port"):
+        with pytest.raises(ValueError, match="is not an address: write host:port"):
             split_address(wrong)

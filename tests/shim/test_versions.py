@@ -174,7 +174,7 @@ def test_the_warning_of_a_newer_jaxlib_is_at_the_line_of_the_import(tmp_path):
 
 
 def test_no_version_at_all():
-    with pytest.raises(JaxlibVersionError, match="calls itself 'unknown', which is no PEP 440"):
+    with pytest.raises(JaxlibVersionError, match="calls itself 'unknown', which is not a PEP 440"):
         check("unknown")
 
 

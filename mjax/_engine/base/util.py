@@ -83,7 +83,7 @@ def canonicalize_axis(axis: Any, ndim: int) -> int:
 
     Raises:
       ValueError: it is out of range.
-      TypeError: it is no integer.
+      TypeError: it is not an integer.
     """
     try:
         index = operator.index(axis)

@@ -58,8 +58,8 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
       is as `false_fun` has it.
 
     Raises:
-      TypeError: the predicate is no scalar or no number; a function is not callable; results
-        of the functions differ in structure, shape or dtype; an operand is no array.
+      TypeError: the predicate is not a scalar number; a function is not callable; results
+        of the functions differ in structure, shape or dtype; an operand is not an array.
 
     Example:
       >>> mjax.jit(lambda x: lax.cond(x > 0, lambda y: y, lambda y: -2 * y, x))(-1.5)
@@ -102,8 +102,8 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any,
       What the function gives. Results are weakly typed where those of the first branch are.
 
     Raises:
-      TypeError: the index is no scalar or no integer; a branch is not callable; results of
-        branches differ in structure, shape or dtype; an operand is no array.
+      TypeError: the index is not a scalar integer; a branch is not callable; results of
+        branches differ in structure, shape or dtype; an operand is not an array.
       ValueError: there are no branches.
 
     Example:
@@ -147,7 +147,7 @@ def platform_dependent(*args: Any, default: Callable[..., Any] | None = None,
 
     Raises:
       TypeError: a function is not callable; results differ in structure, shape or dtype.
-      ValueError: no function is given, or one for `gpu`, which is no single platform.
+      ValueError: no function is given, or one for `gpu`, which is not a single platform.
       MissingRuleError: when lowered for a platform without a function.
 
     Example:

@@ -40,7 +40,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
       these: traced values of inexact dtype. All else stays where it was.
 
     Raises:
-      TypeError: `fun` is not callable; an argument is no array; when the function is called:
+      TypeError: `fun` is not callable; an argument is not an array; when the function is called:
         arguments of another structure than those of the example.
 
     Example:

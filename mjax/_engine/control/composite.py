@@ -155,7 +155,7 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0
     Args:
       decomposition: the function, of pytrees of arrays; it closes over nothing that is traced.
         Its keyword arguments are the operation's attributes: numbers, strings, dtypes, NumPy
-        arrays, lists and dicts of those. None is handed on, but is no attribute.
+        arrays, lists and dicts of those. None is handed on, but is not an attribute.
       name: the operation's name, with a namespace: "my_namespace.my_operation".
       version: tells meanings of one name apart.
 
@@ -163,8 +163,8 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0
       A function of the same arguments.
 
     Raises:
-      TypeError: `decomposition` is not callable; `version` is no integer; when it is called:
-        arguments that are no arrays, or attributes of other types.
+      TypeError: `decomposition` is not callable; `version` is not an integer; when it is called:
+        arguments that are not arrays, or attributes of other types.
       ValueError: `name` has no namespace, or `version` is negative.
       UnexpectedTracerError: when it is called: it closes over traced values.
 

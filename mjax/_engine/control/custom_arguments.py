@@ -53,8 +53,8 @@ class Arguments(Record):
             places.add(n + len(positional) if n < 0 else n)
         for name in (names,) if isinstance(names, str) else names:
             if name not in positional:
-                msg = (f"{who}: nondiff_argnames has {name!r}, which is no positional argument of "
-                       f"{function}.")
+                msg = (f"{who}: nondiff_argnames has {name!r}, which is not a positional argument "
+                       f"of {function}.")
                 raise ValueError(msg)
             places.add(positional.index(name))
         return cls(who, function, signature, len(positional) if fixed else None,

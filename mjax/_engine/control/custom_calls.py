@@ -413,7 +413,7 @@ def check_primal_output(call: Call, rule: str, tree: Any, avals: Sequence[Any]) 
     """Compares a rule's first result with what the function gives, where that is known.
 
     Raises:
-      TypeError: they have not the same structure or types; names the leaves.
+      TypeError: they do not have the same structure or types; names the leaves.
     """
     expected = None if call.signature is None else call.signature.results
     given = Typed(f"the first result of the {rule}", tree, list(map(invariant, avals)))

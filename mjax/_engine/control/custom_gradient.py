@@ -29,7 +29,8 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
       A function that gives the output; a `mjax.custom_vjp`.
 
     Raises:
-      TypeError: `fun` is not callable; at calls: it gives no pair of an output and a function.
+      TypeError: `fun` is not callable; at calls: it does not give a pair of an output and a
+        function.
 
     Example:
       >>> @mjax.custom_gradient

@@ -346,8 +346,8 @@ class custom_jvp(Custom):
 
     Raises:
       TypeError: `fun` is not callable; at calls: arguments without a position; an argument or
-        output that is no array; when differentiated: the rule gives no pair, or trees, shapes
-        or dtypes that do not fit.
+        output that is not an array; when differentiated: the rule does not give a pair, or
+        trees, shapes or dtypes that do not fit.
       ValueError: an argument that `fun` does not have.
       AttributeError: at calls: there is no rule.
       UnexpectedTracerError: `fun` closes over a value that is differentiated.

@@ -38,7 +38,7 @@ class Backward:
     Args:
       rule: the rules of the function, with a method `backward`.
       info: what that has to know beside residuals and cotangents.
-      tangents: types of the results' tangents; those of dtype float0 are no results here.
+      tangents: types of the results' tangents; those of dtype float0 are not results here.
     """
 
     __slots__ = ("info", "names_in_scope", "rule", "tangents")

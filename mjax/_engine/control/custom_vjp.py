@@ -488,8 +488,9 @@ class custom_vjp(Custom):
 
     Raises:
       TypeError: `fun` is not callable; at calls: arguments without a position; an argument or
-        output that is no array; when differentiated: in forward mode; `fwd` gives no pair, or
-        not the function's output; `bwd` gives no tuple of the arguments' structure.
+        output that is not an array; when differentiated: in forward mode; `fwd` does not give
+        a pair, or not the function's output; `bwd` does not give a tuple of the arguments'
+        structure.
       ValueError: an argument that `fun` does not have; when differentiated: `bwd` gives a
         cotangent of another shape or dtype than its argument.
       AttributeError: at calls: there are no rules.

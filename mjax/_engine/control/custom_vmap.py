@@ -409,7 +409,8 @@ class custom_vmap(Custom):
 
     Raises:
       TypeError: `fun` is not callable; at calls: arguments without a position; an argument
-        that is no array; when batched: the rule gives no pair, or other types than the function.
+        that is not an array; when batched: the rule does not give a pair, or gives
+        other types than the function.
       ValueError: when batched: the rule gives another structure than the function, or says of
         something else what is batched; `fun` closes over a value that is batched.
       AttributeError: at calls: there is no rule.

@@ -36,5 +36,5 @@ def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 
 @inspect_sharding_p.def_batch
 def _batch(args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
-    """Looks at the whole batch: its elements are no values of their own."""
+    """Looks at the whole batch: its elements are not values of their own."""
     return inspect_sharding_p.bind(*args, **params), []

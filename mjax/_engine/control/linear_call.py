@@ -184,7 +184,7 @@ def linear_call(fun: Callable[[Any, Any], Any], fun_transpose: Callable[[Any, An
       `fun(residual_args, linear_args)`.
 
     Raises:
-      TypeError: a function is not callable; an argument is no array; when transposed: the
+      TypeError: a function is not callable; an argument is not an array; when transposed: the
         transpose gives another structure, shape or dtype than that of the linear argument.
 
     Example:

@@ -74,7 +74,7 @@ def scan(f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None,
       The last carry, and the `y`s stacked along a new leading axis.
 
     Raises:
-      TypeError: the carry changes its type; `f` gives no pair; leaves that are no arrays.
+      TypeError: the carry changes its type; `f` does not give a pair; leaves that are not arrays.
       ValueError: leading axes that differ, or no length at all.
 
     Example:
@@ -102,7 +102,7 @@ def _scan(who: str, f: Callable[..., Any], users: Callable[..., Any], init: Any,
       init: the first carry.
       xs: what is scanned over.
       loop: the params.
-      own: how many leading carries are no business of the user's.
+      own: how many leading carries do not belong to the user.
       again: whether the body is staged in each call.
     """
     carry, carry_tree = tree_flatten(init)
@@ -239,7 +239,7 @@ def _bind_forwarding(body: Body, carry: Sequence[Any], xs: Sequence[Any], loop: 
 
 
 def _as_array(x: Any) -> Any:
-    """A value as a result: what is no array yet becomes one."""
+    """A value as a result: what is not an array yet becomes one."""
     aval = typeof(x)
     return x if aval is abstract_token else convert(x, aval.dtype, aval.weak_type)
 
@@ -403,7 +403,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
       The last value.
 
     Raises:
-      TypeError: the body changes the value's type; bounds that are no integers.
+      TypeError: the body changes the value's type; bounds that are not integers.
       ValueError: `unroll` with bounds that are not known.
 
     Example:

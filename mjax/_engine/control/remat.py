@@ -333,8 +333,9 @@ def checkpoint(fun: Callable[..., Any], *, prevent_cse: bool | Sequence[Any] = T
       A function of the same signature.
 
     Raises:
-      TypeError: `fun` or `policy` is not callable; argument numbers are no integers, names no
-        strings, `prevent_cse` no flags; at calls: an argument is no array.
+      TypeError: `fun` or `policy` is not callable; argument numbers are not integers, names are not
+        strings, `prevent_cse` is neither a flag nor a sequence of flags; at calls: an argument
+        is not an array.
       ValueError: an argument number or name that `fun` does not have; at calls: a static
         argument is a tracer; `prevent_cse` does not fit the arguments.
       NotImplementedError: `concrete` was given; when differentiated: the policy offloads.

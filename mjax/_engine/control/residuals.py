@@ -26,7 +26,7 @@ def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tu
       For each value its type and where it comes from.
 
     Raises:
-      TypeError: `f` is not callable; an argument is no array.
+      TypeError: `f` is not callable; an argument is not an array.
 
     Example:
       >>> from mjax.ad_checkpoint import saved_residuals
@@ -60,7 +60,7 @@ def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> N
       args, kwargs: its arguments, or `ShapeDtypeStruct`s in their place.
 
     Raises:
-      TypeError: `f` is not callable; an argument is no array.
+      TypeError: `f` is not callable; an argument is not an array.
 
     Example:
       >>> from mjax.ad_checkpoint import print_saved_residuals

@@ -52,9 +52,9 @@ def custom_root(f: Callable[[Any], Any], initial_guess: Any,
       gave, of which there is no derivative.
 
     Raises:
-      TypeError: a function is not callable; leaves are no arrays of inexact dtype; a function
+      TypeError: a function is not callable; leaves are not arrays of inexact dtype; a function
         gives other shapes, dtypes or another structure than the guess has.
-      ValueError: `solve` gives no pair with `has_aux`.
+      ValueError: `solve` does not give a pair with `has_aux`.
 
     Example:
       >>> def root(a):

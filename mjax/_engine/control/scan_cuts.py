@@ -104,7 +104,7 @@ def _cut(body: Jaxpr, nc: int, nk: int, results: int, sources: Sequence[int], se
       body: the first half, from consts, carry and xs to results and residuals.
       nc: its number of consts.
       nk: its number of carries.
-      results: how many of its results are no residuals.
+      results: how many of its results are not residuals.
       sources: where the residuals are among its inputs and results.
       second: the second half, from residuals and others.
       flags: which operands of the whole these others are.

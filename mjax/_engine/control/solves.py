@@ -258,7 +258,7 @@ def custom_linear_solve(matvec: Callable[[Any], Any], b: Any,
       which there is no derivative.
 
     Raises:
-      TypeError: a function is not callable; leaves are no arrays; `matvec` or a solver gives
+      TypeError: a function is not callable; leaves are not arrays; `matvec` or a solver gives
         other dtypes or another structure than `b` has. In reverse mode: there is no
         `transpose_solve`.
       ValueError: `matvec` or a solver gives other shapes than `b` has, or no pair with

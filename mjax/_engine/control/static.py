@@ -74,7 +74,7 @@ class StaticArguments(Record):
         """From what users give as `static_argnums` and `static_argnames`.
 
         Raises:
-          TypeError: a number is no integer, a name no string.
+          TypeError: a number is not an integer, or a name is not a string.
           ValueError: the function has no such argument.
         """
         numbers, names = _integers(who, numbers), _strings(who, names)
@@ -95,7 +95,8 @@ class StaticArguments(Record):
         for name in names:
             if inspect.Parameter.VAR_KEYWORD not in kinds and name not in {
                     p.name for p in parameters}:
-                msg = f"{who}: static_argnames has {name!r}, which is no argument of {function}."
+                msg = (f"{who}: static_argnames has {name!r}, which is not an argument of "
+                       f"{function}.")
                 raise ValueError(msg)
         if fixed:
             numbers = tuple([n % count for n in numbers])

@@ -71,7 +71,7 @@ def _type_of(bound: set[Var], atom: Any, eqn: JaxprEqn | None = None) -> Any:
         # A literal varies as the operands beside it do.
         plain = atom.aval.update(varying=frozenset())
         if not _is_of_type(atom.val, plain) or plain.shape:
-            _fail(f"literal {atom.val!r} has not the type {atom.aval} it claims", eqn)
+            _fail(f"literal {atom.val!r} does not have the type {atom.aval} it claims", eqn)
     elif atom not in bound:
         _fail(f"variable of type {atom.aval} is used but not bound", eqn)
     return atom.aval

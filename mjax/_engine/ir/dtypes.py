@@ -144,7 +144,7 @@ def as_dtype(spec: Any) -> DType:
     if isinstance(spec, np.dtype):
         return _supported(spec, spec)
     if spec is None:
-        msg = "None is no dtype; leave the argument out for the default."
+        msg = "None is not a dtype; leave the argument out for the default."
         raise LazyArgumentError(msg)
     inner = getattr(spec, "dtype", None)
     if isinstance(inner, (np.dtype, ExtendedDType)) and not isinstance(spec, np.generic):

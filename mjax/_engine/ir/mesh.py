@@ -89,7 +89,7 @@ class PartitionSpec(tuple[Any, ...]):
     def __new__(cls, *partitions: Any, unreduced: Any = frozenset(),
                 reduced: Any = frozenset()) -> PartitionSpec:
         if unreduced or reduced:
-            msg = ("PartitionSpec: mjax has no unreduced and reduced axes (shardings are no part "
+            msg = ("PartitionSpec: mjax has no unreduced and reduced axes (shardings are not part "
                    "of its types). In shard_map, types say along which axes values vary.")
             raise NotImplementedError(msg)
         self = super().__new__(cls, [_entry(p) for p in partitions])
@@ -401,7 +401,7 @@ class Mesh(_AxisTypes):
         """The part of it that this process's devices are.
 
         Raises:
-          ValueError: they are no box of the mesh.
+          ValueError: they do not form a box of the mesh.
         """
         if not self.axis_names or not self.is_multi_process:
             return self
@@ -411,7 +411,7 @@ class Mesh(_AxisTypes):
                for along in is_mine.nonzero()]
         if not is_mine[tuple(box)].all():
             raise LazyValueError(lambda: (
-                f"{self} has no local_mesh: the devices of this process are no box of it."))
+                f"{self} has no local_mesh: the devices of this process do not form a box of it."))
         return Mesh(self.devices[tuple(box)], self.axis_names, self.axis_types)
 
     @property
@@ -470,7 +470,7 @@ def _checked_types(types: Any, names: tuple[Name, ...]) -> tuple[AxisType, ...]:
     if len(found) != len(names):
         raise LazyValueError(lambda: f"{len(names)} axes need as many axis_types, got {found}.")
     if AxisType.Explicit in found:
-        msg = ("mjax has no Explicit mesh axes (shardings are no part of its types): leave "
+        msg = ("mjax has no Explicit mesh axes (shardings are not part of its types): leave "
                "axis_types out, and constrain values with lax.with_sharding_constraint.")
         raise NotImplementedError(msg)
     return found

@@ -91,7 +91,7 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any,
       is_leaf: as in `tree_flatten`.
 
     Raises:
-      ValueError: a tree of `rest` has not the structure of `tree`.
+      ValueError: a tree of `rest` does not have the structure of `tree`.
 
     Example:
       >>> tree_map(lambda x, y: x + y, [1, (2,)], [10, (20,)])
@@ -215,7 +215,7 @@ def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None,
       pytree_to_transpose: the tree of trees.
 
     Raises:
-      TypeError: the tree is no such tree of trees.
+      TypeError: the tree does not have the structure of such a composition.
 
     Example:
       >>> tree_transpose(tree_structure([0, 0]), None, [(1, 2), (3, 4)])
@@ -225,7 +225,7 @@ def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None,
     if inner_treedef is None:
         inner_treedef = tree_structure(outer_treedef.flatten_up_to(pytree_to_transpose)[0])
     if treedef.num_leaves != outer_treedef.num_leaves * inner_treedef.num_leaves:
-        msg = (f"tree_transpose: the tree has structure {treedef}, which is no composition of "
+        msg = (f"tree_transpose: the tree has structure {treedef}, which is not a composition of "
                f"{outer_treedef} and {inner_treedef}.")
         raise TypeError(msg)
     n = inner_treedef.num_leaves
@@ -316,7 +316,7 @@ def prefix_leaves(what: str, prefix: Any, full: Any, whole: str,
     try:
         return list(over(prefix, full, is_leaf))
     except ValueError as error:
-        raise ValueError(f"{what} is no tree prefix of {whole}. {error}") from None
+        raise ValueError(f"{what} is not a tree prefix of {whole}. {error}") from None
 
 
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:

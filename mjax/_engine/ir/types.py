@@ -54,7 +54,7 @@ class ManualAxisType:
         has not: only empty sets are taken.
 
     Raises:
-      TypeError: `varying` is no set.
+      TypeError: `varying` is not a set.
       NotImplementedError: there are unreduced or reduced axes.
 
     Example:
@@ -69,7 +69,7 @@ class ManualAxisType:
     def __init__(self, *, varying: Any = _NOTHING, unreduced: Any = _NOTHING,
                  reduced: Any = _NOTHING):
         if unreduced or reduced:
-            msg = ("ManualAxisType: mjax has no unreduced and reduced axes (shardings are no part "
+            msg = ("ManualAxisType: mjax has no unreduced and reduced axes (shardings are not part "
                    "of its types): give varying alone.")
             raise NotImplementedError(msg)
         if not isinstance(varying, (set, frozenset)):

@@ -88,7 +88,7 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
     Raises:
       MissingRuleError: a primitive has no lowering for the platform.
       ValueError: the program has an effect whose policy says that it cannot be compiled.
-      TypeError: a lowering's results have not the types of the abstract evaluation.
+      TypeError: a lowering's results do not have the types of the abstract evaluation.
     """
     unlowerable = forbidden(jaxpr.effects, "lowerable")
     if unlowerable:

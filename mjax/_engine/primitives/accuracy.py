@@ -44,7 +44,7 @@ class Tolerance:
 
     Raises:
       ValueError: none of them is given, or one is negative.
-      TypeError: one is no number, or `ulps` no integer.
+      TypeError: one is not a number, or `ulps` is not an integer.
 
     Example:
       >>> accuracy = lax.Tolerance(rtol=1e-5)

@@ -104,7 +104,7 @@ def _define_search(name: str, is_max_k: bool, which: str, example: str) -> Calla
       (int32). All are found: the search is exact.
 
     Raises:
-      ValueError: the axis is out of range, `k` or `recall_target` is, or the dtype is no float.
+      ValueError: the axis is out of range, `k` or `recall_target` is, or the dtype is not a float.
 
     Example:
       >>> lax.{name}(jnp.array([1.0, 5.0, 3.0]), 2)

@@ -336,7 +336,7 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
     return round_p.bind(x, rounding_method=RoundingMethod(rounding_method))
 
 
-# Without derivatives: steps between floats are no smooth function of them.
+# Without derivatives: steps between floats are not a smooth function of them.
 nextafter_p = define_elementwise("nextafter", ("f", "f"), "chlo.next_after")
 
 

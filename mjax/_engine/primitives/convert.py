@@ -32,7 +32,7 @@ convert_element_type_p = Primitive("convert_element_type")
 def _convert_type(x: Any, *, new_dtype: Any, weak_type: bool) -> ShapedArray:
     if dtypes.is_extended(x.dtype) != dtypes.is_extended(new_dtype) or (
             dtypes.is_extended(new_dtype) and new_dtype != x.dtype):
-        msg = (f"cannot convert dtype {x.dtype} to {new_dtype}: keys are no numbers. "
+        msg = (f"cannot convert dtype {x.dtype} to {new_dtype}: keys are not numbers. "
                "random.key_data gives the numbers behind a key, random.wrap_key_data a key.")
         raise LazyArgumentError(msg)
     return ShapedArray(x.shape, new_dtype, weak_type)

@@ -237,8 +237,8 @@ def _result_dtype(dtype: Any, preferred: Any) -> Any:
     if preferred is None or preferred == dtype:
         return dtype
     if dtypes.kind(preferred) not in _WIDER[kind] or preferred.itemsize < dtype.itemsize:
-        msg = (f"{_NAME}: preferred_element_type {preferred} is no wider form of {dtype}: it must "
-               "be of the same kind (or signed for unsigned, or a float for integers) and not "
+        msg = (f"{_NAME}: preferred_element_type {preferred} is not a wider form of {dtype}: it "
+               "must be of the same kind (or signed for unsigned, or a float for integers) and not "
                "narrower. Convert the operands or the result instead.")
         raise TypeError(msg)
     return preferred

@@ -419,7 +419,7 @@ def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionN
 def _fill_value(dtype: Any, value: Any) -> Any:
     if value is not None:
         if dtypes.is_integer(dtype) and not isinstance(value, (complex, np.complexfloating)):
-            # As NumPy casts: fractions are cut off, ints wrap around, NaN is no error.
+            # As NumPy casts: fractions are cut off, ints wrap around, NaN is not an error.
             with np.errstate(invalid="ignore"):
                 return int(np.asarray(value).astype(dtype))
         # NaNs are equal only if they are one object, and params are parts of cache keys.

@@ -77,7 +77,7 @@ def _concatenate_type(*operands: Any, dimension: int) -> ShapedArray:
     _check_same("concatenate", operands)
     first = operands[0]
     if not 0 <= dimension < first.ndim:
-        msg = (f"concatenate: dimension {dimension} is no axis of operands of shape "
+        msg = (f"concatenate: dimension {dimension} is not an axis of operands of shape "
                f"{first.shape}.")
         raise TypeError(msg)
     before, after = first.shape[:dimension], first.shape[dimension + 1 :]
@@ -161,7 +161,7 @@ split_p = Primitive("split", multiple_results=True, structural=True)
 @split_p.def_abstract_eval
 def _split_type(x: Any, *, sizes: tuple[int, ...], axis: int) -> list[ShapedArray]:
     if not 0 <= axis < x.ndim:
-        msg = f"split: axis {axis} is no axis of an operand of shape {x.shape}."
+        msg = f"split: axis {axis} is not an axis of an operand of shape {x.shape}."
         raise ValueError(msg)
     if any(n < 0 for n in sizes) or sum(sizes) != x.shape[axis]:
         msg = (f"split: sizes {sizes} must not be negative and must sum up to {x.shape[axis]}, "
@@ -272,7 +272,7 @@ _define_linear_join(stack_p)
 @unstack_p.def_abstract_eval
 def _unstack_type(x: Any, *, axis: int) -> list[ShapedArray]:
     if not 0 <= axis < x.ndim:
-        msg = f"unstack: axis {axis} is no axis of an operand of shape {x.shape}."
+        msg = f"unstack: axis {axis} is not an axis of an operand of shape {x.shape}."
         raise ValueError(msg)
     out = ShapedArray(x.shape[:axis] + x.shape[axis + 1 :], x.dtype, x.weak_type)
     return [out] * x.shape[axis]
@@ -390,7 +390,7 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
       An array of shape `(n_0 * reps[0], n_1 * reps[1], ...)`.
 
     Raises:
-      TypeError: `reps` has not one number for each axis.
+      TypeError: `reps` does not have one number for each axis.
 
     Example:
       >>> lax.tile(jnp.array([[1, 2]]), (2, 2))

@@ -35,7 +35,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
       `x`, unchanged: same structure, shapes and dtypes.
 
     Raises:
-      TypeError: `name` is no string; a leaf of `x` is no array.
+      TypeError: `name` is not a string; a leaf of `x` is not an array.
 
     Example:
       >>> from mjax.ad_checkpoint import checkpoint_name

@@ -351,7 +351,7 @@ _ARG_DOC = """{doc}
 def _arg_type(name: str, x: Any, axes: tuple[int, ...], index_dtype: Any) -> ShapedArray:
     axis, = axes
     if not 0 <= axis < x.ndim:
-        msg = f"{name}: axis {axis} is no axis of an operand of shape {x.shape}."
+        msg = f"{name}: axis {axis} is not an axis of an operand of shape {x.shape}."
         raise ValueError(msg)
     if x.shape[axis] == 0:
         msg = f"{name} of an empty sequence: axis {axis} of shape {x.shape} has size 0."

@@ -151,7 +151,7 @@ def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Any:
       shape: shape of the result.
 
     Raises:
-      ValueError: bounds that are no scalars of one dtype.
+      ValueError: bounds that are not scalars of one dtype.
 
     Source: StableHLO `rng`.
     """

@@ -248,7 +248,7 @@ transpose_p = Primitive("transpose", structural=True)
 @transpose_p.def_abstract_eval
 def _transpose_type(x: Any, *, permutation: tuple[int, ...]) -> ShapedArray:
     if sorted(permutation) != list(range(x.ndim)):
-        msg = (f"transpose: permutation {permutation} is no permutation of the axes of an array "
+        msg = (f"transpose: permutation {permutation} is not a permutation of the axes of an array "
                f"of shape {x.shape}.")
         raise TypeError(msg)
     return ShapedArray(tuple(x.shape[i] for i in permutation), x.dtype, x.weak_type)
@@ -419,7 +419,7 @@ def _iota_type(*, dtype: Any, shape: tuple[int, ...], dimension: int) -> ShapedA
         msg = f"iota needs a numeric dtype, not {dtype}."
         raise TypeError(msg)
     if not 0 <= dimension < len(shape):
-        msg = f"iota: dimension {dimension} is no axis of shape {shape}."
+        msg = f"iota: dimension {dimension} is not an axis of shape {shape}."
         raise ValueError(msg)
     return ShapedArray(shape, dtype)
 
@@ -465,7 +465,7 @@ copy_p.def_batch(lambda args, dims: (copy_p.bind(args[0]), dims[0]))
 def array_of(x: Any) -> Any:
     """A NumPy or Python value as an array; arrays and tracers as they are.
 
-    It is made at once, whatever traces: making a constant is no operation.
+    It is made at once, whatever traces: making a constant is not an operation.
     """
     return x if hasattr(x, "aval") else call_with(Context.interpreter, copy_p.bind, x)
 

@@ -48,7 +48,7 @@ def index_tuple(name: str, argument: str, values: Any, count: int, axes: str,
       error: what another number of integers raises.
 
     Raises:
-      TypeError: it is no sequence of integers.
+      TypeError: it is not a sequence of integers.
       error: it is one of another length.
     """
     if values is None:
@@ -75,10 +75,10 @@ def check_positive(name: str, argument: str, values: Sequence[int],
 
 
 def explicit_padding(name: str, padding: Any, count: int) -> Padding:
-    """Pairs of integers that a `padding` argument which is no string stands for.
+    """Pairs of integers that a `padding` argument which is not a string stands for.
 
     Raises:
-      ValueError: it is no sequence of pairs.
+      ValueError: it is not a sequence of pairs.
       TypeError: there are not `count` of them.
     """
     try:
@@ -183,7 +183,7 @@ def padtype_to_pads(in_shape: Any, window_shape: Any, window_strides: Any, paddi
 
     Raises:
       ValueError: the name is none of these.
-      TypeError: `padding` is no string, or there are not as many windows and strides as axes.
+      TypeError: `padding` is not a string, or there are not as many windows and strides as axes.
 
     Example:
       >>> lax.padtype_to_pads((5, 6), (3, 2), (2, 1), "SAME")

@@ -43,7 +43,7 @@ def _sort_type(*operands: Any, dimension: int, is_stable: bool, num_keys: int) -
         msg = f"sort needs operands of equal shapes, got {listed}."
         raise TypeError(msg)
     if not 0 <= dimension < len(shape):
-        msg = f"sort: dimension {dimension} is no axis of operands of shape {shape}."
+        msg = f"sort: dimension {dimension} is not an axis of operands of shape {shape}."
         raise ValueError(msg)
     if any(dtypes.is_extended(o.dtype) for o in operands):
         msg = f"sort does not accept keys, got {', '.join(map(str, operands))}: they have no order."
@@ -220,7 +220,7 @@ top_k_p = Primitive("top_k", multiple_results=True)
 @top_k_p.def_abstract_eval
 def _top_k_type(x: Any, *, k: int, axis: int) -> list[ShapedArray]:
     if not 0 <= axis < x.ndim:
-        msg = f"top_k: axis {axis} is no axis of an operand of shape {x.shape}."
+        msg = f"top_k: axis {axis} is not an axis of an operand of shape {x.shape}."
         raise ValueError(msg)
     if dtypes.kind(x.dtype) not in "biuf":
         msg = f"top_k does not accept dtype {x.dtype}: its elements have no order."

@@ -365,7 +365,7 @@ select_and_scatter_add_p = Primitive("select_and_scatter_add")
 
 
 def check_source(name: str, source: ShapedArray, operand: ShapedArray, params: Windows) -> None:
-    """Refuses a source that has not one element for each window of the operand."""
+    """Refuses a source that does not have one element for each window of the operand."""
     places = windowed_shape(name, operand.shape, **params)
     if source.shape != places:
         msg = (f"{name}: the source must have an element for each window of the operand, so be of "

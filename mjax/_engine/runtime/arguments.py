@@ -111,7 +111,7 @@ def _refuse_unknown(f: Callable[..., Any], parameters: Sequence[inspect.Paramete
              if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     for name in words:
         if name not in known:
-            msg = (f"jit: {what}_argnames has {name!r}, which is no argument of "
+            msg = (f"jit: {what}_argnames has {name!r}, which is not an argument of "
                    f"{function_name(f)} that is given by name.")
             raise ValueError(msg)
 
@@ -120,7 +120,7 @@ def compiler_options_of(options: Any) -> tuple[tuple[str, Any], ...]:
     """XLA options as sorted pairs that make a cache key.
 
     Raises:
-      TypeError: they are no dict from names to bools, numbers and strings, or for fields of
+      TypeError: they are not a dict from names to bools, numbers and strings, or for fields of
         jaxlib's own options to sequences of these.
     """
     if options is None:
@@ -136,7 +136,7 @@ def compiler_options_of(options: Any) -> tuple[tuple[str, Any], ...]:
 def _option_name(name: Any) -> str:
     if isinstance(name, str):
         return name
-    msg = f"compiler_options: the name {name!r} is no string but a {type(name).__name__}."
+    msg = f"compiler_options: the name {name!r} is not a string but a {type(name).__name__}."
     raise TypeError(msg)
 
 

@@ -34,7 +34,7 @@ class Asked(Record):
           whole: what the tree is, likewise.
 
         Raises:
-          ValueError: it is no tree prefix; or a spec, and no mesh is set.
+          ValueError: it is not a tree prefix; or a spec, and no mesh is set.
         """
         given = prefix_leaves(what, self.tree.unflatten(self.leaves), full, whole, _is_none)
         return [None if s is None else
@@ -50,7 +50,7 @@ def asked(given: Any, what: str) -> Asked | None:
     """What `jit` was given as `in_shardings` or `out_shardings`; None: nothing.
 
     Raises:
-      TypeError: a leaf is no sharding, spec or None.
+      TypeError: a leaf is not a sharding, a spec or None.
       ValueError: a spec has `UNCONSTRAINED` entries.
     """
     if what == "in_shardings" and isinstance(given, list):

@@ -155,7 +155,7 @@ _nothing: Any = object()
 
 
 def _static_unless_array(leaf: Any) -> Any:
-    """What is no array is part of the structure, and reaches the callback as it is."""
+    """What is not an array is part of the structure, and reaches the callback as it is."""
     try:
         typeof(leaf)
     except (TypeError, OverflowError):
@@ -206,7 +206,7 @@ def pure_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args:
       The results, as arrays.
 
     Raises:
-      TypeError: arguments that are no arrays; at run time: results of other types than said.
+      TypeError: arguments that are not arrays; at run time: results of other types than said.
       ValueError: an unknown `vmap_method`; when it is differentiated, or batched without one.
 
     Example:
@@ -256,7 +256,7 @@ def io_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args: A
       The results, as arrays.
 
     Raises:
-      TypeError: arguments that are no arrays; at run time: results of other types than said.
+      TypeError: arguments that are not arrays; at run time: results of other types than said.
       ValueError: when it is differentiated, or batched though `ordered`.
 
     Example:
@@ -429,7 +429,7 @@ def debug_print(fmt: str | None = None, *args: Any, ordered: bool = False,
       kwargs: the same, for `{name}`.
 
     Raises:
-      TypeError: `fmt` is no string.
+      TypeError: `fmt` is not a string.
       KeyError, IndexError: the format asks for an argument that is not given.
       ValueError: the format does not fit the arguments in another way; `partitioned` and
         `ordered` in a program over several devices.
@@ -459,7 +459,7 @@ def debug_log(fmt: str | None = None, *args: Any, ordered: bool = False,
       kwargs: pytrees of arrays, for `{name}`.
 
     Raises:
-      TypeError: `fmt` is no string.
+      TypeError: `fmt` is not a string.
       KeyError, IndexError: the format asks for an argument that is not given.
       ValueError: the format does not fit the arguments in another way.
 

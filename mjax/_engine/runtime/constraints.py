@@ -123,7 +123,7 @@ def mesh_for_all() -> Mesh | None:
 
 
 def check_fits(sharding: Any, aval: Any, who: str) -> None:
-    """Refuses shardings that cut a value into parts of several sizes, or cut what it has not.
+    """Refuses shardings that cut a value unevenly, or cut dimensions that it does not have.
 
     Args:
       sharding: the sharding.
@@ -139,7 +139,7 @@ def check_fits(sharding: Any, aval: Any, who: str) -> None:
 
 
 def check_rank(sharding: Any, aval: Any, who: str) -> None:
-    """Refuses shardings that cut dimensions which a value has not.
+    """Refuses shardings that cut dimensions which a value does not have.
 
     Raises:
       ValueError: it is one.

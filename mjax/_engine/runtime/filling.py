@@ -93,7 +93,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: 
       sharding: where it is to be, as for `device_put`.
 
     Raises:
-      TypeError: `fill_value` is no scalar, or complex where the dtype is not.
+      TypeError: `fill_value` is not a scalar, or complex where the dtype is not.
 
     Example:
       >>> lax.full((2,), 7, float)

@@ -100,8 +100,8 @@ def jit(fun: Any = NOT_GIVEN, /, *, in_shardings: Any = None,
       `clear_cache`.
 
     Raises:
-      TypeError: `fun` is not callable, or `compiler_options` are no dict of XLA options; at
-        calls: an argument is no array.
+      TypeError: `fun` is not callable, or `compiler_options` are not a dict of XLA options; at
+        calls: an argument is not an array.
       ValueError: an argument number or name that `fun` does not have; at calls: a static
         argument that is not hashable, arguments on different devices, or shardings that do not
         fit: trees, sizes that are not divisible, an argument that is committed and cut otherwise.

@@ -28,7 +28,7 @@ def create_device_mesh(mesh_shape: Sequence[int], devices: Sequence[Any] | None 
       mesh_shape: sizes of the mesh's axes.
       devices: the devices; default: all. As many as the mesh has places.
       contiguous_submeshes, allow_split_physical_axes: accepted; they are of devices that have
-        places of their own in a grid, which those of CPU and GPU have not.
+        places of their own in a grid, which those of CPU and GPU do not have.
 
     Returns:
       An array of devices of this shape.

@@ -160,7 +160,7 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspec
       The tree of arrays; one that is over several processes already is given back.
 
     Raises:
-      ValueError: sizes do not divide; `pspecs` is no tree prefix.
+      ValueError: sizes do not divide; `pspecs` is not a tree prefix.
 
     Example:
       >>> mesh = mjax.make_mesh((1,), ('x',))
@@ -190,7 +190,7 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
       back. They share the memory of the shards.
 
     Raises:
-      ValueError: sizes do not divide; `pspecs` is no tree prefix.
+      ValueError: sizes do not divide; `pspecs` is not a tree prefix.
 
     Example:
       >>> mesh = mjax.make_mesh((1,), ('x',))

@@ -268,7 +268,7 @@ class Lowered(_Bound):
             devices, and shardings name them: it cannot be compiled for others.
 
         Raises:
-          TypeError: the options are no dict of values that XLA takes.
+          TypeError: the options are not a dict of values that XLA takes.
           ValueError: `device_assignment` names other devices.
         """
         if device_assignment is not None and tuple(device_assignment) != tuple(
@@ -383,7 +383,7 @@ class Compiled(_Bound):
         """The arguments as arrays where the program takes them.
 
         Raises:
-          TypeError: one is traced, or has not the type the program was compiled for.
+          TypeError: one is traced, or does not have the type the program was compiled for.
           ValueError: one is committed to other devices, or to another sharding.
         """
         program = self._program

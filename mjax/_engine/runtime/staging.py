@@ -29,7 +29,7 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
 
     Args:
       fun: a function of pytrees of arrays.
-      static_argnums: positions of arguments that are no arrays; negative ones count from the
+      static_argnums: positions of arguments that are not arrays; negative ones count from the
         last positional argument.
       axis_env: named axes in scope, as `(name, size)` pairs.
       return_shape: whether to give `(jaxpr, tree of ShapeDtypeStructs of the results)`.

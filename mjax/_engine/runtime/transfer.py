@@ -189,8 +189,8 @@ def converted(value: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
       TypeError: it stands for an array without being one.
     """
     if isinstance(value, ShapeDtypeStruct):
-        msg = (f"{value!r} is no array: a ShapeDtypeStruct stands for one only where nothing is "
-               "computed, as in eval_shape, make_jaxpr, and jit's trace and lower.")
+        msg = (f"{value!r} is not an array: a ShapeDtypeStruct stands for one only where nothing "
+               "is computed, as in eval_shape, make_jaxpr, and jit's trace and lower.")
         raise TypeError(msg)
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, np.bool_)

@@ -162,7 +162,7 @@ def _pbroadcast_type(x: Any, *, axis_name: Any, source: int) -> ShapedArray:
     size = math.prod(sizes_of(names_of(axis_name), "pbroadcast"))
     require_varying("pbroadcast", x, names_of(axis_name))
     if not 0 <= source < size:
-        msg = f"pbroadcast: source {source} is no index along {axis_name}, of size {size}."
+        msg = f"pbroadcast: source {source} is not an index along {axis_name}, of size {size}."
         raise ValueError(msg)
     return x
 

@@ -113,7 +113,7 @@ def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes:
         keyword are mapped along axis 0.
       out_axes: where the slices' axis appears in the results: a tree prefix of ints and None
         (None: one device's value).
-      static_broadcasted_argnums: positions of arguments that are no arrays, and hashable.
+      static_broadcasted_argnums: positions of arguments that are not arrays, and hashable.
       devices: the devices; default: the first ones. With several processes, each of which gives
         slices for its own devices and gets theirs of the results: the first ones of each.
       backend: whose devices.
@@ -125,7 +125,7 @@ def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes:
       one: `lower`, `trace`, `eval_shape`.
 
     Raises:
-      TypeError: `fun` is not callable; an axis is no int.
+      TypeError: `fun` is not callable; an axis is not an int.
       ValueError: at calls: axes of slices differ in size, or there are not so many devices; this is
         the body of another pmap or of a shard_map; a static argument is not hashable.
 
@@ -278,7 +278,7 @@ class _Mapped(Record):
             piece, mesh=mesh, check_vma=False, in_specs=tuple(map(self.spec, dims)),
             out_specs=tree_map(lambda axis: self.spec(None if axis is None else 0), self.out_axes,
                                is_leaf=_is_none))
-        with override(mesh_for_all=False):  # the mesh is no choice of the user's
+        with override(mesh_for_all=False):  # the user did not choose the mesh
             outs = mapped(*leaves)
         return self.per_result(place, outs)
 
@@ -290,13 +290,13 @@ class _Mapped(Record):
         """A function of each result and where its slices' axis appears.
 
         Raises:
-          ValueError: out_axes is no tree prefix.
+          ValueError: out_axes is not a tree prefix.
         """
         leaves, tree = tree_flatten(out)
         try:
             axes = broadcast_prefix(self.out_axes, out, is_leaf=_is_none)
         except ValueError as error:
-            msg = (f"pmap: out_axes {self.out_axes!r} is no tree prefix of the output of "
+            msg = (f"pmap: out_axes {self.out_axes!r} is not a tree prefix of the output of "
                    f"{function_name(self.fun)}: {error}")
             raise ValueError(msg) from None
         return tree.unflatten(map(f, leaves, axes))

@@ -320,7 +320,7 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         if isinstance(count, int):
             return div(total, scalar_of(aval, count))
         size = broadcast(convert_element_type(count, aval.dtype), aval.shape)
-        # A constant has no cotangent: the cast is no author's choice.
+        # A constant has no cotangent: no author chose the cast.
         others = tuple(sorted(aval.varying - typeof(size).varying, key=str))
         return div(total, pvary_p.bind(size, axes=others) if others else size)
 

@@ -194,7 +194,7 @@ class _Mapped(Record):
         """The mesh and its axes, once both are known.
 
         Raises:
-          ValueError: there is no mesh, it has not the axes, or they are mapped already.
+          ValueError: there is no mesh, it does not have the axes, or they are mapped already.
         """
         around = _enclosing()
         mesh = self.mesh or (around.mesh if around else ctx.settings.mesh)
@@ -236,7 +236,7 @@ class _Mapped(Record):
         """The type of a leaf's pieces.
 
         Raises:
-          TypeError: it is no array.
+          TypeError: it is not an array.
           ValueError: it cannot be cut so.
         """
         try:
@@ -300,7 +300,8 @@ class _Mapped(Record):
         """The program whose results vary as out_specs say, and the spec of each.
 
         Raises:
-          ValueError: one varies more, or has not enough dimensions; out_specs are no prefix.
+          ValueError: one varies more, or does not have enough dimensions; out_specs are not
+            a prefix.
         """
         try:
             specs = broadcast_prefix_to(self.out_specs, body.out_tree)

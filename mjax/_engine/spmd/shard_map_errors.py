@@ -20,7 +20,7 @@ from mjax._engine.transforms.batching import AxisData, BatchTracer
 
 def refuse_prefix(what: str, specs: Any, tree: Any, f: Callable[..., Any], error: Exception
                   ) -> NoReturn:
-    """Raises the error for specs that are no tree prefix."""
+    """Raises the error for specs that are not a tree prefix."""
     of = "arguments" if what == "in_specs" else "results"
     hint = ("one PartitionSpec for all, or a tuple with one entry per argument"
             if what == "in_specs" else "one PartitionSpec for all, or one per result")

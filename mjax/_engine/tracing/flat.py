@@ -97,7 +97,7 @@ def choose_arguments(who: str, fun: Callable[..., Any], argnums: int | tuple[int
     """Takes the arguments that `argnums` names out of a call.
 
     Raises:
-      error: it names an argument that the call has not, or one twice.
+      error: it names an argument that the call does not have, or has twice.
       ValueError: it is below the number of arguments.
     """
     single = isinstance(argnums, int)
@@ -196,7 +196,7 @@ def describe_function(f: Callable[..., Any]) -> str:
 
 
 def check_callable(who: str, f: Any) -> None:
-    """Refuses what is no function, where it is given and not where it is called.
+    """Refuses what is not a function, where it is given and not where it is called.
 
     Raises:
       TypeError: names the transformation and what it got.
@@ -207,7 +207,7 @@ def check_callable(who: str, f: Any) -> None:
 
 
 def check_arguments(who: str, tree: Any, what: str = "argument") -> None:
-    """Refuses leaves that are no arrays, naming them by key path.
+    """Refuses leaves that are not arrays, naming them by key path.
 
     Raises:
       TypeError: a leaf is neither an array nor a number.

@@ -24,7 +24,7 @@ def named_scope(name: str) -> AbstractContextManager[None]:
       name: the name.
 
     Raises:
-      TypeError: it is no string.
+      TypeError: it is not a string.
 
     Example:
       >>> @mjax.jit
@@ -69,7 +69,7 @@ def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[
       name: another name than the function's.
 
     Raises:
-      TypeError: `fun` is no function, or `name` no string.
+      TypeError: `fun` is not a function, or `name` is not a string.
 
     Example:
       >>> f = mjax.named_call(lax.sin, name="waves")
@@ -80,7 +80,7 @@ def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[
     """
     check_callable("named_call", fun)
     if name is not None:
-        named_scope(name)  # refuses what is no string here rather than at calls
+        named_scope(name)  # refuses what is not a string here rather than at calls
 
     @wraps(fun)
     @boundary

@@ -335,7 +335,7 @@ def _run(interp: StageInterpreter, f: Callable[..., Sequence[Any]], in_avals: Se
 
 
 def _name_bad_result(f: Callable[..., Any], outs: Sequence[Any], debug_info: DebugInfo) -> None:
-    """Raises the error for a result that is no array, with its key path if there is one."""
+    """Raises the error for a result that is not an array, with its key path if there is one."""
     tree = getattr(f, "out_tree", None)
     check_arguments(debug_info.func_name, list(outs) if tree is None else tree.unflatten(outs),
                     "result")

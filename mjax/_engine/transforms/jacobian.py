@@ -113,7 +113,7 @@ def jacfwd(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
       an integer output is zeros of its dtype.
 
     Raises:
-      TypeError: an argument is no float; an argument or result is no complex number with
+      TypeError: an argument is not a float; an argument or result is not a complex number with
         `holomorphic`.
     """
     check_callable("jacfwd", fun)

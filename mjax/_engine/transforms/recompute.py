@@ -32,7 +32,7 @@ Policy = Callable[..., bool]
 class Recomputable(Cut):
     """A jaxpr that saves what is needed to compute some of its results again.
 
-    `known` goes from the inputs to the results kept and the saved values that are no results;
+    `known` goes from the inputs to the results kept and the saved values that are not results;
     `again` goes from inputs and saved values, its residuals, to the results wanted again.
     """
 

@@ -192,7 +192,7 @@ def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
       a tuple if `argnums` is a sequence.
 
     Raises:
-      TypeError: at calls: the result is no real scalar; an argument is an integer, or is not
+      TypeError: at calls: the result is not a real scalar; an argument is an integer, or is not
         there.
 
     Example:
@@ -306,7 +306,7 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
       argument (a tuple if `argnums` is a sequence); `(gradient, aux)` with `has_aux`.
 
     Raises:
-      TypeError: at calls: the result is no real scalar; an argument is an integer, or is not
+      TypeError: at calls: the result is not a real scalar; an argument is an integer, or is not
         there.
 
     Example:

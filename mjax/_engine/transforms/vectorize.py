@@ -189,7 +189,7 @@ def _out_axes(out_axes: Any, out_tree: Any) -> list[int | None]:
     try:
         return broadcast_prefix_to(out_axes, out_tree, is_leaf=_is_none)
     except ValueError as error:
-        msg = f"vmap: out_axes {out_axes!r} is no tree prefix of the output {out_tree}: {error}"
+        msg = f"vmap: out_axes {out_axes!r} is not a tree prefix of the output {out_tree}: {error}"
         raise ValueError(msg) from None
 
 

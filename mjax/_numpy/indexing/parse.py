@@ -148,7 +148,7 @@ def _item(i: Any) -> Any:
     if hasattr(i, "dtype") and hasattr(i, "shape"):
         return _array_item(i)
     if isinstance(i, (str, bytes)):
-        msg = f"strings are no indices; got {i!r}."
+        msg = f"strings are not indices; got {i!r}."
         raise TypeError(msg)
     try:
         return operator.index(i)

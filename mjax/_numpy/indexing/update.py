@@ -146,7 +146,7 @@ def _checked_values(operation: str, x: Any, values: Any) -> Any:
     """The values as an array; with a warning if `x` cannot hold them.
 
     Raises:
-      TypeError: they are no array, or keys for numbers, or numbers for keys.
+      TypeError: they are not an array, or keys for numbers, or numbers for keys.
     """
     if isinstance(values, (list, tuple)):
         values = np.asarray(values)

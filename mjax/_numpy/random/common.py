@@ -142,7 +142,7 @@ def _typed_keys_only(name: str, program: Callable[..., Any]) -> Callable[..., An
 
 
 def _lookup_key(static: dict[str, Any]) -> tuple[Any, ...]:
-    # The types as well: 2.0 and True are equal to integers, but are no sizes.
+    # The types as well: 2.0 and True are equal to integers, but are not sizes.
     values = static.values()
     shape = static.get("shape")
     if type(shape) is tuple:

@@ -96,7 +96,7 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None, replac
       shape: shape of the result, whose last axes those of `logits` without `axis` broadcast to;
         by default these alone.
       replace: whether a category may be drawn more than once along the leading axes of the
-        result, which `logits` has not.
+        result, which `logits` does not have.
       mode: as in `gumbel`.
 
     Returns:
@@ -154,7 +154,7 @@ def _range_size(name: str, x: Any) -> int:
     """The `n` of a scalar that stands for `arange(n)`.
 
     Raises:
-      TypeError: it is no integer, or is traced.
+      TypeError: it is not an integer, or is traced.
     """
     if not dtypes.is_integer(typeof(x).dtype):
         msg = f"{name} takes an integer or an array of at least one axis, got {x!r}."

@@ -84,7 +84,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
       An array of shape `()` and dtype `key<...>`.
 
     Raises:
-      TypeError: the seed is no integer scalar.
+      TypeError: the seed is not an integer scalar.
       ValueError: there is no such generator, or `impl` and `dtype` are both given.
       OverflowError: a Python int of more than 64 bits.
 
@@ -118,7 +118,7 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
       default generator.
 
     Raises:
-      TypeError: the seed is no integer scalar.
+      TypeError: the seed is not an integer scalar.
       ValueError: there is no such generator.
 
     Example:

@@ -219,7 +219,7 @@ def test_nondiff_arguments_may_be_traced():
 @pytest.mark.parametrize(("options", "error", "text"), [
     ({"nondiff_argnums": 2}, ValueError, "nondiff_argnums has 2, but f takes 1 positional"),
     ({"nondiff_argnums": (-2,)}, ValueError, "nondiff_argnums has -2, but f takes 1 positional"),
-    ({"nondiff_argnames": "q"}, ValueError, "nondiff_argnames has 'q', which is no positional"),
+    ({"nondiff_argnames": "q"}, ValueError, "nondiff_argnames has 'q', which is not a positional"),
     ({"nondiff_argnums": ("a",)}, TypeError, "cannot be interpreted as an integer"),
 ])
 def test_nondiff_arguments_that_are_not_there(options, error, text):

@@ -219,7 +219,7 @@ def test_nondiff_arguments_that_are_traced(transformed):
                        "<lambda> at .* is one of its nondiff arguments, but is or holds a traced "
                        r"value of type ~?float32\[\]. They are for what can never be traced"):
         transformed(lambda w, x: f([w], x))
-    assert f([2.0], 3.0) == 6  # arrays are no tracers
+    assert f([2.0], 3.0) == 6  # arrays are not tracers
     assert mjax.grad(f, 1)([X[0]], 3.0) == 1
 
 

@@ -556,7 +556,7 @@ class Unhashable:
      "checkpoint: static_argnums must be an integer or a tuple of these, got 'a'"),
     (lambda: mjax.checkpoint(both, static_argnums=(0.5,)), TypeError, "got \\(0.5,\\)"),
     (lambda: mjax.checkpoint(both, static_argnames="z"), ValueError,
-     "checkpoint: static_argnames has 'z', which is no argument of both"),
+     "checkpoint: static_argnames has 'z', which is not an argument of both"),
     (lambda: mjax.checkpoint(both, static_argnames=(1,)), TypeError,
      "checkpoint: static_argnames must be a string or a sequence of these, got \\(1,\\)"),
     (lambda: mjax.jit(mjax.checkpoint(both, static_argnums=1))(1.0, 2.0), ValueError,

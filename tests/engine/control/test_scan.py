@@ -358,7 +358,7 @@ def test_bodies_are_traced_once_per_type():
         mjax.hessian(run)(C, X)
     assert len(times) == 1
     run(C, X[:2])
-    assert len(times) == 1  # the length is no matter of the body
+    assert len(times) == 1  # the length is not a matter of the body
     run(np.float32(1), X[:, 0])
     assert len(times) == 2
     with mjax.enable_x64(True):

@@ -92,7 +92,7 @@ def test_results_are_forwarded():
     xs = {"a": X, "b": jnp.ones((4,))}
     jaxpr = mjax.make_jaxpr(f)(C, xs)
     (eqn,) = scans(jaxpr)
-    # The carry that moves; results that are no inputs.
+    # The carry that moves; results that are not inputs.
     assert len(eqn.outvars) == 1 + 2 and eqn.params["num_carry"] == 1
     (_, fixed, number), (a, _, b, rows) = f(C, xs)
     assert b is xs["b"] and isinstance(fixed, mjax.Array) and number.weak_type

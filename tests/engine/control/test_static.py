@@ -67,7 +67,7 @@ def test_equal_ones_are_one_structure():
                                             "2 positional arguments"),
     (lambda: marked(variadic, -2, (), 1), "static_argnums has -2, but variadic was called with "
                                           "1 positional argument\\."),
-    (lambda: marked(function, (), "z"), "static_argnames has 'z', which is no argument of "
+    (lambda: marked(function, (), "z"), "static_argnames has 'z', which is not an argument of "
                                         "function"),
 ])
 def test_refused(call, text):

@@ -181,7 +181,7 @@ def test_the_part_of_a_mesh_in_this_process(monkeypatch):
     monkeypatch.setattr(Mesh, "local_devices", [DEVICES[i] for i in (1, 2, 5, 6)])
     assert m.local_mesh is Mesh(m.devices[:, 1:3], ("x", "y"))
     monkeypatch.setattr(Mesh, "local_devices", [DEVICES[i] for i in (1, 2, 5)])
-    with pytest.raises(ValueError, match="the devices of this process are no box of it"):
+    with pytest.raises(ValueError, match="the devices of this process do not form a box of it"):
         _ = m.local_mesh
 
 

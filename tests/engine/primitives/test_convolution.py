@@ -272,10 +272,10 @@ X_INT = X.astype(np.int32)
     ((X, K.astype(np.int32), (1, 1), "SAME"), {}, TypeError,
      "requires lhs and rhs of one dtype, got float32 and int32"),
     ((X, K, (1, 1), "SAME"), {"preferred_element_type": "int32"}, TypeError,
-     "preferred_element_type int32 is no wider form of float32"),
+     "preferred_element_type int32 is not a wider form of float32"),
     ((X, K, (1, 1), "SAME"), {"preferred_element_type": "bfloat16"}, TypeError, "not narrower."),
     ((X_INT, K.astype(np.int32), (1, 1), "SAME"), {"preferred_element_type": "uint32"}, TypeError,
-     "preferred_element_type uint32 is no wider form of int32"),
+     "preferred_element_type uint32 is not a wider form of int32"),
     ((X, K, (1, 1), "SAME"), {"precision": "best"}, ValueError, "precision 'best' is not"),
 ])
 def test_what_does_not_fit_is_refused(args, fields, error, text):

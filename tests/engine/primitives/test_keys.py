@@ -201,7 +201,7 @@ def test_key_arrays_are_no_numbers():
         np.asarray(key)
     with pytest.raises(TypeError, match="add"):
         mjax.lax.add(key, key)
-    with pytest.raises(TypeError, match="keys are no numbers"):
+    with pytest.raises(TypeError, match="keys are not numbers"):
         mjax.lax.convert_element_type(key, np.float32)
     with pytest.raises(TypeError):
         float(key)

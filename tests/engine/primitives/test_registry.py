@@ -53,7 +53,7 @@ WITHOUT = {
                      "tridiagonal"), PARTS),
     "lapack": ({"jvp", "batch", "cases"}, "only lowering rules make it"),
     "cumulative_loop": ({"jvp", "batch", "cases"}, "only lowering rules make it"),
-    "nextafter": ({"jvp"}, "steps between floats are no smooth function of them; jax has none"),
+    "nextafter": ({"jvp"}, "steps between floats are not a smooth function of them; jax has none"),
     "rng_uniform": ({"jvp", "batch"}, "its numbers come from the device's state; jax has none"),
     "scatter-apply": ({"jvp", "cases"}, "applies any function; tested in test_scatter"),
 }
@@ -94,7 +94,7 @@ def test_transposes_are_tested(name):
 
 
 def numbers_in(value):
-    """The numbers in a param that are no sizes, axes or flags."""
+    """The numbers in a param that are not sizes, axes or flags."""
     if isinstance(value, (tuple, frozenset)):
         return [n for v in value for n in numbers_in(v)]
     return [value] if isinstance(value, (float, complex, np.inexact)) else []

@@ -169,7 +169,7 @@ F = X.astype(np.float32)
     (lambda: lax.concatenate([X, F], 0), TypeError, "same dtypes, got int32, float32"),
     (lambda: lax.concatenate([X, X[0]], 0), TypeError, "all other axes must have equal sizes"),
     (lambda: lax.concatenate([X, X[:, :2]], 0), TypeError, "cannot concatenate arrays of shapes"),
-    (lambda: lax.concatenate([X, X], 3), TypeError, "dimension 3 is no axis"),
+    (lambda: lax.concatenate([X, X], 3), TypeError, "dimension 3 is not an axis"),
     (lambda: lax.split(X, (1, 2)), ValueError, "must sum up to 2"),
     (lambda: lax.split(X, (3, -1)), ValueError, "must not be negative"),
     (lambda: lax.split(X, (1, 1), 3), ValueError, "axis 3 is out of bounds"),

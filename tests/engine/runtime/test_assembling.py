@@ -172,9 +172,9 @@ def test_trees_of_local_data():
     assert [x.tolist() for x in f(TWO, [X[0, :2], X[1, :2]], (2,))] == [[0, 1], [8, 9]]
     with pytest.raises(ValueError, match="expected a device .* or a sharding, got 3"):
         f((TWO, 3), (X, X))
-    with pytest.raises(ValueError, match="data: sharding is no tree prefix of the local data. .*b"):
+    with pytest.raises(ValueError, match="sharding is not a tree prefix of the local data. .*b"):
         f({"b": TWO}, {"a": X})
-    with pytest.raises(ValueError, match="data: global_shape is no tree prefix of the local data"):
+    with pytest.raises(ValueError, match="global_shape is not a tree prefix of the local data"):
         f(TWO, {"a": X}, {"b": (8, 8)})
 
 

@@ -205,7 +205,7 @@ def test_bad_input(mesh):
         mjax.jit(lambda x: constraint(x, NamedSharding(mesh, P("x", None, None))))(X)
     with pytest.raises(ValueError, match="with_sharding_constraint: PartitionSpec.* alone says"):
         constraint(X, P("x"))
-    with pytest.raises(ValueError, match="the tree of shardings is no tree prefix of the arrays"):
+    with pytest.raises(ValueError, match="the tree of shardings is not a tree prefix of the array"):
         constraint((X, X), [NamedSharding(mesh, P("x"))] * 2)
     with pytest.raises(ValueError, match=r"argument 0 to cpu:1, sharding_constraint at .* to cpu"):
         constraint(mjax.device_put(X, mjax.devices()[1]), NamedSharding(mesh, P("x")))

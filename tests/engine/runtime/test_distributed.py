@@ -47,16 +47,17 @@ def test_arguments():
         refused(ValueError, "coordinator_address is not known. Give it, set MJAX_COORDINATOR_ADD")
         refused(ValueError, "num_processes is not known", "127.0.0.1:1", process_id=0)
         refused(ValueError, "process_id is not known", "127.0.0.1:1", 2)
-        refused(ValueError, "'127.0.0.1' is no address: write host:port", "127.0.0.1", 2, 0)
+        refused(ValueError, "'127.0.0.1' is not an address: write host:port", "127.0.0.1", 2, 0)
         refused(ValueError, "process_id must be in range(2), because num_processes=2, got 2",
                 "127.0.0.1:1", 2, 2)
         refused(TypeError, "num_processes must be an int, got 2.0", "127.0.0.1:1", 2.0, 1)
         refused(ValueError, "'slurm': its environment", cluster_detection_method="slurm")
-        refused(ValueError, "'x' is no address", "127.0.0.1:1", 1, 0, coordinator_bind_address="x")
+        refused(ValueError, "'x' is not an address", "127.0.0.1:1", 1, 0,
+                coordinator_bind_address="x")
         refused(TypeError, "partition_index must be an int or None, got 'a' of type str",
                 "127.0.0.1:1", 1, 0, partition_index="a")
         with pytest.warns(DeprecationWarning, match="give that instead"):
-            refused(ValueError, "'x' is no address", "127.0.0.1:1", 1, 0, slice_index=1,
+            refused(ValueError, "'x' is not an address", "127.0.0.1:1", 1, 0, slice_index=1,
                     coordinator_bind_address="x")
         # A process alone is a distributed computation too.
         distributed.initialize(f"127.0.0.1:{port}", 1, 0, partition_index=1)

@@ -170,7 +170,7 @@ def test_options_of_programs_that_compute_nothing():
     ({"xla_x": np.ones(2)}, "of type ndarray"),
     ({"xla_x": None}, "of type NoneType"),
     ({"xla_x": [True]}, r"value of 'xla_x' is \[True\] of type list"),
-    ({1: 2}, "name 1 is no string"),
+    ({1: 2}, "name 1 is not a string"),
     ("xla_x", "must be a dict"),
     ([("xla_x", True)], "must be a dict"),
 ])

@@ -526,7 +526,7 @@ def test_unknown_axes(mode):
     (lambda x: lax.all_to_all(x, "j", 0, 0, tiled=True), r"a multiple of 4 elements"),
     (lambda x: lax.ppermute(x, "j", [(0, 4)]), r"an index in \[0, 4\)"),
     (lambda x: lax.ppermute(x, "j", [(0, 1), (2, 1)]), r"stands once"),
-    (lambda x: lax.pbroadcast(x, "j", 4), r"source 4 is no index along j, of size 4"),
+    (lambda x: lax.pbroadcast(x, "j", 4), r"source 4 is not an index along j, of size 4"),
     (lambda x: lax.psum(x, "j", axis_index_groups=[[0, 1], [2]]), r"must cut the indices 0 to 3"),
     (lambda x: lax.psum_scatter(x, "j", axis_index_groups=[[0, 1, 3], [2]]),
      r"groups of one size"),

@@ -108,7 +108,7 @@ def test_devices():
     (lambda: mjax.pmap(jnp.sin, in_axes=2)(X), r"argument 0 has shape \(8, 3\), which has no axis"),
     (lambda: mjax.pmap(jnp.sin, in_axes=None)(X), "at least one mapped argument"),
     (lambda: mjax.pmap(jnp.add, in_axes=(0,))(X, X), "in_axes must be a tree prefix"),
-    (lambda: mjax.pmap(jnp.sin, out_axes=(0, 0))(X), "out_axes .* is no tree prefix"),
+    (lambda: mjax.pmap(jnp.sin, out_axes=(0, 0))(X), "out_axes .* is not a tree prefix"),
     (lambda: mjax.pmap(jnp.add, static_broadcasted_argnums=1)(X, []),
      r"pmap: static argument 1 of add is not hashable: a list\."),
     (lambda: mjax.pmap(mjax.pmap(jnp.sin))(X[None]),

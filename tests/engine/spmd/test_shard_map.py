@@ -305,7 +305,7 @@ def test_spmd_axis_name_of_derivatives(mode):
 
 @pytest.mark.parametrize("mode", [True, False])
 def test_a_batch_is_not_spread_over_axes_that_the_body_knows(mode):
-    """Each element is on all devices along these: sums over them are no sums over the batch."""
+    """Each element is on all devices along these: sums over them are not sums over the batch."""
     xs = np.stack([X, -X, X * 2, X + 1])
     for body, spec in [(lambda x: lax.psum(jnp.sin(x), ("i", "j")), WHOLE),
                        (lambda x: lax.psum(x * lax.axis_index("j"), "j"), CUT)]:

@@ -80,7 +80,7 @@ def test_a_jit_of_unknown_values_stays_whole():
 
 
 def test_residuals_are_given_once():
-    """One that is an input or a result of the known part is no further result."""
+    """One that is an input or a result of the known part is not a further result."""
     def f(x, y):
         a = lax.sin(x)
         return a, lax.mul(lax.mul(a, y), lax.mul(x, lax.add(a, y)))

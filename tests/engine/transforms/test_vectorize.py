@@ -201,7 +201,7 @@ def test_arguments_by_keyword_have_no_axes():
     ({"out_axes": None}, (A, A), ValueError,
      r"mapped output but out_axes is None.*float32\[2,3\] of f_two"),
     ({"out_axes": 2}, (A, A), ValueError, r"out_axes 2 is out of range.*f_two with 2 axes"),
-    ({"out_axes": (0, 0)}, (A, A), ValueError, r"out_axes \(0, 0\) is no tree prefix"),
+    ({"out_axes": (0, 0)}, (A, A), ValueError, r"out_axes \(0, 0\) is not a tree prefix"),
     ({}, (A, "text"), TypeError, r"vmap of f_two: argument 1 \(y\) is not a valid array: 'text'"),
 ])
 def test_calls_that_do_not_fit(options, args, error, text):
