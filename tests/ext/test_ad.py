@@ -78,7 +78,7 @@ def test_tables_say_what_they_hold():
     assert lax.sin_p not in ad.primitive_transposes and lax.neg_p in ad.primitive_transposes
 
 
-def test_tables_refuse_what_is_no_rule():
+def test_tables_refuse_what_is_not_a_rule():
     with pytest.raises(TypeError, match=r"'sin' of type str is not an mjax_ext\.core\.Primitive"):
         ad.primitive_jvps["sin"] = lambda *args: args
     with pytest.raises(TypeError, match="jvp rule of primitive 'p' must be a function, not 3"):

@@ -231,7 +231,7 @@ def test_view() -> None:
             np.testing.assert_array_equal(jnp.array(wide).view(dtype), wide.view(dtype))
 
 
-def test_keys_are_no_numbers() -> None:
+def test_keys_are_not_numbers() -> None:
     keys = mjax.random.split(mjax.random.key(0), 2)
     for name in ("ceil", "floor", "trunc", "round", "sum", "prod", "isreal", "iscomplex",
                  "gradient", "max", "min", "any", "all", "count_nonzero", "nanmax", "signbit",

@@ -406,7 +406,7 @@ def reduce(operands: Any, init_values: Any, computation: Callable[[Any, Any], An
     Raises:
       TypeError: shapes or dtypes do not fit, or `computation` does not give what it takes.
       ValueError: an axis is out of range or named twice, the trees differ, or an initial value is
-        no scalar.
+        not a scalar.
 
     Source: StableHLO `reduce`.
 

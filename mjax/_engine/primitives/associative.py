@@ -85,7 +85,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
 
     Raises:
       TypeError: `fn` is not callable, or changes structures, shapes or dtypes; leaves that are
-        no arrays.
+        not arrays.
       ValueError: there are no leaves; sizes along the axis differ; the axis is out of range.
 
     Example:

@@ -92,10 +92,10 @@ def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
     Raises:
       ValueError: no mesh; a spec that names an axis the mesh does not have or one twice, is too
         long, or cuts a dimension into a number of pieces that does not divide it; specs that are
-        no tree prefix; a result that may differ along an axis its spec does not name; an axis
+        not a tree prefix; a result that may differ along an axis its spec does not name; an axis
         that an enclosing shard_map has mapped already, or another mesh than its.
-      TypeError: `f` is not callable, or called with arguments by keyword; `mesh` is none;
-        `axis_names` is one name; specs that are no `PartitionSpec`s; in "explicit" mode, operands
+      TypeError: `f` is not callable, or called with arguments by keyword; `mesh` is not a mesh;
+        `axis_names` is one name; specs that are not `PartitionSpec`s; in "explicit" mode, operands
         that vary along different axes.
 
     Example:

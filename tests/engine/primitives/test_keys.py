@@ -195,7 +195,7 @@ def test_key_dtype(impl):
     assert (key.shape, key.ndim, key.size) == ((), 0, 1)
 
 
-def test_key_arrays_are_no_numbers():
+def test_key_arrays_are_not_numbers():
     key = seeded(0)
     with pytest.raises(TypeError, match="holds keys, not numbers"):
         np.asarray(key)
