@@ -102,6 +102,32 @@ def _mapped(f: Callable[..., Any], args: Sequence[Any], ranks: Sequence[int], wh
                     f(*values))
 
 
+def _check_excluded(excluded: Collection[int | str]) -> None:
+    if any(not isinstance(e, (int, str)) for e in excluded):
+        msg = f"vectorize: excluded must hold integers and strings, got {excluded!r}."
+        raise TypeError(msg)
+    if any(isinstance(e, int) and e < 0 for e in excluded):
+        msg = (f"vectorize: excluded must hold positions counted from the first argument, got "
+               f"{excluded!r}.")
+        raise ValueError(msg)
+
+
+def _dims_of_arrays(args: Sequence[Any], excluded: Collection[int | str], in_dims: Dims, where: str
+                    ) -> list[Any]:
+    """The core dimensions of the arguments that are neither excluded nor None."""
+    positions = [i for i in range(len(args)) if i not in excluded]
+    if len(in_dims) != len(positions):
+        msg = (f"{where}: wrong number of positional arguments: expected {len(in_dims)}, got "
+               f"{len(positions)}.")
+        raise TypeError(msg)
+    for i, d in zip(positions, in_dims, strict=True):
+        if args[i] is None and d:
+            msg = (f"{where}: argument {i} is None, and has the core dimensions {d}; give an "
+                   "array, or write () for it.")
+            raise ValueError(msg)
+    return [d for i, d in zip(positions, in_dims, strict=True) if args[i] is not None]
+
+
 @boundary
 def vectorize(pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = frozenset(),
               signature: str | None = None) -> Callable[..., Any]:
@@ -117,7 +143,7 @@ def vectorize(pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = f
       A function of arrays. Arguments that are None are passed as they are.
 
     Raises:
-      ValueError: the signature is none; at calls: arrays do not fit to it.
+      ValueError: the signature is malformed; at calls: arrays do not fit it.
       TypeError: at calls: the number of arguments or results is wrong.
 
     Source: `numpy.vectorize`.
@@ -127,13 +153,7 @@ def vectorize(pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = f
       >>> f(jnp.ones((5, 2, 3)), jnp.ones(3)).shape
       (5, 2)
     """
-    if any(not isinstance(e, (int, str)) for e in excluded):
-        msg = f"vectorize: excluded must hold integers and strings, got {excluded!r}."
-        raise TypeError(msg)
-    if any(isinstance(e, int) and e < 0 for e in excluded):
-        msg = (f"vectorize: excluded must hold positions counted from the first argument, got "
-               f"{excluded!r}.")
-        raise ValueError(msg)
+    _check_excluded(excluded)
     given = None if signature is None else _parse(signature)
     name = getattr(pyfunc, "__name__", type(pyfunc).__name__)
     where = f"vectorize of {name}" + (f" with signature {signature!r}" if signature else "")
@@ -157,17 +177,7 @@ def vectorize(pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = f
         if given is None:
             return _mapped(core, values, [0] * len(values), where)
         in_dims, out_dims = given
-        positions = [i for i in range(len(args)) if i not in excluded]
-        if len(in_dims) != len(positions):
-            msg = (f"{where}: wrong number of positional arguments: expected {len(in_dims)}, got "
-                   f"{len(positions)}.")
-            raise TypeError(msg)
-        for i, d in zip(positions, in_dims, strict=True):
-            if args[i] is None and d:
-                msg = (f"{where}: argument {i} is None, and has the core dimensions {d}; give an "
-                       "array, or write () for it.")
-                raise ValueError(msg)
-        dims = [d for i, d in zip(positions, in_dims, strict=True) if args[i] is not None]
+        dims = _dims_of_arrays(args, excluded, in_dims, where)
         sizes: dict[str, int] = {}
         _core_sizes([shape_of(x) for x in values], dims, sizes, where)
         return _mapped(_checked(core, out_dims, sizes, where), values, [len(d) for d in dims],

@@ -106,11 +106,8 @@ svd_p.def_lowering(traced(_by_gesdd, multiple_results=True), "cpu")
 @svd_p.def_jvp
 def _svd_jvp(primals: Any, tangents: Any, *, full_matrices: bool, compute_uv: bool,
              subset_by_index: Subset, algorithm: Any) -> Any:
-    # For distinct singular values: J. Townsend, "Differentiating the singular value
-    # decomposition", 2016.
     (a,), (t,) = primals, tangents
     m, n = typeof(a).shape[-2:]
-    start, end = subset_by_index or (0, min(m, n))
     if type(t) is Zero:
         outs = svd_p.bind(a, full_matrices=full_matrices, compute_uv=compute_uv,
                           subset_by_index=subset_by_index, algorithm=algorithm)
@@ -122,20 +119,35 @@ def _svd_jvp(primals: Any, tangents: Any, *, full_matrices: bool, compute_uv: bo
         raise NotImplementedError(msg)
     s, u, vt = svd_p.bind(a, full_matrices=False, compute_uv=True, subset_by_index=None,
                           algorithm=algorithm)
-    last = typeof(a).ndim - 1
-
-    def chosen(s: Any, u: Any, vt: Any) -> list[Any]:
-        parts = [(s, last - 1), (u, last), (vt, last - 1)] if compute_uv else [(s, last - 1)]
-        if (start, end) == (0, min(m, n)):
-            return [x for x, _ in parts]
-        return [slice_in_dim(x, start, end, axis=axis) for x, axis in parts]
-
-    v = adjoint(vt)
-    inner = dot(adjoint(u), t, v)
+    inner = dot(adjoint(u), t, adjoint(vt))
     s_dot = diagonal(real(inner))
     if not compute_uv:
-        return chosen(s, u, vt), chosen(s_dot, u, vt)
-    shape, dtype = typeof(inner).shape, typeof(a).dtype
+        return _chosen(subset_by_index, s), _chosen(subset_by_index, s_dot)
+    u_dot, vt_dot = _tangents_of_vectors(t, s, u, vt, inner)
+    return _chosen(subset_by_index, s, u, vt), _chosen(subset_by_index, s_dot, u_dot, vt_dot)
+
+
+def _chosen(subset: Subset, s: Any, *vectors: Any) -> list[Any]:
+    """Singular values, and vectors if there are some, of a subset."""
+    if subset in (None, (0, typeof(s).shape[-1])):
+        return [s, *vectors]
+    values = typeof(s).ndim - 1
+    return [slice_in_dim(x, *subset, axis=axis) for x, axis in zip(
+        (s, *vectors), (values, values + 1, values), strict=False)]
+
+
+def _tangents_of_vectors(t: Any, s: Any, u: Any, vt: Any, inner: Any) -> tuple[Any, Any]:
+    """The tangents of U and of the adjoint of V, for distinct singular values.
+
+    Args:
+      t: the tangent of the matrices.
+      s, u, vt: their decomposition, not with full matrices.
+      inner: the tangent in the bases of U and V.
+
+    Source: J. Townsend, "Differentiating the singular value decomposition", 2016.
+    """
+    v = adjoint(vt)
+    (m, n), shape, dtype = typeof(t).shape[-2:], typeof(inner).shape, typeof(t).dtype
     one = eye_like(inner, typeof(s).dtype)
     across, down = stretch(row(s), shape), stretch(column(s), shape)
     gaps = lax.mul(lax.add(across, down), lax.sub(across, down))
@@ -152,7 +164,7 @@ def _svd_jvp(primals: Any, tangents: Any, *, full_matrices: bool, compute_uv: bo
         u_dot = lax.add(u_dot, _outside(dot(t, v), u, s))
     if n > m:
         v_dot = lax.add(v_dot, _outside(dot(adjoint(t), u), v, s))
-    return chosen(s, u, vt), chosen(s_dot, u_dot, adjoint(v_dot))
+    return u_dot, adjoint(v_dot)
 
 
 def _outside(x: Any, basis: Any, s: Any) -> Any:

@@ -65,14 +65,25 @@ def _on_cpu(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool) -> Any:
 
 
 def _by_elimination(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool) -> Any:
-    """Gaussian elimination that exchanges neighbouring rows: two diagonals are above the pivots."""
+    """Gaussian elimination with partial pivoting."""
     axis = typeof(d).ndim - 1
     if not typeof(b).size:
         return b
-    dl, d, du, b = [moveaxis(x, axis, 0) for x in (dl, d, du, b)]
-    count = typeof(d).shape[0]
+    pivots, above, second, right = _eliminated(*[moveaxis(x, axis, 0) for x in (dl, d, du, b)])
+    if perturb_singular:
+        pivots = _away_from_zero(pivots, above, second)
+    out = moveaxis(_substituted(pivots, above, second, right), 0, axis)
+    if perturb_singular:
+        return out
+    return nan_unless(reduce_and(lax.ne(pivots, constant_like(pivots, 0)), (0,)), out)
+
+
+def _eliminated(dl: Any, d: Any, du: Any, b: Any) -> list[Any]:
+    """The upper triangular system: pivots, the two diagonals above them, and right-hand sides.
+
+    Neighbouring rows are exchanged, which fills the second diagonal. Rows are on the first axis.
+    """
     head = lambda x: reshape(slice_in_dim(x, 0, 1), typeof(x).shape[1:])
-    spread = lambda x, like: stretch(column(x), typeof(like).shape)
 
     def eliminate(carry: Any, line: Any) -> Any:
         pivot, above, right = carry
@@ -90,32 +101,36 @@ def _by_elimination(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool)
         rest = (lax.sub(pick(above, middle), lax.mul(factor, pick(middle, above))),
                 lax.sub(pick(nothing, high), lax.mul(factor, pick(high, nothing))),
                 lax.sub(_chosen(stays, right, rhs),
-                        lax.mul(spread(factor, rhs), _chosen(stays, rhs, right))))
+                        lax.mul(_spread(factor, rhs), _chosen(stays, rhs, right))))
         return rest, row
 
     last, rows = scan(eliminate, (head(d), head(du), head(b)),
-                      [slice_in_dim(x, 1, count) for x in (dl, d, du, b)])
+                      [slice_in_dim(x, 1, typeof(d).shape[0]) for x in (dl, d, du, b)])
     end = lax.sub(last[0], last[0])
-    pivots, above, second, right = [
-        concatenate([x, expand_dims(y, (0,))], 0)
-        for x, y in zip(rows, (last[0], end, end, last[2]), strict=True)]
-    if perturb_singular:
-        pivots = _away_from_zero(pivots, above, second)
+    return [concatenate([x, expand_dims(y, (0,))], 0)
+            for x, y in zip(rows, (last[0], end, end, last[2]), strict=True)]
+
+
+def _substituted(pivots: Any, above: Any, second: Any, right: Any) -> Any:
+    """The solution of the upper triangular system, by back substitution."""
 
     def substitute(carry: Any, line: Any) -> Any:
         after, second_after = carry
         pivot, above, second, right = line
-        out = lax.sub(right, lax.add(lax.mul(spread(above, right), after),
-                                     lax.mul(spread(second, right), second_after)))
-        out = lax.div(out, spread(pivot, right))
+        out = lax.sub(right, lax.add(lax.mul(_spread(above, right), after),
+                                     lax.mul(_spread(second, right), second_after)))
+        out = lax.div(out, _spread(pivot, right))
         return (out, after), out
 
-    none = lax.sub(last[2], last[2])
-    _, out = scan(substitute, (none, none), (pivots, above, second, right), reverse=True)
-    out = moveaxis(out, 0, axis)
-    if perturb_singular:
-        return out
-    return nan_unless(reduce_and(lax.ne(pivots, constant_like(pivots, 0)), (0,)), out)
+    count, *shape = typeof(right).shape
+    last = reshape(slice_in_dim(right, count - 1, count), tuple(shape))
+    none = lax.sub(last, last)
+    return scan(substitute, (none, none), (pivots, above, second, right), reverse=True)[1]
+
+
+def _spread(x: Any, like: Any) -> Any:
+    """Numbers, one for each row, beside all right-hand sides."""
+    return stretch(column(x), typeof(like).shape)
 
 
 def _chosen(stays: Any, new: Any, old: Any) -> Any:

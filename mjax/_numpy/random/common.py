@@ -47,10 +47,9 @@ Normalizer = Callable[[str, Any], Any]
 def sampler(**normalizers: Normalizer) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: makes a traceable function one that runs as a single jitted program.
 
-    Static arguments are looked up as the user wrote them, so that a call costs two dictionary
-    lookups and the execution; they are examined when a program is made. Everything there is
-    to check about a key is a matter of its type, and types are examined when a program is
-    traced.
+    Static arguments are looked up as the user wrote them, and examined when a program is made:
+    a call costs two dictionary lookups and the execution. Keys are checked by their types, when
+    a program is traced.
 
     Args:
       normalizers: for each static (keyword) argument of the function, in order, what makes
@@ -70,17 +69,7 @@ def sampler(**normalizers: Normalizer) -> Callable[[Callable[..., Any]], Callabl
             key = _lookup_key(values)
             known = programs.get(key)
             if known is None:
-                @functools.wraps(f)
-                def program(*arrays: Any) -> Any:
-                    _refuse_others(f, name, arrays)
-                    return f(*arrays, **values)
-
-                # The signature is read from here, and it has no static arguments any more.
-                del program.__wrapped__
-                known = jit(program)
-                if ctx.settings.legacy_prng_key != "allow" and name != "raw_key":
-                    known = _typed_keys_only(name, known)
-                programs.put(key, known)
+                known = programs.put(key, _compiled(f, name, values))
             try:
                 programs.put(_lookup_key(static), known)
             except TypeError:
@@ -102,6 +91,22 @@ def sampler(**normalizers: Normalizer) -> Callable[[Callable[..., Any]], Callabl
         return sample
 
     return decorate
+
+
+def _compiled(f: Callable[..., Any], name: str, values: dict[str, Any]) -> Callable[..., Any]:
+    """A jitted program of a function with these static arguments."""
+
+    @functools.wraps(f)
+    def program(*arrays: Any) -> Any:
+        _refuse_others(f, name, arrays)
+        return f(*arrays, **values)
+
+    # Signatures are read from `__wrapped__`, but the program does not take static arguments.
+    del program.__wrapped__
+    compiled = jit(program)
+    if ctx.settings.legacy_prng_key != "allow" and name != "raw_key":
+        return _typed_keys_only(name, compiled)
+    return compiled
 
 
 def _refuse_others(f: Callable[..., Any], name: str, arrays: tuple[Any, ...]) -> None:

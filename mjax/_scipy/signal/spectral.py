@@ -124,11 +124,7 @@ def _extended(name: str, x: Any, boundary: str | None, width: int, before: int) 
 # ---- the common part -------------------------------------------------------------------
 
 
-def _spectra(name: str, x: Any, y: Any, fs: Any, window: Any, nperseg: Any, noverlap: Any,
-             nfft: Any, detrend: Any, return_onesided: bool, scaling: str, axis: Any, mode: str,
-             boundary: str | None = None, padded: bool = False, average: str | None = None
-             ) -> tuple[Any, Any, Any]:
-    """Frequencies, times, and the products of spectra of each segment, or their average."""
+def _check_options(name: str, boundary: Any, scaling: Any, detrend: Any) -> None:
     if boundary not in _EXTENSIONS:
         msg = f"{name}: boundary must be one of {list(_EXTENSIONS)}, got {boundary!r}."
         raise ValueError(msg)
@@ -138,6 +134,14 @@ def _spectra(name: str, x: Any, y: Any, fs: Any, window: Any, nperseg: Any, nove
     if detrend and not isinstance(detrend, str) and not callable(detrend):
         msg = f"{name}: detrend must be a text, a function or False, got {detrend!r}."
         raise ValueError(msg)
+
+
+def _spectra(name: str, x: Any, y: Any, fs: Any, window: Any, nperseg: Any, noverlap: Any,
+             nfft: Any, detrend: Any, return_onesided: bool, scaling: str, axis: Any, mode: str,
+             boundary: str | None = None, padded: bool = False, average: str | None = None
+             ) -> tuple[Any, Any, Any]:
+    """Frequencies, times, and the products of spectra of each segment, or their average."""
+    _check_options(name, boundary, scaling, detrend)
     signals = [as_array(v) for v in promote_dtypes_inexact(
         *check_arrays(name, *([x] if y is None else [x, y])))]
     x, y = signals[0], signals[-1]
