@@ -1,8 +1,8 @@
 """Ordinary differential equations: `odeint`, with steps as long as the error allows.
 
-The method is that of Dormand and Prince, of order 5 with an error estimate of order 4; between
-the steps a polynomial of degree 4 is evaluated. The derivative is found by integrating the
-adjoint equation backwards, which remembers the solution at the requested times only.
+The method is that of Dormand and Prince, of order 5 with an error estimate of order 4. A polynomial
+of degree 4 interpolates between the steps. Derivatives integrate the adjoint equation backwards;
+of the solution, only the values at the requested times are kept.
 
 Sources: J. Dormand and P. Prince, "A family of embedded Runge-Kutta formulae", 1980; L. Shampine,
 "Some practical Runge-Kutta formulas", 1986 (the value at mid-step); E. Hairer, S. Nørsett and G.
@@ -324,7 +324,7 @@ def _solved(leaves: Sequence[Any], ts: Any, operands: Sequence[Any], *, function
     if not leaves:
         return []
     system = _System(function, *trees, unravel)
-    # A number's type is weak, what comes out of a step is not.
+    # The carry keeps its type: that of a number is weak, but results of a step are not.
     flat = cast(flat, typeof(flat).dtype)
     return vmap(unravel)(_integrated(system, options, flat, ts, *map(as_array, operands)))
 

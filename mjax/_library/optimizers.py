@@ -104,8 +104,8 @@ def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
         `update(i, g, state)` the next one, of the same structure; `get_params(state)` the array.
 
     Returns:
-      A function that gives an `Optimizer`, whose update raises a TypeError for gradients of
-      another structure than the parameters have, and if the structure of a state changes.
+      A function that gives an `Optimizer`. Its update raises a TypeError if the gradients have
+      another structure than the parameters, or if the structure of a state changes.
 
     Example:
       >>> from mjax.example_libraries import optimizers

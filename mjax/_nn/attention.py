@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -41,11 +42,19 @@ def _within_length(size: int, lengths: Any) -> Any:
     return arange(size)[None, :] < lengths[:, None]
 
 
-def _combined(masks: list[Any]) -> Any:
-    first, *others = masks
-    for mask in others:
-        first = logical_and(first, mask)
-    return first
+def _masks(queries: int, keys: int, causal: bool, window: Any, query_lengths: Any,
+           key_lengths: Any) -> list[Any]:
+    """The masks that the options of `dot_product_attention` ask for."""
+    masks = []
+    if causal:
+        masks.append(arange(queries)[:, None] >= arange(keys)[None, :])
+    if window is not None:
+        masks.append(_within_window(queries, keys, window))
+    if query_lengths is not None:
+        masks.append(_within_length(queries, query_lengths)[:, None, :, None])
+    if key_lengths is not None:
+        masks.append(_within_length(keys, key_lengths)[:, None, None, :])
+    return masks
 
 
 # ---- the computation -------------------------------------------------------------------
@@ -66,16 +75,9 @@ def _attention(query: Any, key: Any, value: Any, bias: Any, mask: Any, scale: An
     if bias is not None:
         logits = cast(logits + bias, wide)
     masks = [] if mask is None else [mask]
-    if causal:
-        masks.append(arange(queries)[:, None] >= arange(keys)[None, :])
-    if window is not None:
-        masks.append(_within_window(queries, keys, window))
-    if query_lengths is not None:
-        masks.append(_within_length(queries, query_lengths)[:, None, :, None])
-    if key_lengths is not None:
-        masks.append(_within_length(keys, key_lengths)[:, None, None, :])
+    masks += _masks(queries, keys, causal, window, query_lengths, key_lengths)
     if masks:
-        logits = where(_combined(masks), logits, cast(_MASKED, wide))
+        logits = where(functools.reduce(logical_and, masks), logits, cast(_MASKED, wide))
     logits = cast(logits, _F32)
     weights = reshape(cast(softmax_over(logits, -1, None), typeof(key).dtype),
                       (batch, shared, heads // shared, queries, keys))

@@ -131,8 +131,8 @@ def standardize(x: Any, axis: Any = -1, mean: Any = None, variance: Any = None,
       variance: the variance; by default that of `x` along the axes.
       epsilon: what is added to the variance before the division by its root.
       where: mask of the elements that count for mean and variance.
-      algorithm: `"fast"` computes the variance as the mean of squares less the square of the mean,
-        in one pass, and loses digits where the mean is large; `"stable"` takes two passes.
+      algorithm: `"fast"` computes the variance in one pass, as the mean of squares less the square
+        of the mean. It loses digits where the mean is large; `"stable"`, in two passes, does not.
 
     Returns:
       `(x - mean) / sqrt(variance + epsilon)`, a float array of the shape of `x`.

@@ -29,8 +29,8 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> A
         of zeros. Floats are deprecated.
       num_classes: the length of the rows. Under jit it has to be static.
       dtype: dtype of the result; the default float by default.
-      axis: the axis of the result along which the rows lie; or the name of an axis of `vmap` or
-        `shard_map`, of size `num_classes`: then each place gets its element.
+      axis: the axis of the result along which the rows lie. The name of an axis of `vmap` or
+        `shard_map`, of size `num_classes`, spreads the rows over that axis.
 
     Returns:
       An array of the shape of `x` with the new axis.

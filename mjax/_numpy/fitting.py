@@ -1,4 +1,4 @@
-"""Roots of polynomials, and polynomials that fit to points."""
+"""Roots of polynomials, and polynomials fitted to points."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Any:
 
     Args:
       p: coefficients, from that of the highest power down; a scalar is one of one.
-      strip_zeros: whether to leave zeros in front out. The number of roots depends on the values
-        then, which must be known; otherwise roots that do not exist are NaN, at the end.
+      strip_zeros: whether to drop leading zeros. The number of roots then depends on the values,
+        which must not be traced. Otherwise there are `len(p) - 1` roots, with NaN for missing ones.
 
     Returns:
       A complex vector, in no order: the eigenvalues of the companion matrix. NumPy's is real where
@@ -113,7 +113,7 @@ def _roots_or_nan(p: Any) -> Any:
 @fused(static_argnames=("deg", "rcond", "full", "cov"))
 def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False,
             w: Any = None, cov: bool | str = False) -> Any:
-    """The polynomial that fits best to points, by least squares.
+    """Fits a polynomial to points by least squares.
 
     Args:
       x: places, a vector of shape `(m,)`.

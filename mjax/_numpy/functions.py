@@ -1,8 +1,8 @@
 """Users' functions as arguments of fused ones: staged once, hashable, free of tracers.
 
-A solver that takes a function is one program with that function in it. `staged` makes of the
-function something that `fused` takes as a static argument, the same one for the same program, and
-gives the traced values that it closed over, to be handed in as operands.
+A solver that takes a function is one program with that function in it. `staged` traces the
+function to an object that `fused` takes as a static argument; equal programs give equal objects.
+The traced values that the function closes over become operands.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _METHODS = ("linear", "nearest")
 
 
 class RegularGridInterpolator:
-    """Interpolates values that are given on a rectangular grid; called with the places.
+    """Interpolates values on a rectangular grid; call it with points.
 
     Args:
       points: for each axis of the grid a vector of coordinates, strictly increasing.
@@ -95,15 +95,15 @@ class RegularGridInterpolator:
         """Interpolated values.
 
         Args:
-          xi: places: an array of shape `(..., n)` for `n` axes, or a tuple of `n` arrays that
-            broadcast; a vector holds several places if there is one axis, else one.
+          xi: points, an array of shape `(..., n)` for a grid of `n` axes; or a tuple of `n` arrays
+            of coordinates, which broadcast. A vector is one point, or several if `n` is 1.
           method: "linear" or "nearest"; by default that of the interpolator.
 
         Returns:
-          An array of the shape of the places and the further axes of the values.
+          An array of the shape of the points and the further axes of the values.
 
         Raises:
-          ValueError: places of another number of coordinates, or another method.
+          ValueError: points of another number of coordinates, or another method.
         """
         method = self.method if method is None else _known(method)
         n, xi = len(self.grid), _places(xi, len(self.grid))
@@ -151,8 +151,12 @@ def _interpolated(xi: Any, grid: list[Any], values: Any, fill: Any, *, method: s
 
 
 def _cell(x: Any, grid: Any) -> tuple[Any, Any, Any]:
-    """Where coordinates are in a vector: the index in front of each, what part of the way to the
-    next it is, and whether it is beyond the ends."""
+    """The cells of a grid axis in which coordinates lie.
+
+    Returns:
+      The index of the lower end of each cell, the fraction of the cell below the coordinate, and
+      whether the coordinate is outside of the grid.
+    """
     i = clip(searchsorted(grid, x) - 1, 0, shape_of(grid)[0] - 2)
     start = grid[i]
     return i, (x - start) / (grid[i + 1] - start), (x < grid[0]) | (x > grid[-1])

@@ -80,9 +80,9 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
       input: the array, of any number of axes.
       coordinates: for each axis an array of places; they broadcast, and 0 is the first element.
       order: 0 for the value of the nearest element, 1 for linear interpolation.
-      mode: what is beyond the edges: "constant" for `cval`, "nearest" for the outermost element,
-        "wrap" for the array again, "mirror" for the array mirrored at the centres of its outermost
-        elements, "reflect" at their outer sides.
+      mode: the values beyond the edges. "constant": `cval`; "nearest": the outermost element;
+        "wrap": the array again. "mirror" and "reflect": the array mirrored at the centres, or at
+        the outer sides, of its outermost elements.
       cval: the value of "constant".
 
     Returns:

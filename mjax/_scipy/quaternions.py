@@ -80,8 +80,10 @@ def composed(p: Any, q: Any) -> Any:
 
 @fused
 def canonical(quat: Any) -> Any:
-    """Of the two quaternions of a rotation that whose last component that is not zero, in the
-    order w, x, y, z, is positive."""
+    """The one of a rotation's two quaternions whose first component that is not 0 is positive.
+
+    The components count in the order w, x, y, z.
+    """
     x, y, z, w = _components(quat)
     negative = z < 0
     for part in (y, x, w):
@@ -111,7 +113,7 @@ def to_matrix(quat: Any) -> Any:
 
 @fused
 def from_matrix(matrix: Any) -> Any:
-    """The component that is the greatest is found first: the others are quotients by it.
+    """From rotation matrices: each component is divided by the greatest one, found first.
 
     Source: S. Shepperd, "Quaternion from rotation matrix", 1978.
     """
@@ -141,8 +143,11 @@ def to_mrp(quat: Any) -> Any:
 
 @fused
 def from_mrp(mrp: Any) -> Any:
-    """Source: F. Landis Markley and J. Crassidis, "Fundamentals of spacecraft attitude
-    determination and control", 2014, 2.9.5."""
+    """From modified Rodrigues parameters.
+
+    Source: F. Landis Markley and J. Crassidis, "Fundamentals of spacecraft attitude determination
+    and control", 2014, 2.9.5.
+    """
     (mrp,) = _inexact(mrp)
     square = total(mrp * mrp, axis=-1, keepdims=True) + 1
     return concatenate([2 * mrp, 2 - square], axis=-1) / square

@@ -53,9 +53,10 @@ def face(module: str, *, modules: Sequence[str] = (), later: Mapping[str, str] |
 
 
 def settle(module: str, names: Mapping[str, Any]) -> None:
-    """Makes a public module the home of the functions that it exports: pickles find them there,
-    wherever mjax keeps them. So it is with classes of the libraries; those of the engine say by
-    themselves how they are pickled.
+    """Makes a public module the `__module__` of the functions and library classes it exports.
+
+    Pickles then name the public module and stay valid when the code moves. Classes of the engine
+    are left alone: they define themselves how they are pickled.
 
     Args:
       module: its name.

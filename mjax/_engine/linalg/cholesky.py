@@ -99,8 +99,8 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
 
     Args:
       x: matrices of shape `(..., n, n)`, symmetric, or Hermitian for complex dtypes.
-      symmetrize_input: whether to take the mean of `x` and its adjoint, so that the derivative is
-        symmetric too; otherwise the upper triangle is not looked at.
+      symmetrize_input: whether to take the mean of `x` and its adjoint, which makes the derivative
+        symmetric too. Otherwise the upper triangle is not read.
 
     Returns:
       Lower triangular matrices of the shape and dtype of `x`; NaN for those that are not positive

@@ -133,8 +133,7 @@ def lu(x: Any) -> list[Any]:
       A list of three: `lu`, `pivots`, `permutation`. `lu` has the shape and dtype of `x`: the upper
       factor on and above the diagonal, the lower one, without its ones, below it. `pivots`, of
       shape `(..., min(m, n))`, are the rows with which each row was exchanged, one after the
-      other; `permutation`, of shape `(..., m)`, is the order in which the rows are then. Both are
-      int32.
+      other. `permutation`, of shape `(..., m)`, is the resulting order of the rows. Both are int32.
 
     Raises:
       TypeError: fewer than two axes, or a dtype that is not inexact.

@@ -1,7 +1,7 @@
 """Products of Householder reflectors: geqrf_p, geqp3_p, householder_product_p, ormqr_p.
 
 A reflector is `1 - tau * v * v.conj().T`. LAPACK keeps the vectors below the diagonal of a matrix,
-whose upper triangle holds what they have reflected; the first element of each, 1, is left out.
+without their first elements, which are 1. The upper triangle holds the reflected matrix.
 """
 
 from __future__ import annotations

@@ -117,9 +117,9 @@ def hessenberg(a: Any) -> list[Any]:
       a: matrices of shape `(..., n, n)`.
 
     Returns:
-      A list of `a`, the form, with the vectors of the reflectors that lead to it below its
-      subdiagonal; and `taus`, their factors, of shape `(..., n - 1)`, as `householder_product`
-      takes them.
+      A list of `a` and `taus`. `a` is the form; below its subdiagonal are the vectors of the
+      reflectors that lead to it. `taus`, of shape `(..., n - 1)`, are their factors, as
+      `householder_product` takes them.
 
     Raises:
       ValueError: the matrices are not square.
@@ -170,9 +170,9 @@ def tridiagonal(a: Any, *, lower: bool = True) -> list[Any]:
       lower: which triangle is looked at.
 
     Returns:
-      A list of `a`, `d`, `e` and `taus`: the vectors of the reflectors that lead there, in that
-      triangle of `a`; the diagonal, of shape `(..., n)`, and the one beside it, of shape
-      `(..., n - 1)`, both real; and the factors of the reflectors, of shape `(..., n - 1)`.
+      A list of four. `a` holds the vectors of the reflectors in that triangle. `d`, of shape
+      `(..., n)`, and `e`, of shape `(..., n - 1)`, are the diagonal and the one beside it, both
+      real. `taus`, of shape `(..., n - 1)`, are the factors of the reflectors.
 
     Raises:
       ValueError: the matrices are empty or not square.

@@ -1,8 +1,8 @@
 """The method of generalized minimal residuals: `gmres`.
 
-A solution is sought in the space that powers of the matrix span on the residual; the basis of
-that space is orthonormal, and in it the matrix is a small one in Hessenberg form. The rows of the
-arrays below are the columns of that matrix.
+Each step makes an orthonormal basis of the Krylov space of the residual (Arnoldi's iteration). In
+that basis the matrix is small and has Hessenberg form. The step then takes the vector of the space
+whose residual is least. The arrays below hold the columns of the small matrix as rows.
 """
 
 from __future__ import annotations
@@ -60,8 +60,12 @@ def _combined(basis: Any, weights: Any) -> Any:
 
 
 def _next_vector(k: Any, A: Linear, M: Linear, basis: Any) -> tuple[Any, Any, Any]:
-    """The basis with a vector more, the column of the small matrix, and whether the space is
-    complete."""
+    """One step of Arnoldi's iteration.
+
+    Returns:
+      The basis with one vector more, the next column of the small matrix, and whether the space
+      is complete.
+    """
     v = M(A(tree_map(lambda x: x[..., k], basis)))
     before = norm(v)
     parts = tree_map(lambda x, y: dot(conj(_flat(x)).T, y.ravel()), basis, v)
@@ -79,7 +83,7 @@ def _with_room(unit: Any, count: int) -> Any:
 
 
 def _by_least_squares(A: Linear, M: Linear, unit: Any, size: Any, least: Any, count: int) -> Any:
-    """The change of the solution, from the whole space."""
+    """The change of the solution, from the whole space at once."""
     dtype = vectors.common(unit)[0]
     # A part that is not reached does no harm as an identity.
     columns = eye(count, count + 1, dtype=dtype)
@@ -120,8 +124,11 @@ def _turn(a: Any, b: Any, dtype: Any) -> Any:
 
 
 def _by_rotations(A: Linear, M: Linear, unit: Any, size: Any, least: Any, count: int) -> Any:
-    """The change of the solution, from no more of the space than is needed: the small matrix is
-    made triangular while it grows, which shows the residual."""
+    """The change of the solution, by Givens rotations.
+
+    They make the small matrix triangular while it grows and show the residual, so that the space
+    grows no further than needed.
+    """
     dtype = vectors.common(unit)[0]
 
     def goes_on(state: Any) -> Any:
@@ -189,9 +196,9 @@ def gmres(A: Any, b: Any, x0: Any = None, *, tol: Any = 1e-5, atol: Any = 0.0, r
       restart: dimensions of the space in which a solution is sought before the next one is made.
       maxiter: how many spaces to make at most; by default ten for each element of `b`.
       [M]
-      solve_method: "batched" makes the whole space and solves one least squares problem in it;
-        "incremental" looks at the residual with each vector, and stops when it is small enough,
-        which is more exact.
+      solve_method: "batched" makes the whole space and solves one least squares problem in it.
+        "incremental" updates the residual with each vector, and stops when it is small enough;
+        it is more exact.
 
     Returns:
       `(x, info)`: a tree like `b`, and 0, or -1 if the solution has NaNs.

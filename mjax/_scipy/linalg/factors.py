@@ -99,9 +99,9 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
       [ignored]
 
     Returns:
-      A pair: both factors in matrices of the shape of `a`, the lower one, without its ones, below
-      the diagonal; and the pivots, int32 of shape `(..., k)`: the row with which each row was
-      exchanged.
+      A pair of the factors and the pivots. The factors share matrices of the shape of `a`: the
+      lower one is below the diagonal, without its ones. The pivots, int32 of shape `(..., k)`, are
+      the rows with which each row was exchanged.
 
     Raises:
       ValueError: fewer than two axes.
@@ -128,8 +128,8 @@ def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite:
       [ignored]
 
     Returns:
-      `(p, l, u)`, or `(p @ l, u)`: P real of shape `(..., m, m)`, L lower triangular with ones on
-      its diagonal, of shape `(..., m, k)`, U upper triangular of shape `(..., k, n)`.
+      `(p, l, u)`, or `(p @ l, u)`. P is real, of shape `(..., m, m)`. L, of shape `(..., m, k)`, is
+      lower triangular with ones on its diagonal; U, of shape `(..., k, n)`, is upper triangular.
 
     Raises:
       ValueError: fewer than two axes.

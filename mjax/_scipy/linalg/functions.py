@@ -153,8 +153,8 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
       B: square matrices of shape `(..., n, n)`.
       C: matrices of shape `(..., m, n)`; leading axes broadcast.
       method: `"schur"`, or `"eigen"` for matrices that can be diagonalized.
-      tol: where the sum of an eigenvalue of A and one of B is smaller in size, the solution is not
-        unique, and NaN is given.
+      tol: the least absolute value of the sum of an eigenvalue of A and one of B. Below it the
+        solution counts as not unique, and is NaN.
 
     Returns:
       The solutions, of shape `(..., m, n)`.

@@ -276,8 +276,8 @@ def polar(a: Any, side: str = "right", *, method: str = "qdwh", eps: float | Non
       max_iterations: after how many steps it stops; 10 by default.
 
     Returns:
-      A pair: U of the shape of `a`, whose rows are orthonormal if there are less of them; P of
-      shape `(..., n, n)`, or `(..., m, m)` on the left.
+      `(u, p)`. U has the shape of `a`; if it has fewer rows than columns, its rows are orthonormal.
+      P has shape `(..., n, n)`, or `(..., m, m)` on the left.
 
     Raises:
       ValueError: fewer than two axes, an unknown side or method.

@@ -26,9 +26,9 @@ class OptimizeResults(NamedTuple):
     Attributes:
       x: where the minimum is.
       success: whether it is one.
-      status: 0 for success; of BFGS 1 after the greatest number of steps, 3 and 5 if no good
-        length of a step was found, -1 otherwise; of L-BFGS 1, 2 and 3 after the greatest numbers
-        of steps, values and gradients, 4 if the value falls no more, 5 as above.
+      status: 0 for success. Of BFGS, 1: the limit of steps was reached; 3 or 5: the line search
+        failed; -1: anything else. Of L-BFGS, 1, 2 and 3: the limit of steps, values or gradients
+        was reached; 4: the value does not fall any more; 5: the line search failed.
       fun: the value.
       jac: the gradient.
       hess_inv: the approximate inverse of the Hessian; None of L-BFGS.
@@ -88,9 +88,9 @@ def minimize(fun: Callable[..., Any], x0: Any, args: tuple[Any, ...] = (), *, me
       args: further arguments, pytrees of arrays.
       method: "BFGS".
       tol: the option `gtol`, if that is not given.
-      options: `maxiter`, steps at most, by default 200 for each element; `gtol`, the norm that the
-        gradient of a minimum may have; `norm`, the order of that norm, by default infinity;
-        `line_search_maxiter`, lengths that are tried for one step, by default 10.
+      options: a dict. `maxiter`: steps at most, by default 200 for each element. `gtol`: the norm
+        that the gradient of a minimum may have. `norm`: the order of that norm, by default
+        infinity. `line_search_maxiter`: lengths that are tried for one step, by default 10.
 
     Returns:
       The point, the value there, and how it was found.

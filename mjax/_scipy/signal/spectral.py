@@ -258,8 +258,9 @@ def stft(x: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int = 256,
       [axis]
 
     Returns:
-      `(f, t, Zxx)`: the frequencies, the times of the middles of the segments, and a complex array
-      with the frequencies in place of the axis, and times along the last one.
+      `(f, t, Zxx)`: the frequencies, the times of the middles of the segments, and the spectra.
+      These are a complex array, with the frequencies in place of the axis and the times on a last
+      one.
 
     Raises:
       [raises]

@@ -1,11 +1,11 @@
 """Tables of rational approximations for the special functions.
 
-A table has a row for each part of the range of its variable, in ascending order: the upper end,
+A table has a row for each interval of its variable, in ascending order. A row holds the upper end,
 the center, and the coefficients of numerator and denominator in the distance from the center, the
 constant ones first.
 
-They were computed with 60 digits by interpolation at the Chebyshev points of each part, and differ
-from the functions by less than a quarter of a unit in the last place of float64.
+The coefficients were computed with 60 digits, by interpolation at the Chebyshev points of each
+interval. The approximations differ from the functions by less than 1/4 ulp of float64.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _DOC = described(
     n="n: array or scalar, the number of trials.",
     a="a: array or scalar, the first shape parameter.",
     b="b: array or scalar, the second one.",
-    loc="loc: array or scalar, what the distribution is shifted by.")
+    loc="loc: array or scalar, the location, which is added to the variable.")
 
 
 @fused

@@ -19,7 +19,7 @@ _DOC = described(
     k="k: array or scalar, the number of successes; ints and booleans become the default float.",
     n="n: array or scalar, the number of trials.",
     p="p: array or scalar, the probability of success.",
-    loc="loc: array or scalar, what the distribution is shifted by.")
+    loc="loc: array or scalar, the location, which is added to the variable.")
 
 
 @fused

@@ -17,8 +17,8 @@ _DOC = described(
     "cauchy", "of density `1 / (pi * scale * (1 + y**2))`",
     q="q: array or scalar, probabilities; ints and booleans become the default float.",
     x="x: array or scalar, points; ints and booleans become the default float.",
-    loc="loc: array or scalar, what the distribution is shifted by.",
-    scale="scale: array or scalar, what it is stretched by.")
+    loc="loc: array or scalar, the location, which is added to the variable.",
+    scale="scale: array or scalar, the factor of the variable.")
 
 
 def _lower(x: Any, loc: Any, scale: Any) -> Any:

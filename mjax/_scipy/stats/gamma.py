@@ -18,8 +18,8 @@ _DOC = described(
     "Outside of the support densities are 0.",
     x="x: array or scalar, points; ints and booleans become the default float.",
     a="a: array or scalar, the shape parameter.",
-    loc="loc: array or scalar, what the distribution is shifted by.",
-    scale="scale: array or scalar, what it is stretched by.")
+    loc="loc: array or scalar, the location, which is added to the variable.",
+    scale="scale: array or scalar, the factor of the variable.")
 
 
 def _above(x: Any, loc: Any, scale: Any) -> Any:

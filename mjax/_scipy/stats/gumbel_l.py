@@ -16,8 +16,8 @@ _DOC = described(
     "NaN where `scale` is not positive, and for quantiles that are not between 0 and 1.",
     p="p: array or scalar, probabilities; ints and booleans become the default float.",
     x="x: array or scalar, points; ints and booleans become the default float.",
-    loc="loc: array or scalar, what the distribution is shifted by.",
-    scale="scale: array or scalar, what it is stretched by.")
+    loc="loc: array or scalar, the location, which is added to the variable.",
+    scale="scale: array or scalar, the factor of the variable.")
 
 
 def log_density(y: Any, scale: Any) -> Any:

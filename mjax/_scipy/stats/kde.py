@@ -53,14 +53,14 @@ class gaussian_kde:
 
     Args:
       dataset: array of points, of shape `(d, n)`, or `(n,)` for numbers.
-      bw_method: the width of the kernels, as a factor of the covariance's root: "scott" (None is
-        the same), "silverman", a number, or a function of this object that gives one.
+      bw_method: the bandwidth, a factor of the root of the covariance: "scott", which None means
+        too; "silverman"; a number; or a function from this object to one.
       weights: array of shape `(n,)`, of the points; they are divided by their sum.
 
     Attributes:
       dataset, weights: what was given, of an inexact dtype.
       d, n: the number of dimensions, and that of points.
-      neff: the number of points of equal weight that would know as much.
+      neff: the effective number of points: `1 / sum(weights**2)`.
       covariance, inv_cov: of the kernels.
 
     Raises:

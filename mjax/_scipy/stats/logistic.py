@@ -15,8 +15,8 @@ from mjax._scipy.stats.arguments import described
 _DOC = described(
     "logistic", "of density `exp(-y) / (1 + exp(-y))**2 / scale`",
     x="x: array or scalar, points; ints and booleans become the default float.",
-    loc="loc: array or scalar, what the distribution is shifted by.",
-    scale="scale: array or scalar, what it is stretched by.")
+    loc="loc: array or scalar, the location, which is added to the variable.",
+    scale="scale: array or scalar, the factor of the variable.")
 
 
 @fused

@@ -22,8 +22,8 @@ _DOC = described(
     "norm", "of density `exp(-y**2 / 2) / sqrt(2 * pi) / scale`",
     q="q: array or scalar, probabilities; ints and booleans become the default float.",
     x="x: array or scalar, points; ints and booleans become the default float.",
-    loc="loc: array or scalar, what the distribution is shifted by.",
-    scale="scale: array or scalar, what it is stretched by.")
+    loc="loc: array or scalar, the location, which is added to the variable.",
+    scale="scale: array or scalar, the factor of the variable.")
 
 
 #: Terms of the series of the lower tail, as `log_ndtr` has them by default.

@@ -24,7 +24,7 @@ _DOC = described(
     "Probabilities of what is not a whole number, and below 0, are 0.",
     k="k: array or scalar, the number of events; ints and booleans become the default float.",
     mu="mu: array or scalar, the mean.",
-    loc="loc: array or scalar, what the distribution is shifted by.")
+    loc="loc: array or scalar, the location, which is added to the variable.")
 
 
 #: Sums of so many terms are exact to the last digit for means up to `_MANY`.

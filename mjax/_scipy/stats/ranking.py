@@ -149,8 +149,8 @@ def rankdata(a: Any, method: str = "average", *, axis: int | None = None,
 
     Args:
       a: array or scalar.
-      method: the rank of equal elements: the "average" of their places, the "min" or the "max";
-        "dense": as "min", but without gaps; "ordinal": as they come.
+      method: the rank of equal elements. "average", "min", "max": that of their ordinal ranks.
+        "dense": as "min", but without gaps between ranks. "ordinal": in the order of the array.
       axis: the axis to rank along; None: all elements.
       nan_policy: "propagate": where there is a NaN, all ranks are NaN.
 

@@ -16,8 +16,8 @@ _DOC = described(
     "t", "of density proportional to `(1 + y**2 / df) ** (-(df + 1) / 2)`",
     x="x: array or scalar, points; ints and booleans become the default float.",
     df="df: array or scalar, degrees of freedom.",
-    loc="loc: array or scalar, what the distribution is shifted by.",
-    scale="scale: array or scalar, what it is stretched by.")
+    loc="loc: array or scalar, the location, which is added to the variable.",
+    scale="scale: array or scalar, the factor of the variable.")
 
 
 @fused

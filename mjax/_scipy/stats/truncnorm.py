@@ -19,8 +19,8 @@ _DOC = described(
     x="x: array or scalar, points; ints and booleans become the default float.",
     a="a: array or scalar, the lower end, in deviations from `loc`.",
     b="b: array or scalar, the upper end.",
-    loc="loc: array or scalar, what the distribution is shifted by.",
-    scale="scale: array or scalar, what it is stretched by.")
+    loc="loc: array or scalar, the location, which is added to the variable.",
+    scale="scale: array or scalar, the factor of the variable.")
 
 
 #: Terms of the series of the lower tail, as `log_ndtr` has them by default.
