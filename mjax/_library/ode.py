@@ -36,13 +36,13 @@ from mjax._numpy.arithmetic import sqrt, square
 from mjax._numpy.calculus import polyval
 from mjax._numpy.core import as_array, broadcast_to, cast, check_array, shape_of
 from mjax._numpy.creation import zeros
-from mjax._numpy.functions import Staged, staged
 from mjax._numpy.fused import fused
 from mjax._numpy.joining import concatenate, stack
 from mjax._numpy.norms import norm
 from mjax._numpy.products import dot
 from mjax._numpy.raveling import Unravel, ravel_pytree
 from mjax._numpy.selecting import clip, where
+from mjax._numpy.staged import Staged, staged
 from mjax._numpy.statistics import mean
 from mjax._numpy.ufuncs import maximum, minimum
 

@@ -15,8 +15,8 @@ from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import typeof
 from mjax._engine.transforms.reverse import value_and_grad
 from mjax._numpy.core import as_array, check_array, shape_of
-from mjax._numpy.functions import Staged, staged
 from mjax._numpy.fused import fused
+from mjax._numpy.staged import Staged, staged
 from mjax._scipy.optimize.quasi_newton import bfgs, lbfgs
 
 
