@@ -139,6 +139,13 @@ def _check(query: Any, key: Any, value: Any, bias: Any, mask: Any, lengths: dict
             msg = (f"dot_product_attention: {name} must have 1 head or {heads}, as the query has, "
                    f"got shape {typeof(given).shape}.")
             raise ValueError(msg)
+    logits = batch, heads, typeof(query).shape[1], keys
+    for name, given in (("bias", bias), ("mask", mask)):
+        if given is not None and any(
+                n not in (1, m) for n, m in zip(typeof(given).shape, logits, strict=True)):
+            msg = (f"dot_product_attention: {name} of shape {typeof(given).shape} must broadcast "
+                   f"to (batch, heads, queries, keys), which is {logits}.")
+            raise TypeError(msg)
 
 
 def _window(size: Any) -> tuple[Any, Any] | None:
@@ -186,6 +193,7 @@ def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, ma
 
     Raises:
       ValueError: shapes or dtypes that do not fit; an unknown implementation.
+      TypeError: `bias` or `mask` does not broadcast to the logits.
       RuntimeError: the implementation `"cudnn"`, for which there is no GPU.
 
     Source: Vaswani and others 2017, "Attention is all you need"; Ainslie and others 2023, "GQA",

@@ -24,10 +24,10 @@ from mjax._scipy.special.sums import (
 )
 
 _shared = documented(
-    x="x: array; integers are converted to floats.",
+    x="x: array; integers and booleans are converted to floats.",
     axis="axis: an axis or a tuple of them; None: all.",
     where="where: mask of the elements that count; it broadcasts with `x`.",
-    raises=("TypeError: `x` is not an array, or one of booleans.\n"
+    raises=("TypeError: `x` is not an array.\n"
             "ValueError: an axis is out of range."),
 )
 

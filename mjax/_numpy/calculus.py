@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -91,7 +90,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
       >>> jnp.diff(jnp.array([1, 4, 9, 16]))
       Array([3, 5, 7], dtype=int32)
     """
-    a, n = check_array("diff", a), operator.index(n)
+    a, n = check_array("diff", a), concrete_int(n, "diff: the order n")
     if n < 0:
         msg = f"diff: order must be non-negative but got {n}."
         raise ValueError(msg)

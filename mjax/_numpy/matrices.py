@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -376,6 +375,11 @@ def _index_arrays(pair: tuple[np.ndarray[Any, Any], ...]) -> tuple[Any, ...]:
     return tuple(asarray(i.astype(np.int64), int) for i in pair)
 
 
+def _integers_of_triangle(name: str, n: Any, k: Any, m: Any) -> tuple[int, int, int | None]:
+    return (concrete_int(n, f"{name}: n"), concrete_int(k, f"{name}: k"),
+            None if m is None else concrete_int(m, f"{name}: m"))
+
+
 @boundary
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
     """Indices of the lower triangle of a matrix of shape `(n, m)`.
@@ -394,8 +398,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
       >>> jnp.tril_indices(2)
       (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
     """
-    return _index_arrays(np.tril_indices(
-        operator.index(n), operator.index(k), None if m is None else operator.index(m)))
+    return _index_arrays(np.tril_indices(*_integers_of_triangle("tril_indices", n, k, m)))
 
 
 @boundary
@@ -416,8 +419,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
       >>> jnp.triu_indices(2)
       (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
-    return _index_arrays(np.triu_indices(
-        operator.index(n), operator.index(k), None if m is None else operator.index(m)))
+    return _index_arrays(np.triu_indices(*_integers_of_triangle("triu_indices", n, k, m)))
 
 
 def _matrix_shape(name: str, arr: Any) -> tuple[int, ...]:

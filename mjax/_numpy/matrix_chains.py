@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from mjax._numpy.core import (
     cast,
     check_array,
     check_arrays,
+    concrete_int,
     shape_of,
 )
 from mjax._numpy.fused import fused
@@ -113,7 +113,7 @@ def matrix_power(a: Any, n: int) -> Any:
       An array of the shape of `a`, inexact for negative exponents.
 
     Raises:
-      TypeError: the matrices are not square.
+      TypeError: the matrices are not square, or `n` is not an integer.
 
     Source: `numpy.linalg.matrix_power`.
 
@@ -122,7 +122,7 @@ def matrix_power(a: Any, n: int) -> Any:
       Array([[1, 5],
              [0, 1]], dtype=int32)
     """
-    a, n = check_square("matrix_power", a), operator.index(n)
+    a, n = check_square("matrix_power", a), concrete_int(n, "matrix_power: the exponent n")
     if n < 0:
         a, n = inv(a), -n
     if n == 0:

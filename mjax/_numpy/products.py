@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +28,7 @@ from mjax._numpy.core import (
     broadcast_to,
     cast,
     check_arrays,
+    concrete_int,
     shape_of,
     weak_type_of,
 )
@@ -480,7 +480,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, precision: Any = None,
     a, b = check_arrays("tensordot", a, b)
     left, right = shape_of(a), shape_of(b)
     if not isinstance(axes, (list, tuple)) and np.ndim(axes) == 0:
-        n = operator.index(axes)
+        n = concrete_int(axes, "tensordot: axes")
         if not 0 <= n <= min(len(left), len(right)):
             msg = (f"tensordot: axes={n} exceeds the number of axes of arrays of shapes {left} "
                    f"and {right}, or is negative.")

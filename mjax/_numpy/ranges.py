@@ -179,7 +179,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
         msg = f"linspace: num must not be negative, got {num}."
         raise ValueError(msg)
     out, step = _linspace(*check_arrays("linspace", start, stop), num, bool(endpoint),
-                          dtype_argument(dtype, "linspace"), operator.index(axis))
+                          dtype_argument(dtype, "linspace"), concrete_int(axis, "linspace: axis"))
     out = on_device(out, device)
     return (out, step) if retstep else out
 
@@ -239,8 +239,9 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
       >>> jnp.logspace(0, 2, 3)
       Array([  1.,  10., 100.], dtype=float32)
     """
-    return _logspace(*check_arrays("logspace", start, stop, base), concrete_int(num, "num"),
-                     bool(endpoint), dtype_argument(dtype, "logspace"), operator.index(axis))
+    return _logspace(*check_arrays("logspace", start, stop, base),
+                     concrete_int(num, "logspace: num"), bool(endpoint),
+                     dtype_argument(dtype, "logspace"), concrete_int(axis, "logspace: axis"))
 
 
 @fused(static_argnames=("num", "endpoint", "dtype", "axis"))
@@ -272,8 +273,9 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
       >>> jnp.geomspace(1, 16, 5)
       Array([ 1.,  2.,  4.,  8., 16.], dtype=float32)
     """
-    return _geomspace(*check_arrays("geomspace", start, stop), concrete_int(num, "num"),
-                      bool(endpoint), dtype_argument(dtype, "geomspace"), operator.index(axis))
+    return _geomspace(*check_arrays("geomspace", start, stop),
+                      concrete_int(num, "geomspace: num"), bool(endpoint),
+                      dtype_argument(dtype, "geomspace"), concrete_int(axis, "geomspace: axis"))
 
 
 @fused(static_argnames=("num", "endpoint", "dtype", "axis"))

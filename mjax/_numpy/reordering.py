@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -108,7 +107,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     if first == second:
         msg = f"rot90: the axes of the rotation must differ, got {tuple(axes)}."
         raise ValueError(msg)
-    k = operator.index(k) % 4
+    k = concrete_int(k, "rot90: k") % 4
     if k == 2:
         return rev_p.bind(m, dimensions=(first, second))
     if k == 1:

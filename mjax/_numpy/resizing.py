@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from mjax._engine.primitives.slicing import slice_in_dim, slice_p
 from mjax._numpy.core import (
     as_array,
     check_array,
+    concrete_int,
     shape_of,
 )
 from mjax._numpy.fused import fused
@@ -47,7 +47,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     """
     a = check_array("resize", a)
     sizes = new_shape if isinstance(new_shape, (tuple, list)) else (new_shape,)
-    if any(operator.index(n) < 0 for n in sizes):
+    if any(concrete_int(n, "resize: a size") < 0 for n in sizes):
         msg = f"resize: sizes must not be negative, got {new_shape}."
         raise ValueError(msg)
     sizes = canonical_shape(sizes)

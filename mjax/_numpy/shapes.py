@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -298,7 +297,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     """
     a = check_array("rollaxis", a)
     ndim = typeof(a).ndim
-    axis, start = canonicalize_axis(axis, ndim), operator.index(start)
+    axis, start = canonicalize_axis(axis, ndim), concrete_int(start, "rollaxis: start")
     if not -ndim <= start <= ndim:
         msg = f"rollaxis: start={start} must be from {-ndim} to {ndim} for {ndim} axes."
         raise ValueError(msg)

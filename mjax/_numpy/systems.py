@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,6 +46,7 @@ from mjax._numpy.core import (
     cast,
     check_array,
     check_arrays,
+    concrete_int,
     promote_dtypes_inexact,
     shape_of,
     size_of,
@@ -152,7 +152,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
       >>> jnp.linalg.tensorinv(2 * jnp.eye(4).reshape(2, 2, 4), ind=2).shape
       (4, 2, 2)
     """
-    a, ind = check_array("tensorinv", a), operator.index(ind)
+    a, ind = check_array("tensorinv", a), concrete_int(ind, "tensorinv: ind")
     shape = shape_of(a)
     if ind <= 0:
         msg = f"tensorinv: ind must be positive, got {ind}."

@@ -46,8 +46,8 @@ class RegularGridInterpolator:
       fill_value: the value outside of the grid; None extrapolates.
 
     Raises:
-      ValueError: another method, more axes than `values` has, or a `fill_value` that does not fit
-        the dtype of `values`.
+      ValueError: another method, a grid that does not fit the shape of `values`, or a `fill_value`
+        that does not fit their dtype.
       NotImplementedError: `bounds_error`.
 
     It is a pytree of the grid, the values and the fill value. SciPy's takes decreasing coordinates
@@ -88,6 +88,11 @@ class RegularGridInterpolator:
                 raise ValueError(msg)
         self.fill_value = fill_value
         self.grid = tuple([as_array(p) for p in check_arrays(name, *points)])
+        sizes = tuple([typeof(p).size for p in self.grid])
+        if sizes != shape_of(values)[:len(sizes)]:
+            raise LazyValueError(lambda: (
+                f"{name}: points has {sizes} coordinates along the axes of the grid, so that "
+                f"values must have a shape that begins so, got {shape_of(values)}."))
         self.values = as_array(values)
 
     @boundary

@@ -107,6 +107,8 @@ def test_transformations():
     ({"query": Q[None]}, ValueError, "query has at most 4 axes"),
     ({"mask": BIAS}, ValueError, "mask must have dtype bool"),
     ({"bias": BIAS[:, :3]}, ValueError, "bias must have 1 head or 4"),
+    ({"bias": BIAS[..., :2]}, TypeError, "bias of shape (2, 4, 5, 2) must broadcast"),
+    ({"mask": np.ones((7, 1, 1, 1), bool)}, TypeError, "mask of shape (7, 1, 1, 1) must"),
     ({"query_seq_lengths": LENGTHS[0][:1]}, ValueError, "query_seq_lengths must have shape (2)"),
     ({"local_window_size": 2.5}, TypeError, "local_window_size must be an integer or a pair"),
     ({"implementation": "cudnn"}, RuntimeError, "needs a GPU"),

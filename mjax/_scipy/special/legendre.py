@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from mjax._engine.control.loops import scan
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.shapes import full, transpose
-from mjax._numpy.core import check_array
+from mjax._numpy.core import check_array, concrete_int
 from mjax._numpy.fused import fused
 from mjax._numpy.joining import stack
 from mjax._scipy.special.arguments import where
@@ -70,7 +69,7 @@ def _polynomials(orders: int, degrees: int, z: Any, normalized: bool) -> Any:
 
 
 def _checked(name: str, m: Any, n: Any, z: Any) -> tuple[int, int, Any]:
-    m, n = operator.index(m), operator.index(n)
+    m, n = concrete_int(m, f"{name}: m"), concrete_int(n, f"{name}: n")
     z = check_array(name, z)
     aval = typeof(z)
     if str(aval.dtype) not in ("float32", "float64"):
