@@ -11,7 +11,7 @@ from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.source import warn
 from mjax._engine.ir.types import typeof
-from mjax._engine.primitives.shapes import broadcasted_iota
+from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._numpy.comparison import equal
 from mjax._numpy.core import cast, concrete_int, dtype_argument
 from mjax._numpy.creation import asarray

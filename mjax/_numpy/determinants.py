@@ -18,14 +18,10 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.cumulative import cumprod_p
 from mjax._engine.primitives.elementwise import constant_like, stretch
+from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.reductions import reduce_and, reduce_max, reduce_or, reduce_prod
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import (
-    broadcast_in_dim_p,
-    broadcasted_iota,
-    expand_dims,
-    reduce_sum,
-)
+from mjax._engine.primitives.shapes import broadcast_in_dim_p, expand_dims, reduce_sum
 from mjax._engine.primitives.slicing import diagonal, index_in_dim, slice_in_dim
 from mjax._numpy.core import broadcast_to, cast, check_array, promote_dtypes_inexact, shape_of
 from mjax._numpy.decompositions import operand, svd, svdvals

@@ -14,7 +14,8 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import constant_like as _c
-from mjax._engine.primitives.shapes import broadcast_in_dim_p, iota_p, reshape, transpose
+from mjax._engine.primitives.iota import iota_p
+from mjax._engine.primitives.shapes import broadcast_in_dim_p, reshape, transpose
 from mjax._engine.primitives.slicing import diagonal as diagonal_of_square
 from mjax._engine.primitives.slicing import pad_p, slice_p
 from mjax._engine.tracing.interpreter import Tracer

@@ -11,9 +11,7 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import eq
-from mjax._engine.primitives.shapes import (
-    broadcasted_iota,
-)
+from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._numpy.core import (
     as_array,
     broadcast_to,

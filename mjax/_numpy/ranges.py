@@ -17,12 +17,12 @@ from mjax._engine.ir.promotion import inexact_dtype, result_type
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.elementwise import constant_like as _c
+from mjax._engine.primitives.iota import iota_p
 from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.shapes import (
     as_settled,
     broadcast_in_dim_p,
     canonical_shape,
-    iota_p,
     moveaxis,
     reshape,
 )

@@ -23,6 +23,7 @@ from mjax._engine.primitives.arithmetic import (
     sub,
 )
 from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
+from mjax._engine.primitives.iota import iota
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
@@ -30,7 +31,6 @@ from mjax._engine.primitives.shapes import (
     broadcast_in_dim,
     expand_dims,
     full,
-    iota,
     reduce_sum,
     reshape,
     rev,

@@ -15,9 +15,10 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.cumulative import cumsum_p
 from mjax._engine.primitives.elementwise import constant_like as _c
+from mjax._engine.primitives.iota import iota_p
 from mjax._engine.primitives.joining import stack
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter
-from mjax._engine.primitives.shapes import broadcast_in_dim_p, iota_p, reduce_sum, reshape
+from mjax._engine.primitives.shapes import broadcast_in_dim_p, reduce_sum, reshape
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._numpy.comparison import to_bool
 from mjax._numpy.core import (

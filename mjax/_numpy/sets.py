@@ -30,17 +30,11 @@ from mjax._engine.primitives.arithmetic import (
 )
 from mjax._engine.primitives.cumulative import cummax, cumsum
 from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
+from mjax._engine.primitives.iota import iota
 from mjax._engine.primitives.reductions import reduce_or
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter, scatter_max
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import (
-    as_settled,
-    broadcast_in_dim,
-    full,
-    iota,
-    reshape,
-    scalar_of,
-)
+from mjax._engine.primitives.shapes import as_settled, broadcast_in_dim, full, reshape, scalar_of
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.sort import argsort as order_of
 from mjax._engine.primitives.sort import sort_p

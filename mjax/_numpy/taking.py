@@ -19,16 +19,11 @@ from mjax._engine.primitives.cumulative import cumsum
 from mjax._engine.primitives.dot import dot_general
 from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
 from mjax._engine.primitives.gather import take_along_axis as gather_along_axis
+from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.joining import unstack_p
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter, scatter_mode
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import (
-    broadcast_in_dim,
-    broadcasted_iota,
-    expand_dims,
-    reshape,
-    scalar_of,
-)
+from mjax._engine.primitives.shapes import broadcast_in_dim, expand_dims, reshape, scalar_of
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._numpy.arithmetic import remainder
 from mjax._numpy.comparison import to_bool

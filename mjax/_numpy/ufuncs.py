@@ -23,8 +23,9 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives import reductions as prims
 from mjax._engine.primitives.cumulative import cummax_p, cummin_p
 from mjax._engine.primitives.elementwise import constant_like as _c
+from mjax._engine.primitives.iota import iota
 from mjax._engine.primitives.joining import concatenate
-from mjax._engine.primitives.shapes import expand_dims, iota, moveaxis, reshape
+from mjax._engine.primitives.shapes import expand_dims, moveaxis, reshape
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
 from mjax._engine.runtime.jit import eval_shape
 from mjax._numpy import arithmetic, bits, comparison, elementary, reductions

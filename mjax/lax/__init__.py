@@ -204,6 +204,7 @@ from mjax._engine.primitives.gather import (
     gather,
     gather_p,
 )
+from mjax._engine.primitives.iota import iota, iota_p
 from mjax._engine.primitives.joining import (
     concatenate,
     concatenate_p,
@@ -296,8 +297,6 @@ from mjax._engine.primitives.shapes import (
     collapse,
     copy_p,
     expand_dims,
-    iota,
-    iota_p,
     reduce_sum_p,
     reshape_p,
     rev,

@@ -112,6 +112,7 @@ from mjax._engine.primitives.dot import dot_general_p
 from mjax._engine.primitives.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
 from mjax._engine.primitives.fft import fft_p
 from mjax._engine.primitives.gather import gather_p
+from mjax._engine.primitives.iota import iota_p
 from mjax._engine.primitives.joining import (
     concatenate_p,
     split_p,
@@ -157,7 +158,6 @@ from mjax._engine.primitives.sequencing import after_all_p, create_token_p, dce_
 from mjax._engine.primitives.shapes import (
     broadcast_in_dim_p,
     copy_p,
-    iota_p,
     reduce_sum_p,
     reshape_p,
     rev_p,

@@ -261,6 +261,10 @@ def issubdtype(a: Any, b: Any) -> bool:
     Args:
       a: a dtype or what makes one, or an abstract class of dtypes.
       b: the same.
+
+    Example:
+      >>> mjax.dtypes.issubdtype(jnp.bfloat16, jnp.floating)
+      True
     """
     if isinstance(b, type) and issubclass(b, extended):
         own = a.type if isinstance(a, ExtendedDType) else a

@@ -266,6 +266,10 @@ def scalar_type_of(x: Any) -> type:
 
     Raises:
       TypeError: the value holds no numbers.
+
+    Example:
+      >>> mjax.dtypes.scalar_type_of(jnp.ones(2))
+      <class 'float'>
     """
     kind = dtypes.kind(_type_of(x)[0])
     python = {"b": bool, "i": int, "u": int, "f": float, "c": complex}.get(kind)

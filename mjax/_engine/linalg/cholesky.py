@@ -30,8 +30,9 @@ from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.dynamic_slicing import dynamic_slice_in_dim
 from mjax._engine.primitives.elementwise import constant_like, stretch
 from mjax._engine.primitives.emit import ir, op
+from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import broadcasted_iota, reshape
+from mjax._engine.primitives.shapes import reshape
 from mjax._engine.primitives.tangents import instantiate, zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.symbolic import Zero

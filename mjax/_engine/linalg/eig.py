@@ -27,8 +27,9 @@ from mjax._engine.linalg.matrices import (
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import constant_like, stretch
+from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.reductions import argmax
-from mjax._engine.primitives.shapes import broadcasted_iota, expand_dims, reduce_sum
+from mjax._engine.primitives.shapes import expand_dims, reduce_sum
 from mjax._engine.primitives.slicing import diagonal
 from mjax._engine.primitives.tangents import zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced

@@ -34,11 +34,8 @@ from mjax._engine.primitives.dynamic_slicing import (
 )
 from mjax._engine.primitives.elementwise import constant_like, stretch
 from mjax._engine.primitives.gather import take_along_axis
-from mjax._engine.primitives.shapes import (
-    broadcast_in_dim_p,
-    broadcasted_iota,
-    expand_dims,
-)
+from mjax._engine.primitives.iota import broadcasted_iota
+from mjax._engine.primitives.shapes import broadcast_in_dim_p, expand_dims
 from mjax._engine.primitives.slicing import pad, slice_in_dim
 from mjax._engine.primitives.sort import argsort
 from mjax._engine.primitives.tangents import define_zero_jvp, zero_tangent

@@ -14,6 +14,7 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.dot import batch_matmul
 from mjax._engine.primitives.elementwise import check_kinds, constant_like, stretch
+from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.precision import Precision
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
@@ -21,7 +22,6 @@ from mjax._engine.primitives.shapes import (
     batch_size,
     batch_to_front,
     broadcast_in_dim_p,
-    broadcasted_iota,
     expand_dims,
     reduce_sum,
     transpose,

@@ -33,10 +33,11 @@ from mjax._engine.primitives.dynamic_slicing import (
     dynamic_update_slice_in_dim,
 )
 from mjax._engine.primitives.elementwise import constant_like, stretch
+from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.reductions import reduce_max
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import as_settled, broadcasted_iota, reduce_sum
+from mjax._engine.primitives.shapes import as_settled, reduce_sum
 from mjax._engine.primitives.slicing import index_in_dim, pad, slice_in_dim
 
 __all__ = ["qdwh"]

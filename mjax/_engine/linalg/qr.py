@@ -26,8 +26,9 @@ from mjax._engine.linalg.triangular import triangular_solve_p
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.elementwise import constant_like, stretch
 from mjax._engine.primitives.gather import take_along_axis
+from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.joining import concatenate
-from mjax._engine.primitives.shapes import broadcasted_iota, expand_dims
+from mjax._engine.primitives.shapes import expand_dims
 from mjax._engine.primitives.slicing import diagonal, pad, slice_in_dim
 from mjax._engine.primitives.tangents import zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced

@@ -36,15 +36,10 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert, reduce_precision
 from mjax._engine.primitives.dynamic_slicing import dynamic_slice_in_dim
 from mjax._engine.primitives.elementwise import constant_like, stretch
+from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.reductions import argmax, reduce_max
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import (
-    broadcast_in_dim_p,
-    broadcasted_iota,
-    expand_dims,
-    reduce_sum,
-    reshape,
-)
+from mjax._engine.primitives.shapes import broadcast_in_dim_p, expand_dims, reduce_sum, reshape
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.tracing.primitive import Primitive, traced
 

@@ -125,6 +125,11 @@ def hessenberg(a: Any) -> list[Any]:
       ValueError: the matrices are not square.
       TypeError: the dtype is not inexact.
 
+    Example:
+      >>> mjax.lax.linalg.hessenberg(jnp.array([[1.0, 2.0], [3.0, 4.0]]))[0]
+      Array([[1., 2.],
+             [3., 4.]], dtype=float32)
+
     Source: LAPACK, `gehrd`.
     """
     return hessenberg_p.bind(a)

@@ -105,6 +105,10 @@ def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
     Raises:
       TypeError: the dtypes differ, or the shapes are neither equal nor scalar.
 
+    Example:
+      >>> lax.mul(jnp.array([2.0, 3.0]), 4.0)
+      Array([ 8., 12.], dtype=float32)
+
     Source: StableHLO `multiply`.
     """
     try:

@@ -51,6 +51,10 @@ def optimization_barrier(operand: Any, /) -> Any:
     Returns:
       The same tree of the same values.
 
+    Example:
+      >>> lax.optimization_barrier({"x": jnp.ones(2)})
+      {'x': Array([1., 1.], dtype=float32)}
+
     Source: StableHLO `optimization_barrier`.
     """
     leaves, tree = tree_flatten(operand)

@@ -105,6 +105,10 @@ def clamp(min: Any, x: Any, max: Any) -> Any:
     Raises:
       TypeError: shapes or dtypes do not fit.
 
+    Example:
+      >>> lax.clamp(0.0, jnp.array([-1.0, 0.5, 2.0]), 1.0)
+      Array([0. , 0.5, 1. ], dtype=float32)
+
     Source: StableHLO `clamp`.
     """
     return clamp_p.bind(min, x, max)

@@ -81,13 +81,23 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
 
 @boundary
 def empty(shape: Sequence[int], dtype: Any) -> Any:
-    """An array whose values nobody should rely on: zeros. None is the default float dtype."""
+    """An array whose values nobody should rely on: zeros. None is the default float dtype.
+
+    Example:
+      >>> lax.empty((2, 3), "float32").shape
+      (2, 3)
+    """
     return full(shape, 0, float if dtype is None else dtype)
 
 
 @boundary
 def reciprocal(x: Any) -> Any:
-    """Elementwise `1 / x`, for inexact `x`."""
+    """Elementwise `1 / x`, for inexact `x`.
+
+    Example:
+      >>> lax.reciprocal(jnp.array([2.0, 4.0]))
+      Array([0.5 , 0.25], dtype=float32)
+    """
     return integer_pow(x, -1)
 
 
@@ -132,13 +142,23 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 
 @boundary
 def broadcast_to_rank(x: Any, rank: int) -> Any:
-    """`x` with axes of size 1 in front, so that it has at least `rank` axes."""
+    """`x` with axes of size 1 in front, so that it has at least `rank` axes.
+
+    Example:
+      >>> lax.broadcast_to_rank(jnp.ones(3), 2).shape
+      (1, 3)
+    """
     return expand_dims(x, tuple(range(operator.index(rank) - len(typeof(x).shape))))
 
 
 @boundary
 def broadcast_like(arr: Any, like_arr: Any) -> Any:
-    """`arr` broadcast to the shape of another array, by NumPy's rules."""
+    """`arr` broadcast to the shape of another array, by NumPy's rules.
+
+    Example:
+      >>> lax.broadcast_like(1.0, jnp.zeros(2))
+      Array([1., 1.], dtype=float32, weak_type=True)
+    """
     own, shape = typeof(arr).shape, typeof(like_arr).shape
     dims = tuple(range(len(shape) - len(own), len(shape)))
     return broadcast_in_dim(arr, shape, dims)

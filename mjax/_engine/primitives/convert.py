@@ -92,6 +92,10 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     Raises:
       TypeError: a Python complex number, as Python has it, does not become real.
 
+    Example:
+      >>> lax.convert_element_type(jnp.array([1.5, -2.5]), "int32")
+      Array([ 1, -2], dtype=int32)
+
     Source: StableHLO `convert`.
     """
     dtype = dtypes.asked_dtype(new_dtype, "convert_element_type")
@@ -164,6 +168,10 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
     A narrower dtype adds a last axis for the pieces of each element; a wider one needs and
     removes one.
 
+    Example:
+      >>> lax.bitcast_convert_type(jnp.array(1.0), "uint32")
+      Array(1065353216, dtype=uint32)
+
     Source: StableHLO `bitcast_convert`.
     """
     return bitcast_convert_type_p.bind(
@@ -190,6 +198,10 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> An
 
     Raises:
       ValueError: `exponent_bits` below 1, or `mantissa_bits` below 0.
+
+    Example:
+      >>> lax.reduce_precision(jnp.array(1.1), exponent_bits=8, mantissa_bits=2)
+      Array(1., dtype=float32, weak_type=True)
 
     Source: StableHLO `reduce_precision`.
     """

@@ -332,6 +332,10 @@ def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
     Raises:
       ValueError: the ranks differ or are less than 2.
       TypeError: the shapes do not fit.
+
+    Example:
+      >>> lax.batch_matmul(jnp.ones((5, 2, 3)), jnp.ones((5, 3, 4))).shape
+      (5, 2, 4)
     """
     left, right = typeof(lhs).shape, typeof(rhs).shape
     ndim = len(left)

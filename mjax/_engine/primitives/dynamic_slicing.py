@@ -208,6 +208,10 @@ def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: 
       slice_size: how much of the axis; static.
       axis: the axis.
       allow_negative_indices: whether a negative index counts from the end.
+
+    Example:
+      >>> lax.dynamic_slice_in_dim(jnp.arange(5), 2, 2)
+      Array([2, 3], dtype=int32)
     """
     sizes = list(typeof(operand).shape)
     axis = canonicalize_axis(axis, len(sizes))
@@ -227,6 +231,10 @@ def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool
       axis: the axis.
       keepdims: whether the axis stays, with size 1.
       allow_negative_indices: whether a negative index counts from the end.
+
+    Example:
+      >>> lax.dynamic_index_in_dim(jnp.arange(6).reshape(3, 2), 1, keepdims=False)
+      Array([2, 3], dtype=int32)
     """
     out = dynamic_slice_in_dim(operand, index, 1, axis,
                                allow_negative_indices=allow_negative_indices)
@@ -337,6 +345,10 @@ def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axi
       start_index: integer scalar.
       axis: the axis.
       allow_negative_indices: whether a negative index counts from the end.
+
+    Example:
+      >>> lax.dynamic_update_slice_in_dim(jnp.zeros(4), jnp.ones(2), 1, 0)
+      Array([0., 1., 1., 0.], dtype=float32)
     """
     ndim = typeof(operand).ndim
     starts, allowed = _along(ndim, canonicalize_axis(axis, ndim), start_index,
@@ -355,6 +367,10 @@ def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int
       index: integer scalar; the nearest index inside counts.
       axis: the axis.
       allow_negative_indices: whether a negative index counts from the end.
+
+    Example:
+      >>> lax.dynamic_update_index_in_dim(jnp.zeros(3), 7.0, 1, 0)
+      Array([0., 7., 0.], dtype=float32)
     """
     if typeof(update).ndim + 1 == typeof(operand).ndim:
         update = expand_dims(update, (axis,))

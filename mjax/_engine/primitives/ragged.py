@@ -26,13 +26,13 @@ from mjax._engine.primitives.cumulative import cumsum_p
 from mjax._engine.primitives.dot import DimensionNumbers, dot_general_p, free_axes, result_dtype
 from mjax._engine.primitives.elementwise import stretch
 from mjax._engine.primitives.gather import shift_axes
+from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.precision import canonical_precision
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
     batch_size,
     batch_to_front,
     broadcast_in_dim_p,
-    broadcasted_iota,
     moveaxis,
     scalar_of,
     transpose,

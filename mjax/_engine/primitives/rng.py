@@ -108,6 +108,11 @@ def rng_bit_generator(key: Any, shape: Sequence[int], dtype: Any = _uint32,
     Raises:
       TypeError: a key or dtype of another type.
 
+    Example:
+      >>> key, bits = lax.rng_bit_generator(jnp.arange(4, dtype="uint32"), (2, 3))
+      >>> bits.shape, bits.dtype
+      ((2, 3), dtype('uint32'))
+
     Source: StableHLO `rng_bit_generator`.
     """
     new_key, bits = rng_bit_generator_p.bind(
@@ -152,6 +157,10 @@ def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Any:
 
     Raises:
       ValueError: bounds that are not scalars of one dtype.
+
+    Example:
+      >>> lax.rng_uniform(0.0, 1.0, (2, 3)).shape
+      (2, 3)
 
     Source: StableHLO `rng`.
     """

@@ -43,11 +43,11 @@ from mjax._engine.primitives.gather import (
     shift_axes,
     widen_indices,
 )
+from mjax._engine.primitives.iota import iota
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
     batch_size,
     broadcast_in_dim_p,
-    iota,
     moveaxis,
     reshape,
     zeros_of,

@@ -129,6 +129,10 @@ def select_n(which: Any, *cases: Any) -> Any:
 def select(pred: Any, on_true: Any, on_false: Any) -> Any:
     """Elements of `on_true` where `pred` is true, else of `on_false`; shapes are equal.
 
+    Example:
+      >>> lax.select(jnp.array([True, False]), jnp.ones(2), jnp.zeros(2))
+      Array([1., 0.], dtype=float32)
+
     Source: StableHLO `select`.
     """
     return select_n_p.bind(pred, on_false, on_true)

@@ -22,7 +22,6 @@ from mjax._engine.primitives.emit import (
     constant,
     dense_i64,
     hlo,
-    ir,
     op,
     reducer_region,
 )
@@ -230,6 +229,11 @@ def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | 
     Raises:
       TypeError: the numbers of elements differ.
 
+    Example:
+      >>> lax.reshape(jnp.arange(4), (2, 2))
+      Array([[0, 1],
+             [2, 3]], dtype=int32)
+
     Source: StableHLO `reshape`.
     """
     if dimensions is not None:
@@ -276,6 +280,10 @@ def transpose(operand: Any, permutation: Sequence[int]) -> Any:
 
     Raises:
       TypeError: `permutation` does not name each axis once.
+
+    Example:
+      >>> lax.transpose(jnp.ones((2, 3)), (1, 0)).shape
+      (3, 2)
 
     Source: StableHLO `transpose`.
     """
@@ -353,7 +361,12 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
 
 @boundary
 def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
-    """Repeats an array along new leading axes of the given sizes."""
+    """Repeats an array along new leading axes of the given sizes.
+
+    Example:
+      >>> lax.broadcast(jnp.ones(3), (2,)).shape
+      (2, 3)
+    """
     shape, sizes = typeof(operand).shape, canonical_shape(tuple(sizes))
     if not sizes:
         return array_of(operand)
@@ -363,7 +376,12 @@ def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
 
 @boundary
 def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
-    """Merges the axes from `start_dimension` up to, but not with, `stop_dimension`."""
+    """Merges the axes from `start_dimension` up to, but not with, `stop_dimension`.
+
+    Example:
+      >>> lax.collapse(jnp.ones((2, 3, 4)), 0, 2).shape
+      (6, 4)
+    """
     shape = typeof(operand).shape
     low, high, _ = slice(start_dimension, stop_dimension).indices(len(shape))
     if high < low:
@@ -399,58 +417,18 @@ def _rev_batch(args: Any, dims: Any, *, dimensions: tuple[int, ...]) -> Any:
 
 @boundary
 def rev(operand: Any, dimensions: Sequence[int]) -> Any:
-    """Reverses the order of the elements along axes; negative ones are refused, as JAX does."""
+    """Reverses the order of the elements along axes; negative ones are refused, as JAX does.
+
+    Example:
+      >>> lax.rev(jnp.arange(3), (0,))
+      Array([2, 1, 0], dtype=int32)
+    """
     dimensions, ndim = tuple(map(operator.index, dimensions)), typeof(operand).ndim
     if len(set(dimensions)) != len(dimensions) or any(not 0 <= d < ndim for d in dimensions):
         msg = (f"rev: dimensions {dimensions} must be distinct axes of an operand of {ndim} "
                "dimensions, and not negative; count from the first axis.")
         raise LazyArgumentError(msg)
     return rev_p.bind(operand, dimensions=dimensions)
-
-
-# ---- iota ------------------------------------------------------------------------------
-
-iota_p = Primitive("iota")
-
-
-@iota_p.def_abstract_eval
-def _iota_type(*, dtype: Any, shape: tuple[int, ...], dimension: int) -> ShapedArray:
-    if dtypes.kind(dtype) not in "iufc":
-        msg = f"iota needs a numeric dtype, not {dtype}."
-        raise TypeError(msg)
-    if not 0 <= dimension < len(shape):
-        msg = f"iota: dimension {dimension} is not an axis of shape {shape}."
-        raise ValueError(msg)
-    return ShapedArray(shape, dtype)
-
-
-@iota_p.def_lowering
-def _iota_lowering(ctx: Any, *, dtype: Any, shape: Any, dimension: int) -> Any:
-    attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dimension)
-    return op("stablehlo.iota", ctx.out_types, [], {"iota_dimension": attribute})
-
-
-@boundary
-def iota(dtype: Any, size: int) -> Any:
-    """The integers from 0 to `size - 1`, of shape `(size,)`."""
-    return broadcasted_iota(dtype, (size,), 0)
-
-
-@boundary
-def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
-    """An array whose elements are their own index along one axis.
-
-    Args:
-      dtype: a numeric dtype.
-      shape: shape of the result.
-      dimension: the axis that is counted; not negative.
-
-    Raises:
-      ValueError: there is no such axis.
-    """
-    shape = canonical_shape(shape)
-    return iota_p.bind(dtype=dtypes.asked_dtype(dtype, "iota"), shape=shape,
-                       dimension=operator.index(dimension))
 
 
 # ---- copy ------------------------------------------------------------------------------
@@ -600,8 +578,8 @@ def zeros_of(aval: Any) -> Any:
 
 __all__ = [
     "array_of", "batch_axes", "batch_size", "batch_to_front", "broadcast", "broadcast_in_dim",
-    "broadcast_in_dim_p", "broadcasted_iota", "canonical_shape", "collapse", "copy_p",
-    "expand_dims", "full", "integers_of_shape", "iota", "iota_p", "moveaxis", "reduce_sum",
+    "broadcast_in_dim_p", "canonical_shape", "collapse", "copy_p",
+    "expand_dims", "full", "integers_of_shape", "moveaxis", "reduce_sum",
     "reduce_sum_p", "reduced_shape", "reshape", "reshape_p", "rev", "rev_p", "scalar_of",
     "squeeze", "squeeze_p", "transpose", "transpose_p", "zeros_of",
 ]

@@ -145,6 +145,10 @@ def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None,
 
     Raises:
       TypeError: the indices are out of range. Unlike Python's slices they are not clipped.
+
+    Example:
+      >>> lax.slice_in_dim(jnp.arange(6), 1, 6, 2)
+      Array([1, 3, 5], dtype=int32)
     """
     shape = typeof(operand).shape
     axis = canonicalize_axis(axis, len(shape))
@@ -178,6 +182,10 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
 
     Raises:
       IndexError: the index is out of range.
+
+    Example:
+      >>> lax.index_in_dim(jnp.arange(6).reshape(3, 2), -1, keepdims=False)
+      Array([4, 5], dtype=int32)
     """
     size, index = typeof(operand).shape[axis], operator.index(index)
     if not -size <= index < size:

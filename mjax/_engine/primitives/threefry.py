@@ -32,16 +32,11 @@ from mjax._engine.primitives.barrier import barrier
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import align_batches, broadcast_types, constant_like
 from mjax._engine.primitives.emit import dense_i64, full, hlo, ir, ir_type, op
+from mjax._engine.primitives.iota import broadcasted_iota, iota
 from mjax._engine.primitives.joining import concatenate, split, stack, unstack
 from mjax._engine.primitives.keys import PRNGImpl, register_prng
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import (
-    broadcast_in_dim_p,
-    broadcasted_iota,
-    iota,
-    reshape,
-    zeros_of,
-)
+from mjax._engine.primitives.shapes import broadcast_in_dim_p, reshape, zeros_of
 from mjax._engine.primitives.tangents import define_zero_jvp
 from mjax._engine.tracing.primitive import Primitive
 

@@ -72,6 +72,10 @@ def devices(backend: str | None = None) -> list[Device]:
 
     Args:
       backend: a platform's name; by default the first of the flag `platforms`, else cpu.
+
+    Example:
+      >>> mjax.devices("cpu")[0].platform
+      'cpu'
     """
     return list(client(backend).devices())
 
@@ -110,12 +114,22 @@ def local_device_count(backend: str | None = None) -> int:
 
 
 def process_index(backend: str | None = None) -> int:
-    """The number of this process."""
+    """The number of this process.
+
+    Example:
+      >>> mjax.process_index()
+      0
+    """
     return int(client(backend).process_index())
 
 
 def process_count(backend: str | None = None) -> int:
-    """The number of processes."""
+    """The number of processes.
+
+    Example:
+      >>> mjax.process_count()
+      1
+    """
     return len(process_indices(backend))
 
 
@@ -125,7 +139,12 @@ def process_indices(backend: str | None = None) -> list[int]:
 
 
 def default_backend() -> str:
-    """The name of the default platform: cpu."""
+    """The name of the default platform: cpu.
+
+    Example:
+      >>> mjax.default_backend()
+      'cpu'
+    """
     return str(client().platform)
 
 

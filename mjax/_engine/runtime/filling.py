@@ -120,6 +120,10 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
       shape: another shape.
       sharding: where it is to be, as for `device_put`; default: where `x` is, if it is committed
         and of this shape.
+
+    Example:
+      >>> lax.full_like(jnp.zeros(2), 7.0)
+      Array([7., 7.], dtype=float32)
     """
     def make() -> Any:
         return composed.full_like(x, fill_value, dtype, shape)

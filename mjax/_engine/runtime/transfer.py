@@ -273,6 +273,10 @@ def device_get(x: Any) -> Any:
     """The leaves of a tree as NumPy arrays; copies of all are started before any is read.
 
     Keys stay key arrays.
+
+    Example:
+      >>> mjax.device_get({"x": jnp.arange(3)})
+      {'x': array([0, 1, 2], dtype=int32)}
     """
     with guards.explicit():
         for leaf in tree_flatten(x)[0]:
@@ -332,6 +336,10 @@ def block_until_ready(x: Any) -> Any:
     """Waits until all arrays of a tree are computed; returns the tree.
 
     Raises what the computation of any of them raised.
+
+    Example:
+      >>> mjax.block_until_ready({"x": jnp.arange(3)})
+      {'x': Array([0, 1, 2], dtype=int32)}
     """
     buffers = [leaf._buffer for leaf in tree_flatten(x)[0] if is_array(leaf)]
     try:

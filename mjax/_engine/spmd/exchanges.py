@@ -145,6 +145,10 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
     Raises:
       NameError: no such axis is in scope.
       ValueError: `perm` is not a permutation.
+
+    Example:
+      >>> mjax.vmap(lambda x: lax.pshuffle(x, "i", [1, 2, 0]), axis_name="i")(jnp.array([1, 2, 3]))
+      Array([2, 3, 1], dtype=int32)
     """
     perm = tuple(map(operator.index, perm))
     if sorted(perm) != list(range(axis_size(axis_name))):
@@ -206,6 +210,10 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
     Raises:
       NameError: no such axis is in scope.
       ValueError: `source` is out of range.
+
+    Example:
+      >>> mjax.vmap(lambda x: lax.pbroadcast(x, "i", 1), axis_name="i")(jnp.array([1, 2, 3]))
+      Array([2, 2, 2], dtype=int32)
     """
     return tree_map(lambda leaf: pbroadcast_p.bind(
         leaf, axis_name=axis_name, source=operator.index(source)), x)
@@ -298,6 +306,12 @@ def all_to_all(x: Any, axis_name: Any, split_axis: int, concat_axis: int, *,
     Raises:
       NameError: no such axis is in scope.
       ValueError: an axis is out of range, or the one to be cut has the wrong size.
+
+    Example:
+      >>> x = jnp.array([[1, 2], [3, 4]])
+      >>> mjax.vmap(lambda row: lax.all_to_all(row, "i", 0, 0), axis_name="i")(x)
+      Array([[1, 3],
+             [2, 4]], dtype=int32)
     """
     names = names_of(axis_name)
     groups = checked_groups("all_to_all", names, axis_index_groups)
@@ -340,5 +354,10 @@ def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = Non
     Raises:
       NameError: no such axis is in scope.
       ValueError: the sizes differ.
+
+    Example:
+      >>> mjax.vmap(lambda x: lax.pswapaxes(x, "i", 0), axis_name="i")(jnp.array([[1, 2], [3, 4]]))
+      Array([[1, 3],
+             [2, 4]], dtype=int32)
     """
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)

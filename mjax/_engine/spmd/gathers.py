@@ -270,6 +270,10 @@ def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0,
     Raises:
       NameError: no such axis is in scope.
       ValueError: the axis is out of range or has the wrong size.
+
+    Example:
+      >>> mjax.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(jnp.array([[1, 2], [3, 4]]))
+      Array([4, 6], dtype=int32)
     """
     names = names_of(axis_name)
     groups = checked_groups("psum_scatter", names, axis_index_groups)

@@ -16,16 +16,15 @@ from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import add, bitwise_and, ge, lt, max, mul, sub
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
+from mjax._engine.primitives.iota import broadcasted_iota, iota
 from mjax._engine.primitives.reductions import reduce_max
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter_add
 from mjax._engine.primitives.select import select
 from mjax._engine.primitives.shapes import (
     batch_to_front,
     broadcast_in_dim,
-    broadcasted_iota,
     expand_dims,
     full,
-    iota,
     moveaxis,
     reshape,
     zeros_of,

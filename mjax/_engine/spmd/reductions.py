@@ -27,6 +27,7 @@ from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import add, div, mul
 from mjax._engine.primitives.convert import convert_element_type
 from mjax._engine.primitives.emit import hlo, ir_type
+from mjax._engine.primitives.iota import iota
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.reductions import (
     extremum_ir,
@@ -36,7 +37,7 @@ from mjax._engine.primitives.reductions import (
     reduce_max_p,
     reduce_min_p,
 )
-from mjax._engine.primitives.shapes import broadcast, iota, reduce_sum_p, scalar_of
+from mjax._engine.primitives.shapes import broadcast, reduce_sum_p, scalar_of
 from mjax._engine.spmd.axes import (
     Batched,
     Groups,
@@ -308,6 +309,10 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
     Raises:
       NameError: no such axis is in scope.
+
+    Example:
+      >>> mjax.vmap(lambda x: lax.pmean(x, "i"), axis_name="i")(jnp.array([1.0, 5.0]))
+      Array([3., 3.], dtype=float32)
     """
     count = psum(1, axis_name, axis_index_groups=axis_index_groups)
 
@@ -336,6 +341,10 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
     Raises:
       NameError: no such axis is in scope.
+
+    Example:
+      >>> mjax.vmap(lambda x: lax.pmax(x, "i"), axis_name="i")(jnp.array([1, 5]))
+      Array([5, 5], dtype=int32)
     """
     return _reduce(_MAX, x, axis_name, axis_index_groups, None)
 
@@ -346,6 +355,10 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
     Raises:
       NameError: no such axis is in scope.
+
+    Example:
+      >>> mjax.vmap(lambda x: lax.pmin(x, "i"), axis_name="i")(jnp.array([1, 5]))
+      Array([1, 1], dtype=int32)
     """
     return _reduce(_MIN, x, axis_name, axis_index_groups, None)
 
@@ -442,6 +455,10 @@ def axis_index(axis_name: Any) -> Any:
 
     Raises:
       NameError: no such axis is in scope.
+
+    Example:
+      >>> mjax.vmap(lambda x: x + lax.axis_index("i"), axis_name="i")(jnp.array([10, 20]))
+      Array([10, 21], dtype=int32)
     """
     if not isinstance(axis_name, (tuple, list)):
         return axis_index_p.bind(axis_name=axis_name)

@@ -160,6 +160,11 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
       the arguments to those of the outputs, without evaluating `fun` again; it is a pytree
       whose leaves are the values it keeps.
 
+    Example:
+      >>> y, tangent_of = mjax.linearize(lambda x: x ** 2, 3.0)
+      >>> y, tangent_of(1.0)
+      (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
+
     Source: Radul et al. 2022, arXiv:2204.10923.
     """
     check_callable("linearize", fun)

@@ -15,7 +15,8 @@ from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import add, eq
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.shapes import broadcasted_iota, reshape, zeros_of
+from mjax._engine.primitives.iota import broadcasted_iota
+from mjax._engine.primitives.shapes import reshape, zeros_of
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.tracing.flat import (
     argument_numbers,
@@ -115,6 +116,11 @@ def jacfwd(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
     Raises:
       TypeError: an argument is not a float; an argument or result is not a complex number with
         `holomorphic`.
+
+    Example:
+      >>> mjax.jacfwd(lambda x: x ** 2)(jnp.array([1.0, 3.0]))
+      Array([[2., 0.],
+             [0., 6.]], dtype=float32)
     """
     check_callable("jacfwd", fun)
     numbers = argument_numbers("jacfwd", argnums)
@@ -156,6 +162,11 @@ def jacrev(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
 
     Raises:
       TypeError: an argument or result has no suitable dtype.
+
+    Example:
+      >>> mjax.jacrev(lambda x: x ** 2)(jnp.array([1.0, 3.0]))
+      Array([[2., 0.],
+             [0., 6.]], dtype=float32)
     """
     check_callable("jacrev", fun)
     numbers = argument_numbers("jacrev", argnums)
@@ -192,6 +203,11 @@ def hessian(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: 
 
     Args and errors are those of `jacfwd`. For an output of shape `s` and arguments of shapes
     `t` and `u` the block of second derivatives has shape `(*s, *t, *u)`.
+
+    Example:
+      >>> mjax.hessian(lambda x: x[0] * x[1] ** 2)(jnp.array([1.0, 3.0]))
+      Array([[0., 6.],
+             [6., 2.]], dtype=float32)
     """
     numbers = argument_numbers("hessian", argnums)
     hessian_of = jacfwd(jacrev(fun, numbers, has_aux, holomorphic), numbers, has_aux, holomorphic)

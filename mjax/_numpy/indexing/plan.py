@@ -20,9 +20,10 @@ from mjax._engine.primitives.arithmetic import add, lt, mul
 from mjax._engine.primitives.arithmetic import min as minimum
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.gather import GatherDimensionNumbers
+from mjax._engine.primitives.iota import iota
 from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import as_settled, broadcast_in_dim, iota
+from mjax._engine.primitives.shapes import as_settled, broadcast_in_dim
 from mjax._numpy.core import broadcast_shapes, broadcast_to, shape_of
 from mjax._numpy.indexing.parse import FINAL, INSIDE, NEW, RAW, At, Each, Range
 

@@ -15,9 +15,10 @@ from mjax._engine.primitives.arithmetic import add, div, eq, floor, le, log, log
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.cumulative import cumsum
 from mjax._engine.primitives.gather import take_on_axis
+from mjax._engine.primitives.iota import iota
 from mjax._engine.primitives.reductions import argmax
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import expand_dims, full, iota, moveaxis, reshape
+from mjax._engine.primitives.shapes import expand_dims, full, moveaxis, reshape
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.sort import sort, top_k
 from mjax._engine.runtime.laid_out import lays_out

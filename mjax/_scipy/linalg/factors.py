@@ -15,7 +15,7 @@ from mjax._engine.linalg.reflectors import geqp3, geqrf, ormqr
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import stretch
-from mjax._engine.primitives.shapes import broadcasted_iota
+from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._numpy.core import broadcast_shapes, broadcast_to, shape_of
 from mjax._numpy.fused import fused

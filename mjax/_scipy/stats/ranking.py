@@ -11,8 +11,9 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.cumulative import cummax, cummin
+from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.joining import concatenate
-from mjax._engine.primitives.shapes import broadcasted_iota, moveaxis, reshape
+from mjax._engine.primitives.shapes import moveaxis, reshape
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.sort import sort
 from mjax._numpy.comparison import isnan
