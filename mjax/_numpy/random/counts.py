@@ -52,6 +52,16 @@ def _like(x: Any, value: Any) -> Any:
     return full(typeof(x).shape, scalar(typeof(x).dtype, value))
 
 
+def _drawn_ahead(key: Any, shape: tuple[int, ...], dtype: Any) -> tuple[Any, Any, Any]:
+    """A key, and the two uniform numbers of the next round of a loop, which starts with zeros.
+
+    Zeros are refused. XLA would compute numbers of the same round anew for each of their uses.
+    """
+    key, *draws = split_key(key, 3)
+    u, v = [unit(k, shape, dtype) for k in draws]
+    return key, u, v
+
+
 # ---- Poisson ---------------------------------------------------------------------------
 
 
@@ -87,9 +97,7 @@ def _by_rejection(key: Any, rate: Any, dtype: Any) -> Any:
     bound = 0.9277 - 3.6224 / (b - 2.0)
 
     def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
-        out, accepted, key = state
-        key, *draws = split_key(key, 3)
-        u, v = [unit(k, shape, _F32) for k in draws]
+        out, accepted, key, u, v = state
         u = u - 0.5
         inner = 0.5 - lax.abs(u)
         count = lax.floor((2.0 * a / inner + b) * u + rate + 0.43)
@@ -98,9 +106,9 @@ def _by_rejection(key: Any, rate: Any, dtype: Any) -> Any:
         quick = (inner >= 0.07) & (v <= bound)
         refused = (count < 0.0) | ((inner < 0.013) & (v > inner))
         accept = quick | (~refused & (s <= t))
-        return select_n(accept, out, count), accepted | accept, key
+        return (select_n(accept, out, count), accepted | accept, *_drawn_ahead(key, shape, _F32))
 
-    start = (_like(rate, -1), full(shape, np.bool_(False)), key)
+    start = (_like(rate, -1), full(shape, np.bool_(False)), key, _like(rate, 0), _like(rate, 0))
     return convert(while_loop(lambda state: _any(~state[1]), step, start)[0], dtype)
 
 
@@ -195,9 +203,7 @@ def _by_btrs(key: Any, n: Any, p: Any, dtype: Any) -> Any:
     mode = lax.floor((n + 1.0) * p)
 
     def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
-        out, accepted, key = state
-        key, *draws = split_key(key, 3)
-        u, v = [unit(k, shape, kind) for k in draws]
+        out, accepted, key, u, v = state
         u = u - 0.5
         inner = 0.5 - lax.abs(u)
         quick = (inner >= 0.07) & (v <= bound)
@@ -211,9 +217,9 @@ def _by_btrs(key: Any, n: Any, p: Any, dtype: Any) -> Any:
             + _stirling_rest(mode) + _stirling_rest(n - mode)
             - _stirling_rest(k) - _stirling_rest(n - k))
         accept = quick | (~refused & (v <= upper))
-        return select_n(accept, out, k), accepted | accept, key
+        return (select_n(accept, out, k), accepted | accept, *_drawn_ahead(key, shape, kind))
 
-    start = (_like(p, -1), full(shape, np.bool_(False)), key)
+    start = (_like(p, -1), full(shape, np.bool_(False)), key, _like(p, 0), _like(p, 0))
     return convert(while_loop(lambda state: _any(~state[1]), step, start)[0], dtype)
 
 
