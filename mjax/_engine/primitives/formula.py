@@ -146,8 +146,12 @@ class Number:
         """Logarithmic derivative of the gamma function."""
         return self._apply("chlo.digamma")
 
-    def polynomial(self, coefficients: Sequence[float]) -> Number:
-        """`coefficients[0] + coefficients[1] * x + ...`, by Horner's scheme."""
+    def polynomial(self, coefficients: Sequence[float], within: float) -> Number:
+        """`coefficients[0] + coefficients[1] * x + ...` for |x| <= within, by Horner's scheme.
+
+        Coefficients that make no difference at this precision are left out.
+        """
+        coefficients = significant(coefficients, within, abs(coefficients[0]) * self.eps / 8)
         total = self * coefficients[-1] + coefficients[-2]
         for c in reversed(coefficients[:-2]):
             total = total * self + c
@@ -205,6 +209,20 @@ def _value(number: Number | float, aval: ShapedArray) -> Any:
         return number.value
     element = ir.FloatAttr.get(ir_type(aval.update(shape=())).element_type, float(number))
     return hlo.ConstantOp(ir.DenseElementsAttr.get_splat(ir_type(aval), element)).result
+
+
+def significant(coefficients: Sequence[float], within: float, tolerance: float
+                ) -> Sequence[float]:
+    """The first two coefficients of a polynomial, and those after them that count.
+
+    Those left out make no more than `tolerance` together for |x| <= within.
+    """
+    rest = 0.0
+    for n in range(len(coefficients) - 1, 1, -1):
+        rest += abs(coefficients[n]) * within ** n
+        if rest > tolerance:
+            return coefficients[:n + 1]
+    return coefficients[:2]
 
 
 Body = Callable[[Number, list[Number], list[Number]], tuple[Truth, list[Number]]]

@@ -10,8 +10,9 @@ Tables were computed with 60 digits from the definitions given beside them.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from mjax._engine.primitives.formula import Number, Truth, loop
+from mjax._engine.primitives.formula import Number, Truth, loop, significant
 
 # ---- parts -----------------------------------------------------------------------------
 
@@ -26,7 +27,7 @@ _LARGE = 10.0
 def _stirling_error(a: Number) -> Number:
     """`lgamma(a + 1) - log(sqrt(2 pi a) (a / e)**a)` for a >= 10."""
     a = (a < _LARGE).where(_LARGE, a)
-    return (1.0 / (a * a)).polynomial(_STIRLING) / a
+    return (1.0 / (a * a)).polynomial(_STIRLING, _LARGE ** -2) / a
 
 
 def _log1p_curvature(u: Number) -> Number:
@@ -36,7 +37,7 @@ def _log1p_curvature(u: Number) -> Number:
     """
     w = 1.0 / (u + 2.0)
     v = u * w
-    tail = (v * v).polynomial([1 / (2 * j + 3) for j in range(11)])
+    tail = (v * v).polynomial([1 / (2 * j + 3) for j in range(11)], 0.045)
     return 2.0 * w * (1.0 - 2.0 * u * w * w * tail)
 
 
@@ -60,7 +61,7 @@ def _lgamma1p(a: Number) -> Number:
     """`lgamma(1 + a)` for 0 <= a <= 1.5, with all digits near 0: a series around 2."""
     low = a <= 0.5
     z = low.where(a, a - 1.0)
-    at_two_plus_z = z * (1 - 0.5772156649015329) + z * z * z.polynomial(_LGAMMA1P)
+    at_two_plus_z = z * (1 - 0.5772156649015329) + z * z * z.polynomial(_LGAMMA1P, 0.5)
     return low.where(at_two_plus_z - a.log1p(), at_two_plus_z)
 
 
@@ -95,6 +96,22 @@ _TEMME = (
 )
 #: The expansion is exact to 64 bits for a >= 200 and |x - a| <= 0.3 a.
 _TEMME_FROM, _TEMME_WIDTH = 200.0, 0.3
+#: What bounds |eta| there.
+_ETA = 0.34
+
+
+def _temme(eps: float) -> list[Sequence[float]]:
+    """What counts of the table at this precision."""
+    rows: list[Sequence[float]] = []
+    tolerance = eps / 8 * abs(_TEMME[0][0])
+    for row in _TEMME:
+        rows.append(row[:max(3, len(significant(row, _ETA, tolerance)))])
+        tolerance *= _TEMME_FROM
+        if tolerance > abs(row[0]):
+            break
+    return rows
+
+
 #: Bounds steps of a series or fraction if nothing else does; 200 are reached.
 _STEPS = 2000
 
@@ -207,7 +224,7 @@ class IncompleteGamma:
         """Q for sign 1, P for sign -1."""
         eta, _ = self._eta()
         a = self.large_a
-        total = (1.0 / a).polynomial_of([eta.polynomial(row) for row in _TEMME])
+        total = (1.0 / a).polynomial_of([eta.polynomial(row, _ETA) for row in _temme(a.eps)])
         rest = (a * eta * eta * -0.5).exp() / (a * (2 * math.pi)).sqrt() * total
         return (eta * (a * 0.5).sqrt() * sign).erfc() * 0.5 + rest * sign
 
@@ -215,9 +232,10 @@ class IncompleteGamma:
         """(dP/da) / density, from the expansion, differentiated term by term."""
         eta, ratio = self._eta()
         a, inverse = self.large_a, 1.0 / self.large_a
-        rows = [eta.polynomial(row) for row in _TEMME]
-        in_eta = inverse.polynomial_of([eta.polynomial([n * c for n, c in enumerate(row)][1:])
-                                        for row in _TEMME[:-1]])
+        table = _temme(a.eps)
+        rows = [eta.polynomial(row, _ETA) for row in table]
+        in_eta = inverse.polynomial_of([
+            eta.polynomial([n * c for n, c in enumerate(row)][1:], _ETA) for row in table[:-1]])
         in_inverse = inverse.polynomial_of([row * float(k) for k, row in enumerate(rows)][1:])
         total = inverse.polynomial_of(rows)
         # a d(eta)/da is -mu / eta.
@@ -309,34 +327,44 @@ def random_gamma_grad(a: Number, x: Number) -> Number:
 _BETA_STEPS = 10_000
 
 
+def _any_stirling_error(a: Number) -> Number:
+    """`_stirling_error` of all a > 0: where it is small, that of a + n, and what lies between."""
+    n = 10 if a.eps < 1e-10 else 3
+    few = a < n
+    ratio = 1.0 / few.where(a + n, a)
+    product = 1.0 - ratio
+    for k in range(2, n):
+        product = product * (1.0 - k * ratio)
+    # The factor keeps a / (a + n) from being subnormal.
+    growth = math.log(2 * n) - (a * (ratio * (2.0 * n))).log()
+    between = (a + 0.5) * growth - product.log() - n
+    return (ratio * ratio).polynomial(_STIRLING, n ** -2) * ratio + few.where(between, 0.0)
+
+
+def _deviance(a: Number, excess: Number, ratio: Number) -> Number:
+    """`a (u - log(1 + u))`, where u is excess / a, and `ratio` is 1 + u."""
+    u, log = excess / a, ratio.log()
+    # Where the ratio overflows, a is negligible.
+    far = excess - a * log.is_(math.inf).where(0.0, log)
+    return (abs(u) <= 0.3).where(excess * u * 0.5 * _log1p_curvature(u), far)
+
+
 def beta_density(a: Number, b: Number, x: Number) -> Number:
     """`x**a (1 - x)**b / B(a, b)` for 0 < x < 1.
 
-    Powers and factorials of large numbers are never formed: what is left of them is the
-    distance of x from a / (a + b), where the density is greatest, and Stirling's corrections.
+    Powers and factorials are never formed: what is left of them is the distance of x from
+    a / (a + b), where the density is greatest, and what Stirling's formula lacks.
 
     Source: Loader 2000, "Fast and accurate computation of binomial probabilities", extended
-    to parameters below 10.
+    to all positive parameters.
     """
-    y = 1.0 - x
-    swap = a < b
-    big, small = swap.where(b, a), swap.where(a, b)
-    of_big, of_small = swap.where(y, x), swap.where(x, y)
-    excess = of_big * small - of_small * big
-    total = big + small
-    u, v = excess / big, excess / small * -1.0
-    u_ratio, v_ratio = of_big * (total / big), of_small * (total / small)
-    corrections = _stirling_error(total) - _stirling_error(big)
-    both_small = big * of_big.log() + small * of_small.log() + (
-        total.lgamma() - big.lgamma() - small.lgamma())
-    u_log = (abs(u) <= 0.3).where(u.log1p(), u_ratio.log())
-    one_large = (big * u_log + small * (of_small * total).log() - small
-                 - (small / big).log1p() * 0.5 + corrections - small.lgamma())
-    both_large = corrections - _stirling_error(small) - (
-        big * _log1p_rest(u, u_ratio) + small * _log1p_rest(v, v_ratio))
-    scale = (big * small / (total * (2 * math.pi))).sqrt()
-    return (small >= _LARGE).where(
-        both_large.exp() * scale, (big >= _LARGE).where(one_large, both_small).exp())
+    y, total = 1.0 - x, a + b
+    excess = x * b - y * a
+    lacking = _any_stirling_error(total) - _any_stirling_error(a) - _any_stirling_error(b)
+    distance = (_deviance(a, excess, x * (total / a))
+                + _deviance(b, -excess, y * (total / b)))
+    # A product of a and b may be too small to be represented.
+    return (lacking - distance).exp() * (a.sqrt() * (b / (total * (2 * math.pi))).sqrt())
 
 
 def betainc(a: Number, b: Number, x: Number) -> Number:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.elementwise import constant_like
+from mjax._engine.primitives.formula import significant
 from mjax._numpy.core import as_array, cast, check_array, choose, promote_args_inexact
 
 #: Fragments of docstrings; see `documented`.
@@ -94,8 +96,14 @@ def where(condition: Any, yes: Any, no: Any) -> Any:
                                for x in (yes, no)])
 
 
-def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
-    """`coefficients[0] + coefficients[1] * x + ...`, by Horner's scheme."""
+def polynomial(x: Any, coefficients: Sequence[float], within: float | None = None) -> Any:
+    """`coefficients[0] + coefficients[1] * x + ...`, by Horner's scheme.
+
+    Where `within` bounds |x|, coefficients that make no difference at its precision are left out.
+    """
+    if within is not None:
+        eps = float(ml_dtypes.finfo(typeof(x).dtype).eps)
+        coefficients = significant(coefficients, within, abs(coefficients[0]) * eps / 8)
     total = x * coefficients[-1] + coefficients[-2]
     for c in reversed(coefficients[:-2]):
         total = total * x + c

@@ -29,7 +29,7 @@ _A_B = {"a": "a: array or scalar; ints and booleans become the default float.",
 
 
 def _stirling_error(x: Any) -> Any:
-    return polynomial(1 / (x * x), _STIRLING) / x
+    return polynomial(1 / (x * x), _STIRLING, _LARGE ** -2) / x
 
 
 def log_beta(a: Any, b: Any) -> Any:
@@ -44,14 +44,15 @@ def log_beta(a: Any, b: Any) -> Any:
     a, b = where(ordered, a, b), where(ordered, b, a)
     one = (b >= _LARGE) & (a > 0)
     both = one & (a >= _LARGE)
-    few = prims.lgamma(a) + (prims.lgamma(b) - prims.lgamma(a + b))
+    of_a = prims.lgamma(a)
+    few = of_a + (prims.lgamma(b) - prims.lgamma(a + b))
     # Harmless numbers where the series is not used.
     large = where(one, b, _LARGE)
     small = where(one, a, 1)
     ratio = small / large
     change = _stirling_error(large) - _stirling_error(large + small)
     growth = (small + large - 0.5) * lax.log1p(ratio)
-    step = prims.lgamma(small) - small * (lax.log(large) - 1) - growth + change
+    step = of_a - small * (lax.log(large) - 1) - growth + change
     small = where(both, a, _LARGE)
     ratio = where(both, ratio, 1)
     wide = ((small - 0.5) * lax.log(ratio) - 0.5 * lax.log(large) - growth

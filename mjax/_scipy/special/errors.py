@@ -162,13 +162,14 @@ _FAR = (1.0, -0.5, 0.75, -1.875, 6.5625, -29.53125, 162.421875, -1055.7421875)
 
 def _scaled_erfc(x: Any) -> Any:
     # Beyond, erfc loses digits to subnormal numbers.
-    far = x > (25.0 if typeof(x).dtype == np.float64 else 8.5)
+    start = 25.0 if typeof(x).dtype == np.float64 else 8.5
+    far = x > start
     near = where(far, 1, x)
     # Of the square of what has few bits no digit is lost, which the exponential would magnify.
     short = lax.round(near * 32, lax.RoundingMethod.TO_NEAREST_EVEN) / 32
     scale = lax.exp(short * short) * lax.exp((near - short) * (near + short))
-    distant = where(far, x, 25)
-    series = polynomial(1 / (distant * distant), _FAR) / (distant * math.sqrt(math.pi))
+    distant = where(far, x, start)
+    series = polynomial(1 / (distant * distant), _FAR, start ** -2) / (distant * math.sqrt(math.pi))
     return where(x == -math.inf, math.inf, where(far, series, scale * prims.erfc(near)))
 
 
