@@ -15,18 +15,13 @@ from mjax._engine.ir.pytree import (
     flatten_one_level_with_keys,
     is_tree_node,
     keystr,
-    tree_all,
-    tree_broadcast,
     tree_flatten,
     tree_flatten_with_path,
     tree_leaves,
     tree_leaves_with_path,
     tree_map,
     tree_map_with_path,
-    tree_reduce,
-    tree_reduce_associative,
     tree_structure,
-    tree_transpose,
     tree_unflatten,
     treedef_children,
     treedef_is_leaf,
@@ -40,6 +35,13 @@ from mjax._engine.ir.registration import (
     register_pytree_with_keys,
     register_pytree_with_keys_class,
     register_static,
+)
+from mjax._engine.ir.tree_functions import (
+    tree_all,
+    tree_broadcast,
+    tree_reduce,
+    tree_reduce_associative,
+    tree_transpose,
 )
 
 __all__ = [

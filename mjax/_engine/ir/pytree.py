@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.jitted import is_partial
-from mjax._engine.base.util import NOT_GIVEN, pickled_as
+from mjax._engine.base.util import pickled_as
 from mjax._engine.ir.registration import register_pytree_with_keys
 from mjaxlib_shim import trees
 from mjaxlib_shim.trees import (
@@ -54,7 +54,12 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None
 
 
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
-    """The tree of this structure with these leaves."""
+    """The tree of this structure with these leaves.
+
+    Example:
+      >>> mjax.tree.unflatten(mjax.tree.structure((0, [0])), [1, 2])
+      (1, [2])
+    """
     try:
         return treedef.unflatten(leaves)
     except Exception as error:
@@ -63,7 +68,12 @@ def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
 
 
 def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
-    """The leaves of a tree, in order."""
+    """The leaves of a tree, in order.
+
+    Example:
+      >>> mjax.tree.leaves({"b": 1, "a": (2, None)})
+      [2, 1]
+    """
     try:
         return _flatten(tree, is_leaf)[0]
     except Exception as error:
@@ -72,7 +82,12 @@ def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list
 
 
 def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> PyTreeDef:
-    """The structure of a tree."""
+    """The structure of a tree.
+
+    Example:
+      >>> mjax.tree.structure({"b": 1, "a": (2, None)})
+      PyTreeDef({'a': (*, None), 'b': *})
+    """
     try:
         return _flatten(tree, is_leaf)[1]
     except Exception as error:
@@ -155,101 +170,6 @@ def _node_data(node: Any) -> tuple[Any, Any]:
     return tree_structure(node, lambda x: x is not node).node_data()
 
 
-@boundary
-def tree_all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> bool:
-    """Whether all leaves are true."""
-    return all(tree_leaves(tree, is_leaf))
-
-
-
-
-@boundary
-def tree_reduce(function: Callable[[Any, Any], Any], tree: Any, initializer: Any = NOT_GIVEN,
-                is_leaf: Callable[[Any], bool] | None = None) -> Any:
-    """`functools.reduce` over the leaves."""
-    leaves = tree_leaves(tree, is_leaf)
-    if initializer is NOT_GIVEN:
-        return functools.reduce(function, leaves)
-    return functools.reduce(function, leaves, initializer)
-
-
-@boundary
-def tree_reduce_associative(operation: Callable[[Any, Any], Any], tree: Any, *,
-                            identity: Any = NOT_GIVEN,
-                            is_leaf: Callable[[Any], bool] | None = None) -> Any:
-    """Reduces the leaves by halves, in a tree of depth log(n).
-
-    Args:
-      operation: associative.
-      tree: any pytree.
-      identity: the result for a tree without leaves; used for no other.
-      is_leaf: as in `tree_flatten`.
-
-    Raises:
-      TypeError: the tree has no leaves, and there is no `identity`.
-    """
-    leaves = tree_leaves(tree, is_leaf)
-    if not leaves:
-        if identity is NOT_GIVEN:
-            msg = "tree_reduce_associative of a tree without leaves needs `identity`."
-            raise TypeError(msg)
-        return identity
-
-    def reduce(start: int, end: int) -> Any:
-        if end - start == 1:
-            return leaves[start]
-        middle = (start + end) // 2
-        return operation(reduce(start, middle), reduce(middle, end))
-
-    return reduce(0, len(leaves))
-
-
-@boundary
-def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None,
-                   pytree_to_transpose: Any) -> Any:
-    """Turns a tree of trees inside out.
-
-    Args:
-      outer_treedef: structure of the outer tree.
-      inner_treedef: structure of the inner trees; None: that of the first one.
-      pytree_to_transpose: the tree of trees.
-
-    Raises:
-      TypeError: the tree does not have the structure of such a composition.
-
-    Example:
-      >>> tree_transpose(tree_structure([0, 0]), None, [(1, 2), (3, 4)])
-      ([1, 3], [2, 4])
-    """
-    leaves, treedef = tree_flatten(pytree_to_transpose)
-    if inner_treedef is None:
-        inner_treedef = tree_structure(outer_treedef.flatten_up_to(pytree_to_transpose)[0])
-    if treedef.num_leaves != outer_treedef.num_leaves * inner_treedef.num_leaves:
-        msg = (f"tree_transpose: the tree has structure {treedef}, which is not a composition of "
-               f"{outer_treedef} and {inner_treedef}.")
-        raise TypeError(msg)
-    n = inner_treedef.num_leaves
-    rows = [leaves[i * n : (i + 1) * n] for i in range(outer_treedef.num_leaves)]
-    return inner_treedef.unflatten([outer_treedef.unflatten(column) for column in zip(*rows)])
-
-
-@boundary
-def tree_broadcast(prefix_tree: Any, full_tree: Any,
-                   is_leaf: Callable[[Any], bool] | None = None) -> Any:
-    """The tree of the structure of a full tree whose leaves are those of its prefix, repeated.
-
-    Args:
-      prefix_tree: the prefix.
-      full_tree: the full tree.
-      is_leaf: which subtrees of the prefix are leaves of it.
-
-    Raises:
-      ValueError: it is not a prefix.
-    """
-    return tree_structure(full_tree).unflatten(
-        broadcast_prefix(prefix_tree, full_tree, is_leaf))
-
-
 def broadcast_prefix(prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | None = None
                      ) -> list[Any]:
     """A leaf of `prefix` for each leaf of `full`, of which `prefix` is a tree prefix.
@@ -320,12 +240,22 @@ def prefix_leaves(what: str, prefix: Any, full: Any, whole: str,
 
 
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
-    """The structures of the children of the root."""
+    """The structures of the children of the root.
+
+    Example:
+      >>> mjax.tree_util.treedef_children(mjax.tree.structure((1, [2])))
+      [PyTreeDef(*), PyTreeDef([*])]
+    """
     return treedef.children()
 
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
-    """Whether nothing is below the root: a leaf, an empty container or None."""
+    """Whether nothing is below the root: a leaf, an empty container or None.
+
+    Example:
+      >>> mjax.tree_util.treedef_is_leaf(mjax.tree.structure(1))
+      True
+    """
     return treedef.num_nodes == 1
 
 
@@ -335,12 +265,22 @@ def is_one_leaf(treedef: PyTreeDef) -> bool:
 
 
 def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
-    """The structure of a tuple of trees."""
+    """The structure of a tuple of trees.
+
+    Example:
+      >>> mjax.tree_util.treedef_tuple([mjax.tree.structure(1), mjax.tree.structure([2])])
+      PyTreeDef((*, [*]))
+    """
     return trees.treedef_tuple(list(treedefs))
 
 
 def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = None) -> bool:
-    """Whether all values are leaves."""
+    """Whether all values are leaves.
+
+    Example:
+      >>> mjax.tree_util.all_leaves([1, 2]), mjax.tree_util.all_leaves([1, [2]])
+      (True, False)
+    """
     values = list(iterable)
     leaves = tree_leaves(values, is_leaf)
     return len(values) == len(leaves) and all(map(operator.is_, values, leaves))
@@ -412,7 +352,12 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
 def tree_flatten_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None,
                            is_leaf_takes_path: bool = False
                            ) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
-    """The leaves of a tree, each with its key path; and the structure."""
+    """The leaves of a tree, each with its key path; and the structure.
+
+    Example:
+      >>> mjax.tree.flatten_with_path({"a": [1]})[0]
+      [((DictKey(key='a'), SequenceKey(idx=0)), 1)]
+    """
     if is_leaf_takes_path and is_leaf is not None:
         return _flatten_asking_with_path(tree, is_leaf)
     # jaxlib calls the predicate with the node, or (0.4.37 and later) with path and node.
@@ -450,7 +395,12 @@ def _one_level(node: Any) -> tuple[list[Any], list[Any], PyTreeDef] | None:
 @boundary
 def tree_leaves_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None,
                           is_leaf_takes_path: bool = False) -> list[tuple[KeyPath, Any]]:
-    """The leaves of a tree, each with its key path."""
+    """The leaves of a tree, each with its key path.
+
+    Example:
+      >>> [mjax.tree_util.keystr(path) for path, _ in mjax.tree.leaves_with_path({"a": [1, 2]})]
+      ["['a'][0]", "['a'][1]"]
+    """
     return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
@@ -458,7 +408,12 @@ def tree_leaves_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None,
 def tree_map_with_path(f: Callable[..., Any], tree: Any, *rest: Any,
                        is_leaf: Callable[..., bool] | None = None,
                        is_leaf_takes_path: bool = False) -> Any:
-    """`tree_map` for an `f` whose first argument is the leaf's key path."""
+    """`tree_map` for an `f` whose first argument is the leaf's key path.
+
+    Example:
+      >>> mjax.tree.map_with_path(lambda path, x: mjax.tree_util.keystr(path), {"a": [1, 2]})
+      {'a': ["['a'][0]", "['a'][1]"]}
+    """
     pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     columns = [_up_to(treedef, r) for r in rest]
     return treedef.unflatten([f(path, leaf, *others)
@@ -565,9 +520,8 @@ copyreg.pickle(PyTreeDef, _reduce_structure)
 __all__ = [
     "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "Partial", "PyTreeDef",
     "SequenceKey", "all_leaves", "broadcast_prefix", "broadcast_prefix_to", "flatten_one_level",
-    "flatten_one_level_with_keys", "is_tree_node", "keystr", "registry", "tree_all",
-    "tree_broadcast", "tree_flatten", "tree_flatten_with_path", "tree_leaves",
-    "tree_leaves_with_path", "tree_map", "tree_map_with_path", "tree_reduce",
-    "tree_reduce_associative", "tree_structure", "tree_transpose", "tree_unflatten",
-    "treedef_children", "treedef_is_leaf", "treedef_tuple",
+    "flatten_one_level_with_keys", "is_tree_node", "keystr", "registry", "tree_flatten",
+    "tree_flatten_with_path", "tree_leaves", "tree_leaves_with_path", "tree_map",
+    "tree_map_with_path", "tree_structure", "tree_unflatten", "treedef_children", "treedef_is_leaf",
+    "treedef_tuple",
 ]

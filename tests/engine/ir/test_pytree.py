@@ -253,7 +253,7 @@ def test_transpose():
 @pytest.mark.parametrize(("inner", "tree"), [({"a": 0}, [1, 2, 3]), (None, [(1, 2), 3])])
 def test_transpose_of_another_structure(inner, tree):
     inner = inner and tree_structure(inner)
-    with pytest.raises(TypeError, match="no composition of"):
+    with pytest.raises(TypeError, match="not a composition of"):
         tree_transpose(tree_structure([0, 0]), inner, tree)
 
 
@@ -447,5 +447,5 @@ def test_transformations_make_no_tree_of_other_leaves():
                    mjax.shard_map(pair, mesh=mesh, in_specs=spec, out_specs=(spec, [spec]))):
         first, (second,) = mapped(given)
         assert first.value.tolist() == second.value.tolist() == [1, 1]
-    with pytest.raises(ValueError, match="no tree prefix"):
+    with pytest.raises(ValueError, match="not a tree prefix"):
         mjax.vmap(lambda x: {"a": x}, out_axes={"b": 0})(np.ones(2, np.float32))

@@ -104,7 +104,7 @@ def test_static_arguments_must_be_hashable():
 
 @pytest.mark.parametrize(("options", "text"), [
     ({"static_argnums": 2}, "static_argnums has 2"),
-    ({"static_argnames": "z"}, "no argument of f"),
+    ({"static_argnames": "z"}, "not an argument of f"),
     ({"donate_argnums": 5}, "donate_argnums has 5"),
     ({"static_argnums": 0, "donate_argnums": 0}, "static and donated"),
 ])

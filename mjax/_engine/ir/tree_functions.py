@@ -1,0 +1,132 @@
+"""Functions of whole pytrees: reductions of the leaves, trees of trees, prefixes made full."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import NOT_GIVEN
+from mjax._engine.ir.pytree import (
+    PyTreeDef,
+    broadcast_prefix,
+    tree_flatten,
+    tree_leaves,
+    tree_structure,
+)
+
+
+@boundary
+def tree_all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Whether all leaves are true.
+
+    Example:
+      >>> mjax.tree.all({"a": True, "b": [True, False]})
+      False
+    """
+    return all(tree_leaves(tree, is_leaf))
+
+
+@boundary
+def tree_reduce(function: Callable[[Any, Any], Any], tree: Any, initializer: Any = NOT_GIVEN,
+                is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """`functools.reduce` over the leaves.
+
+    Example:
+      >>> mjax.tree.reduce(lambda x, y: x + y, {"a": 1, "b": [2, 3]})
+      6
+    """
+    leaves = tree_leaves(tree, is_leaf)
+    if initializer is NOT_GIVEN:
+        return functools.reduce(function, leaves)
+    return functools.reduce(function, leaves, initializer)
+
+
+@boundary
+def tree_reduce_associative(operation: Callable[[Any, Any], Any], tree: Any, *,
+                            identity: Any = NOT_GIVEN,
+                            is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """Reduces the leaves by halves, in a tree of depth log(n).
+
+    Args:
+      operation: associative.
+      tree: any pytree.
+      identity: the result for a tree without leaves; used for no other.
+      is_leaf: as in `tree_flatten`.
+
+    Raises:
+      TypeError: the tree has no leaves, and there is no `identity`.
+
+    Example:
+      >>> mjax.tree.reduce_associative(lambda x, y: f"({x}{y})", list("abcd"))
+      '((ab)(cd))'
+    """
+    leaves = tree_leaves(tree, is_leaf)
+    if not leaves:
+        if identity is NOT_GIVEN:
+            msg = "tree_reduce_associative of a tree without leaves needs `identity`."
+            raise TypeError(msg)
+        return identity
+
+    def reduce(start: int, end: int) -> Any:
+        if end - start == 1:
+            return leaves[start]
+        middle = (start + end) // 2
+        return operation(reduce(start, middle), reduce(middle, end))
+
+    return reduce(0, len(leaves))
+
+
+@boundary
+def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None,
+                   pytree_to_transpose: Any) -> Any:
+    """Turns a tree of trees inside out.
+
+    Args:
+      outer_treedef: structure of the outer tree.
+      inner_treedef: structure of the inner trees; None: that of the first one.
+      pytree_to_transpose: the tree of trees.
+
+    Raises:
+      TypeError: the tree does not have the structure of such a composition.
+
+    Example:
+      >>> tree_transpose(tree_structure([0, 0]), None, [(1, 2), (3, 4)])
+      ([1, 3], [2, 4])
+    """
+    leaves, treedef = tree_flatten(pytree_to_transpose)
+    if inner_treedef is None:
+        inner_treedef = tree_structure(outer_treedef.flatten_up_to(pytree_to_transpose)[0])
+    if treedef.num_leaves != outer_treedef.num_leaves * inner_treedef.num_leaves:
+        msg = (f"tree_transpose: the tree has structure {treedef}, which is not a composition of "
+               f"{outer_treedef} and {inner_treedef}.")
+        raise TypeError(msg)
+    n = inner_treedef.num_leaves
+    rows = [leaves[i * n : (i + 1) * n] for i in range(outer_treedef.num_leaves)]
+    return inner_treedef.unflatten([outer_treedef.unflatten(column) for column in zip(*rows)])
+
+
+@boundary
+def tree_broadcast(prefix_tree: Any, full_tree: Any,
+                   is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """The tree of the structure of a full tree whose leaves are those of its prefix, repeated.
+
+    Args:
+      prefix_tree: the prefix.
+      full_tree: the full tree.
+      is_leaf: which subtrees of the prefix are leaves of it.
+
+    Raises:
+      ValueError: it is not a prefix.
+
+    Example:
+      >>> mjax.tree.broadcast((1, 2), ([3, 4], {"a": 5}))
+      ([1, 1], {'a': 2})
+    """
+    return tree_structure(full_tree).unflatten(
+        broadcast_prefix(prefix_tree, full_tree, is_leaf))
+
+
+__all__ = ["tree_all", "tree_broadcast", "tree_reduce", "tree_reduce_associative",
+           "tree_transpose"]
