@@ -161,7 +161,7 @@ def test_jit_vmap_and_grad_of_vmap() -> None:
         np.testing.assert_allclose(g, expected, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize("x64", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_dtypes(x64: bool) -> None:
     with mjax.enable_x64(x64):
         for dtype, name in itertools.product(("i4", "i8", "?", "f4", "f8", "c8", "c16"),

@@ -165,8 +165,11 @@ def test_characteristic_polynomial(matrix: np.ndarray) -> None:
     np.testing.assert_allclose(found, np.poly(matrix), atol=1e-4)
 
 
-@pytest.mark.parametrize("y", [Y8, Y8[:, 0], np.arange(8)], ids=["matrix", "vector", "ints"])
-@pytest.mark.parametrize("w", [None, W8], ids=["plain", "weighted"])
+@pytest.mark.parametrize(("y", "w"), [
+    pytest.param(Y8, None, id="matrix"), pytest.param(Y8[:, 0], W8, id="weighted vector"),
+    *[pytest.param(y, w, marks=pytest.mark.slow, id=name) for name, y, w in (
+        ("vector", Y8[:, 0], None), ("ints", np.arange(8), None),
+        ("weighted matrix", Y8, W8), ("weighted ints", np.arange(8), W8))]])
 def test_fits(y: np.ndarray, w: Any) -> None:
     x = X8.astype("f8")
     np.testing.assert_allclose(jnp.polyfit(X8, y, 2, w=w), np.polyfit(x, y, 2, w=w), atol=1e-4)

@@ -197,7 +197,8 @@ def test_covariance() -> None:
         jnp.cov(X)
 
 
-@pytest.mark.parametrize("method", ["linear", "lower", "higher", "midpoint"])
+@pytest.mark.parametrize("method", ["linear", *[
+    pytest.param(method, marks=pytest.mark.slow) for method in ("lower", "higher", "midpoint")]])
 def test_quantiles(method: str) -> None:
     for q in (0.3, 0.0, 1.0, np.array([0.2, 0.77])):
         for axis in (None, 1, (0, 2)):

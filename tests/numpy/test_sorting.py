@@ -125,7 +125,7 @@ def filled(values: Any, size: int, fill: Any) -> Any:
     return np.concatenate([values, np.full(size - len(values), fill, values.dtype)])
 
 
-@pytest.mark.parametrize("size", [0, 1, 3, 7])
+@pytest.mark.parametrize("size", [3, *[pytest.param(n, marks=pytest.mark.slow) for n in (0, 1, 7)]])
 def test_sizes(size: int) -> None:
     """With a size all work under jit; they are what they are without, cut off or filled up."""
     a, b = np.array([3, 1, 1, 2, 3], np.int32), np.array([5, 3, 3, 4], np.int32)

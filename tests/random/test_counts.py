@@ -33,6 +33,7 @@ def test_poisson(mean):
 
 @pytest.mark.parametrize(("n", "p"), [
     (10, 0.9), *[pytest.param(*case, marks=pytest.mark.slow) for case in ((10, 0.3), (200, 0.4))]])
+@pytest.mark.slow
 def test_binomial(n, p):
     out = random.binomial(KEY, n, p, (N,))
     assert out.dtype == np.float32
@@ -66,7 +67,8 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", ["multinomial", *[
+    pytest.param(name, marks=pytest.mark.slow) for name in KNOWN if name != "multinomial"]])
 def test_known_numbers(name):
     sample, expected = KNOWN[name]
     assert np.asarray(sample(random.key(7))).tolist() == expected

@@ -44,6 +44,7 @@ def test_derivatives():
     assert np.isinf(slopes[1, 1:, 0]).all() and np.isfinite(np.delete(slopes, 1, axis=0)).all()
 
 
+@pytest.mark.slow
 def test_normalized_functions_of_high_degree_are_finite():
     values = np.asarray(lpmn_values(100, 100, np.linspace(-1, 1, 9, dtype=np.float32), True))
     assert np.isfinite(values).all() and np.abs(values).max() < 10

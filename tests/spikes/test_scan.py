@@ -123,7 +123,8 @@ SLOW = ("hessian", "reverse over reverse", "vmap grad", "grad vmap", "grad jit",
 
 @pytest.mark.parametrize("name", [
     pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in TRANSFORMED])
-@pytest.mark.parametrize("case", [rnn, counting, swapping, nested])
+@pytest.mark.parametrize("case", [rnn, *[
+    pytest.param(case, marks=pytest.mark.slow) for case in (counting, swapping, nested)]])
 def test_against_a_loop(case, name):
     actual, expected = (TRANSFORMED[name](case(how)) for how in (lax.scan, looped))
     for a, e in zip(tree_flatten(actual)[0], tree_flatten(expected)[0], strict=True):

@@ -274,6 +274,7 @@ def test_select_and_scatter():
     np.testing.assert_allclose(least, sliding.select_and_scatter(s, x, False, *window), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_batches_of_select_and_scatter():
     rng = np.random.default_rng(0)
     xs, ss = normal(rng, (3, 6), F32), normal(rng, (3, 3), F32)

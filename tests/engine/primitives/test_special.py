@@ -172,6 +172,7 @@ EXACT = [
 ]
 
 
+@pytest.mark.slow
 def test_against_forty_digits():
     a, x, *columns = np.array(EXACT).T
     with mjax.enable_x64(True):

@@ -199,11 +199,11 @@ def as_attribute(x):
     return x
 
 
-@pytest.mark.parametrize("transform", [mjax.jit, mjax.make_jaxpr, lambda f: mjax.jit(mjax.vmap(f)),
-                                       lambda f: lambda x: mjax.vmap(mjax.jit(f))(x)])
-@pytest.mark.parametrize(("f", "holder"), [
-    (leaky, "A list holds it"), (as_global, "The global 'LEAK' of module"),
-    (as_attribute, "hold it, under 'leak'")])
+@pytest.mark.parametrize(("transform", "f", "holder"), [
+    (mjax.jit, as_global, "The global 'LEAK' of module"),
+    (mjax.make_jaxpr, leaky, "A list holds it"),
+    (lambda f: mjax.jit(mjax.vmap(f)), as_attribute, "hold it, under 'leak'"),
+    (lambda f: lambda x: mjax.vmap(mjax.jit(f))(x), leaky, "A list holds it")])
 def test_leaked_tracers_are_named(transform, f, holder):
     global LEAK
     LEAK = here.leak = None
@@ -229,10 +229,10 @@ EAGER = {
 }
 
 
-@pytest.mark.parametrize("name", EAGER)
-@pytest.mark.parametrize(("f", "holder"), [
-    (leaky, "A list holds it"), (as_global, "The global 'LEAK' of module"),
-    (as_attribute, "hold it, under 'leak'")])
+@pytest.mark.parametrize(("name", "f", "holder"), [
+    *[(name, leaky, "A list holds it") for name in EAGER],
+    ("grad", as_global, "The global 'LEAK' of module"),
+    ("vmap", as_attribute, "hold it, under 'leak'")])
 def test_leaks_of_eager_transformations(name, f, holder):
     global LEAK
     LEAK = here.leak = None
@@ -245,7 +245,13 @@ def test_leaks_of_eager_transformations(name, f, holder):
     assert name == "jvp of scan" or f"outlived the {trace} trace" in text
 
 
-@pytest.mark.parametrize("transform", [
+def test_what_does_not_leak(small_heap):
+    for transform in TRANSFORMATIONS:
+        with mjax.checking_leaks():
+            transform(lambda x: {"out": lax.sin(x) * 2.0}["out"])(X)
+
+
+TRANSFORMATIONS = [
     lambda f: mjax.vmap(f), mjax.jacfwd, mjax.jacrev,
     lambda f: lambda x: mjax.linearize(f, x)[1](x), lambda f: lambda x: mjax.vjp(f, x)[1](x),
     lambda f: lambda x: mjax.jvp(mjax.grad(lambda x: f(x).sum()), (x,), (x,)),
@@ -255,7 +261,4 @@ def test_leaks_of_eager_transformations(name, f, holder):
     lambda f: mjax.grad(lambda x: mjax.jit(f)(x).sum()), lambda f: mjax.jit(mjax.jit(f)),
     lambda f: lambda x: lax.fori_loop(0, 2, lambda i, y: f(y), x),
     lambda f: lambda x: mjax.vjp(mjax.jit(f), x)[1](x),
-    lambda f: lambda x: mjax.eval_shape(f, x)])
-def test_what_does_not_leak(transform, small_heap):
-    with mjax.checking_leaks():
-        transform(lambda x: {"out": lax.sin(x) * 2.0}["out"])(X)
+    lambda f: lambda x: mjax.eval_shape(f, x)]

@@ -120,6 +120,7 @@ def test_a_thousand_ordered_effects_through_all_control_flow(log):
     assert len(seen) > 950 and seen == log.taken() and got == expected
 
 
+@pytest.mark.slow
 def test_unordered_effects_in_between_change_nothing(log):
     others = Recorder()
 
@@ -219,7 +220,7 @@ DEVICES = """
 """
 
 
-@pytest.mark.parametrize("count", [2, 8])
+@pytest.mark.parametrize("count", [2, pytest.param(8, marks=pytest.mark.slow)])
 def test_devices_that_take_turns(count):
     process = run(DEVICES, str(count), devices=count)
     assert process.returncode == 0, process.stderr

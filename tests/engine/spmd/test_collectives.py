@@ -225,8 +225,9 @@ def test_several_axes(name, names):
     same(out.reshape(-1, *out.shape[3:]), expected)
 
 
-@pytest.mark.parametrize("name", ["psum", "all_gather axis", "all_gather tiled", "pmax",
-                                  "axis_index"])
+@pytest.mark.parametrize("name", ["psum", "all_gather axis", *[
+    pytest.param(name, marks=pytest.mark.slow)
+    for name in ("all_gather tiled", "pmax", "axis_index")]])
 def test_three_axes(name):
     f, reference, shape = ALL[name]
     size = (2, 3, 2)
@@ -239,6 +240,7 @@ def test_three_axes(name):
              reference_over(reference, names, size, list(xs.reshape(-1, *shape))))
 
 
+@pytest.mark.slow
 def test_three_axes_scattered():
     xs = draw(2, 3, 2, 12)
     for names in itertools.permutations("ijk"):
@@ -324,6 +326,7 @@ def test_derivatives_inside(name):
     np.testing.assert_allclose(inside, mjax.vjp(mapped, x)[1](ct)[0], 1e-5, 1e-5)
 
 
+@pytest.mark.slow
 def test_higher_derivatives():
     xs = draw(N)
 

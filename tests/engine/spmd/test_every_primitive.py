@@ -34,6 +34,9 @@ MESH = Mesh(np.array(mjax.devices()[:SIZE]), ("i",))
 
 
 #: Whose derivatives are taken in ordinary runs: one of each kind.
+#: Iterations that take XLA seconds to compile.
+LONG = {"igamma", "igammac", "igamma_grad_a", "random_gamma_grad", "regularized_incomplete_beta",
+        "threefry4x32", "philox4x32"}
 FEW = {"mul", "dot_general", "gather", "reduce_max", "sort", "select_n", "scatter"}
 
 
@@ -42,7 +45,7 @@ def samples(few=None, wanted=lambda sample: True):
     known = set()
     for case in CASES:
         for sample in itertools.islice((s for s in case.samples() if s.types), 1):
-            slow = case.primitive in known or (few is not None and case.primitive not in few)
+            slow = case.primitive in known | LONG or (few is not None and case.primitive not in few)
             if wanted(sample):
                 yield pytest.param(sample, id=str(sample), marks=[pytest.mark.slow] if slow else [])
         known.add(case.primitive)

@@ -18,7 +18,7 @@ from .cut_programs import CUT, PROGRAMS, WHOLE, W, X
 from .mapped import WAYS, P, check, loss, mesh, same, sharded
 
 FAST = [("data parallel", w) for w in ("value", "grad jit", "jvp", "vmap")] + [
-    (p, "grad") for p in PROGRAMS]
+    (p, "grad") for p in ("data parallel", "two layers", "pipeline", "gathers", "extremes")]
 SLOW = [pytest.param(p, w, marks=pytest.mark.slow) for p in PROGRAMS for w in WAYS
         if (p, w) not in FAST]
 

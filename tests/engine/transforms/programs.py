@@ -10,6 +10,7 @@ import functools
 import itertools
 
 import numpy as np
+import pytest
 
 import mjax
 from mjax import lax
@@ -179,6 +180,10 @@ def random_program(seed: int, branching: bool = False):
 
 PROGRAMS |= {f"random {seed}": random_program(seed) for seed in range(12)}
 PROGRAMS |= {f"random branches {seed}": random_program(seed, True) for seed in (0, 1, 4, 5)}
+#: The names, for tests that go through many subsets of arguments: of four it takes seconds.
+NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in (
+    "choosing 0", "choosing 1", "random branches 4", "random branches 5") else name
+    for name in PROGRAMS]
 
 
 def staged(name: str) -> tuple[Jaxpr, list]:

@@ -14,7 +14,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import stage
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr
-from tests.engine.transforms.programs import PROGRAMS, X, Y, close, evaluate, staged
+from tests.engine.transforms.programs import NAMES, PROGRAMS, X, Y, close, evaluate, staged
 
 SIZE = 3
 
@@ -38,7 +38,7 @@ def batched_inputs(inputs, dims, seed=0):
     return out
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", NAMES)
 def test_of_jaxprs(name):
     jaxpr, inputs = staged(name)
     n = len(jaxpr.outvars)

@@ -16,10 +16,10 @@ from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.jvp import jvp_jaxpr
 from mjax._engine.transforms.linearize import linearize_flat, linearize_jaxpr
 from mjax.errors import UnexpectedTracerError
-from tests.engine.transforms.programs import PROGRAMS, X, Y, close, evaluate, staged, subsets
+from tests.engine.transforms.programs import NAMES, PROGRAMS, X, Y, close, evaluate, staged, subsets
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", NAMES)
 def test_of_jaxprs(name):
     """Every subset of tangents against jvp of the same jaxpr."""
     jaxpr, inputs = staged(name)

@@ -12,6 +12,7 @@ from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.tracing.stage import stage
 from mjax._engine.transforms.recompute import recompute_jaxpr, round_saved
 from tests.engine.transforms.programs import (
+    NAMES,
     PROGRAMS,
     X,
     Y,
@@ -43,7 +44,7 @@ POLICIES = {
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", NAMES)
 def test_recomputed_results_are_the_same(name, policy):
     jaxpr, inputs = staged(name)
     expected = evaluate(jaxpr, *inputs)

@@ -17,7 +17,7 @@ from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.transpose import backward_pass, transpose_jaxpr
 from tests.engine.transforms.programs import (
     CONST,
-    PROGRAMS,
+    NAMES,
     X,
     Y,
     Z,
@@ -34,7 +34,7 @@ def dot(xs, ys):
                for x, y in zip(xs, ys, strict=True))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", NAMES)
 def test_of_what_linearize_gives(name):
     """<f(t), c> = <t, f*(c)>, for every subset of tangents and of cotangents."""
     jaxpr, inputs = staged(name)
