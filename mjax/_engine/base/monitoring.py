@@ -44,7 +44,17 @@ def record_event(event: str, **kwargs: Any) -> None:
 
 
 def record_event_duration_secs(event: str, duration: float, **kwargs: Any) -> None:
-    """Tells the listeners of durations how many seconds something took."""
+    """Tells the listeners of durations how many seconds something took.
+
+    Example:
+      >>> from mjax import monitoring
+      >>> seen = []
+      >>> monitoring.register_event_duration_secs_listener(lambda event, s: seen.append(s))
+      >>> monitoring.record_event_duration_secs("/my_library/step", 0.5)
+      >>> seen
+      [0.5]
+      >>> monitoring.clear_event_listeners()
+    """
     for listener in tuple(_durations):
         listener(event, duration, **kwargs)
 
@@ -57,7 +67,17 @@ def record_event_time_span(event: str, start_time: float, end_time: float, **kwa
 
 
 def record_scalar(event: str, value: float, **kwargs: Any) -> None:
-    """Tells the listeners of scalars a number."""
+    """Tells the listeners of scalars a number.
+
+    Example:
+      >>> from mjax import monitoring
+      >>> seen = []
+      >>> monitoring.register_scalar_listener(lambda event, value: seen.append(value))
+      >>> monitoring.record_scalar("/my_library/loss", 0.25)
+      >>> seen
+      [0.25]
+      >>> monitoring.clear_event_listeners()
+    """
     for listener in tuple(_scalars):
         listener(event, value, **kwargs)
 

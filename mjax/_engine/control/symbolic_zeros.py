@@ -20,6 +20,18 @@ class SymbolicZero:
 
     Attributes:
       shape, dtype, ndim, size, weak_type: those of the type.
+
+    Example:
+      >>> @mjax.custom_jvp
+      ... def product(x, y):
+      ...   return x * y
+      >>> def rule(primals, tangents):
+      ...   print(type(tangents[1]).__name__)
+      ...   return product(*primals), tangents[0] * primals[1]
+      >>> f = product.defjvp(rule, symbolic_zeros=True)
+      >>> mjax.grad(product)(2.0, 3.0)
+      SymbolicZero
+      Array(3., dtype=float32, weak_type=True)
     """
 
     __slots__ = ("aval",)

@@ -33,6 +33,10 @@ class AxisType(enum.Enum):
       Auto: XLA, from the shardings of arguments and from constraints.
       Explicit: the types of values. mjax has no such axes.
       Manual: the program itself, inside of shard_map.
+
+    Example:
+      >>> mjax.make_mesh((1,), ("i",)).axis_types
+      (Auto,)
     """
 
     Auto = "Auto"
@@ -225,6 +229,10 @@ class AbstractMesh(_AxisTypes):
       TypeError: an axis type is none.
       ValueError: numbers of names and sizes differ, or a name is given twice.
       NotImplementedError: an axis type is Explicit.
+
+    Example:
+      >>> mjax.sharding.AbstractMesh((2, 4), ("i", "j")).size
+      8
     """
 
     __slots__ = ("__weakref__", "axis_names", "axis_sizes", "axis_types")

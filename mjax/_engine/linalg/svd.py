@@ -37,7 +37,13 @@ __all__ = ["SvdAlgorithm", "svd", "svd_p"]
 
 @pickled_by("svd_algorithm_v1")
 class SvdAlgorithm(enum.Enum):
-    """Algorithms of `svd`; on CPU there are QR iteration and divide-and-conquer, the default."""
+    """Algorithms of `svd`; on CPU there are QR iteration and divide-and-conquer, the default.
+
+    Example:
+      >>> x = jnp.array([[3.0, 0.0], [0.0, 4.0]])
+      >>> mjax.lax.linalg.svd(x, compute_uv=False, algorithm=mjax.lax.linalg.SvdAlgorithm.QR)
+      Array([4., 3.], dtype=float32)
+    """
 
     DEFAULT = "default"
     QR = "QR"

@@ -315,7 +315,12 @@ is_finite_p, is_finite = unary("is_finite", "f", "stablehlo.is_finite", None,
 
 @pickled_by("rounding_method_v1")
 class RoundingMethod(enum.IntEnum):
-    """What `round` does with halves."""
+    """What `round` does with halves.
+
+    Example:
+      >>> lax.round(jnp.array([0.5, 1.5]), lax.RoundingMethod.TO_NEAREST_EVEN)
+      Array([0., 2.], dtype=float32)
+    """
 
     AWAY_FROM_ZERO = 0
     TO_NEAREST_EVEN = 1

@@ -34,7 +34,12 @@ __all__ = ["FftType", "fft", "fft_p"]
 
 @pickled_by("fft_type_v1")
 class FftType(enum.IntEnum):
-    """Kinds of transforms: of complex numbers both ways, or with real ones on one side."""
+    """Kinds of transforms: of complex numbers both ways, or with real ones on one side.
+
+    Example:
+      >>> mjax.lax.fft(jnp.ones(4), mjax.lax.FftType.RFFT, [4])
+      Array([4.+0.j, 0.+0.j, 0.+0.j], dtype=complex64)
+    """
 
     FFT = 0
     IFFT = 1

@@ -77,6 +77,10 @@ class GatherScatterMode(enum.Enum):
       FILL_OR_DROP: gather gives a fill value for the whole window, scatter leaves it out.
       PROMISE_IN_BOUNDS: there are none, says the user; results are undefined otherwise.
       ONE_HOT: as a product with a matrix of zeros and ones; only for NumPy-like indexing.
+
+    Example:
+      >>> lax.GatherScatterMode.from_any("clip")
+      <GatherScatterMode.CLIP: 1>
     """
 
     CLIP = 1

@@ -28,6 +28,10 @@ class Precision(enum.Enum):
       HIGHEST: the operands' full precision (`"highest"`, `"float32"`).
 
     CPUs always give full precision.
+
+    Example:
+      >>> lax.dot(jnp.ones((2, 3)), jnp.ones(3), precision=lax.Precision.HIGHEST)
+      Array([3., 3.], dtype=float32)
     """
 
     DEFAULT = 0

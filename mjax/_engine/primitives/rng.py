@@ -32,7 +32,14 @@ _uint32, _uint64 = np.dtype("uint32"), np.dtype("uint64")
 
 @pickled_by("random_algorithm_v1")
 class RandomAlgorithm(enum.IntEnum):
-    """Which generator `rng_bit_generator` uses; the default one is the platform's choice."""
+    """Which generator `rng_bit_generator` uses; the default one is the platform's choice.
+
+    Example:
+      >>> key = jnp.arange(4, dtype="uint32")
+      >>> key, bits = lax.rng_bit_generator(key, (2,), algorithm=lax.RandomAlgorithm.RNG_PHILOX)
+      >>> bits.shape
+      (2,)
+    """
 
     RNG_DEFAULT = 0
     RNG_THREE_FRY = 1

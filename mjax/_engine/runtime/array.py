@@ -44,6 +44,11 @@ class Array(metaclass=_ArrayMeta):
     Made by `mjax.numpy`, `mjax.device_put` and the results of computations; operators and
     NumPy's methods are those of `mjax.numpy`. Immutable: `x.at[i].set(v)` gives a new array.
     Computations run asynchronously; reading a value waits for it.
+
+    Example:
+      >>> x = jnp.arange(3)
+      >>> isinstance(x, mjax.Array), x.shape, x.dtype
+      (True, (3,), dtype('int32'))
     """
 
     __slots__ = ("__weakref__", "_buffer", "_host", "_placement")

@@ -36,6 +36,10 @@ class Sharding:
 
     Attributes:
       flat_devices: the devices, in the order of the parts (of a program: its partitions).
+
+    Example:
+      >>> jnp.arange(3).sharding.is_fully_replicated
+      True
     """
 
     __slots__ = ()

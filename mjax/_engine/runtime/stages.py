@@ -41,7 +41,13 @@ _placement_of = operator.attrgetter("_placement")
 
 @pickled_by("arg_info_v1")
 class ArgInfo(Record):
-    """What is known of an argument ahead of time: its type, and whether it is donated."""
+    """What is known of an argument ahead of time: its type, and whether it is donated.
+
+    Example:
+      >>> (x,), _ = mjax.jit(jnp.sin).lower(1.0).args_info
+      >>> x.shape, x.dtype, x.donated
+      ((), dtype('float32'), False)
+    """
 
     shape: tuple[int, ...]
     dtype: Any
@@ -122,6 +128,13 @@ class Traced(Stage):
 
     Attributes:
       fun_name: the function's name.
+
+    Example:
+      >>> traced = mjax.jit(lambda x: x + 1).trace(1.0)
+      >>> print(traced.jaxpr)
+      { lambda  ; a:~f32[]. let
+          b:~f32[] = add a 1.0:~f32[]
+        in (b,) }
     """
 
     __slots__ = ("_asked", "_call", "_options", "fun_name")
@@ -211,7 +224,13 @@ class _Bound(Stage):
 
 
 class Lowered(_Bound):
-    """A lowered function; what `jit(f).lower(...)` gives."""
+    """A lowered function; what `jit(f).lower(...)` gives.
+
+    Example:
+      >>> lowered = mjax.jit(lambda x: x + 1).lower(1.0)
+      >>> "stablehlo.add" in lowered.as_text()
+      True
+    """
 
     __slots__ = ("_asked", "_options", "_program", "_static")
 
@@ -296,6 +315,11 @@ class Compiled(_Bound):
 
     Attributes:
       input_shardings, output_shardings: trees of where arguments and results are.
+
+    Example:
+      >>> compiled = mjax.jit(lambda x: x + 1).lower(1.0).compile()
+      >>> compiled(2.0)
+      Array(3., dtype=float32, weak_type=True)
     """
 
     __slots__ = ("_known", "_program", "_run", "_static")

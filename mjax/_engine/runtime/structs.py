@@ -34,6 +34,10 @@ class ShapeDtypeStruct:
       NotImplementedError: `is_ref` is true.
       ValueError: there is no dtype; a spec is longer than the shape, or no mesh is set that it
         could refer to.
+
+    Example:
+      >>> mjax.eval_shape(jnp.sin, mjax.ShapeDtypeStruct((2, 3), "float32"))
+      ShapeDtypeStruct(shape=(2, 3), dtype=float32)
     """
 
     __slots__ = ("_layout", "dtype", "manual_axis_type", "shape", "sharding", "weak_type")
