@@ -77,7 +77,8 @@ def test_chosen_axes() -> None:
 @pytest.mark.parametrize("dtype", SWEPT)
 def test_detrend(dtype: str) -> None:
     x = draw(dtype, 3, 20, 2)
-    for kwargs in ({"axis": 1}, {"axis": 0, "type": "constant"}, {"axis": 1, "bp": [5, 6]}):
+    for kwargs in ({"axis": 1}, {"axis": 0, "type": "constant"},
+                   {"axis": None, "type": "constant"}, {"axis": 1, "bp": [5, 6]}):
         close(signal.detrend(x, **kwargs), ss.detrend(x, **kwargs))
     close(signal.detrend([1, 3, 5, 9]), ss.detrend([1, 3, 5, 9]))
 
@@ -164,6 +165,14 @@ def test_back(dtype: str) -> None:
     close(signal.istft(z, input_onesided=onesided, boundary=False, **options)[1], X[dtype], 1e-4)
 
 
+def test_sizes_are_cut_to_integers() -> None:
+    x, sizes, cut = X["f4"][0], {"nperseg": 16.0, "noverlap": 4.5, "nfft": 20.9}, (16, 4, 20)
+    z = signal.stft(x, **sizes)[2]
+    close(z, signal.stft(x, nperseg=cut[0], noverlap=cut[1], nfft=cut[2])[2])
+    close(signal.istft(z, **sizes)[1],
+          signal.istft(z, nperseg=cut[0], noverlap=cut[1], nfft=cut[2])[1])
+
+
 def test_transformations() -> None:
     f = lambda x: signal.welch(x, nperseg=16)[1]
     x = X["f4"]
@@ -212,6 +221,7 @@ ERRORS = [
     (ValueError, "detrend: type must be", lambda: signal.detrend(A, type="odd")),
     (ValueError, "detrend: breakpoints must be integers from 0 to 4", lambda: signal.detrend(
         A, bp=[5])),
+    (TypeError, "detrend: breakpoints must be integers", lambda: signal.detrend(A, bp=[2.0])),
     (NotImplementedError, "detrend: overwrite_data", lambda: signal.detrend(
         A, overwrite_data=True)),
     (ValueError, "stft: boundary must be one of", lambda: signal.stft(A, boundary="odder")),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
@@ -27,7 +28,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0,
 
     Args:
       data: array; integers are converted to floats.
-      axis: the axis.
+      axis: the axis; None takes the mean over all, if `type` is "constant".
       type: `"linear"` or `"constant"`.
       bp: where parts begin, each of which has a line of its own; known integers.
       overwrite_data: must be None.
@@ -37,6 +38,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0,
 
     Raises:
       ValueError: an unknown type, breakpoints outside of the axis.
+      TypeError: breakpoints are not integers.
       NotImplementedError: `overwrite_data`.
 
     Source: `scipy.signal.detrend`.
@@ -52,15 +54,15 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0,
         msg = f"detrend: type must be 'constant' or 'linear', got {type!r}."
         raise ValueError(msg)
     data = as_array(promote_dtypes_inexact(asarray(data))[0])
-    axis = canonicalize_axis(axis, typeof(data).ndim)
     if type == "constant":
         return _without_mean(data, axis=axis)
+    axis = canonicalize_axis(axis, typeof(data).ndim)
     n = shape_of(data)[axis]
     points = np.unique(np.concatenate([[0], np.ravel(bp), [n]]))
     if points[0] < 0 or points[-1] > n or points.dtype.kind not in "iu":
         msg = (f"detrend: breakpoints must be integers from 0 to {n}, the size of axis {axis}, got "
                f"{bp}.")
-        raise ValueError(msg)
+        raise LazyArgumentError(msg)
     return _without_lines(data, axis=axis, points=tuple(points.tolist()))
 
 

@@ -93,8 +93,9 @@ def _window(name: str, window: Any, nperseg: int | None, size: int, dtype: Any
 
 
 def _segment_sizes(name: str, nperseg: int, noverlap: Any, nfft: Any) -> tuple[int, int]:
-    overlap = nperseg // 2 if noverlap is None else concrete_int(noverlap, f"{name}: noverlap")
-    count = nperseg if nfft is None else concrete_int(nfft, f"{name}: nfft")
+    overlap = nperseg // 2 if noverlap is None else concrete_int(
+        noverlap, f"{name}: noverlap", truncate=True)
+    count = nperseg if nfft is None else concrete_int(nfft, f"{name}: nfft", truncate=True)
     if count < nperseg:
         msg = f"{name}: nfft={count} must not be smaller than nperseg={nperseg}."
         raise ValueError(msg)
@@ -426,14 +427,14 @@ def istft(Zxx: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = N
         raise ValueError(msg)
     bins = shape_of(z)[frequency]
     default = 2 * (bins - 1) if input_onesided else bins
-    count = default if nperseg is None else concrete_int(nperseg, "istft: nperseg")
+    count = default if nperseg is None else concrete_int(nperseg, "istft: nperseg", truncate=True)
     if count < 1:
         msg = f"istft: nperseg must be a positive integer, got {count}."
         raise ValueError(msg)
     if nfft is None:
         nfft_ = default + 1 if input_onesided and count == default + 1 else default
     else:
-        nfft_ = concrete_int(nfft, "istft: nfft")
+        nfft_ = concrete_int(nfft, "istft: nfft", truncate=True)
     overlap, total = _segment_sizes("istft", count, noverlap, nfft_)
     out_dtype = dtypes.real_dtype(dtype) if input_onesided else dtype
     win = None
