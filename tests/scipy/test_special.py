@@ -229,6 +229,14 @@ def test_complex_numbers(name: str) -> None:
 
 
 @pytest.mark.slow
+def test_beta_of_negative_and_large_numbers() -> None:
+    a, b = np.array([-0.5, -2.5, -10.5, -0.5]), np.array([1e5, 1e4, 40.0, 9.0])
+    with mjax.enable_x64():
+        np.testing.assert_allclose(special.betaln(a, b), scipy.special.betaln(a, b), rtol=1e-9)
+        np.testing.assert_allclose(special.beta(b, a), scipy.special.beta(b, a), rtol=1e-9)
+    assert special.beta(-0.5, 1e30) < -3.5e15
+
+
 def test_slopes_in_corners() -> None:
     """What is known in closed form, where formulas divide 0 by 0."""
     with mjax.enable_x64():

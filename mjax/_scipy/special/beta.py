@@ -42,7 +42,8 @@ def log_beta(a: Any, b: Any) -> Any:
     """
     ordered = a <= b
     a, b = where(ordered, a, b), where(ordered, b, a)
-    one = (b >= _LARGE) & (a > 0)
+    # A negative number shall leave the sum large, too.
+    one = (b >= _LARGE) & ((a > 0) | (a + b >= _LARGE))
     both = one & (a >= _LARGE)
     of_a = prims.lgamma(a)
     few = of_a + (prims.lgamma(b) - prims.lgamma(a + b))
