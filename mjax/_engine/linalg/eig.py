@@ -104,7 +104,7 @@ def _eig_jvp(primals: Any, tangents: Any, *, compute_left_eigenvectors: bool,
                "which mjax cannot check. Give enable_eigvec_derivs=True to lax.linalg.eig if yours "
                "are; the derivative of the eigenvalues alone needs nothing.")
         raise NotImplementedError(msg)
-    # Where eigenvalues alone are asked for, their own derivative goes by that of eigenvectors.
+    # If only eigenvalues are asked for, higher derivatives need those of the eigenvectors.
     params["enable_eigvec_derivs"] = True
     values, *left, right = eig_p.bind(
         a, compute_left_eigenvectors=compute_left_eigenvectors, compute_right_eigenvectors=True,

@@ -1,6 +1,6 @@
 """Systems of equations with triangular matrices: triangular_solve_p.
 
-The primitive is to its second operand, in which it is linear, what `div` is to its first.
+The primitive is linear in its second operand, the right-hand sides.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _matrix_tangent(t: Any, x: Any, a: Any, b: Any, *, left_side: bool, lower: b
             a, right, left_side=left_side, lower=lower, transpose_a=transpose_a,
             conjugate_a=conjugate_a, unit_diagonal=unit_diagonal)
 
-    # The order that takes fewer operations: the other way the system is solved n times.
+    # The order that solves fewer systems.
     rows, columns = typeof(b).shape[-2:]
     if left_side:
         return solved(dot(t, x)) if rows > columns else dot(solved(t), x)

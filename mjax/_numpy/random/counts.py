@@ -295,7 +295,7 @@ def _multinomial(key: Any, n: Any, p: Any, *, shape: tuple[int, ...] | None, dty
     kind = typeof(p).dtype
     rest = cumsum(p, 0, reverse=True)
     none = lax.eq(rest, scalar(kind, 0))
-    # Each outcome against those after it.
+    # The probability of each outcome, given that none of those before it happens.
     ratios = lax.div(p, choose(none, scalar(kind, 1), rest))
 
     def step(left: Any, given: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -124,7 +124,7 @@ def shuffle(key: Any, x: Any, axis: int) -> Any:
     """Sorts along an axis by random numbers, more than once where those may collide."""
     shape = typeof(x).shape
     size = max(1, math.prod(shape))
-    # Of so many numbers of 32 bits per element, equal ones are as rare as 1 in size**2.
+    # After so many rounds, an element shares its bits with another at a chance of 1 in size**2.
     for _ in range(math.ceil(3 * math.log(size) / math.log(2**32 - 1))):
         key, subkey = split_key(key)
         _, x = sort((draw_bits(subkey, shape, 32), x), dimension=axis, num_keys=1)

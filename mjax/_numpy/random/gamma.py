@@ -121,7 +121,7 @@ def _random_gamma_lowering(keys: Any, a: Any, *, log_space: bool) -> Any:
     each = random_split_p.bind(keys, shape=(math.prod(shape[typeof(keys).ndim:]),))
     each, flat = [reshape(x, (math.prod(shape),)) for x in (each, a)]
     sample = functools.partial(_one, log_space=log_space)
-    # Under vmap, one key of the other generators would make the numbers of all.
+    # Under vmap, other generators draw the numbers of all elements from one key.
     if typeof(keys).dtype._impl.name == "threefry2x32":
         out = vmap(sample)(each, flat)
     else:
@@ -139,7 +139,7 @@ def _random_gamma_batch(args: Any, dims: Any, *, log_space: bool) -> Any:
 def _implicit_derivative(t: Any, out: Any, keys: Any, a: Any, *, log_space: bool) -> Any:
     if not log_space:
         return mul(t, random_gamma_grad(a, out))
-    # The derivative of a logarithm; of a sample that is rounded to 0, that of the least number.
+    # The derivative of the logarithm. A sample rounded to 0 counts as the least normal number.
     sample = exp(out)
     least = stretch(constant_like(sample, tiny(typeof(out).dtype)), typeof(out).shape)
     sample = select_n(eq(sample, constant_like(sample, 0)), sample, least)

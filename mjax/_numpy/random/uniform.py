@@ -154,7 +154,7 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
 
 
 def _clip_to(x: Any, low: int, high: int) -> Any:
-    """Numbers clipped to bounds, of which those outside of their own dtype do nothing."""
+    """Clips numbers to bounds; bounds that their dtype cannot hold have no effect."""
     dtype = typeof(x).dtype
     if dtypes.is_integer(dtype):
         own = np.iinfo(dtype)

@@ -60,7 +60,7 @@ def _entry(x: Any, j: Any) -> Any:
 def _above(t: Any, shift: Any, right: Any, j: Any) -> Any:
     """Solves `(t + shift) x = right` for the first j elements; the others are 0.
 
-    Pivots that are 0 count as 1: what they belong to is 0 where the right side is.
+    A pivot of 0 is replaced by 1: its unknown is then 0 if the right-hand side is.
     """
     n = shape_of(t)[-1]
     inside = np.arange(n) < j

@@ -198,7 +198,7 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     shorter = min(shape[-1], n) - 1
     before = {"full": 0, "same": shorter // 2, "valid": shorter}[mode]
     after = {"full": 0, "same": shorter - shorter // 2, "valid": shorter}[mode]
-    # n zeros stand for what is outside, at the end.
+    # The zero at the end stands for all elements outside.
     padded = pad(a, [(0, 0)] * (len(shape) - 1) + [(0, 1)])
     i, j = _grid(shape[-1] + n - 1 - after - before, n)
     places = i + before - j
@@ -338,7 +338,7 @@ def fiedler_companion(a: Any) -> Any:
     n = shape_of(a)[-1] - 1
     if not n:
         return a[..., None, :0][..., :0, :]
-    # Places in the vector of 0, 1 and the coefficients.
+    # Indices into the vector of 0, 1 and the coefficients.
     places = np.zeros((n, n + 2), np.int32)  # the last two columns are cut off
     for i in range(n):
         if i % 2:

@@ -256,7 +256,7 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
         msg = f"dft: dtype must be complex, got {asked}."
         raise ValueError(msg)
     i = np.arange(n)
-    # The angle of a whole number of turns less is the same, and smaller.
+    # Without whole turns the angles are small, and their exponentials accurate.
     out = np.exp(-2j * np.pi * ((i[:, None] * i) % max(n, 1)) / max(n, 1))
     out = out / {None: 1, "sqrtn": math.sqrt(n), "n": n}[scale] if n else out
     return as_array(out.astype(asked))

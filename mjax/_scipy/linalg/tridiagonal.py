@@ -153,7 +153,7 @@ def _product(d: Any, e: Any, v: Any) -> Any:
 
 
 def _bisected(numbers: tuple[int, int], d: Any, e: Any, tol: Any) -> Any:
-    """Eigenvalues by bisection: how many are below a number is what a Sturm sequence counts."""
+    """Eigenvalues by bisection; a Sturm sequence counts those below a number."""
     dtype, n = typeof(d).dtype, shape_of(d)[0]
     info = np.finfo(dtype)
     sizes = lax.abs(e)

@@ -153,7 +153,7 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
     orders = np.arange(1, n_iter + 1).astype(dtype)
     _, quotients = scan(quotient, z * 0, orders, reverse=True)
     to_first = concatenate([expand_dims(z * 0 + 1, (0,)), cumprod(quotients)], 0)
-    # The functions of even orders have a sum of 1, but for the first one twice.
+    # J_0 + 2 (J_2 + J_4 + ...) = 1.
     even = typeof(to_first).shape[0] - 1 & ~1
     total = 2 * sum(to_first[2:even + 1:2], 0) + 1
     return slice_in_dim(to_first, 0, min(v, n_iter) + 1) / total

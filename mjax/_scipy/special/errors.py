@@ -165,7 +165,7 @@ def _scaled_erfc(x: Any) -> Any:
     start = 25.0 if typeof(x).dtype == np.float64 else 8.5
     far = x > start
     near = where(far, 1, x)
-    # Of the square of what has few bits no digit is lost, which the exponential would magnify.
+    # Numbers of few bits have exact squares; the exponential would magnify a rounding error.
     short = lax.round(near * 32, lax.RoundingMethod.TO_NEAREST_EVEN) / 32
     scale = lax.exp(short * short) * lax.exp((near - short) * (near + short))
     distant = where(far, x, start)
@@ -277,7 +277,7 @@ def _fresnel_parts(x: Any) -> tuple[Any, Any]:
     t = inverse * inverse
     f = rational(t, tables.FRESNEL_F) / (math.pi * x)
     g = rational(t, tables.FRESNEL_G) * inverse / (math.pi * x)
-    # From here on nothing but the limit is left of them.
+    # Beyond, the oscillation is below the rounding error of the limit.
     limit = lax.abs(x) > (1e16 if typeof(x).dtype == np.float64 else 1e7)
     half = lax.sign(x) * 0.5
     s, c = _turn(square, low)

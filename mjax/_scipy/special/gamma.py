@@ -47,10 +47,10 @@ def _stirling(z: Any) -> Any:
 
 
 def _to_the_right(z: Any) -> tuple[Any, Any]:
-    """`z` with its real part raised beyond `_FAR`, and the logarithm of what gamma grows by.
+    """`z + n` with a real part beyond `_FAR`, and the logarithm of `gamma(z + n) / gamma(z)`.
 
-    The imaginary part is not negative, and the logarithm is continuous: each time that the
-    product crosses the negative axis adds a full turn.
+    The imaginary part is not negative, and the logarithm is continuous: whenever the product
+    `z (z + 1) ...` crosses the negative axis, a full turn is added.
     """
     near = (lax.real(z) < _FAR) & (lax.imag(z) < _FAR)
     factor = where(near, z, 1)
@@ -66,11 +66,11 @@ def _to_the_right(z: Any) -> tuple[Any, Any]:
 def _above(z: Any) -> Any:
     """The principal branch for imaginary parts that are not negative."""
     reflected = (lax.real(z) < 0.5) & (lax.imag(z) < _FAR)
-    # The mirror image below the axis is conjugated: it stays above.
+    # `1 - z` has a negative imaginary part: its conjugate is taken.
     mirror = where(reflected, 1 - lax.conj(z), z)
     shifted, growth = _to_the_right(mirror)
     out = _stirling(shifted) - growth
-    # Of the sine only the distance to the nearest whole number matters.
+    # Up to sign, sin(pi z) depends on the distance to the nearest integer only.
     x = where(reflected, lax.real(z), 0.25)
     y = where(reflected, lax.imag(z), 0)
     whole = lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)

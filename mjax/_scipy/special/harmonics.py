@@ -33,7 +33,7 @@ def _legendre(n: Any, m: Any, theta: Any, n_max: int) -> Any:
     def climb(k: Any, state: Any) -> Any:
         last, current, out = state
         degree = cast(k, typeof(theta).dtype)
-        # Up to degree m the order goes along.
+        # Up to degree m, the order is raised together with the degree.
         step = -y * lax.sqrt(1 + 0.5 / degree)
         square = lax.square(degree) - lax.square(m)
         apart = degree > m

@@ -136,7 +136,7 @@ def _by_series(n: Any, x: Any, active: Any) -> Any:
         going = going & ((lax.abs(term) > eps * lax.abs(total)) | (apart <= 0))
         return k + 1, going, power, total
 
-    # Powers from x / 50! on are nothing beside the first ones.
+    # x <= 1: terms from x**50 / 50! on are below the rounding error of the first ones.
     zero = x * 0
     _, _, _, total = while_loop(lambda state: any(state[1]) & (state[0] < 60), step,
                                 (cast(np.int32(0), typeof(x).dtype), active, zero, zero))
@@ -284,7 +284,7 @@ def _spence(x: Any) -> Any:
     large = x > 2
     y = where(large, 1 / x, x)
     small = y < 0.5
-    # Of small numbers the result is that of 0: their last digits do not count.
+    # Near 0 the result is near that at 0: it needs no care for the digits of x.
     log, rest = lax.log(y), lax.log(1 - y)
     out = _dilogarithm(-where(small, rest, log))
     out = where(small, math.pi**2 / 6 - where(y == 0, 0, log * rest) - out, out)

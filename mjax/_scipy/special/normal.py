@@ -113,7 +113,7 @@ def _quantile_jvp(primals: Any, tangents: Any) -> Any:
     out = quantile(p)
     finite = lax.is_finite(out)
     slope = lax.exp(lax.square(where(finite, out, 0)) * 0.5) * math.sqrt(2 * math.pi)
-    # Infinity does not move; what is not a probability has no derivative.
+    # At 0 and 1 the quantile is infinite, and its derivative 0; outside of them it is NaN.
     return out, where((p == 0) | (p == 1), 0, where(finite, slope, math.nan)) * t
 
 
@@ -222,7 +222,7 @@ def _owen(h: Any, a: Any) -> Any:
     scaled = where((height == 0) | (size == 0), 0, scaled)
     out = _integral(where(outer, scaled, height), where(outer, 1 / size, size))
     out = where(height == 0, arctan(where(outer, 1 / size, size)) / (2 * math.pi), out)
-    # T(h, a) + T(a h, 1 / a) is known; either way to say it loses no digits where it is used.
+    # T(h, a) + T(a h, 1 / a), in the one of two forms that does not cancel.
     x, y = height * math.sqrt(0.5), scaled * math.sqrt(0.5)
     p, q = prims.erfc(x), prims.erfc(y)
     whole = where(scaled <= 0.67, 0.25 - 0.25 * prims.erf(x) * prims.erf(y),

@@ -61,7 +61,7 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False,
     is_complex = dtypes.is_complex(typeof(a).dtype)
     sizes = lax.real(a) if is_complex else a
     greatest = max(sizes, axes, initial=-np.inf, where=where)
-    # Of infinite sums nothing is taken out: infinities have no difference.
+    # An infinite maximum is not subtracted: inf - inf is NaN.
     greatest = stop_gradient(choose(lax.is_finite(greatest), greatest, _c(greatest, 0)))
     terms = lax.exp(lax.sub(a, cast(keep_axes(greatest, shape, axes), typeof(a).dtype)))
     if b is not None:
@@ -118,7 +118,7 @@ def _masked_softmax(axis: Any, x: Any, where: Any) -> Any:
     kept = _without(x, where)
     greatest = max(kept, axis, keepdims=True, initial=-np.inf)
     powers = lax.exp(lax.sub(kept, greatest))
-    # Where all is masked, NaN over NaN is masked.
+    # If all elements are masked the quotients are NaN, and are masked below.
     out = lax.div(powers, sum(powers, axis, keepdims=True))
     return masked("softmax", out, where, 0)
 
