@@ -308,11 +308,4 @@ def compile_for(f: Callable[..., Any], name: str, arrays: Sequence[Array],
     if gives_back and len(arrays) == 1 and is_one_leaf(out_tree) and jaxpr.outvars == jaxpr.invars:
         return unshared
     program = Program(jaxpr, name, placements)
-    if is_one_leaf(out_tree):
-        one = program.single_runner()
-        if one is not None:
-            return one
-        several = program.runner()
-        return lambda *values: several(*values)[0]
-    run = program.runner()
-    return lambda *values: out_tree.unflatten(run(*values))
+    return program.tree_runner(out_tree)

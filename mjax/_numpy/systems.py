@@ -319,14 +319,16 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False
                f"{right}.")
         raise TypeError(msg)
     m, n = shape
-    x, residuals, rank, s = _lstsq(a, b if len(right) == 2 else column(b), rcond)
+    x, residuals, rank, s = _lstsq(a, b, rcond)
     if numpy_resid and (m <= n or int(rank) < n):
         residuals = as_array(np.zeros(0, typeof(residuals).dtype))
-    return x if len(right) == 2 else squeeze(x, (1,)), residuals, rank, s
+    return x, residuals, rank, s
 
 
 @fused
 def _lstsq(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
+    vector = len(shape_of(b)) == 1
+    b = column(b) if vector else b
     real = dtypes.real_dtype(typeof(a).dtype)
     if 0 in shape_of(a):
         x, s = zeros((shape_of(a)[1], shape_of(b)[1]), typeof(a).dtype), zeros((0,), real)
@@ -334,7 +336,8 @@ def _lstsq(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
     else:
         x, rank, s = _by_svd(a, b, rcond)
     rest = lax.abs(lax.sub(b, dot(a, x)))
-    return x, reduce_sum(lax.mul(rest, rest), (0,)), rank, s
+    residuals = reduce_sum(lax.mul(rest, rest), (0,))
+    return squeeze(x, (1,)) if vector else x, residuals, rank, s
 
 
 def _by_svd(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any]:

@@ -109,7 +109,8 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
     if dtypes.is_extended(typeof(input).dtype):
         msg = f"map_coordinates: keys of dtype {typeof(input).dtype} cannot be interpolated."
         raise TypeError(msg)
-    places = [asarray(c) for c in coordinates]
+    stacked = hasattr(coordinates, "shape")
+    places = asarray(coordinates) if stacked else [asarray(c) for c in coordinates]
     shape = shape_of(input)
     if len(places) != len(shape):
         raise LazyValueError(lambda: (
@@ -141,7 +142,7 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
 
 
 @fused(static_argnames=("order", "mode"))
-def _mapped(input: Any, places: list[Any], cval: Any, *, order: int, mode: str) -> Any:
+def _mapped(input: Any, places: Any, cval: Any, *, order: int, mode: str) -> Any:
     dtype, shape = typeof(input).dtype, shape_of(input)
     cval = cast(cval, dtype)
     axes = [[((_MODES[mode](index, size), (index >= 0) & (index < size)), weight)

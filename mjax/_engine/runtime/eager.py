@@ -19,6 +19,7 @@ from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime import devices
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.executable import Program
+from mjax._engine.runtime.forms import LEAF
 from mjax._engine.runtime.placing import moved_to
 from mjax._engine.runtime.resharding import exchanged
 from mjax._engine.runtime.shardings import Sharding
@@ -63,13 +64,7 @@ def _compile(primitive: Primitive, placements: tuple[Any, ...], params: dict[str
 
     jaxpr = stage_under_evaluation(f, [p.aval for p in placements])
     program = Program(jaxpr, primitive.name, placements)
-    if not primitive.multiple_results:
-        run = program.single_runner()
-        if run is not None:
-            return run
-        several = program.runner()
-        return lambda *args: several(*args)[0]
-    return program.runner()
+    return program.runner() if primitive.multiple_results else program.tree_runner(LEAF)
 
 
 evaluation.executor = execute

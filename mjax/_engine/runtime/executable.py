@@ -20,6 +20,7 @@ from mjax._engine.base.monitoring import LOWER
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import Effects, token_name
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
+from mjax._engine.ir.pytree import tree_structure
 from mjax._engine.ir.types import abstract_token
 from mjax._engine.lowering.module import LoweredModule, lower_to_module
 from mjax._engine.runtime.array import Array
@@ -40,7 +41,7 @@ from mjax._engine.runtime.donation import (
     settle,
 )
 from mjax._engine.runtime.explain import Joined, log_compile, timed
-from mjax._engine.runtime.forms import runner_of, single_of
+from mjax._engine.runtime.forms import direct_runner_of, runner_of
 from mjax._engine.runtime.layouts import Format, Layout, check_order, sharding_behind
 from mjax._engine.runtime.ordered import in_orders
 from mjax._engine.runtime.partitioning import Shardings
@@ -215,7 +216,9 @@ class Program:
             return lambda *args: []
         execute = self._execute(options)
         if self._is_plain():
-            return self._watched(_plain(execute, self._out_placements(), self.names))
+            return self._watched(direct_runner_of(
+                execute, self._out_placements(), self.names,
+                tree_structure([0] * len(self.jaxpr.outvars)), self.arity))
         handlers = [p.handler for p in self._out_placements()]
         if self.jaxpr.effects:
             execute = _with_effects(execute, handlers, self.lower().tokens, self.sharding,
@@ -261,12 +264,13 @@ class Program:
         """Whether the runner takes NumPy arrays as `Hosted`, and cuts them for all devices."""
         return not self.shardings.single and not any(self.donation) and not debugging()
 
-    def single_runner(self) -> Callable[..., Any] | None:
-        """A runner that gives the one result itself; None if it takes more than executing."""
-        if len(self.jaxpr.outvars) != 1 or not self._is_plain():
-            return None
-        execute = self._execute()
-        return self._watched(single_of(execute, self._out_placements()[0], self.arity, self.names))
+    def tree_runner(self, out_tree: Any) -> Callable[..., Any]:
+        """A function from all arguments to the tree of results."""
+        if self.jaxpr.outvars and self._is_plain() and not debugging():
+            return self._watched(direct_runner_of(
+                self._execute(), self._out_placements(), self.names, out_tree, self.arity))
+        run = self.runner()
+        return lambda *args: out_tree.unflatten(run(*args))
 
     def buffer_runner(self, out_tree: Any) -> Callable[..., Any] | None:
         """A function from the buffers of all arguments to the tree of results; None if it takes
@@ -378,21 +382,6 @@ def _with_effects(execute: Any, handlers: Sequence[Any], names: tuple[str, ...],
         return _Results(buffers[n:])
 
     return execute_with_effects
-
-
-def _plain(execute: Any, placements: list[Placement], names: ArgumentNames) -> Runner:
-    """The runner of a program that takes nothing but executing."""
-    handlers = [p.handler for p in placements]
-
-    def run(*args: Any) -> list[Any]:
-        try:
-            buffers = execute(list(map(_buffer_of, args))).consume_with_handlers(handlers)
-        except Exception as error:
-            explain_failure(error, names, map(_buffer_of, args))
-            raise
-        return list(map(Array, buffers, placements))
-
-    return run
 
 
 def _picking(execute: Any, constants: list[Any], kept: list[int], arity: int) -> Any:

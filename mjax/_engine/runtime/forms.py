@@ -34,7 +34,8 @@ _MOST = 200
 _DEEPEST = 50
 _GLOBALS = {"Array": Array, "PendingArray": PendingArray, "ndarray": np.ndarray,
             "from_scalar": from_scalar, "exact": exact, "explain_failure": explain_failure}
-_LEAF = tree_structure(0)
+#: The tree of one result.
+LEAF = tree_structure(0)
 #: Text -> the function `make` that it defines.
 _makers = BoundedCache(1024)
 #: (text, constants) -> taker.
@@ -224,61 +225,60 @@ def runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Plac
       names: of the program and its arguments.
       out_tree: how the results are nested.
     """
+    written = _written("buffers", "buffers", execute, placements, names, out_tree)
+    if written is not None:
+        return written
+    handlers = [p.handler for p in placements]
+
+    def run(buffers: Sequence[Any]) -> Any:
+        try:
+            outs = execute(buffers).consume_with_handlers(handlers)
+        except Exception as error:
+            explain_failure(error, names, buffers)
+            raise
+        return out_tree.unflatten(map(Array, outs, placements))
+
+    return run
+
+
+def direct_runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Placement],
+                     names: ArgumentNames, out_tree: Any, arity: int) -> Callable[..., Any]:
+    """`runner_of`, but a function from so many arrays."""
+    arguments = [f"a{i}" for i in range(arity)]
+    written = None
+    if arity <= _MOST:
+        buffers = f"[{', '.join(f'{a}._buffer' for a in arguments)}]"
+        written = _written(", ".join(arguments), buffers, execute, placements, names, out_tree)
+    if written is not None:
+        return written
+    run = runner_of(execute, placements, names, out_tree)
+    return lambda *args: run([x._buffer for x in args])
+
+
+def _written(parameters: str, buffers: str, execute: Callable[[Sequence[Any]], Any],
+             placements: Sequence[Placement], names: ArgumentNames, out_tree: Any
+             ) -> Callable[..., Any] | None:
+    """A runner of these parameters, from which `buffers` makes buffers; None for results that are
+    too many or nested in another way."""
     handlers, count = [p.handler for p in placements], len(placements)
     held: list[Any] = []
     nest = _nest(out_tree, iter(range(count)), 0, held) if count <= _MOST else None
     if nest is None:
-        def run(buffers: Sequence[Any]) -> Any:
-            try:
-                outs = execute(buffers).consume_with_handlers(handlers)
-            except Exception as error:
-                explain_failure(error, names, buffers)
-                raise
-            return out_tree.unflatten(map(Array, outs, placements))
-
-        return run
+        return None
+    outs = "".join(f"x{i}, " for i in range(count)) or "()"
     text = f"""
 def make(execute, handlers, names, held, {", ".join(f"p{i}" for i in range(count))}):
   {"".join(f"h{i}, " for i in range(len(held))) or "()"} = held
-  def run(buffers):
+  def run({parameters}):
     try:
-      {"".join(f"x{i}, " for i in range(count))} = execute(buffers).consume_with_handlers(handlers)
+      {outs} = execute({buffers}).consume_with_handlers(handlers)
     except Exception as error:
-      explain_failure(error, names, buffers)
+      explain_failure(error, names, {buffers})
       raise
     return {nest}
   return run
 """
-    written: Callable[[Sequence[Any]], Any] = _maker(text)(
-        execute, handlers, names, held, *placements)
-    return written
-
-
-def single_of(execute: Callable[[Sequence[Any]], Any], placement: Placement, arity: int,
-              names: ArgumentNames) -> Callable[..., Any]:
-    """A function from so many arrays to the one result.
-
-    Args:
-      execute: takes their buffers.
-      placement: of the result.
-      arity: the number of arguments.
-      names: of the program and its arguments.
-    """
-    if arity > _MOST:
-        run = runner_of(execute, [placement], names, _LEAF)
-        return lambda *args: run([x._buffer for x in args])
-    buffers = f"[{', '.join(f'x{i}._buffer' for i in range(arity))}]"
-    text = f"""
-def make(execute, handlers, names, placement):
-  def run({", ".join(f"x{i}" for i in range(arity))}):
-    try:
-      return Array(execute({buffers}).consume_with_handlers(handlers)[0], placement)
-    except Exception as error:
-      explain_failure(error, names, {buffers})
-      raise
-  return run
-"""
-    written: Callable[..., Any] = _maker(text)(execute, [placement.handler], names, placement)
+    written: Callable[..., Any] = _maker(text)(execute, handlers, names, held, *placements)
     return written
 
 

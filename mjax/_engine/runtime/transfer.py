@@ -341,7 +341,8 @@ def block_until_ready(x: Any) -> Any:
       >>> mjax.block_until_ready({"x": jnp.arange(3)})
       {'x': Array([0, 1, 2], dtype=int32)}
     """
-    buffers = [leaf._buffer for leaf in tree_flatten(x)[0] if is_array(leaf)]
+    leaves = [x] if type(x) is Array else tree_flatten(x)[0]
+    buffers = [leaf._buffer for leaf in leaves if type(leaf) is Array or is_array(leaf)]
     try:
         for wait in waits:
             for buffer in buffers:
