@@ -337,5 +337,5 @@ def test_what_is_no_array_reaches_debug_callbacks_as_it_is(how, capsys):
 @pytest.mark.parametrize("module", [mjax.debug, mjax.experimental])
 def test_every_name_is_there(module):
     assert len(set(module.__all__)) == len(module.__all__)
-    assert {n for n in vars(module) if not n.startswith("_")} >= set(module.__all__)
+    assert set(dir(module)) >= set(module.__all__)
     assert {"pure_callback", "effects_barrier"} <= set(mjax.__all__)
