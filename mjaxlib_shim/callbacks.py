@@ -77,6 +77,21 @@ class HostCallbacks:
             # XLA aborts where it partitions one without layouts.
             return list(_custom_call(target, 4, config, operands, result_types, has_side_effect,
                                      attribute, layouts=partitioned))
+        return self._emit_by_address(function, operands, operand_signature, result_signature,
+                                     result_types, has_side_effect, client, sharding)
+
+    def _emit_by_address(
+        self,
+        function: Callable[..., tuple[Any, ...]],
+        operands: Sequence[Any],
+        operand_signature: Signature,
+        result_signature: Signature,
+        result_types: Sequence[Any],
+        has_side_effect: bool,
+        client: Callable[[], Any],
+        sharding: Callable[[int], Any] | None,
+    ) -> list[Any]:
+        """As `emit`, where a module refers to functions by the address of a descriptor."""
         count = len(result_types)
         if sharding is not None and count == 1:
             # XLA wants several results or a packed one, and unpacks what is packed alone.
@@ -103,10 +118,8 @@ class HostCallbacks:
             if has_side_effect and count:
                 # Where nobody reads any result, jaxlib 0.5 takes them away, and crashes: somebody
                 # who stays reads one.
-                self.emit(
-                    _read, [results[-1]], result_signature[-1:], [], [], has_side_effect=True,
-                    client=client, sharding=sharding,
-                )
+                self._emit_by_address(_read, [results[-1]], result_signature[-1:], [], [], True,
+                                      client, sharding)
             return list(results)[:count]
         i32 = ir.IntegerType.get_signless(32)
         return [

@@ -240,6 +240,28 @@ def compress(self: Any, condition: Any, axis: int | None = None, *, out: None = 
     return taking.compress(condition, self, axis, size=size, fill_value=fill_value)
 
 
+def _elements_read_as_one(shape: tuple[int, ...], old: Any, new: Any) -> int:
+    """How many elements of the old dtype an element of the new one has; 0 if it is narrower.
+
+    Raises:
+      TypeError: a dtype is one of keys.
+      ValueError: the last axis does not have a multiple of these elements.
+    """
+    if dtypes.is_extended(old) or dtypes.is_extended(new):
+        msg = (f"view: {old} is not read as {new}: keys are not numbers. Use random.key_data and "
+               "random.wrap_key_data.")
+        raise TypeError(msg)
+    ratio, rest = divmod(itemsize_bits(new), itemsize_bits(old))
+    if rest and not shape:
+        msg = f"view: a scalar of dtype {old} cannot be read as the narrower dtype {new}."
+        raise ValueError(msg)
+    if ratio > 1 and (not shape or shape[-1] % ratio):
+        msg = (f"view: the last axis of shape {shape} and dtype {old} cannot be read as "
+               f"dtype {new}: its size must be a multiple of {ratio}.")
+        raise ValueError(msg)
+    return ratio
+
+
 @boundary
 def view(self: Any, dtype: Any = None, type: None = None) -> Any:
     """The same bytes as an array of another dtype.
@@ -258,18 +280,7 @@ def view(self: Any, dtype: Any = None, type: None = None) -> Any:
     old = self.dtype
     if new == old:
         return self
-    if dtypes.is_extended(old) or dtypes.is_extended(new):
-        msg = (f"view: {old} is not read as {new}: keys are not numbers. Use random.key_data and "
-               "random.wrap_key_data.")
-        raise TypeError(msg)
-    ratio, rest = divmod(itemsize_bits(new), itemsize_bits(old))
-    if rest and not self.shape:
-        msg = f"view: a scalar of dtype {old} cannot be read as the narrower dtype {new}."
-        raise ValueError(msg)
-    if ratio > 1 and (not self.shape or self.shape[-1] % ratio):
-        msg = (f"view: the last axis of shape {self.shape} and dtype {old} cannot be read as "
-               f"dtype {new}: its size must be a multiple of {ratio}.")
-        raise ValueError(msg)
+    ratio = _elements_read_as_one(self.shape, old, new)
     if old == np.bool_ or new == np.bool_:
         through = np.dtype(np.uint8)
         return view(self.astype(through), new) if old == np.bool_ else view(

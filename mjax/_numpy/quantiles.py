@@ -89,9 +89,7 @@ def _weights(name: str, weights: Any, a: Any, axis: Any, method: str) -> Any:
     return broadcast_in_dim(transpose(weights, order), shape, sorted(axes))
 
 
-def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool,
-              weights: Any = None, out: None = None) -> Any:
-    refuse_out(name, out)
+def _check_arguments(name: str, a: Any, q: Any, method: str) -> None:
     if method not in _METHODS:
         msg = f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}."
         raise ValueError(msg)
@@ -99,10 +97,16 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
         if dtypes.is_complex(typeof(x).dtype):
             msg = f"{name} of complex numbers is not defined: they have no order."
             raise ValueError(msg)
-    shape, q_shape = typeof(a).shape, typeof(q).shape
-    if len(q_shape) > 1:
-        msg = f"{name}: q must be a scalar or have one axis, got shape {q_shape}."
+    if typeof(q).ndim > 1:
+        msg = f"{name}: q must be a scalar or have one axis, got shape {typeof(q).shape}."
         raise ValueError(msg)
+
+
+def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip_nan: bool,
+              weights: Any = None, out: None = None) -> Any:
+    refuse_out(name, out)
+    _check_arguments(name, a, q, method)
+    shape, q_shape = typeof(a).shape, typeof(q).shape
     weights = _weights(name, weights, a, axis, method)
     dtype = inexact_dtype(typeof(a).dtype)
     if weights is not None:

@@ -68,12 +68,8 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
     check_callable("vmap", fun)
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)  # a list would be taken for one argument's tree
-    for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
-        for leaf in tree_leaves(axes, is_leaf=_is_none):
-            if leaf is not None and type(leaf) is not int:
-                msg = (f"vmap: {what} must be an int, None or a tree of them, got {leaf!r} of type "
-                       f"{type(leaf).__name__} in {axes!r}.")
-                raise TypeError(msg)
+    _check_axes("in_axes", in_axes)
+    _check_axes("out_axes", out_axes)
 
     @wraps(fun)
     @boundary
@@ -112,6 +108,14 @@ _KEYWORDS = (" Arguments given by keyword have none, and are mapped along axis 0
 
 def _is_none(x: Any) -> bool:
     return x is None
+
+
+def _check_axes(what: str, axes: Any) -> None:
+    for leaf in tree_leaves(axes, is_leaf=_is_none):
+        if leaf is not None and type(leaf) is not int:
+            msg = (f"vmap: {what} must be an int, None or a tree of them, got {leaf!r} of type "
+                   f"{type(leaf).__name__} in {axes!r}.")
+            raise TypeError(msg)
 
 
 def _flat_axes(in_axes: Any, args: tuple[Any, ...], fun: Callable[..., Any]) -> list[int | None]:
