@@ -20,14 +20,23 @@ from mjax._engine.primitives.formula import Number, Truth, loop, significant
 _STIRLING = (0.08333333333333333, -0.002777777777777778, 0.0007936507936507937,
              -0.0005952380952380953, 0.0008417508417508417, -0.0019175269175269176,
              0.00641025641025641, -0.029550653594771242)
-#: From here on the Stirling series is exact to 64 bits.
-_LARGE = 10.0
 
 
 def _stirling_error(a: Number) -> Number:
-    """`lgamma(a + 1) - log(sqrt(2 pi a) (a / e)**a)` for a >= 10."""
-    a = (a < _LARGE).where(_LARGE, a)
-    return (1.0 / (a * a)).polynomial(_STIRLING, _LARGE ** -2) / a
+    """`lgamma(a + 1) - log(sqrt(2 pi a) (a / e)**a)` for a > 0.
+
+    From n on it is a series; below, it is that of a + n, and what lies between.
+    """
+    n = 10 if a.eps < 1e-10 else 3
+    few = a < n
+    ratio = 1.0 / few.where(a + n, a)
+    product = 1.0 - ratio
+    for k in range(2, n):
+        product = product * (1.0 - k * ratio)
+    # The factor keeps a / (a + n) from being subnormal.
+    growth = math.log(2 * n) - (a * (ratio * (2.0 * n))).log()
+    between = (a + 0.5) * growth - product.log() - n
+    return (ratio * ratio).polynomial(_STIRLING, n ** -2) * ratio + few.where(between, 0.0)
 
 
 def _log1p_curvature(u: Number) -> Number:
@@ -139,11 +148,10 @@ class IncompleteGamma:
     def density(self) -> Number:
         """`x**a exp(-x) / Gamma(a + 1)`, the factor that all methods share."""
         a, x = self.a, self.x
-        log_gamma = (a <= 1.5).where(_lgamma1p(a), (a + 1.0).lgamma())
-        small = (a * x.log() - x - log_gamma).exp()
-        spread = (a * _log1p_rest((x - a) / a, x / a) + _stirling_error(a)) * -1.0
-        large = spread.exp() / (a * (2 * math.pi)).sqrt()
-        return (a < _LARGE).where(small, large)
+        small = (a * x.log() - x - _lgamma1p(a)).exp()
+        spread = a * _log1p_rest((x - a) / a, x / a) + _stirling_error(a)
+        large = (spread * -1.0).exp() / (a * (2 * math.pi)).sqrt()
+        return (a <= 1.5).where(small, large)
 
     # -- series: P = density * (1 + x/(a+1) + x**2/((a+1)(a+2)) + ...)
 
@@ -327,20 +335,6 @@ def random_gamma_grad(a: Number, x: Number) -> Number:
 _BETA_STEPS = 10_000
 
 
-def _any_stirling_error(a: Number) -> Number:
-    """`_stirling_error` of all a > 0: where it is small, that of a + n, and what lies between."""
-    n = 10 if a.eps < 1e-10 else 3
-    few = a < n
-    ratio = 1.0 / few.where(a + n, a)
-    product = 1.0 - ratio
-    for k in range(2, n):
-        product = product * (1.0 - k * ratio)
-    # The factor keeps a / (a + n) from being subnormal.
-    growth = math.log(2 * n) - (a * (ratio * (2.0 * n))).log()
-    between = (a + 0.5) * growth - product.log() - n
-    return (ratio * ratio).polynomial(_STIRLING, n ** -2) * ratio + few.where(between, 0.0)
-
-
 def _deviance(a: Number, excess: Number, ratio: Number) -> Number:
     """`a (u - log(1 + u))`, where u is excess / a, and `ratio` is 1 + u."""
     u, log = excess / a, ratio.log()
@@ -360,7 +354,7 @@ def beta_density(a: Number, b: Number, x: Number) -> Number:
     """
     y, total = 1.0 - x, a + b
     excess = x * b - y * a
-    lacking = _any_stirling_error(total) - _any_stirling_error(a) - _any_stirling_error(b)
+    lacking = _stirling_error(total) - _stirling_error(a) - _stirling_error(b)
     distance = (_deviance(a, excess, x * (total / a))
                 + _deviance(b, -excess, y * (total / b)))
     # A product of a and b may be too small to be represented.
