@@ -106,11 +106,12 @@ def sqrtm(A: Any, blocksize: int = 1) -> Any:
         msg = "sqrtm: blocks are not supported; leave blocksize out."
         raise NotImplementedError(msg)
     a = matrix("sqrtm", check_array("sqrtm", A), square=True)
-    return _sqrtm(convert(a, dtypes.complex_dtype(typeof(a).dtype)))
+    return _sqrtm(a)
 
 
 @fused
 def _sqrtm(a: Any) -> Any:
+    a = convert(a, dtypes.complex_dtype(typeof(a).dtype))
     return _root(a) if typeof(a).size else a
 
 
