@@ -118,9 +118,9 @@ def polyder(p: Any, m: int = 1) -> Any:
     if not shape_of(p):
         msg = "polyder: the coefficients must be a vector, got a scalar."
         raise TypeError(msg)
+    p, = promote_dtypes_inexact(p)
     if m == 0:
         return as_array(p)
-    p, = promote_dtypes_inexact(p)
     n = typeof(p).shape[0]
     powers = np.arange(n - 1, m - 1, -1)
     factor = np.prod([powers - i for i in range(m)], axis=0) if n > m else powers
