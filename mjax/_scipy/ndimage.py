@@ -72,13 +72,7 @@ def _neighbours(coordinate: Any, order: int) -> list[tuple[Any, Any]]:
     return [(index, 1 - part), (index + 1, part)]
 
 
-def _check_fit(shapes: list[tuple[int, ...]]) -> None:
-    try:
-        common_shape(shapes)
-    except ValueError:
-        raise incompatible_shapes("map_coordinates", shapes) from None
-
-
+@fused(static_argnames=("order", "mode"))
 def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: str = "constant",
                     cval: Any = 0.0) -> Any:
     """Values of an array between its elements.
@@ -116,16 +110,16 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
     if dtypes.is_extended(typeof(input).dtype):
         msg = f"map_coordinates: keys of dtype {typeof(input).dtype} cannot be interpolated."
         raise TypeError(msg)
-    # An array is split in the program, where that takes no time.
-    split = not hasattr(coordinates, "shape")
-    places = [asarray(c) for c in coordinates] if split else asarray(coordinates)
+    places = [asarray(c) for c in coordinates]
     shape = shape_of(input)
     if len(places) != len(shape):
         raise LazyValueError(lambda: (
             f"map_coordinates: an array of shape {shape} takes coordinates for each of its "
             f"{len(shape)} axes, got {len(places)} arrays."))
-    if split:
-        _check_fit([shape_of(c) for c in places])
+    try:
+        common_shape([shape_of(c) for c in places])
+    except ValueError:
+        raise incompatible_shapes("map_coordinates", [shape_of(c) for c in places]) from None
     if mode not in _MODES:
         msg = f"map_coordinates: mode must be one of {', '.join(_MODES)}, got {mode!r}."
         raise NotImplementedError(msg)
@@ -147,7 +141,6 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
     return _mapped(input, places, cval, order=int(order), mode=mode)
 
 
-@fused(static_argnames=("order", "mode"))
 def _mapped(input: Any, places: Any, cval: Any, *, order: int, mode: str) -> Any:
     dtype, shape = typeof(input).dtype, shape_of(input)
     cval = cast(cval, dtype)
