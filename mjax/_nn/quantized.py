@@ -278,8 +278,8 @@ def scaled_dot_general(lhs: Any, rhs: Any, dimension_numbers: Any,
       >>> x = jnp.arange(64.).reshape(2, 32)
       >>> configs = [mjax.nn.get_scaled_dot_general_config("mxfp8")] * 3
       >>> mjax.nn.scaled_dot_general(x, x, (((1,), (1,)), ((), ())), configs=configs)
-      Array([[10399., 26020.],
-             [26020., 75268.]], dtype=float32)
+      Array([[10440., 26352.],
+             [26352., 75072.]], dtype=float32)
     """
     dtype = dtype_argument(preferred_element_type, "scaled_dot_general")
     if configs is None:
