@@ -318,6 +318,11 @@ def test_matrix_functions_refuse() -> None:
             (lambda: jnp.tril(jnp.ones(3)), ValueError, r"two axes, got shape \(3,\)"),
             (lambda: jnp.diag(jnp.ones((2, 2, 2))), ValueError, r"\(2, 2, 2\)"),
             (lambda: jnp.eye(2.5), TypeError, "N must be an integer"),
+            (lambda: jnp.zeros(2, 3), TypeError, r"zeros: the argument dtype must be a dtype, .* "
+             r"got 3 of type int\. Sizes of a shape are one argument, and so are axes: a tuple"),
+            (lambda: jnp.sum(jnp.eye(2), 0, 1), TypeError, "sum: the argument dtype must be"),
+            (lambda: mjax.random.uniform(mjax.random.key(0), (2,), 0.5), TypeError,
+             "uniform: the argument dtype .* got 0.5 .* Give the arguments that follow the dtype"),
             (lambda: jnp.linspace(0, 1, axis=0.5), TypeError, "linspace: axis must be an integer"),
             (lambda: jnp.tril_indices(2, k=0.5), TypeError, "tril_indices: k must be an integer"),
             (lambda: jnp.resize(1, 2.5), TypeError, "resize: a size must be an integer, got 2.5"),

@@ -226,9 +226,15 @@ def asked_dtype(spec: Any, name: str | None) -> DType:
     types stand for their default dtypes. Without a name, somebody else has warned or refused.
 
     Raises:
+      TypeError: the argument names no dtype an array can have.
       ValueError: the setting is "error", and the dtype is not available.
     """
-    wanted = as_dtype(spec)
+    try:
+        wanted = as_dtype(spec)
+    except TypeError:
+        if name is not None and isinstance(spec, (int, float, complex)):
+            raise LazyArgumentError(_number_for_dtype(spec, name)) from None
+        raise
     got = canonicalize(wanted)
     mode = ctx.settings.explicit_x64_dtypes
     if got is wanted or (isinstance(spec, type) and spec in PYTHON_SCALARS):
@@ -243,6 +249,14 @@ def asked_dtype(spec: Any, name: str | None) -> DType:
             raise ValueError(text)
         warn(text)
     return got
+
+
+def _number_for_dtype(spec: complex, name: str) -> str:
+    """The message for a number where a dtype belongs: a size, or another argument."""
+    remedy = ("Sizes of a shape are one argument, and so are axes: a tuple, as (2, 3)"
+              if isinstance(spec, int) else "Give the arguments that follow the dtype by name")
+    return (f"{name}: the argument dtype must be a dtype, such as jnp.float32 or int, got {spec!r} "
+            f"of type {type(spec).__name__}. {remedy}.")
 
 
 def dtype_of_python(python_type: type) -> DType:
