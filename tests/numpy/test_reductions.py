@@ -10,6 +10,7 @@ import pytest
 
 import mjax
 import mjax.numpy as jnp
+from tests.marks import some
 
 X = np.array([[[1.5, -2.0, 0.0], [3.0, 3.0, -1.0]], [[0.5, 2.5, 7.0], [-4.0, 1.0, 2.0]]],
              np.float32)
@@ -46,8 +47,8 @@ def test_axes(name: str, keepdims: bool) -> None:
         compare(name, X, axis=axis, keepdims=keepdims)
 
 
-@pytest.mark.parametrize("name", ["nansum", "nanprod", "nanmax", "nanmin", "nanmean", "nanvar",
-                                  "nanstd", "nanmedian"])
+@pytest.mark.parametrize("name", some(["nanmax", "nansum", "nanvar", "nanmin", "nanmedian",
+                                       "nanprod", "nanmean", "nanstd"], 2))
 def test_axes_without_nan(name: str) -> None:
     for axis in (None, 0, -1, (0, 2)):
         compare(name, N, axis=axis)

@@ -94,7 +94,7 @@ INDICES = [0, -1, np.array([0, 0, 2]), (np.array([2, 2, 0, 2]), np.array([1, 1, 
 
 @pytest.mark.parametrize("name", BINARY)
 @pytest.mark.parametrize("index", [
-    pytest.param(index, id=str(index), marks=[] if i in (0, 3) else [pytest.mark.slow])
+    pytest.param(index, id=str(index), marks=[] if i == 3 else [pytest.mark.slow])
     for i, index in enumerate(INDICES)])
 def test_at(name: str, index: Any) -> None:
     for a in BINARY[name][:2]:

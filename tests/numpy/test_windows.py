@@ -10,6 +10,7 @@ import pytest
 
 import mjax
 import mjax.numpy as jnp
+from tests.marks import some
 
 NAMES = ("hanning", "hamming", "blackman", "bartlett")
 
@@ -27,7 +28,7 @@ def test_windows(name: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("beta", [0.0, 5.0, np.float32(8.6), -2, np.int32(14)], ids=repr)
-@pytest.mark.parametrize("size", [-1, 0, 1, 2, 7, 8])
+@pytest.mark.parametrize("size", some([7, -1, 0, 1, 2, 8], 6))
 def test_kaiser(size: int, beta: Any) -> None:
     for f in (jnp.kaiser, mjax.jit(jnp.kaiser, static_argnums=0)):
         out = f(size, beta)

@@ -8,6 +8,7 @@ from scipy import stats
 
 import mjax
 from mjax import random
+from tests.marks import some
 from tests.random.statistics import check_continuous
 
 KEY, N = random.key(11), 4000
@@ -39,7 +40,7 @@ def test_distributions(name):
         check_continuous(wide, distribution.cdf)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", some(["float16", "bfloat16"], 2))
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_narrow_dtypes(name, dtype):
     sample, distribution = DISTRIBUTIONS[name]

@@ -12,6 +12,7 @@ import scipy.stats
 import mjax
 import mjax.numpy as jnp
 from mjax.scipy import stats
+from tests.marks import some
 
 rng = np.random.default_rng(0)
 
@@ -94,7 +95,7 @@ def test_mode_in_corners() -> None:
     assert mjax.vmap(stats.mode)(np.array([[1, 1, 2], [2, 3, 3]])).mode.tolist() == [1, 3]
 
 
-@pytest.mark.parametrize("method", ["average", "min", "max", "dense", "ordinal"])
+@pytest.mark.parametrize("method", some(["average", "min", "dense", "max", "ordinal"], 2))
 def test_rankdata(method: str) -> None:
     x = rng.integers(0, 5, size=(4, 6))
     for axis in (None, 0):

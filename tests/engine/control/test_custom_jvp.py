@@ -40,6 +40,7 @@ from tests.engine.control.custom_functions import (
     with_rule,
 )
 from tests.engine.reading import names
+from tests.marks import some
 
 TRANSFORMED = {**REVERSE, **FORWARD}
 QUICK = ["eval", "jit", "jvp", "vjp", "vmap", "vmap of grad", "grad of vmap", "jit of vjp",
@@ -370,7 +371,7 @@ def test_what_is_closed_over_can_be_held_constant():
 
 
 @pytest.mark.parametrize("inside", INSIDE)
-@pytest.mark.parametrize("also_the_function", [True, False])
+@pytest.mark.parametrize("also_the_function", some([True, False], 2))
 def test_rules_that_run_elsewhere(inside, also_the_function):
     """What they close over is an operand, whether or not its trace is still there."""
     def loss(w, x):

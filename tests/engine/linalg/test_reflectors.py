@@ -14,6 +14,7 @@ from mjax._engine.linalg import reflectors
 from mjax._engine.linalg.reflectors import geqp3, geqrf, householder_product, ormqr
 from tests.engine.linalg.draws import ALL, adjoint, square
 from tests.engine.primitives.harness import Case, table
+from tests.marks import some
 
 SHAPES = "T[3,3]; T[4,2]; T[2,4]; T[2,3,2]"
 
@@ -74,7 +75,7 @@ def test_reflectors(check, sample):
 
 
 @pytest.mark.parametrize("dtype", ["f4", "c8"])
-@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5), (2, 3, 2), (1, 1)])
+@pytest.mark.parametrize("shape", some([(5, 3), (4, 4), (3, 5), (2, 3, 2), (1, 1)], 3))
 def test_what_stands_in_for_kernels(shape, dtype):
     a = jnp.asarray(square(np.random.default_rng(1), shape, np.dtype(dtype)))
     out, order, taus = reflectors._by_greatest_columns(a)

@@ -30,7 +30,7 @@ if {dropped}:
 def test_a_process_ends_while_it_computes(devices, dropped):
     environment = {**os.environ,
                    "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
-    for _ in range(3):  # before jaxlib 0.8.2 two of five crashed
+    for _ in range(2):  # before jaxlib 0.8.2 two of five crashed
         done = subprocess.run([sys.executable, "-c", PROGRAM.format(devices=devices,
                                                                     dropped=dropped)],
                               env=environment, capture_output=True, text=True, timeout=120)

@@ -27,6 +27,7 @@ from tests.engine.primitives.harness import (
     precision,
     subsets,
 )
+from tests.engine.primitives.test_elementwise import CASES as ELEMENTWISE
 from tests.engine.primitives.test_registry import CASES
 
 SIZE = 2
@@ -34,18 +35,22 @@ MESH = Mesh(np.array(mjax.devices()[:SIZE]), ("i",))
 
 
 #: Whose derivatives are taken in ordinary runs: one of each kind.
-#: Iterations that take XLA seconds to compile.
-LONG = {"igamma", "igammac", "igamma_grad_a", "random_gamma_grad", "regularized_incomplete_beta",
-        "threefry4x32", "philox4x32"}
 FEW = {"mul", "dot_general", "gather", "reduce_max", "sort", "select_n", "scatter"}
+#: Whose values are not: elementwise ones, which share a rule, but for some; and iterations, which
+#: take XLA seconds to compile.
+RARE = {case.primitive for case in ELEMENTWISE} - {
+    "abs", "add", "and", "clamp", "exp", "integer_pow", "lt", "max", "mul", "pow", "select_n"} | {
+    "igamma", "igammac", "igamma_grad_a", "random_gamma_grad", "regularized_incomplete_beta",
+    "threefry4x32", "philox4x32"}
 
 
 def samples(few=None, wanted=lambda sample: True):
-    """The first sample of each row; in ordinary runs the first row of each primitive, or of few."""
+    """The first sample of each row; in ordinary runs of the first row of most primitives or few."""
     known = set()
     for case in CASES:
         for sample in itertools.islice((s for s in case.samples() if s.types), 1):
-            slow = case.primitive in known | LONG or (few is not None and case.primitive not in few)
+            slow = case.primitive in known or (
+                case.primitive in RARE if few is None else case.primitive not in few)
             if wanted(sample):
                 yield pytest.param(sample, id=str(sample), marks=[pytest.mark.slow] if slow else [])
         known.add(case.primitive)

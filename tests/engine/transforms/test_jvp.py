@@ -16,12 +16,12 @@ from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.jvp import JVPInterpreter, JVPTracer, jvp_flat, jvp_jaxpr
 from mjax_ext.interpreters import ad
-from tests.engine.transforms.programs import PROGRAMS, X, Y, close, evaluate, staged, subsets
+from tests.engine.transforms.programs import NAMES, PROGRAMS, X, Y, close, evaluate, staged, subsets
 
 FLOAT0 = mjax.dtypes.float0
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", NAMES)
 def test_of_jaxprs(name):
     """Every subset of tangents, against jvp of the function, zeros in place of the others."""
     jaxpr, inputs = staged(name)
