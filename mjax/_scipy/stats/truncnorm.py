@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from mjax._engine.base.docs import documented
+from mjax._engine.control.custom_jvp import custom_jvp
 from mjax._engine.primitives import arithmetic as lax
 from mjax._numpy.fused import fused
 from mjax._scipy.special.arguments import inexact_arguments, strong, where, wide_argument
@@ -33,6 +34,7 @@ def _log_difference(x: Any, y: Any) -> Any:
     return x + log_one_minus_exp(where(nothing, 1, x) - where(nothing, 0, y))
 
 
+@custom_jvp
 def _log_mass(a: Any, b: Any) -> Any:
     """Logarithm of the probability between a and b of the standard normal distribution."""
     right = a > 0
@@ -41,6 +43,18 @@ def _log_mass(a: Any, b: Any) -> Any:
     tail = _log_difference(log_distribution(_TERMS, high), log_distribution(_TERMS, low))
     central = lax.log1p(-distribution(a) - distribution(-b))
     return where((a <= 0) & (b > 0), central, tail)
+
+
+@_log_mass.defjvp
+def _log_mass_jvp(primals: Any, tangents: Any) -> Any:
+    (a, b), (da, db) = primals, tangents
+    out = _log_mass(a, b)
+
+    def share(x: Any) -> Any:
+        """The density there, of the truncated distribution: 0 at infinity."""
+        return lax.exp(-0.5 * x * x - 0.5 * math.log(2 * math.pi) - out)
+
+    return out, db * share(b) - da * share(a)
 
 
 def _log_density(x: Any, a: Any, b: Any, loc: Any, scale: Any) -> Any:
@@ -53,14 +67,16 @@ def _log_density(x: Any, a: Any, b: Any, loc: Any, scale: Any) -> Any:
 def _log_lower(y: Any, a: Any, b: Any) -> Any:
     """`logcdf` of the standard distribution."""
     y, a, b = strong(y, wide_argument("truncnorm", a), b)
+    below, above, empty = y <= a, y >= b, a >= b
+    # Harmless numbers outside of the support: derivatives come back through all of them.
+    outside = below | above
+    y, a, b = where(outside, 0, y), where(outside, -1, a), where(outside, 1, b)
     whole = _log_mass(a, b)
-    # Outside of the support both ends are taken, so that no mass is negative.
-    inside = where(y < a, a, where(y > b, b, y))
-    out, rest = _log_mass(a, inside) - whole, _log_mass(inside, b) - whole
+    out, rest = _log_mass(a, y) - whole, _log_mass(y, b) - whole
     near = out > -0.1
     out = where(near, lax.log1p(-lax.exp(where(near, rest, -1))), out)
-    out = where(y >= b, 0, where(y <= a, -math.inf, out))
-    return where(a >= b, math.nan, out)
+    out = where(above, 0, where(below, -math.inf, out))
+    return where(empty, math.nan, out)
 
 
 @fused
