@@ -137,6 +137,7 @@ def test_discrete_ends() -> None:
     np.testing.assert_array_equal(np.asarray(stats.bernoulli.ppf(q, 0.3)),
                                   [0, 0, 1, np.nan, np.nan])
     assert stats.poisson.logpmf(1.5, 2.0) == -INF
+    assert np.isnan(stats.poisson.logpmf(1, 2.0, np.nan))
     assert stats.binom.logpmf(3, 2, 0.5) == -INF
     assert stats.geom.pmf(0, 0.5) == 0.0
     np.testing.assert_allclose(stats.binom.pmf(4, 5, 0.3, 2), scipy.stats.binom.pmf(4, 5, 0.3, 2),
@@ -180,6 +181,23 @@ def test_slopes_of_gennorm_at_its_center() -> None:
         in_x, in_beta = slopes(np.float32([0.0, -0.0, 1e-45, -1e-30]), beta)
         np.testing.assert_allclose(in_x, scipy.stats.gennorm.pdf(0.0, beta), rtol=1e-5)
         np.testing.assert_allclose(in_beta, 0, atol=1e-27)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["logpdf", "logcdf", "logsf"])
+def test_slopes_of_truncnorm_in_tails(name: str) -> None:
+    """Where the mass is tiny, or an end of the support infinite."""
+    f, g = getattr(stats.truncnorm, name), getattr(scipy.stats.truncnorm, name)
+    slopes = mjax.jit(mjax.grad(f, (0, 1, 2)))
+    for point in ((7.0, 6.0, INF), (6.5, 6.0, 7.0), (-7.0, -INF, -6.0), (0.5, -INF, INF),
+                  (8.0, 0.0, INF), (-3.0, -INF, 2.0)):
+        for i, (x, slope) in enumerate(zip(point, slopes(*np.float32(point)), strict=True)):
+            step = np.eye(3)[i] * 1e-5
+            expected = 0 if abs(x) == INF else (g(*(point + step)) - g(*(point - step))) / 2e-5
+            np.testing.assert_allclose(slope, expected, rtol=2e-2, atol=2e-4)
+    outside = mjax.vmap(mjax.grad(stats.truncnorm.cdf, (0, 1, 2)))
+    for slope in outside(*np.float32([[-1, 3, -INF, INF], [-0.5] * 4, [2] * 4])):
+        np.testing.assert_array_equal(slope, 0)
 
 
 def test_entropy_of_poisson() -> None:

@@ -33,9 +33,9 @@ _TERMS, _MANY = 250, 100
 
 def _log_probability(k: Any, mu: Any, loc: Any) -> Any:
     y = k - loc
-    whole = lax.round(k, lax.RoundingMethod.TO_NEAREST_EVEN) == k
+    part = lax.round(k, lax.RoundingMethod.TO_NEAREST_EVEN) != k
     out = times_log(y, mu) - prims.lgamma(y + 1) - mu
-    return where((y >= 0) & whole, out, -math.inf)
+    return where((y < 0) | part, -math.inf, out)
 
 
 def _sum_of_entropies(mu: Any) -> Any:
