@@ -23,7 +23,13 @@ from mjax._engine.primitives.reductions import reduce_and, reduce_max, reduce_or
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, expand_dims, reduce_sum
 from mjax._engine.primitives.slicing import diagonal, index_in_dim, slice_in_dim
-from mjax._numpy.core import broadcast_to, cast, check_array, promote_dtypes_inexact, shape_of
+from mjax._numpy.core import (
+    broadcast_values,
+    cast,
+    check_array,
+    promote_dtypes_inexact,
+    shape_of,
+)
 from mjax._numpy.decompositions import operand, svd, svdvals
 from mjax._numpy.fused import fused
 from mjax._numpy.norms import norm
@@ -279,8 +285,8 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
 
     Args:
       M: matrices of shape `(..., m, n)`; a vector or a number has rank 1 unless it is 0.
-      rtol: the threshold, one for each matrix or one for all; by default the greatest singular
-        value times `max(m, n)` times the machine epsilon.
+      rtol: the threshold; an array broadcasts with the stack of matrices. By default the greatest
+        singular value times `max(m, n)` times the machine epsilon.
       hermitian: whether the matrices are Hermitian, which is quicker.
       tol: another name of `rtol`.
 
@@ -316,8 +322,9 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
         limit = lax.mul(reduce_max(s, (last,)), constant_like(s, factor))
     else:
         limit = cast(check_array("matrix_rank", rtol, "rtol"), typeof(s).dtype)
-    limit = broadcast_to(expand_dims(limit, (typeof(limit).ndim,)), shape_of(s))
-    return reduce_sum(convert(lax.gt(s, limit), dtypes.dtype_of_python(int)), (last,))
+    s, limit = broadcast_values("matrix_rank", s, expand_dims(limit, (typeof(limit).ndim,)))
+    counted = convert(lax.gt(s, limit), dtypes.dtype_of_python(int))
+    return reduce_sum(counted, (typeof(counted).ndim - 1,))
 
 
 @fused(static_argnames=("p",))

@@ -214,7 +214,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     Args:
       a: matrices of shape `(..., m, n)`.
       rtol: singular values of at most `rtol` times the greatest count as zero; by default
-        `10 * max(m, n)` times the machine epsilon. An array has one for each matrix.
+        `10 * max(m, n)` times the machine epsilon. An array broadcasts with the stack of matrices.
       hermitian: whether the matrices are Hermitian, which is quicker.
       rcond: another name of `rtol`.
 
@@ -223,6 +223,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
 
     Raises:
       ValueError: both `rtol` and `rcond` are given, or fewer than two axes.
+      TypeError: `rtol` does not broadcast with the stack of matrices.
 
     Source: `numpy.linalg.pinv`; the derivative: G. Golub and V. Pereyra, "The differentiation of
     pseudo-inverses and nonlinear least squares problems whose variables separate", 1973.
@@ -244,6 +245,13 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     if rtol is None:
         rtol = 10 * max(shape[-2:]) * float(ml_dtypes.finfo(dtype).eps)
     rtol = cast(check_array("pinv", rtol, "rtol"), dtypes.real_dtype(dtype))
+    try:
+        stack = broadcast_shapes(shape[:-2], shape_of(rtol))
+    except ValueError:
+        msg = (f"pinv: rtol of shape {shape_of(rtol)} must broadcast with a stack of matrices of "
+               f"shape {shape[:-2]}.")
+        raise TypeError(msg) from None
+    a = broadcast_to(a, (*stack, *shape[-2:]))
     return _pinv(hermitian, a, stop_gradient(rtol))
 
 

@@ -147,6 +147,19 @@ def test_singular_matrices() -> None:
     np.testing.assert_array_equal(jnp.linalg.pinv(zero), zero)
 
 
+def test_thresholds_broadcast_with_stacks() -> None:
+    x = np.stack([np.diag(d) for d in ((3.0, 2.0, 1.0), (1.0, 0.1, 0.001))]).astype(F)
+    rtol = np.array([[0.5], [0.01]], F)
+    np.testing.assert_array_equal(jnp.linalg.matrix_rank(x, rtol), [[3, 1], [3, 2]])
+    np.testing.assert_array_equal(jnp.linalg.matrix_rank(x[1], rtol), [[1], [2]])
+    out = jnp.linalg.pinv(x, rtol)
+    assert out.shape == (2, 2, 3, 3)
+    for i, j in np.ndindex(2, 2):
+        np.testing.assert_allclose(out[i, j], np.linalg.pinv(x[j], rtol[i, 0]), 1e-4, 1e-5)
+    with pytest.raises(TypeError, match=r"pinv: rtol of shape \(3,\) must broadcast"):
+        jnp.linalg.pinv(x, np.ones(3))
+
+
 def test_one_factorization_serves_many_right_hand_sides() -> None:
     jaxpr = str(mjax.make_jaxpr(jnp.linalg.solve)(S[0], B))
     assert "lu" in jaxpr and "f32[2,4,4]" not in jaxpr

@@ -61,7 +61,7 @@ def _by_potrf(x: Any) -> Any:
     aval = typeof(x)
     out, info = call("potrf", (x,), [(aval.shape[-2:], aval.dtype), INFO], aval.ndim - 2,
                      [(0, 0)], uplo="L")
-    return nan_unless(succeeded(info), tril(out))
+    return tril(nan_unless(succeeded(info), out))
 
 
 def _cholesky_on_cpu(ctx: Any, x: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from mjax._engine.base.errors import LazyArgumentError, LazyTypeError
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.promotion import inexact_dtype
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
@@ -201,7 +202,10 @@ def row(x: Any) -> Any:
 
 
 def symmetrized(x: Any) -> Any:
-    """The mean of matrices and their adjoints."""
+    """The mean of matrices and their adjoints; floats for integers."""
+    dtype = typeof(x).dtype
+    if not dtypes.is_extended(dtype):
+        x = convert(x, inexact_dtype(dtype))
     return lax.div(lax.add(x, adjoint(x)), constant_like(x, 2))
 
 

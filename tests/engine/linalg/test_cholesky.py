@@ -41,8 +41,15 @@ def test_only_the_lower_triangle_counts_if_not_symmetrized():
 def test_indefinite_matrices_of_a_stack_are_nan():
     x = np.stack([np.eye(2), -np.eye(2), 4 * np.eye(2)]).astype(np.float32)
     out = np.asarray(cholesky(x))
-    assert np.isnan(out[1]).all()
+    np.testing.assert_array_equal(out[1], [[np.nan, 0], [np.nan, np.nan]])
     np.testing.assert_array_equal(out[::2], [np.eye(2), 2 * np.eye(2)])
+
+
+def test_integers_are_symmetrized_as_floats():
+    x = np.array([[4, 1], [3, 2]], np.int32)
+    np.testing.assert_allclose(cholesky(x), [[2, 0], [1, 1]])
+    with pytest.raises(TypeError, match="does not accept dtype int32"):
+        cholesky(x, symmetrize_input=False)
 
 
 def test_half_floats():
@@ -63,7 +70,8 @@ def test_updates_of_zeros_and_of_large_numbers():
 @pytest.mark.parametrize(("call", "error", "text"), [
     (lambda: cholesky(np.ones((2, 3))), ValueError, "cholesky: the matrix must be square, got sh"),
     (lambda: cholesky(np.ones(3)), TypeError, "cholesky: operand 0 must have at least 2 axes"),
-    (lambda: cholesky(np.ones((2, 2), int)), TypeError, "does not accept dtype int32"),
+    (lambda: cholesky(np.ones((2, 2), int), symmetrize_input=False), TypeError,
+     "does not accept dtype int32"),
     (lambda: cholesky_update(np.ones((2, 2)), np.ones(3)), ValueError, "a vector of 2 elements"),
     (lambda: cholesky_update(np.ones((2, 2)), np.ones(2, complex)), TypeError, "complex64"),
     (lambda: cholesky_update(np.ones((3, 2, 2)), np.ones((4, 2))), TypeError, "stacked alike"),
