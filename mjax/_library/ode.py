@@ -34,7 +34,7 @@ from mjax._engine.transforms.vectorize import vmap
 from mjax._numpy.arithmetic import abs as absolute
 from mjax._numpy.arithmetic import sqrt, square
 from mjax._numpy.calculus import polyval
-from mjax._numpy.core import as_array, broadcast_to, cast, check_array, shape_of
+from mjax._numpy.core import as_array, cast, check_array, shape_of
 from mjax._numpy.creation import zeros
 from mjax._numpy.fused import fused
 from mjax._numpy.joining import concatenate, stack
@@ -260,7 +260,7 @@ class _System(NamedTuple):
         rise = self.function(operands[:n], self.y_tree.unflatten(self.unravel(y)), t,
                              *self.args_tree.unflatten(operands[n:]))
         flat, _ = ravel_pytree(rise)
-        return broadcast_to(cast(flat, typeof(y).dtype), shape_of(y))
+        return cast(flat, typeof(y).dtype)
 
 
 @boundary
@@ -285,8 +285,8 @@ def odeint(func: Callable[..., Any], y0: Any, t: Any, *args: Any, rtol: float = 
 
     Raises:
       TypeError: an argument is not an array, `t` is not a vector of floats, or `func` gives another
-        dtype than `y0` has.
-      ValueError: `t` is empty, or `func` gives another number of elements than `y0` has.
+        dtype or another number of elements than `y0` has.
+      ValueError: `t` is empty.
 
     Reverse derivatives of any order are those of the adjoint equation, within the tolerances;
     forward ones are refused, as of each `custom_vjp`. SciPy's function takes its times as third
@@ -344,8 +344,8 @@ def _check_results(function: Staged, y0: Any) -> None:
     sizes = [sum(a.size for a in avals) for avals in (ours, theirs)]
     if not ours:
         return
-    if sizes[1] not in (1, sizes[0]):
-        raise LazyValueError(lambda: (
+    if sizes[1] != sizes[0]:
+        raise LazyTypeError(lambda: (
             f"odeint: func must give an array for each of y0, of the same shape; y0 has "
             f"{', '.join(map(str, ours))}, and {function.name} gave "
             f"{', '.join(map(str, theirs)) or 'nothing'}."))

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.docs import documented
+from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
-from mjax._engine.base.util import canonicalize_axes
+from mjax._engine.base.util import canonicalize_axes, canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import inexact_dtype
 from mjax._engine.ir.types import typeof
@@ -324,6 +325,9 @@ def _frequencies(name: str, steps: Any, n: int, d: Any, dtype: Any, device: Any)
     if isinstance(d, (tuple, list)):
         msg = f"{name}: the spacing d must be a single number, got {d}."
         raise ValueError(msg)
+    if dtypes.is_complex(typeof(check_array(name, d, "d")).dtype):
+        msg = f"{name}: the spacing d must be a real number, got {d!r}."
+        raise LazyArgumentError(msg)
     asked = dtype_argument(dtype, name) or dtypes.dtype_of_python(float)
     steps = asarray(steps.astype(asked))
     return on_device(divide(steps, cast(d * n, inexact_dtype(asked))), device)
@@ -343,7 +347,7 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
       An array of shape `(n,)`: frequencies from 0 up, then the negative ones.
 
     Raises:
-      TypeError: `n` is not an integer.
+      TypeError: `n` is not an integer, or `d` is complex.
       ValueError: `d` is a sequence.
 
     Source: `numpy.fft.fftfreq`.
@@ -371,7 +375,7 @@ def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> 
       An array of shape `(n // 2 + 1,)`.
 
     Raises:
-      TypeError: `n` is not an integer.
+      TypeError: `n` is not an integer, or `d` is complex.
       ValueError: `d` is a sequence.
 
     Source: `numpy.fft.rfftfreq`.
@@ -386,8 +390,11 @@ def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> 
 
 def _shifted(name: str, x: Any, axes: Any, sign: int) -> Any:
     x = array_of(check_array(name, x))
-    chosen = canonicalize_axes(axes, typeof(x).ndim)
     shape = shape_of(x)
+    if isinstance(axes, (tuple, list)):  # An axis that is named twice is shifted twice.
+        chosen = tuple([canonicalize_axis(i, len(shape)) for i in axes])
+    else:
+        chosen = canonicalize_axes(axes, len(shape))
     # Forth by half the size rounded down, back by what is left.
     steps = [sign * (shape[i] // 2) for i in chosen]
     return roll(x, tuple(map(operator.index, steps)), chosen) if chosen else x

@@ -40,7 +40,8 @@ ROWS = [
     *[call(f"fft.{name}", n, d, static=True) for name in ("fftfreq", "rfftfreq")
       for n in (1, 4, 5) for d in (1.0, 0.25)],
     *[call(f"fft.{name}", x, **kwargs) for name in ("fftshift", "ifftshift")
-      for x in (V, X, np.arange(6)) for kwargs in ({}, {"axes": 0}, {"axes": (-1,)})],
+      for x in (V, X, np.arange(6))
+      for kwargs in ({}, {"axes": 0}, {"axes": (-1,)}, {"axes": (0, 0)})],
 ]
 
 
@@ -107,6 +108,7 @@ def test_under_vmap_and_grad() -> None:
     (lambda: jnp.fft.fftn(X, axes=(0, -2)), ValueError, "repeated axes, got axes=(0, -2)"),
     (lambda: jnp.fft.fftn(X, s=(1, 2), axes=(0,)), ValueError, "must be equally many"),
     (lambda: jnp.fft.fftfreq(4, d=[1.0]), ValueError, "fftfreq: the spacing d must be a single"),
+    (lambda: jnp.fft.rfftfreq(4, d=1j), TypeError, "rfftfreq: the spacing d must be a real num"),
     (lambda: jnp.fft.rfftfreq(4.5), TypeError, "rfftfreq: n must be an integer"),
     (lambda: jnp.fft.fftshift(X, axes=2), ValueError, "axis 2 is out of bounds"),
     (lambda: mjax.jit(lambda n: jnp.fft.fft(X, n=n))(3), mjax.errors.TracerIntegerConversionError,
