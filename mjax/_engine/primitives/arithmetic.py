@@ -74,15 +74,17 @@ def _sum_transpose(sign: Callable[[Any], Any]) -> Callable[..., Any]:
         unbroadcast(y.aval, sign(ct)) if type(y) is UndefinedPrimal else None]
 
 
-neg_p, neg = unary("neg", "iufc", "stablehlo.negate", None, "Elementwise negation: `-x`.")
+neg_p, neg = unary("neg", "iufc", "stablehlo.negate", None, "Elementwise negation: `-x`.",
+                   example="1.5 -> -1.5")
 define_linear(neg_p, lambda ct, x: neg(ct))
 
-add_p, add = binary("add", "iufc", "stablehlo.add", None, None, "Elementwise sum: `x + y`.")
+add_p, add = binary("add", "iufc", "stablehlo.add", None, None, "Elementwise sum: `x + y`.",
+                    example="1.5, 2.0 -> 3.5")
 add_p.jvp = _sum_jvp(add_p, lambda t: t)
 add_p.transpose = _sum_transpose(lambda ct: ct)
 
 sub_p, sub = binary("sub", "iufc", "stablehlo.subtract", None, None,
-                    "Elementwise difference: `x - y`.")
+                    "Elementwise difference: `x - y`.", example="1.5, 2.0 -> -0.5")
 sub_p.jvp = _sum_jvp(sub_p, neg)
 sub_p.transpose = _sum_transpose(neg)
 
@@ -129,13 +131,15 @@ mul.__module__ = "mjax.lax"
 div_p, div = binary("div", "iufc", dividing.quotient,
                     lambda t, out, x, y: stretch(div_p.bind(t, y), typeof(out).shape),
                     lambda t, out, x, y: mul(mul(neg(t), x), integer_pow(y, -2)),
-                    "Elementwise quotient: `x / y`, rounded towards zero for integers.")
+                    "Elementwise quotient: `x / y`, rounded towards zero for integers.",
+                    example="7, -2 -> -3")
 div_p.def_transpose(lambda ct, x, y: [unbroadcast(x.aval, div_p.bind(ct, y)), None])
 
 rem_p, rem = binary("rem", "iuf", dividing.remainder,
                     lambda t, out, x, y: stretch(t, typeof(out).shape),
                     lambda t, out, x, y: mul(neg(t), _truncate(div(x, y))),
-                    "Elementwise remainder of `x / y`, with the sign of `x`.")
+                    "Elementwise remainder of `x / y`, with the sign of `x`.",
+                    example="-7, 3 -> -1")
 
 
 def _truncate(x: Any) -> Any:
@@ -145,7 +149,8 @@ def _truncate(x: Any) -> Any:
 # ---- comparison, extrema ---------------------------------------------------------------
 
 
-def comparison(name: str, direction: str, kinds: str, doc: str) -> tuple[Primitive, Any]:
+def comparison(name: str, direction: str, kinds: str, doc: str, example: str
+               ) -> tuple[Primitive, Any]:
     """A row of the tables: a comparison of two operands of one dtype."""
 
     def lowering(ctx: Any, x: Any, y: Any) -> Any:
@@ -154,7 +159,7 @@ def comparison(name: str, direction: str, kinds: str, doc: str) -> tuple[Primiti
             return _compare_stored(ctx, x, y, direction, dtype)
         return [compare_ir(x, y, direction, dtype)]
 
-    return binary(name, kinds, lowering, None, None, doc, lambda dtype: _bool)
+    return binary(name, kinds, lowering, None, None, doc, lambda dtype: _bool, example=example)
 
 
 def _compare_stored(ctx: Any, x: Any, y: Any, direction: str, dtype: Any) -> Any:
@@ -176,12 +181,12 @@ def compare_ir(x: Any, y: Any, direction: str, dtype: Any) -> Any:
                        compare_type=hlo.ComparisonTypeAttr.get(kind))
 
 
-eq_p, eq = comparison("eq", "EQ", "biufcX", "Elementwise `x == y`.")
-ne_p, ne = comparison("ne", "NE", "biufcX", "Elementwise `x != y`.")
-ge_p, ge = comparison("ge", "GE", "biuf", "Elementwise `x >= y`.")
-gt_p, gt = comparison("gt", "GT", "biuf", "Elementwise `x > y`.")
-le_p, le = comparison("le", "LE", "biuf", "Elementwise `x <= y`.")
-lt_p, lt = comparison("lt", "LT", "biuf", "Elementwise `x < y`.")
+eq_p, eq = comparison("eq", "EQ", "biufcX", "Elementwise `x == y`.", example="1, 1 -> True")
+ne_p, ne = comparison("ne", "NE", "biufcX", "Elementwise `x != y`.", example="1, 2 -> True")
+ge_p, ge = comparison("ge", "GE", "biuf", "Elementwise `x >= y`.", example="1, 2 -> False")
+gt_p, gt = comparison("gt", "GT", "biuf", "Elementwise `x > y`.", example="2, 1 -> True")
+le_p, le = comparison("le", "LE", "biuf", "Elementwise `x <= y`.", example="1, 2 -> True")
+lt_p, lt = comparison("lt", "LT", "biuf", "Elementwise `x < y`.", example="1, 2 -> True")
 
 
 def _total_order(name: str, direction: str) -> Primitive:
@@ -237,32 +242,36 @@ def _share_of_winner(x: Any, out: Any, y: Any) -> Any:
 max_p, max = binary("max", "biufc", _extremum_lowering("stablehlo.maximum", "GT"),
                     lambda t, out, x, y: mul(t, _share_of_winner(x, out, y)),
                     lambda t, out, x, y: mul(t, _share_of_winner(y, out, x)),
-                    "Elementwise greater one of `x` and `y`; NaN if either is.")
+                    "Elementwise greater one of `x` and `y`; NaN if either is.",
+                    example="1.0, 2.0 -> 2")
 min_p, min = binary("min", "biufc", _extremum_lowering("stablehlo.minimum", "LT"),
                     lambda t, out, x, y: mul(t, _share_of_winner(x, out, y)),
                     lambda t, out, x, y: mul(t, _share_of_winner(y, out, x)),
-                    "Elementwise smaller one of `x` and `y`; NaN if either is.")
+                    "Elementwise smaller one of `x` and `y`; NaN if either is.",
+                    example="1.0, 2.0 -> 1")
 
 # ---- bits ------------------------------------------------------------------------------
 
 not_p, bitwise_not = unary("not", "biu", "stablehlo.not", None, "Elementwise `~x`.",
-                           public="bitwise_not")
+                           public="bitwise_not", example="5 -> -6")
 and_p, bitwise_and = binary("and", "biu", "stablehlo.and", None, None, "Elementwise `x & y`.",
-                            public="bitwise_and")
+                            public="bitwise_and", example="6, 3 -> 2")
 or_p, bitwise_or = binary("or", "biu", "stablehlo.or", None, None, "Elementwise `x | y`.",
-                          public="bitwise_or")
+                          public="bitwise_or", example="6, 3 -> 7")
 xor_p, bitwise_xor = binary("xor", "biu", "stablehlo.xor", None, None, "Elementwise `x ^ y`.",
-                            public="bitwise_xor")
+                            public="bitwise_xor", example="6, 3 -> 5")
 shift_left_p, shift_left = binary(
-    "shift_left", "iu", "stablehlo.shift_left", None, None, "Elementwise `x << y`.")
+    "shift_left", "iu", "stablehlo.shift_left", None, None, "Elementwise `x << y`.",
+    example="1, 3 -> 8")
 shift_right_arithmetic_p, shift_right_arithmetic = binary(
     "shift_right_arithmetic", "iu", "stablehlo.shift_right_arithmetic", None, None,
-    "Elementwise `x >> y` that repeats the sign bit.")
+    "Elementwise `x >> y` that repeats the sign bit.", example="-8, 1 -> -4")
 shift_right_logical_p, shift_right_logical = binary(
     "shift_right_logical", "iu", "stablehlo.shift_right_logical", None, None,
-    "Elementwise `x >> y` that fills with zeros.")
+    "Elementwise `x >> y` that fills with zeros.", example="-8, 28 -> 15")
 population_count_p, population_count = unary(
-    "population_count", "iu", "stablehlo.popcnt", None, "Elementwise number of bits set.")
+    "population_count", "iu", "stablehlo.popcnt", None, "Elementwise number of bits set.",
+    example="7 -> 3")
 def _clz_ir(ctx: Any, x: Any) -> list[Any]:
     """Of unsigned numbers: XLA, to jaxlib 0.10, extends the sign of constants that it folds."""
     aval, = ctx.avals_in
@@ -274,7 +283,7 @@ def _clz_ir(ctx: Any, x: Any) -> list[Any]:
 
 
 clz_p, clz = unary("clz", "iu", _clz_ir, None,
-                   "Elementwise number of leading zero bits.")
+                   "Elementwise number of leading zero bits.", example="1 -> 31")
 
 # ---- sign, absolute value, rounding ----------------------------------------------------
 
@@ -304,13 +313,18 @@ def _abs_derivative(t: Any, out: Any, x: Any) -> Any:
 
 
 sign_p, sign = unary("sign", "iufc", _sign_lowering, None,
-                     "Elementwise sign: -1, 0 or 1; `x / abs(x)` for complex numbers.")
+                     "Elementwise sign: -1, 0 or 1; `x / abs(x)` for complex numbers.",
+                     example="-1.5 -> -1")
 abs_p, abs = unary("abs", "ifc", _abs_lowering, _abs_derivative,
-                   "Elementwise absolute value; real for complex numbers.", dtypes.real_dtype)
-floor_p, floor = unary("floor", "f", "stablehlo.floor", None, "Elementwise floor.")
-ceil_p, ceil = unary("ceil", "f", "stablehlo.ceil", None, "Elementwise ceiling.")
+                   "Elementwise absolute value; real for complex numbers.", dtypes.real_dtype,
+                   example="-1.5 -> 1.5")
+floor_p, floor = unary("floor", "f", "stablehlo.floor", None, "Elementwise floor.",
+                       example="-1.2 -> -2")
+ceil_p, ceil = unary("ceil", "f", "stablehlo.ceil", None, "Elementwise ceiling.",
+                     example="1.2 -> 2")
 is_finite_p, is_finite = unary("is_finite", "f", "stablehlo.is_finite", None,
-                               "Elementwise: neither infinite nor NaN.", lambda dtype: _bool)
+                               "Elementwise: neither infinite nor NaN.", lambda dtype: _bool,
+                               example="np.inf -> False")
 
 
 @pickled_by("rounding_method_v1")
@@ -341,6 +355,14 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
     Args:
       x: floating-point array.
       rounding_method: where halves go.
+
+    Raises:
+      TypeError: another dtype.
+      ValueError: `rounding_method` is not one.
+
+    Example:
+      >>> lax.round(jnp.array([0.5, 1.4]))
+      Array([1., 1.], dtype=float32)
     """
     return round_p.bind(x, rounding_method=RoundingMethod(rounding_method))
 
@@ -351,7 +373,19 @@ nextafter_p = define_elementwise("nextafter", ("f", "f"), "chlo.next_after")
 
 @boundary
 def nextafter(x1: Any, x2: Any) -> Any:
-    """Elementwise next float after `x1` in the direction of `x2`."""
+    """Elementwise next float after `x1` in the direction of `x2`.
+
+    Args:
+      x1: array or scalar of a floating dtype.
+      x2: the same, of the dtype and the shape of `x1`; scalars and axes of size 1 stretch.
+
+    Raises:
+      TypeError: another dtype, or shapes that do not fit.
+
+    Example:
+      >>> lax.nextafter(1.0, 2.0) == 1 + jnp.finfo("float32").eps
+      Array(True, dtype=bool)
+    """
     return nextafter_p.bind(x1, x2)
 
 
@@ -371,17 +405,19 @@ def _square_lowering(ctx: Any, x: Any) -> Any:
 
 
 square_p, square = unary("square", "iufc", _square_lowering,
-                         lambda t, out, x: mul(t, mul(_c(x, 2), x)), "Elementwise `x * x`.")
+                         lambda t, out, x: mul(t, mul(_c(x, 2), x)), "Elementwise `x * x`.",
+                         example="3.0 -> 9")
 sqrt_p, sqrt = to_an_accuracy(
     "sqrt", "fc", "stablehlo.sqrt", lambda t, out, x, **_: mul(t, div(_c(x, 0.5), out)),
-    "Elementwise square root.")
+    "Elementwise square root.", example="2.0 -> 1.4142")
 rsqrt_p, rsqrt = to_an_accuracy(
     "rsqrt", "fc", "stablehlo.rsqrt",
-    lambda t, out, x, **_: mul(t, mul(_c(x, -0.5), div(out, x))), "Elementwise `1 / sqrt(x)`.")
+    lambda t, out, x, **_: mul(t, mul(_c(x, -0.5), div(out, x))), "Elementwise `1 / sqrt(x)`.",
+    example="4.0 -> 0.5")
 cbrt_p, cbrt = to_an_accuracy(
     "cbrt", "f", "stablehlo.cbrt",
     lambda t, out, x, **_: mul(t, mul(_c(x, 1 / 3), integer_pow(out, -2))),
-    "Elementwise cube root.")
+    "Elementwise cube root.", example="8.0 -> 2")
 
 
 def _integer_pow_lowering(ctx: Any, x: Any, *, y: int) -> Any:
@@ -418,7 +454,11 @@ def integer_pow(x: Any, y: int) -> Any:
       y: a Python int; negative only for inexact `x`.
 
     Raises:
-      TypeError: a negative power of integers, or an exponent that is none.
+      TypeError: a negative power of integers, or an exponent that is not an int.
+
+    Example:
+      >>> lax.integer_pow(jnp.array([2.0, 3.0]), -2)
+      Array([0.25      , 0.11111111], dtype=float32)
     """
     if y != int(y):
         msg = f"integer_pow: the exponent y must be an integer, not {y!r}; use lax.pow."
@@ -469,12 +509,13 @@ define_elementwise_lowering(pow_p, _pow_lowering)
 define_elementwise_batching(pow_p)
 define_jvp_from_result(pow_p, _pow_left, _pow_right)
 pow = public_function(pow_p, "pow", "Elementwise `x ** y`, for inexact `x` and `y` of the same "
-                      "dtype or of an integer one.", "x, y")
+                      "dtype or of an integer one.", "x, y", example="2.0, 3.0 -> 8")
 
 # ---- exponentials and logarithms -------------------------------------------------------
 
 exp_p, exp = to_an_accuracy("exp", "fc", "stablehlo.exponential",
-                            lambda t, out, x, **_: mul(t, out), "Elementwise exponential.")
+                            lambda t, out, x, **_: mul(t, out), "Elementwise exponential.",
+                            example="1.0 -> 2.7183")
 
 
 def _exp2_lowering(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
@@ -484,7 +525,7 @@ def _exp2_lowering(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
 
 exp2_p, exp2 = to_an_accuracy(
     "exp2", "fc", _exp2_lowering, lambda t, out, x, **_: mul(t, mul(_c(x, np.log(2.0)), out)),
-    "Elementwise `2 ** x`.")
+    "Elementwise `2 ** x`.", example="3.0 -> 8")
 
 
 def _expm1_derivative(t: Any, out: Any, x: Any, *, accuracy: Any = None) -> Any:
@@ -495,12 +536,12 @@ def _expm1_derivative(t: Any, out: Any, x: Any, *, accuracy: Any = None) -> Any:
 
 expm1_p, expm1 = to_an_accuracy(
     "expm1", "fc", "stablehlo.exponential_minus_one", _expm1_derivative,
-    "Elementwise `exp(x) - 1`, exact for small `x`.")
+    "Elementwise `exp(x) - 1`, exact for small `x`.", example="1e-4 -> 0.00010001")
 log_p, log = to_an_accuracy("log", "fc", "stablehlo.log", lambda t, out, x, **_: div(t, x),
-                            "Elementwise natural logarithm.")
+                            "Elementwise natural logarithm.", example="2.0 -> 0.69315")
 log1p_p, log1p = to_an_accuracy(
     "log1p", "fc", "stablehlo.log_plus_one", lambda t, out, x, **_: div(t, add(x, _c(x, 1))),
-    "Elementwise `log(1 + x)`, exact for small `x`.")
+    "Elementwise `log(1 + x)`, exact for small `x`.", example="1e-4 -> 9.9995e-05")
 
 
 def _logistic_derivative(t: Any, out: Any, x: Any, *, accuracy: Any = None) -> Any:
@@ -511,14 +552,14 @@ def _logistic_derivative(t: Any, out: Any, x: Any, *, accuracy: Any = None) -> A
 
 logistic_p, logistic = to_an_accuracy(
     "logistic", "fc", "stablehlo.logistic", _logistic_derivative,
-    "Elementwise `1 / (1 + exp(-x))`.")
+    "Elementwise `1 / (1 + exp(-x))`.", example="0.0 -> 0.5")
 
 # ---- complex parts ---------------------------------------------------------------------
 
 real_p, real = unary("real", "c", "stablehlo.real", None, "Elementwise real part.",
-                     dtypes.real_dtype)
+                     dtypes.real_dtype, example="1 + 2j -> 1.0")
 imag_p, imag = unary("imag", "c", "stablehlo.imag", None, "Elementwise imaginary part.",
-                     dtypes.real_dtype)
+                     dtypes.real_dtype, example="1 + 2j -> 2.0")
 
 
 def _complex_of(dtype: Any, name: str = "complex") -> Any:
@@ -531,7 +572,7 @@ def _complex_of(dtype: Any, name: str = "complex") -> Any:
 
 complex_p, complex = binary("complex", "f", "stablehlo.complex", None, None,
                             "Elementwise complex number with real part `x` and imaginary part "
-                            "`y`.", _complex_of)
+                            "`y`.", _complex_of, example="1.0, 2.0 -> (1+2j)")
 define_linear(real_p, lambda ct, x: complex(ct, _zeros_like(ct)))
 define_linear(imag_p, lambda ct, x: complex(_zeros_like(ct), neg(ct)))
 define_jvp_from_result(
@@ -565,5 +606,16 @@ define_linear(conj_p, _conj_transpose)
 
 @boundary
 def conj(x: Any) -> Any:
-    """Elementwise complex conjugate; of floats, the complex numbers with these real parts."""
+    """Elementwise complex conjugate; of floats, the complex numbers with these real parts.
+
+    Args:
+      x: array or scalar of a floating or complex dtype; of floats, of 32 or 64 bits.
+
+    Raises:
+      TypeError: another dtype.
+
+    Example:
+      >>> print(lax.conj(1 + 2j))
+      (1-2j)
+    """
     return conj_p.bind(x, input_dtype=typeof(x).dtype)

@@ -204,7 +204,8 @@ def settling_constant(x: Any, value: Any) -> Any:
     return scalar_of(aval.strip_weak_type() if aval.shape else aval, value)
 
 
-def public_function(primitive: Primitive, name: str, doc: str, args: str = "x") -> Any:
+def public_function(primitive: Primitive, name: str, doc: str, args: str = "x",
+                    kinds: str = "", example: str = "") -> Any:
     """The function users call: `bind` behind an error boundary.
 
     Args:
@@ -212,6 +213,8 @@ def public_function(primitive: Primitive, name: str, doc: str, args: str = "x") 
       name: name of the function.
       doc: its docstring.
       args: names of its arguments, as in a signature.
+      kinds: accepted dtype kinds, for a docstring that does not describe the arguments.
+      example: arguments of a call, `->`, and what it prints.
 
     Unary and binary ones are spelled out rather than made by `boundary` from `bind`: this is
     the path of every traced operation, and each call saved is a tenth of its cost.
@@ -245,6 +248,28 @@ def public_function(primitive: Primitive, name: str, doc: str, args: str = "x") 
         operands = args.removesuffix(", /")
         function = boundary(eval(f"lambda {args}: bind({operands})", {"bind": primitive.bind}))
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = inspect.cleandoc(doc)
+    function.__doc__ = _documentation(name, inspect.cleandoc(doc), args, kinds, example)
     function.__module__ = "mjax.lax"
     return function
+
+
+def _documentation(name: str, doc: str, args: str, kinds: str, example: str) -> str:
+    """A docstring with the sections that all rows of the tables have in common."""
+    if kinds and "Args:" not in doc:
+        *others, last = [KIND_NAMES[k] for k in kinds if k != "X"]
+        accepted = f"{', '.join(others)} or {last}" if others else last
+        if "," in args:
+            doc += (f"\n\nArgs:\n  x: array or scalar of a {accepted} dtype.\n  y: the same, of "
+                    "the dtype and the shape of `x`; scalars and axes of size 1 stretch."
+                    "\n\nRaises:\n  TypeError: another dtype, or shapes that do not fit.")
+        else:
+            doc += (f"\n\nArgs:\n  x: array or scalar of a {accepted} dtype."
+                    "\n\nRaises:\n  TypeError: another dtype.")
+    if example:
+        given, _, shown = example.partition(" -> ")
+        call = f"lax.{name}({given})"
+        # Five digits are the same on every device.
+        is_float = ("." in given or "e-" in given) and shown[-1] not in "jse)"
+        doc += "\n\nExample:\n  >>> print({})\n  {}".format(
+            f'f"{{{call}:.5g}}"' if is_float else call, shown)
+    return doc

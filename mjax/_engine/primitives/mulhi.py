@@ -54,4 +54,4 @@ def _mulhi_64_ir(x: Any, y: Any, aval: ShapedArray, signed: bool) -> Any:
 
 mulhi_p, mulhi = binary("mulhi", "iu", _mulhi_lowering, None, None,
                         "Elementwise upper half of the product of integers, of twice their bits.",
-                        args="x, y, /")
+                        args="x, y, /", example="2**30, 8 -> 2")

@@ -17,15 +17,15 @@ from mjax._engine.tracing.primitive import Primitive
 
 
 def unary(name: str, kinds: str, lowering: Any, derivative: Callable[..., Any] | None, doc: str,
-          result: Callable[[Any], Any] | None = None, public: str = "", args: str = "x"
-          ) -> tuple[Primitive, Any]:
+          result: Callable[[Any], Any] | None = None, public: str = "", args: str = "x",
+          example: str = "") -> tuple[Primitive, Any]:
     """A row of the tables: an elementwise function of one operand."""
     primitive = define_elementwise(name, kinds, lowering, result)
     if derivative is None:
         define_zero_jvp(primitive)
     else:
         define_jvp_from_result(primitive, derivative)
-    return primitive, public_function(primitive, public or name, doc, args)
+    return primitive, public_function(primitive, public or name, doc, args, kinds, example)
 
 
 _ACCURACY = """
@@ -40,25 +40,25 @@ Raises:
   NotImplementedError: a tolerance, where jaxlib is older than 0.5.3."""
 
 
-def to_an_accuracy(name: str, kinds: str, lowering: Any, derivative: Callable[..., Any], doc: str
-                   ) -> tuple[Primitive, Any]:
+def to_an_accuracy(name: str, kinds: str, lowering: Any, derivative: Callable[..., Any], doc: str,
+                   example: str = "") -> tuple[Primitive, Any]:
     """`unary` for functions that take `accuracy`, which is a param only where it is given.
 
     Derivatives take the param; those that are made of such functions hand it on.
     """
     return unary(name, kinds, lowering, derivative,
                  doc + _ACCURACY.format(" or complex" if "c" in kinds else ""),
-                 args="x, *, accuracy=None")
+                 args="x, *, accuracy=None", example=example)
 
 
 def binary(name: str, kinds: str, lowering: Any, left: Callable[..., Any] | None,
            right: Callable[..., Any] | None, doc: str,
            result: Callable[[Any], Any] | None = None, public: str = "",
-           args: str = "x, y") -> tuple[Primitive, Any]:
+           args: str = "x, y", example: str = "") -> tuple[Primitive, Any]:
     """A row of the tables: an elementwise function of two operands of one dtype."""
     primitive = define_elementwise(name, (kinds, kinds), lowering, result)
     if left is None:
         define_zero_jvp(primitive)
     else:
         define_jvp_from_result(primitive, left, right)
-    return primitive, public_function(primitive, public or name, doc, args)
+    return primitive, public_function(primitive, public or name, doc, args, kinds, example)

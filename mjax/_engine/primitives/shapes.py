@@ -179,6 +179,10 @@ def reduce_sum(operand: Any, axes: Sequence[int]) -> Any:
 
     Returns:
       An array without these axes.
+
+    Example:
+      >>> lax.reduce_sum(jnp.array([[1, 2], [3, 4]]), (0,))
+      Array([4, 6], dtype=int32)
     """
     axes = tuple(map(operator.index, axes))
     return own(operand) if not axes and hasattr(operand, "aval") else reduce_sum_p.bind(
@@ -336,8 +340,16 @@ def _squeeze_batch(args: Any, dims: Any, *, dimensions: tuple[int, ...]) -> Any:
 def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
     """Removes axes of size 1.
 
+    Args:
+      array: array of any dtype.
+      dimensions: axes; negative ones count from the last.
+
     Raises:
       ValueError: an axis is out of range, named twice or not of size 1.
+
+    Example:
+      >>> lax.squeeze(jnp.ones((1, 3, 1)), (0,)).shape
+      (3, 1)
     """
     axes = tuple(sorted(canonicalize_axes(tuple(dimensions), typeof(array).ndim)))
     return array if not axes and hasattr(array, "aval") else squeeze_p.bind(array, dimensions=axes)
@@ -347,8 +359,16 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
 def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
     """Inserts axes of size 1 at the given places of the result.
 
+    Args:
+      array: array of any dtype.
+      dimensions: axes of the result; negative ones count from its last.
+
     Raises:
       ValueError: a place is out of range or named twice.
+
+    Example:
+      >>> lax.expand_dims(jnp.ones(3), (0, 2)).shape
+      (1, 3, 1)
     """
     shape = typeof(array).shape
     ndim = len(shape) + len(tuple(dimensions))

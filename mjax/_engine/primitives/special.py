@@ -44,7 +44,7 @@ _c = constant_like
 
 
 def _function(name: str, args: str, lowering: Any, derivatives: list[Callable[..., Any] | None],
-              doc: str, public: str = "") -> tuple[Primitive, Any]:
+              doc: str, public: str = "", example: str = "") -> tuple[Primitive, Any]:
     """A row: a function of floats, with a derivative per operand.
 
     Args:
@@ -54,10 +54,12 @@ def _function(name: str, args: str, lowering: Any, derivatives: list[Callable[..
       derivatives: `(tangent, result, *operands) -> tangent of the result`.
       doc: docstring of the function users call.
       public: its name, if it is not the primitive's.
+      example: arguments of a call, `->`, and what it prints.
     """
     primitive = define_elementwise(name, ["f"] * len(derivatives), lowering)
     define_jvp_from_result(primitive, *derivatives)
-    return primitive, public_function(primitive, public or name, doc, args)
+    return primitive, public_function(primitive, public or name, doc, args,
+                                      "f" if args == "x" else "", example)
 
 
 def _no_derivative(name: str, operands: str) -> Callable[..., NoReturn]:
@@ -78,23 +80,25 @@ def _gaussian(scale: float, sign: Callable[[Any], Any]) -> Callable[..., Any]:
 
 
 erf_p, erf = _function("erf", "x", "chlo.erf", [_gaussian(2 / math.sqrt(math.pi), neg)],
-                       "Elementwise error function.")
+                       "Elementwise error function.", example="0.5 -> 0.5205")
 erfc_p, erfc = _function("erfc", "x", "chlo.erfc", [_gaussian(-2 / math.sqrt(math.pi), neg)],
                          "Elementwise complementary error function: `1 - erf(x)`, with all digits "
-                         "where that is small.")
+                         "where that is small.", example="3.0 -> 2.209e-05")
 erf_inv_p, erf_inv = _function(
     "erf_inv", "x", "chlo.erf_inv",
     [lambda t, out, x: mul(_c(t, math.sqrt(math.pi) / 2), mul(t, exp(square(out))))],
-    "Elementwise inverse of the error function; infinite at -1 and 1.")
+    "Elementwise inverse of the error function; infinite at -1 and 1.", example="0.5 -> 0.47694")
 
 # ---- gamma and its relatives -----------------------------------------------------------
 
 lgamma_p, lgamma = _function("lgamma", "x", "chlo.lgamma",
                              [lambda t, out, x: mul(t, digamma(x))],
-                             "Elementwise logarithm of the absolute value of the gamma function.")
+                             "Elementwise logarithm of the absolute value of the gamma function.",
+                             example="5.0 -> 3.1781")
 digamma_p, digamma = _function("digamma", "x", "chlo.digamma",
                                [lambda t, out, x: mul(t, polygamma(_c(x, 1), x))],
-                               "Elementwise derivative of the logarithm of the gamma function.")
+                               "Elementwise derivative of the logarithm of the gamma function.",
+                               example="2.0 -> 0.42278")
 polygamma_p, polygamma = _function(
     "polygamma", "m, x", "chlo.polygamma",
     [_no_derivative("polygamma", "its order m"),
@@ -107,7 +111,7 @@ polygamma_p, polygamma = _function(
       x: array of the same dtype.
 
     Source: CHLO `polygamma`.
-    """)
+    """, example="1.0, 2.0 -> 0.64493")
 zeta_p, zeta = _function(
     "zeta", "x, q", "chlo.zeta",
     [_no_derivative("zeta", "its exponent x"),
@@ -116,7 +120,7 @@ zeta_p, zeta = _function(
     Elementwise Hurwitz zeta function: the sum of `(q + k) ** -x` over k = 0, 1, ...
 
     Source: CHLO `zeta`.
-    """)
+    """, example="2.0, 1.0 -> 1.6449")
 
 # ---- incomplete gamma and beta functions -----------------------------------------------
 
@@ -147,7 +151,7 @@ igamma_p, igamma = _function(
     Args:
       a: shape parameter, not negative.
       x: upper limit of the integral, not negative; NaN is the result where one of them is.
-    """)
+    """, example="2.0, 1.0 -> 0.26424")
 igammac_p, igammac = _function(
     "igammac", "a, x", by_formula(incomplete.igammac),
     [lambda t, out, a, x: neg(mul(t, igamma_grad_a(a, x))),
@@ -158,11 +162,12 @@ igammac_p, igammac = _function(
     Args:
       a: shape parameter, not negative.
       x: lower limit of the integral, not negative; NaN is the result where one of them is.
-    """)
+    """, example="2.0, 1.0 -> 0.73576")
 igamma_grad_a_p, igamma_grad_a = _function(
     "igamma_grad_a", "a, x", by_formula(incomplete.igamma_grad_a),
     [_no_derivative("igamma_grad_a", "its shape parameter a"), _grad_a_slope],
-    "Elementwise derivative of `igamma(a, x)` with respect to `a`, for positive `a`.")
+    "Elementwise derivative of `igamma(a, x)` with respect to `a`, for positive `a`.",
+    example="2.0, 1.0 -> -0.2762")
 random_gamma_grad_p, random_gamma_grad = _function(
     "random_gamma_grad", "a, x", by_formula(incomplete.random_gamma_grad),
     [_no_derivative("random_gamma_grad", "its arguments")] * 2,
@@ -177,7 +182,7 @@ random_gamma_grad_p, random_gamma_grad = _function(
       `-(dP/da) / (dP/dx)`, where P is `igamma(a, x)`.
 
     Source: Figurnov, Mohamed, Mnih 2018, "Implicit reparameterization gradients".
-    """)
+    """, example="2.0, 1.0 -> 0.75078")
 _in_shape = _no_derivative("betainc", "its parameters a and b")
 regularized_incomplete_beta_p, betainc = _function(
     "regularized_incomplete_beta", "a, b, x", by_formula(incomplete.betainc),
@@ -190,7 +195,7 @@ regularized_incomplete_beta_p, betainc = _function(
       b: parameter, not negative.
       x: upper limit of the integral, in [0, 1]; NaN is the result where one of them is not in
         its range.
-    """, "betainc")
+    """, "betainc", example="2.0, 3.0, 0.5 -> 0.6875")
 regularized_incomplete_beta = betainc
 
 # ---- Bessel functions ------------------------------------------------------------------
@@ -241,10 +246,12 @@ def _i1e_derivative(t: Any, out: Any, x: Any) -> Any:
 
 bessel_i0e_p, bessel_i0e = _function(
     "bessel_i0e", "x", by_formula(_i0e), [_i0e_derivative],
-    "Elementwise modified Bessel function of order 0, times `exp(-abs(x))`.")
+    "Elementwise modified Bessel function of order 0, times `exp(-abs(x))`.",
+    example="1.0 -> 0.46576")
 bessel_i1e_p, bessel_i1e = _function(
     "bessel_i1e", "x", "chlo.bessel_i1e", [_i1e_derivative],
-    "Elementwise modified Bessel function of order 1, times `exp(-abs(x))`.")
+    "Elementwise modified Bessel function of order 1, times `exp(-abs(x))`.",
+    example="1.0 -> 0.20791")
 
 __all__ = [
     "bessel_i0e", "bessel_i0e_p", "bessel_i1e", "bessel_i1e_p", "betainc", "digamma",

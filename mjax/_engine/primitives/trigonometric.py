@@ -72,10 +72,12 @@ def _complex_cosine(re: Any, im: Any, on_axis: Any, sine: Any, cosine: Any, sinh
 
 sin_p, sin = to_an_accuracy(
     "sin", "fc", _of_complex(_complex_sine, "stablehlo.sine"),
-    lambda t, out, x, **accuracy: mul(t, cos(x, **accuracy)), "Elementwise sine.")
+    lambda t, out, x, **accuracy: mul(t, cos(x, **accuracy)), "Elementwise sine.",
+    example="0.5 -> 0.47943")
 cos_p, cos = to_an_accuracy(
     "cos", "fc", _of_complex(_complex_cosine, "stablehlo.cosine"),
-    lambda t, out, x, **accuracy: neg(mul(t, sin(x, **accuracy))), "Elementwise cosine.")
+    lambda t, out, x, **accuracy: neg(mul(t, sin(x, **accuracy))), "Elementwise cosine.",
+    example="0.5 -> 0.87758")
 
 
 def _tan_lowering(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
@@ -86,20 +88,20 @@ def _tan_lowering(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
 
 tan_p, tan = to_an_accuracy(
     "tan", "fc", _tan_lowering, lambda t, out, x, **_: mul(t, add(_c(x, 1), square(out))),
-    "Elementwise tangent.")
+    "Elementwise tangent.", example="0.5 -> 0.5463")
 asin_p, asin = unary("asin", "fc", "chlo.asin",
                      lambda t, out, x: mul(t, rsqrt(sub(_c(x, 1), square(x)))),
-                     "Elementwise inverse sine.")
+                     "Elementwise inverse sine.", example="0.5 -> 0.5236")
 acos_p, acos = unary("acos", "fc", "chlo.acos",
                      lambda t, out, x: mul(t, neg(rsqrt(sub(_c(x, 1), square(x))))),
-                     "Elementwise inverse cosine.")
+                     "Elementwise inverse cosine.", example="0.5 -> 1.0472")
 atan_p, atan = unary("atan", "fc", "chlo.atan",
                      lambda t, out, x: div(t, add(_c(x, 1), square(x))),
-                     "Elementwise inverse tangent.")
+                     "Elementwise inverse tangent.", example="1.0 -> 0.7854")
 sinh_p, sinh = unary("sinh", "fc", "chlo.sinh", lambda t, out, x: mul(t, cosh(x)),
-                     "Elementwise hyperbolic sine.")
+                     "Elementwise hyperbolic sine.", example="0.5 -> 0.5211")
 cosh_p, cosh = unary("cosh", "fc", "chlo.cosh", lambda t, out, x: mul(t, sinh(x)),
-                     "Elementwise hyperbolic cosine.")
+                     "Elementwise hyperbolic cosine.", example="0.5 -> 1.1276")
 
 
 def _tanh_derivative(t: Any, out: Any, x: Any, *, accuracy: Any = None) -> Any:
@@ -113,18 +115,19 @@ def _tanh_derivative(t: Any, out: Any, x: Any, *, accuracy: Any = None) -> Any:
 
 
 tanh_p, tanh = to_an_accuracy("tanh", "fc", "stablehlo.tanh", _tanh_derivative,
-                              "Elementwise hyperbolic tangent.")
+                              "Elementwise hyperbolic tangent.", example="0.5 -> 0.46212")
 asinh_p, asinh = unary("asinh", "fc", "chlo.asinh",
                        lambda t, out, x: mul(t, rsqrt(add(square(x), _c(x, 1)))),
-                       "Elementwise inverse hyperbolic sine.")
+                       "Elementwise inverse hyperbolic sine.", example="0.5 -> 0.48121")
 acosh_p, acosh = unary("acosh", "fc", "chlo.acosh", lambda t, out, x: mul(
     t, mul(rsqrt(sub(x, _c(x, 1))), rsqrt(add(x, _c(x, 1))))),
-    "Elementwise inverse hyperbolic cosine.")
+    "Elementwise inverse hyperbolic cosine.", example="2.0 -> 1.317")
 atanh_p, atanh = unary("atanh", "fc", "chlo.atanh", lambda t, out, x: div(
-    t, mul(sub(_c(x, 1), x), add(_c(x, 1), x))), "Elementwise inverse hyperbolic tangent.")
+    t, mul(sub(_c(x, 1), x), add(_c(x, 1), x))), "Elementwise inverse hyperbolic tangent.",
+    example="0.5 -> 0.54931")
 atan2_p, atan2 = binary(
     "atan2", "fc", "stablehlo.atan2",
     lambda t, out, x, y: mul(t, div(y, add(square(x), square(y)))),
     lambda t, out, x, y: mul(t, div(neg(x), add(square(x), square(y)))),
     "Elementwise angle of the point with coordinates `y` and `x`, that is `atan(x / y)` in the "
-    "right quadrant.")
+    "right quadrant.", example="1.0, -1.0 -> 2.3562")

@@ -368,6 +368,13 @@ def all_gather_invariant(x: Any, axis_name: Any, *, axis: int = 0, tiled: bool =
       NameError: no such axis is in scope.
       ValueError: `axis` is out of range.
 
+    Example:
+      >>> mesh = mjax.make_mesh((2,), ("x",))
+      >>> f = mjax.shard_map(lambda x: lax.all_gather_invariant(x, "x", tiled=True), mesh=mesh,
+      ...                    in_specs=mjax.P("x"), out_specs=mjax.P())
+      >>> f(jnp.arange(4))
+      Array([0, 1, 2, 3], dtype=int32)
+
     Source: JEP 17111.
     """
     names = names_of(axis_name)

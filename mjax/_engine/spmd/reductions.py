@@ -383,6 +383,13 @@ def pvary(x: Any, axis_name: Any) -> Any:
       NameError: no such axis is in scope.
       ValueError: a value varies along one of them already.
 
+    Example:
+      >>> mesh = mjax.make_mesh((2,), ("x",))
+      >>> f = mjax.shard_map(lambda x: lax.pvary(x, "x"), mesh=mesh, in_specs=mjax.P(),
+      ...                    out_specs=mjax.P("x"))
+      >>> f(jnp.arange(2))
+      Array([0, 1, 0, 1], dtype=int32)
+
     Source: JEP 17111, where it is called pbroadcast.
     """
     names = names_of(axis_name)
@@ -412,6 +419,13 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     Raises:
       NameError: no such axis is in scope.
       ValueError: a value varies along one of the axes already, or `to` is something else.
+
+    Example:
+      >>> mesh = mjax.make_mesh((2,), ("x",))
+      >>> f = mjax.shard_map(lambda x: lax.pcast(x, "x", to="varying"), mesh=mesh,
+      ...                    in_specs=mjax.P(), out_specs=mjax.P("x"))
+      >>> f(jnp.arange(2))
+      Array([0, 1, 0, 1], dtype=int32)
     """
     if to != "varying":
         msg = (f"pcast: to={to!r} is none of: 'varying'. What differs between devices is made the "
