@@ -175,6 +175,12 @@ def test_gumbel_far_out() -> None:
         assert np.isnan(f.pdf(points, 0.0, -1.0)).all()
 
 
+def test_cauchy_quantiles_of_negative_zero() -> None:
+    zero = np.float32(-0.0)
+    assert stats.cauchy.ppf(zero) == -np.inf and stats.cauchy.isf(zero) == np.inf
+    assert mjax.grad(stats.cauchy.ppf)(zero) == np.inf
+
+
 def test_slopes_of_gennorm_at_its_center() -> None:
     for beta in (0.5, 1.0, 1.5, 2.0):
         slopes = mjax.vmap(mjax.grad(stats.gennorm.cdf, (0, 1)), (0, None))

@@ -29,6 +29,7 @@ def _lower(x: Any, loc: Any, scale: Any) -> Any:
 def _cotangent(q: Any) -> Any:
     """That of `pi * q`, with all digits near whole numbers."""
     low = q <= 0.5
+    q = where(q == 0, 1 - (1 - q), q)  # The sign of -0 would be that of the result.
     out = 1 / tan(math.pi * where(low, q, 1 - q))
     return where(low, out, -out)
 
