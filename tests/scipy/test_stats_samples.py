@@ -90,6 +90,8 @@ def test_mode_in_corners() -> None:
     assert stats.mode(3.0) == (3.0, 1)
     empty = stats.mode(np.zeros((0, 2)))
     assert np.isnan(np.asarray(empty.mode)).all() and not np.asarray(empty.count).any()
+    no_rows = stats.mode(np.zeros((0, 3), np.int32), 1)
+    assert no_rows.mode.shape == (0,) and no_rows.mode.dtype == np.int32
     value, count = stats.mode(np.array([np.nan, 1.0, np.nan, 2.0]))
     assert np.isnan(value) and count == 2
     assert mjax.vmap(stats.mode)(np.array([[1, 1, 2], [2, 3, 3]])).mode.tolist() == [1, 3]
@@ -119,6 +121,12 @@ def test_sem() -> None:
     np.testing.assert_allclose(np.asarray(out)[:, 0], expected, rtol=1e-5)
     np.testing.assert_allclose(mjax.grad(stats.sem)(x[0]), mjax.grad(
         lambda x: jnp.std(x, ddof=1))(x[0]) / np.sqrt(np.float32(6)), rtol=1e-5)
+
+
+def test_sem_of_complex_numbers() -> None:
+    x = np.array([1 + 2j, 3 - 1j], np.complex64)
+    for policy in ("propagate", "omit"):
+        assert stats.sem(x, nan_policy=policy).dtype == np.complex64
 
 
 KDE = stats.gaussian_kde(np.arange(4.0))

@@ -104,7 +104,7 @@ def mode(a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: 
         axis = canonicalize_axis(axis, len(shape))
         kept = tuple([1 if i == axis else n for i, n in enumerate(shape) if keepdims or i != axis])
         x = moveaxis(x, axis, -1)
-    if not typeof(x).size:
+    if not typeof(x).shape[-1]:
         floats = dtypes.dtype_of_python(float)
         return ModeResult(full(kept, np.nan, floats), full(kept, 0, floats))
     x = sort(x)
@@ -223,6 +223,6 @@ def sem(a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagat
         return std(x, axis, ddof=ddof, keepdims=keepdims) / np.sqrt(size).astype(dtype)
     if nan_policy == "omit":
         count = cast(sum(~isnan(x), axis, keepdims=keepdims), dtypes.real_dtype(dtype))
-        return nanstd(x, axis, ddof=ddof, keepdims=keepdims) / lax.sqrt(count)
+        return nanstd(x, axis, ddof=ddof, keepdims=keepdims) / cast(lax.sqrt(count), dtype)
     msg = f'sem: nan_policy must be "propagate" or "omit", got {nan_policy!r}: it is not supported.'
     raise ValueError(msg)
