@@ -163,6 +163,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     Raises:
       ValueError: fewer than two axes, or a subset that is out of range or asked for with full
         matrices.
+      TypeError: a subset that is not a pair of integers.
 
     Source: `numpy.linalg.svd`.
 

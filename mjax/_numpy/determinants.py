@@ -295,6 +295,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
 
     Raises:
       ValueError: both `rtol` and `tol` are given, or neither is and the matrices are empty.
+      TypeError: `M` or the threshold is not an array.
 
     Source: `numpy.linalg.matrix_rank`.
 
@@ -307,6 +308,8 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
             msg = "matrix_rank: rtol and tol are names of one argument: give one of them."
             raise ValueError(msg)
         rtol = tol
+    if rtol is not None:
+        rtol = check_array("matrix_rank", rtol, "rtol" if tol is None else "tol")
     (a,) = promote_dtypes_inexact(check_array("matrix_rank", M))
     if typeof(a).ndim < 2:
         nonzero = lax.ne(a, constant_like(a, 0))
@@ -321,7 +324,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
         factor = max(shape_of(a)[-2:]) * float(ml_dtypes.finfo(typeof(s).dtype).eps)
         limit = lax.mul(reduce_max(s, (last,)), constant_like(s, factor))
     else:
-        limit = cast(check_array("matrix_rank", rtol, "rtol"), typeof(s).dtype)
+        limit = cast(rtol, typeof(s).dtype)
     s, limit = broadcast_values("matrix_rank", s, expand_dims(limit, (typeof(limit).ndim,)))
     counted = convert(lax.gt(s, limit), dtypes.dtype_of_python(int))
     return reduce_sum(counted, (typeof(counted).ndim - 1,))

@@ -201,6 +201,8 @@ GOOD: dict[str, Make] = {
     **dict.fromkeys(["axis_name", "name"], _value("name")),
     "subscripts": _value("ij->i"),
     **_for("experimental.ode.odeint", t=_VECTOR),
+    **_for("scipy.interpolate.RegularGridInterpolator",
+           points=lambda m: (m.numpy.arange(2.0), m.numpy.arange(3.0))),
     **_for("scipy.ndimage.map_coordinates", order=_value(1)),
     **_for("nn.glu", x=_array(3, 2)),
     **_for("nn.dot_product_attention", query=_IMAGES, key=_IMAGES, value=_IMAGES),

@@ -197,6 +197,8 @@ def test_dtypes(x64: bool) -> None:
     (lambda: jnp.linalg.slogdet(SC, method="qr"), NotImplementedError, 'take "lu"'),
     (lambda: jnp.linalg.pinv(S, 1.0, rcond=1.0), ValueError, "rtol and rcond"),
     (lambda: jnp.linalg.matrix_rank(S, 1.0, tol=1.0), ValueError, "rtol and tol"),
+    (lambda: jnp.linalg.matrix_rank(np.ones(3), "text"), TypeError, "at argument 'rtol'"),
+    (lambda: jnp.linalg.matrix_rank(S, tol="text"), TypeError, "at argument 'tol'"),
     (lambda: jnp.linalg.matrix_rank(np.zeros((0, 3))), ValueError, "no greatest singular value"),
     (lambda: jnp.linalg.cond(R, 1), ValueError, "cond: the matrix must be square"),
     (lambda: jnp.linalg.cond(np.zeros((0, 0))), ValueError, "cond: the matrices are empty"),

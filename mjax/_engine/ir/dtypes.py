@@ -80,7 +80,7 @@ class ExtendedDType:
 
 def no_numbers(dtype: ExtendedDType) -> TypeError:
     """The error of an array of keys where numbers are needed."""
-    return TypeError(f"an array of numbers is needed, got one of dtype {dtype}: keys are no "
+    return TypeError(f"an array of numbers is needed, got one of dtype {dtype}: keys are not "
                      "numbers. random.key_data gives the numbers behind a key.")
 
 

@@ -20,6 +20,7 @@ from mjax._engine.linalg.matrices import (
     real,
     real_of,
     row,
+    subset_of,
     symmetrized,
 )
 from mjax._engine.primitives import arithmetic as lax
@@ -128,7 +129,7 @@ def eigh(x: Any, *, lower: bool = True, symmetrize_input: bool = True,
 
     Raises:
       ValueError: the matrices are not square; the subset is out of range.
-      TypeError: the dtype is not inexact.
+      TypeError: the dtype is not inexact, or the subset is not a pair of integers.
       NotImplementedError: an implementation that the platform does not have.
 
     Source: LAPACK, `syevd` and `heevd`.
@@ -141,12 +142,8 @@ def eigh(x: Any, *, lower: bool = True, symmetrize_input: bool = True,
     if len(shape) >= 2:
         n = check_square("eigh", shape[-2:])
         if subset_by_index is not None:
-            start, end = map(int, subset_by_index)
-            if not 0 <= start <= end <= n:
-                msg = (f"eigh: subset_by_index {subset_by_index} must be a range within the "
-                       f"{n} eigenvalues of matrices of shape {shape}.")
-                raise ValueError(msg)
-            subset_by_index = (start, end)
+            subset_by_index = subset_of("eigh", f"eigenvalues of matrices of shape {shape}",
+                                        subset_by_index, n)
         if symmetrize_input:
             x = symmetrized(x)
     vectors, values = eigh_p.bind(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,31 @@ def check_square(name: str, shape: tuple[int, ...]) -> int:
             f"{name}: the matrix must be square, got shape {shape}; the last two axes are those "
             "of the matrix."))
     return shape[0]
+
+
+def subset_of(name: str, values: str, subset: Any, count: int) -> tuple[int, int]:
+    """The range of values that `subset_by_index` asks for.
+
+    Args:
+      name: the function.
+      values: how messages call the values.
+      subset: the argument.
+      count: the number of values that there are.
+
+    Raises:
+      TypeError: it is not a pair of integers.
+      ValueError: the pair is not a range of the values.
+    """
+    pair = tuple(subset) if isinstance(subset, Iterable) else ()
+    if len(pair) != 2 or not all(hasattr(i, "__index__") for i in pair):
+        msg = (f"{name}: subset_by_index must be a pair of integers, (start, end), got {subset!r} "
+               f"of type {type(subset).__name__}.")
+        raise TypeError(msg)
+    start, end = map(operator.index, pair)
+    if not 0 <= start <= end <= count:
+        msg = f"{name}: subset_by_index {subset} must be a range within the {count} {values}."
+        raise ValueError(msg)
+    return start, end
 
 
 def real_of(dtype: Any) -> Any:

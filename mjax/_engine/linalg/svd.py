@@ -22,6 +22,7 @@ from mjax._engine.linalg.matrices import (
     real_of,
     row,
     scaled,
+    subset_of,
     zeros,
 )
 from mjax._engine.primitives import arithmetic as lax
@@ -197,7 +198,8 @@ def svd(x: Any, *, full_matrices: bool = True, compute_uv: bool = True,
 
     Raises:
       ValueError: the subset is out of range, or asked for with full matrices.
-      TypeError: fewer than two axes, or a dtype that is not inexact.
+      TypeError: fewer than two axes, a dtype that is not inexact, or a subset that is not a pair
+        of integers.
       NotImplementedError: an algorithm that the platform does not have.
 
     Source: LAPACK, `gesdd` and `gesvd`.
@@ -208,15 +210,12 @@ def svd(x: Any, *, full_matrices: bool = True, compute_uv: bool = True,
     """
     shape = typeof(x).shape
     if subset_by_index is not None and len(shape) >= 2:
-        start, end = map(int, subset_by_index)
-        if not 0 <= start <= end <= min(shape[-2:]):
-            msg = (f"svd: subset_by_index {subset_by_index} must be a range within the "
-                   f"{min(shape[-2:])} singular values of matrices of shape {shape}.")
-            raise ValueError(msg)
-        if full_matrices and compute_uv and (start, end) != (0, min(shape[-2:])):
+        every = min(shape[-2:])
+        subset_by_index = subset_of("svd", f"singular values of matrices of shape {shape}",
+                                    subset_by_index, every)
+        if full_matrices and compute_uv and subset_by_index != (0, every):
             msg = "svd: subset_by_index needs full_matrices=False."
             raise ValueError(msg)
-        subset_by_index = (start, end)
     s, *uv = svd_p.bind(x, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv),
                         subset_by_index=subset_by_index, algorithm=algorithm)
     return (uv[0], s, uv[1]) if uv else s

@@ -88,6 +88,8 @@ def test_nan_in_nan_out():
 
 @pytest.mark.parametrize(("call", "error", "text"), [
     (lambda: eigh(np.ones((2, 3))), ValueError, "eigh: the matrix must be square"),
+    (lambda: eigh(np.ones((2, 2)), subset_by_index=2.5), TypeError,
+     "eigh: subset_by_index must be a pair of integers"),
     (lambda: eigh(np.ones((2, 2)), subset_by_index=(1, 3)), ValueError, "within the 2 eigenvalues"),
     (lambda: eigh(np.ones((2, 2)), implementation=EighImplementation.QDWH), NotImplementedError,
      "does not exist on CPU"),

@@ -93,6 +93,9 @@ def test_zero_singular_values_have_derivatives():
 @pytest.mark.parametrize(("call", "error", "text"), [
     (lambda: svd(np.ones(3)), TypeError, "svd: operand 0 must have at least 2 axes"),
     (lambda: svd(np.ones((2, 2)), subset_by_index=(0, 3)), ValueError, "within the 2 singular"),
+    *[(lambda subset=subset: svd(np.ones((2, 2)), full_matrices=False, subset_by_index=subset),
+       TypeError, "svd: subset_by_index must be a pair of integers")
+      for subset in (2.5, "ab", (1,), (0, 1.5))],
     (lambda: svd(np.ones((3, 2)), subset_by_index=(0, 1)), ValueError, "needs full_matrices=False"),
     (lambda: svd(np.ones((2, 2)), algorithm=SvdAlgorithm.JACOBI), NotImplementedError, "on CPU"),
     (lambda: mjax.jvp(svd, (np.ones((3, 2)),), (np.ones((3, 2)),)), NotImplementedError,
