@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import jax
 import numpy as np
 import pytest
@@ -92,6 +94,25 @@ def test_vectors():
     assert_agree(lambda m: m.grad(normal(m), (0, 1, 2))(x, alpha, cov))
     assert_agree(lambda m: normal(m)(np.stack([x] * 3), alpha, np.stack([cov] * 3)))
     assert_agree(lambda m: (normal(m)(x, alpha, 2.0), normal(m)(0.5, 0.25, 2.0)))
+
+
+def weak_types(m, name, f):
+    """Whether results are weakly typed, for arguments with and without axes, of several ranks."""
+    weak, vector = [m.numpy.broadcast_to(m.numpy.asarray(0.5), s) for s in ((2, 3), (3,))]
+    n = len(inspect.signature(function(mjax, name, f)).parameters)
+    calls = [[one if i == j else following if (i + 1) % n == j else others for j in range(n)]
+             for i in range(n)
+             for one, following, others in ((weak, 0.5, 0.5), (0.5, weak, weak),
+                                            (vector, weak, 0.5))]
+    return [m.eval_shape(lambda call=call: function(m, name, f)(*call)).weak_type
+            for call in calls]
+
+
+@pytest.mark.parametrize(("name", "f"), [
+    pytest.param(*x, marks=() if x in (("norm", "pdf"), ("logistic", "pdf"), ("geom", "pmf"))
+                 else pytest.mark.slow) for x in FUNCTIONS if x[1] != "entropy"])
+def test_weak_types(name, f):
+    assert weak_types(mjax, name, f) == weak_types(jax, name, f)
 
 
 def test_samples():

@@ -276,3 +276,14 @@ def test_multivariate_normal() -> None:
 def test_errors(error: type[Exception], text: str, use: Any) -> None:
     with pytest.raises(error, match=re.escape(text)):
         use()
+
+
+def test_weak_types() -> None:
+    weak = mjax.numpy.broadcast_to(0.5, (3,))
+    is_weak = lambda f, *args: mjax.eval_shape(lambda: f(*args)).weak_type
+    # Densities are made with constants of the type of the points.
+    assert not is_weak(stats.norm.pdf, weak)
+    assert is_weak(stats.norm.pdf, 0.5, weak)
+    # The scale decides too.
+    assert is_weak(stats.chi2.cdf, 0.5, weak)
+    assert not is_weak(stats.chi2.cdf, 0.5, 2.0, 0.0, weak)

@@ -49,10 +49,21 @@ def inexact_arguments(name: str, *args: Any, ordered: bool = False) -> list[Any]
     return out
 
 
-def settled_arguments(name: str, *args: Any, ordered: bool = False) -> list[Any]:
-    """As `inexact_arguments`; weak types of what has axes become strong ones, as in JAX."""
+def settled_arguments(name: str, *args: Any, ordered: bool = False,
+                      settling: Sequence[int] = (0,)) -> list[Any]:
+    """As `inexact_arguments`; weak types become strong ones where JAX's constants make them so.
+
+    Args:
+      name: the function, for messages.
+      args: what it was given.
+      ordered: whether it compares them: complex numbers are then refused.
+      settling: the places of the arguments that have this effect where they have axes. All have it
+        where the arguments have several ranks.
+    """
     out = inexact_arguments(name, *args, ordered=ordered)
-    return strong(*out) if any(typeof(x).shape for x in out) else out
+    ranks = {len(typeof(x).shape) for x in args} - {0}
+    settled = len(ranks) > 1 or any(typeof(out[i]).shape for i in settling)
+    return strong(*out) if settled else out
 
 
 def strong(*args: Any) -> list[Any]:

@@ -154,7 +154,7 @@ def rel_entr(p: Any, q: Any) -> Any:
 
 
 def _relative_entropy(p: Any, q: Any) -> Any:
-    if typeof(p).shape or typeof(q).shape:
+    if typeof(p).shape:
         p, q = strong(p, q)
     positive = (p > 0) & (q > 0)
     safe_p, safe_q = where(positive, p, 1), where(positive, q, 1)

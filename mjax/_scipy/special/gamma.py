@@ -166,7 +166,7 @@ def gamma(x: Any) -> Any:
     """
     x, = inexact_arguments("gamma", x)
     if dtypes.is_complex(typeof(x).dtype):
-        return lax.exp(_complex_loggamma(x))
+        return cast(lax.exp(_complex_loggamma(x)), typeof(x).dtype)  # strongly typed, as JAX's
     return gammasgn(x) * lax.exp(prims.lgamma(x))
 
 

@@ -40,7 +40,7 @@ def logpmf(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Any:
       >>> print(f"{mjax.scipy.stats.betabinom.logpmf(2, 5, 2.0, 3.0):.4f}")
       -1.4351
     """
-    k, n, a, b, loc = settled_arguments("betabinom.logpmf", k, n, a, b, loc)
+    k, n, a, b, loc = settled_arguments("betabinom.logpmf", k, n, a, b, loc, settling=(0, 4))
     y = lax.floor(k) - loc
     ways = -(lax.log1p(n) + log_beta(n - y + 1, y + 1))
     out = ways + (log_beta(y + a, n - y + b) - log_beta(a, b))
@@ -67,4 +67,4 @@ def pmf(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Any:
       >>> print(f"{mjax.scipy.stats.betabinom.pmf(2, 5, 2.0, 3.0):.4f}")
       0.2381
     """
-    return lax.exp(logpmf(*settled_arguments("betabinom.pmf", k, n, a, b, loc)))
+    return lax.exp(logpmf(*settled_arguments("betabinom.pmf", k, n, a, b, loc, settling=(0, 4))))

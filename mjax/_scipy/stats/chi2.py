@@ -93,7 +93,7 @@ def logcdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
       >>> print(f"{mjax.scipy.stats.chi2.logcdf(1.0, 3.0):.4f}")
       -1.6157
     """
-    x, df, loc, scale = settled_arguments("chi2.logcdf", x, df, loc, scale)
+    x, df, loc, scale = settled_arguments("chi2.logcdf", x, df, loc, scale, settling=(0, 3))
     return lax.log(prims.igamma(df / 2, _halves(x, loc, scale)))
 
 
@@ -114,7 +114,7 @@ def cdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
       >>> print(f"{mjax.scipy.stats.chi2.cdf(1.0, 3.0):.4f}")
       0.1987
     """
-    x, df, loc, scale = settled_arguments("chi2.cdf", x, df, loc, scale)
+    x, df, loc, scale = settled_arguments("chi2.cdf", x, df, loc, scale, settling=(0, 3))
     return prims.igamma(df / 2, _halves(x, loc, scale))
 
 
@@ -135,7 +135,7 @@ def logsf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
       >>> print(f"{mjax.scipy.stats.chi2.logsf(1.0, 3.0):.4f}")
       -0.2216
     """
-    x, df, loc, scale = settled_arguments("chi2.logsf", x, df, loc, scale)
+    x, df, loc, scale = settled_arguments("chi2.logsf", x, df, loc, scale, settling=(0, 3))
     return lax.log(prims.igammac(df / 2, _halves(x, loc, scale)))
 
 
@@ -156,5 +156,5 @@ def sf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
       >>> print(f"{mjax.scipy.stats.chi2.sf(1.0, 3.0):.4f}")
       0.8013
     """
-    x, df, loc, scale = settled_arguments("chi2.sf", x, df, loc, scale)
+    x, df, loc, scale = settled_arguments("chi2.sf", x, df, loc, scale, settling=(0, 3))
     return prims.igammac(df / 2, _halves(x, loc, scale))

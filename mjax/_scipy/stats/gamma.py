@@ -72,7 +72,7 @@ def pdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Any:
       >>> print(f"{mjax.scipy.stats.gamma.pdf(1.0, 2.0):.4f}")
       0.3679
     """
-    return lax.exp(logpdf(*inexact_arguments("gamma.pdf", x, a, loc, scale)))
+    return lax.exp(logpdf(*settled_arguments("gamma.pdf", x, a, loc, scale)))
 
 
 @fused

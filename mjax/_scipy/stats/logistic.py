@@ -35,7 +35,7 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
       >>> print(f"{mjax.scipy.stats.logistic.logpdf(1.0):.4f}")
       -1.6265
     """
-    x, loc, scale = settled_arguments("logistic.logpdf", x, loc, scale)
+    x, loc, scale = settled_arguments("logistic.logpdf", x, loc, scale, settling=(0, 1, 2))
     half = (x - loc) / scale / 2
     return -2 * logaddexp(half, -half) - lax.log(scale)
 

@@ -14,6 +14,7 @@ from mjax._engine.primitives.shapes import expand_dims, reshape
 from mjax._numpy.core import (
     as_array,
     broadcast_to,
+    cast,
     check_arrays,
     common_shape,
     promote_dtypes_inexact,
@@ -43,7 +44,7 @@ def _log_density(name: str, x: Any, mean: Any, cov: Any) -> Any:
         return -0.5 * lax.square(x - mean) / cov - 0.5 * (_LOG_TURN + lax.log(cov))
     n = shape[-1]
     if not matrix:
-        return -0.5 * sum(lax.square(x - mean), -1) / cov - n / 2 * (_LOG_TURN + lax.log(cov))
+        return -0.5 * _square_norm(x - mean) / cov - n / 2 * (_LOG_TURN + lax.log(cov))
     if len(matrix) < 2 or matrix[-2:] != (n, n):
         msg = (f"{name}: cov must be a scalar or of shape (..., {n}, {n}) for a mean of shape "
                f"{shape}, got shape {matrix}.")
@@ -51,7 +52,13 @@ def _log_density(name: str, x: Any, mean: Any, cov: Any) -> Any:
     factor = cholesky(cov)
     white = _whitened(factor, x - mean)
     root = sum(lax.log(diagonal(factor, axis1=-2, axis2=-1)), -1)
-    return -0.5 * sum(lax.square(white), -1) - n / 2 * _LOG_TURN - root
+    return -0.5 * _square_norm(white) - n / 2 * _LOG_TURN - root
+
+
+def _square_norm(y: Any) -> Any:
+    """Sums of squares along the last axis, as weakly typed as the vectors."""
+    total = sum(lax.square(y), -1)
+    return cast(total, typeof(total).dtype, typeof(y).weak_type)
 
 
 def _whitened(factor: Any, y: Any) -> Any:

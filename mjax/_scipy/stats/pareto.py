@@ -60,7 +60,7 @@ def pdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
       >>> print(f"{mjax.scipy.stats.pareto.pdf(2.0, 2.0):.4f}")
       0.2500
     """
-    return lax.exp(logpdf(*inexact_arguments("pareto.pdf", x, b, loc, scale, ordered=True)))
+    return lax.exp(logpdf(*settled_arguments("pareto.pdf", x, b, loc, scale, ordered=True)))
 
 
 @fused
@@ -145,7 +145,7 @@ def sf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
       >>> print(f"{mjax.scipy.stats.pareto.sf(2.0, 2.0):.4f}")
       0.2500
     """
-    return lax.exp(logsf(*inexact_arguments("pareto.sf", x, b, loc, scale, ordered=True)))
+    return lax.exp(logsf(*settled_arguments("pareto.sf", x, b, loc, scale, ordered=True)))
 
 
 @fused
