@@ -8,7 +8,11 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import conj
 from mjax._engine.primitives.convolution import conv_general_dilated
-from mjax._engine.primitives.shapes import broadcast_in_dim, rev, squeeze
+from mjax._engine.primitives.rev import rev
+from mjax._engine.primitives.shapes import (
+    broadcast_in_dim,
+    squeeze,
+)
 from mjax._numpy.core import check_arrays, promote_dtypes_inexact
 from mjax._numpy.fused import fused
 

@@ -19,7 +19,7 @@ from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import stretch
 from mjax._engine.primitives.gather import take_along_axis
 from mjax._engine.primitives.iota import broadcasted_iota
-from mjax._engine.primitives.shapes import rev
+from mjax._engine.primitives.rev import rev
 from mjax._engine.primitives.sort import sort
 from mjax._numpy.core import check_array, promote_dtypes_inexact
 from mjax._numpy.fused import fused

@@ -12,7 +12,11 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import add, mul
 from mjax._engine.primitives.joining import concatenate_p
-from mjax._engine.primitives.shapes import broadcast_in_dim, rev, squeeze
+from mjax._engine.primitives.rev import rev
+from mjax._engine.primitives.shapes import (
+    broadcast_in_dim,
+    squeeze,
+)
 from mjax._engine.primitives.slicing import pad_p, slice_in_dim
 from mjax._numpy.core import (
     as_array,

@@ -14,9 +14,7 @@ from mjax._engine.primitives.arithmetic import rem, sub
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.dynamic_slicing import dynamic_slice_in_dim
 from mjax._engine.primitives.joining import concatenate_p
-from mjax._engine.primitives.shapes import (
-    rev_p,
-)
+from mjax._engine.primitives.rev import rev_p
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
 from mjax._numpy.core import (
     as_array,

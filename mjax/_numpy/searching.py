@@ -24,6 +24,7 @@ from mjax._engine.primitives.arithmetic import (
 )
 from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
 from mjax._engine.primitives.iota import iota
+from mjax._engine.primitives.rev import rev
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
@@ -33,7 +34,6 @@ from mjax._engine.primitives.shapes import (
     full,
     reduce_sum,
     reshape,
-    rev,
     scalar_of,
 )
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim

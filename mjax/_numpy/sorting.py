@@ -13,7 +13,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import sub
 from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.joining import unstack_p
-from mjax._engine.primitives.shapes import rev_p
+from mjax._engine.primitives.rev import rev_p
 from mjax._engine.primitives.sort import argsort as order_of
 from mjax._engine.primitives.sort import sort_p
 from mjax._numpy.core import as_array, cast, check_array, check_arrays, dtype_argument, shape_of

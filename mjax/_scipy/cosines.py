@@ -13,7 +13,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.elementwise import constant_like
-from mjax._engine.primitives.shapes import rev
+from mjax._engine.primitives.rev import rev
 from mjax._engine.primitives.slicing import pad, slice_in_dim
 from mjax._numpy.core import as_array, cast, check_array, concrete_int, promote_dtypes_inexact
 from mjax._numpy.fft import fft, fitted, ifft
@@ -21,7 +21,7 @@ from mjax._numpy.fused import fused
 from mjax._numpy.joining import concatenate
 
 _documented = documented(
-    x="x: array; integers are converted to floats. Of complex numbers both parts are transformed.",
+    x="x: array; integers are converted to floats. Both parts of complex numbers are transformed.",
     type="type: must be 2.",
     n=("n: how many elements are transformed: the axis is cut, or filled with zeros, to this\n"
        "  size; by default all."),

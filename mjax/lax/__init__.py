@@ -256,6 +256,10 @@ from mjax._engine.primitives.reductions import (
     reduce_xor,
     reduce_xor_p,
 )
+from mjax._engine.primitives.rev import (
+    rev,
+    rev_p,
+)
 from mjax._engine.primitives.rng import (
     RandomAlgorithm,
     rng_bit_generator_p,
@@ -299,8 +303,6 @@ from mjax._engine.primitives.shapes import (
     expand_dims,
     reduce_sum_p,
     reshape_p,
-    rev,
-    rev_p,
     squeeze,
     squeeze_p,
     transpose,

@@ -143,6 +143,7 @@ from mjax._engine.primitives.reductions import (
     reduce_prod_p,
     reduce_xor_p,
 )
+from mjax._engine.primitives.rev import rev_p
 from mjax._engine.primitives.rng import rng_bit_generator_p, rng_uniform_p
 from mjax._engine.primitives.scatter import (
     scatter_add_p,
@@ -160,7 +161,6 @@ from mjax._engine.primitives.shapes import (
     copy_p,
     reduce_sum_p,
     reshape_p,
-    rev_p,
     squeeze_p,
     transpose_p,
 )

@@ -20,6 +20,12 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives import dividing
 from mjax._engine.primitives.accuracy import AccuracyMode, accuracy_attributes
+from mjax._engine.primitives.comparing import (
+    compare_ir,
+    compare_stored_ir,
+    complex_extremum_ir,
+    parts_ir,
+)
 from mjax._engine.primitives.convert import convert, convert_ir
 from mjax._engine.primitives.elementwise import (
     broadcast_types,
@@ -32,8 +38,8 @@ from mjax._engine.primitives.elementwise import (
     stretch,
     unbroadcast,
 )
-from mjax._engine.primitives.emit import constant, dense_i64, hlo, ir_type, op, reducer_region
 from mjax._engine.primitives.emit import full as full_ir
+from mjax._engine.primitives.emit import hlo, ir_type, op
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.rows import binary, to_an_accuracy, unary
 from mjax._engine.primitives.select import select_n
@@ -156,29 +162,10 @@ def comparison(name: str, direction: str, kinds: str, doc: str, example: str
     def lowering(ctx: Any, x: Any, y: Any) -> Any:
         dtype = ctx.avals_in[0].dtype
         if dtypes.is_extended(dtype):
-            return _compare_stored(ctx, x, y, direction, dtype)
+            return compare_stored_ir(ctx, x, y, direction, dtype)
         return [compare_ir(x, y, direction, dtype)]
 
     return binary(name, kinds, lowering, None, None, doc, lambda dtype: _bool, example=example)
-
-
-def _compare_stored(ctx: Any, x: Any, y: Any, direction: str, dtype: Any) -> Any:
-    """Equality of values that are stored as arrays: all numbers are equal, or one is not."""
-    equal = direction == "EQ"
-    each = compare_ir(x, y, direction, dtype.element_dtype)
-    rank = ctx.avals_out[0].ndim
-    axes = dense_i64(range(rank, rank + len(dtype.element_shape)))
-    reduce = hlo.ReduceOp(ctx.out_types, [each], [constant(np.asarray(equal))], axes)
-    reducer_region(reduce.regions[0], [_bool],
-                   lambda a, b: [hlo.and_(a, b) if equal else hlo.or_(a, b)])
-    return reduce.results
-
-
-def compare_ir(x: Any, y: Any, direction: str, dtype: Any) -> Any:
-    """Emits a comparison of two values of one type."""
-    kind = {"i": "SIGNED", "u": "UNSIGNED", "b": "UNSIGNED"}.get(dtypes.kind(dtype), "FLOAT")
-    return hlo.compare(x, y, hlo.ComparisonDirectionAttr.get(direction),
-                       compare_type=hlo.ComparisonTypeAttr.get(kind))
 
 
 eq_p, eq = comparison("eq", "EQ", "biufcX", "Elementwise `x == y`.", example="1, 1 -> True")
@@ -214,21 +201,6 @@ def _extremum_lowering(name: str, direction: str) -> Callable[..., Any]:
             return op(name, ctx.out_types, [x, y])
         return [complex_extremum_ir(x, y, aval, direction)]
     return lowering
-
-
-def parts_ir(x: Any, aval: ShapedArray) -> tuple[list[Any], ShapedArray]:
-    """Emits the real and the imaginary part of a complex value; their type."""
-    part = aval.update(dtype=dtypes.real_dtype(aval.dtype))
-    return [op(f"stablehlo.{p}", [ir_type(part)], [x])[0] for p in ("real", "imag")], part
-
-
-def complex_extremum_ir(x: Any, y: Any, aval: ShapedArray, direction: str) -> Any:
-    """Emits the greater or smaller of two complex values: real parts first, then imaginary."""
-    ((rx, ix), part), ((ry, iy), _) = parts_ir(x, aval), parts_ir(y, aval)
-    wins = hlo.select(compare_ir(rx, ry, "EQ", part.dtype),
-                      compare_ir(ix, iy, direction, part.dtype),
-                      compare_ir(rx, ry, direction, part.dtype))
-    return hlo.select(wins, x, y)
 
 
 def _share_of_winner(x: Any, out: Any, y: Any) -> Any:

@@ -19,7 +19,8 @@ from mjax._engine.primitives.arithmetic import add, bitwise_or
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import constant_like
 from mjax._engine.primitives.joining import concatenate
-from mjax._engine.primitives.shapes import array_of, rev
+from mjax._engine.primitives.rev import rev
+from mjax._engine.primitives.shapes import array_of
 from mjax._engine.primitives.slicing import pad, slice_in_dim
 from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
 

@@ -9,7 +9,13 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.types import ShapedArray, typeof
-from mjax._engine.primitives.arithmetic import bitwise_and, bitwise_or, complex_extremum_ir, gt, lt
+from mjax._engine.primitives.arithmetic import (
+    bitwise_and,
+    bitwise_or,
+    gt,
+    lt,
+)
+from mjax._engine.primitives.comparing import complex_extremum_ir
 from mjax._engine.primitives.elementwise import (
     check_kinds,
     define_elementwise_lowering,

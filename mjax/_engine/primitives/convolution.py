@@ -21,12 +21,12 @@ from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.emit import dense_bool, dense_i64, hlo, ir, ir_type, op
 from mjax._engine.primitives.precision import canonical_precision, precision_attr
+from mjax._engine.primitives.rev import rev
 from mjax._engine.primitives.shapes import (
     batch_size,
     integers_of_shape,
     moveaxis,
     reshape,
-    rev,
     zeros_of,
 )
 from mjax._engine.primitives.sliding import (

@@ -27,6 +27,7 @@ from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import check_kinds, constant_like, stretch
 from mjax._engine.primitives.emit import constant, dense_i64, hlo, ir, ir_type, op
 from mjax._engine.primitives.linear import define_linear
+from mjax._engine.primitives.rev import rev
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
     as_settled,
@@ -35,7 +36,6 @@ from mjax._engine.primitives.shapes import (
     broadcast_in_dim_p,
     moveaxis,
     reshape,
-    rev,
 )
 from mjax._engine.primitives.slicing import index_in_dim, pad, slice_in_dim
 from mjax._engine.primitives.tangents import add_tangents, zero_tangent

@@ -16,7 +16,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.primitives.emit import full, ir, ir_type, op
 
-#: What hands on the elements it is given.
+#: Operations that hand on the elements of their operand.
 _SAME_ELEMENTS = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape"})
 
 

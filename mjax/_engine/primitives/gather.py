@@ -19,7 +19,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.util import canonicalize_axis, pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
-from mjax._engine.primitives.arithmetic import compare_ir
+from mjax._engine.primitives.comparing import compare_ir
 from mjax._engine.primitives.emit import (
     constant,
     dense_i64,

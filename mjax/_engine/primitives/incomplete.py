@@ -105,12 +105,12 @@ _TEMME = (
 )
 #: The expansion is exact to 64 bits for a >= 200 and |x - a| <= 0.3 a.
 _TEMME_FROM, _TEMME_WIDTH = 200.0, 0.3
-#: What bounds |eta| there.
+#: A bound of |eta| there.
 _ETA = 0.34
 
 
 def _temme(eps: float) -> list[Sequence[float]]:
-    """What counts of the table at this precision."""
+    """The rows of the table that matter at this precision."""
     rows: list[Sequence[float]] = []
     tolerance = eps / 8 * abs(_TEMME[0][0])
     for row in _TEMME:
@@ -338,7 +338,7 @@ _BETA_STEPS = 10_000
 def _deviance(a: Number, excess: Number, ratio: Number) -> Number:
     """`a (u - log(1 + u))`, where u is excess / a, and `ratio` is 1 + u."""
     u, log = excess / a, ratio.log()
-    # Where the ratio overflows, a is negligible.
+    # a is negligible where the ratio overflows.
     far = excess - a * log.is_(math.inf).where(0.0, log)
     return (abs(u) <= 0.3).where(excess * u * 0.5 * _log1p_curvature(u), far)
 

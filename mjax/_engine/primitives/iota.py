@@ -54,7 +54,7 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
       dimension: the axis that is counted; not negative.
 
     Raises:
-      ValueError: there is no such axis.
+      ValueError: the axis does not exist.
 
     Example:
       >>> lax.broadcasted_iota("int32", (2, 3), 1)

@@ -25,7 +25,7 @@ def stage(x: Any, /) -> Any:
       x: array, NumPy array or scalar, of any shape.
 
     Returns:
-      A tracer of the same type, weak types included. Where nothing is traced, an array.
+      A tracer of the same type, weak types included; an array where nothing is traced.
 
     Raises:
       TypeError: `x` is not a value that arrays hold.

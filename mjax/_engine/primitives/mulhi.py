@@ -9,7 +9,7 @@ import numpy as np
 
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray
-from mjax._engine.primitives.arithmetic import compare_ir
+from mjax._engine.primitives.comparing import compare_ir
 from mjax._engine.primitives.emit import full as full_ir
 from mjax._engine.primitives.emit import hlo, ir_type, op
 from mjax._engine.primitives.rows import binary

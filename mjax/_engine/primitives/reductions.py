@@ -17,11 +17,13 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import (
-    compare_ir,
-    complex_extremum_ir,
     div,
     eq,
     mul,
+)
+from mjax._engine.primitives.comparing import (
+    compare_ir,
+    complex_extremum_ir,
 )
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import KIND_NAMES, constant_like

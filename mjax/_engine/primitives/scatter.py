@@ -21,13 +21,13 @@ from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import (
     add,
     bitwise_or,
-    complex_extremum_ir,
     div,
     eq,
     mul,
     ne,
     neg,
 )
+from mjax._engine.primitives.comparing import complex_extremum_ir
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import check_kinds
 from mjax._engine.primitives.emit import constant, dense_i64, full, hlo, ir, ir_type, op

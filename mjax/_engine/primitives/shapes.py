@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import Context, ctx
-from mjax._engine.base.errors import ConcretizationTypeError, LazyArgumentError
+from mjax._engine.base.errors import ConcretizationTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axes, canonicalize_axis, listed
 from mjax._engine.ir import dtypes
@@ -410,47 +410,6 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     return reshape(operand, (*shape[:low], int(np.prod(shape[low:high])), *shape[high:]))
 
 
-# ---- rev -------------------------------------------------------------------------------
-
-rev_p = Primitive("rev", structural=True)
-
-
-@rev_p.def_abstract_eval
-def _rev_type(x: Any, *, dimensions: tuple[int, ...]) -> ShapedArray:
-    reduced_shape(x, dimensions, "rev")
-    return x
-
-
-@rev_p.def_lowering
-def _rev_lowering(ctx: Any, x: Any, *, dimensions: tuple[int, ...]) -> Any:
-    return op("stablehlo.reverse", ctx.out_types, [x], {"dimensions": dense_i64(dimensions)})
-
-
-define_linear(rev_p, lambda ct, x, *, dimensions: rev_p.bind(ct, dimensions=dimensions))
-
-
-@rev_p.def_batch
-def _rev_batch(args: Any, dims: Any, *, dimensions: tuple[int, ...]) -> Any:
-    axes, _ = batch_axes(dims[0], dimensions)
-    return rev_p.bind(args[0], dimensions=axes), dims[0]
-
-
-@boundary
-def rev(operand: Any, dimensions: Sequence[int]) -> Any:
-    """Reverses the order of the elements along axes; negative ones are refused, as JAX does.
-
-    Example:
-      >>> lax.rev(jnp.arange(3), (0,))
-      Array([2, 1, 0], dtype=int32)
-    """
-    dimensions, ndim = tuple(map(operator.index, dimensions)), typeof(operand).ndim
-    if len(set(dimensions)) != len(dimensions) or any(not 0 <= d < ndim for d in dimensions):
-        msg = (f"rev: dimensions {dimensions} must be distinct axes of an operand of {ndim} "
-               "dimensions, and not negative; count from the first axis.")
-        raise LazyArgumentError(msg)
-    return rev_p.bind(operand, dimensions=dimensions)
-
-
 # ---- copy ------------------------------------------------------------------------------
 
 copy_p = Primitive("copy", structural=True)
@@ -600,6 +559,6 @@ __all__ = [
     "array_of", "batch_axes", "batch_size", "batch_to_front", "broadcast", "broadcast_in_dim",
     "broadcast_in_dim_p", "canonical_shape", "collapse", "copy_p",
     "expand_dims", "full", "integers_of_shape", "moveaxis", "reduce_sum",
-    "reduce_sum_p", "reduced_shape", "reshape", "reshape_p", "rev", "rev_p", "scalar_of",
+    "reduce_sum_p", "reduced_shape", "reshape", "reshape_p", "scalar_of",
     "squeeze", "squeeze_p", "transpose", "transpose_p", "zeros_of",
 ]

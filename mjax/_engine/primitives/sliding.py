@@ -183,7 +183,7 @@ def padtype_to_pads(in_shape: Any, window_shape: Any, window_strides: Any, paddi
 
     Raises:
       ValueError: the name is none of these.
-      TypeError: `padding` is not a string, or there are not as many windows and strides as axes.
+      TypeError: `padding` is not a string, or the numbers of windows, strides and axes differ.
 
     Example:
       >>> lax.padtype_to_pads((5, 6), (3, 2), (2, 1), "SAME")

@@ -191,6 +191,6 @@ _NUMPY = np.ndarray, np.generic
 def _held(x: Any) -> Any:
     if ctx.interpreter is Context.interpreter and not isinstance(x, Tracer):
         aval = typeof(x)  # refuses what arrays cannot hold
-        # What has 64 bits keeps them only where x64 is on.
+        # 64-bit values keep their width only where x64 is on.
         return x.astype(aval.dtype) if isinstance(x, _NUMPY) and x.dtype != aval.dtype else x
     return stop_gradient_p.bind(x)

@@ -9,15 +9,17 @@ from mjax._engine.ir.types import ShapedArray
 from mjax._engine.primitives.accuracy import AccuracyMode, accuracy_attributes
 from mjax._engine.primitives.arithmetic import (
     add,
-    compare_ir,
     div,
     logistic,
     mul,
     neg,
-    parts_ir,
     rsqrt,
     square,
     sub,
+)
+from mjax._engine.primitives.comparing import (
+    compare_ir,
+    parts_ir,
 )
 from mjax._engine.primitives.elementwise import (
     constant_like,

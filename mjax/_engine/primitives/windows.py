@@ -15,7 +15,11 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.types import ShapedArray, typeof
-from mjax._engine.primitives.arithmetic import compare_ir, ge_p, le_p
+from mjax._engine.primitives.arithmetic import (
+    ge_p,
+    le_p,
+)
+from mjax._engine.primitives.comparing import compare_ir
 from mjax._engine.primitives.elementwise import check_kinds
 from mjax._engine.primitives.emit import (
     constant,

@@ -15,7 +15,15 @@ from mjax._engine.primitives.dot import dot_general
 from mjax._engine.primitives.dynamic_slicing import dynamic_slice_p
 from mjax._engine.primitives.gather import GatherScatterMode, gather
 from mjax._engine.primitives.iota import broadcasted_iota
-from mjax._engine.primitives.shapes import expand_dims, rev, rev_p, squeeze_p, transpose
+from mjax._engine.primitives.rev import (
+    rev,
+    rev_p,
+)
+from mjax._engine.primitives.shapes import (
+    expand_dims,
+    squeeze_p,
+    transpose,
+)
 from mjax._engine.primitives.slicing import slice_p
 from mjax._engine.runtime.array import Array
 from mjax._engine.tracing.evaluate import evaluation

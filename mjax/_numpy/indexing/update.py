@@ -15,6 +15,7 @@ from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.dynamic_slicing import dynamic_update_slice_p
 from mjax._engine.primitives.gather import GatherScatterMode
+from mjax._engine.primitives.rev import rev
 from mjax._engine.primitives.scatter import (
     ScatterDimensionNumbers,
     scatter_add_p,
@@ -26,7 +27,12 @@ from mjax._engine.primitives.scatter import (
     scatter_sub_p,
 )
 from mjax._engine.primitives.scatter_apply import scatter_apply
-from mjax._engine.primitives.shapes import expand_dims, full, reshape, rev, squeeze
+from mjax._engine.primitives.shapes import (
+    expand_dims,
+    full,
+    reshape,
+    squeeze,
+)
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.transfer import to_array
 from mjax._engine.tracing.evaluate import evaluation

@@ -12,7 +12,11 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg.matrices import conj
 from mjax._engine.primitives.convolution import conv_general_dilated
-from mjax._engine.primitives.shapes import expand_dims, rev, squeeze
+from mjax._engine.primitives.rev import rev
+from mjax._engine.primitives.shapes import (
+    expand_dims,
+    squeeze,
+)
 from mjax._engine.primitives.slicing import slice as slice_of
 from mjax._numpy.core import as_array, check_arrays, promote_dtypes_inexact, shape_of
 from mjax._numpy.fftn import fftn, ifftn, irfftn, rfftn
