@@ -108,7 +108,7 @@ def _inner_product(xs: Any, ys: Any) -> Any:
 
 
 def _tolerances(given: Any) -> Callable[[DType], float]:
-    """What is allowed for each dtype."""
+    """The tolerance of each dtype."""
     if given is not None and not isinstance(given, Mapping):
         return lambda dtype: given
     known = {**_TOLERANCES, **{np.dtype(d).name: v for d, v in (given or {}).items()}}

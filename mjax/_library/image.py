@@ -41,7 +41,7 @@ class ResizeMethod(enum.Enum):
       LANCZOS3: a windowed sinc over 3 pixels on each side.
       LANCZOS5: the same over 5.
       CUBIC: cubic convolution with the parameter -1/2.
-      CUBIC_PYTORCH: the same with -3/4 and repeated edges, where there is no antialiasing.
+      CUBIC_PYTORCH: the same with -3/4 and repeated edges, without antialiasing.
       AREA: the mean over the area of the pixel.
 
     Example:

@@ -28,7 +28,7 @@ from mjax._numpy.shapes import atleast_1d
 Array = Any
 #: A pytree of arrays.
 Params = Any
-#: What an optimizer keeps of one array.
+#: The state that an optimizer keeps for one array.
 State = Any
 #: Gradients, a tree like the parameters.
 Updates = Any

@@ -111,7 +111,7 @@ def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
       A schedule: a function from the number of the update to a step size.
 
     Raises:
-      ValueError: the arguments are not vectors, or there is not one value more than boundaries.
+      ValueError: the arguments are not vectors, or the values are not one more than the boundaries.
 
     Example:
       >>> from mjax.example_libraries import optimizers

@@ -25,7 +25,7 @@ from mjax._numpy.shapes import reshape, transpose
 from mjax._scipy.special.sums import logsumexp, softmax_over
 
 _F32 = np.dtype(np.float32)
-#: What takes the place of masked logits: finite, so that a row without any gives means, not NaN.
+#: Stands for masked logits; finite, so that a row of them gives a mean, not NaN.
 _MASKED = -0.7 * float(np.finfo(np.float32).max)
 
 # ---- masks, which broadcast to the logits: batch, heads, queries, keys -----------------
@@ -194,7 +194,7 @@ def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, ma
     Raises:
       ValueError: shapes or dtypes that do not fit; an unknown implementation.
       TypeError: `bias` or `mask` does not broadcast to the logits.
-      RuntimeError: the implementation `"cudnn"`, for which there is no GPU.
+      RuntimeError: the implementation is `"cudnn"`, which needs a GPU.
 
     Source: Vaswani and others 2017, "Attention is all you need"; Ainslie and others 2023, "GQA",
     for shared heads; Dao 2023, "FlashAttention-2", section 3.1.1, for the residual.

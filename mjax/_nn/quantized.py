@@ -94,7 +94,7 @@ def get_scaled_dot_general_config(mode: str, global_scale: Any = None) -> BlockS
 
 
 class _Format(NamedTuple):
-    """What is static of a configuration."""
+    """The static part of a configuration."""
 
     mode: str
     block: int
@@ -250,7 +250,7 @@ def scaled_dot_general(lhs: Any, rhs: Any, dimension_numbers: Any,
     rounded. The product is that of the rounded numbers, summed in float32. Its derivative rounds
     too: with "mxfp8" the cotangent and the other operand, along the axes that it contracts; with
     "nvfp4" nothing, and it is 0 where a number was beyond what the formats hold. Results are those
-    of a device with such formats, wherever it runs; no time is saved where there are none.
+    of a device with such formats, wherever it runs; other devices save no time.
 
     Args:
       lhs: array of real numbers.

@@ -18,7 +18,7 @@ from mjax._numpy.elementary import exp, expm1, log, log1p, logaddexp
 from mjax._numpy.fused import fused
 from mjax._numpy.selecting import clip, where
 
-#: What the docstrings of activations share.
+#: Text that the docstrings of activations share.
 shared = {
     "x": "x: array or scalar.",
     "floats": "x: array or scalar of floats or complex numbers.",

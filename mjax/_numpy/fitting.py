@@ -133,7 +133,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
       k)`. Unlike NumPy's, nothing warns where the rank is not full.
 
     Raises:
-      ValueError: `deg` is negative, or there are not enough points for a scaled covariance.
+      ValueError: `deg` is negative, or the points are too few for a scaled covariance.
       TypeError: `x`, `y` or `w` is of another shape, or empty.
 
     Source: `numpy.polyfit`.

@@ -18,7 +18,7 @@ _NAMES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"
 
 
 class ArrayNamespaceInfo:
-    """What the array API standard wants to know about `mjax.numpy`.
+    """The facts about `mjax.numpy` that the array API standard asks for.
 
     Source: the Python array API standard, 2024.12, "Inspection".
     """

@@ -1,4 +1,4 @@
-"""Where results lie on several devices, for the packages above, which do not import the runtime."""
+"""The placement of results on devices, for packages that do not import the runtime."""
 
 from mjax._engine.runtime.laid_out import lays_out
 

@@ -36,7 +36,7 @@ class Staged:
         self.name, self.jaxpr, self.in_tree, self.out_tree = name, jaxpr, in_tree, out_tree
 
     def __call__(self, consts: Sequence[Any], *args: Any) -> Any:
-        """What the function gives, with these values in the place of those it closed over.
+        """The results of the function, with these values in place of those it closed over.
 
         Raises:
           TypeError: the arguments are nested otherwise than those it was staged for.

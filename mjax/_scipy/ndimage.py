@@ -92,7 +92,7 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
     Raises:
       TypeError: `input` is not an array of numbers, or `cval` is complex and they are real.
       TypeError, ValueError: the arrays of places do not broadcast.
-      ValueError: there is not one array of places for each axis, or `order` is an array.
+      ValueError: the arrays of places are not one for each axis, or `order` is an array.
       NotImplementedError: another order or mode.
 
     "wrap" and "constant" are SciPy's "grid-wrap" and "grid-constant": a place between the array

@@ -222,7 +222,7 @@ def to_euler(quat: Any, axes: tuple[int, ...], intrinsic: bool, degrees: Any) ->
         a, b, c, d = a - c, b + d, c + a, d - b
     second = 2 * arctan2(hypot(c, d), hypot(a, b))
     both, difference = arctan2(b, a), arctan2(d, c)
-    # Where the first and the third axis coincide, the third angle is 0.
+    # The third angle is 0 where the first and the third axis coincide.
     straight = absolute(second) <= 1e-7
     turned = absolute(second - np.pi) <= 1e-7
     alone = where(straight, 2 * both, 2 * difference * (1 if intrinsic else -1))

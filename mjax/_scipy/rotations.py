@@ -213,7 +213,7 @@ class Rotation(NamedTuple):
         """Angles about three axes, of shape `(..., 3)`.
 
         The first and the third are from -π to π, the second from 0 to π, or from -π/2 to π/2 if
-        the axes differ. Where the outer axes coincide, the third angle is 0.
+        the axes differ. The third angle is 0 where the outer axes coincide.
 
         Args:
           [seq]

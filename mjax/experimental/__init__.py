@@ -1,4 +1,4 @@
-"""What may still change; submodules load when they are first used."""
+"""Modules that may still change; each loads when it is first used."""
 
 from mjax._engine.base.faces import face
 from mjax._engine.runtime.callbacks import io_callback

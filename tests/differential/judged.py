@@ -44,8 +44,8 @@ def _least_int8(operands: Sequence[Operand], derivative: bool) -> bool:
 
 
 def _complex(operands: Sequence[Operand], derivative: bool) -> bool:
-    """What has no order is refused by jax where it lowers: not in code that is dead, as what has
-    no derivative may be in a derivative."""
+    """jax refuses to order complex numbers where it lowers: not in dead code, which values without
+    derivatives may be in a derivative."""
     return derivative and operands[0].kind == "c"
 
 

@@ -106,7 +106,7 @@ def test_values(f, policy, name):
 
 
 def saved(capsys, m, f, policy):
-    """What is printed, without source lines; scalars that are literals are not arrays of ours."""
+    """The printed text, without source lines; scalars that are literals are not arrays of ours."""
     m.ad_checkpoint.print_saved_residuals(checkpointed(m, f, policy), X, Y)
     lines = capsys.readouterr().out.splitlines()
     return [re.sub(r" from /.*", "", line) for line in lines if not line.endswith("a literal")]

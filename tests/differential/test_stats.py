@@ -36,7 +36,7 @@ def function(m, name, f):
     return getattr(getattr(m.scipy.stats, name), f)
 
 
-#: What the others are made of.
+#: The functions that the others are made of.
 MAIN = [(name, f) for name, f in FUNCTIONS if f in ("logpdf", "logpmf", "logcdf")]
 
 
@@ -58,7 +58,7 @@ def check(name, f):
     # jax has no derivatives of the incomplete beta function in its parameters.
     slopes = [0] if name == "beta" and f != "logpdf" and f != "pdf" else range(len(args) + len(x))
 
-    # Where densities are 0 jax's gradients are NaN.
+    # jax's gradients are NaN where densities are 0.
     def gradient(m):
         return m.grad(lambda *xs: function(m, name, f)(*xs).sum(), tuple(slopes))(
             *[v[2:4] for v in x], *args)

@@ -79,7 +79,7 @@ def test_steps(name: str) -> None:
     leaves = [x.astype("d") for x in mjax.tree_util.tree_leaves(TREE)]
     memory: list[Any] = [0.0] * len(leaves)
     for i in range(4):
-        # Of the sum of fourth powers.
+        # The gradient of the sum of fourth powers.
         state = update(i, mjax.tree_util.tree_map(lambda x: 4 * x ** 3, opt.params_fn(state)),
                        state)
         for k, x in enumerate(leaves):

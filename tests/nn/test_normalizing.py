@@ -47,7 +47,7 @@ def test_masks():
 
 
 def test_derivative_of_softmax():
-    """Of a masked row it is 0, not NaN."""
+    """A masked row gives 0, not NaN."""
     with mjax.enable_x64():
         y = special.softmax(X[0])
         np.testing.assert_allclose(mjax.jacobian(nn.softmax)(X[0]), np.diag(y) - np.outer(y, y),

@@ -20,7 +20,7 @@ GLOBAL = np.float32([0.25])
 
 
 def rounded(x, mode, scale=1.0):
-    """What is left of numbers along the last axis."""
+    """Numbers after quantization along the last axis."""
     block, elements = (32, ml_dtypes.float8_e4m3fn) if mode == "mxfp8" else (
         16, ml_dtypes.float4_e2m1fn)
     blocks = (np.asarray(x, "f") / np.float32(scale)).reshape(*x.shape[:-1], -1, block)

@@ -22,7 +22,7 @@ def _version() -> Any:
         yield
 
 
-#: What array-api-strict alone has.
+#: Names that array-api-strict alone has.
 OWN = {"Device", "ArrayAPIStrictFlags", "__version__", "get_array_api_strict_flags",
        "reset_array_api_strict_flags", "set_array_api_strict_flags"}
 NAMESPACES = {"": (strict, jnp), "linalg.": (strict.linalg, jnp.linalg),

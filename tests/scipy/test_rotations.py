@@ -103,7 +103,7 @@ def test_euler_angles(seq: str) -> None:
         theirs = Reference.from_euler(seq, ANGLES.astype("d"), degrees)
         assert_same(ours, theirs)
         close(ours.as_euler(seq, degrees) / 60, theirs.as_euler(seq, degrees) / 60)
-    # Where outer axes coincide, the angles are others, and the rotation the same.
+    # The angles differ where outer axes coincide; the rotation is the same.
     assert_same(Rotation.from_euler(seq, OURS.as_euler(seq)), THEIRS, 2e-3)
 
 

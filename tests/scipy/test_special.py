@@ -238,7 +238,7 @@ def test_beta_of_negative_and_large_numbers() -> None:
 
 
 def test_slopes_in_corners() -> None:
-    """What is known in closed form, where formulas divide 0 by 0."""
+    """Values known in closed form, where formulas divide 0 by 0."""
     with mjax.enable_x64():
         assert mjax.grad(special.spence)(1.0) == -1.0
         assert mjax.jvp(special.sici, (0.0,), (1.0,))[1][0] == 1.0

@@ -45,7 +45,7 @@ def test_logsumexp_of_what_a_mask_leaves() -> None:
         out = special.logsumexp(A, axis=1, where=where)
         expected = scipy.special.logsumexp(np.where(where, A, -np.inf), axis=1)
         np.testing.assert_allclose(np.asarray(out), expected, rtol=1e-13)
-        # What does not count has no gradient, whatever it is.
+        # Elements that do not count have no gradient, whatever they are.
         bad = np.where(where, np.nan_to_num(A), np.nan)
         slope = mjax.grad(lambda a: special.logsumexp(a[0], where=where[0]))(bad)
         assert np.isfinite(np.asarray(slope)).all()

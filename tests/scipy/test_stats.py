@@ -192,7 +192,7 @@ def test_slopes_of_gennorm_at_its_center() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["logpdf", "logcdf", "logsf"])
 def test_slopes_of_truncnorm_in_tails(name: str) -> None:
-    """Where the mass is tiny, or an end of the support infinite."""
+    """Slopes where the mass is tiny, or an end of the support infinite."""
     f, g = getattr(stats.truncnorm, name), getattr(scipy.stats.truncnorm, name)
     slopes = mjax.jit(mjax.grad(f, (0, 1, 2)))
     for point in ((7.0, 6.0, INF), (6.5, 6.0, 7.0), (-7.0, -INF, -6.0), (0.5, -INF, INF),

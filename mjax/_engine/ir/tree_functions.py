@@ -56,7 +56,7 @@ def tree_reduce_associative(operation: Callable[[Any, Any], Any], tree: Any, *,
       is_leaf: as in `tree_flatten`.
 
     Raises:
-      TypeError: the tree has no leaves, and there is no `identity`.
+      TypeError: the tree has no leaves, and `identity` is not given.
 
     Example:
       >>> mjax.tree.reduce_associative(lambda x, y: f"({x}{y})", list("abcd"))

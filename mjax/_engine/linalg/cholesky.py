@@ -154,7 +154,7 @@ def _by_rotations(r: Any, w: Any) -> Any:
         r, w = state
         line = reshape(at(r, i), (*stack, n))
         x, y = at(line, i), at(w, i)
-        # Scaled, so that squares do not overflow; where y is 0 there is no rotation.
+        # Scaled, so that squares do not overflow; nothing is rotated where y is 0.
         scale, turns = lax.max(lax.abs(x), lax.abs(y)), lax.ne(y, constant_like(y, 0))
         none, one = [stretch(constant_like(x, c), typeof(x).shape) for c in (0, 1)]
         x, y = select_n(turns, one, lax.div(x, scale)), select_n(turns, none, lax.div(y, scale))

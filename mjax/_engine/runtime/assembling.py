@@ -39,7 +39,7 @@ def make_array_from_single_device_arrays(shape: Sequence[int], sharding: Shardin
       An array, committed to the sharding. It shares the memory of its parts.
 
     Raises:
-      TypeError: one of `arrays` is not an array; there is none, and no dtype.
+      TypeError: one of `arrays` is not an array; or both arrays and dtype are missing.
       ValueError: an array is on another device or on several, or has another shape or dtype than
         the sharding wants; a device has none.
 

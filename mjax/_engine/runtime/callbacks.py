@@ -155,7 +155,7 @@ _nothing: Any = object()
 
 
 def _static_unless_array(leaf: Any) -> Any:
-    """What is not an array is part of the structure, and reaches the callback as it is."""
+    """Values that are not arrays are part of the structure; the callback gets them as they are."""
     try:
         typeof(leaf)
     except (TypeError, OverflowError):

@@ -59,7 +59,7 @@ device_put_p.axis_batch = _device_put_batch
 
 
 def _source(x: Any) -> Sharding | None:
-    """Where a value is committed to; that of a tracer if it knows it."""
+    """The sharding that a value is committed to; that of a tracer if it knows it."""
     while isinstance(x, Tracer):
         x = getattr(x, "primal", None) if hasattr(x, "primal") else getattr(x, "value", None)
     return x.sharding if is_array(x) and x.committed else None

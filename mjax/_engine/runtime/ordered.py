@@ -111,7 +111,7 @@ class OrderedArray(Array):
         return stored.transpose(*self._inverse, *range(self.ndim, stored.ndim))
 
 
-#: What messages call it: nobody need know the difference.
+#: Messages call it an Array: users need not know the difference.
 OrderedArray.__name__ = OrderedArray.__qualname__ = Array.__name__
 typeof_handlers[OrderedArray] = typeof_handlers[Array]
 

@@ -13,7 +13,7 @@ from mjaxlib_shim import arrays as shim
 
 
 class Placement:
-    """What caches know of an array: type, sharding, and whether the user chose the latter.
+    """The facts of an array that caches know: type, sharding, whether the user chose the latter.
 
     A *committed* array stays where it is and pulls computations there; an uncommitted one
     goes where its company is.

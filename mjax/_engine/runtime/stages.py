@@ -41,7 +41,7 @@ _placement_of = operator.attrgetter("_placement")
 
 @pickled_by("arg_info_v1")
 class ArgInfo(Record):
-    """What is known of an argument ahead of time: its type, and whether it is donated.
+    """The facts of an argument known ahead of time: its type, and whether it is donated.
 
     Example:
       >>> (x,), _ = mjax.jit(jnp.sin).lower(1.0).args_info

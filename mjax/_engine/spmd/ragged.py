@@ -202,7 +202,7 @@ def ragged_all_to_all(operand: Any, output: Any, input_offsets: Any, send_sizes:
     """Sends pieces of different lengths from each element along a named axis to each.
 
     A piece is a run of rows. With k pieces and p elements, those from `j * k // p` on, `k // p` of
-    them, go to element `j`. Where pieces overlap at the receiver, the last one stays.
+    them, go to element `j`. The last one stays where pieces overlap.
 
     Args:
       operand: array of shape `(n, ...)`, the rows to send.

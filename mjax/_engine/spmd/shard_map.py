@@ -194,7 +194,7 @@ class _Mapped(Record):
         """The mesh and its axes, once both are known.
 
         Raises:
-          ValueError: there is no mesh, it does not have the axes, or they are mapped already.
+          ValueError: no mesh is set, it lacks the axes, or they are mapped already.
         """
         around = _enclosing()
         mesh = self.mesh or (around.mesh if around else ctx.settings.mesh)

@@ -45,7 +45,7 @@ class Interpreter:
 
     def __init__(self, parent: Interpreter | None):
         self.parent = parent
-        #: What is evaluated, for messages; None where that is not known.
+        #: The name of the function under evaluation, for messages; None if it is not known.
         self.function: Any = None
         #: False once its tracers are refused; a `Refusal` while they are for another reason
         #: than that it has ended.

@@ -34,7 +34,7 @@ def refuse_leaks(interp: Interpreter) -> None:
 
 
 def _origin(tracer: Tracer) -> str:
-    """Where it was made: what stages knows the equation, others the function."""
+    """The place where it was made: of staging the equation, of others the function."""
     said, value = "", tracer
     while isinstance(value, Tracer):
         said = value.interp.describe_origin(value) or said

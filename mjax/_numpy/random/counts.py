@@ -229,7 +229,7 @@ def _binomials(key: Any, n: Any, p: Any, shape: tuple[int, ...], dtype: Any) -> 
     kind = typeof(p).dtype
     zero, one = scalar(kind, 0), scalar(kind, 1)
     n, p = [spread(parameter(x, kind, shape), shape) for x in (n, p)]
-    # Of the rarer outcome, and its complement where that is failure.
+    # The rarer outcome is drawn; its complement is taken where that is failure.
     rare = lax.lt(p, scalar(kind, 0.5))
     q = select_n(rare, lax.sub(one, p), p)
     q_nan, q_negative = _is_nan(q), lax.lt(q, zero)

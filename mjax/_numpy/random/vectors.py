@@ -130,8 +130,8 @@ def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | No
       n: number of rows. Under jit it has to be static, as `m`.
       shape: shape of the batch.
       dtype: a float or complex dtype; by default float32, or float64 in x64 mode.
-      m: number of columns; by default `n`. Of the rows and the columns those that are fewer, or as
-        many, are orthonormal.
+      m: number of columns; by default `n`. The rows are orthonormal if they are fewer than
+        the columns, else the columns.
 
     Returns:
       An array of shape `(*shape, n, m)`.

@@ -37,7 +37,7 @@ _APPROXIMANTS = {
 
 
 def _coefficients(degree: int) -> list[float]:
-    """Of the numerator of the diagonal Padé approximant of exp; the last is 1."""
+    """Coefficients of the numerator of the diagonal Padé approximant of exp; the last is 1."""
     out = [1]
     for k in range(degree, 0, -1):
         out.append(out[-1] * k * (2 * degree - k + 1) // (degree - k + 1))

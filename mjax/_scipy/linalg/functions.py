@@ -126,7 +126,7 @@ def _root(a: Any) -> Any:
         right = _column(t, j)
         own = _entry(roots, j)
         x = _above(u, own, right, j)
-        # Zero pivots with something left over: there is no root.
+        # Zero pivots with something left over: the root does not exist.
         none = (column(diagonal(u)) + own == 0) & (x != 0)
         return _with_column(u, where(none, complex(np.nan, np.nan), x) + u, j)
 

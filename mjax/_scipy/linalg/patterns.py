@@ -48,7 +48,7 @@ def _joined(a: Any, b: Any) -> Any:
 
 
 def _picked(x: Any, places: np.ndarray[Any, Any]) -> Any:
-    """Elements of vectors as matrices; there are no elements where `places` has none."""
+    """Elements of vectors as matrices; empty where `places` is."""
     return take(x, places, -1, mode="clip") if places.size else broadcast_to(
         np.zeros((), typeof(x).dtype), (*shape_of(x)[:-1], *places.shape))
 
@@ -325,7 +325,7 @@ def fiedler_companion(a: Any) -> Any:
 
     Raises:
       [not_array]
-      ValueError: there are no coefficients.
+      ValueError: coefficients are missing.
 
     Source: `scipy.linalg.fiedler_companion`; M. Fiedler, "A note on companion matrices", 2003.
 

@@ -21,7 +21,7 @@ from mjax._numpy.core import cast
 from mjax._numpy.products import dot
 from mjax._numpy.selecting import where
 
-#: Of the condition that the value falls, and of that on the slope.
+#: Constants of the conditions that the value falls and that the slope flattens.
 _FALL, _FLATTER = 1e-4, 0.9
 #: Parts of the interval that a cubic and a quadratic minimum keep away from its ends.
 _CUBIC_MARGIN, _QUADRATIC_MARGIN = 0.2, 0.1
@@ -29,7 +29,7 @@ _MOST_ZOOMS = 30
 
 
 class Point(NamedTuple):
-    """Where a step ends.
+    """The end of a step.
 
     Attributes:
       step: its length.
@@ -45,7 +45,7 @@ class Point(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a search gives.
+    """The result of a search.
 
     Attributes:
       failed: whether no step was found.
@@ -74,7 +74,7 @@ def _chosen(condition: Any, a: Any, b: Any) -> Any:
 
 
 def _cubic_minimum(a: Any, fa: Any, slope: Any, b: Any, fb: Any, c: Any, fc: Any) -> Any:
-    """Of the cubic through three points with a slope at the first one; NaN if there is none."""
+    """The minimum of the cubic through three points with a slope at the first; NaN if none."""
     u, v = b - a, c - a
     scale = (u * v) ** 2 * (u - v)
     du, dv = fb - fa - slope * u, fc - fa - slope * v
@@ -84,7 +84,7 @@ def _cubic_minimum(a: Any, fa: Any, slope: Any, b: Any, fb: Any, c: Any, fc: Any
 
 
 def _quadratic_minimum(a: Any, fa: Any, slope: Any, b: Any, fb: Any) -> Any:
-    """Of the parabola through two points with a slope at the first one."""
+    """The minimum of the parabola through two points with a slope at the first one."""
     u = b - a
     return a - slope / (2.0 * ((fb - fa - slope * u) / u ** 2))
 

@@ -71,7 +71,7 @@ def _window(name: str, window: Any, nperseg: int | None, size: int, dtype: Any
             ) -> tuple[Any, int]:
     """The weights, and the number of samples in a segment of a signal of some size.
 
-    Of a window with a name there is None in place of the weights: the program makes them.
+    A named window has None in place of weights: the program makes them.
     """
     if isinstance(window, (str, tuple)):
         count = size if nperseg is None else nperseg
@@ -218,7 +218,7 @@ def _transformed(x: Any, y: Any, fs: Any, win: Any, sizes: tuple[int, int, int],
 def _products(spectra: list[Any], own: bool, weight: Any, total: int, twosided: bool) -> Any:
     """Power of a signal, or of one with another, at each frequency."""
     first, last = spectra[0], spectra[-1]
-    # Of real signals each frequency stands for its negative, too.
+    # Each frequency of a real signal stands for its negative, too.
     twice = np.ones(shape_of(first)[-1], typeof(weight).dtype)
     if not twosided:
         twice[1:None if total % 2 else -1] = 2

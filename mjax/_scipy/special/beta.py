@@ -35,8 +35,8 @@ def _stirling_error(x: Any) -> Any:
 def log_beta(a: Any, b: Any) -> Any:
     """`betaln` of values that are promoted.
 
-    Logarithms of large gamma functions cancel. Where the greater argument is large, Stirling's
-    series stand for them, and what cancels is taken out.
+    Logarithms of large gamma functions cancel. Stirling's series stand for them where the greater
+    argument is large, without the terms that cancel.
 
     Source: DLMF 5.11.1.
     """

@@ -251,7 +251,7 @@ def factorial(n: Any, exact: bool = False) -> Any:
 
     Args:
       n: array or scalar; ints and booleans become the default float.
-      exact: must be False: there are no integers of any size.
+      exact: must be False: integers have a limited size.
 
     Returns:
       An array of the shape of `n`, of its dtype if that is inexact.

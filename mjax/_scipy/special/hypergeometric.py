@@ -204,7 +204,7 @@ def _inside(a: Any, b: Any, c: Any, x: Any) -> Any:
     """2F1 for 0 <= x < 1, or where the series is a polynomial."""
     ends = _stops(a) | _stops(b)
     d = c - a - b
-    # Of one sign, and none too large: Euler's transformation.
+    # Euler's transformation: terms of one sign, none of them too large.
     turned = (d < 0) & ~ends
     scale = where(turned, lax.pow(where(turned, 1 - x, 1), d), 1)
     a, b, d = where(turned, c - a, a), where(turned, c - b, b), lax.abs(d)

@@ -28,8 +28,8 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False,
     Args:
       a: array or scalar; ints and booleans become the default float.
       axis: an axis or a sequence of them; None: all.
-      b: factors of the exponentials, of a shape that broadcasts with that of `a`. Where they are
-        0, infinite elements of `a` count for nothing.
+      b: factors of the exponentials, of a shape that broadcasts with that of `a`. Infinite
+        elements of `a` do not count where they are 0.
       keepdims: whether the axes stay, with size 1.
       return_sign: whether to give the signs of the sums, too.
       where: mask of the elements that count.

@@ -1,4 +1,4 @@
-"""What the distributions share: how they are described, and a logarithm of tails."""
+"""Helpers that the distributions share: arguments, descriptions, a logarithm of tails."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
     y = k - loc
     ways = prims.lgamma(n + 1) - (prims.lgamma(y + 1) + prims.lgamma(n - y + 1))
     powers = times_log(y, p) + times_log1p(n - y, -p)
-    # What happens for certain has no rounding errors.
+    # A certain event has no rounding errors.
     out = where(((y == 0) & (n == 0)) | (powers == 0), 0, ways + powers)
     return where((k >= loc) & (k < loc + n + 1), out, -math.inf)
 

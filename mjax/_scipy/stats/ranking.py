@@ -41,7 +41,7 @@ def _check_policy(name: str, policy: str) -> None:
 
 
 def _begins(x: Any) -> Any:
-    """Where runs of equal elements begin, along the last axis of a sorted array; NaNs are equal."""
+    """Flags the first of equal elements along the last axis of a sorted array; NaNs are equal."""
     after, before = x[..., 1:], x[..., :-1]
     differs = lax.ne(after, before)
     if dtypes.is_inexact(typeof(x).dtype):

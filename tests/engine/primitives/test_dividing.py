@@ -9,7 +9,7 @@ from mjax import lax
 
 
 def expected(a, b):
-    """What processors give."""
+    """The results of processors."""
     with np.errstate(all="ignore"):
         whole = b + (b == 0)
         quotient = np.where(b == 0, ~np.zeros_like(a), (np.abs(a) // np.abs(whole)) * np.sign(
