@@ -215,8 +215,11 @@ def _check_shape(name: str, shape: Any, image: Any) -> tuple[int, ...]:
 
 
 @fused(static_argnames=("shape", "method", "antialias", "precision"))
-def _resize(image: Any, shape: tuple[int, ...], method: ResizeMethod, antialias: bool,
+def _resize(image: Any, shape: tuple[int, ...], method: str | ResizeMethod, antialias: bool,
             precision: Any) -> Any:
+    # Checked here and not by the caller, since nothing here is done twice for one type.
+    image = as_array(check_array("resize", image))
+    shape, method = _check_shape("resize", shape, image), _method("resize", method)
     own = typeof(image).shape
     axes = [i for i, (n, m) in enumerate(zip(own, shape, strict=True)) if n != m]
     if method is ResizeMethod.NEAREST:
@@ -257,9 +260,8 @@ def resize(image: Any, shape: Sequence[int], method: str | ResizeMethod, antiali
       >>> mjax.image.resize(jnp.array([[1.0, 3.0]]), (1, 4), "linear")
       Array([[1. , 1.5, 2.5, 3. ]], dtype=float32)
     """
-    image = as_array(check_array("resize", image))
-    return _resize(image, _check_shape("resize", shape, image), method=_method("resize", method),
-                   antialias=bool(antialias), precision=precision)
+    return _resize(image, shape if type(shape) is tuple else canonical_shape(shape), method,
+                   bool(antialias), precision)
 
 
 @fused(static_argnames=("shape", "axes", "method", "antialias", "precision"))

@@ -15,9 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mjax._engine.base.context import ctx
-from mjax._engine.base.folding import fold
 from mjax._engine.base.programs import ProgramCache
-from mjax._engine.base.util import EXACT, exact
+from mjax._engine.base.util import exact
 from mjax._engine.control.jit import call
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.ir.pytree import is_one_leaf, registry
@@ -26,8 +25,8 @@ from mjax._engine.primitives.shapes import array_of
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.executable import Program
 from mjax._engine.runtime.laid_out import laid_out, with_out_sharding
+from mjax._engine.runtime.short import ShortCalls
 from mjax._engine.runtime.transfer import to_array, unshared
-from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.stage import stage_under_evaluation
 
@@ -64,60 +63,34 @@ def fused(f: F | None = None, *, static_argnames: Sequence[str] = (), out_shardi
     code = f.__code__
     positions = frozenset(i for i, n in enumerate(code.co_varnames[: code.co_argcount])
                           if n in names)
-    cache = new_cache(f)
+    cache = ProgramCache()
+    short = ShortCalls(positions, names, True, ProgramCache())
 
-    @functools.wraps(f)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        try:
-            if ctx.interpreter is not evaluation:
-                return trace(args, kwargs)
-            # The keys of the commonest calls; see `_key_of`.
-            count = len(args)
-            run = None
-            if count and type(x := args[0]) is Array:
-                if kwargs:
-                    if count == len(kwargs) == 1:
-                        (name, value), = kwargs.items()
-                        kind = type(value)
-                        if kind in EXACT and name in names:
-                            run = cache.get((ctx.settings, x._placement, name, (kind, value)))
-                elif count == 1:
-                    run = cache.get((ctx.settings, x._placement))
-                elif count == 2:
-                    if type(args[1]) is Array:
-                        run = cache.get((ctx.settings, x._placement, args[1]._placement))
-                elif count == 3 and type(args[1]) is Array is type(args[2]):
-                    run = cache.get((ctx.settings, x._placement, args[1]._placement,
-                                     args[2]._placement))
-            if run is not None:
-                return run(*args)
-            return evaluate(args, kwargs)
-        except Exception as error:
-            fold(error)
-            raise
-
-    def evaluate(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def evaluated(args: tuple[Any, ...], kwargs: dict[str, Any], short_key: Any,
+                  values: Sequence[Any]) -> Any:
         if out_sharding and "out_sharding" in kwargs:
             given = kwargs.pop("out_sharding")
             return laid_out(wrapper(*args, **kwargs), given, f.__name__)
         if ctx.settings.disable_jit:
             return f(*args, **kwargs)
-        arrays = None
         try:
             key, arrays = _key_of([ctx.settings], _add_operand, args, kwargs, positions, names)
-            run = cache.get(key)
+            known = cache.get(key)
         except (NotFlat, TypeError, OverflowError):
             arrays = None
         if arrays is None:
             return f(*args, **kwargs)  # it will say itself what is wrong
-        if run is None:
-            run = cache.put(key, _compile_call(f, args, kwargs, positions, names, arrays,
-                                               gives_back))
+        if known is None:
+            known = cache.put(key, _compile_call(f, args, kwargs, positions, names, arrays,
+                                                 gives_back))
+        run, of_buffers = known
+        if of_buffers is not None and short_key is not None:
+            short.put(short_key, values, of_buffers)
         return run(*arrays)
 
-    def trace(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def staged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if out_sharding and "out_sharding" in kwargs:
-            return evaluate(args, kwargs)
+            return evaluated(args, kwargs, None, ())
         if ctx.settings.disable_jit:
             return f(*args, **kwargs)
         try:
@@ -130,15 +103,11 @@ def fused(f: F | None = None, *, static_argnames: Sequence[str] = (), out_shardi
             known = cache.put(key, _trace_call(f, args, kwargs, positions, names, operands))
         return known(operands)
 
-    wrapper.cache = cache  # type: ignore[attr-defined]
+    wrapper: Any = functools.wraps(f)(short.dispatcher(evaluated, staged))
+    wrapper.known = short.known
     if out_sharding:
         with_out_sharding(wrapper, f)
     return wrapper
-
-
-def new_cache(f: Callable[..., Any]) -> Any:
-    """The cache of a function's runners, which `mjax.clear_caches` clears."""
-    return ProgramCache()
 
 
 def _key_of(key: list[Any], add: Callable[..., None], args: Sequence[Any],
@@ -266,8 +235,8 @@ def _replay(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
 
 def _compile_call(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
                   positions: frozenset[int], names: frozenset[str], arrays: Sequence[Array],
-                  gives_back: bool) -> Callable[..., Any]:
-    """Compiles a call; `arrays` are its operands in order."""
+                  gives_back: bool) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
+    """`compile_for` of a call; `arrays` are its operands in order."""
 
     def call(*values: Any) -> Any:
         given = iter(values)
@@ -287,8 +256,10 @@ def _compile_call(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, 
 
 
 def compile_for(f: Callable[..., Any], name: str, arrays: Sequence[Array],
-                gives_back: bool = False) -> Callable[..., Any]:
-    """A function of arrays compiled for such arrays as these; gives what `f` gives.
+                gives_back: bool = False
+                ) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
+    """A function compiled for such arrays as these: as a function of arrays, and as one of buffers
+    or None; both give what `f` gives.
 
     Args:
       f: a traceable function of as many values; its result may be any pytree.
@@ -306,6 +277,6 @@ def compile_for(f: Callable[..., Any], name: str, arrays: Sequence[Array],
     placements = [a._placement for a in arrays]
     jaxpr = stage_under_evaluation(flat, [p.aval for p in placements])
     if gives_back and len(arrays) == 1 and is_one_leaf(out_tree) and jaxpr.outvars == jaxpr.invars:
-        return unshared
+        return unshared, None
     program = Program(jaxpr, name, placements)
-    return program.tree_runner(out_tree)
+    return program.tree_runner(out_tree), program.buffer_runner(out_tree)

@@ -56,6 +56,8 @@ from mjax._numpy.metadata import __array_api_version__
 
 _NUMBERS = (np.ndarray, np.generic, int, float, complex, Tracer)
 _REFUSED = (list, tuple, set, dict)
+#: Stands for the short calls that are not known; see `ShortCalls`.
+_UNKNOWN: Any = (None, None)
 
 
 def _is_operand(other: Any, symbol: str) -> bool:
@@ -76,17 +78,17 @@ def _is_operand(other: Any, symbol: str) -> bool:
 
 def _binary(function: Any, symbol: str, swapped: bool = False) -> Callable[[Any, Any], Any]:
     """An operator from a function of two arguments."""
-    cache = getattr(function, "cache", None)
+    known = getattr(function, "known", {})
 
     def operator(self: Any, other: Any) -> Any:
         try:
             kind = type(other)
             if kind is Array:
-                # The shortcut past `bind`: both are concrete, and what runs for them is known.
-                if cache is not None and type(self) is Array and ctx.interpreter is evaluation:
-                    run = cache.get((ctx.settings, self._placement, other._placement))
-                    if run is not None:
-                        return run(self, other)
+                # The shortcut past the function: both are concrete, and their call is known.
+                if type(self) is Array and ctx.interpreter is evaluation:
+                    settings, run = known.get((self._placement, other._placement), _UNKNOWN)
+                    if settings is ctx.settings:
+                        return run((self._buffer, other._buffer))
             elif kind is not float and kind is not int and not _is_operand(other, symbol):
                 return NotImplemented
             return function(self, other)

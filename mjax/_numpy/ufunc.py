@@ -8,6 +8,7 @@ types of arrays lead straight to it.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 from collections.abc import Callable, Sequence
@@ -17,14 +18,14 @@ import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyArgumentError
-from mjax._engine.base.folding import fold
+from mjax._engine.base.programs import ProgramCache
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type, inexact_dtype
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.short import ShortCalls
 from mjax._engine.runtime.transfer import to_array
-from mjax._engine.tracing.evaluate import evaluation
 from mjax._numpy.core import (
     cast,
     check_array,
@@ -35,7 +36,7 @@ from mjax._numpy.core import (
     numeric_dtype,
     weak_type_of,
 )
-from mjax._numpy.fused import compile_for, new_cache
+from mjax._numpy.fused import compile_for
 
 #: Operand dtype and weak type after promotion, or None; rank after promotion, or None.
 Step = tuple[Any, bool, int | None] | None
@@ -110,26 +111,28 @@ _UNKNOWN: Any = object()
 class Elementwise:
     """A function of values of one dtype, made one of any operands that promote and broadcast.
 
-    Calling it applies it under the current interpreter; `evaluate` is for arguments under
-    evaluation of types that were not met before.
+    Calling it applies it under the current interpreter, primitive by primitive.
 
     Args:
       name: what it is called in messages.
       function: traceable, of values of one dtype and one rank, or scalars.
       kind: which dtypes it is given: "any", "numeric" (no bool) or "inexact".
+      names: of its arguments.
       weak_rule: whether the result of a weakly typed promotion is; it is without.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any], kind: str,
+    def __init__(self, name: str, function: Callable[..., Any], kind: str, names: tuple[str, ...],
                  weak_rule: WeakRule | None = None):
         self.name = name
         self.function = function
         self.kind = kind
+        self.names = names
         self.weak_rule = weak_rule
         #: (settings, types of the operands) -> plan.
         self.plans = BoundedCache()
-        #: (settings, placements of the operands) -> runner.
-        self.cache = new_cache(self)
+        #: (settings, placements of the operands) -> runners of arrays and of buffers.
+        self.cache = ProgramCache()
+        self.short = ShortCalls((), (), True, ProgramCache())
 
     def __call__(self, *args: Any) -> Any:
         plan = _UNKNOWN
@@ -168,8 +171,10 @@ class Elementwise:
                 typeof(x)  # raises
         return cast(x, dtype)
 
-    def evaluate(self, *args: Any) -> Any:
-        """Runs the compiled program for these arguments; compiles it if need be."""
+    def evaluated(self, args: tuple[Any, ...], kwargs: dict[str, Any], short_key: Any,
+                  values: Sequence[Any]) -> Any:
+        """A call under evaluation, with what it is known by from now on: see `ShortCalls.put`."""
+        self._check_arguments(args, kwargs)
         if ctx.settings.disable_jit:
             return self(*args)
         arrays = None
@@ -178,15 +183,35 @@ class Elementwise:
         except (TypeError, OverflowError):
             pass
         if arrays is None:
-            arrays = list(map(to_array, self.prepare(args)[0]))
+            arrays, short_key = list(map(to_array, self.prepare(args)[0])), None
         key = (ctx.settings, *[x._placement for x in arrays])
-        run = self.cache.get(key)
-        if run is None:
-            run = self.cache.put(key, compile_for(self, self.name, arrays))
+        known = self.cache.get(key)
+        if known is None:
+            known = self.cache.put(key, compile_for(self, self.name, arrays))
+        run, of_buffers = known
+        if of_buffers is not None and short_key is not None:
+            self.short.put(short_key, values, of_buffers)
         return run(*arrays)
 
+    def staged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call under another interpreter."""
+        self._check_arguments(args, kwargs)
+        return self(*args)
 
-_SIGNATURES: dict[tuple[str, ...], inspect.Signature] = {}
+    def _check_arguments(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        if kwargs or len(args) != len(self.names):
+            try:
+                _signature(self.names).bind(*args, **kwargs)
+            except TypeError as error:
+                msg = f"{self.name}(): {error}."
+                raise TypeError(msg) from None
+
+
+@functools.cache
+def _signature(names: tuple[str, ...]) -> inspect.Signature:
+    return inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY)
+                              for n in names])
+
 
 _TAKES = {"any": "array or scalar.",
           "numeric": "array or scalar; booleans count as ints.",
@@ -208,17 +233,14 @@ def _document(name: str, kind: str, names: tuple[str, ...], text: str, gives: st
             + example.rstrip().replace("\n", "\n  ") + "\n")
 
 
-def _finish(f: Any, name: str, kind: str, names: tuple[str, ...], text: str, gives: str,
-            cache: Any) -> Any:
-    """Gives a function of a table its name, signature and docstring."""
-    f.__name__ = f.__qualname__ = name
+def _ufunc(apply: Elementwise, text: str, gives: str) -> Any:
+    """The function of a row of the tables."""
+    f: Any = apply.short.dispatcher(apply.evaluated, apply.staged)
+    f.__name__ = f.__qualname__ = apply.name
     f.__module__ = "mjax.numpy"
-    f.__doc__ = _document(name, kind, names, text, gives)
-    f.cache = cache
-    if names not in _SIGNATURES:
-        _SIGNATURES[names] = inspect.Signature([
-            inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in names])
-    f.__signature__ = _SIGNATURES[names]
+    f.__doc__ = _document(apply.name, apply.kind, apply.names, text, gives)
+    f.__signature__ = _signature(apply.names)
+    f.known = apply.short.known
     return f
 
 
@@ -236,23 +258,7 @@ def unary(name: str, function: Callable[[Any], Any], kind: str, text: str,
       gives: what its docstring adds about the dtype of the result.
       weak_rule: as in `Elementwise`.
     """
-    apply = Elementwise(name, function, kind, weak_rule)
-    cache, evaluate = apply.cache, apply.evaluate
-
-    def ufunc(x: Any, /) -> Any:
-        try:
-            if ctx.interpreter is evaluation:
-                if type(x) is Array:
-                    run = cache.get((ctx.settings, x._placement))
-                    if run is not None:
-                        return run(x)
-                return evaluate(x)
-            return apply(x)
-        except Exception as error:
-            fold(error)
-            raise
-
-    return _finish(ufunc, name, kind, names, text, gives, cache)
+    return _ufunc(Elementwise(name, function, kind, names, weak_rule), text, gives)
 
 
 def binary(name: str, function: Callable[[Any, Any], Any], kind: str, text: str,
@@ -269,20 +275,4 @@ def binary(name: str, function: Callable[[Any, Any], Any], kind: str, text: str,
       gives: what its docstring adds about the dtype of the result.
       weak_rule: as in `Elementwise`.
     """
-    apply = Elementwise(name, function, kind, weak_rule)
-    cache, evaluate = apply.cache, apply.evaluate
-
-    def ufunc(x: Any, y: Any, /) -> Any:
-        try:
-            if ctx.interpreter is evaluation:
-                if type(x) is Array and type(y) is Array:
-                    run = cache.get((ctx.settings, x._placement, y._placement))
-                    if run is not None:
-                        return run(x, y)
-                return evaluate(x, y)
-            return apply(x, y)
-        except Exception as error:
-            fold(error)
-            raise
-
-    return _finish(ufunc, name, kind, names, text, gives, cache)
+    return _ufunc(Elementwise(name, function, kind, names, weak_rule), text, gives)

@@ -4,6 +4,7 @@ import numpy as np
 
 import mjax
 import mjax._numpy.fused
+import mjax._numpy.ufunc
 import mjax.numpy as jnp
 
 
@@ -14,13 +15,27 @@ def test_commonest_calls_find_what_the_first_call_made(monkeypatch):
              (lambda: jnp.mean(x, axis=None), np.mean(x)),
              (lambda: jnp.sum(x, axis=True), np.sum(x, 1)), (lambda: x.sum(axis=1), np.sum(x, 1)),
              (lambda: jnp.max(x, keepdims=True), np.max(x, keepdims=True)),
-             (lambda: jnp.sum(x, where=c), np.sum(x, where=np.asarray(c)))]
+             (lambda: jnp.sum(x, where=c), np.sum(x, where=np.asarray(c))),
+             (lambda: jnp.sum(np.eye(3), 0, keepdims=True), np.ones((1, 3))),
+             (lambda: jnp.where(c, x, 2.5), np.where(c, x, 2.5)),
+             (lambda: jnp.concatenate([x, y], axis=1), np.concatenate([x, y], 1)),
+             (lambda: x.reshape(4, -1), np.reshape(x, (4, 3))),
+             (lambda: x + 1.5, np.asarray(x) + 1.5), (lambda: -x, -np.asarray(x)),
+             (lambda: jnp.add(x, np.ones(4)), np.asarray(x) + 1)]
+    for call, expected in 2 * calls:  # a function for a form is written at its second call
+        np.testing.assert_array_equal(call(), expected)
+
+    def refuse(*args):
+        raise AssertionError(args)
+
+    monkeypatch.setattr(mjax._numpy.fused, "_key_of", refuse)
+    monkeypatch.setattr(mjax._numpy.ufunc.Elementwise, "evaluated", refuse)
     for call, expected in calls:
         np.testing.assert_array_equal(call(), expected)
 
-    def refuse(key, *args):
-        raise AssertionError(key)
 
-    monkeypatch.setattr(mjax._numpy.fused, "_key_of", refuse)
-    for call, expected in calls[:-1]:
-        np.testing.assert_array_equal(call(), expected)
+def test_ints_that_only_another_dtype_holds():
+    x = jnp.array([1, 2**32 - 1], np.uint32)
+    for _ in range(12):  # more often than forms of calls are looked for
+        np.testing.assert_array_equal(jnp.full((2,), 2**32 - 1, np.uint32), [2**32 - 1] * 2)
+        np.testing.assert_array_equal(jnp.minimum(x, 2**32 - 2), [1, 2**32 - 2])

@@ -144,7 +144,7 @@ def jit(fun: Any = NOT_GIVEN, /, *, in_shardings: Any = None,
         msg = f"jit: arguments {sorted(both)} cannot be static and donated at once."
         raise ValueError(msg)
     jitted = Jitted(fun, options)
-    function = PjitFunction(jitted.short.dispatcher(jitted.call))
+    function = PjitFunction(jitted.short.dispatcher(jitted.evaluated, jitted.staged))
     function._jitted = jitted
     return wraps(fun)(function)
 
@@ -189,20 +189,14 @@ class Jitted:
         self.static = bool(options.static_argnums or options.static_argnames)
         #: Whether arrays made of equal scalars may be one; not where they are donated.
         self.shared = not (options.donate_argnums or options.donate_argnames)
-        self.short = ShortCalls(options, self.caches.short)
-
-    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], key: Any, values: Sequence[Any]
-             ) -> Any:
-        """Any call; with what it is known by from now on: see `ShortCalls.put`."""
-        if ctx.interpreter is evaluation:
-            return self.evaluated(args, kwargs, key, values)
-        return self.staged(args, kwargs)
+        self.short = ShortCalls(options.static_argnums, options.static_argnames, self.shared,
+                                self.caches.short)
 
     # -- under evaluation --
 
     def evaluated(self, args: tuple[Any, ...], kwargs: dict[str, Any], short_key: Any,
                   taken: Sequence[Any]) -> Any:
-        """A call under evaluation."""
+        """A call under evaluation, with what it is known by from now on: see `ShortCalls.put`."""
         if self.static:
             call = take_apart(self.fun, self.options, args, kwargs)
             leaves, tree, static_key = call.leaves, call.tree, call.static_key

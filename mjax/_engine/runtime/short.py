@@ -8,7 +8,7 @@ executing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from mjax._engine.base.folding import fold
 from mjax._engine.base.programs import ProgramCache
 from mjax._engine.base.util import exact
 from mjax._engine.ir.pytree import registry
-from mjax._engine.runtime.arguments import Options
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.forms import Keyed, Taker, taker_of
 from mjax._engine.runtime.pending import PendingArray
@@ -28,51 +27,58 @@ from mjax._engine.tracing.evaluate import evaluation
 _flatten = registry.flatten
 #: So many forms of calls of one function are looked for.
 _MOST_FORMS = 8
+#: More arguments than a call has.
+_ANY_NUMBER = 1 << 30
 
-#: Takes any call the long way: of its arguments, by place and by name, its key or None, and what
-#: its program takes.
-Call = Callable[[tuple[Any, ...], dict[str, Any], Any, Sequence[Any]], Any]
+#: Takes any call under evaluation the long way: of its arguments, by place and by name, its key or
+#: None, and what its program takes.
+Evaluated = Callable[[tuple[Any, ...], dict[str, Any], Any, Sequence[Any]], Any]
+#: Takes any call under another interpreter: of its arguments, by place and by name.
+Staged = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
 
 class ShortCalls:
     """The short calls of one function.
 
     Args:
-      options: what `jit` was asked for.
+      numbers, names: positions and names of the arguments that are static.
+      shared: whether arrays made of equal scalars may be one; not where they are donated.
       known: key -> settings, and a function of buffers under these; `(settings, key)` -> the same
         for the settings that come second.
     """
 
-    __slots__ = ("attempts", "known", "names", "numbers", "shared", "static", "takers")
+    __slots__ = ("attempts", "known", "names", "numbers", "shared", "takers")
 
-    def __init__(self, options: Options, known: ProgramCache):
+    def __init__(self, numbers: Collection[int], names: Collection[str], shared: bool,
+                 known: ProgramCache):
         self.known = known
-        self.numbers, self.names = options.static_argnums, options.static_argnames
-        self.static = bool(self.numbers or self.names)
-        #: Whether arrays made of equal scalars may be one; not where they are donated.
-        self.shared = not (options.donate_argnums or options.donate_argnames)
+        self.numbers, self.names = numbers, names
+        self.shared = shared
         #: For the forms that calls had, and how many more are looked for; None before the first
         #: call, which may be the only one.
         self.takers: list[Taker] = []
         self.attempts: int | None = None
 
-    def dispatcher(self, call: Call) -> Any:
+    def dispatcher(self, evaluated: Evaluated, staged: Staged) -> Any:
         """The function that calls of users run.
 
         Args:
-          call: takes any call the long way.
+          evaluated: takes any call under evaluation the long way.
+          staged: takes any call under another interpreter.
         """
-        known, takers, static = self.known, self.takers, self.static
+        known, takers = self.known, self.takers
         of_new_form, under_others = self.of_new_form, self.under_others
+        # So many arguments by place are not static, whatever their number.
+        plain = max(0, min(self.numbers, default=_ANY_NUMBER))
 
         def jitted(*args: Any, **kwargs: Any) -> Any:
             try:
                 if ctx.interpreter is not evaluation:
-                    return call(args, kwargs, None, ())
+                    return staged(args, kwargs)
                 key: Any = None
                 values: Sequence[Any] = ()
                 # The commonest forms are spelled out, since every step counts.
-                if kwargs or static:
+                if kwargs or len(args) > plain:
                     pass
                 elif not args:
                     key = ()
@@ -101,7 +107,7 @@ class ShortCalls:
                 if settings is ctx.settings:
                     return run(values)
                 run = under_others(key) if settings is not None else None
-                return call(args, kwargs, key, values) if run is None else run(values)
+                return evaluated(args, kwargs, key, values) if run is None else run(values)
             except Exception as error:
                 fold(error)
                 raise
@@ -132,7 +138,7 @@ class ShortCalls:
             if taken is not None:
                 return taken
         head: tuple[Any, ...] = ()
-        if self.static:
+        if self.numbers or self.names:
             # Nothing is checked: a call with wrong arguments is never made known.
             static: list[Any] = [(n, exact(args[n])) for n in sorted(places) if n >= 0]
             static += [(name, exact(kwargs[name])) for name in self.names if name in kwargs]
@@ -171,7 +177,10 @@ def _keyed(head: tuple[Any, ...], leaves: Sequence[Any], shared: bool) -> Keyed 
             values.append(leaf)
             continue
         if kind in SCALARS and shared:
-            leaf = from_scalar(leaf)
+            try:
+                leaf = from_scalar(leaf)
+            except OverflowError:  # an int that may fit another dtype than the default
+                return None
         elif kind is not Array and kind is not PendingArray:
             return None
         key.append(leaf._placement)

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.context import ctx
+from mjax._engine.base.programs import ProgramCache
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.transfer import to_array
-from mjax._numpy.fused import compile_for, new_cache
+from mjax._numpy.fused import compile_for
 from mjax._numpy.indexing.parse import INSIDE, NEW, At, Each, Index, Range
 
 _places = BoundedCache(8192)
@@ -44,7 +45,7 @@ class Programs:
     def __init__(self, function: Callable[..., Any], name: str):
         self.function = function
         self.name = name
-        self.cache = new_cache(function)
+        self.cache = ProgramCache()
 
     def __call__(self, static: Any, *arrays: Array, known_as: Any = None) -> Array:
         """Applies the function as one program.
@@ -62,7 +63,7 @@ class Programs:
         run = self.cache.get(key)
         if run is None:
             run = self.cache.put(key, compile_for(
-                functools.partial(self.function, static), self.name, arrays))
+                functools.partial(self.function, static), self.name, arrays)[0])
         return run
 
 

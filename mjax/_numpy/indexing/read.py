@@ -7,6 +7,7 @@ from typing import Any
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.programs import ProgramCache
 from mjax._engine.base.util import exact
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import eq
@@ -29,7 +30,6 @@ from mjax._engine.runtime.array import Array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import staging
 from mjax._numpy.core import shape_of
-from mjax._numpy.fused import new_cache
 from mjax._numpy.indexing.eager import (
     Programs,
     grown_shape,
@@ -122,7 +122,7 @@ def _row(x: Array, i: int) -> Array:
 
 
 #: (settings, placement) -> size of the first axis, program that takes what is at one place.
-_rows = new_cache(_row)
+_rows = ProgramCache()
 
 
 # ---- what an index selects -------------------------------------------------------------
