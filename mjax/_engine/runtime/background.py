@@ -33,6 +33,8 @@ from mjaxlib_shim import guards
 
 #: So many programs may wait in the background of a thread before it waits for the oldest.
 _MOST = 64
+#: So many pairs of buffers are compared one by one, which takes half as long as a set.
+_FEW = 4
 #: Those that may still read their arguments.
 _unfinished: set[Job] = set()
 
@@ -231,6 +233,8 @@ def before_donating(run: Callable[[Sequence[Any]], Any], names: ArgumentNames, k
       donated: those that are donated.
     """
 
+    pairs = [(i, j) for j in kept for i in kept if i < j and (i in donated or j in donated)]
+
     def waiting(buffers: Sequence[Any]) -> Any:
         if _unfinished:
             wait_for_readers([buffers[i] for i in donated])
@@ -238,7 +242,15 @@ def before_donating(run: Callable[[Sequence[Any]], Any], names: ArgumentNames, k
             refuse_same(names, kept, [buffers[i] for i in kept], donated)
         return run(buffers)
 
-    return waiting
+    def waiting_few(buffers: Sequence[Any]) -> Any:
+        if _unfinished:
+            wait_for_readers([buffers[i] for i in donated])
+        for i, j in pairs:
+            if buffers[i] is buffers[j]:
+                refuse_same(names, kept, [buffers[n] for n in kept], donated)
+        return run(buffers)
+
+    return waiting_few if len(pairs) <= _FEW else waiting
 
 
 def _forget() -> None:

@@ -77,21 +77,22 @@ class ShortCalls:
                     return staged(args, kwargs)
                 key: Any = None
                 values: Sequence[Any] = ()
+                count = len(args)
                 # The commonest forms are spelled out, since every step counts.
-                if kwargs or len(args) > plain:
+                if kwargs or count > plain:
                     pass
-                elif not args:
-                    key = ()
-                elif len(args) == 1:
+                elif count == 1:
                     x, = args
                     if type(x) is Array:
                         key, values = x._placement, (x._buffer,)
                     elif type(x) is np.ndarray:
                         key, values = (x.dtype, x.shape), args
-                elif len(args) == 2:
+                elif count == 2:
                     x, y = args
                     if type(x) is Array is type(y):
                         key, values = (x._placement, y._placement), (x._buffer, y._buffer)
+                elif not count:
+                    key = ()
                 if key is None:
                     for take in takers:
                         taken = take(args, kwargs)
