@@ -168,9 +168,10 @@ QUICK = ["tests/test_tiny.py", "tests/test_errors.py", "tests/ext", "tests/shim"
              "spmd/test_collectives.py", "spmd/test_transposes.py"))]
 NOT_QUICK = [f"tests/{name}.py" for name in (
     "shim/test_distributed", "engine/transforms/test_compositions",
-    "engine/transforms/test_recompute", *(f"engine/runtime/test_{name}" for name in (
-        "array_shards", "assembling", "background", "callbacks", "checkpoint", "debugging",
-        "dlpack", "exit", "resharding", "sharded_jit", "tokens", "transfer", "turns")))]
+    "engine/transforms/test_recomputation", *(f"engine/runtime/test_{name}" for name in (
+        "array_shards", "assembling", "background", "callbacks", "checkpoint",
+        "collective_throttle", "debugging", "dlpack", "exit", "resharding", "sharded_jit",
+        "tokens", "transfer")))]
 
 
 @nox.session

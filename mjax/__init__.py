@@ -64,12 +64,12 @@ from mjax._engine.runtime.devices import (
     process_indices,
 )
 from mjax._engine.runtime.jit import ensure_compile_time_eval, eval_shape, jit
+from mjax._engine.runtime.jit_cache import clear_caches
+from mjax._engine.runtime.make_jaxpr import make_jaxpr
 from mjax._engine.runtime.meshes import make_mesh, set_mesh
+from mjax._engine.runtime.shape_dtype_struct import ShapeDtypeStruct
 from mjax._engine.runtime.shardings import NamedSharding
-from mjax._engine.runtime.staging import make_jaxpr
-from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.runtime.tokens import effects_barrier
-from mjax._engine.runtime.traces import clear_caches
 from mjax._engine.runtime.transfer import (
     block_until_ready,
     copy_to_host_async,

@@ -34,8 +34,8 @@ from mjax._engine.primitives.rng import RandomAlgorithm
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers
 from mjax._engine.runtime.array import _array as array_v1
 from mjax._engine.runtime.layouts import Layout
+from mjax._engine.runtime.shape_dtype_struct import _rebuild as shape_dtype_struct_v1
 from mjax._engine.runtime.stages import ArgInfo
-from mjax._engine.runtime.structs import _rebuild as shape_dtype_struct_v1
 from mjax._engine.transforms.batching import AxisData
 from mjax._library.image import ResizeMethod
 from mjax._numpy.ufuncs import _rebuilt as ufunc_v1

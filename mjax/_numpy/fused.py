@@ -28,7 +28,7 @@ from mjax._engine.runtime.laid_out import laid_out, with_out_sharding
 from mjax._engine.runtime.short import ShortCalls
 from mjax._engine.runtime.transfer import to_array, unshared
 from mjax._engine.tracing.interpreter import Tracer
-from mjax._engine.tracing.stage import stage_under_evaluation
+from mjax._engine.tracing.stage import trace_to_jaxpr
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -208,7 +208,7 @@ def _trace_call(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, An
         leaves, out_tree = registry.flatten(out, None)
         return leaves
 
-    jaxpr = stage_under_evaluation(flat, [typeof(o) for o in operands])
+    jaxpr = trace_to_jaxpr(flat, [typeof(o) for o in operands])
     if len(jaxpr.eqns) > _SHORT:
         name = f.__name__.lstrip("_")
         run = lambda values: call(jaxpr, name, values)
@@ -275,7 +275,7 @@ def compile_for(f: Callable[..., Any], name: str, arrays: Sequence[Array],
         return leaves
 
     placements = [a._placement for a in arrays]
-    jaxpr = stage_under_evaluation(flat, [p.aval for p in placements])
+    jaxpr = trace_to_jaxpr(flat, [p.aval for p in placements])
     if gives_back and len(arrays) == 1 and is_one_leaf(out_tree) and jaxpr.outvars == jaxpr.invars:
         return unshared, None
     program = Program(jaxpr, name, placements)

@@ -13,6 +13,8 @@ from mjax._engine.control.branching import (
 )
 from mjax._engine.control.composite import composite
 from mjax._engine.control.cond import cond_p, platform_index_p
+from mjax._engine.control.custom_linear_solve import custom_linear_solve, linear_solve_p
+from mjax._engine.control.custom_root import custom_root
 from mjax._engine.control.loops import fori_loop, map, scan, while_loop
 from mjax._engine.control.reduce import (
     reduce_p,
@@ -20,9 +22,7 @@ from mjax._engine.control.reduce import (
     reduce_window_p,
     select_and_scatter_p,
 )
-from mjax._engine.control.roots import custom_root
 from mjax._engine.control.scan import scan_p
-from mjax._engine.control.solves import custom_linear_solve, linear_solve_p
 from mjax._engine.control.while_loop import while_p
 from mjax._engine.primitives.accuracy import AccuracyMode, Tolerance
 from mjax._engine.primitives.approximate import (
@@ -394,7 +394,7 @@ from mjax._engine.primitives.windows import (
 )
 from mjax._engine.runtime.constraints import sharding_constraint_p, with_sharding_constraint
 from mjax._engine.runtime.device_put import device_put_p
-from mjax._engine.runtime.filling import full, full_like
+from mjax._engine.runtime.full import full, full_like
 from mjax._engine.runtime.laid_out_lax import (
     broadcast,
     broadcast_in_dim,

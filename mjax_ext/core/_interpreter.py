@@ -11,9 +11,9 @@ from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import AbstractValue, typeof
 from mjax._engine.tracing import interpreter as engine
-from mjax._engine.tracing.authoring import describe_value
 from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.rule_errors import describe_value
 from mjax._engine.tracing.stage import eval_jaxpr
 
 

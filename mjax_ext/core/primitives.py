@@ -6,6 +6,7 @@ from mjax._engine.control.composite import composite_p
 from mjax._engine.control.cond import cond_p, platform_index_p
 from mjax._engine.control.custom_jvp import custom_jvp_call_p
 from mjax._engine.control.custom_lin import custom_lin_p
+from mjax._engine.control.custom_linear_solve import linear_solve_p
 from mjax._engine.control.custom_vjp import custom_vjp_call_p
 from mjax._engine.control.custom_vmap import custom_vmap_call_p
 from mjax._engine.control.inspection import inspect_sharding_p
@@ -15,7 +16,6 @@ from mjax._engine.control.reduce import reduce_p, reduce_window_p, select_and_sc
 from mjax._engine.control.remat import remat_p
 from mjax._engine.control.remat_opt import remat_opt_p
 from mjax._engine.control.scan import scan_p
-from mjax._engine.control.solves import linear_solve_p
 from mjax._engine.control.while_loop import while_p
 from mjax._engine.linalg.cholesky import cholesky_p, cholesky_update_p
 from mjax._engine.linalg.eig import eig_p

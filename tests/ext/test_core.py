@@ -6,6 +6,7 @@ import functools
 import gc
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
 
@@ -101,7 +102,7 @@ def test_rules_says_which_exist_where_and_which_were_derived():
         "lowering[any]"]
     assert "test_core.py:" in rules["jvp"]
     assert rules["batch"] == "missing"
-    assert "lowering[any]  derived from" in repr(rules)
+    assert re.search(r"^lowering\[any\] +derived from", repr(rules), re.MULTILINE)
     np.testing.assert_allclose(p.bind(X), X / 2)
 
 

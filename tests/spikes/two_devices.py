@@ -23,7 +23,7 @@ from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.tracing.interpreter import axes_in_scope
 from mjax._engine.tracing.primitive import OperandsVaryError, Primitive
-from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage, stage_under_evaluation
+from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage, trace_to_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.tracing.variance import pvary_p, sorted_axes, vary_as
 from mjax._engine.transforms.jvp import jvp_jaxpr
@@ -199,7 +199,7 @@ def _linearize(nonzeros, *primals, jaxpr, in_specs, out_specs):
         return [*outs[:m], *[lax.expand_dims(r, (0,)) if avals[s].varying else r
                              for r, s in zip(kept, made)]]
 
-    body = inside(stage_under_evaluation)(forward, jaxpr.in_avals)
+    body = inside(trace_to_jaxpr)(forward, jaxpr.in_avals)
     specs = [residual_spec(avals[s]) for s in made]
     outs = bind(body, primals, in_specs, [*out_specs, *specs])
     # An input is handed on whole, by its own spec.
@@ -215,7 +215,7 @@ def _linearize(nonzeros, *primals, jaxpr, in_specs, out_specs):
                 for r, s in zip(rs, parts.sources)], *ts)
 
         rest = [new_axis(avals[s], True) if s >= n else avals[s] for s in parts.sources]
-        jaxpr = inside(stage_under_evaluation)(
+        jaxpr = inside(trace_to_jaxpr)(
             body, [*rest, *parts.linear.in_avals[len(residuals):]])
         outs = bind(jaxpr, [*residuals, *ts], [
             *[in_specs[s] if s < n else specs[made.index(s)] for s in parts.sources],

@@ -13,7 +13,8 @@ from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import NOT_GIVEN
-from mjax._engine.control.bodies import (
+from mjax._engine.control.cond import Branches, bind, plan, platform_index_p
+from mjax._engine.control.trace_body import (
     Body,
     Typed,
     agree,
@@ -21,7 +22,6 @@ from mjax._engine.control.bodies import (
     share_consts,
     stage_body,
 )
-from mjax._engine.control.cond import Branches, bind, plan, platform_index_p
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten

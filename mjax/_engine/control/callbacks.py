@@ -20,8 +20,8 @@ from mjax._engine.ir.effects import Effect, EffectPolicy, no_effects
 from mjax._engine.ir.source import here
 from mjax._engine.ir.types import AbstractToken, physical_aval
 from mjax._engine.primitives.shapes import batch_to_front, expand_dims
-from mjax._engine.tracing.authoring import applied_at, refuse_effects
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.rule_errors import applied_at, refuse_effects
 from mjax._engine.tracing.variance import typed_axes
 from mjax._engine.transforms.batching import AxisData, batched_type
 from mjaxlib_shim.callbacks import by_one_device

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.control.retyping import retypes_as_call
+from mjax._engine.control.cast_varying import retypes_as_call
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, Var
 from mjax._engine.ir.types import same_type_but_weak
 from mjax._engine.tracing.primitive import Primitive
@@ -22,7 +22,7 @@ from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.jvp import jvp_jaxpr
 from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.partial_eval import PartialEvalInterpreter, partial_eval_jaxpr
-from mjax._engine.transforms.recompute import Policy, recompute_jaxpr
+from mjax._engine.transforms.recomputation import Policy, recompute_jaxpr
 from mjax._engine.transforms.transpose import transpose_jaxpr
 
 Params = dict[str, Any]

@@ -20,8 +20,8 @@ import numpy as np
 from mjax._engine.base.errors import UnexpectedTracerError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import BoundedCache
-from mjax._engine.control.bodies import stage_body
 from mjax._engine.control.calls import closed_call_rules, types_as_call
+from mjax._engine.control.trace_body import stage_body
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_structure
 from mjax._engine.ir.types import typeof

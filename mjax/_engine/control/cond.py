@@ -24,8 +24,8 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, MissingRuleError
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import BoundedCache
+from mjax._engine.control.cast_varying import Axes, bind_retyped, refuse_alone, varying_of, widened
 from mjax._engine.control.jit import call
-from mjax._engine.control.retyping import Axes, bind_retyped, refuse_alone, varying_of, widened
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import describe, forbidden, join_effects, keeps_equation
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
@@ -41,9 +41,9 @@ from mjax._engine.primitives.emit import constant, hlo, ir
 from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import batch_to_front, broadcast_in_dim_p, zeros_of
 from mjax._engine.primitives.tangents import stop_gradient_p
-from mjax._engine.tracing.authoring import applied_at, carriers, refuse_masked_effects
 from mjax._engine.tracing.primitive import OperandsVaryError, Primitive
-from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, stage_under_evaluation
+from mjax._engine.tracing.rule_errors import applied_at, carriers, refuse_masked_effects
+from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.tracing.variance import casts_are_written
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr
@@ -51,7 +51,7 @@ from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.jvp import jvp_jaxpr
 from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.partial_eval import PartialEvalInterpreter, partial_eval_jaxpr
-from mjax._engine.transforms.recompute import Policy, recompute_jaxpr
+from mjax._engine.transforms.recomputation import Policy, recompute_jaxpr
 from mjax._engine.transforms.transpose import transpose_jaxpr
 
 cond_p = Primitive("cond", multiple_results=True, types_cacheable=False, own_varying=True)
@@ -107,7 +107,7 @@ def bind(index: Any, operands: Sequence[Any], branches: Branches, **params: Any)
     return bind_retyped(cond_p, [index, *operands], {"branches": branches, **params})
 
 
-def _cond_retype(varying: Sequence[Axes], *, branches: Branches, **params: Any) -> Any:
+def _cond_cast_varying(varying: Sequence[Axes], *, branches: Branches, **params: Any) -> Any:
     """Results vary along what they vary along in one of the branches, and all along what decides
     which is taken. So does all that goes in: there is no cast in a branch, whose transpose
     would wait for devices that take another one."""
@@ -129,7 +129,7 @@ def _cond_retype(varying: Sequence[Axes], *, branches: Branches, **params: Any) 
     return [least, *wanted], {"branches": plan(branches, key, make), **params}
 
 
-cond_p.retype = _cond_retype
+cond_p.cast_varying = _cond_cast_varying
 
 
 def _refuse_unlike(results: Sequence[Sequence[Any]]) -> None:
@@ -298,7 +298,7 @@ def _with_extra(jaxpr: Jaxpr, n_ins: int, n_outs: int, extra: Sequence[Any],
     blank = list(dict.fromkeys(a for i, a in enumerate(extra) if base + i not in source_of))
     if not extra:
         return jaxpr
-    zeros = stage_under_evaluation(lambda: list(map(_blank, blank)), [])
+    zeros = trace_to_jaxpr(lambda: list(map(_blank, blank)), [])
     zero_of = dict(zip(blank, zeros.outvars, strict=True))
     return jaxpr.replace(
         eqns=[*jaxpr.eqns, *zeros.eqns], constvars=[*jaxpr.constvars, *zeros.constvars],
@@ -462,7 +462,7 @@ def _cond_recompute(saveable: Policy, used: Sequence[bool], eqn: JaxprEqn) -> An
 
 
 def _with_branches(eqn: JaxprEqn, branches: Branches, invars: Sequence[Any]) -> JaxprEqn:
-    _, params = _cond_retype([v.aval.varying for v in invars],
+    _, params = _cond_cast_varying([v.aval.varying for v in invars],
                              **{**eqn.params, "branches": branches})
     return eqn.replace(invars=list(invars), params=params,
                        effects=join_effects(b.effects for b in branches))
@@ -531,7 +531,7 @@ def _selecting(branches: Branches, axis: AxisData, args: Sequence[Any],
                 for x, f, r in zip(fronted, inexact, read[i], strict=True))))
         return [_select(index, *same) for same in zip(*cases, strict=True)]
 
-    return stage_under_evaluation(run, list(map(typeof, args)), branches[0].debug_info)
+    return trace_to_jaxpr(run, list(map(typeof, args)), branches[0].debug_info)
 
 
 def _batch_of(scalar: Any, axis: AxisData) -> Any:

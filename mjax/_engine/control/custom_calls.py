@@ -23,18 +23,18 @@ from mjax._engine.base.errors import (
 from mjax._engine.base.programs import ProgramCache
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import exact
-from mjax._engine.control.bodies import Body, Typed, agree, differences
-from mjax._engine.control.retyping import vary_over
+from mjax._engine.control.cast_varying import vary_over
+from mjax._engine.control.trace_body import Body, Typed, agree, differences
 from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Var
 from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path
 from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import array_of
-from mjax._engine.tracing.authoring import applied_at, carriers
 from mjax._engine.tracing.flat import check_arguments, debug_info_of
 from mjax._engine.tracing.interpreter import Tracer, interpreters, staging
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.rule_errors import applied_at, carriers
 from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
 from mjax._engine.tracing.variance import sorted_axes, typed_axes
 from mjax._engine.transforms.batching import AxisData

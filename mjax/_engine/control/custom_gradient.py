@@ -10,8 +10,8 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.control.custom_vjp import custom_vjp
 from mjax._engine.ir.pytree import Partial, tree_flatten
 from mjax._engine.ir.types import typeof
-from mjax._engine.tracing.authoring import describe_value
 from mjax._engine.tracing.flat import check_callable, debug_info_of, describe_function, wraps
+from mjax._engine.tracing.rule_errors import describe_value
 from mjax._engine.tracing.stage import eval_jaxpr, stage
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary, calling
-from mjax._engine.control.bodies import Typed, agree, differences
 from mjax._engine.control.calls import evaluates_as_call, types_as_call
 from mjax._engine.control.custom_calls import (
     Call,
@@ -25,14 +24,15 @@ from mjax._engine.control.custom_calls import (
 )
 from mjax._engine.control.custom_rules import BatchedCall, Custom, batched_call, is_float0
 from mjax._engine.control.symbolic_zeros import SymbolicZero, for_rule, from_rule
+from mjax._engine.control.trace_body import Typed, agree, differences
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_map
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.tangents import add_tangents, instantiate, zero_tangent
-from mjax._engine.tracing.authoring import describe_value
 from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.rule_errors import describe_value
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.batching import AxisData, batch_flat, element_type, to_dim
 from mjax._engine.transforms.dce import dce_jaxpr

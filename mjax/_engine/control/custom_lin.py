@@ -16,8 +16,8 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import reduce_sum
-from mjax._engine.tracing.authoring import applied_at
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.rule_errors import applied_at
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.tracing.variance import not_summed
 from mjax._engine.transforms.batching import (

@@ -21,7 +21,6 @@ from mjax._engine.base.errors import (
 from mjax._engine.base.folding import boundary, calling
 from mjax._engine.base.records import Record
 from mjax._engine.control import remat_opt
-from mjax._engine.control.bodies import Body
 from mjax._engine.control.calls import evaluates_as_call, types_as_call
 from mjax._engine.control.custom_calls import (
     Call,
@@ -45,6 +44,7 @@ from mjax._engine.control.custom_lin import (
 )
 from mjax._engine.control.custom_rules import BatchedCall, Custom, batched_call, is_float0
 from mjax._engine.control.symbolic_zeros import CustomVJPPrimal, for_rule, from_rule
+from mjax._engine.control.trace_body import Body
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.promotion import result_type
@@ -59,11 +59,11 @@ from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import same_array_type, typeof
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.tangents import instantiate, zero_tangent
-from mjax._engine.tracing.authoring import applied_at, describe_value
 from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
 from mjax._engine.tracing.interpreter import Tracer, staging
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
+from mjax._engine.tracing.rule_errors import applied_at, describe_value
+from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.transforms.batching import AxisData, to_dim
 from mjax._engine.transforms.dce import dce_jaxpr
@@ -404,7 +404,7 @@ def _transpose(cts: Any, *args: Any, call_jaxpr: Jaxpr, fwd_jaxpr_thunk: Any, **
         known.append(info)
         return residuals
 
-    program = stage_under_evaluation(forward, call_jaxpr.in_avals, call_jaxpr.debug_info)
+    program = trace_to_jaxpr(forward, call_jaxpr.in_avals, call_jaxpr.debug_info)
     parts = partial_eval_jaxpr(program, undefined)
     if any(parts.unknown_outs):
         source = applied_at(ctx.source or current_traceback())

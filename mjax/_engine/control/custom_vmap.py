@@ -17,25 +17,24 @@ import numpy as np
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
-from mjax._engine.control.bodies import Body, Typed, agree, differences
 from mjax._engine.control.calls import evaluates_as_call, types_as_call
 from mjax._engine.control.custom_calls import users_code, vary_as_function
 from mjax._engine.control.custom_rules import Custom
 from mjax._engine.control.loops import map as loop_map
+from mjax._engine.control.trace_body import Body, Typed, agree, differences
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.jaxpr_equality import same_program
 from mjax._engine.ir.pytree import (
     tree_flatten,
     tree_map,
     tree_structure,
     treedef_tuple,
 )
-from mjax._engine.ir.same import same_program
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.dynamic_slicing import dynamic_index_in_dim
 from mjax._engine.primitives.shapes import array_of, batch_to_front
 from mjax._engine.primitives.tangents import instantiate
-from mjax._engine.tracing.authoring import describe_value
 from mjax._engine.tracing.flat import (
     FlatFunction,
     check_arguments,
@@ -45,6 +44,7 @@ from mjax._engine.tracing.flat import (
 )
 from mjax._engine.tracing.interpreter import staging
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.rule_errors import describe_value
 from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.tracing.variance import typed_axes
@@ -481,8 +481,8 @@ class custom_vmap(Custom):
     def _staged(self, in_tree: Any, avals: list[Any]) -> tuple[Body, UsersRule]:
         """The function as a jaxpr, and the rule.
 
-        Once per types where a program is being staged. Else in each call, as `bodies.stage_body`
-        does it again: what the function closes over may have changed.
+        Once per types where a program is being staged. Else in each call, as
+        `trace_body.stage_body` does it again: what the function closes over may have changed.
         """
         key = (in_tree, tuple(avals), ctx.settings, ctx.axis_env)
         known = self.signatures.get(key)

@@ -13,10 +13,10 @@ from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
-from mjax._engine.control.bodies import Typed, agree, differences
 from mjax._engine.control.calls import evaluates_as_call, types_as_call
 from mjax._engine.control.custom_calls import users_code
 from mjax._engine.control.custom_lin import BatchedInfo, batched_backward
+from mjax._engine.control.trace_body import Typed, agree, differences
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import typeof

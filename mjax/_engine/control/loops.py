@@ -12,7 +12,9 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import ConcretizationTypeError, LazyArgumentError, LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control import scan_cuts as _scan_cuts  # noqa: F401  # rules of scan
-from mjax._engine.control.bodies import (
+from mjax._engine.control.scan import Loop, rearranged
+from mjax._engine.control.scan import bind as bind_scan
+from mjax._engine.control.trace_body import (
     Body,
     Typed,
     agree,
@@ -21,8 +23,6 @@ from mjax._engine.control.bodies import (
     promote_weak,
     stage_body,
 )
-from mjax._engine.control.scan import Loop, rearranged
-from mjax._engine.control.scan import bind as bind_scan
 from mjax._engine.control.while_loop import Parts
 from mjax._engine.control.while_loop import bind as bind_while
 from mjax._engine.ir import dtypes

@@ -25,7 +25,6 @@ from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
-from mjax._engine.control.bodies import Typed, agree, differences, stage_body
 from mjax._engine.control.combining import (
     after_init,
     batched_alike,
@@ -37,6 +36,7 @@ from mjax._engine.control.combining import (
     is_plain,
 )
 from mjax._engine.control.loops import scan
+from mjax._engine.control.trace_body import Typed, agree, differences, stage_body
 from mjax._engine.ir.effects import describe
 from mjax._engine.ir.jaxpr import Jaxpr, subjaxprs
 from mjax._engine.ir.promotion import result_type

@@ -19,11 +19,11 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import alias, per_item
-from mjax._engine.control.bodies import stage_body
 from mjax._engine.control.calls import check_operands, evaluates_as_call, types_as_call
 from mjax._engine.control.origins import log_saved
 from mjax._engine.control.policies import Decided, check_policy, nothing_saveable
 from mjax._engine.control.static import Static, StaticArguments
+from mjax._engine.control.trace_body import stage_body
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var, jaxprs_in_params
 from mjax._engine.ir.pytree import broadcast_prefix, tree_flatten
 from mjax._engine.ir.types import typeof
@@ -37,7 +37,7 @@ from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.jvp import jvp_jaxpr
 from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.partial_eval import PartialEvalInterpreter, partial_eval_jaxpr
-from mjax._engine.transforms.recompute import Policy, recompute_jaxpr, round_saved
+from mjax._engine.transforms.recomputation import Policy, recompute_jaxpr, round_saved
 from mjax._engine.transforms.transpose import transpose_jaxpr
 
 #: One flag for all operands, or one each.

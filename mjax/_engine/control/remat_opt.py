@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.control.bodies import Body
-from mjax._engine.control.retyping import Axes, joined, varying_of, widened
+from mjax._engine.control.cast_varying import Axes, joined, varying_of, widened
+from mjax._engine.control.trace_body import Body
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr
@@ -76,8 +76,8 @@ def _type(*avals: Any, fwd_jaxpr: Jaxpr, **params: Any) -> Any:
     return fwd_jaxpr.out_avals, fwd_jaxpr.effects
 
 
-def _retype(varying: Sequence[Axes], *, fwd_jaxpr: Jaxpr, num_consts: int, num_fun_consts: int,
-            **params: Any) -> Any:
+def _cast_varying(varying: Sequence[Axes], *, fwd_jaxpr: Jaxpr, num_consts: int,
+                  num_fun_consts: int, **params: Any) -> Any:
     own = joined(_program(varying, num_consts, num_fun_consts), varying_of(fwd_jaxpr))
     rest = varying[num_consts:num_consts + num_fun_consts]
     return [*own[:num_consts], *rest, *own[num_consts:]], {
@@ -85,7 +85,7 @@ def _retype(varying: Sequence[Axes], *, fwd_jaxpr: Jaxpr, num_consts: int, num_f
         "num_fun_consts": num_fun_consts, **params}
 
 
-remat_opt_p.retype = _retype
+remat_opt_p.cast_varying = _cast_varying
 
 
 @remat_opt_p.def_lowering

@@ -22,8 +22,7 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
 from mjax._engine.control.carries import fixpoint
-from mjax._engine.control.jit import call
-from mjax._engine.control.retyping import (
+from mjax._engine.control.cast_varying import (
     Axes,
     bind_retyped,
     joined,
@@ -31,6 +30,7 @@ from mjax._engine.control.retyping import (
     varying_of,
     widened,
 )
+from mjax._engine.control.jit import call
 from mjax._engine.control.while_loop import Parts
 from mjax._engine.control.while_loop import bind as bind_while
 from mjax._engine.ir import dtypes
@@ -43,7 +43,7 @@ from mjax._engine.primitives.shapes import reshape_p, zeros_of
 from mjax._engine.primitives.slicing import slice_p
 from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.tracing.primitive import Primitive, no_axes, traced
-from mjax._engine.tracing.stage import stage_under_evaluation
+from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr, to_dim
 from mjax._engine.transforms.dce import dce_jaxpr
@@ -107,7 +107,7 @@ def _scan_typecheck(*avals: Any, jaxpr: Jaxpr, num_consts: int, num_carry: int, 
 scan_p.typecheck = _scan_typecheck
 
 
-def _scan_retype(varying: Sequence[Axes], *, jaxpr: Jaxpr, num_consts: int, num_carry: int,
+def _scan_cast_varying(varying: Sequence[Axes], *, jaxpr: Jaxpr, num_consts: int, num_carry: int,
                  **params: Any) -> Any:
     """A carry varies along what it varies along after an iteration, and so on.
 
@@ -129,7 +129,7 @@ def _scan_retype(varying: Sequence[Axes], *, jaxpr: Jaxpr, num_consts: int, num_
     return wanted, {"jaxpr": body, "num_consts": num_consts, "num_carry": num_carry, **params}
 
 
-scan_p.retype = _scan_retype
+scan_p.cast_varying = _scan_cast_varying
 
 # ---- lowering: a while loop ------------------------------------------------------------
 
@@ -191,8 +191,8 @@ class _Step(Record):
                 carry, ys = self.take(at, consts, carry, xs, ys)
             return [add_p.bind(i, np.int32(unroll)), *carry, *ys]
 
-        return (stage_under_evaluation(more, carry, self.jaxpr.debug_info),
-                stage_under_evaluation(body, [*in_avals[:self.num_consts], *xs, *carry],
+        return (trace_to_jaxpr(more, carry, self.jaxpr.debug_info),
+                trace_to_jaxpr(body, [*in_avals[:self.num_consts], *xs, *carry],
                                        self.jaxpr.debug_info))
 
 

@@ -28,7 +28,7 @@ from mjax._engine.tracing.stage import StageInterpreter
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.transforms.linearize import LinearizedJaxpr, linearize_jaxpr
 from mjax._engine.transforms.partial_eval import PartialEvalInterpreter, partial_eval_jaxpr
-from mjax._engine.transforms.recompute import Policy, Recomputable, recompute_jaxpr
+from mjax._engine.transforms.recomputation import Policy, Recomputable, recompute_jaxpr
 from mjax._engine.transforms.transpose import transpose_jaxpr
 
 # ---- two loops -------------------------------------------------------------------------

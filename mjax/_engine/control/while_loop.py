@@ -20,7 +20,7 @@ from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import BoundedCache, split_list
 from mjax._engine.control.carries import fixpoint
-from mjax._engine.control.retyping import (
+from mjax._engine.control.cast_varying import (
     Axes,
     bind_retyped,
     joined,
@@ -36,9 +36,9 @@ from mjax._engine.primitives.reductions import reduce_or_p
 from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import broadcast_in_dim_p
 from mjax._engine.primitives.tangents import instantiate
-from mjax._engine.tracing.authoring import refuse_masked_effects
 from mjax._engine.tracing.primitive import Primitive, no_axes
-from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, stage_under_evaluation
+from mjax._engine.tracing.rule_errors import refuse_masked_effects
+from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr, to_dim
 from mjax._engine.transforms.dce import dce_jaxpr
@@ -103,7 +103,7 @@ def _while_typecheck(*avals: Any, cond_jaxpr: Jaxpr, cond_nconsts: int, body_jax
 while_p.typecheck = _while_typecheck
 
 
-def _while_retype(varying: Sequence[Axes], *, cond_jaxpr: Jaxpr, cond_nconsts: int,
+def _while_cast_varying(varying: Sequence[Axes], *, cond_jaxpr: Jaxpr, cond_nconsts: int,
                   body_jaxpr: Jaxpr, body_nconsts: int) -> Any:
     """A carry varies along what it varies along after an iteration, and along what decides how
     many iterations there are."""
@@ -126,7 +126,7 @@ def _while_retype(varying: Sequence[Axes], *, cond_jaxpr: Jaxpr, cond_nconsts: i
         "body_jaxpr": widened(body_jaxpr, [*body_consts, *carry], carry)}
 
 
-while_p.retype = _while_retype
+while_p.cast_varying = _while_cast_varying
 
 
 @while_p.def_lowering
@@ -344,8 +344,8 @@ def _batched_loop(cond: Jaxpr, body: Jaxpr, axis: AxisData, flags: Sequence[bool
         return [*eval_jaxpr(many_cond, many_cond.consts, *cond_consts, *kept), *kept]
 
     return _Batched(
-        stage_under_evaluation(any_goes_on, [going, *carry_avals], cond.debug_info),
-        stage_under_evaluation(masked_body, [
+        trace_to_jaxpr(any_goes_on, [going, *carry_avals], cond.debug_info),
+        trace_to_jaxpr(masked_body, [
             *many_cond.in_avals[:n_cond], *many_body.in_avals[:n_body], going, *carry_avals],
             body.debug_info), many_cond, carry)
 

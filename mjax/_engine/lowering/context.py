@@ -20,9 +20,9 @@ from mjax._engine.lowering.regions import by_first_device
 from mjax._engine.lowering.shardings import on_first_device, tensor_sharding
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
 from mjax._engine.primitives.emit import constant, full, ir, ir_type
-from mjax._engine.tracing.authoring import applied_at, describe_value, misfit
 from mjax._engine.tracing.primitive import traced
-from mjax._engine.tracing.stage import stage_under_evaluation
+from mjax._engine.tracing.rule_errors import applied_at, bad_rule_result, describe_value
+from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjaxlib_shim import tracebacks
 from mjaxlib_shim.callbacks import HostCallbacks, Inspection
 from mjaxlib_shim.mlir import func, partial_concatenate, region_tokens, sdy
@@ -426,7 +426,7 @@ class LoweringContext:
             if not rule.multiple_results:
                 return [out]
             if not isinstance(out, (list, tuple)):
-                misfit(self.primitive, "lowering", lambda: (
+                bad_rule_result(self.primitive, "lowering", lambda: (
                     f"is a function that gave {describe_value(out)}; it must give a list, or be "
                     "marked with multiple_results=False."), self.source)
             return out
@@ -436,7 +436,7 @@ class LoweringContext:
         if not self.primitive.types_cacheable:
             ctx.source = self.source
         try:
-            return stage_under_evaluation(f, self.avals_in)
+            return trace_to_jaxpr(f, self.avals_in)
         finally:
             ctx.source = outer
 

@@ -29,15 +29,15 @@ from mjax._engine.lowering.context import (
 from mjax._engine.lowering.shardings import Partition
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
 from mjax._engine.primitives.emit import constant, ir
-from mjax._engine.tracing.authoring import (
+from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.rule_errors import (
     applied_at,
+    bad_rule_result,
     carriers,
     describe_value,
-    misfit,
     rule_text,
 )
-from mjax._engine.tracing.primitive import Primitive, traced
-from mjax._engine.tracing.stage import stage_under_evaluation
+from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
 from mjaxlib_shim.mlir import large_literals, new_context
 
@@ -228,7 +228,7 @@ def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
 
 def _refuse_lost_tokens(ctx: LoweringContext) -> NoReturn:
     names = ", ".join(ctx.tokens_in.names)
-    misfit(ctx.primitive, "lowering", lambda: (
+    bad_rule_result(ctx.primitive, "lowering", lambda: (
         f"does not say which token comes out for its ordered effects ({names}): what follows "
         "would not come after them. Emit the effect with ctx.tokens_in.get(effect) as an "
         "operand, and hand the token it gives to ctx.set_tokens_out(TokenSet({effect: token}))."),
@@ -298,11 +298,11 @@ def _checked_results(ctx: LoweringContext, results: Any) -> list[Any]:
         values = [results] if isinstance(results, ir.Value) else list(results)
         actual = [value.type for value in values]
     except (TypeError, AttributeError):
-        misfit(ctx.primitive, "lowering", lambda: (
+        bad_rule_result(ctx.primitive, "lowering", lambda: (
             f"gave {describe_value(results)}; it must give a list of ir.Values (such as the "
             ".results of an operation)."), ctx.source)
     if actual != ctx.out_types:
-        misfit(ctx.primitive, "lowering", lambda: (
+        bad_rule_result(ctx.primitive, "lowering", lambda: (
             f"gave {len(actual)} results of types {', '.join(map(str, actual))}, but the abstract "
             f"evaluation says {', '.join(map(str, ctx.avals_out))}, that is "
             f"{', '.join(map(str, ctx.out_types))}."), ctx.source)
@@ -332,7 +332,7 @@ def _on_physical(primitive: Primitive, avals_in: Sequence[Any], params: dict[str
         return _mapped(primitive, params, args,
                        [dtypes.is_extended(a.dtype) for a in avals_in], element.element_shape)
 
-    return stage_under_evaluation(f, [
+    return trace_to_jaxpr(f, [
         ShapedArray((*a.shape, *element.element_shape), a.dtype)
         if dtypes.is_extended(given.dtype) else a
         for a, given in zip(avals, avals_in, strict=True)])

@@ -40,7 +40,7 @@ from mjax._engine.primitives.shapes import (
 from mjax._engine.primitives.slicing import index_in_dim, pad, slice_in_dim
 from mjax._engine.primitives.tangents import add_tangents, zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
-from mjax._engine.tracing.stage import stage_under_evaluation
+from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjax._engine.tracing.symbolic import Zero
 
 # ---- scans in a loop -------------------------------------------------------------------
@@ -103,7 +103,7 @@ def _loop(combine: Combine, arrays: Sequence[Any], reverse: bool) -> list[Any]:
     if avals[0].shape[0] < 2:
         return list(arrays)
     rows = [a.update(shape=a.shape[1:], weak_type=False) for a in avals]
-    jaxpr = stage_under_evaluation(
+    jaxpr = trace_to_jaxpr(
         lambda *values: combine(values[:len(rows)], values[len(rows):]), rows * 2)
     return cumulative_loop_p.bind(*arrays, combine=jaxpr, reverse=reverse)
 

@@ -20,7 +20,7 @@ from mjax._engine.primitives.scatter import (
     scatter_mode,
 )
 from mjax._engine.primitives.shapes import canonical_shape, full
-from mjax._engine.tracing.stage import stage_under_evaluation
+from mjax._engine.tracing.stage import trace_to_jaxpr
 
 scatter_apply_p = define_scatter("scatter-apply", "biufc", lambda lowering, old, new: [new])
 
@@ -45,7 +45,7 @@ def _trace_update(func: Callable[[Any], Any], dtype: Any) -> Any:
     key = (aval, ctx.settings)
     known = cache.get(key)
     if known is None:
-        jaxpr = stage_under_evaluation(lambda x: [func(x)], [aval])
+        jaxpr = trace_to_jaxpr(lambda x: [func(x)], [aval])
         if jaxpr.consts or jaxpr.effects:
             msg = "scatter_apply: func must not use arrays from outside, or have effects."
             raise TypeError(msg)

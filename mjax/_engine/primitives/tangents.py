@@ -14,9 +14,9 @@ from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
 from mjax._engine.primitives.emit import op
 from mjax._engine.primitives.shapes import batch_size, batch_to_front, zeros_of
-from mjax._engine.tracing.authoring import misfit
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.primitive import Primitive, is_ours
+from mjax._engine.tracing.rule_errors import bad_rule_result
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
 # ---- add_any ---------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | No
 
     def apply(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         if len(rules) != len(tangents):
-            misfit(primitive, "jvp", lambda: (
+            bad_rule_result(primitive, "jvp", lambda: (
                 f"was made of {len(rules)} functions for {len(tangents)} operands; give one, or "
                 "None, for each."))
         out = primitive.bind(*primals, **params)

@@ -11,7 +11,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.util import exact
 from mjax._engine.ir.jaxpr import DebugInfo
 from mjax._engine.ir.pytree import registry, tree_structure
-from mjax._engine.runtime.transfer import Hosted
+from mjax._engine.runtime.transfer import HostArgument
 from mjax._engine.tracing.flat import debug_info_of, function_name
 
 _flatten = registry.flatten
@@ -51,7 +51,7 @@ class Call(Record):
     def given(self) -> Any:
         """The dynamic arguments as the user gave them, but scalars are arrays: `(args, kwargs)`."""
         return self.tree.unflatten([
-            leaf.value if type(leaf) is Hosted else leaf for leaf in self.leaves])
+            leaf.value if type(leaf) is HostArgument else leaf for leaf in self.leaves])
 
 
 # ---- options ---------------------------------------------------------------------------

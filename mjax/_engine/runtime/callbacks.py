@@ -35,7 +35,7 @@ from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.keys import unwrap
 from mjax._engine.runtime.array import Array
 from mjax._engine.runtime.failures import remember
-from mjax._engine.runtime.structs import ShapeDtypeStruct
+from mjax._engine.runtime.shape_dtype_struct import ShapeDtypeStruct
 from mjax._engine.runtime.tokens import thread_tokens
 from mjax._engine.runtime.transfer import to_array
 from mjax._engine.tracing.evaluate import evaluation

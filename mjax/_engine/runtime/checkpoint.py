@@ -44,8 +44,8 @@ from mjax._engine.runtime.checkpoint_files import (
 )
 from mjax._engine.runtime.devices import default_device, process_count, process_index
 from mjax._engine.runtime.resharding import layout_of
+from mjax._engine.runtime.shape_dtype_struct import ShapeDtypeStruct
 from mjax._engine.runtime.shardings import SingleDeviceSharding, bounds
-from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.tracing.interpreter import Tracer
 from mjaxlib_shim import arrays as shim
 

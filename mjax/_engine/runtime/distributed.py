@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.source import warn
-from mjax._engine.runtime import array, clusters, devices, failures, turns
+from mjax._engine.runtime import array, clusters, collective_throttle, devices, failures
 from mjax._engine.runtime.tokens import effects_barrier
 from mjax._engine.runtime.watch import Watch
 from mjaxlib_shim import distributed as shim
@@ -139,7 +139,7 @@ def shutdown() -> None:
     if _session is None:
         return
     session = _session
-    turns.settle()
+    collective_throttle.settle()
     effects_barrier()
     try:
         _barrier(session, "mjax/shutdown", session.shutdown_timeout)

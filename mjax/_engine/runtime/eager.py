@@ -18,15 +18,15 @@ from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime import devices
 from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.device_assignment import moved_to
 from mjax._engine.runtime.executable import Program
 from mjax._engine.runtime.forms import LEAF
-from mjax._engine.runtime.placing import moved_to
 from mjax._engine.runtime.resharding import exchanged
 from mjax._engine.runtime.shardings import Sharding
 from mjax._engine.runtime.transfer import array_of_type, to_array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
+from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjaxlib_shim import client as shim
 
 _placement_of = operator.attrgetter("_placement")
@@ -62,7 +62,7 @@ def _compile(primitive: Primitive, placements: tuple[Any, ...], params: dict[str
         out = primitive.bind(*args, **params)
         return out if primitive.multiple_results else [out]
 
-    jaxpr = stage_under_evaluation(f, [p.aval for p in placements])
+    jaxpr = trace_to_jaxpr(f, [p.aval for p in placements])
     program = Program(jaxpr, primitive.name, placements)
     return program.runner() if primitive.multiple_results else program.tree_runner(LEAF)
 
@@ -76,7 +76,7 @@ def exchange(array: Array, sharding: Sharding) -> Array:
     key = (ctx.settings, array._placement, sharding)
     run = _exchangers.get(key)
     if run is None:
-        jaxpr = stage_under_evaluation(lambda x: [copy_p.bind(x)], [array.aval])
+        jaxpr = trace_to_jaxpr(lambda x: [copy_p.bind(x)], [array.aval])
         with override(mesh_for_all=False):  # its devices are those that were asked for
             run = _exchangers.put(key, Program(
                 jaxpr, "device_put", [array._placement], out_shardings=[sharding]).runner())

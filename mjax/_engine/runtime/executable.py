@@ -30,7 +30,15 @@ from mjax._engine.runtime.background import (
     holds_caller,
     in_background,
 )
+from mjax._engine.runtime.collective_throttle import few_at_a_time, in_turn
 from mjax._engine.runtime.debugging import checked, debugging
+from mjax._engine.runtime.device_assignment import (
+    check_demands,
+    demands_of,
+    execution_place,
+    out_memories,
+    place_text,
+)
 from mjax._engine.runtime.disk_cache import compiled
 from mjax._engine.runtime.donation import (
     ArgumentNames,
@@ -44,19 +52,11 @@ from mjax._engine.runtime.explain import Joined, log_compile, timed
 from mjax._engine.runtime.forms import direct_runner_of, runner_of
 from mjax._engine.runtime.layouts import Format, Layout, check_order, sharding_behind
 from mjax._engine.runtime.ordered import in_orders
-from mjax._engine.runtime.partitioning import Shardings
 from mjax._engine.runtime.placement import Placement, placement_of
-from mjax._engine.runtime.placing import (
-    check_demands,
-    demands_of,
-    execution_place,
-    out_memories,
-    place_text,
-)
+from mjax._engine.runtime.program_shardings import Shardings
 from mjax._engine.runtime.token_values import Token
 from mjax._engine.runtime.tokens import thread_tokens, token_placement
 from mjax._engine.runtime.transfer import brought, move, to_array
-from mjax._engine.runtime.turns import few_at_a_time, in_turn
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjaxlib_shim import executables as shim
 from mjaxlib_shim import guards
@@ -261,7 +261,7 @@ class Program:
                 and not any(self.donation) and not holds_caller(self.jaxpr))
 
     def takes_hosted(self) -> bool:
-        """Whether the runner takes NumPy arrays as `Hosted`, and cuts them for all devices."""
+        """Whether the runner takes `HostArgument`s and cuts them for all devices."""
         return not self.shardings.single and not any(self.donation) and not debugging()
 
     def tree_runner(self, out_tree: Any) -> Callable[..., Any]:

@@ -33,16 +33,21 @@ from mjax._engine.runtime.arguments import (
     take_apart,
 )
 from mjax._engine.runtime.array import Array
-from mjax._engine.runtime.asked import asked, constrained, in_shardings_of, out_shardings_of
 from mjax._engine.runtime.devices import devices
 from mjax._engine.runtime.executable import Program
 from mjax._engine.runtime.explain import explain_compilation
+from mjax._engine.runtime.jit_cache import caches_of, trace_call
+from mjax._engine.runtime.shape_dtype_struct import aval_of
+from mjax._engine.runtime.sharding_arguments import (
+    asked,
+    constrained,
+    in_shardings_of,
+    out_shardings_of,
+)
 from mjax._engine.runtime.short import ShortCalls
 from mjax._engine.runtime.stages import Lowered, Traced, out_info
-from mjax._engine.runtime.structs import aval_of
-from mjax._engine.runtime.traces import caches_of, trace_call
 from mjax._engine.runtime.transfer import (
-    Hosted,
+    HostArgument,
     sharding_of,
     to_array,
 )
@@ -223,7 +228,7 @@ class Jitted:
             known = self.compiled(Call(values, tree, call.static if call else (), static_key), key)
         run, out_tree, of_buffers, takes_hosted = known
         if hosted and not takes_hosted:
-            values = [v.array() if type(v) is Hosted else v for v in values]
+            values = [v.array() if type(v) is HostArgument else v for v in values]
         if of_buffers is not None and short_key is not None:
             self.short.put(short_key, taken, of_buffers)
         return out_tree.unflatten(run(*values))
@@ -235,7 +240,7 @@ class Jitted:
           TypeError: names the first that is none.
         """
         try:
-            return [a if type(a) is Array else Hosted(a) if type(a) is np.ndarray else
+            return [a if type(a) is Array else HostArgument(a) if type(a) is np.ndarray else
                     to_array(a, self.shared) for a in leaves]
         except TypeError:
             self._check(args, kwargs)

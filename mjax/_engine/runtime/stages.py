@@ -29,8 +29,8 @@ from mjax._engine.runtime.devices import default_device, devices
 from mjax._engine.runtime.executable import Program, refuse_execution
 from mjax._engine.runtime.layouts import Format, Layout, format_of
 from mjax._engine.runtime.placement import placement_of
+from mjax._engine.runtime.shape_dtype_struct import ShapeDtypeStruct
 from mjax._engine.runtime.shardings import NamedSharding, SingleDeviceSharding
-from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.runtime.transfer import move, sharding_of, to_array
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import Tracer

@@ -26,8 +26,8 @@ from mjax._engine.runtime.devices import Device, default_device, devices
 from mjax._engine.runtime.failures import raise_original
 from mjax._engine.runtime.placement import Placement, placement_of
 from mjax._engine.runtime.resharding import buffer_aval, cut, layout_of, resharded
+from mjax._engine.runtime.shape_dtype_struct import ShapeDtypeStruct
 from mjax._engine.runtime.shardings import NamedSharding, Sharding, SingleDeviceSharding
-from mjax._engine.runtime.structs import ShapeDtypeStruct
 from mjax._engine.runtime.token_values import Token
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Tracer, refuse_dead
@@ -70,7 +70,7 @@ def _from_numpy(value: np.ndarray[Any, Any]) -> Array:
     return Array(put(value), placement)
 
 
-class Hosted:
+class HostArgument:
     """A NumPy array among arguments, which is transferred when its buffer is asked for: a program
     over several devices takes it to all of them at once.
 
@@ -156,10 +156,10 @@ def array_of_type(value: Any, aval: ShapedArray) -> Array:
         return put(converted(value, aval), aval)
 
 
-def brought(array: Array | Hosted, sharding: Any, committed: bool) -> Array:
+def brought(array: Array | HostArgument, sharding: Any, committed: bool) -> Array:
     """`move` of an argument to where its program runs; a scalar that is shared by all who ask for
     it goes there once."""
-    if isinstance(array, Hosted):
+    if isinstance(array, HostArgument):
         return cut(converted(array.value, array.aval), layout_of(array.aval, sharding, committed))
     if array._placement.aval.shape:
         return move(array, sharding, committed)

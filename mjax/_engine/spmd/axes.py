@@ -192,7 +192,7 @@ Batched = tuple[Any, int | None]
 def collective(name: str, own_varying: bool = False) -> Primitive:
     """A primitive whose types depend on the axes in scope."""
     primitive = Primitive(name, types_cacheable=False, own_varying=own_varying)
-    primitive.communicates = lambda *avals, **params: frozenset(names_of(
+    primitive.collective_axes = lambda *avals, **params: frozenset(names_of(
         params["axes"] if "axes" in params else params["axis_name"]))
     return primitive
 

@@ -287,7 +287,7 @@ def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0,
 
 all_gather_invariant_p = collective("all_gather_invariant", own_varying=True)
 pscatter_p = collective("pscatter", own_varying=True)
-pscatter_p.communicates = None
+pscatter_p.collective_axes = None
 
 
 @all_gather_invariant_p.def_abstract_eval

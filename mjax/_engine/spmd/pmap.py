@@ -33,8 +33,8 @@ from mjax._engine.runtime.multihost import (
     global_array_to_host_local_array,
     host_local_array_to_global_array,
 )
+from mjax._engine.runtime.shape_dtype_struct import ShapeDtypeStruct, aval_of
 from mjax._engine.runtime.shardings import NamedSharding
-from mjax._engine.runtime.structs import ShapeDtypeStruct, aval_of
 from mjax._engine.spmd.shard_map import shard_map
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import (

@@ -58,7 +58,7 @@ from mjax._engine.spmd.axes import (
 from mjax._engine.spmd.partitions import axis_index_ir, emit, number, partition_groups
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.stage import stage_under_evaluation
+from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjax._engine.tracing.variance import pvary_p
 from mjax._engine.transforms.batching import AxisData
 
@@ -165,10 +165,10 @@ def _define_invariant(name: str, reduce_p: Primitive, all_reduce: Callable[..., 
         if not same:
             return [x]
         count = math.prod(sizes_of(same))
-        return ctx.inline(stage_under_evaluation(lambda x: [of_equals(x, count)],
+        return ctx.inline(trace_to_jaxpr(lambda x: [of_equals(x, count)],
                                                  ctx.avals_out), x)
 
-    primitive.communicates = lambda x, *, axes: x.varying.intersection(axes)
+    primitive.collective_axes = lambda x, *, axes: x.varying.intersection(axes)
     def_unary_batch(primitive)
     return primitive
 
@@ -199,12 +199,12 @@ define_linear(pvary_p, lambda ct, x, *, axes: (
 def_unary_batch(pvary_p)
 
 
-def _pvary_retype(varying: Any, *, axes: Names) -> Any:
+def _pvary_cast_varying(varying: Any, *, axes: Names) -> Any:
     """Of a value that varies along some of the axes by now nothing is left of their cast."""
     return varying, {"axes": tuple(a for a in axes if a not in varying[0])}
 
 
-pvary_p.retype = _pvary_retype
+pvary_p.cast_varying = _pvary_cast_varying
 
 
 class _Reduction(NamedTuple):
@@ -437,7 +437,7 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
 # ---- axis_index ------------------------------------------------------------------------
 
 axis_index_p = collective("axis_index", own_varying=True)
-axis_index_p.communicates = None
+axis_index_p.collective_axes = None
 
 
 @axis_index_p.def_abstract_eval

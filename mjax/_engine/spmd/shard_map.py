@@ -25,7 +25,7 @@ from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import NOT_GIVEN
-from mjax._engine.control.bodies import Body, found_again, stage_body
+from mjax._engine.control.trace_body import Body, found_again, stage_body
 from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import UNCONSTRAINED, AbstractMesh, Mesh, PartitionSpec, check_spec
@@ -50,7 +50,6 @@ from mjax._engine.spmd.shard_map_errors import (
 from mjax._engine.spmd.shard_map_rules import fit
 from mjax._engine.spmd.shard_map_types import WHOLE, Region, shard_map_p
 from mjax._engine.spmd.shard_map_values import ValuesInterpreter, has_values
-from mjax._engine.tracing.authoring import carriers
 from mjax._engine.tracing.flat import (
     check_arguments,
     check_callable,
@@ -58,6 +57,7 @@ from mjax._engine.tracing.flat import (
     function_name,
     wraps,
 )
+from mjax._engine.tracing.rule_errors import carriers
 
 _MODES: dict[Any, Mode] = {True: "checked", False: "unchecked", "explicit": "explicit"}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from mjax._engine.base.errors import LazyValueError
-from mjax._engine.control.bodies import Body
+from mjax._engine.control.trace_body import Body
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal
 from mjax._engine.ir.mesh import PartitionSpec
 from mjax._engine.ir.pytree import tree_map

@@ -16,7 +16,7 @@ from typing import Any
 
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.records import Record
-from mjax._engine.control.retyping import Axes, joined, varying_of, widened
+from mjax._engine.control.cast_varying import Axes, joined, varying_of, widened
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var, named_axes
 from mjax._engine.ir.mesh import PartitionSpec
 from mjax._engine.ir.types import typeof
@@ -25,7 +25,7 @@ from mjax._engine.primitives.shapes import expand_dims, scalar_of, squeeze
 from mjax._engine.spmd.reductions import psum
 from mjax._engine.spmd.shard_map_errors import spmd_names
 from mjax._engine.spmd.shard_map_types import WHOLE, Region, Specs, shard_map_p
-from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, stage_under_evaluation
+from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.tracing.variance import pvary_p, sorted_axes
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr
@@ -33,7 +33,7 @@ from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.jvp import jvp_jaxpr
 from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.partial_eval import PartialEvalInterpreter, partial_eval_jaxpr
-from mjax._engine.transforms.recompute import Policy, recompute_jaxpr
+from mjax._engine.transforms.recomputation import Policy, recompute_jaxpr
 from mjax._engine.transforms.transpose import transpose_jaxpr
 
 
@@ -53,10 +53,10 @@ def fit(region: Region, jaxpr: Jaxpr, specs: Sequence[PartitionSpec]) -> Jaxpr:
     if not any(map(missing, jaxpr.out_avals, specs)):
         return jaxpr
     return jaxpr.cached(("shard_map fit", region, tuple(specs)), lambda: region.inside(
-        stage_under_evaluation, fitted, jaxpr.in_avals, jaxpr.debug_info))
+        trace_to_jaxpr, fitted, jaxpr.in_avals, jaxpr.debug_info))
 
 
-def _retype(varying: Sequence[Axes], *, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs,
+def _cast_varying(varying: Sequence[Axes], *, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs,
             **params: Any) -> Any:
     """Along axes of the maps around operands vary as they come; a piece varies along those of its
     spec besides."""
@@ -68,7 +68,7 @@ def _retype(varying: Sequence[Axes], *, jaxpr: Jaxpr, in_specs: Specs, out_specs
         "out_specs": out_specs, **params}
 
 
-shard_map_p.retype = _retype
+shard_map_p.cast_varying = _cast_varying
 
 # ---- derivatives -----------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ def _averaged(region: Region, transposed: Jaxpr, axes: frozenset[Any],
 
     return transposed.cached(
         ("shard_map averaged", region, axes, tuple(ct_specs), tuple(out_specs)),
-        lambda: region.inside(stage_under_evaluation, f, transposed.in_avals,
+        lambda: region.inside(trace_to_jaxpr, f, transposed.in_avals,
                               transposed.debug_info))
 
 
@@ -227,9 +227,9 @@ def _make_cut(region: Region, first: Jaxpr, second: Jaxpr, sources: Sequence[int
              for a, s in zip(second.in_avals, sources, strict=False)]
     both = [*in_specs, *out_specs]
     return _Cut(
-        stage_under_evaluation(run_first, first.in_avals, first.debug_info),
+        trace_to_jaxpr(run_first, first.in_avals, first.debug_info),
         (*out_specs, *(spec_of[s] for s in extra)),
-        stage_under_evaluation(run_second, [*avals, *second.in_avals[len(sources):]],
+        trace_to_jaxpr(run_second, [*avals, *second.in_avals[len(sources):]],
                                second.debug_info),
         tuple(spec_of[s] if s in spec_of else both[s] for s in sources),
         [n + m + extra.index(s) if s in spec_of else s for s in sources])
@@ -375,7 +375,7 @@ def _batched(region: Region, axis: AxisData, jaxpr: Jaxpr, dims: Sequence[int | 
     avals = [a if d is None else a.update(varying=a.varying | wider)
              for a, d in zip(jaxpr.in_avals, dims, strict=True)]
     if wider:
-        jaxpr = jaxpr.cached(("shard_map spread", region, *avals), lambda: stage_under_evaluation(
+        jaxpr = jaxpr.cached(("shard_map spread", region, *avals), lambda: trace_to_jaxpr(
             functools.partial(eval_jaxpr, jaxpr, jaxpr.consts), avals, jaxpr.debug_info))
     batched, out_dims = batch_jaxpr(jaxpr, axis, dims)
     alone = [d is None and bool(a.varying & wider)

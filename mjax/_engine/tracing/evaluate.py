@@ -9,10 +9,10 @@ from typing import Any
 from mjax._engine.base.context import Context, ctx
 from mjax._engine.ir.jaxpr import named_axes
 from mjax._engine.ir.types import is_array_value, same_type_but_weak, typeof
-from mjax._engine.tracing.authoring import check_lists, describe_value, misfit
 from mjax._engine.tracing.flat import refuse_leaf
 from mjax._engine.tracing.interpreter import Interpreter, Tracer, check_alive
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.rule_errors import bad_rule_result, check_lists, describe_value
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
 Executor = Callable[[Primitive, tuple[Any, ...], dict[str, Any]], Any]
@@ -85,7 +85,7 @@ def _check_impl(primitive: Primitive, args: tuple[Any, ...], params: dict[str, A
     except TypeError:
         fits = False
     if not fits:
-        misfit(primitive, "impl", lambda: (
+        bad_rule_result(primitive, "impl", lambda: (
             f"gave {', '.join(map(_type_text, outs))}, but its abstract evaluation says "
             f"{', '.join(map(str, avals))}. Make them agree: under jit the abstract evaluation "
             "decides."))

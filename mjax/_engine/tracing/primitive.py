@@ -16,8 +16,8 @@ Rules follow JAX's signatures, for the engine's own primitives as for users':
     recompute(saveable, used_outputs, eqn)   -> equation that also gives what it saves, equation
                                                 that gives the used outputs again
     typecheck(*avals, **params)              -> None; raises where jaxprs in params do not fit
-    communicates(*avals, **params)           -> named axes over which devices wait for each other
-    retype(varying, **params)                -> along which mesh axes operands have to vary, and
+    collective_axes(*avals, **params)        -> named axes over which devices wait for each other
+    cast_varying(varying, **params)          -> along which mesh axes operands have to vary, and
                                                 params whose jaxprs are of these types
     pretty(params)                           -> params to print
 
@@ -39,9 +39,9 @@ from mjax._engine.base.util import exact
 from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.types import AbstractToken, ShapedArray
-from mjax._engine.tracing.authoring import (
+from mjax._engine.tracing.rule_errors import (
+    bad_rule_result,
     describe_value,
-    misfit,
     missing_rule,
     name_rule,
     refuse_effects,
@@ -81,11 +81,37 @@ class Primitive:
       6
     """
 
-    __slots__ = ("__dict__", "__weakref__", "abstract_eval", "axis_batch", "batch", "communicates",
-                 "dce", "derived", "exact_params", "executables", "impl", "jvp", "linearize",
-                 "lowerings", "multiple_results", "name", "own_varying", "partial_eval", "pretty",
-                 "recompute", "retype", "scope", "structural", "transpose", "typecheck", "types",
-                 "types_cacheable", "used", "users_rule")
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "abstract_eval",
+        "axis_batch",
+        "batch",
+        "cast_varying",
+        "collective_axes",
+        "dce",
+        "derived",
+        "exact_params",
+        "executables",
+        "impl",
+        "jvp",
+        "linearize",
+        "lowerings",
+        "multiple_results",
+        "name",
+        "own_varying",
+        "partial_eval",
+        "pretty",
+        "recompute",
+        "scope",
+        "structural",
+        "transpose",
+        "typecheck",
+        "types",
+        "types_cacheable",
+        "used",
+        "users_rule",
+    )
 
     def __init__(self, name: str, *, multiple_results: bool = False,
                  types_cacheable: bool = True, structural: bool = False,
@@ -113,8 +139,8 @@ class Primitive:
         self.axis_batch: Rule | None = None
         self.dce: Rule | None = None
         self.recompute: Rule | None = None
-        self.retype: Rule | None = None
-        self.communicates: Rule | None = None
+        self.cast_varying: Rule | None = None
+        self.collective_axes: Rule | None = None
         self.pretty: Rule | None = None
         #: `params -> text`: the user's rule that the jvp rule runs, for messages that blame it.
         self.users_rule: Rule | None = None
@@ -307,14 +333,14 @@ class Primitive:
             ctx.interpreter = previous
         if not (isinstance(result, tuple) and len(result) == 2
                 and isinstance(result[1], (frozenset, set))):
-            misfit(self, "abstract_eval", lambda: (
+            bad_rule_result(self, "abstract_eval", lambda: (
                 f"gave {describe_value(result)}; an effectful one must give a pair of types and "
                 "a set of effects."))
         out, effects = result
         outs: Any = out if self.multiple_results else [out]
         if not isinstance(outs, (list, tuple)) or not all(
                 isinstance(aval, (ShapedArray, AbstractToken)) for aval in outs):
-            misfit(self, "abstract_eval", lambda: (
+            bad_rule_result(self, "abstract_eval", lambda: (
                 f"gave {describe_value(out)}; " + (
                     "since multiple_results=True it must give a list of types"
                     if self.multiple_results else
@@ -327,7 +353,7 @@ class Primitive:
     # -- errors --
 
     def missing(self, rule: str, **facts: Any) -> NoReturn:
-        """Raises the error for a rule that is not there; see `authoring.missing_rule`."""
+        """Raises the error for a rule that is not there; see `rule_errors.missing_rule`."""
         missing_rule(self, rule, **facts)
 
     def _refuse_unhashable(self, params: dict[str, Any]) -> NoReturn:
@@ -392,8 +418,8 @@ _WITHOUT: dict[str, Callable[[Primitive], str]] = {
     "dce": lambda p: "default: dropped if unused and without effects",
     "recompute": lambda p: "default: repeated as it is",
     "typecheck": lambda p: "default: by the abstract evaluation",
-    "retype": lambda p: "default: operands vary alike",
-    "communicates": lambda p: "default: no devices wait for each other",
+    "cast_varying": lambda p: "default: operands vary alike",
+    "collective_axes": lambda p: "default: no devices wait for each other",
     "pretty": lambda p: "default",
 }
 

@@ -166,14 +166,14 @@ class StageInterpreter(Interpreter):
         if params:
             key += primitive.params_key(params) if primitive.exact_params else params.items()
         # Jaxprs that a user's primitive holds may be of other types than operands are by now.
-        holds = (primitive.exact_params is True and primitive.retype is None and ctx.axis_env
+        holds = (primitive.exact_params is True and primitive.cast_varying is None and ctx.axis_env
                  and any(type(value) is Jaxpr for value in params.values()))
         try:
             typed = None if holds else primitive.types.get(tuple(key))
         except TypeError:  # a param is not hashable, as `type_of` will say
             typed = None
         if typed is None:
-            if holds or (primitive.retype is not None and ctx.axis_env):
+            if holds or (primitive.cast_varying is not None and ctx.axis_env):
                 invars, params = self.retyped(primitive, invars, params)
             typed = self.type_of(primitive, invars, params)
         out, effects = typed
@@ -208,10 +208,10 @@ class StageInterpreter(Interpreter):
                 ) -> tuple[list[Any], dict[str, Any]]:
         """An application of a primitive that holds jaxprs, of types that fit each other."""
         given = [v.aval.varying for v in invars]
-        if primitive.retype is None:
+        if primitive.cast_varying is None:
             wanted, params = _retyped_as_calls(primitive, invars, params)
         else:
-            wanted, params = primitive.retype(given, **params)
+            wanted, params = primitive.cast_varying(given, **params)
         operands = invars
         if wanted != given:
             invars = vary_along(self, invars, wanted, OperandsVaryError(lambda: (
@@ -271,8 +271,8 @@ class StageInterpreter(Interpreter):
 
 def _retyped_as_calls(primitive: Primitive, invars: Sequence[Any], params: dict[str, Any]
                       ) -> tuple[list[Any], dict[str, Any]]:
-    """What a `retype` rule gives, for a primitive of a user: jaxprs that can be called with its
-    last operands are staged for how these vary."""
+    """The result of a `cast_varying` rule for a primitive of a user: jaxprs that can be called with
+    its last operands are staged for how these vary."""
     wanted = [v.aval.varying for v in invars]
     if not primitive.own_varying:
         wanted = [frozenset[Any]().union(*wanted)] * len(wanted)
@@ -296,7 +296,7 @@ def _staged_at(jaxpr: Jaxpr, varying: Sequence[frozenset[Any]]) -> Jaxpr:
         return jaxpr
     return jaxpr.cached(
         ("staged at", ctx.settings, ctx.axis_env, *avals),
-        lambda: stage_under_evaluation(functools.partial(eval_jaxpr, jaxpr, jaxpr.consts), avals,
+        lambda: trace_to_jaxpr(functools.partial(eval_jaxpr, jaxpr, jaxpr.consts), avals,
                                        jaxpr.debug_info))
 
 
@@ -341,7 +341,7 @@ def _name_bad_result(f: Callable[..., Any], outs: Sequence[Any], debug_info: Deb
                     "result")
 
 
-def stage_under_evaluation(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
+def trace_to_jaxpr(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
                            debug_info: DebugInfo = no_debug_info) -> Jaxpr:
     """`stage` whose outer interpreter is evaluation, for programs that outlive this trace."""
     previous, ctx.interpreter = ctx.interpreter, Context.interpreter

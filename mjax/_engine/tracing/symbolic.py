@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from mjax._engine.ir.types import typeof, typeof_handlers
-from mjax._engine.tracing.authoring import SymbolicValueError
+from mjax._engine.tracing.rule_errors import SymbolicValueError
 
 
 class Zero:

@@ -16,13 +16,6 @@ from mjax._engine.base.util import BoundedCache, per_item, pickled_by
 from mjax._engine.ir.jaxpr import Jaxpr, named_axes
 from mjax._engine.ir.types import ShapedArray, same_array_type, typeof
 from mjax._engine.primitives.shapes import batch_to_front, moveaxis
-from mjax._engine.tracing.authoring import (
-    as_pair,
-    check_lists,
-    describe_value,
-    misfit,
-    name_rule,
-)
 from mjax._engine.tracing.interpreter import (
     Interpreter,
     Tracer,
@@ -32,7 +25,14 @@ from mjax._engine.tracing.interpreter import (
 )
 from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
+from mjax._engine.tracing.rule_errors import (
+    as_pair,
+    bad_rule_result,
+    check_lists,
+    describe_value,
+    name_rule,
+)
+from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 
 
 @pickled_by("axis_data_v1")
@@ -156,17 +156,18 @@ class BatchInterpreter(Interpreter):
         try:
             aval = typeof(value)
         except TypeError:
-            misfit(primitive, "batch", lambda: f"gave {describe_value(value)} for an array.")
+            bad_rule_result(primitive, "batch", lambda: (
+                f"gave {describe_value(value)} for an array."))
         if dim is not None:
             shape = aval.shape
             if not (isinstance(dim, int) and 0 <= dim < len(shape)
                     and shape[dim] == self.axis.size):
-                misfit(primitive, "batch", lambda: (
+                bad_rule_result(primitive, "batch", lambda: (
                     f"gave a result of shape {shape} with batch dimension {dim!r}; that axis must "
                     f"exist and have size {self.axis.size}."))
             aval = element_type(aval, dim)
         if declared is not None and aval is not declared and not same_array_type(aval, declared):
-            misfit(primitive, "batch", lambda: (
+            bad_rule_result(primitive, "batch", lambda: (
                 f"gave {typeof(value)} with batch dimension {dim}, that is {aval} for each batch "
                 f"element, but the abstract evaluation says {declared}."))
         return value if dim is None else BatchTracer(self, value, dim)
@@ -236,6 +237,6 @@ def batch_jaxpr(jaxpr: Jaxpr, axis: AxisData, in_dims: Sequence[int | None],
 
         avals = [batched_type(a, d, axis.size)
                  for a, d in zip(jaxpr.in_avals, in_dims, strict=True)]
-        return stage_under_evaluation(f, avals, jaxpr.debug_info), out_dims
+        return trace_to_jaxpr(f, avals, jaxpr.debug_info), out_dims
 
     return jaxpr.cached(("batch", axis, in_dims, wanted, ctx.settings), make)

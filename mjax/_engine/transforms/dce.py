@@ -12,7 +12,7 @@ from typing import Any
 from mjax._engine.base.util import per_item
 from mjax._engine.ir.effects import join_effects, keeps_equation
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal
-from mjax._engine.tracing.authoring import as_pair, describe_value, misfit
+from mjax._engine.tracing.rule_errors import as_pair, bad_rule_result, describe_value
 
 
 def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool],
@@ -78,7 +78,7 @@ def _apply_rule(eqn: JaxprEqn, used: list[bool]) -> tuple[Sequence[bool], JaxprE
                             "which operands are used, and the new equation or None")
     if new is not None and (not isinstance(used_ins, (list, tuple))
                             or len(used_ins) != len(eqn.invars)):
-        misfit(eqn.primitive, "dce", lambda: (
+        bad_rule_result(eqn.primitive, "dce", lambda: (
             f"gave {describe_value(used_ins)} to say which operands are used; it must give a list "
             f"of {len(eqn.invars)} booleans, one per operand."), eqn.source)
     return used_ins, new

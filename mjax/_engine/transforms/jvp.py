@@ -18,14 +18,6 @@ from mjax._engine.base.util import per_item
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import same_array_type, same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import instantiate, zero_tangent
-from mjax._engine.tracing.authoring import (
-    SymbolicValueError,
-    as_pair,
-    check_lists,
-    describe_value,
-    misfit,
-    name_rule,
-)
 from mjax._engine.tracing.interpreter import (
     Interpreter,
     Tracer,
@@ -35,7 +27,15 @@ from mjax._engine.tracing.interpreter import (
 )
 from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
+from mjax._engine.tracing.rule_errors import (
+    SymbolicValueError,
+    as_pair,
+    bad_rule_result,
+    check_lists,
+    describe_value,
+    name_rule,
+)
+from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.tracing.variance import vary_as
 
@@ -127,11 +127,11 @@ class JVPInterpreter(Interpreter):
         try:
             aval, actual = typeof(primal), None if type(tangent) is Zero else typeof(tangent)
         except TypeError:
-            misfit(primitive, self.rule_name(primitive), lambda: (
+            bad_rule_result(primitive, self.rule_name(primitive), lambda: (
                 f"gave {describe_value(primal)} with the tangent {describe_value(tangent)}; both "
                 "must be arrays (a tangent may be an ad.Zero)."))
         if declared is not None and aval is not declared and not same_array_type(aval, declared):
-            misfit(primitive, self.rule_name(primitive), lambda: (
+            bad_rule_result(primitive, self.rule_name(primitive), lambda: (
                 f"gave a primal of type {aval}, but the abstract evaluation says {declared}."))
         if actual is None:
             return primal
@@ -142,7 +142,7 @@ class JVPInterpreter(Interpreter):
             cast = call_with(self.parent, vary_as, tangent, actual, expected)
             if cast is not None:
                 return JVPTracer(self, primal, cast)
-            misfit(primitive, self.rule_name(primitive), lambda: (
+            bad_rule_result(primitive, self.rule_name(primitive), lambda: (
                 f"gave a tangent of type {actual} for a result of type {aval}; it must have type "
                 f"{expected}."))
         # Of an integer the tangent is float0, which is zero however it is given.
@@ -209,6 +209,6 @@ def jvp_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], instantiate_outs: bool | S
 
         avals = jaxpr.in_avals + [a.to_tangent() for a, nz in
                                   zip(jaxpr.in_avals, nonzeros, strict=True) if nz]
-        return stage_under_evaluation(f, avals, jaxpr.debug_info), nonzero_outs
+        return trace_to_jaxpr(f, avals, jaxpr.debug_info), nonzero_outs
 
     return jaxpr.cached(("jvp", nonzeros, wanted, ctx.settings), make)

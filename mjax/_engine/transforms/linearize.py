@@ -20,22 +20,22 @@ from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, no_debug_info
 from mjax._engine.ir.source import here
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.tangents import instantiate, zero_tangent
-from mjax._engine.tracing.authoring import (
-    applied_at,
-    check_lists,
-    describe_value,
-    jvp_rule_text,
-    misfit,
-)
 from mjax._engine.tracing.interpreter import running
 from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.rule_errors import (
+    applied_at,
+    bad_rule_result,
+    check_lists,
+    describe_value,
+    jvp_rule_text,
+)
 from mjax._engine.tracing.stage import (
     StageTracer,
     eval_jaxpr,
     lift_tracers,
     patient_collector,
-    stage_under_evaluation,
+    trace_to_jaxpr,
 )
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.dce import dce_jaxpr
@@ -73,7 +73,7 @@ class LinearizeInterpreter(JVPInterpreter):
         nonzeros = [type(t) is not Zero for t in tangents]
         result = self.parent.call_known(rule, nonzeros, *primals, **params)
         if not (isinstance(result, tuple) and len(result) == 4):
-            misfit(primitive, "linearize", lambda: (
+            bad_rule_result(primitive, "linearize", lambda: (
                 f"gave {describe_value(result)}; it must give results, which of them have a "
                 "tangent, residuals, and a function (residuals, *tangents) -> tangents."))
         out, nonzero_out, residuals, linear = result
@@ -194,5 +194,5 @@ def _linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], wanted: Sequence[bo
         made.update(linear=linear, nonzero_outs=nonzero_outs, sources=sources)
         return [*outs, *extra]
 
-    primal = stage_under_evaluation(run, jaxpr.in_avals, jaxpr.debug_info)
+    primal = trace_to_jaxpr(run, jaxpr.in_avals, jaxpr.debug_info)
     return LinearizedJaxpr(primal=primal, **made)

@@ -16,15 +16,15 @@ from mjax._engine.base.util import per_item
 from mjax._engine.ir.dtypes import PYTHON_SCALARS
 from mjax._engine.ir.jaxpr import Atom, DebugInfo, Jaxpr, Literal, no_debug_info
 from mjax._engine.ir.types import typeof
-from mjax._engine.tracing.authoring import check_lists
 from mjax._engine.tracing.interpreter import Interpreter, call_with, check_alive, running
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.rule_errors import check_lists
 from mjax._engine.tracing.stage import (
     StageInterpreter,
     StageTracer,
     eval_jaxpr,
     lift_tracers,
-    stage_under_evaluation,
+    trace_to_jaxpr,
 )
 
 
@@ -195,5 +195,5 @@ def _partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool], wanted: Sequence[
         return known_outs + extra
 
     known_avals = [a for a, u in zip(jaxpr.in_avals, unknown, strict=True) if not u]
-    known = stage_under_evaluation(run_known, known_avals, jaxpr.debug_info)
+    known = trace_to_jaxpr(run_known, known_avals, jaxpr.debug_info)
     return PartialEvaluated(known=known, **made)

@@ -19,14 +19,14 @@ from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, used_variables
 from mjax._engine.ir.source import Scope, SourceInfo, replayed
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import add_tangents, instantiate
-from mjax._engine.tracing.authoring import (
+from mjax._engine.tracing.rule_errors import (
     SymbolicValueError,
+    bad_rule_result,
     describe_value,
-    misfit,
     name_rule,
     not_linear,
 )
-from mjax._engine.tracing.stage import constants_of, settled, stage_under_evaluation
+from mjax._engine.tracing.stage import constants_of, settled, trace_to_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.tracing.variance import not_summed, vary_as
 
@@ -154,7 +154,7 @@ def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[
         name_rule(error, primitive, "transpose")
         raise
     if not isinstance(results, (list, tuple)) or len(results) != len(operands):
-        misfit(primitive, "transpose", lambda: (
+        bad_rule_result(primitive, "transpose", lambda: (
             f"gave {describe_value(results)}; it must give a list of {len(operands)}, one "
             "cotangent or None per operand."))
     for atom, operand, result in zip(invars, operands, results):
@@ -177,7 +177,7 @@ def _checked(primitive: Any, var: Any, ct: Any) -> Any:
         return ct
     cast = vary_as(ct, actual, expected)
     if cast is None:
-        misfit(primitive, "transpose", lambda: (
+        bad_rule_result(primitive, "transpose", lambda: (
             f"gave {'a cotangent of type ' + str(actual) if actual else describe_value(ct)} for "
             f"an operand of type {var.aval}; it must have type {expected}."
             + not_summed(actual, expected)))
@@ -219,6 +219,6 @@ def transpose_jaxpr(jaxpr: Jaxpr, undefined: Sequence[bool], nonzero_cts: Sequen
         avals = [a for a, u in zip(jaxpr.in_avals, undefined, strict=True) if not u]
         avals += [cotangent_type(a) for a, nz in zip(jaxpr.out_avals, nonzero_cts, strict=True)
                   if nz]
-        return stage_under_evaluation(f, avals, jaxpr.debug_info), nonzero_ins
+        return trace_to_jaxpr(f, avals, jaxpr.debug_info), nonzero_ins
 
     return jaxpr.cached(("transpose", undefined, nonzero_cts, wanted, ctx.settings), make)

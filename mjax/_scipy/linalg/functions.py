@@ -10,8 +10,8 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.custom_jvp import custom_jvp
+from mjax._engine.control.custom_linear_solve import custom_linear_solve
 from mjax._engine.control.loops import fori_loop
-from mjax._engine.control.solves import custom_linear_solve
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg import eig as _eig

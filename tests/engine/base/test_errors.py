@@ -11,8 +11,8 @@ import mjax
 from mjax import lax
 from mjax._engine.base import errors
 from mjax._engine.base.errors import LazyText
-from mjax._engine.tracing.authoring import SymbolicValueError
 from mjax._engine.tracing.primitive import OperandsVaryError
+from mjax._engine.tracing.rule_errors import SymbolicValueError
 from mjax_ext.core import Effect, EffectPolicy, Primitive
 
 X = np.arange(3, dtype=np.float32)

@@ -22,7 +22,7 @@ from mjax._engine.tracing.stage import stage
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
-from mjax._engine.transforms.recompute import recompute_jaxpr
+from mjax._engine.transforms.recomputation import recompute_jaxpr
 from tests.engine.control.branches import (
     PREDICATES,
     PROGRAMS,

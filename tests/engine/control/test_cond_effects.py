@@ -19,7 +19,7 @@ from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import stage
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.linearize import linearize_jaxpr
-from mjax._engine.transforms.recompute import recompute_jaxpr
+from mjax._engine.transforms.recomputation import recompute_jaxpr
 from tests.engine.control.branches import (
     PREDICATES,
     XS,

@@ -18,7 +18,7 @@ from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
-from mjax._engine.transforms.recompute import recompute_jaxpr
+from mjax._engine.transforms.recomputation import recompute_jaxpr
 from mjax.custom_derivatives import SymbolicZero
 from mjax.dtypes import float0
 from mjax.errors import UnexpectedTracerError

@@ -20,7 +20,7 @@ from mjax._engine.transforms.batching import AxisData, batch_jaxpr
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
-from mjax._engine.transforms.recompute import recompute_jaxpr
+from mjax._engine.transforms.recomputation import recompute_jaxpr
 from mjax._engine.transforms.transpose import transpose_jaxpr
 from mjax.custom_derivatives import CustomVJPPrimal, SymbolicZero
 from mjax.dtypes import float0

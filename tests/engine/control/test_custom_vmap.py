@@ -17,7 +17,7 @@ from mjax._engine.ir.check import check_jaxpr
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
-from mjax._engine.transforms.recompute import recompute_jaxpr
+from mjax._engine.transforms.recomputation import recompute_jaxpr
 from mjax.custom_batching import custom_vmap, sequential_vmap
 from tests.engine.control.custom_functions import DX, DY, XS, YS, X, Y, assert_same, total
 from tests.engine.reading import names

@@ -24,7 +24,7 @@ from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.jvp import jvp_jaxpr
 from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
-from mjax._engine.transforms.recompute import recompute_jaxpr
+from mjax._engine.transforms.recomputation import recompute_jaxpr
 from mjax.ad_checkpoint import checkpoint_name, saved_residuals
 from mjax.tree_util import tree_leaves, tree_map
 from tests.engine.transforms.programs import PROGRAMS, close, evaluate, split, subsets

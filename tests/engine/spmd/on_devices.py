@@ -20,7 +20,7 @@ from mjax._engine.lowering.shardings import per_value, tensor_sharding
 from mjax._engine.primitives.emit import hlo, ir, ir_type
 from mjax._engine.spmd.axes import in_manual
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.stage import stage_under_evaluation
+from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjaxlib_shim.mlir import sdy
 
 BOTH = ("i", "j")
@@ -85,7 +85,7 @@ def shard(shape, dtype=np.float32, varying=BOTH):
 def body(f, avals, mode="checked", manual=BOTH, on=None):
     """The jaxpr of a program for one device."""
     with in_manual(on or mesh(), manual, mode):
-        return stage_under_evaluation(lambda *args: tree_leaves(f(*args)), avals)
+        return trace_to_jaxpr(lambda *args: tree_leaves(f(*args)), avals)
 
 
 def program(jaxpr, mode="checked", manual=BOTH, on=None):

@@ -2,7 +2,7 @@
 jaxpr was staged.
 
 It is staged once more, at the wider types, so that casts appear where they are needed, in the
-jaxprs inside of it too: the staging interpreter asks the `retype` rule of each primitive that
+jaxprs inside of it too: the staging interpreter asks the `cast_varying` rule of each primitive that
 holds some. Carries of loops reach their fixpoint so, and what a cond gives joins its predicate.
 """
 
@@ -18,7 +18,7 @@ from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
 from mjax._engine.ir.source import summarize
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.tracing.primitive import Primitive, Rule, no_axes
-from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
+from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.variance import casts_are_written, pvary_p, sorted_axes
 
 Axes = frozenset[Any]
@@ -44,7 +44,7 @@ def widened(jaxpr: Jaxpr, varying: Sequence[Axes], outs: Sequence[Axes] | None =
             vary_over(axes, x) for x, axes in zip(found, outs, strict=True)]
 
     key = ("widened", ctx.settings, ctx.axis_env, *avals, *(outs or ()))
-    return jaxpr.cached(key, lambda: stage_under_evaluation(run, avals, jaxpr.debug_info))
+    return jaxpr.cached(key, lambda: trace_to_jaxpr(run, avals, jaxpr.debug_info))
 
 
 def _at(aval: Any, varying: Axes) -> Any:
@@ -86,7 +86,7 @@ def communication(jaxpr: Jaxpr) -> Axes:
 
 
 def _communication(eqn: JaxprEqn) -> Axes:
-    rule = eqn.primitive.communicates
+    rule = eqn.primitive.collective_axes
     own = no_axes if rule is None else rule(*[v.aval for v in eqn.invars], **eqn.params)
     return no_axes.union(own, *map(communication, jaxprs_in_params(eqn.params)))
 
@@ -128,13 +128,13 @@ def _culprit(jaxpr: Jaxpr, axes: Axes) -> str:
 def retypes_as_call(primitive: Primitive, param: str) -> None:
     """Gives a primitive that calls the jaxpr in a param, on its last operands, the rule."""
 
-    def retype(varying: Sequence[Axes], **params: Any) -> Any:
+    def cast_varying(varying: Sequence[Axes], **params: Any) -> Any:
         jaxpr = params[param]
         n = len(varying) - len(jaxpr.invars)
         wanted = joined(varying[n:], varying_of(jaxpr))
         return [*varying[:n], *wanted], {**params, param: widened(jaxpr, wanted)}
 
-    primitive.define("retype", retype)
+    primitive.define("cast_varying", cast_varying)
 
 
 def bind_retyped(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
@@ -142,7 +142,7 @@ def bind_retyped(primitive: Primitive, args: Sequence[Any], params: dict[str, An
 
     For what users call: an interpreter that transforms the jaxprs is given those that fit.
     """
-    rule: Rule | None = primitive.retype
+    rule: Rule | None = primitive.cast_varying
     if rule is not None and ctx.axis_env and not casts_are_written():
         wanted, params = rule([typeof(x).varying for x in args], **params)
         args = list(map(vary_over, wanted, args))

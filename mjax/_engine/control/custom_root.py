@@ -13,10 +13,16 @@ from typing import Any
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import split_list
-from mjax._engine.control.bodies import Body, Typed, stage_body
 from mjax._engine.control.custom_jvp import custom_jvp
-from mjax._engine.control.solves import applied, as_function, check_like, directional, solved
+from mjax._engine.control.custom_linear_solve import (
+    applied,
+    as_function,
+    check_like,
+    directional,
+    solved,
+)
 from mjax._engine.control.symbolic_zeros import SymbolicZero, from_rule
+from mjax._engine.control.trace_body import Body, Typed, stage_body
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_structure

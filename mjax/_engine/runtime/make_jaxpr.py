@@ -8,7 +8,7 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import typeof
-from mjax._engine.runtime.structs import ShapeDtypeStruct
+from mjax._engine.runtime.shape_dtype_struct import ShapeDtypeStruct
 from mjax._engine.tracing.flat import (
     FlatFunction,
     check_arguments,

@@ -10,7 +10,7 @@ from mjax import lax
 from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.tracing.stage import stage
-from mjax._engine.transforms.recompute import recompute_jaxpr, round_saved
+from mjax._engine.transforms.recomputation import recompute_jaxpr, round_saved
 from tests.engine.transforms.programs import (
     NAMES,
     PROGRAMS,

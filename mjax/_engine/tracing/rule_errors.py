@@ -136,7 +136,8 @@ def missing_rule(primitive: Any, rule: str, operands: int | None = None,
     raise MissingRuleError(text)
 
 
-def misfit(primitive: Any, rule: str, what: Callable[[], str], source: Any = None) -> NoReturn:
+def bad_rule_result(primitive: Any, rule: str, what: Callable[[], str], source: Any = None
+                    ) -> NoReturn:
     """Raises the error for a rule whose result does not fit; `what` goes on after its name."""
     source = source or here()
     raise LazyTypeError(lambda: f"{rule_text(primitive, rule)} {what()}\n{applied_at(source)}")
@@ -148,7 +149,7 @@ def as_pair(primitive: Any, rule: str, result: Any, meaning: str) -> Any:
         return result
     if isinstance(result, (tuple, list)) and len(result) == 2:
         return tuple(result)
-    misfit(primitive, rule, lambda: (
+    bad_rule_result(primitive, rule, lambda: (
         f"gave {describe_value(result)}; it must give a pair: {meaning}."))
 
 
@@ -168,7 +169,7 @@ def check_lists(primitive: Any, rule: str, lists: Sequence[Any], count: int | No
         count = len(first)
     for values in lists:
         if not isinstance(values, (list, tuple)) or len(values) != count:
-            misfit(primitive, rule, lambda: (
+            bad_rule_result(primitive, rule, lambda: (
                 f"gave {' and '.join(map(describe_value, lists))}; since multiple_results=True "
                 f"it must give {meaning}{f', {count} for {count} results' if count else ''}."))
 

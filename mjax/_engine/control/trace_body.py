@@ -19,14 +19,14 @@ from mjax._engine.base.programs import ProgramCache
 from mjax._engine.base.records import Record
 from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Var
+from mjax._engine.ir.jaxpr_equality import same_program
 from mjax._engine.ir.promotion import result_type
 from mjax._engine.ir.pytree import keystr, tree_flatten_with_path
-from mjax._engine.ir.same import same_program
 from mjax._engine.ir.types import same_array_type, typeof
 from mjax._engine.primitives.convert import convert_element_type
-from mjax._engine.tracing.authoring import carriers
 from mjax._engine.tracing.flat import FlatFunction, debug_info_of, describe_function
 from mjax._engine.tracing.interpreter import Tracer
+from mjax._engine.tracing.rule_errors import carriers
 from mjax._engine.tracing.stage import StageInterpreter, lift_tracers, stage
 
 

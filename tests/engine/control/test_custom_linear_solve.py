@@ -14,7 +14,7 @@ import mjax
 import mjax.numpy as jnp
 from mjax import lax
 from mjax._engine.base.errors import JaxprTypeError
-from mjax._engine.control.solves import LinearSolve
+from mjax._engine.control.custom_linear_solve import LinearSolve
 from mjax._engine.ir.check import check_jaxpr
 from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.stage import stage

@@ -10,7 +10,7 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 from mjax import lax
-from mjax._engine.ir.same import same_program
+from mjax._engine.ir.jaxpr_equality import same_program
 from mjax._engine.tracing.primitive import Primitive
 
 W = jnp.arange(3.0)

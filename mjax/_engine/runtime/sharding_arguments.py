@@ -15,7 +15,7 @@ from mjax._engine.runtime.arguments import Call
 from mjax._engine.runtime.constraints import check_fits, resolved, sharding_constraint_p
 from mjax._engine.runtime.layouts import Format, layout_behind, sharding_behind
 from mjax._engine.runtime.shardings import Sharding
-from mjax._engine.tracing.stage import eval_jaxpr, stage_under_evaluation
+from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 
 
 class Asked(Record):
@@ -128,7 +128,7 @@ def constrained(jaxpr: Jaxpr, ins: Sequence[Any], outs: Sequence[Any]) -> Jaxpr:
             for i, (aval, sharding) in enumerate(zip(avals, shardings, strict=True)):
                 if sharding is not None:
                     check_fits(sharding, aval, f"{what}_shardings of {i}")
-        return stage_under_evaluation(f, jaxpr.in_avals, jaxpr.debug_info)
+        return trace_to_jaxpr(f, jaxpr.in_avals, jaxpr.debug_info)
 
     return jaxpr.cached(("constrained", tuple(ins), tuple(outs), ctx.axis_env), make)
 

@@ -12,10 +12,10 @@ from mjax._engine.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
 from mjax._engine.ir.source import summarize, warn
 from mjax._engine.lowering.context import nested_constants
 from mjax._engine.runtime.array import is_array
-from mjax._engine.runtime.chosen import GSPMDSharding
 from mjax._engine.runtime.constraints import mesh_for_all, sharding_constraint_p
 from mjax._engine.runtime.device_put import device_put_p
 from mjax._engine.runtime.devices import default_device
+from mjax._engine.runtime.gspmd_sharding import GSPMDSharding
 from mjax._engine.runtime.placement import Placement
 from mjax._engine.runtime.shardings import (
     NamedSharding,

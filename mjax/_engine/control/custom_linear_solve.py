@@ -18,9 +18,9 @@ from mjax._engine.base.errors import LazyText, LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
-from mjax._engine.control.bodies import Body, Typed, agree, differences, stage_body
 from mjax._engine.control.carries import fixpoint
-from mjax._engine.control.retyping import Axes, bind_retyped, joined, varying_of, widened
+from mjax._engine.control.cast_varying import Axes, bind_retyped, joined, varying_of, widened
+from mjax._engine.control.trace_body import Body, Typed, agree, differences, stage_body
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_structure
@@ -89,7 +89,7 @@ def _solve_typecheck(*avals: Any, const_lengths: LinearSolve, jaxprs: LinearSolv
 linear_solve_p.typecheck = _solve_typecheck
 
 
-def _solve_retype(varying: Sequence[Axes], *, const_lengths: LinearSolve, jaxprs: LinearSolve
+def _solve_cast_varying(varying: Sequence[Axes], *, const_lengths: LinearSolve, jaxprs: LinearSolve
                   ) -> Any:
     """The right-hand side, the solution, and what any of the functions makes of them vary alike,
     leaf by leaf."""
@@ -115,7 +115,7 @@ def _solve_retype(varying: Sequence[Axes], *, const_lengths: LinearSolve, jaxprs
             for jaxpr, own in zip(jaxprs, consts, strict=True)])}
 
 
-linear_solve_p.retype = _solve_retype
+linear_solve_p.cast_varying = _solve_cast_varying
 
 
 @linear_solve_p.def_impl

@@ -10,11 +10,11 @@ from mjax._engine.ir.types import physical_aval
 from mjax._engine.lowering.module import LoweredModule
 from mjax._engine.lowering.shardings import Partition
 from mjax._engine.runtime.array import is_array
-from mjax._engine.runtime.chosen import chosen_sharding, in_order, spec_of_pieces
 from mjax._engine.runtime.constraints import check_fits
+from mjax._engine.runtime.device_assignment import Place
 from mjax._engine.runtime.donation import ArgumentNames
+from mjax._engine.runtime.gspmd_sharding import chosen_sharding, in_order, spec_of_pieces
 from mjax._engine.runtime.placement import Placement
-from mjax._engine.runtime.placing import Place
 from mjax._engine.runtime.shardings import NamedSharding, SingleDeviceSharding
 from mjaxlib_shim import executables as shim
 

@@ -21,7 +21,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import describe, forbidden, join_effects, no_effects
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var, used_variables
 from mjax._engine.primitives.convert import reduce_precision_p
-from mjax._engine.tracing.authoring import applied_at
+from mjax._engine.tracing.rule_errors import applied_at
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.partial_eval import Cut
 
