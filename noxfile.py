@@ -168,10 +168,11 @@ QUICK = ["tests/test_tiny.py", "tests/test_errors.py", "tests/ext", "tests/shim"
              "spmd/test_collectives.py", "spmd/test_transposes.py"))]
 NOT_QUICK = [f"tests/{name}.py" for name in (
     "shim/test_distributed", "engine/transforms/test_compositions",
-    "engine/transforms/test_recomputation", *(f"engine/runtime/test_{name}" for name in (
-        "array_shards", "assembling", "background", "callbacks", "checkpoint",
-        "collective_throttle", "debugging", "dlpack", "exit", "resharding", "sharded_jit",
-        "tokens", "transfer")))]
+    "engine/transforms/test_recomputation", *(f"engine/runtime/{name}" for name in (
+        "test_array_shards", "test_exit", "test_sharded_jit", "arrays/test_assembling",
+        "arrays/test_dlpack", "arrays/test_resharding", "arrays/test_transfer",
+        "dispatch/test_collective_throttle", "dispatch/test_debugging", "effects/test_background",
+        "effects/test_callbacks", "effects/test_tokens")))]
 
 
 @nox.session

@@ -44,15 +44,14 @@ from mjax._engine.control.remat import checkpoint, remat
 from mjax._engine.ir.dtypes import float0
 from mjax._engine.ir.mesh import PartitionSpec as P
 from mjax._engine.ir.types import typeof
-from mjax._engine.runtime.array import Array, Shard
-from mjax._engine.runtime.assembling import (
+from mjax._engine.runtime.arrays.array import Array, Shard
+from mjax._engine.runtime.arrays.assembling import (
     make_array_from_callback,
     make_array_from_process_local_data,
     make_array_from_single_device_arrays,
 )
-from mjax._engine.runtime.callbacks import pure_callback
-from mjax._engine.runtime.device_put import device_put
-from mjax._engine.runtime.devices import (
+from mjax._engine.runtime.arrays.device_put import device_put
+from mjax._engine.runtime.arrays.devices import (
     Device,
     default_backend,
     device_count,
@@ -63,19 +62,20 @@ from mjax._engine.runtime.devices import (
     process_index,
     process_indices,
 )
-from mjax._engine.runtime.jit import ensure_compile_time_eval, eval_shape, jit
-from mjax._engine.runtime.jit_cache import clear_caches
-from mjax._engine.runtime.make_jaxpr import make_jaxpr
-from mjax._engine.runtime.meshes import make_mesh, set_mesh
-from mjax._engine.runtime.shape_dtype_struct import ShapeDtypeStruct
-from mjax._engine.runtime.shardings import NamedSharding
-from mjax._engine.runtime.tokens import effects_barrier
-from mjax._engine.runtime.transfer import (
+from mjax._engine.runtime.arrays.meshes import make_mesh, set_mesh
+from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
+from mjax._engine.runtime.arrays.shardings import NamedSharding
+from mjax._engine.runtime.arrays.transfer import (
     block_until_ready,
     copy_to_host_async,
     device_get,
     live_arrays,
 )
+from mjax._engine.runtime.dispatch.jit import ensure_compile_time_eval, eval_shape, jit
+from mjax._engine.runtime.dispatch.jit_cache import clear_caches
+from mjax._engine.runtime.dispatch.make_jaxpr import make_jaxpr
+from mjax._engine.runtime.effects.callbacks import pure_callback
+from mjax._engine.runtime.effects.tokens import effects_barrier
 from mjax._engine.tracing.scopes import named_call, named_scope
 from mjax._engine.transforms.forward import jvp, linearize
 from mjax._engine.transforms.jacobian import hessian, jacfwd, jacobian, jacrev
@@ -116,5 +116,5 @@ __all__ = [
 
 
 __getattr__, __dir__ = face("mjax", modules=_SUBMODULES, later={
-    "pmap": "mjax._engine.spmd.pmap", "print_environment_info": "mjax._engine.runtime.environment",
+    "pmap": "mjax._engine.spmd.pmap", "print_environment_info": "mjax._tools.environment",
     "shard_map": "mjax._engine.spmd.shard_map", "smap": "mjax._engine.spmd.smap"})

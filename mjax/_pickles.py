@@ -32,10 +32,10 @@ from mjax._engine.primitives.precision import DotAlgorithm, DotAlgorithmPreset, 
 from mjax._engine.primitives.ragged import RaggedDotDimensionNumbers
 from mjax._engine.primitives.rng import RandomAlgorithm
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers
-from mjax._engine.runtime.array import _array as array_v1
-from mjax._engine.runtime.layouts import Layout
-from mjax._engine.runtime.shape_dtype_struct import _rebuild as shape_dtype_struct_v1
-from mjax._engine.runtime.stages import ArgInfo
+from mjax._engine.runtime.arrays.array import _array as array_v1
+from mjax._engine.runtime.arrays.layouts import Layout
+from mjax._engine.runtime.arrays.shape_dtype_struct import _rebuild as shape_dtype_struct_v1
+from mjax._engine.runtime.dispatch.stages import ArgInfo
 from mjax._engine.transforms.batching import AxisData
 from mjax._library.image import ResizeMethod
 from mjax._numpy.ufuncs import _rebuilt as ufunc_v1

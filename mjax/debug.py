@@ -2,11 +2,11 @@
 
 from mjax._engine.base.faces import face
 from mjax._engine.control.callbacks import DebugEffect, OrderedDebugEffect
-from mjax._engine.runtime.breakpoint import breakpoint
-from mjax._engine.runtime.callbacks import debug_callback as callback
-from mjax._engine.runtime.callbacks import debug_log as log
-from mjax._engine.runtime.callbacks import debug_print as print
-from mjax._engine.runtime.visualize import (
+from mjax._engine.runtime.effects.callbacks import debug_callback as callback
+from mjax._engine.runtime.effects.callbacks import debug_log as log
+from mjax._engine.runtime.effects.callbacks import debug_print as print
+from mjax._tools.breakpoint import breakpoint
+from mjax._tools.visualize import (
     inspect_array_sharding,
     visualize_array_sharding,
     visualize_sharding,

@@ -1,7 +1,7 @@
 """Several processes that run one program on the devices of all of them."""
 
 from mjax._engine.base.faces import face
-from mjax._engine.runtime.distributed import (
+from mjax._engine.runtime.processes.distributed import (
     barrier,
     initialize,
     is_initialized,

@@ -1,7 +1,7 @@
 """Profiles of time and memory, on jaxlib's profiler."""
 
 from mjax._engine.base.faces import face
-from mjax._engine.runtime.profiling import (
+from mjax._tools.profiling import (
     StepTraceAnnotation,
     TraceAnnotation,
     annotate_function,

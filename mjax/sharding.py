@@ -3,14 +3,14 @@
 from mjax._engine.base.faces import face
 from mjax._engine.ir.mesh import AbstractMesh, AxisType, Mesh, PartitionSpec
 from mjax._engine.ir.types import ManualAxisType
-from mjax._engine.runtime.meshes import (
+from mjax._engine.runtime.arrays.meshes import (
     get_abstract_mesh,
     get_mesh,
     set_mesh,
     use_abstract_mesh,
     use_mesh,
 )
-from mjax._engine.runtime.shardings import (
+from mjax._engine.runtime.arrays.shardings import (
     NamedSharding,
     Sharding,
     SingleDeviceSharding,

@@ -1,7 +1,7 @@
 """The stages of ahead-of-time compilation: `jit(f).trace(...).lower().compile()`."""
 
 from mjax._engine.base.faces import face
-from mjax._engine.runtime.stages import (
+from mjax._engine.runtime.dispatch.stages import (
     ArgInfo,
     Compiled,
     CompilerOptions,

@@ -6,7 +6,7 @@ from typing import Any, Protocol, Union
 
 import numpy as np
 
-from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.arrays.array import Array
 
 
 class SupportsDType(Protocol):

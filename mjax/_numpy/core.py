@@ -30,7 +30,7 @@ from mjax._engine.primitives.shapes import (
     canonical_shape,
     reshape_p,
 )
-from mjax._engine.runtime.transfer import as_result
+from mjax._engine.runtime.arrays.transfer import as_result
 from mjax._engine.tracing.interpreter import Tracer
 
 # ---- checking --------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.runtime import dlpack
+from mjax._engine.runtime.arrays import dlpack
 
 
 @boundary

@@ -22,11 +22,11 @@ from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.ir.pytree import is_one_leaf, registry
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import array_of
-from mjax._engine.runtime.array import Array
-from mjax._engine.runtime.executable import Program
-from mjax._engine.runtime.laid_out import laid_out, with_out_sharding
-from mjax._engine.runtime.short import ShortCalls
-from mjax._engine.runtime.transfer import to_array, unshared
+from mjax._engine.runtime.arrays.array import Array
+from mjax._engine.runtime.arrays.laid_out import laid_out, with_out_sharding
+from mjax._engine.runtime.arrays.transfer import to_array, unshared
+from mjax._engine.runtime.dispatch.executable import Program
+from mjax._engine.runtime.dispatch.short import ShortCalls
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.stage import trace_to_jaxpr
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
-from mjax._engine.runtime.devices import devices
+from mjax._engine.runtime.arrays.devices import devices
 
 #: The version of the standard that `mjax.numpy` follows.
 __array_api_version__ = "2024.12"

@@ -25,9 +25,9 @@ from mjax._engine.primitives.dynamic_slicing import dynamic_slice_in_dim
 from mjax._engine.primitives.joining import unstack
 from mjax._engine.primitives.shapes import reshape as lax_reshape
 from mjax._engine.primitives.slicing import slice_in_dim
-from mjax._engine.runtime.array import Array, is_array
-from mjax._engine.runtime.device_put import device_put
-from mjax._engine.runtime.laid_out import laid_out
+from mjax._engine.runtime.arrays.array import Array, is_array
+from mjax._engine.runtime.arrays.device_put import device_put
+from mjax._engine.runtime.arrays.laid_out import laid_out
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._numpy import (

@@ -12,7 +12,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axes
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
-from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.arrays.array import Array
 from mjax._numpy.core import check_array
 from mjax._numpy.creation import array
 

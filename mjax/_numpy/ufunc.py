@@ -23,9 +23,9 @@ from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type, inexact_dtype
 from mjax._engine.ir.types import typeof
-from mjax._engine.runtime.array import Array
-from mjax._engine.runtime.short import ShortCalls
-from mjax._engine.runtime.transfer import to_array
+from mjax._engine.runtime.arrays.array import Array
+from mjax._engine.runtime.arrays.transfer import to_array
+from mjax._engine.runtime.dispatch.short import ShortCalls
 from mjax._numpy.core import (
     cast,
     check_array,

@@ -27,7 +27,7 @@ from mjax._engine.primitives.iota import iota
 from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.shapes import expand_dims, moveaxis, reshape
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
-from mjax._engine.runtime.jit import eval_shape
+from mjax._engine.runtime.dispatch.jit import eval_shape
 from mjax._numpy import arithmetic, bits, comparison, elementary, reductions
 from mjax._numpy.comparison import to_bool
 from mjax._numpy.core import (

@@ -12,7 +12,7 @@ from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import copy_p, squeeze
-from mjax._engine.runtime.array import is_array
+from mjax._engine.runtime.arrays.array import is_array
 from mjax._engine.transforms.vectorize import vmap
 from mjax._numpy.core import as_array, broadcast_shapes, check_array, check_ranks, shape_of
 from mjax._numpy.shapes import expand_dims, moveaxis

@@ -1,7 +1,7 @@
 """Modules that may still change; each loads when it is first used."""
 
 from mjax._engine.base.faces import face
-from mjax._engine.runtime.callbacks import io_callback
+from mjax._engine.runtime.effects.callbacks import io_callback
 
 _SUBMODULES = ("checkpoint", "layout", "mesh_utils", "multihost_utils", "ode", "pjit", "shard_map")
 

@@ -1,8 +1,8 @@
 """How arrays lie in memory."""
 
 from mjax._engine.base.faces import face
-from mjax._engine.runtime.layout_constraints import with_layout_constraint
-from mjax._engine.runtime.layouts import Format, Layout
+from mjax._engine.runtime.arrays.layout_constraints import with_layout_constraint
+from mjax._engine.runtime.arrays.layouts import Format, Layout
 
 __all__ = ["Format", "Layout", "with_layout_constraint"]
 

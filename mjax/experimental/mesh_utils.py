@@ -1,7 +1,7 @@
 """Arranging devices for meshes."""
 
 from mjax._engine.base.faces import face
-from mjax._engine.runtime.meshes import create_device_mesh, create_hybrid_device_mesh
+from mjax._engine.runtime.arrays.meshes import create_device_mesh, create_hybrid_device_mesh
 
 __all__ = ["create_device_mesh", "create_hybrid_device_mesh"]
 

@@ -1,7 +1,7 @@
 """What the processes of one program tell each other through their devices."""
 
 from mjax._engine.base.faces import face
-from mjax._engine.runtime.multihost import (
+from mjax._engine.runtime.processes.multihost import (
     assert_equal,
     broadcast_one_to_all,
     global_array_to_host_local_array,

@@ -207,9 +207,9 @@ from mjax._engine.primitives.windows import (
     select_and_gather_add_p,
     select_and_scatter_add_p,
 )
-from mjax._engine.runtime.constraints import sharding_constraint_p
-from mjax._engine.runtime.device_put import device_put_p
-from mjax._engine.runtime.layout_constraints import layout_constraint_p
+from mjax._engine.runtime.arrays.constraints import sharding_constraint_p
+from mjax._engine.runtime.arrays.device_put import device_put_p
+from mjax._engine.runtime.arrays.layout_constraints import layout_constraint_p
 from mjax._engine.spmd.exchanges import all_to_all_p, pbroadcast_p, ppermute_p
 from mjax._engine.spmd.gathers import (
     all_gather_invariant_p,

@@ -62,7 +62,7 @@ def test_death_between_parts_and_manifest(tmp_path):
         import numpy as np
 
         import mjax
-        from mjax._engine.runtime import checkpoint
+        from mjax._tools import checkpoint
         from mjax.experimental.checkpoint import save
         from mjax.sharding import Mesh, NamedSharding
         from mjax.sharding import PartitionSpec as P

@@ -26,14 +26,6 @@ from mjax.sharding import AbstractMesh
 from mjax_ext import core
 from mjax_ext.interpreters import batching
 
-#: An array of two ones, as mjax pickled it before its pickles had versions.
-OLD = (b"\x80\x04\x95\xf6\x00\x00\x00\x00\x00\x00\x00\x8c\x1amjax._engine.runtime.array\x94\x8c"
-       b"\x08_rebuild\x94\x93\x94\x8c\x16numpy._core.multiarray\x94\x8c\x0c_reconstruct\x94\x93"
-       b"\x94\x8c\x05numpy\x94\x8c\x07ndarray\x94\x93\x94K\x00\x85\x94C\x01b\x94\x87\x94R\x94(K"
-       b"\x01K\x02\x85\x94h\x06\x8c\x05dtype\x94\x93\x94\x8c\x02f4\x94\x89\x88\x87\x94R\x94(K\x03"
-       b"\x8c\x01<\x94NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00t\x94b\x89C\x08\x00\x00\x80?\x00"
-       b"\x00\x80?\x94t\x94b\x8c\x15mjax._engine.ir.types\x94\x8c\x0bShapedArray\x94\x93\x94(K"
-       b"\x02\x85\x94h\x12\x89(\x91\x94t\x94R\x94\x86\x94R\x94.")
 Point = collections.namedtuple("Point", "x y")
 
 
@@ -98,10 +90,6 @@ def test_a_process_without_mjax_loads_them():
     done = subprocess.run([sys.executable, "-c", f"import pickle; print(pickle.loads({text!r}))"],
                           capture_output=True, text=True, timeout=120)
     assert "PyTreeDef([*])" in done.stdout, done.stderr
-
-
-def test_old_pickles_load():
-    np.testing.assert_array_equal(pickle.loads(OLD), np.ones(2, np.float32))
 
 
 def values():

@@ -25,16 +25,16 @@ from mjax._engine.ir.pytree import (
 )
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import expand_dims, moveaxis, squeeze
-from mjax._engine.runtime.constraints import with_sharding_constraint
-from mjax._engine.runtime.devices import devices, local_devices
-from mjax._engine.runtime.distributed import is_initialized
-from mjax._engine.runtime.jit import jit
-from mjax._engine.runtime.multihost import (
+from mjax._engine.runtime.arrays.constraints import with_sharding_constraint
+from mjax._engine.runtime.arrays.devices import devices, local_devices
+from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct, aval_of
+from mjax._engine.runtime.arrays.shardings import NamedSharding
+from mjax._engine.runtime.dispatch.jit import jit
+from mjax._engine.runtime.processes.distributed import is_initialized
+from mjax._engine.runtime.processes.multihost import (
     global_array_to_host_local_array,
     host_local_array_to_global_array,
 )
-from mjax._engine.runtime.shape_dtype_struct import ShapeDtypeStruct, aval_of
-from mjax._engine.runtime.shardings import NamedSharding
 from mjax._engine.spmd.shard_map import shard_map
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import (

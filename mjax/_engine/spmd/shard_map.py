@@ -39,7 +39,7 @@ from mjax._engine.ir.pytree import (
     treedef_tuple,
 )
 from mjax._engine.ir.types import typeof
-from mjax._engine.runtime.constraints import mesh_for_all
+from mjax._engine.runtime.arrays.constraints import mesh_for_all
 from mjax._engine.spmd.axes import Manual, Mode, in_manual
 from mjax._engine.spmd.shard_map_errors import (
     check_batches,

@@ -17,8 +17,8 @@ import numpy as np
 from mjax._engine.base.context import ctx
 from mjax._engine.base.programs import ProgramCache
 from mjax._engine.base.util import BoundedCache
-from mjax._engine.runtime.array import Array
-from mjax._engine.runtime.transfer import to_array
+from mjax._engine.runtime.arrays.array import Array
+from mjax._engine.runtime.arrays.transfer import to_array
 from mjax._numpy.fused import compile_for
 from mjax._numpy.indexing.parse import INSIDE, NEW, At, Each, Index, Range
 

@@ -26,7 +26,7 @@ from mjax._engine.primitives.shapes import (
     transpose,
 )
 from mjax._engine.primitives.slicing import slice_p
-from mjax._engine.runtime.array import Array
+from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import staging
 from mjax._numpy.core import shape_of

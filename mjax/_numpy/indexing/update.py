@@ -33,8 +33,8 @@ from mjax._engine.primitives.shapes import (
     reshape,
     squeeze,
 )
-from mjax._engine.runtime.array import Array
-from mjax._engine.runtime.transfer import to_array
+from mjax._engine.runtime.arrays.array import Array
+from mjax._engine.runtime.arrays.transfer import to_array
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import staging
 from mjax._numpy.arithmetic import divide, power

@@ -25,7 +25,7 @@ from mjax._engine.primitives import rng as rng  # registers key types, with thre
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.keys import PRNGImpl, is_key_dtype, resolve_impl, wrap
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, canonical_shape, reshape
-from mjax._engine.runtime.jit import jit
+from mjax._engine.runtime.dispatch.jit import jit
 
 #: Puts what the docstrings of distributions share into them.
 documents = documented(

@@ -9,9 +9,9 @@ import mjax
 from mjax import lax
 from mjax._engine.ir.dtypes import ExtendedDType, prng_key
 from mjax._engine.ir.types import ShapedArray, physical_aval
-from mjax._engine.runtime.array import Array
-from mjax._engine.runtime.placement import placement_of
-from mjax._engine.runtime.transfer import to_array
+from mjax._engine.runtime.arrays.array import Array
+from mjax._engine.runtime.arrays.placement import placement_of
+from mjax._engine.runtime.arrays.transfer import to_array
 
 
 class PairDType(ExtendedDType):

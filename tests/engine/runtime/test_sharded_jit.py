@@ -8,7 +8,7 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 from mjax import lax
-from mjax._engine.runtime.gspmd_sharding import GSPMDSharding
+from mjax._engine.runtime.arrays.gspmd_sharding import GSPMDSharding
 from mjax.experimental.pjit import pjit
 from mjax.sharding import AbstractMesh, Mesh, NamedSharding, SingleDeviceSharding
 from mjax.sharding import PartitionSpec as P

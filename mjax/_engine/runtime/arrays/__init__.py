@@ -1,0 +1,1 @@
+"""Arrays: where their parts are, how they are moved, cut, put together and shared."""

@@ -1,0 +1,559 @@
+"""Arrays: a buffer on devices, and its interned `Placement`; each costs an object of two fields."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.folding import boundary, fold
+from mjax._engine.base.util import BoundedCache, pickled_as
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import ShapedArray, abstract_token, physical_aval, typeof_handlers
+from mjax._engine.runtime.arrays.layouts import Format, format_of
+from mjax._engine.runtime.arrays.placement import Placement, placement_of
+from mjax._engine.runtime.arrays.shardings import SingleDeviceSharding, bounds
+from mjax._engine.runtime.failures import raise_original
+from mjax._engine.tracing.interpreter import Tracer
+from mjaxlib_shim import arrays as shim
+from mjaxlib_shim.dlpack import to_dlpack
+
+#: Values of so many bytes are kept for NumPy.
+_KEPT = 4096
+#: With several processes: waits for a buffer in a way that ends when a process is gone.
+waits: list[Callable[[Any], None]] = []
+#: Waits for programs that were called and may still have to read a buffer.
+before_deletion: list[Callable[[Any], None]] = []
+
+
+class _ArrayMeta(type):
+    """Tracers are arrays to `isinstance`, though no array is among their bases."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return (type(instance) is Array
+                or (isinstance(instance, Tracer) and instance.aval is not abstract_token)
+                or type.__instancecheck__(cls, instance))
+
+
+class Array(metaclass=_ArrayMeta):
+    """An n-dimensional array on one or several devices.
+
+    Made by `mjax.numpy`, `mjax.device_put` and the results of computations; operators and
+    NumPy's methods are those of `mjax.numpy`. Immutable: `x.at[i].set(v)` gives a new array.
+    Computations run asynchronously; reading a value waits for it.
+
+    Example:
+      >>> x = jnp.arange(3)
+      >>> isinstance(x, mjax.Array), x.shape, x.dtype
+      (True, (3,), dtype('int32'))
+    """
+
+    __slots__ = ("__weakref__", "_buffer", "_host", "_placement")
+    _buffer: Any
+    _placement: Placement
+    #: The value for NumPy, where it is small and was asked for twice.
+    _host: np.ndarray[Any, Any] | None
+    __hash__ = None  # type: ignore[assignment]
+    __array_priority__ = 100
+
+    def __init__(self, buffer: Any, placement: Placement):
+        self._buffer = buffer
+        self._placement = placement
+
+    # -- facts --
+
+    @property
+    def aval(self) -> ShapedArray:
+        """The type."""
+        return self._placement.aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return self._placement.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype."""
+        return self._placement.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self._placement.aval.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self._placement.aval.size
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether promotion may pick the other operand's dtype."""
+        return self._placement.aval.weak_type
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of the elements."""
+        physical = physical_aval(self._placement.aval)
+        return physical.size * int(physical.dtype.itemsize)
+
+    @property
+    def itemsize(self) -> int:
+        """The number of bytes of one element."""
+        return int(self.dtype.itemsize)
+
+    def on_device_size_in_bytes(self) -> int:
+        """The number of bytes that the devices of the array use for it, copies included."""
+        sharding, physical = self._placement.sharding, physical_aval(self._placement.aval)
+        elements = math.prod(sharding.shard_shape(self.shape)) * len(sharding.flat_devices)
+        parts = math.prod(physical.shape[self.ndim:])
+        return elements * parts * int(physical.dtype.itemsize)
+
+    @property
+    def sharding(self) -> Any:
+        """Where the elements are."""
+        return self._placement.sharding
+
+    @property
+    def committed(self) -> bool:
+        """Whether the user chose the placement; computations then run there."""
+        return self._placement.committed
+
+    _committed = committed
+
+    @property
+    def device(self) -> Any:
+        """The device of a one-device array, else its sharding."""
+        sharding = self._placement.sharding
+        devices = sharding.flat_devices
+        return devices[0] if len(devices) == 1 else sharding
+
+    def devices(self) -> set[Any]:
+        """The devices that hold a part of the array."""
+        return set(self._placement.sharding.device_set)
+
+    def __len__(self) -> int:
+        try:
+            return self._placement.aval.length()
+        except TypeError as error:
+            fold(error)
+            raise
+
+    @property
+    def format(self) -> Format:
+        """The sharding, and the layout in memory, which is row-major."""
+        return format_of(self.ndim, self.sharding)
+
+    # -- parts --
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether all its devices belong to this process."""
+        return bool(self._placement.sharding.is_fully_addressable)
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each of its devices has all of it."""
+        return bool(self._placement.sharding.is_fully_replicated)
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """What the devices of this process have, in the order of the sharding's devices."""
+        return [shard for shard in self.global_shards if shard._place is not None]
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        """What all devices have; the data of those of other processes is None."""
+        self._existing()
+        return [Shard._of(self, *part) for part in _parts_of(self._placement.sharding, self.shape)]
+
+    @boundary
+    def addressable_data(self, index: int) -> Array:
+        """What one device of this process has, by its place among them, as an array."""
+        sharding = self._placement.sharding
+        if type(sharding) is SingleDeviceSharding:
+            return (self,)[index]
+        buffer = shim.shards(self._existing())[index]
+        alone = SingleDeviceSharding(sharding.local_devices[index],
+                                     memory_kind=sharding.memory_kind)
+        aval = self.aval.update(shape=sharding.shard_shape(self.shape))
+        placement = placement_of(aval, alone, True)
+        return Array(shim.assemble(physical_aval(aval), alone.native, [buffer]), placement)
+
+    def _existing(self) -> Any:
+        """The buffer, unless the array was deleted."""
+        if self._buffer.is_deleted():
+            msg = (f"Array of type {self.aval} has been deleted: it was donated to a computation "
+                   "(donate_argnums) or .delete() was called. Use the computation's result, or "
+                   "do not donate what is used again.")
+            raise RuntimeError(msg)
+        return self._buffer
+
+    def _whole(self) -> Any:
+        """A buffer that all elements can be read from."""
+        sharding = self._placement.sharding
+        if type(sharding) is SingleDeviceSharding or sharding.is_fully_addressable:
+            return self._existing()
+        if sharding.is_fully_replicated and sharding.has_addressable_devices:
+            return shim.replicated_shard(self._existing())
+        msg = (f"Array of type {self.aval} has parts in other processes, and cannot be read in "
+               "this one. Read what is here (x.addressable_shards), or gather it on all devices: "
+               f"mjax.device_put(x, NamedSharding(mesh, P())), in all processes. {sharding}")
+        raise RuntimeError(msg)
+
+    def _only_buffer(self, what: str, error: type[Exception]) -> Any:
+        """The buffer of an array on one device, for what no others have."""
+        count = len(self._placement.sharding.flat_devices)
+        if count > 1:
+            msg = (f"{what}: the array is spread over {count} devices, and has no memory of its "
+                   "own. Take its parts one by one ([s.data for s in x.addressable_shards]), or "
+                   "move it to one device: mjax.device_put(x, device).")
+            raise error(msg)
+        return self._existing()
+
+    # -- state --
+
+    def block_until_ready(self) -> Array:
+        """Waits until the value is computed; raises what its computation raised."""
+        try:
+            try:
+                if waits:
+                    waits[0](self._buffer)
+                self._buffer.block_until_ready()
+            except Exception as error:
+                raise_original(error)
+                raise
+        except Exception as error:
+            fold(error)
+            raise
+        return self
+
+    def is_ready(self) -> bool:
+        """Whether the value is computed."""
+        return bool(self._buffer.is_ready())
+
+    @boundary
+    def delete(self) -> None:
+        """Frees the memory now; the array cannot be used any more."""
+        for wait in before_deletion:
+            wait(self._buffer)
+        self._buffer.delete()
+
+    def is_deleted(self) -> bool:
+        """Whether the array was deleted, or its buffer donated."""
+        return bool(self._buffer.is_deleted())
+
+    def copy_to_host_async(self) -> None:
+        """Starts copying to the host, so that reading the value later does not wait."""
+        shim.copy_to_host_async(self._buffer)
+
+    @boundary
+    def unsafe_buffer_pointer(self) -> int:
+        """The address of the memory; valid while the array lives.
+
+        Raises:
+          ValueError: the array is on several devices.
+        """
+        return shim.unsafe_pointer(self._only_buffer("unsafe_buffer_pointer", ValueError))
+
+    # -- conversions --
+
+    def _numpy(self) -> np.ndarray[Any, Any]:
+        """The value as a read-only NumPy array, sharing memory where the device does."""
+        if dtypes.is_extended(self.dtype):
+            msg = f"an array of dtype {self.dtype} holds keys, not numbers: use random.key_data."
+            raise TypeError(msg)
+        return self._stored()
+
+    def _stored(self) -> np.ndarray[Any, Any]:
+        """The numbers in the buffer; those behind the elements if the dtype is an extended one."""
+        buffer = self._buffer
+        if type(self._placement.sharding) is not SingleDeviceSharding or buffer.is_deleted():
+            buffer = self._whole()
+        try:
+            if waits:
+                waits[0](buffer)
+            return shim.to_numpy(buffer)
+        except Exception as error:
+            raise_original(error)
+            raise
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        try:
+            value = getattr(self, "_host", None)
+            if value is None or self._buffer.is_deleted():
+                again = hasattr(self, "_host")
+                value = self._numpy()
+                self._host = None
+                # A copy: with a view of its memory an array cannot be donated.
+                if again and value.nbytes <= _KEPT:
+                    self._host = value.copy("K")
+                    self._host.flags.writeable = False
+            if dtype is not None and value.dtype != dtype:
+                if copy is False:
+                    msg = (f"an array of type {self.aval} cannot become a NumPy array of dtype "
+                           f"{np.dtype(dtype)} without a copy: leave out copy=False, or dtype.")
+                    raise ValueError(msg)
+                return value.astype(dtype)
+            return value.copy() if copy else value
+        except Exception as error:
+            fold(error)
+            raise
+
+    def _scalar(self, kind: str) -> Any:
+        if self.ndim:
+            msg = (f"only scalar arrays become a Python {kind}, and this one is {self.aval}; take "
+                   "an element by its index, or x.item() of an array of one element.")
+            raise TypeError(msg)
+        return self._numpy()[()]
+
+    def _real_scalar(self, kind: str) -> Any:
+        if dtypes.is_complex(self.dtype):
+            msg = (f"a complex number does not become a Python {kind}, and this array is "
+                   f"{self.aval}; take x.real first.")
+            raise TypeError(msg)
+        return self._scalar(kind)
+
+    def __bool__(self) -> bool:
+        try:
+            if self.size > 1:
+                msg = ("the truth value of an array with more than one element is ambiguous; use "
+                       ".any() or .all().")
+                raise ValueError(msg)
+            if self.size == 0:
+                msg = "the truth value of an empty array is ambiguous; test array.size > 0."
+                raise ValueError(msg)
+            return bool(self._numpy())
+        except Exception as error:
+            fold(error)
+            raise
+
+    def __int__(self) -> int:
+        try:
+            return int(self._real_scalar("int"))
+        except Exception as error:
+            fold(error)
+            raise
+
+    def __float__(self) -> float:
+        try:
+            return float(self._real_scalar("float"))
+        except Exception as error:
+            fold(error)
+            raise
+
+    @boundary
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
+    def __index__(self) -> int:
+        try:
+            if not dtypes.is_integer(self.dtype):
+                msg = f"only integer arrays can be used as an index; this one is {self.aval}."
+                raise TypeError(msg)
+            return operator.index(self._scalar("index"))
+        except Exception as error:
+            fold(error)
+            raise
+
+    def item(self, *args: int) -> Any:
+        """One element as a Python scalar."""
+        try:
+            return self._numpy().item(*args)
+        except Exception as error:
+            fold(error)
+            raise
+
+    @boundary
+    def tolist(self) -> Any:
+        """Nested lists of Python scalars."""
+        return self._numpy().tolist()
+
+    @boundary
+    def tobytes(self, order: str = "C") -> bytes:
+        """The elements' bytes, one element after the other.
+
+        Args:
+          order: "C": the last axis varies fastest; "F": the first one.
+        """
+        return self._numpy().tobytes(order)  # type: ignore[arg-type]
+
+    @property
+    def flat(self) -> Any:
+        """Not there: arrays cannot be changed by an iterator."""
+        msg = "arrays have no attribute flat; use x.ravel(), or x.at[...] to set elements."
+        raise NotImplementedError(msg)
+
+    #: From `mjax.numpy`, as the operators are.
+    __iter__: Callable[[Array], Iterator[Any]]
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return memoryview(self._numpy())  # type: ignore[arg-type]  # NumPy < 2.1 stubs
+
+    def __bytes__(self) -> bytes:
+        return self.tobytes()
+
+    @boundary
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+        # The capsule is an unversioned one, which the protocol lets every consumer take.
+        kind, own = _DLPACK_KINDS["cpu"], self.__dlpack_device__()
+        if dl_device is None or tuple(dl_device) == own or dl_device[0] == own[0] == kind:
+            source = deep_copies[0](self) if copy else self
+            return to_dlpack(source._only_buffer("__dlpack__", BufferError), stream)
+        if dl_device[0] == kind and copy is not False:
+            return np.array(self._numpy()).__dlpack__()
+        msg = (f"__dlpack__: the array is on DLPack device {own}, and dl_device={dl_device} asks "
+               f"for another{' without a copy' if dl_device[0] == kind else ''}. Move it there "
+               "first: mjax.device_put(x, device).")
+        raise BufferError(msg)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        self._only_buffer("__dlpack_device__", BufferError)
+        return _DLPACK_KINDS[self.device.platform], self.device.id
+
+    @boundary
+    def __reduce__(self) -> Any:
+        extended = self.dtype if dtypes.is_extended(self.dtype) else None
+        return _array, (np.array(self._stored()), self.weak_type, extended)
+
+    def __copy__(self) -> Array:
+        return deep_copies[0](self)
+
+    def __deepcopy__(self, memo: Any) -> Array:
+        return deep_copies[0](self)
+
+    @boundary
+    def __repr__(self) -> str:
+        if self.is_deleted():
+            return f"Array(shape={self.shape}, dtype={self.dtype}, deleted)"
+        if not (self.is_fully_addressable or self.is_fully_replicated):
+            return f"Array(shape={self.shape}, dtype={self.dtype}, in other processes too)"
+        if dtypes.is_extended(self.dtype):
+            return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{self._stored()}"
+        weak = ", weak_type=True" if self.weak_type else ""
+        value = self._numpy()
+        if value.size == 0:
+            return f"Array([], shape={self.shape}, dtype={self.dtype}{weak})"
+        text = np.array2string(value, prefix="Array(", separator=", ", suffix=",")
+        last_line = len(text.rsplit("\n", 1)[-1]) + 7
+        tail = f"dtype={self.dtype}{weak})"
+        return f"Array({text}, {tail}" if last_line + len(tail) < 100 else (
+            f"Array({text},\n      {tail}")
+
+    @boundary
+    def __str__(self) -> str:
+        return repr(self) if dtypes.is_extended(self.dtype) else str(self._numpy())
+
+    @boundary
+    def __format__(self, spec: str) -> str:
+        if self.ndim == 0 and not dtypes.is_extended(self.dtype):
+            return format(self._numpy()[()], spec)
+        if spec:
+            msg = (f"a format ({spec!r}) is for scalar arrays, and this one is {self.aval}; format "
+                   "its elements, or str(x).")
+            raise TypeError(msg)
+        return str(self)
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is a concrete array, computed or pending."""
+    return issubclass(type(value), Array)
+
+
+class Shard:
+    """What one device has of an array.
+
+    Args:
+      device: the device.
+      sharding: where the array is.
+      global_shape: the shape of the array.
+      data: the part, as an array on that device; None if that belongs to another process.
+
+    Attributes:
+      device: the device.
+      index: which part of the array it is, as a tuple of slices.
+      replica_id: how many devices before this one have the same part; 0 for the first.
+
+    Example:
+      >>> mjax.device_put(np.arange(4)).addressable_shards[0].index
+      (slice(None, None, None),)
+    """
+
+    __slots__ = ("_array", "_data", "_place", "device", "index", "replica_id")
+    _array: Array | None
+
+    def __init__(self, device: Any, sharding: Any, global_shape: Sequence[int], data: Any = None):
+        parts = {part[0]: part for part in _parts_of(sharding, tuple(global_shape))}
+        if device not in parts:
+            msg = f"Shard: the sharding {sharding} has no part on {device}."
+            raise ValueError(msg)
+        self._array, self._data = None, data
+        self.device, self.index, self.replica_id, self._place = parts[device]
+
+    @classmethod
+    def _of(cls, array: Array, device: Any, index: tuple[slice, ...], replica_id: int,
+            place: int | None) -> Shard:
+        """A part of an array, looked at only when it is asked for."""
+        self = object.__new__(cls)
+        self._array, self._data = array, None
+        self.device, self.index, self.replica_id, self._place = device, index, replica_id, place
+        return self
+
+    @property
+    def data(self) -> Array | None:
+        """The part as an array on that device; None if that belongs to another process."""
+        if self._array is None or self._place is None:
+            return self._data
+        return self._array.addressable_data(self._place)
+
+    def __repr__(self) -> str:
+        return (f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, "
+                f"data={self.data})")
+
+
+def _parts_of(sharding: Any, shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
+    """Per device: itself, its part of an array of this shape, how many before it have the same
+    part, and its place among the devices of this process, if it is one of them."""
+    key = (sharding, shape)
+    known: list[tuple[Any, ...]] | None = _parts.get(key)
+    if known is not None:
+        return known
+    found, copies = [], dict[Any, int]()
+    places = {device: i for i, device in enumerate(sharding.local_devices)}
+    for device, index in sharding.devices_indices_map(shape).items():
+        part = bounds(index, shape)
+        copies[part] = copies.get(part, -1) + 1
+        found.append((device, index, copies[part], places.get(device)))
+    return _parts.put(key, found)
+
+
+_parts = BoundedCache()
+
+
+_DLPACK_KINDS = {"cpu": 1, "cuda": 2, "gpu": 2, "rocm": 10}
+
+#: `(stored numbers, type) -> Array`; `transfer`, which can put values on devices, fills it.
+rebuild: list[Any] = []
+
+
+#: A copy of an array, in the same place; from `transfer` too.
+deep_copies: list[Callable[[Array], Array]] = []
+
+
+@pickled_as("array_v1")
+def _array(stored: np.ndarray[Any, Any], weak_type: bool, extended: Any) -> Array:
+    """An array of numbers, or of keys of a dtype; pickles of arrays call this."""
+    if extended is None:
+        dtype = dtypes.canonicalize(stored.dtype)
+        return rebuild[0](stored.astype(dtype, copy=False),
+                          ShapedArray(stored.shape, dtype, weak_type))
+    shape = stored.shape[:stored.ndim - len(extended.element_shape)]
+    return rebuild[0](stored, ShapedArray(shape, extended))
+
+
+typeof_handlers[Array] = operator.attrgetter("_placement.aval")

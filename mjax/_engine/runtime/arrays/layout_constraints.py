@@ -1,0 +1,72 @@
+"""Constraints on how the values of a program lie in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir.pytree import broadcast_prefix, tree_flatten
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.emit import ir, op
+from mjax._engine.primitives.linear import define_linear
+from mjax._engine.runtime.arrays.layouts import Layout
+from mjax._engine.tracing.primitive import Primitive
+
+layout_constraint_p = Primitive("layout_constraint")
+
+
+@layout_constraint_p.def_abstract_eval
+def _type(x: Any, *, layout: Layout) -> Any:
+    if sorted(layout.major_to_minor) != list(range(x.ndim)):
+        raise LazyValueError(lambda: (
+            f"with_layout_constraint: {layout} does not name each of the {x.ndim} axes of {x} "
+            "once."))
+    return x
+
+
+@layout_constraint_p.def_lowering
+def _lowering(ctx: Any, x: Any, *, layout: Layout) -> Any:
+    order = ir.ArrayAttr.get([ir.DenseIntElementsAttr.get(
+        np.array(layout.major_to_minor[::-1], np.int64), type=ir.IndexType.get())])
+    return op("stablehlo.custom_call", ctx.out_types, [x], {
+        "call_target_name": ir.StringAttr.get("LayoutConstraint"),
+        "operand_layouts": order, "result_layouts": order})
+
+
+define_linear(layout_constraint_p, lambda ct, x, *, layout: layout_constraint_p.bind(
+    ct, layout=layout))
+
+
+@layout_constraint_p.def_batch
+def _batch(args: Any, dims: Any, *, layout: Layout) -> Any:
+    """The batch axis varies slowest."""
+    (dim,) = dims
+    moved = [axis + (axis >= dim) for axis in layout.major_to_minor]
+    return layout_constraint_p.bind(args[0], layout=Layout((dim, *moved), layout.tiling)), dim
+
+
+@boundary
+def with_layout_constraint(x: Any, layouts: Any) -> Any:
+    """The same arrays; in a program XLA lays them out so.
+
+    Args:
+      x: pytree of arrays.
+      layouts: a `Layout`, or a tree of them of which `x` has the structure, or a prefix.
+
+    Raises:
+      ValueError: the layout does not name each axis once.
+
+    Example:
+      >>> mjax.jit(lambda x: with_layout_constraint(x, Layout((1, 0))) + 1)(jnp.ones((2, 2)))
+      Array([[2., 2.],
+             [2., 2.]], dtype=float32)
+    """
+    leaves, treedef = tree_flatten(x)
+    for leaf in leaves:
+        typeof(leaf)
+    return treedef.unflatten([
+        layout_constraint_p.bind(leaf, layout=layout)
+        for leaf, layout in zip(leaves, broadcast_prefix(layouts, x), strict=True)])

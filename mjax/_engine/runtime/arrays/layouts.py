@@ -1,0 +1,143 @@
+"""Layouts: the order in which the elements of arrays lie in memory.
+
+Arrays are row-major, unless they were put elsewhere or asked of `jit` in another order (see
+`ordered`). Inside of a program XLA chooses, unless `with_layout_constraint` asks for an order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mjax._engine.base.errors import LazyNotImplementedError, LazyTypeError, LazyValueError
+from mjax._engine.base.util import pickled_by
+from mjax._engine.runtime.arrays.shardings import Sharding
+
+
+class AutoLayout:
+    """Leaves the order to the compiler; see `Layout.AUTO`."""
+
+    def __repr__(self) -> str:
+        return "AUTO"
+
+
+@pickled_by("layout_v1", "major_to_minor", "tiling", "sub_byte_element_size_in_bits")
+class Layout:
+    """The order of an array's axes in memory.
+
+    Args:
+      major_to_minor: the axes, the one whose elements lie furthest apart first.
+      tiling: sizes of tiles, outermost first; None: not said.
+      sub_byte_element_size_in_bits: of elements that share bytes; 0: none do.
+
+    Attributes:
+      AUTO: stands for a layout that the compiler chooses.
+
+    Example:
+      >>> Layout((1, 0))
+      Layout(major_to_minor=(1, 0), tiling=None, sub_byte_element_size_in_bits=0)
+    """
+
+    __slots__ = ("major_to_minor", "sub_byte_element_size_in_bits", "tiling")
+    AUTO = AutoLayout()
+
+    def __init__(self, major_to_minor: Sequence[int],
+                 tiling: Sequence[Sequence[int]] | None = None,
+                 sub_byte_element_size_in_bits: int = 0):
+        self.major_to_minor = tuple(major_to_minor)
+        self.tiling = None if tiling is None else tuple(map(tuple, tiling))
+        self.sub_byte_element_size_in_bits = sub_byte_element_size_in_bits
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.major_to_minor, self.tiling, self.sub_byte_element_size_in_bits
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Layout) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return (f"Layout(major_to_minor={self.major_to_minor}, tiling={self.tiling}, "
+                f"sub_byte_element_size_in_bits={self.sub_byte_element_size_in_bits})")
+
+
+class Format:
+    """Where an array is, and how it lies in memory there.
+
+    Args:
+      layout: a `Layout`, `Layout.AUTO`, or None: not said.
+      sharding: a sharding, or None: not said.
+
+    Raises:
+      TypeError: one is none of these.
+      ValueError: there is a layout, and no sharding.
+
+    Example:
+      >>> Format(Layout((1, 0)), jnp.ones(1).sharding).layout.major_to_minor
+      (1, 0)
+    """
+
+    __slots__ = ("layout", "sharding")
+
+    def __init__(self, layout: Layout | AutoLayout | None = None,
+                 sharding: Sharding | None = None):
+        if not (layout is None or isinstance(layout, (Layout, AutoLayout))):
+            raise LazyTypeError(lambda: (
+                f"Format: layout must be a Layout, Layout.AUTO or None, got {layout!r} of type "
+                f"{type(layout).__name__}."))
+        if not (sharding is None or isinstance(sharding, Sharding)):
+            raise LazyTypeError(lambda: (
+                f"Format: sharding must be a sharding or None, got {sharding!r} of type "
+                f"{type(sharding).__name__}."))
+        if sharding is None and isinstance(layout, Layout):
+            raise LazyValueError(lambda: (
+                f"Format: {layout} needs a sharding beside it: a layout is that of one place."))
+        self.layout = layout
+        self.sharding = sharding
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Format) and (self.layout, self.sharding) == (
+            other.layout, other.sharding)
+
+    def __hash__(self) -> int:
+        return hash((self.layout, self.sharding))
+
+    def __repr__(self) -> str:
+        return f"Format(layout={self.layout}, sharding={self.sharding})"
+
+
+def format_of(ndim: int, sharding: Any) -> Format:
+    """The format of row-major arrays."""
+    return Format(Layout(range(ndim), (), 0), sharding)
+
+
+def sharding_behind(given: Any) -> Any:
+    """The sharding of a format, or None; anything else as it is."""
+    return given.sharding if type(given) is Format else given
+
+
+def layout_behind(given: Any, who: str) -> Layout | None:
+    """The layout that a format asks for; None where none is said, or the compiler chooses.
+
+    Raises:
+      NotImplementedError: the layout has tiles.
+    """
+    layout = given.layout if type(given) is Format else None
+    if not isinstance(layout, Layout):
+        return None
+    if layout.tiling:
+        raise LazyNotImplementedError(lambda: (
+            f"{who}: {layout} has tiles, which arrays of mjax do not have. Leave tiling out."))
+    return layout
+
+
+def check_order(layout: Layout, ndim: int, who: str) -> None:
+    """Refuses layouts that do not name each axis once.
+
+    Raises:
+      ValueError: it does not.
+    """
+    if sorted(layout.major_to_minor) != list(range(ndim)):
+        raise LazyValueError(lambda: (
+            f"{who}: {layout} does not name each of the {ndim} axes of the array once."))

@@ -1,0 +1,354 @@
+"""Moving values to devices and back: `device_put`, `device_get`, arguments of executions."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import BoundedCache
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.mesh import PartitionSpec
+from mjax._engine.ir.pytree import (
+    tree_flatten,
+    tree_map,
+)
+from mjax._engine.ir.types import ShapedArray, abstract_token, typeof
+from mjax._engine.primitives.shapes import copy_p
+from mjax._engine.runtime.arrays.array import Array, is_array, rebuild, waits
+from mjax._engine.runtime.arrays.constraints import mesh_in_force
+from mjax._engine.runtime.arrays.devices import Device, default_device, devices
+from mjax._engine.runtime.arrays.placement import Placement, placement_of
+from mjax._engine.runtime.arrays.resharding import buffer_aval, cut, layout_of, resharded
+from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
+from mjax._engine.runtime.arrays.shardings import NamedSharding, Sharding, SingleDeviceSharding
+from mjax._engine.runtime.arrays.token_values import Token
+from mjax._engine.runtime.failures import raise_original
+from mjax._engine.tracing.evaluate import evaluation
+from mjax._engine.tracing.interpreter import Tracer, refuse_dead
+from mjaxlib_shim import arrays as shim
+from mjaxlib_shim import guards
+
+#: (type, value, settings) of scalars -> Array: `x * 2.0` transfers 2.0 once.
+_scalars = BoundedCache(1024)
+#: The arrays in `_scalars` that are alive, by id.
+_shared: weakref.WeakValueDictionary[int, Array] = weakref.WeakValueDictionary()
+_COMPLEX = frozenset({complex, np.complex64, np.complex128})
+#: Types of the commonest scalars, which `from_scalar` takes as they are.
+SCALARS = frozenset({bool, int, float, np.float32, np.int32, np.bool_})
+
+
+def to_array(value: Any, shared: bool = True) -> Array:
+    """A value as an array on the default device, uncommitted.
+
+    NumPy arrays are read before this returns, so that the caller may change them.
+
+    Args:
+      value: what `typeof` accepts.
+      shared: whether equal scalars may be one array; not for arrays that are donated.
+    """
+    kind = type(value)
+    if kind is np.ndarray:
+        return _from_numpy(value)
+    if kind is Array:
+        return value
+    if shared and (kind in dtypes.PYTHON_SCALARS or isinstance(value, np.generic)):
+        return from_scalar(value, str(value) if kind in _COMPLEX else None)
+    if issubclass(kind, Array):
+        settled: Array = value.settled()
+        return settled
+    return _own(value)
+
+
+def _from_numpy(value: np.ndarray[Any, Any]) -> Array:
+    put, placement = host(value)
+    return Array(put(value), placement)
+
+
+class HostArgument:
+    """A NumPy array among arguments, which is transferred when its buffer is asked for: a program
+    over several devices takes it to all of them at once.
+
+    Attributes:
+      value: the array, which the caller may change after the call.
+      aval: its type as an argument.
+    """
+
+    __slots__ = ("_placement", "_put", "aval", "value")
+
+    def __init__(self, value: np.ndarray[Any, Any]):
+        self.value = value
+        self._put, self._placement = host(value)
+        self.aval = self._placement.aval
+
+    @property
+    def _buffer(self) -> Any:
+        return self._put(self.value)
+
+    def array(self) -> Array:
+        """It on the default device."""
+        return Array(self._put(self.value), self._placement)
+
+
+def host(value: np.ndarray[Any, Any]) -> tuple[Callable[[Any], Any], Placement]:
+    """How NumPy arrays of this type get to the default device as buffers, and their placement."""
+    key = (value.dtype, value.shape, ctx.settings)
+    return _hosts.get(key) or _host(value, key)
+
+
+def _host(value: np.ndarray[Any, Any], key: Any) -> tuple[Callable[[Any], Any], Placement]:
+    aval = typeof(value)
+    sharding = SingleDeviceSharding(default_device())
+    put = shim.putter(buffer_aval(aval), sharding.native, sharding.device)
+    as_it_is = value.dtype is aval.dtype is not dtypes.float0
+    return _hosts.put(key, (
+        put if as_it_is else lambda value: put(converted(value, aval)),
+        placement_of(aval, sharding, False)))
+
+
+_hosts = BoundedCache()
+
+
+def from_scalar(value: Any, text: str | None = None) -> Array:
+    """A Python or NumPy scalar as an array that is shared by all who ask for it.
+
+    Args:
+      value: the scalar.
+      text: what tells it apart from its equals, needed for complex numbers.
+    """
+    # The sign of a zero is not part of equality: zeros are told apart by their texts.
+    key = (type(value), text or value or str(value), ctx.settings)
+    known = _scalars.get(key)
+    if known is None or known._buffer.is_deleted():
+        # It is transferred once, whoever asks first: no transfer that a guard is there for.
+        with guards.unguarded():
+            known = _own(value)
+        if value == value:  # NaN never finds its own entry
+            _shared[id(known)] = _scalars.put(key, known)
+    return known
+
+
+def _own(value: Any) -> Any:
+    """A value as an array that nobody else has."""
+    if isinstance(value, Tracer):
+        refuse_dead(value)
+    if type(value) is Token:
+        return value  # it goes where arrays go, and is one to nobody else
+    aval = typeof(value)
+    return put(converted(value, aval), aval)
+
+
+def as_result(value: Any) -> Any:
+    """A value as functions give it: an array that nobody else has, of float0 a NumPy array."""
+    if typeof(value) is not abstract_token and typeof(value).dtype == dtypes.float0:
+        return np.zeros(value.shape, dtypes.float0)
+    return to_array(value, False)
+
+
+def array_of_type(value: Any, aval: ShapedArray) -> Array:
+    """A value as an array of a type that is settled: x64 is not asked."""
+    with guards.unguarded():  # the engine's own, or part of a program
+        return put(converted(value, aval), aval)
+
+
+def brought(array: Array | HostArgument, sharding: Any, committed: bool) -> Array:
+    """`move` of an argument to where its program runs; a scalar that is shared by all who ask for
+    it goes there once."""
+    if isinstance(array, HostArgument):
+        return cut(converted(array.value, array.aval), layout_of(array.aval, sharding, committed))
+    if array._placement.aval.shape:
+        return move(array, sharding, committed)
+    key = (id(array), sharding)
+    source, there = _brought.get(key, (None, None))
+    if source is array and not there._buffer.is_deleted():
+        return there
+    if _shared.get(id(array)) is not array:
+        return move(array, sharding, committed)
+    with guards.unguarded():
+        return _brought.put(key, (array, move(array, sharding, committed)))[1]
+
+
+#: (id of a scalar in `_shared`, sharding) -> the scalar, and the array there.
+_brought = BoundedCache(1024)
+
+
+def unshared(array: Array) -> Array:
+    """An array as a result, which its receiver may donate: a copy of one that `to_array` shares."""
+    return array if _shared.get(id(array)) is not array else put(array._numpy(), array.aval)
+
+
+def converted(value: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
+    """A foreign value as a NumPy array of the dtype its buffer has.
+
+    Raises:
+      TypeError: it stands for an array without being one.
+    """
+    if isinstance(value, ShapeDtypeStruct):
+        msg = (f"{value!r} is not an array: a ShapeDtypeStruct stands for one only where nothing "
+               "is computed, as in eval_shape, make_jaxpr, and jit's trace and lower.")
+        raise TypeError(msg)
+    if aval.dtype == dtypes.float0:
+        return np.zeros(aval.shape, np.bool_)
+    return np.asarray(value, aval.dtype)
+
+
+def put(value: np.ndarray[Any, Any], aval: ShapedArray, device: Device | Sharding | None = None
+        ) -> Array:
+    """A NumPy array on a device or in a sharding; committed if that is given.
+
+    Raises:
+      ValueError: the sharding does not divide a size, or has more dimensions.
+    """
+    if isinstance(device, Sharding) and type(device) is not SingleDeviceSharding:
+        return cut(value, layout_of(aval, device))
+    key = (aval, device or ctx.settings, device is not None)
+    target = _targets.get(key)
+    if target is None:
+        sharding = sharding_of(device or default_device())
+        target = _targets.put(key, (placement_of(aval, sharding, device is not None),
+                                    buffer_aval(aval), sharding.native, sharding.device))
+    placement, stored, native, device = target
+    return Array(_put(value, stored, native, device), placement)
+
+
+_put = shim.put
+_targets = BoundedCache()
+
+
+def move(array: Array, sharding: Any, committed: bool) -> Array:
+    """An array in another sharding; the same buffer if it is there already.
+
+    Raises:
+      ValueError: the sharding does not divide a size, or has more dimensions.
+      RuntimeError: the array was deleted; or parts of it that this process needs are in others.
+    """
+    now = array._placement
+    if sharding is now.sharding:
+        return array if committed is now.committed else Array(
+            array._buffer, placement_of(now.aval, sharding, committed))
+    if type(sharding) is SingleDeviceSharding is type(now.sharding):
+        return Array(shim.copy_to_device(array._buffer, sharding.device, sharding.native),
+                     placement_of(now.aval, sharding, committed))
+    return resharded(array, sharding, committed)
+
+
+rebuild.append(put)
+
+
+@copy_p.def_impl
+def _copy_impl(x: Any) -> Any:
+    """A foreign value is copied by its transfer, without a program."""
+    return evaluation.executor(copy_p, (x,), {}) if is_array(x) else as_result(x)
+
+
+def sharding_of(device: Any) -> Any:
+    """The sharding that a device, a sharding or a partition spec given by the user stands for.
+
+    Raises:
+      ValueError: it is none of these; or a spec, and no mesh is set that it could refer to.
+    """
+    if isinstance(device, Sharding):
+        return device
+    if isinstance(device, Device):
+        return SingleDeviceSharding(device)
+    if isinstance(device, PartitionSpec):
+        mesh = mesh_in_force()
+        if mesh is not None:
+            return NamedSharding(mesh, device)
+        msg = (f"{device} alone says nothing of devices: give a NamedSharding(mesh, spec), or set "
+               "the mesh that it refers to (with mjax.set_mesh(mesh): ...).")
+        raise ValueError(msg)
+    msg = (f"expected a device (such as mjax.devices()[0]) or a sharding, got {device!r} of type "
+           f"{type(device).__name__}.")
+    raise ValueError(msg)
+
+
+@boundary
+def device_get(x: Any) -> Any:
+    """The leaves of a tree as NumPy arrays; copies of all are started before any is read.
+
+    Keys stay key arrays.
+
+    Example:
+      >>> mjax.device_get({"x": jnp.arange(3)})
+      {'x': array([0, 1, 2], dtype=int32)}
+    """
+    with guards.explicit():
+        for leaf in tree_flatten(x)[0]:
+            if is_array(leaf) and not dtypes.is_extended(leaf.dtype):
+                leaf.copy_to_host_async()
+        return tree_map(_on_host, x)
+
+
+@boundary
+def copy_to_host_async(x: Any) -> Any:
+    """Starts copying the arrays of a tree to the host, so that reading them later does not wait.
+
+    Args:
+      x: pytree; leaves that are not arrays stay as they are.
+
+    Returns:
+      The tree.
+
+    Example:
+      >>> mjax.copy_to_host_async({"a": jnp.arange(2), "b": 1})
+      {'a': Array([0, 1], dtype=int32), 'b': 1}
+    """
+    for leaf in tree_flatten(x)[0]:
+        if is_array(leaf):
+            leaf.copy_to_host_async()
+    return x
+
+
+@boundary
+def live_arrays(platform: str | None = None) -> list[Array]:
+    """The arrays there are on the devices of a platform, those that mjax keeps included.
+
+    Args:
+      platform: its name; default: the first one.
+
+    Raises:
+      RuntimeError: the platform is unknown.
+
+    Example:
+      >>> x = jnp.arange(3)
+      >>> any(y is x for y in mjax.live_arrays())
+      True
+    """
+    mine = set(devices(platform))
+    return [x for x in gc.get_objects()
+            if is_array(x) and not x.is_deleted() and not mine.isdisjoint(x.devices())]
+
+
+def _on_host(leaf: Any) -> Any:
+    if not hasattr(leaf, "__array__") or (is_array(leaf) and dtypes.is_extended(leaf.dtype)):
+        return leaf
+    return np.asarray(leaf)
+
+
+@boundary
+def block_until_ready(x: Any) -> Any:
+    """Waits until all arrays of a tree are computed; returns the tree.
+
+    Raises what the computation of any of them raised.
+
+    Example:
+      >>> mjax.block_until_ready({"x": jnp.arange(3)})
+      {'x': Array([0, 1, 2], dtype=int32)}
+    """
+    leaves = [x] if type(x) is Array else tree_flatten(x)[0]
+    buffers = [leaf._buffer for leaf in leaves if type(leaf) is Array or is_array(leaf)]
+    try:
+        for wait in waits:
+            for buffer in buffers:
+                wait(buffer)
+        shim.block_until_ready(buffers)
+    except Exception as error:
+        raise_original(error)
+        raise
+    return x

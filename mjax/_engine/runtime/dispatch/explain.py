@@ -1,0 +1,153 @@
+"""Why something was traced and compiled, and how long it took: what `log_compiles` and
+`explain_cache_misses` say, through the logger "mjax"."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from mjax._engine.base.config import Settings
+from mjax._engine.base.context import ctx
+from mjax._engine.base.monitoring import record_event_duration_secs, record_event_time_span
+from mjax._engine.ir.source import current_traceback, summarize
+from mjax._engine.runtime.dispatch.arguments import Call, names_of
+from mjax._engine.tracing.flat import describe_function, function_name
+
+logger = logging.getLogger("mjax")
+
+#: Where functions were defined whose traces were explained.
+_seen: set[str] = set()
+
+
+def log_compile(text: str, *facts: Any) -> None:
+    """Logs a step on the way to a compiled program: as a warning if `log_compiles` is on."""
+    logger.log(logging.WARNING if ctx.options.log_compiles else logging.DEBUG, text, *facts)
+
+
+@contextmanager
+def timed(text: str, name: str, event: str) -> Iterator[None]:
+    """Logs, after the body of the `with` statement, `text` with the program's name and the seconds;
+    and tells who listens to the event."""
+    began, start = time.time(), time.perf_counter()
+    yield
+    seconds = time.perf_counter() - start  # which no change of the clock falsifies
+    log_compile(text, name, seconds)
+    record_event_duration_secs(event, seconds, fun_name=name)
+    record_event_time_span(event, began, began + seconds, fun_name=name)
+
+
+class Joined:
+    """Values to be joined to a text if the text is shown."""
+
+    def __init__(self, values: Iterable[Any]):
+        self.values = values
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.values))
+
+
+# ---- cache misses ----------------------------------------------------------------------
+
+
+def explain_trace(f: Callable[..., Any], call: Call, key: tuple[Any, ...],
+                  seen: Iterable[Any]) -> None:
+    """Logs why a function is traced.
+
+    Args:
+      f: the function.
+      call: the call that needs it.
+      key: `(settings, axes, structure, static arguments, types)`.
+      seen: the keys of its traces.
+    """
+    earlier = [_differences(f, call, key, other) for other in list(seen)]
+    where = describe_function(f)
+    if earlier:
+        text = "its arguments differ from those of the closest earlier call:\n" + "\n".join(
+            f"  {line}" for line in min(reversed(earlier), key=len))
+    else:
+        text = "this function was never traced before."
+        if where in _seen:
+            text += (" Another function defined at the same place was: if it is defined or "
+                     "decorated anew for each call, nothing is ever found in the cache.")
+    _seen.add(where)
+    _log_miss("TRACING", f, where, text)
+
+
+def explain_compilation(f: Callable[..., Any], call: Call, key: tuple[Any, ...],
+                        seen: Iterable[Any]) -> None:
+    """Logs why a function that was compiled for such types is compiled again, if it was.
+
+    Args:
+      f: the function.
+      call: the call that needs it; its leaves are arrays.
+      key: `(settings, structure, static arguments, *placements)`.
+      seen: the keys of its programs.
+    """
+    avals = [p.aval for p in key[3:]]
+    earlier = [_moved(f, call, key[3:], other[3:]) for other in list(seen)
+               if other[:3] == key[:3] and [p.aval for p in other[3:]] == avals]
+    if earlier:
+        _log_miss("COMPILATION", f, describe_function(f), (
+            "its arguments are elsewhere than those of the closest earlier call:\n" + "\n".join(
+                f"  {line}" for line in min(reversed(earlier), key=len))))
+
+
+def _log_miss(what: str, f: Callable[..., Any], where: str, text: str) -> None:
+    logger.warning("%s CACHE MISS of jit(%s) at %s, function %s: %s", what, function_name(f),
+                   summarize(current_traceback()), where, text)
+
+
+def _differences(f: Callable[..., Any], call: Call, new: tuple[Any, ...], old: tuple[Any, ...]
+                 ) -> list[str]:
+    """A line for each thing in which two keys of traces differ."""
+    lines = [f"setting {name}: now {new[0].values[name]!r}, before {old[0].values[name]!r}"
+             for name in Settings.__annotations__ if new[0].values[name] != old[0].values[name]]
+    if new[1] != old[1]:
+        lines.append(f"named axes: now {new[1]}, before {old[1]}")
+    if new[2] != old[2]:
+        lines.append(f"structure of (args, kwargs): now {new[2]}, before {old[2]}")
+    lines += _static_differences(dict(new[3]), dict(old[3]))
+    if new[2] == old[2]:
+        names = names_of(f, call)
+        lines += [f"argument {names.arg_name(i)}: now {a}, before {b} ({_what(a, b)})"
+                  for i, (a, b) in enumerate(zip(new[4], old[4], strict=True)) if a is not b]
+    return lines
+
+
+def _static_differences(new: dict[Any, Any], old: dict[Any, Any]) -> list[str]:
+    return [f"static argument {name!r}: now {_shown(new.get(name))}, before {_shown(old.get(name))}"
+            for name in {**new, **old} if new.get(name) != old.get(name)]
+
+
+def _shown(form: Any) -> str:
+    """The value behind an `exact` form; None: there is none."""
+    if form is None:
+        return "not given"
+    kind, *parts = form
+    if issubclass(kind, tuple):
+        return f"({', '.join(map(_shown, parts))},)"
+    if kind is float:
+        return repr(complex(parts[0]).real)
+    return repr(parts[0]) if len(parts) == 1 else f"a {kind.__name__} of other value"
+
+
+def _what(a: Any, b: Any) -> str:
+    """In what two types of arrays differ."""
+    facts = {"shape": "shape", "dtype": "dtype", "weak_type": "weak type",
+             "varying": "varying axes"}
+    return ", ".join(text for name, text in facts.items()
+                     if getattr(a, name, None) != getattr(b, name, None))
+
+
+def _moved(f: Callable[..., Any], call: Call, new: Sequence[Any], old: Sequence[Any]
+           ) -> list[str]:
+    names = names_of(f, call)
+    return [f"argument {names.arg_name(i)}: now {_place(a)}, before {_place(b)}"
+            for i, (a, b) in enumerate(zip(new, old, strict=True)) if a is not b]
+
+
+def _place(placement: Any) -> str:
+    return f"{'committed to' if placement.committed else 'uncommitted on'} {placement.sharding}"

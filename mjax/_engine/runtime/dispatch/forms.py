@@ -1,0 +1,320 @@
+"""Forms of calls and of results, and functions that are written for one form each.
+
+Calls of one form differ in the values of their arguments alone: the same arguments are given by
+name, the same ones are static, and the others are the same nest of tuples, lists and dicts with
+leaves of the same classes. A function that knows the form looks at each argument once, in Python
+without a loop, which for small trees takes less time than flattening them takes in C++. So it is
+with results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.util import EXACT, BoundedCache, exact
+from mjax._engine.ir.pytree import is_one_leaf, tree_structure
+from mjax._engine.runtime.arrays.array import Array
+from mjax._engine.runtime.arrays.donation import ArgumentNames, explain_failure
+from mjax._engine.runtime.arrays.placement import Placement
+from mjax._engine.runtime.arrays.transfer import SCALARS, from_scalar
+from mjax._engine.runtime.effects.pending import PendingArray
+from mjaxlib_shim import trees
+
+#: The key of a call, and what its program takes: buffers, and NumPy arrays as they are.
+Keyed = tuple[tuple[Any, ...], Sequence[Any]]
+#: Takes the arguments of a call apart, those by place and those by name; None for another form.
+Taker = Callable[[tuple[Any, ...], dict[str, Any]], Keyed | None]
+
+#: So many values are taken apart at most: the text grows with them.
+_MOST = 200
+#: So deep are results nested at most: Python reads no more than 200 open brackets.
+_DEEPEST = 50
+_GLOBALS = {"Array": Array, "PendingArray": PendingArray, "ndarray": np.ndarray,
+            "from_scalar": from_scalar, "exact": exact, "explain_failure": explain_failure}
+#: The tree of one result.
+LEAF = tree_structure(0)
+#: Text -> the function `make` that it defines.
+_makers = BoundedCache(1024)
+#: (text, constants) -> taker.
+_takers = BoundedCache(4096)
+
+
+class _Unknown(Exception):
+    """No function is written for the form."""
+
+
+def _maker(text: str) -> Any:
+    known = _makers.get(text)
+    if known is None:
+        names = dict(_GLOBALS)
+        # Named after this module, whose frames are left out of tracebacks.
+        exec(compile(text, f"{__file__}[written]", "exec"), names)
+        known = _makers.put(text, names["make"])
+    return known
+
+
+# ---- arguments -------------------------------------------------------------------------
+
+
+def _is_namedtuple(kind: type) -> bool:
+    return (issubclass(kind, tuple) and hasattr(kind, "_fields")
+            and trees.node_functions(kind) is None)
+
+
+class _Text:
+    """The text of a taker while it is written.
+
+    Args:
+      shared: whether arrays made of equal scalars may be one.
+    """
+
+    def __init__(self, shared: bool):
+        self.shared = shared
+        self.lines: list[str] = []
+        self.key = ["form"]
+        self.values: list[str] = []
+        self.constants: list[Any] = []
+        self.count = 0
+
+    def variable(self) -> str:
+        """A new name."""
+        self.count += 1
+        if self.count > _MOST:
+            raise _Unknown
+        return f"x{self.count}"
+
+    def constant(self, value: Any) -> str:
+        """The name of a value that the form has."""
+        self.constants.append(value)
+        return f"c{len(self.constants) - 1}"
+
+    def write(self, *lines: str) -> None:
+        """Adds lines."""
+        self.lines += lines
+
+    def require(self, condition: str) -> None:
+        """Other calls are of another form."""
+        self.write(f"if not ({condition}): return None")
+
+    def unpack(self, name: str, count: int) -> list[str]:
+        """Names for the elements of a tuple or list, of which there are to be so many."""
+        names = [self.variable() for _ in range(count)]
+        self.write(f"{''.join(n + ', ' for n in names) or '()'} = {name}")
+        return names
+
+    def static(self, name: str, value: Any) -> None:
+        """A static argument."""
+        kind = type(value)
+        if kind in EXACT:
+            self.require(f"type({name}) is {self.constant(kind)}")
+            self.key.append(name)
+        elif kind is tuple:
+            self.require(f"type({name}) is tuple")
+            for element, part in zip(self.unpack(name, len(value)), value):
+                self.static(element, part)
+        else:
+            self.key.append(f"exact({name})")
+
+    def tree(self, name: str, value: Any) -> None:
+        """An argument that is not static, or a part of one."""
+        kind = type(value)
+        if kind is Array or kind is PendingArray:
+            self.require(f"type({name}) is Array or type({name}) is PendingArray")
+            self.leaf(name)
+        elif kind is np.ndarray:
+            self.require(f"type({name}) is ndarray")
+            self.key += f"{name}.dtype", f"{name}.shape"
+            self.values.append(name)
+        elif kind in SCALARS and self.shared:
+            self.require(f"type({name}) is {self.constant(kind)}")
+            self.write(f"{name} = from_scalar({name})")
+            self.leaf(name)
+        elif kind is tuple or kind is list:
+            self.require(f"type({name}) is {kind.__name__}")
+            for element, part in zip(self.unpack(name, len(value)), value):
+                self.tree(element, part)
+        elif kind is dict and {*map(type, value)} <= {str}:
+            self.require(f"type({name}) is dict and len({name}) == {len(value)}")
+            for key in sorted(value):
+                element = self.variable()
+                self.write(f"{element} = {name}[{self.constant(key)}]")
+                self.tree(element, value[key])
+        elif value is None:
+            self.require(f"{name} is None")
+        elif _is_namedtuple(kind):
+            self.require(f"type({name}) is {self.constant(kind)}")
+            for element, part in zip(self.unpack(name, len(value)), value):
+                self.tree(element, part)
+        elif (functions := trees.node_functions(kind)) is not None:
+            self.node(name, value, functions[0])
+        else:
+            raise _Unknown
+
+    def node(self, name: str, value: Any, flatten: Callable[[Any], Any]) -> None:
+        """An argument, or a part of one, of a class that was registered as a container."""
+        children, data = flatten(value)
+        parts, children = self.variable(), tuple(children)
+        self.require(f"type({name}) is {self.constant(type(value))}")
+        self.write(f"{parts}, {name} = {self.constant(flatten)}({name})")
+        self.require(f"{name} == {self.constant(data)}")
+        for element, part in zip(self.unpack(parts, len(children)), children):
+            self.tree(element, part)
+
+    def leaf(self, name: str) -> None:
+        """An array."""
+        self.key.append(f"{name}._placement")
+        self.values.append(f"{name}._buffer")
+
+    def taker(self) -> Taker:
+        """The source that was written."""
+        names = ", ".join(["form", *(f"c{i}" for i in range(len(self.constants)))])
+        lines = "\n      ".join(self.lines)
+        text = f"""
+def make({names}):
+  def take(args, kwargs):
+    try:
+      {lines}
+    except (KeyError, ValueError, OverflowError):
+      return None
+    return ({", ".join(self.key)},), [{", ".join(self.values)}]
+  return take
+"""
+        key = (text, *self.constants)
+        return _takers.get(key) or _takers.put(key, _maker(text)(object(), *self.constants))
+
+
+def taker_of(args: tuple[Any, ...], kwargs: dict[str, Any], places: Collection[int],
+             names: Collection[str], shared: bool) -> Taker | None:
+    """The taker for calls of the form of this one; None if it has too many parts, or others than
+    arrays, scalars, None, tuples, lists, and dicts with words as keys.
+
+    Its keys begin with an object that stands for the form.
+
+    Args:
+      args, kwargs: the arguments.
+      places, names: which of them are static.
+      shared: whether arrays made of equal scalars may be one.
+    """
+    text = _Text(shared)
+    try:
+        text.require(f"len(kwargs) == {len(kwargs)}" if kwargs else "not kwargs")
+        for i, (name, value) in enumerate(zip(text.unpack("args", len(args)), args)):
+            (text.static if i in places else text.tree)(name, value)
+        for key in sorted(kwargs):
+            name = text.variable()
+            text.write(f"{name} = kwargs[{text.constant(key)}]")
+            (text.static if key in names else text.tree)(name, kwargs[key])
+    except _Unknown:
+        return None
+    return text.taker()
+
+
+# ---- results ---------------------------------------------------------------------------
+
+
+def runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Placement],
+              names: ArgumentNames, out_tree: Any) -> Callable[[Sequence[Any]], Any]:
+    """A function from the buffers of all arguments to the tree of results.
+
+    Args:
+      execute: takes these buffers.
+      placements: of the results.
+      names: of the program and its arguments.
+      out_tree: how the results are nested.
+    """
+    written = _written("buffers", "buffers", execute, placements, names, out_tree)
+    if written is not None:
+        return written
+    handlers = [p.handler for p in placements]
+
+    def run(buffers: Sequence[Any]) -> Any:
+        try:
+            outs = execute(buffers).consume_with_handlers(handlers)
+        except Exception as error:
+            explain_failure(error, names, buffers)
+            raise
+        return out_tree.unflatten(map(Array, outs, placements))
+
+    return run
+
+
+def direct_runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Placement],
+                     names: ArgumentNames, out_tree: Any, arity: int) -> Callable[..., Any]:
+    """`runner_of`, but a function from so many arrays."""
+    arguments = [f"a{i}" for i in range(arity)]
+    written = None
+    if arity <= _MOST:
+        buffers = f"[{', '.join(f'{a}._buffer' for a in arguments)}]"
+        written = _written(", ".join(arguments), buffers, execute, placements, names, out_tree)
+    if written is not None:
+        return written
+    run = runner_of(execute, placements, names, out_tree)
+    return lambda *args: run([x._buffer for x in args])
+
+
+def _written(parameters: str, buffers: str, execute: Callable[[Sequence[Any]], Any],
+             placements: Sequence[Placement], names: ArgumentNames, out_tree: Any
+             ) -> Callable[..., Any] | None:
+    """A runner of these parameters, from which `buffers` makes buffers; None for results that are
+    too many or nested in another way."""
+    handlers, count = [p.handler for p in placements], len(placements)
+    held: list[Any] = []
+    nest = _nest(out_tree, iter(range(count)), 0, held) if count <= _MOST else None
+    if nest is None:
+        return None
+    outs = "".join(f"x{i}, " for i in range(count)) or "()"
+    text = f"""
+def make(execute, handlers, names, held, {", ".join(f"p{i}" for i in range(count))}):
+  {"".join(f"h{i}, " for i in range(len(held))) or "()"} = held
+  def run({parameters}):
+    try:
+      {outs} = execute({buffers}).consume_with_handlers(handlers)
+    except Exception as error:
+      explain_failure(error, names, {buffers})
+      raise
+    return {nest}
+  return run
+"""
+    written: Callable[..., Any] = _maker(text)(execute, handlers, names, held, *placements)
+    return written
+
+
+def _nest(tree: Any, numbers: Iterator[int], depth: int, held: list[Any]) -> str | None:
+    """The text of results in a tree that is so deep in another; None if it is too deep, or has
+    dicts with others than words as keys.
+
+    Args:
+      tree: the tree.
+      numbers: of the results that are left.
+      depth: of the tree.
+      held: gets what the text calls `h0`, `h1` and so on.
+    """
+    if depth > _DEEPEST:
+        return None
+    if is_one_leaf(tree):
+        i = next(numbers)
+        return f"Array(x{i}, p{i})"
+    kind, keys = tree.node_data()
+    parts = [_nest(child, numbers, depth + 1, held) for child in tree.children()]
+    if None in parts:
+        return None
+    if kind is tuple:
+        return f"({''.join(f'{part}, ' for part in parts)})"
+    if kind is list:
+        return f"[{', '.join(map(str, parts))}]"
+    if kind is dict and {*map(type, keys)} <= {str}:
+        return f"{{{', '.join(f'{key!r}: {part}' for key, part in zip(keys, parts))}}}"
+    if kind is type(None):
+        return "None"
+    functions = trees.node_functions(kind)
+    if functions is not None:
+        held += functions[1], keys
+        return (f"h{len(held) - 2}(h{len(held) - 1}, "
+                f"({''.join(f'{part}, ' for part in parts)}))")
+    if _is_namedtuple(kind):
+        held.append(kind)
+        return f"h{len(held) - 1}({', '.join(map(str, parts))})"
+    return None

@@ -1,0 +1,402 @@
+"""`jit` as users call it: from Python arguments to a compiled program, by as few lookups as
+can be.
+
+Three levels, each a dictionary lookup: short calls, from buffers to results (see `short`); any
+calls under evaluation (keyed by settings, structure and placements); and traces (keyed by structure
+and types), which every interpreter uses.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.jitted import PjitFunction
+from mjax._engine.base.util import NOT_GIVEN, exact
+from mjax._engine.control.jit import jit_p
+from mjax._engine.ir.pytree import keystr, registry, tree_flatten_with_path
+from mjax._engine.ir.types import is_foreign_array, typeof
+from mjax._engine.runtime.arrays.array import Array
+from mjax._engine.runtime.arrays.devices import devices
+from mjax._engine.runtime.arrays.shape_dtype_struct import aval_of
+from mjax._engine.runtime.arrays.transfer import (
+    HostArgument,
+    sharding_of,
+    to_array,
+)
+from mjax._engine.runtime.dispatch.arguments import (
+    Call,
+    Options,
+    compiler_options_of,
+    donated_leaves,
+    normalize,
+    take_apart,
+)
+from mjax._engine.runtime.dispatch.executable import Program
+from mjax._engine.runtime.dispatch.explain import explain_compilation
+from mjax._engine.runtime.dispatch.jit_cache import caches_of, trace_call
+from mjax._engine.runtime.dispatch.sharding_arguments import (
+    asked,
+    constrained,
+    in_shardings_of,
+    out_shardings_of,
+)
+from mjax._engine.runtime.dispatch.short import ShortCalls
+from mjax._engine.runtime.dispatch.stages import Lowered, Traced, out_info
+from mjax._engine.tracing.evaluate import CompileTimeEvaluation, evaluation
+from mjax._engine.tracing.flat import (
+    check_arguments,
+    check_callable,
+    function_name,
+    parameter_name,
+    refuse_leaf,
+    wraps,
+)
+from mjax._engine.tracing.interpreter import refuse_dead
+from mjax._engine.tracing.scopes import calling
+from mjax._engine.tracing.stage import eval_jaxpr
+from mjax._engine.tracing.variance import casts_are_written
+
+_flatten = registry.flatten
+_placement_of = operator.attrgetter("_placement")
+
+
+@boundary
+def jit(fun: Any = NOT_GIVEN, /, *, in_shardings: Any = None,
+        out_shardings: Any = None, static_argnums: Any = None,
+        static_argnames: Any = None, donate_argnums: Any = None, donate_argnames: Any = None,
+        keep_unused: bool = False, device: Any = None, backend: str | None = None,
+        inline: bool = False, compiler_options: dict[str, Any] | None = None) -> Any:
+    """Compiles a function, at its first call for each set of argument types.
+
+    Args:
+      fun: a function of pytrees of arrays, without side effects. Without it: a decorator.
+      in_shardings: how arguments are cut over devices: a tree prefix of the tuple of positional
+        arguments, static ones left out, of `NamedSharding`s, of `PartitionSpec`s for the mesh
+        that is set (`set_mesh`) when it is called, and of None: as the argument is, or as XLA
+        chooses for one that is on no device in particular. Inside of another program they are
+        constraints.
+      out_shardings: the same for the results; None: as XLA chooses.
+      static_argnums: positions of arguments that are hashable Python values, known when the
+        function is traced; each value is compiled for.
+      static_argnames: the same by name; each is completed from the other.
+      donate_argnums: positions of arguments whose memory the results may take over; the
+        arrays cannot be used afterwards.
+      donate_argnames: the same by name.
+      keep_unused: whether arguments that are not read are passed to the program.
+      device: the device to run on, wherever the arguments are; results are committed to it. The
+        derivatives and batched forms of the function run there too, and so does a program that
+        calls it.
+      backend: a platform to run on; not with `device`.
+      inline: whether the equations go into an outer jaxpr in place of one `jit` equation.
+      compiler_options: XLA options (`xla_...`) by name; only for a `jit` that is not called
+        inside of another.
+
+    Returns:
+      A function of the same signature, with methods `trace`, `lower`, `eval_shape` and
+      `clear_cache`.
+
+    Raises:
+      TypeError: `fun` is not callable, or `compiler_options` are not a dict of XLA options; at
+        calls: an argument is not an array.
+      ValueError: an argument number or name that `fun` does not have; at calls: a static
+        argument that is not hashable, arguments on different devices, or shardings that do not
+        fit: trees, sizes that are not divisible, an argument that is committed and cut otherwise.
+      RuntimeError: at calls: an argument was donated before, or is donated and given twice.
+
+    Example:
+      >>> @mjax.jit
+      ... def f(x):
+      ...   return x * 2 + 1
+      >>> f(3)
+      Array(7, dtype=int32, weak_type=True)
+    """
+    if fun is NOT_GIVEN:
+        return functools.partial(
+            jit, in_shardings=in_shardings, out_shardings=out_shardings,
+            static_argnums=static_argnums, static_argnames=static_argnames,
+            donate_argnums=donate_argnums, donate_argnames=donate_argnames,
+            keep_unused=keep_unused, device=device, backend=backend, inline=inline,
+            compiler_options=compiler_options)
+    check_callable("jit", fun)
+    if isinstance(fun, staticmethod):
+        msg = (f"jit expects a function, got a staticmethod of {function_name(fun)}. Write "
+               "@staticmethod above @jit.")
+        raise TypeError(msg)
+    if inspect.isgeneratorfunction(fun) or inspect.iscoroutinefunction(fun):
+        msg = f"jit cannot compile the generator or coroutine function {function_name(fun)}."
+        raise TypeError(msg)
+    device = _device_of(device, backend)
+    options = Options(
+        *normalize(fun, static_argnums, static_argnames, "static"),
+        *normalize(fun, donate_argnums, donate_argnames, "donate"), bool(keep_unused),
+        bool(inline), device, compiler_options_of(compiler_options),
+        asked(in_shardings, "in_shardings"), asked(out_shardings, "out_shardings"))
+    if device is not None and (options.in_shardings or options.out_shardings):
+        msg = ("jit: give a device (or backend) or shardings, not both: "
+               "SingleDeviceSharding(device) is a sharding.")
+        raise ValueError(msg)
+    both = set(options.static_argnums) & set(options.donate_argnums)
+    if both:
+        msg = f"jit: arguments {sorted(both)} cannot be static and donated at once."
+        raise ValueError(msg)
+    jitted = Jitted(fun, options)
+    function = PjitFunction(jitted.short.dispatcher(jitted.evaluated, jitted.staged))
+    function._jitted = jitted
+    return wraps(fun)(function)
+
+
+def _device_of(device: Any, backend: str | None) -> Any:
+    """The device to run on, given as such or by a platform; None: where the arguments are."""
+    if backend is None:
+        if device is not None:
+            sharding_of(device)  # refuses what is none
+        return device
+    if device is not None:
+        msg = f"jit: give a device or a backend, not both: {device} and {backend!r}."
+        raise ValueError(msg)
+    return devices(backend)[0]
+
+
+def _is_library(fun: Callable[..., Any]) -> bool:
+    return (getattr(fun, "__module__", None) or "").startswith("mjax.")
+
+
+#: What stands for `jit` without options in `caches_of`.
+_PLAIN = Options(), exact(())
+
+
+class Jitted:
+    """A function under `jit`: what its calls do that are not answered by one lookup.
+
+    Args:
+      fun: the user's function.
+      options: what `jit` was asked for.
+    """
+
+    __slots__ = ("caches", "fun", "name", "options", "shardings", "shared", "short", "static")
+
+    def __init__(self, fun: Callable[..., Any], options: Options):
+        self.fun = fun
+        self.options = options
+        self.name = function_name(fun)
+        # 1 and True are equal, and no equal options to XLA.
+        self.caches = caches_of(fun, (options, exact(options.compiler_options)))
+        self.shardings = bool(options.in_shardings or options.out_shardings)
+        self.static = bool(options.static_argnums or options.static_argnames)
+        #: Whether arrays made of equal scalars may be one; not where they are donated.
+        self.shared = not (options.donate_argnums or options.donate_argnames)
+        self.short = ShortCalls(options.static_argnums, options.static_argnames, self.shared,
+                                self.caches.short)
+
+    # -- under evaluation --
+
+    def evaluated(self, args: tuple[Any, ...], kwargs: dict[str, Any], short_key: Any,
+                  taken: Sequence[Any]) -> Any:
+        """A call under evaluation, with what it is known by from now on: see `ShortCalls.put`."""
+        if self.static:
+            call = take_apart(self.fun, self.options, args, kwargs)
+            leaves, tree, static_key = call.leaves, call.tree, call.static_key
+        else:
+            leaves, tree = _flatten((args, kwargs), None)
+            call, static_key = None, ()
+        values: Any = None
+        hosted = False
+        if leaves and type(leaves[-1]) is Array:
+            # All arrays, most likely: the key is made without a Python loop.
+            try:
+                key = (ctx.settings, tree, static_key, *map(_placement_of, leaves))
+                values = leaves
+            except AttributeError:
+                pass
+        if values is None:
+            values = self.as_placed(leaves, args, kwargs)
+            key = (ctx.settings, tree, static_key, *map(_placement_of, values))
+            hosted = True
+        known = self.caches.calls.get(key)
+        if known is None:
+            if ctx.settings.disable_jit:
+                return self.fun(*args, **kwargs)
+            known = self.compiled(Call(values, tree, call.static if call else (), static_key), key)
+        run, out_tree, of_buffers, takes_hosted = known
+        if hosted and not takes_hosted:
+            values = [v.array() if type(v) is HostArgument else v for v in values]
+        if of_buffers is not None and short_key is not None:
+            self.short.put(short_key, taken, of_buffers)
+        return out_tree.unflatten(run(*values))
+
+    def as_placed(self, leaves: list[Any], args: Any, kwargs: Any) -> list[Any]:
+        """Arguments as arrays, or as what is going to be some.
+
+        Raises:
+          TypeError: names the first that is none.
+        """
+        try:
+            return [a if type(a) is Array else HostArgument(a) if type(a) is np.ndarray else
+                    to_array(a, self.shared) for a in leaves]
+        except TypeError:
+            self._check(args, kwargs)
+            raise
+
+    def _check(self, args: Any, kwargs: Any) -> None:
+        """Refuses leaves that are not arrays, and says how to give them nevertheless."""
+        for given, what in ((args, "argument"), (kwargs, "keyword argument ")):
+            for path, leaf in tree_flatten_with_path(given)[0]:
+                try:
+                    typeof(leaf)
+                except (TypeError, OverflowError) as error:
+                    place = getattr(path[0], "idx", None)
+                    refuse_leaf(f"jit of {self.name}: {what}{keystr(path)}", error,
+                                "" if is_foreign_array(leaf) or isinstance(error, OverflowError)
+                                else self._static_hint(place, path[0]))
+
+    def _static_hint(self, place: int | None, key: Any) -> str:
+        name = key.key if place is None else parameter_name(self.fun, place)
+        number = "" if place is None else f"static_argnums={place} or "
+        return (f" If the argument {name} holds no arrays, mark it static: "
+                f"{number}static_argnames={name!r}.")
+
+    def compiled(self, call: Call, key: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The runner for calls like this one, the structure of its results, a function from buffers
+        to results or None, and whether the runner transfers NumPy arrays itself."""
+        options, calls = self.options, self.caches.calls
+        if ctx.options.explain_cache_misses:
+            explain_compilation(self.fun, call, key, calls)
+        trace = trace_call(self.fun, call, [a.aval for a in call.leaves], self.caches)
+        for value in trace.closed_over:
+            refuse_dead(value)  # under evaluation no trace is open
+        program = Program(trace.jaxpr, self.name, [a._placement for a in call.leaves],
+                          donated_leaves(self.fun, options, call), options.keep_unused,
+                          options.device, *self.asked(call, trace.out_tree))
+        run = program.runner(dict(options.compiler_options))
+        return calls.put(key, (run, trace.out_tree, program.buffer_runner(trace.out_tree),
+                               program.takes_hosted()))
+
+    def asked(self, call: Call, out_tree: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """The shardings of the leaves of arguments and results that were asked for.
+
+        Raises:
+          ValueError: their trees do not fit, or no mesh is set that a spec could refer to.
+        """
+        return (in_shardings_of(self.name, self.options.in_shardings, call),
+                out_shardings_of(self.name, self.options.out_shardings, out_tree))
+
+    # -- under other interpreters --
+
+    def staged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call under any other interpreter: an application of the primitive `jit`."""
+        if ctx.settings.disable_jit or (casts_are_written() and _is_library(self.fun)):
+            # Authors write casts in their own functions; in ours numbers stay literals so, which
+            # need none.
+            return self.fun(*args, **kwargs)
+        options = self.options
+        call = take_apart(self.fun, options, args, kwargs)
+        try:
+            avals = [typeof(a) for a in call.leaves]
+        except TypeError:
+            self._check(args, kwargs)
+            raise
+        trace = trace_call(self.fun, call, avals, self.caches)
+        operands = [*trace.closed_over, *call.leaves]
+        if self.shardings:
+            trace = trace._replace(jaxpr=constrained(trace.jaxpr, *self.asked(
+                call, trace.out_tree)))
+        if options.inline and options.device is None and not options.compiler_options:
+            outs = eval_jaxpr(trace.jaxpr, trace.jaxpr.consts, *operands)
+        else:
+            donated = donated_leaves(self.fun, options, call)
+            outs = calling(
+                f"jit({self.name})", jit_p.bind, *operands, jaxpr=trace.jaxpr, name=self.name,
+                inline=options.inline, donated_invars=(False,) * len(trace.closed_over) + donated,
+                keep_unused=options.keep_unused, device=options.device,
+                compiler_options_kvs=options.compiler_options)
+        return trace.out_tree.unflatten(outs)
+
+    # -- ahead of time --
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """Traces for these arguments, or for `ShapeDtypeStruct`s in their place."""
+        call = take_apart(self.fun, self.options, args, kwargs)
+        trace = trace_call(self.fun, call, avals_of(self.name, call, args, kwargs), self.caches)
+        return Traced(trace.jaxpr, self.name, call, trace.out_tree,
+                      donated_leaves(self.fun, self.options, call), self.options,
+                      self.asked(call, trace.out_tree))
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Traces and lowers for these arguments, or for `ShapeDtypeStruct`s."""
+        return self.trace(*args, **kwargs).lower()
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """The types of the results for these arguments, without computing them."""
+        return self.trace(*args, **kwargs).out_info
+
+
+@boundary
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The types of a function's results, without computing them.
+
+    Args:
+      fun: a function of pytrees of arrays.
+      args, kwargs: arguments, or `ShapeDtypeStruct`s in their place.
+
+    Returns:
+      The tree of `ShapeDtypeStruct`s of the results; with the shardings that `jit` was asked for,
+      if `fun` comes from there.
+
+    Example:
+      >>> mjax.eval_shape(lambda x: x @ x, mjax.ShapeDtypeStruct((3, 3), "float32"))
+      ShapeDtypeStruct(shape=(3, 3), dtype=float32)
+    """
+    if type(fun) is PjitFunction:
+        return fun.eval_shape(*args, **kwargs)
+    call = Call(*_flatten((args, kwargs), None))
+    # Shared with jit(fun).
+    caches = caches_of(fun, _PLAIN)
+    trace = trace_call(fun, call, avals_of(function_name(fun), call, args, kwargs), caches)
+    return out_info(trace.jaxpr, trace.out_tree)
+
+
+def avals_of(name: str, call: Call, args: Any, kwargs: Any) -> list[Any]:
+    """Types of the leaves of a call, of which only these are needed.
+
+    Raises:
+      TypeError: names the first leaf that has none.
+    """
+    try:
+        return list(map(aval_of, call.leaves))
+    except TypeError:
+        check_arguments(name, args)
+        check_arguments(name, kwargs, "keyword argument ")
+        raise
+
+
+@contextmanager
+def ensure_compile_time_eval() -> Iterator[None]:
+    """Evaluates what runs in the body of a `with` statement at once, under a trace too.
+
+    Operations on constants give concrete arrays there. Operations on tracers mean what they mean
+    outside.
+
+    Example:
+      >>> @mjax.jit
+      ... def f(x):
+      ...   with mjax.ensure_compile_time_eval():
+      ...     size = int(mjax.numpy.sum(mjax.numpy.arange(3)))
+      ...     return mjax.numpy.ones(size) * x
+      >>> f(2.0).shape
+      (3,)
+    """
+    outer = ctx.interpreter
+    ctx.interpreter = outer if outer is evaluation else CompileTimeEvaluation(outer)
+    try:
+        yield
+    finally:
+        ctx.interpreter = outer

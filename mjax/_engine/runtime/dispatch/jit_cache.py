@@ -1,0 +1,110 @@
+"""Tracing functions for `jit`, and what is remembered of them."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.monitoring import TRACE
+from mjax._engine.base.programs import ProgramCache, forget_programs
+from mjax._engine.base.records import Record
+from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.runtime.dispatch.arguments import Call, names_of, with_static
+from mjax._engine.runtime.dispatch.explain import explain_trace, timed
+from mjax._engine.tracing.flat import FlatFunction, function_name
+from mjax._engine.tracing.stage import lift_tracers, stage
+
+
+class Trace(Record):
+    """A traced function: the jaxpr, what it closed over, and how its results are nested."""
+
+    jaxpr: Jaxpr
+    closed_over: tuple[Any, ...]
+    out_tree: Any
+
+
+class Caches:
+    """What is remembered about one function under one set of options.
+
+    Attributes:
+      short: what stands for a call -> settings, and a function of buffers under these.
+      calls: (settings, structure, static arguments, placements) -> runner and structure of results.
+      traces: (settings, axes, structure, static arguments, types) -> trace.
+    """
+
+    __slots__ = ("calls", "short", "traces")
+
+    def __init__(self) -> None:
+        self.short = ProgramCache()
+        self.calls = ProgramCache()
+        self.traces = ProgramCache()
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        for cache in (self.short, self.calls, self.traces):
+            cache.clear()
+
+
+_by_function: weakref.WeakKeyDictionary[Any, dict[Any, Caches]] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def caches_of(f: Callable[..., Any], options: Any) -> Caches:
+    """The caches of a function, shared by all `jit`s of it with the same options.
+
+    A bound method is made anew at each attribute access, so it is known by its function
+    and its object.
+    """
+    owner: Any = f
+    key: tuple[Any, ...] = (options,)
+    instance = getattr(f, "__self__", None)
+    if inspect.ismethod(f):
+        owner, key = f.__func__, (options, id(instance))
+    with _lock:
+        try:
+            known = _by_function.setdefault(owner, {})
+        except TypeError:  # not weakly referenceable or not hashable: not shared
+            known = {}
+        caches = known.get(key)
+        if caches is None:
+            caches = known[key] = Caches()
+            if len(key) == 2:
+                try:
+                    # An id may be given to another object once this one is gone.
+                    weakref.finalize(instance, known.pop, key, None)
+                except TypeError:
+                    known.pop(key)
+    return caches
+
+
+def clear_caches() -> None:
+    """Forgets all traces and compiled programs, of jitted functions and of single operations."""
+    forget_programs()
+
+
+def trace_call(f: Callable[..., Any], call: Call, avals: Sequence[Any], caches: Caches | None
+               ) -> Trace:
+    """Traces a function for a call; from the cache where nothing of outer traces is in it."""
+    key = (ctx.settings, ctx.axis_env, call.tree, call.static_key, tuple(avals))
+    if caches is not None:
+        known = caches.traces.get(key)
+        if known is not None:
+            return known
+        if ctx.options.explain_cache_misses:
+            explain_trace(f, call, key, caches.traces)
+    if ctx.options.no_tracing:
+        msg = (f"{function_name(f)} would have to be traced for `jit`, which the flag no_tracing "
+               "refuses.")
+        raise RuntimeError(msg)
+    flat = FlatFunction(with_static(f, call.static), call.tree)
+    info = names_of(f, call)
+    with timed("Finished tracing %s for jit in %.6f s", function_name(f), event=TRACE):
+        jaxpr, closed_over = lift_tracers(stage(flat, avals, info))
+    trace = Trace(jaxpr, tuple(closed_over), flat.out_tree)
+    if caches is not None and not closed_over:
+        caches.traces.put(key, trace)
+    return trace

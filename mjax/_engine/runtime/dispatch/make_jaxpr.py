@@ -1,0 +1,72 @@
+"""Functions users call to get jaxprs: `make_jaxpr`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir.pytree import tree_flatten
+from mjax._engine.ir.types import typeof
+from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
+from mjax._engine.tracing.flat import (
+    FlatFunction,
+    check_arguments,
+    check_callable,
+    debug_info_of,
+    function_name,
+    wraps,
+)
+from mjax._engine.tracing.interpreter import axes_in_scope
+from mjax._engine.tracing.stage import stage
+
+
+@boundary
+def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = (),
+               axis_env: Sequence[tuple[Any, int]] | None = None, return_shape: bool = False
+               ) -> Callable[..., Any]:
+    """A function that gives the jaxpr of `fun` for its arguments.
+
+    Args:
+      fun: a function of pytrees of arrays.
+      static_argnums: positions of arguments that are not arrays; negative ones count from the
+        last positional argument.
+      axis_env: named axes in scope, as `(name, size)` pairs.
+      return_shape: whether to give `(jaxpr, tree of ShapeDtypeStructs of the results)`.
+
+    Returns:
+      A function of the same arguments (or `ShapeDtypeStruct`s in their place). The jaxpr's
+      `consts` are what `fun` closed over.
+
+    Example:
+      >>> print(mjax.make_jaxpr(lambda x: x + 1)(2.0))
+      { lambda  ; a:~f32[]. let
+          b:~f32[] = add a 1.0:~f32[]
+        in (b,) }
+    """
+    check_callable("make_jaxpr", fun)
+    single = hasattr(static_argnums, "__index__")
+    numbers: tuple[int, ...] = (static_argnums,) if single else tuple(static_argnums)  # type: ignore
+
+    @wraps(fun)
+    @boundary
+    def make(*args: Any, **kwargs: Any) -> Any:
+        static = {n + len(args) if n < 0 else n for n in numbers}
+        dynamic = [a for i, a in enumerate(args) if i not in static]
+        check_arguments("make_jaxpr", dynamic)
+        leaves, in_tree = tree_flatten((tuple(dynamic), kwargs))
+
+        def f(*given: Any, **named: Any) -> Any:
+            rest = iter(given)
+            return fun(*[a if i in static else next(rest) for i, a in enumerate(args)], **named)
+
+        flat = FlatFunction(f, in_tree)
+        info = debug_info_of("make_jaxpr", fun, args, kwargs, tuple(static))
+        with axes_in_scope(axis_env or ()):
+            jaxpr = stage(flat, [typeof(leaf) for leaf in leaves], info)
+        if return_shape:
+            return jaxpr, flat.out_tree.unflatten(map(ShapeDtypeStruct.of, jaxpr.out_avals))
+        return jaxpr
+
+    make.__name__ = make.__qualname__ = f"make_jaxpr({function_name(fun)})"
+    return make

@@ -1,0 +1,208 @@
+"""Short calls of jitted functions: one lookup, then from buffers to results.
+
+The function that users call is here. The placements of the leaves stand for a call, together with
+its form (see `forms`) or, where no function is written for that, with its structure. A call that
+is not known goes the long way, which makes it known here if its program takes nothing but
+executing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.folding import fold
+from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.util import exact
+from mjax._engine.ir.pytree import registry
+from mjax._engine.runtime.arrays.array import Array
+from mjax._engine.runtime.arrays.transfer import SCALARS, from_scalar, host
+from mjax._engine.runtime.dispatch.forms import Keyed, Taker, taker_of
+from mjax._engine.runtime.effects.pending import PendingArray
+from mjax._engine.tracing.evaluate import evaluation
+
+_flatten = registry.flatten
+#: So many forms of calls of one function are looked for.
+_MOST_FORMS = 8
+#: More arguments than a call has.
+_ANY_NUMBER = 1 << 30
+
+#: Takes any call under evaluation the long way: of its arguments, by place and by name, its key or
+#: None, and what its program takes.
+Evaluated = Callable[[tuple[Any, ...], dict[str, Any], Any, Sequence[Any]], Any]
+#: Takes any call under another interpreter: of its arguments, by place and by name.
+Staged = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+
+
+class ShortCalls:
+    """The short calls of one function.
+
+    Args:
+      numbers, names: positions and names of the arguments that are static.
+      shared: whether arrays made of equal scalars may be one; not where they are donated.
+      known: key -> settings, and a function of buffers under these; `(settings, key)` -> the same
+        for the settings that come second.
+    """
+
+    __slots__ = ("attempts", "known", "names", "numbers", "shared", "takers")
+
+    def __init__(self, numbers: Collection[int], names: Collection[str], shared: bool,
+                 known: ProgramCache):
+        self.known = known
+        self.numbers, self.names = numbers, names
+        self.shared = shared
+        #: For the forms that calls had, and how many more are looked for; None before the first
+        #: call, which may be the only one.
+        self.takers: list[Taker] = []
+        self.attempts: int | None = None
+
+    def dispatcher(self, evaluated: Evaluated, staged: Staged) -> Any:
+        """The function that calls of users run.
+
+        Args:
+          evaluated: takes any call under evaluation the long way.
+          staged: takes any call under another interpreter.
+        """
+        known, takers = self.known, self.takers
+        of_new_form, under_others = self.of_new_form, self.under_others
+        # So many arguments by place are not static, whatever their number.
+        plain = max(0, min(self.numbers, default=_ANY_NUMBER))
+
+        def jitted(*args: Any, **kwargs: Any) -> Any:
+            try:
+                if ctx.interpreter is not evaluation:
+                    return staged(args, kwargs)
+                key: Any = None
+                values: Sequence[Any] = ()
+                count = len(args)
+                # The commonest forms are spelled out, since every step counts.
+                if kwargs or count > plain:
+                    pass
+                elif count == 1:
+                    x, = args
+                    if type(x) is Array:
+                        key, values = x._placement, (x._buffer,)
+                    elif type(x) is np.ndarray:
+                        key, values = (x.dtype, x.shape), args
+                elif count == 2:
+                    x, y = args
+                    if type(x) is Array is type(y):
+                        key, values = (x._placement, y._placement), (x._buffer, y._buffer)
+                elif not count:
+                    key = ()
+                if key is None:
+                    for take in takers:
+                        taken = take(args, kwargs)
+                        if taken is not None:
+                            key, values = taken
+                            break
+                    else:
+                        key, values = of_new_form(args, kwargs)
+                try:
+                    settings, run = known[key]
+                except (KeyError, TypeError):  # TypeError: a static argument is not hashable
+                    settings = None
+                if settings is ctx.settings:
+                    return run(values)
+                run = under_others(key) if settings is not None else None
+                return evaluated(args, kwargs, key, values) if run is None else run(values)
+            except Exception as error:
+                fold(error)
+                raise
+
+        return jitted
+
+    def under_others(self, key: Any) -> Callable[..., Any] | None:
+        """What is known of a call under settings that are not those it was first made known under.
+        """
+        return self.known.get((ctx.settings, key), (None, None))[1]
+
+    def of_new_form(self, args: tuple[Any, ...], kwargs: dict[str, Any]
+                    ) -> Keyed | tuple[None, Sequence[Any]]:
+        """The key of a call of a form that is not looked for, and what its program takes;
+        `(None, ())` for calls that are not short."""
+        count = len(args)
+        places = {n + count if n < 0 else n for n in self.numbers if n < count}
+        if self.attempts is None:
+            self.attempts = _MOST_FORMS
+        elif self.attempts:
+            take = taker_of(args, kwargs, places, self.names, self.shared)
+            if take is None:
+                self.attempts -= 1
+            elif take not in self.takers:
+                self.attempts -= 1
+                self.takers.append(take)
+            taken = take(args, kwargs) if take is not None else None
+            if taken is not None:
+                return taken
+        head: tuple[Any, ...] = ()
+        if self.numbers or self.names:
+            # Nothing is checked: a call with wrong arguments is never made known.
+            static: list[Any] = [(n, exact(args[n])) for n in sorted(places) if n >= 0]
+            static += [(name, exact(kwargs[name])) for name in self.names if name in kwargs]
+            head = (tuple(static),)
+            args = tuple([arg for i, arg in enumerate(args) if i not in places])
+            kwargs = {name: arg for name, arg in kwargs.items() if name not in self.names}
+        leaves, tree = _flatten((args, kwargs) if kwargs else args, None)
+        # Which of the two it is, the tree alone does not say.
+        return _keyed((*head, bool(kwargs), tree), leaves, self.shared) or (None, ())
+
+    def put(self, key: Any, values: Sequence[Any], run: Callable[..., Any]) -> None:
+        """Makes a call known.
+
+        Args:
+          key, values: what stands for it, and what its program takes.
+          run: gives the results from the buffers of all leaves.
+        """
+        settings = ctx.settings
+        first = self.known.get(key)
+        self.known.put(key if first is None or first[0] is settings else (settings, key),
+                       (settings, _with_hosted(run, values)))
+
+
+def _keyed(head: tuple[Any, ...], leaves: Sequence[Any], shared: bool) -> Keyed | None:
+    """The key of these leaves after `head`, and what a program takes of them; None if one is not of
+    the commonest classes."""
+    try:  # all of them arrays, most likely
+        return (*head, *[x._placement for x in leaves]), [x._buffer for x in leaves]
+    except AttributeError:
+        pass
+    key, values = [*head], list[Any]()
+    for leaf in leaves:
+        kind = type(leaf)
+        if kind is np.ndarray:
+            key += leaf.dtype, leaf.shape
+            values.append(leaf)
+            continue
+        if kind in SCALARS and shared:
+            try:
+                leaf = from_scalar(leaf)
+            except OverflowError:  # an int that may fit another dtype than the default
+                return None
+        elif kind is not Array and kind is not PendingArray:
+            return None
+        key.append(leaf._placement)
+        values.append(leaf._buffer)
+    return tuple(key), values
+
+
+def _with_hosted(run: Callable[..., Any], values: Sequence[Any]) -> Callable[..., Any]:
+    """A function of buffers, and of NumPy arrays where these values have them."""
+    puts = [(i, host(value)[0]) for i, value in enumerate(values) if type(value) is np.ndarray]
+    if not puts:
+        return run
+    (first, put_first), *others = puts
+    if len(values) == 1:
+        return lambda values: run((put_first(values[0]),))
+
+    def hosting(values: list[Any]) -> Any:
+        # The list is the call's own.
+        values[first] = put_first(values[first])
+        for i, put in others:
+            values[i] = put(values[i])
+        return run(values)
+
+    return hosting

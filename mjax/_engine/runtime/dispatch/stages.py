@@ -1,0 +1,497 @@
+"""The stages of ahead-of-time compilation: traced, lowered, compiled."""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.records import Record
+from mjax._engine.base.util import pickled_by
+from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.mesh import Mesh
+from mjax._engine.ir.pytree import (
+    keystr,
+    prefix_pairs,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_leaves,
+)
+from mjax._engine.ir.types import abstract_token, typeof
+from mjax._engine.runtime.arrays.array import Array, is_array
+from mjax._engine.runtime.arrays.constraints import mesh_in_force
+from mjax._engine.runtime.arrays.devices import default_device, devices
+from mjax._engine.runtime.arrays.layouts import Format, Layout, format_of
+from mjax._engine.runtime.arrays.placement import placement_of
+from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
+from mjax._engine.runtime.arrays.shardings import NamedSharding, SingleDeviceSharding
+from mjax._engine.runtime.arrays.transfer import move, sharding_of, to_array
+from mjax._engine.runtime.dispatch.arguments import compiler_options_of
+from mjax._engine.runtime.dispatch.debugging import debugging, refuse_invalid
+from mjax._engine.runtime.dispatch.executable import Program, refuse_execution
+from mjax._engine.tracing.flat import check_arguments
+from mjax._engine.tracing.interpreter import Tracer
+from mjaxlib_shim import executables as shim
+
+_placement_of = operator.attrgetter("_placement")
+
+
+@pickled_by("arg_info_v1")
+class ArgInfo(Record):
+    """The facts of an argument known ahead of time: its type, and whether it is donated.
+
+    Example:
+      >>> (x,), _ = mjax.jit(jnp.sin).lower(1.0).args_info
+      >>> x.shape, x.dtype, x.donated
+      ((), dtype('float32'), False)
+    """
+
+    shape: tuple[int, ...]
+    dtype: Any
+    donated: bool
+
+
+def out_info(jaxpr: Jaxpr, out_tree: Any, shardings: Sequence[Any] | None = None) -> Any:
+    """The tree of types of a program's results, with their shardings if these are known."""
+    avals = jaxpr.out_avals
+    return out_tree.unflatten([
+        a if a is abstract_token else ShapeDtypeStruct.of(a, s)
+        for a, s in zip(avals, shardings or [None] * len(avals), strict=True)])
+
+
+class Stage:
+    """What all stages know.
+
+    Attributes:
+      in_tree: structure of `(args, kwargs)`, static arguments left out.
+      out_tree: structure of the results.
+      in_avals, out_avals: trees of the types of arguments and results.
+      args_info: tree of `ArgInfo`s.
+      donate_argnums: which leaves of the arguments are donated.
+      out_info: tree of `ShapeDtypeStruct`s of the results.
+    """
+
+    __slots__ = ("_donated", "_jaxpr", "in_tree", "out_tree")
+    _program: Program
+
+    def __init__(self, jaxpr: Jaxpr, in_tree: Any, out_tree: Any, donated: Sequence[bool]):
+        self._jaxpr = jaxpr
+        self.in_tree = in_tree
+        self.out_tree = out_tree
+        self._donated = tuple(donated)
+
+    @property
+    def _name(self) -> str:
+        """The function's name."""
+        return self._program.name
+
+    def __repr__(self) -> str:
+        ins, outs = (", ".join(map(str, avals)) for avals in (self._avals(), self._jaxpr.out_avals))
+        return f"<{type(self).__name__} {self._name}: ({ins}) -> ({outs})>"
+
+    def _avals(self) -> list[Any]:
+        # What was closed over of an outer trace comes before the arguments.
+        return self._jaxpr.in_avals[len(self._jaxpr.invars) - self.in_tree.num_leaves:]
+
+    @property
+    def in_avals(self) -> Any:
+        """The tree `(args, kwargs)` of the arguments' types."""
+        return self.in_tree.unflatten(self._avals())
+
+    @property
+    def out_avals(self) -> Any:
+        """The tree of the results' types."""
+        return self.out_tree.unflatten(self._jaxpr.out_avals)
+
+    @property
+    def args_info(self) -> Any:
+        """The tree `(args, kwargs)` of `ArgInfo`s."""
+        return self.in_tree.unflatten([ArgInfo(a.shape, a.dtype, d) for a, d in zip(
+            self._avals(), self._donated, strict=True)])
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """Indices of the leaves that are donated."""
+        return tuple(i for i, d in enumerate(self._donated) if d)
+
+    @property
+    def out_info(self) -> Any:
+        """Tree of `ShapeDtypeStruct`s of the results."""
+        return out_info(self._jaxpr, self.out_tree)
+
+
+class Traced(Stage):
+    """A traced function; what `jit(f).trace(...)` gives.
+
+    Attributes:
+      fun_name: the function's name.
+
+    Example:
+      >>> traced = mjax.jit(lambda x: x + 1).trace(1.0)
+      >>> print(traced.jaxpr)
+      { lambda  ; a:~f32[]. let
+          b:~f32[] = add a 1.0:~f32[]
+        in (b,) }
+    """
+
+    __slots__ = ("_asked", "_call", "_options", "fun_name")
+
+    def __init__(self, jaxpr: Jaxpr, name: str, call: Any, out_tree: Any,
+                 donated: tuple[bool, ...], options: Any, asked: Any):
+        super().__init__(jaxpr, call.tree, out_tree, donated)
+        self.fun_name = name
+        self._call = call
+        self._options = options
+        self._asked = asked
+
+    @property
+    def _name(self) -> str:
+        return self.fun_name
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """The program."""
+        return self._jaxpr
+
+    @property
+    def out_info(self) -> Any:
+        """Tree of `ShapeDtypeStruct`s of the results, with the shardings that were asked for."""
+        return out_info(self._jaxpr, self.out_tree, self._asked[1])
+
+    @boundary
+    def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
+        """Lowers to StableHLO, for the device that the arguments or the default name.
+
+        Args:
+          lowering_platforms: one platform to lower for instead; the result can be read, and
+            compiled where it is the device's own.
+
+        Raises:
+          TypeError: the function uses values of an outer trace.
+          ValueError: `lowering_platforms` names not just one.
+        """
+        if len(self._call.leaves) != len(self._jaxpr.invars):
+            msg = (f"{self.fun_name} uses values of an outer trace (grad, vmap, jit) and cannot be "
+                   "lowered on its own: pass them as arguments.")
+            raise TypeError(msg)
+        if lowering_platforms is not None and len(lowering_platforms) != 1:
+            msg = (f"lowering_platforms={lowering_platforms!r}: a module is lowered for one "
+                   "platform.")
+            raise ValueError(msg)
+        placements = list(map(_placement, self._call.leaves, self._jaxpr.in_avals))
+        program = Program(self._jaxpr, self.fun_name, placements, self._donated,
+                          self._options.keep_unused, self._options.device, *self._asked)
+        if lowering_platforms is not None:
+            program.platform = lowering_platforms[0]
+        program.lower()
+        return Lowered(program, self)
+
+
+def _placement(leaf: Any, aval: Any) -> Any:
+    if is_array(leaf):
+        return leaf._placement
+    sharding = getattr(leaf, "sharding", None)
+    if sharding is None:
+        return placement_of(aval, SingleDeviceSharding(default_device()), False)
+    sharding = sharding_of(sharding)
+    if type(sharding) is NamedSharding and sharding.is_abstract:
+        # It is lowered, and compiled, for the first devices.
+        mesh = mesh_in_force()
+        found = mesh.flat_devices if isinstance(mesh, Mesh) else devices()[:sharding.mesh.size]
+        sharding = sharding.over(found, "the sharding of a ShapeDtypeStruct")
+    return placement_of(aval, sharding, True)
+
+
+class _Bound(Stage):
+    """A stage that holds what belongs to this process."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> _Bound:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> _Bound:
+        return self
+
+    @boundary
+    def __reduce__(self) -> Any:
+        msg = (f"{self} belongs to this process and cannot be pickled. Pickle the function; the "
+               "compilation cache (jax_compilation_cache_dir) keeps compiled programs.")
+        raise TypeError(msg)
+
+
+class Lowered(_Bound):
+    """A lowered function; what `jit(f).lower(...)` gives.
+
+    Example:
+      >>> lowered = mjax.jit(lambda x: x + 1).lower(1.0)
+      >>> "stablehlo.add" in lowered.as_text()
+      True
+    """
+
+    __slots__ = ("_asked", "_options", "_program", "_static")
+
+    def __init__(self, program: Program, traced: Traced):
+        super().__init__(traced.jaxpr, traced.in_tree, traced.out_tree, traced._donated)
+        self._program = program
+        self._options = dict(traced._options.compiler_options)
+        self._static = [name for name, _ in traced._call.static]
+        self._asked = traced._asked[1]
+
+    @property
+    def out_info(self) -> Any:
+        """Tree of `ShapeDtypeStruct`s of the results, with the shardings that were asked for."""
+        return out_info(self._jaxpr, self.out_tree, self._asked)
+
+    @boundary
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
+        """The module as text.
+
+        Args:
+          dialect: "stablehlo" (the default) or "hlo".
+          debug_info: whether to show source locations (of StableHLO).
+
+        Raises:
+          ValueError: another dialect.
+        """
+        if _dialect(dialect) == "hlo":
+            return shim.to_hlo(self._program.lower().module).as_hlo_text()
+        return self._program.lower().text(debug_info)
+
+    @boundary
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        """The module as an `ir.Module`, or for the dialect "hlo" as jaxlib's `XlaComputation`.
+
+        Raises:
+          ValueError: another dialect.
+        """
+        module = self._program.lower().module
+        return shim.to_hlo(module) if _dialect(dialect) == "hlo" else module
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimates before optimization, by name ("flops", "bytes accessed", ...)."""
+        client = self._program.devices[0].client
+        return shim.cost_before_compiling(client, self._program.lower().module)
+
+    @boundary
+    def compile(self, compiler_options: dict[str, Any] | None = None, *,
+                device_assignment: Sequence[Any] | None = None) -> Compiled:
+        """Compiles for the devices it was lowered for.
+
+        Args:
+          compiler_options: XLA options (`xla_...`) by name; they go before those of `jit`.
+          device_assignment: these devices, in order; None: not said. A program is lowered for
+            devices, and shardings name them: it cannot be compiled for others.
+
+        Raises:
+          TypeError: the options are not a dict of values that XLA takes.
+          ValueError: `device_assignment` names other devices.
+        """
+        if device_assignment is not None and tuple(device_assignment) != tuple(
+                self._program.devices):
+            msg = (f"{self._program.name} was lowered for {list(self._program.devices)}, and "
+                   f"device_assignment={device_assignment!r} names other devices, or another "
+                   "order. Lower it for arguments on those, or leave device_assignment out.")
+            raise ValueError(msg)
+        options = self._options | dict(compiler_options_of(compiler_options))
+        # A copy, because a program keeps what was compiled, under whichever options.
+        program = copy.copy(self._program)
+        program.shardings = copy.copy(program.shardings)
+        return Compiled(program, self, options)
+
+
+def _dialect(name: str | None) -> str:
+    if name not in (None, "stablehlo", "hlo"):
+        msg = f"dialect {name!r} is unknown; there are 'stablehlo' and 'hlo'."
+        raise ValueError(msg)
+    return name or "stablehlo"
+
+
+class Compiled(_Bound):
+    """A compiled function, callable with arguments of the types it was made for.
+
+    Attributes:
+      input_shardings, output_shardings: trees of where arguments and results are.
+
+    Example:
+      >>> compiled = mjax.jit(lambda x: x + 1).lower(1.0).compile()
+      >>> compiled(2.0)
+      Array(3., dtype=float32, weak_type=True)
+    """
+
+    __slots__ = ("_known", "_program", "_run", "_static")
+
+    def __init__(self, program: Program, lowered: Lowered, options: dict[str, Any]):
+        super().__init__(lowered._jaxpr, lowered.in_tree, lowered.out_tree, lowered._donated)
+        self._program = program
+        self._static = lowered._static
+        self._run = program.runner(options)
+        #: Tuples of placements of arguments that were examined and need nothing.
+        self._known: set[tuple[Any, ...]] = set()
+
+    @property
+    def out_info(self) -> Any:
+        """Tree of `ShapeDtypeStruct`s of the results."""
+        return out_info(self._jaxpr, self.out_tree, self._program.out_shardings())
+
+    @property
+    def input_shardings(self) -> Any:
+        """The tree `(args, kwargs)` of where the arguments are."""
+        n = self.in_tree.num_leaves
+        return self.in_tree.unflatten(map(self._program.shardings.of_argument, range(n)))
+
+    @property
+    def output_shardings(self) -> Any:
+        """The tree of where the results are."""
+        return self.out_tree.unflatten(self._program.out_shardings())
+
+    @property
+    def input_formats(self) -> Any:
+        """The tree `(args, kwargs)` of where the arguments are, and how they lie in memory."""
+        return self.in_tree.unflatten(self._formats(
+            self.in_avals, self.input_shardings, self._program.in_layouts))
+
+    @property
+    def output_formats(self) -> Any:
+        """The tree of where the results are, and how they lie in memory."""
+        return self.out_tree.unflatten(self._formats(
+            self.out_avals, self.output_shardings, self._program.out_layouts))
+
+    def _formats(self, avals: Any, shardings: Any, layouts: dict[int, Layout]) -> list[Format]:
+        leaves = zip(tree_leaves(avals), tree_leaves(shardings), strict=True)
+        return [Format(layouts[i], s) if i in layouts else format_of(a.ndim, s)
+                for i, (a, s) in enumerate(leaves)]
+
+    def as_text(self) -> str:
+        """The optimized HLO."""
+        return shim.hlo_text(self._program.compile())
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimates by name ("flops", "bytes accessed", ...)."""
+        return shim.cost_analysis(self._program.compile())
+
+    def memory_analysis(self) -> Any:
+        """Sizes of arguments, results and temporaries, in bytes."""
+        return shim.memory_analysis(self._program.compile())
+
+    def runtime_executable(self) -> Any:
+        """jaxlib's loaded executable."""
+        return self._program.compile()
+
+    @boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, tree = tree_flatten((args, kwargs))
+        if tree != self.in_tree:
+            raise TypeError(self._wrong_structure((args, kwargs)))
+        try:
+            arrays, key = leaves, tuple(map(_placement_of, leaves))
+        except AttributeError:
+            arrays, key = leaves, ()
+        if not key or key not in self._known:
+            arrays = self._examined(leaves)
+            if key and all(map(operator.is_, arrays, leaves)):
+                self._known.add(key)
+        if ctx.settings.no_execution:
+            refuse_execution(self._program.name)
+        outs = self._run(*arrays)
+        if debugging():
+            refuse_invalid(outs, self._jaxpr, self._program.name, arrays)
+        return self.out_tree.unflatten(outs)
+
+    call = __call__
+
+    def _examined(self, leaves: Sequence[Any]) -> list[Array]:
+        """The arguments as arrays where the program takes them.
+
+        Raises:
+          TypeError: one is traced, or does not have the type the program was compiled for.
+          ValueError: one is committed to other devices, or to another sharding.
+        """
+        program = self._program
+        for leaf in leaves:
+            if isinstance(leaf, Tracer):
+                msg = (f"{program.name} is compiled and was called with a traced value of type "
+                       f"{leaf.aval}: it cannot be differentiated, batched or traced. Call the "
+                       "jitted function instead.")
+                raise TypeError(msg)
+        check_arguments(program.name, self.in_tree.unflatten(leaves))
+        wrong = [f"  {program.names(i)}: compiled for {aval}, called with {typeof(leaf)}"
+                 for i, (leaf, aval) in enumerate(zip(leaves, self._avals(), strict=True))
+                 if typeof(leaf).strip_weak_type() is not aval.strip_weak_type()]
+        if wrong:
+            raise TypeError("\n".join([
+                f"{program.name}: types of arguments differ from those it was compiled for:",
+                *wrong, "Call the jitted function to compile for other types. (Settings count: "
+                "enable_x64 decides whether 64-bit types stay.)"]))
+        arrays = [to_array(leaf, not program.donation.aliases) for leaf in leaves]
+        targets = [program.shardings.of_argument(i) for i in range(len(arrays))]
+        elsewhere = [f"  {program.names(i)}: compiled for {targets[i]}, committed to "
+                     f"{arrays[i].sharding}" for i in program.kept if not program.chosen
+                     and arrays[i].committed
+                     and not program.shardings.accept(i, arrays[i].sharding)]
+        if elsewhere:
+            raise ValueError("\n".join([
+                f"{program.name}: arguments are on other devices, or cut otherwise, than it was "
+                "compiled for:", *elsewhere, "Move them with mjax.device_put."]))
+        return [a if a.sharding is s else move(a, s, program.committed)
+                for a, s in zip(arrays, targets, strict=True)]
+
+    def _wrong_structure(self, given: Any) -> str:
+        """The text for arguments that are nested in another way."""
+        expected = self.in_tree.unflatten([_Leaf()] * self.in_tree.num_leaves)
+        left, right = ({_path(path) for path, _ in tree_flatten_with_path(tree)[0]}
+                       for tree in (expected, given))
+        lines = [f"  {path} is missing" for path in sorted(left - right)]
+        lines += [f"  {path} is not expected" for path in sorted(right - left)]
+        if not lines:
+            lines = [f"  {_first_difference(expected, given)}"]
+        if self._static:
+            lines.append(f"Static arguments ({', '.join(map(str, self._static))}) are part of the "
+                         "compiled function: leave them out.")
+        return "\n".join([f"{self._program.name}: structure of arguments differs from the one it "
+                          "was compiled for:", *lines])
+
+
+@runtime_checkable
+class Wrapped(Protocol):
+    """A function that `jit` made: it can be called, or taken through the stages one by one.
+
+    Example:
+      >>> import mjax
+      >>> isinstance(mjax.jit(lambda x: x), mjax.stages.Wrapped)
+      True
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs it; arguments of new types compile it first."""
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """The first stage: its jaxpr for arguments like these."""
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The second stage: its StableHLO module for arguments like these."""
+
+
+#: Options of XLA, by name.
+CompilerOptions = dict[str, str | bool]
+
+
+class _Leaf:
+    """Stands for a leaf of an argument."""
+
+
+def _path(path: Any) -> str:
+    """A key path of the pair `(args, kwargs)`."""
+    return ("args", "kwargs")[path[0].idx] + keystr(path[1:])
+
+
+def _first_difference(expected: Any, given: Any) -> str:
+    for one, other in ((expected, given), (given, expected)):
+        try:
+            prefix_pairs(one, other)
+        except ValueError as error:
+            return str(error)
+    return "the metadata of some node differs"

@@ -1,0 +1,1 @@
+"""Effects at run time: tokens that order them, callbacks, programs in the background."""

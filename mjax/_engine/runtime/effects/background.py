@@ -1,0 +1,265 @@
+"""Programs that call Python run in the background: a slow callback holds up only who waits for it.
+
+On a CPU jaxlib runs a program with Python callbacks while it is called (0.5.3 and newer; on
+0.4.36 the shim waits, which reads of a failed program need). So each thread that calls such
+programs has a worker, a thread that runs them in the order of their calls and uses the tokens of
+the thread that it works for. Results are arrays whose buffers come when their program has run.
+
+Some run while they are called: programs that a callback calls, those that donate, stop at a
+breakpoint or run over several devices, and all of them where the flag `cpu_enable_async_dispatch`
+is off. Where they have ordered effects, what is in their thread's background comes first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import os
+import threading
+import weakref
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from mjax._engine.base.context import ctx
+from mjax._engine.ir.jaxpr import Jaxpr, subjaxprs
+from mjax._engine.runtime.arrays.array import Array, before_deletion
+from mjax._engine.runtime.arrays.donation import ArgumentNames, refuse_same
+from mjax._engine.runtime.arrays.placement import Placement
+from mjax._engine.runtime.effects.pending import PendingArray, Promise
+from mjax._engine.runtime.effects.tokens import ThreadTokens, local, settle_all
+from mjaxlib_shim import arrays as shim
+from mjaxlib_shim import guards
+
+#: So many programs may wait in the background of a thread before it waits for the oldest.
+_MOST = 64
+#: So many pairs of buffers are compared one by one, which takes half as long as a set.
+_FEW = 4
+#: Those that may still read their arguments.
+_unfinished: set[Job] = set()
+
+
+class Job(Promise):
+    """A program with its arguments, to be run in the background.
+
+    Attributes:
+      future: done when it has run, whether it failed or not.
+    """
+
+    __slots__ = (
+        "_compute",
+        "_context",
+        "_error",
+        "_tokens",
+        "_told",
+        "_unfilled",
+        "buffers",
+        "future",
+    )
+    future: Future[None]
+
+    def __init__(self, compute: Callable[..., Sequence[Any]], args: Sequence[Array],
+                 constants: Sequence[Any], tokens: ThreadTokens):
+        self._compute: Any = lambda: compute(*args)
+        self._context = (contextvars.copy_context(), ctx.settings, ctx.options, guards.levels())
+        self.buffers = [*constants, *(arg._buffer for arg in args)]
+        self._tokens = tokens
+        self._unfilled: list[weakref.ref[PendingArray]] = []
+        self._error: BaseException | None = None
+        self._told = False
+
+    def results(self, placements: Sequence[Placement]) -> list[Array]:
+        """The arrays that it will fill, unless they are gone by then."""
+        arrays = [PendingArray(self, placement) for placement in placements]
+        self._unfilled = list(map(weakref.ref, arrays))
+        return list[Array](arrays)
+
+    def run(self) -> None:
+        """Runs it and fills the arrays of its results; called by the worker."""
+        context, ctx.settings, ctx.options, levels = self._context
+        guards.set_levels(levels)
+        try:
+            buffers = context.run(self._compute)
+        except BaseException as error:
+            # Without this frame, which has the job.
+            trace = error.__traceback__
+            self._error = error.with_traceback(trace.tb_next if trace else None)
+            self._tokens.failed.append(self)
+        else:
+            for reference, buffer in zip(self._unfilled, buffers, strict=True):
+                array = reference()
+                if array is not None:
+                    array.fill(buffer)
+        finally:
+            self.buffers = []
+            self._compute = None  # before it is discarded, for who is about to add it
+            _unfinished.discard(self)
+
+    @property
+    def has_run(self) -> bool:
+        """Whether it needs its arguments no more."""
+        return self._compute is None
+
+    def reads(self, buffers: Sequence[Any]) -> bool:
+        """Whether one of these buffers, or its memory, is among its arguments."""
+        mine = list(self.buffers)
+        if not {id(buffer) for buffer in mine}.isdisjoint(map(id, buffers)):
+            return True
+        with contextlib.suppress(Exception):  # one was deleted, or its computation failed
+            return not _addresses(mine).isdisjoint(_addresses(buffers))
+        return False
+
+    def belongs_to(self, tokens: ThreadTokens) -> bool:
+        """Whether it is run by the worker that uses these tokens."""
+        return self._tokens is tokens
+
+    def wait(self) -> None:
+        """Waits until it has run.
+
+        Raises:
+          RuntimeError: it is the worker that asks, in a callback, and would wait for ever.
+        """
+        if local.works and local.tokens is self._tokens and not self.future.done():
+            msg = ("a Python callback reads the result of a program that runs when the callback "
+                   "is done, and would wait for ever: pass values to callbacks as arguments, or "
+                   "switch mjax.config.cpu_enable_async_dispatch off.")
+            raise RuntimeError(msg)
+        self.future.result()
+
+    def is_done(self) -> bool:
+        """Whether it has run."""
+        return self.future.done()
+
+    def check(self) -> None:
+        """Waits, and raises what the program raised."""
+        self.wait()
+        error = self._error
+        if error is not None:
+            self._told = True
+            with contextlib.suppress(ValueError):
+                self._tokens.failed.remove(self)
+            trace = error.__traceback__
+            try:
+                raise error
+            finally:
+                error.__traceback__ = trace
+
+    def block_until_ready(self) -> None:
+        """As a token: raises what nobody was told before."""
+        self.wait()
+        if not self._told:
+            self.check()
+
+
+def holds_caller(jaxpr: Jaxpr) -> bool:
+    """Whether a program calls a Python function that is to hold up who calls the program."""
+    functions = (getattr(e.params.get("callback"), "function", None) for e in jaxpr.eqns)
+    return any(getattr(f, "holds_caller", False) for f in functions) or any(
+        map(holds_caller, subjaxprs(jaxpr)))
+
+
+def _addresses(buffers: Sequence[Any]) -> set[int]:
+    return {shim.unsafe_pointer(shard) for buffer in buffers for shard in shim.shards(buffer)}
+
+
+def in_background(compute: Callable[..., Sequence[Any]], placements: Sequence[Placement],
+                  constants: Sequence[Any]) -> Callable[..., list[Array]]:
+    """A function that lets the worker of its thread compute.
+
+    Args:
+      compute: gives the buffers of the results.
+      placements: of the results.
+      constants: buffers that it reads in addition to those of its arguments.
+    """
+
+    def start(*args: Array) -> list[Array]:
+        now = local.works or ctx.in_callback or not ctx.options.cpu_enable_async_dispatch
+        if now or any([arg._buffer.is_deleted() for arg in args]):  # which is told at the call
+            return list(map(Array, compute(*args), placements))
+        tokens = local.tokens
+        job = Job(compute, args, constants, tokens)
+        arrays = job.results(placements)
+        while len(tokens.jobs) >= _MOST:
+            tokens.jobs[0].wait()
+            tokens.jobs.popleft()
+        if local.worker is None:
+            local.worker = ThreadPoolExecutor(1, "mjax-callbacks", local.work_for, (tokens,))
+        try:
+            job.future = local.worker.submit(job.run)
+        except RuntimeError:  # the interpreter is about to exit, or has no more threads
+            local.worker = None
+            return list(map(Array, compute(*args), placements))
+        _unfinished.add(job)
+        if job.has_run:
+            _unfinished.discard(job)
+        tokens.jobs.append(job)
+        return arrays
+
+    return start
+
+
+def wait_for_readers(buffers: Sequence[Any]) -> None:
+    """Waits for programs of any thread that may still have to read buffers, before these are
+    deleted. In a callback not for those that its own program may be among."""
+    if ctx.in_callback and not local.works:
+        return
+    for job in list(_unfinished):
+        if not (local.works and job.belongs_to(local.tokens)) and job.reads(buffers):
+            job.wait()
+
+
+before_deletion.append(lambda buffer: wait_for_readers([buffer]))
+
+
+def after_readers(run: Callable[..., Any], donated: Collection[int]) -> Callable[..., Any]:
+    """The runner of a program that deletes some of its arguments."""
+
+    def waiting(*args: Any) -> Any:
+        if _unfinished:
+            wait_for_readers([args[i]._buffer for i in donated])
+        return run(*args)
+
+    return waiting
+
+
+def before_donating(run: Callable[[Sequence[Any]], Any], names: ArgumentNames, kept: Sequence[int],
+                    donated: Collection[int]) -> Callable[[Sequence[Any]], Any]:
+    """The same for a function of the buffers of all arguments, and `refuse_shared` too.
+
+    Args:
+      run: the function.
+      names: of the program and its arguments.
+      kept: the arguments that are passed.
+      donated: those that are donated.
+    """
+
+    pairs = [(i, j) for j in kept for i in kept if i < j and (i in donated or j in donated)]
+
+    def waiting(buffers: Sequence[Any]) -> Any:
+        if _unfinished:
+            wait_for_readers([buffers[i] for i in donated])
+        if len({*map(id, buffers)}) < len(buffers):
+            refuse_same(names, kept, [buffers[i] for i in kept], donated)
+        return run(buffers)
+
+    def waiting_few(buffers: Sequence[Any]) -> Any:
+        if _unfinished:
+            wait_for_readers([buffers[i] for i in donated])
+        for i, j in pairs:
+            if buffers[i] is buffers[j]:
+                refuse_same(names, kept, [buffers[n] for n in kept], donated)
+        return run(buffers)
+
+    return waiting_few if len(pairs) <= _FEW else waiting
+
+
+def _forget() -> None:
+    """In a process that was forked: the workers are not in it."""
+    local.worker = None
+    local.tokens.jobs.clear()
+    _unfinished.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+# While executors, which callbacks may use, still take work.
+threading._register_atexit(settle_all)  # type: ignore[attr-defined]

@@ -1,0 +1,243 @@
+"""Runtime tokens: effects happen in Python's order, and none is lost.
+
+Executions are asynchronous. For each name of ordered effects a thread has one token: the
+array (of no elements) that its last execution with such effects gives, and the next one takes.
+An execution with unordered effects leaves an output token, which says when it is done.
+`effects_barrier` waits for all tokens of a thread; at exit those of all threads are awaited.
+
+Source: JEP 10657, "Sequencing side-effects in JAX".
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import sys
+import threading
+import traceback
+import weakref
+from collections import deque
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.ir.types import token_buffer_aval
+from mjax._engine.runtime.arrays.array import Array
+from mjax._engine.runtime.arrays.placement import Placement, placement_of
+from mjax._engine.runtime.arrays.transfer import move, put
+from mjax._engine.runtime.effects.exiting import end_daemons
+from mjax._engine.runtime.failures import is_delivered, raise_original
+from mjaxlib_shim import guards
+
+logger = logging.getLogger("mjax")
+#: So many executions may be under way before the oldest is awaited.
+_MOST_OUTPUTS = 64
+
+
+class ThreadTokens:
+    """The tokens of one thread; outlives it until they have been awaited.
+
+    Attributes:
+      ordered: name -> what the last execution with such effects gave.
+      outputs: those of executions with unordered effects, oldest first.
+      failed: those of executions that failed. A later one does not tell of it: the barrier does.
+      jobs: programs that run in the background, oldest first, and some that have run.
+    """
+
+    __slots__ = ("failed", "jobs", "ordered", "outputs")
+
+    def __init__(self) -> None:
+        self.ordered: dict[str, Array] = {}
+        self.outputs: list[Any] = []
+        self.failed: list[Any] = []
+        self.jobs: deque[Any] = deque()
+
+    def take(self, names: Sequence[str], placement: Placement) -> list[Array]:
+        """The tokens of these names, on the device of a placement.
+
+        One that a failed execution left behind is replaced: what comes after the failure
+        runs. Whoever waits for that execution gets its error.
+        """
+        return [self._take(name, placement) for name in names]
+
+    def _take(self, name: str, placement: Placement) -> Array:
+        token = self.ordered.get(name)
+        if token is not None:
+            # A token is not copied to another device (jaxlib 0.8 aborts): it is awaited.
+            here = token.sharding is placement.sharding
+            if here and not token._buffer.is_ready():
+                return token
+            if self._settles(token._buffer) and here:
+                return token
+        with guards.unguarded():
+            made = put(np.zeros(0, np.bool_), token_buffer_aval, placement.sharding.flat_devices[0])
+            return move(made, placement.sharding, True)
+
+    def set(self, names: Sequence[str], tokens: Iterable[Array]) -> None:
+        """Keeps what an execution gave in place of what it took."""
+        self.ordered.update(zip(names, tokens, strict=True))
+
+    def forget(self, names: Sequence[str]) -> None:
+        """After an execution that failed when it was called."""
+        for name in names:
+            self.ordered.pop(name, None)
+
+    def add_output(self, token: Any) -> None:
+        """Keeps the output token of an execution."""
+        self.outputs.append(token)
+        if len(self.outputs) > _MOST_OUTPUTS:
+            self._settles(self.outputs.pop(0))
+
+    def wait_for(self, names: Sequence[str]) -> None:
+        """Waits for the ordered effects of these names, before one that happens at once."""
+        for name in names:
+            token = self.ordered.pop(name, None)
+            if token is not None:
+                self._settles(token._buffer)
+
+    def _settles(self, token: Any) -> bool:
+        """Waits for a token; whether its execution succeeded."""
+        try:
+            token.block_until_ready()
+        except Exception:
+            self.failed.append(token)
+            return False
+        return True
+
+    def settle(self) -> None:
+        """Waits for what runs in the background."""
+        jobs = self.jobs
+        while jobs:
+            job = jobs[0]
+            job.wait()  # which the user may interrupt
+            if jobs and jobs[0] is job:
+                jobs.popleft()
+
+    def barrier(self) -> None:
+        """Waits for all effects of executions that were started.
+
+        Raises:
+          Exception: what a callback raised, if nobody was told before.
+        """
+        waiting = [*self.failed, *self.outputs, *(t._buffer for t in self.ordered.values())]
+        self.failed, self.outputs, self.ordered = [], [], {}
+        errors: list[Exception] = []
+        for i, token in enumerate(waiting):
+            try:
+                self._await(token)
+            except Exception as error:
+                errors.append(error)
+            except BaseException:  # the user interrupts, or a callback ends the process
+                self.failed[:0] = waiting[i:]
+                raise
+        for other in errors[1:]:
+            logger.error("Another effect failed that nobody waited for", exc_info=other)
+        if errors:
+            raise errors[0]
+
+    def wait(self) -> None:
+        """Waits for all effects of executions that were started; raises nothing."""
+        outputs, self.outputs = self.outputs, []
+        for token in [*outputs, *(t._buffer for t in self.ordered.values())]:
+            self._settles(token)
+
+    @staticmethod
+    def _await(token: Any) -> None:
+        try:
+            token.block_until_ready()
+        except Exception as error:
+            if not is_delivered(error):
+                raise_original(error)
+                raise
+
+
+_lock = threading.Lock()
+#: Threads with their tokens; the tokens of threads that are gone, until they are awaited.
+_all: list[tuple[weakref.ref[threading.Thread], ThreadTokens]] = []
+
+
+class _Local(threading.local):
+    """What belongs to a thread.
+
+    Attributes:
+      tokens: those that its programs take and leave.
+      worker: runs programs for it in the background, once there was one.
+      works: whether it is itself the worker of another.
+    """
+
+    def __init__(self) -> None:
+        self.tokens = ThreadTokens()
+        self.worker: ThreadPoolExecutor | None = None
+        self.works = False
+        with _lock:
+            _all[:] = [(thread, t) for thread, t in _all
+                       if not all(job.is_done() for job in list(t.jobs))  # which may fail
+                       or thread() or t.ordered or t.outputs or t.failed]
+            _all.append((weakref.ref(threading.current_thread()), self.tokens))
+
+    def work_for(self, tokens: ThreadTokens) -> None:
+        """Makes the current thread the worker of the one that has these tokens."""
+        self.tokens, self.works = tokens, True
+
+
+local = _Local()
+
+
+def thread_tokens() -> ThreadTokens:
+    """The tokens of the current thread, after what runs in its background."""
+    tokens = local.tokens
+    if tokens.jobs and not local.works:
+        tokens.settle()
+    return tokens
+
+
+def token_placement(sharding: Any) -> Placement:
+    """Where a program that runs with a sharding has its tokens."""
+    return placement_of(token_buffer_aval, sharding, True)
+
+
+@boundary
+def effects_barrier() -> None:
+    """Waits until all side effects of this thread's computations have happened.
+
+    `block_until_ready` of a result waits for the value; effects of the program that do not
+    contribute to it may come later.
+
+    Raises:
+      Exception: what a callback raised in a computation that nobody has waited for.
+
+    Example:
+      >>> seen = []
+      >>> mjax.jit(lambda x: mjax.debug.callback(seen.append, x))(3)
+      >>> mjax.effects_barrier()
+      >>> seen
+      [Array(3, dtype=int32)]
+
+    Source: JEP 10657.
+    """
+    if local.works:  # in a callback: what failed is told to who called its program
+        local.tokens.wait()
+    else:
+        thread_tokens().barrier()
+
+
+def settle_all() -> None:
+    """Waits for what runs in the background of any thread."""
+    for _, tokens in list(_all):
+        tokens.settle()
+
+
+@atexit.register
+def _await_all() -> None:
+    for _, tokens in list(_all):
+        try:
+            tokens.settle()
+            tokens.barrier()
+        except (Exception, SystemExit):
+            print("mjax: an effect failed in a computation that nobody waited for:",
+                  file=sys.stderr)
+            traceback.print_exc()
+    end_daemons()

@@ -1,0 +1,1 @@
+"""Tools around the engine: checkpoints on disk, profiles, breakpoints, pictures of shardings."""
