@@ -35,12 +35,12 @@ from mjax._engine.base.config import (
 from mjax._engine.base.faces import face
 from mjax._engine.base.user_contexts import make_user_context
 from mjax._engine.base.version import __version__, __version_info__
-from mjax._engine.control.closure_convert import closure_convert
-from mjax._engine.control.custom_gradient import custom_gradient
-from mjax._engine.control.custom_jvp import custom_jvp
-from mjax._engine.control.custom_vjp import custom_vjp
-from mjax._engine.control.policies import checkpoint_policies
-from mjax._engine.control.remat import checkpoint, remat
+from mjax._engine.control.calls.closure_convert import closure_convert
+from mjax._engine.control.custom.custom_gradient import custom_gradient
+from mjax._engine.control.custom.custom_jvp import custom_jvp
+from mjax._engine.control.custom.custom_vjp import custom_vjp
+from mjax._engine.control.remat.policies import checkpoint_policies
+from mjax._engine.control.remat.remat import checkpoint, remat
 from mjax._engine.ir.dtypes import float0
 from mjax._engine.ir.mesh import PartitionSpec as P
 from mjax._engine.ir.types import typeof

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import mjax.random  # noqa: F401  # generators of keys are found by their names
 from mjax._engine.base.util import from_pickle
-from mjax._engine.control.policies import Decided, Offloadable
-from mjax._engine.control.policies import _Either as EitherPolicy
-from mjax._engine.control.policies import _Except as ExceptPolicy
-from mjax._engine.control.policies import _Names as NamesPolicy
+from mjax._engine.control.remat.policies import Decided, Offloadable
+from mjax._engine.control.remat.policies import _Either as EitherPolicy
+from mjax._engine.control.remat.policies import _Except as ExceptPolicy
+from mjax._engine.control.remat.policies import _Names as NamesPolicy
 from mjax._engine.ir.effects import EffectPolicy
 from mjax._engine.ir.jaxpr import DebugInfo
 from mjax._engine.ir.mesh import AxisType

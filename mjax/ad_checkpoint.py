@@ -1,14 +1,14 @@
 """Rematerialization: `checkpoint`, its policies, names for values, what is saved."""
 
 from mjax._engine.base.faces import face
-from mjax._engine.control.policies import (
+from mjax._engine.control.remat.policies import (
     Offloadable,
     Recompute,
     Saveable,
     checkpoint_policies,
 )
-from mjax._engine.control.remat import checkpoint
-from mjax._engine.control.residuals import print_saved_residuals, saved_residuals
+from mjax._engine.control.remat.remat import checkpoint
+from mjax._engine.control.remat.residuals import print_saved_residuals, saved_residuals
 from mjax._engine.primitives.names import checkpoint_name
 
 __all__ = [

@@ -22,8 +22,8 @@ import numpy as np
 
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
-from mjax._engine.control.custom_vjp import custom_vjp
-from mjax._engine.control.loops import fori_loop, scan, while_loop
+from mjax._engine.control.custom.custom_vjp import custom_vjp
+from mjax._engine.control.loops.looping import fori_loop, scan, while_loop
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type, inexact_dtype
 from mjax._engine.ir.pytree import tree_flatten, tree_leaves

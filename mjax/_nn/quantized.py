@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.control.custom_vjp import custom_vjp
+from mjax._engine.control.custom.custom_vjp import custom_vjp
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import RoundingMethod, div

@@ -7,7 +7,7 @@ from typing import Any
 
 from mjax._engine.base.docs import documented
 from mjax._engine.base.folding import boundary
-from mjax._engine.control.custom_jvp import custom_jvp
+from mjax._engine.control.custom.custom_jvp import custom_jvp
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from mjax._engine.control.custom_jvp import custom_jvp
+from mjax._engine.control.custom.custom_jvp import custom_jvp
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg.lu import lu_p, permuted

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.control.loops import while_loop
+from mjax._engine.control.loops.looping import while_loop
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax

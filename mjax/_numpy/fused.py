@@ -17,7 +17,7 @@ import numpy as np
 from mjax._engine.base.context import ctx
 from mjax._engine.base.programs import ProgramCache
 from mjax._engine.base.util import exact
-from mjax._engine.control.jit import call
+from mjax._engine.control.calls.jit import call
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.ir.pytree import is_one_leaf, registry
 from mjax._engine.ir.types import typeof

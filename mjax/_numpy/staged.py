@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
-from mjax._engine.control.jit import call
+from mjax._engine.control.calls.jit import call
 from mjax._engine.control.trace_body import found_again, stage_body
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_structure, treedef_tuple

@@ -16,7 +16,7 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import canonicalize_axes, canonicalize_axis, pickled_as
-from mjax._engine.control.loops import scan
+from mjax._engine.control.loops.looping import scan
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax

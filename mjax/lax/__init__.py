@@ -6,24 +6,24 @@
 from typing import TYPE_CHECKING
 
 from mjax._engine.base.faces import face
-from mjax._engine.control.branching import (
+from mjax._engine.control.branches.branching import (
     cond,
     platform_dependent,
     switch,
 )
-from mjax._engine.control.composite import composite
-from mjax._engine.control.cond import cond_p, platform_index_p
-from mjax._engine.control.custom_linear_solve import custom_linear_solve, linear_solve_p
-from mjax._engine.control.custom_root import custom_root
-from mjax._engine.control.loops import fori_loop, map, scan, while_loop
+from mjax._engine.control.branches.cond import cond_p, platform_index_p
+from mjax._engine.control.calls.composite import composite
+from mjax._engine.control.custom.custom_linear_solve import custom_linear_solve, linear_solve_p
+from mjax._engine.control.custom.custom_root import custom_root
+from mjax._engine.control.loops.looping import fori_loop, map, scan, while_loop
+from mjax._engine.control.loops.scan import scan_p
+from mjax._engine.control.loops.while_loop import while_p
 from mjax._engine.control.reduce import (
     reduce_p,
     reduce_window,
     reduce_window_p,
     select_and_scatter_p,
 )
-from mjax._engine.control.scan import scan_p
-from mjax._engine.control.while_loop import while_p
 from mjax._engine.primitives.accuracy import AccuracyMode, Tolerance
 from mjax._engine.primitives.approximate import (
     approx_max_k,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from mjax._engine.base.faces import face
-from mjax._engine.control.inline import inline_calls
+from mjax._engine.control.calls.inline import inline_calls
 from mjax._engine.ir.check import check_jaxpr
 from mjax._engine.ir.effects import Effect, EffectPolicy, Effects, no_effects
 from mjax._engine.ir.jaxpr import (

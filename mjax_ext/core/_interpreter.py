@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.context import ctx
-from mjax._engine.control.jit import jit_p
+from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import AbstractValue, typeof

@@ -1,22 +1,22 @@
 """Every primitive of the engine, by the name under which JAX has it where JAX has it."""
 
+from mjax._engine.control.branches.cond import cond_p, platform_index_p
 from mjax._engine.control.callbacks import debug_callback_p, io_callback_p, pure_callback_p
-from mjax._engine.control.calls import closed_call_p
-from mjax._engine.control.composite import composite_p
-from mjax._engine.control.cond import cond_p, platform_index_p
-from mjax._engine.control.custom_jvp import custom_jvp_call_p
-from mjax._engine.control.custom_lin import custom_lin_p
-from mjax._engine.control.custom_linear_solve import linear_solve_p
-from mjax._engine.control.custom_vjp import custom_vjp_call_p
-from mjax._engine.control.custom_vmap import custom_vmap_call_p
+from mjax._engine.control.calls.closed_call import closed_call_p
+from mjax._engine.control.calls.composite import composite_p
+from mjax._engine.control.calls.jit import jit_p
+from mjax._engine.control.custom.custom_jvp import custom_jvp_call_p
+from mjax._engine.control.custom.custom_lin import custom_lin_p
+from mjax._engine.control.custom.custom_linear_solve import linear_solve_p
+from mjax._engine.control.custom.custom_vjp import custom_vjp_call_p
+from mjax._engine.control.custom.custom_vmap import custom_vmap_call_p
+from mjax._engine.control.custom.linear_call import linear_call_p
 from mjax._engine.control.inspection import inspect_sharding_p
-from mjax._engine.control.jit import jit_p
-from mjax._engine.control.linear_call import linear_call_p
+from mjax._engine.control.loops.scan import scan_p
+from mjax._engine.control.loops.while_loop import while_p
 from mjax._engine.control.reduce import reduce_p, reduce_window_p, select_and_scatter_p
-from mjax._engine.control.remat import remat_p
-from mjax._engine.control.remat_opt import remat_opt_p
-from mjax._engine.control.scan import scan_p
-from mjax._engine.control.while_loop import while_p
+from mjax._engine.control.remat.remat import remat_p
+from mjax._engine.control.remat.remat_opt import remat_opt_p
 from mjax._engine.linalg.cholesky import cholesky_p, cholesky_update_p
 from mjax._engine.linalg.eig import eig_p
 from mjax._engine.linalg.eigh import eigh_p

@@ -8,7 +8,7 @@ import pytest
 
 import mjax
 from tests.differential.compare import assert_agree
-from tests.engine.control.loops import DIRECTION, POINT, POINTS, SCANS, WHILES
+from tests.engine.control.loop_programs import DIRECTION, POINT, POINTS, SCANS, WHILES
 
 PROGRAMS = {**SCANS, **WHILES}
 HERE, THERE, MANY = ([np.float32(x) for x in point] for point in (POINT, DIRECTION, POINTS))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mjax.tree_util import tree_leaves, tree_map
-from tests.engine.control.loops import PYTHON as LOOPS
+from tests.engine.control.loop_programs import PYTHON as LOOPS
 
 
 def vmap(f: Any) -> Any:

@@ -13,7 +13,7 @@ import mjax
 from benchmarks.programs import PROGRAMS
 from benchmarks.programs.kalman import filtered, filtered_states, kalman_args
 from benchmarks.programs.newton import kepler, kepler_args
-from tests.engine.control.loops import compiled
+from tests.engine.control.loop_programs import compiled
 from tests.programs.python import PYTHON, differences
 
 

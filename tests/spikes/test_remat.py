@@ -1,5 +1,5 @@
 """Spike: remat with a policy. What it taught is in docs/design/0001-spikes.md; its code has
-become mjax/_engine/control/remat.py, and these are its assertions, on that.
+become mjax/_engine/control/remat/remat.py, and these are its assertions, on that.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.util import split_list
-from mjax._engine.control.jit import jit_p
+from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr, jaxprs_in_params
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof

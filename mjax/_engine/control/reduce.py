@@ -35,7 +35,7 @@ from mjax._engine.control.combining import (
     filled,
     is_plain,
 )
-from mjax._engine.control.loops import scan
+from mjax._engine.control.loops.looping import scan
 from mjax._engine.control.trace_body import Typed, agree, differences, stage_body
 from mjax._engine.ir.effects import describe
 from mjax._engine.ir.jaxpr import Jaxpr, subjaxprs

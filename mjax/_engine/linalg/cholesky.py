@@ -6,7 +6,7 @@ from typing import Any
 
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
-from mjax._engine.control.loops import fori_loop
+from mjax._engine.control.loops.looping import fori_loop
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg.lapack import INFO, call, has_kernel, succeeded

@@ -11,7 +11,7 @@ import numpy as np
 
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
-from mjax._engine.control.loops import fori_loop, while_loop
+from mjax._engine.control.loops.looping import fori_loop, while_loop
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg.cholesky import cholesky_p
 from mjax._engine.linalg.matrices import (

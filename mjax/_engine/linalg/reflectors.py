@@ -12,7 +12,7 @@ import numpy as np
 
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
-from mjax._engine.control.loops import fori_loop
+from mjax._engine.control.loops.looping import fori_loop
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg.lapack import call, has_kernel, unitary

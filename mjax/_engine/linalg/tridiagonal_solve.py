@@ -8,7 +8,7 @@ import numpy as np
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
-from mjax._engine.control.loops import scan
+from mjax._engine.control.loops.looping import scan
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg.lapack import INFO, call, has_kernel, succeeded
 from mjax._engine.linalg.matrices import column, define_matrix_types, nan_unless, real_of

@@ -13,7 +13,7 @@ import numpy as np
 
 from mjax._engine.base.context import ctx as thread
 from mjax._engine.base.errors import LazyText, LazyTypeError, LazyValueError
-from mjax._engine.control.jit import jit_p
+from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import describe, forbidden, token_names
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal

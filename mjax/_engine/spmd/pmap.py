@@ -13,7 +13,7 @@ from mjax._engine.base.errors import LazyArgumentError, LazyTypeError, LazyValue
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import alias, canonicalize_axis
-from mjax._engine.control.static import Static
+from mjax._engine.control.calls.static import Static
 from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec, cuts
 from mjax._engine.ir.pytree import (
     broadcast_prefix,

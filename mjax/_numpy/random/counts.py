@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.control.loops import scan, while_loop
+from mjax._engine.control.loops.looping import scan, while_loop
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert

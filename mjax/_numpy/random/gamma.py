@@ -6,7 +6,7 @@ import functools
 import math
 from typing import Any
 
-from mjax._engine.control.loops import map, while_loop
+from mjax._engine.control.loops.looping import map, while_loop
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import (
     add,

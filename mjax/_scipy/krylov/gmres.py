@@ -14,7 +14,7 @@ import ml_dtypes
 
 from mjax._engine.base.docs import documented
 from mjax._engine.base.folding import boundary
-from mjax._engine.control.loops import fori_loop, while_loop
+from mjax._engine.control.loops.looping import fori_loop, while_loop
 from mjax._engine.ir.pytree import tree_leaves, tree_map
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg.cholesky import cholesky

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
-from mjax._engine.control.custom_linear_solve import custom_linear_solve
+from mjax._engine.control.custom.custom_linear_solve import custom_linear_solve
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.pytree import tree_flatten, tree_leaves, tree_map, tree_structure
 from mjax._engine.ir.types import typeof

@@ -7,7 +7,7 @@ from typing import Any
 
 from mjax._engine.base.docs import documented
 from mjax._engine.base.folding import boundary
-from mjax._engine.control.loops import while_loop
+from mjax._engine.control.loops.looping import while_loop
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.types import typeof
 from mjax._numpy.arithmetic import square

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.control.branching import cond, switch
-from mjax._engine.control.loops import scan
+from mjax._engine.control.branches.branching import cond, switch
+from mjax._engine.control.loops.looping import scan
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg.matrices import check_square, column, dot, eye_like, real_of
 from mjax._engine.linalg.triangular import triangular_solve

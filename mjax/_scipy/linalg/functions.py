@@ -9,9 +9,9 @@ import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.control.custom_jvp import custom_jvp
-from mjax._engine.control.custom_linear_solve import custom_linear_solve
-from mjax._engine.control.loops import fori_loop
+from mjax._engine.control.custom.custom_jvp import custom_jvp
+from mjax._engine.control.custom.custom_linear_solve import custom_linear_solve
+from mjax._engine.control.loops.looping import fori_loop
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg import eig as _eig

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.control.loops import fori_loop
+from mjax._engine.control.loops.looping import fori_loop
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg import eigh as _eigh

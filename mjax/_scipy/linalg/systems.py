@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.control.custom_linear_solve import custom_linear_solve
+from mjax._engine.control.custom.custom_linear_solve import custom_linear_solve
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg import cholesky as _cholesky
 from mjax._engine.linalg.lu import lu_pivots_to_permutation

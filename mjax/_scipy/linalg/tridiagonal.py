@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.control.branching import cond
-from mjax._engine.control.custom_jvp import custom_jvp
-from mjax._engine.control.loops import fori_loop, scan, while_loop
+from mjax._engine.control.branches.branching import cond
+from mjax._engine.control.custom.custom_jvp import custom_jvp
+from mjax._engine.control.loops.looping import fori_loop, scan, while_loop
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg.lapack import DTYPES
 from mjax._engine.linalg.matrices import column, conj, dot, eye, real, real_of, row, swap

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import ml_dtypes
 
-from mjax._engine.control.loops import while_loop
+from mjax._engine.control.loops.looping import while_loop
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.types import typeof

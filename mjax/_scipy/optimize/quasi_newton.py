@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from mjax._engine.control.loops import fori_loop, while_loop
+from mjax._engine.control.loops.looping import fori_loop, while_loop
 from mjax._engine.ir.types import typeof
 from mjax._numpy.arithmetic import minimum, reciprocal
 from mjax._numpy.comparison import isfinite

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from mjax._engine.base.docs import documented
-from mjax._engine.control.custom_jvp import custom_jvp
+from mjax._engine.control.custom.custom_jvp import custom_jvp
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.elementwise import constant_like as _c

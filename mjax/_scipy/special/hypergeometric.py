@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.docs import documented
-from mjax._engine.control.custom_jvp import custom_jvp
-from mjax._engine.control.loops import while_loop
+from mjax._engine.control.custom.custom_jvp import custom_jvp
+from mjax._engine.control.loops.looping import while_loop
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives import special as prims

@@ -9,7 +9,7 @@ import numpy as np
 
 from mjax._engine.base.docs import documented
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
-from mjax._engine.control.loops import scan
+from mjax._engine.control.loops.looping import scan
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.shapes import full, transpose

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mjax._engine.base.docs import documented
-from mjax._engine.control.custom_jvp import custom_jvp
+from mjax._engine.control.custom.custom_jvp import custom_jvp
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives import special as prims
 from mjax._numpy.fused import fused

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from mjax._engine.base.docs import documented
-from mjax._engine.control.custom_jvp import custom_jvp
+from mjax._engine.control.custom.custom_jvp import custom_jvp
 from mjax._engine.primitives import arithmetic as lax
 from mjax._numpy.fused import fused
 from mjax._scipy.special.arguments import inexact_arguments, strong, where, wide_argument

@@ -8,7 +8,7 @@ import pytest
 import mjax
 from mjax import lax
 from mjax import numpy as jnp
-from tests.engine.control.loops import compiled
+from tests.engine.control.loop_programs import compiled
 
 RNG = np.random.default_rng(0)
 

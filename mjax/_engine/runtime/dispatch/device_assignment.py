@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from mjax._engine.base.records import Record
-from mjax._engine.control.jit import jit_p
+from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, subjaxprs
 from mjax._engine.ir.mesh import UNCONSTRAINED, Mesh, PartitionSpec
 from mjax._engine.ir.source import summarize, warn

@@ -13,7 +13,7 @@ from typing import Any
 from mjax._engine.base.config import override
 from mjax._engine.base.context import ctx
 from mjax._engine.base.util import BoundedCache, exact
-from mjax._engine.control.jit import jit_p
+from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.arrays import devices

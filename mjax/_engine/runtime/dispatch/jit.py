@@ -21,7 +21,7 @@ from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.jitted import PjitFunction
 from mjax._engine.base.util import NOT_GIVEN, exact
-from mjax._engine.control.jit import jit_p
+from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir.pytree import keystr, registry, tree_flatten_with_path
 from mjax._engine.ir.types import is_foreign_array, typeof
 from mjax._engine.runtime.arrays.array import Array

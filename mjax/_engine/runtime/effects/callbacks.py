@@ -21,7 +21,7 @@ from mjax._engine.control.callbacks import (
     ordered_io_effect,
     pure_callback_p,
 )
-from mjax._engine.control.static import Static
+from mjax._engine.control.calls.static import Static
 from mjax._engine.ir.dtypes import canonical_dtype, is_extended
 from mjax._engine.ir.effects import Effect, no_effects, token_names
 from mjax._engine.ir.pytree import (

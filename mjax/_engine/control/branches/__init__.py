@@ -1,0 +1,1 @@
+"""Branches: `cond`, `switch`, `platform_dependent`."""

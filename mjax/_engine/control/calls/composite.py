@@ -1,0 +1,211 @@
+"""Operations that a compiler may know by name: `composite`.
+
+The operation is a call of its decomposition, under a name. A compiler that knows the name puts
+something better in its place, any other compiles the decomposition. What a transformation makes
+of it is not what the name says: it is a `closed_call` of the transformed decomposition.
+
+Source: the StableHLO specification, `composite`; the public interface of `jax.lax.composite`.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.errors import UnexpectedTracerError
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import BoundedCache
+from mjax._engine.control.calls.closed_call import closed_call_rules, types_as_call
+from mjax._engine.control.trace_body import stage_body
+from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.pytree import tree_flatten, tree_structure
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.emit import array_attr, dense, element_type, hlo, ir
+from mjax._engine.tracing.flat import check_arguments, check_callable
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.transforms.batching import AxisData
+
+composite_p = Primitive("composite", multiple_results=True, types_cacheable=False,
+                        own_varying=True)
+types_as_call(composite_p, "jaxpr")
+#: What the specification takes for a name.
+_NAME = r"[a-zA-Z]\w*(\.[\w$]+)+"
+
+
+class Attributes:
+    """What a composite says of itself besides its name, by name; compares by value and type."""
+
+    __slots__ = ("_key", "values")
+
+    def __init__(self, who: str, values: dict[str, Any]):
+        self.values = values
+        self._key = tuple((name, _key(f"{who}: attribute {name!r}", value))
+                          for name, value in sorted(values.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Attributes) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return repr(self.values)
+
+
+def _key(who: str, value: Any) -> Any:
+    """What stands for an attribute in keys.
+
+    Raises:
+      TypeError: StableHLO has no attribute for it.
+    """
+    kind = type(value)
+    if isinstance(value, (list, tuple)):
+        return (tuple, *(_key(who, v) for v in value))
+    if isinstance(value, dict):
+        return (dict, *((name, _key(who, v)) for name, v in sorted(value.items())))
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in (
+            "iuf" if np.ndim(value) else "biuf"):
+        return np.ndarray, value.dtype, value.shape, value.tobytes()
+    if isinstance(value, float):
+        return float, repr(value)
+    if value is None or isinstance(value, (bool, int, str, np.dtype)):
+        return kind, value
+    msg = (f"{who} has type {kind.__name__}; attributes are numbers, strings, dtypes, NumPy "
+           "arrays of numbers, None, and lists and dicts of those.")
+    raise TypeError(msg)
+
+
+def _attribute(value: Any) -> Any:
+    """The MLIR attribute of a value; numbers of Python have 64 bits, as in JAX."""
+    if isinstance(value, (list, tuple)):
+        return array_attr([_attribute(v) for v in value])
+    if isinstance(value, dict):
+        return ir.DictAttr.get({name: _attribute(v) for name, v in value.items()})
+    if isinstance(value, np.ndarray):
+        return dense(value)
+    if isinstance(value, np.dtype):
+        return ir.TypeAttr.get(element_type(value))
+    if isinstance(value, (bool, np.bool_)):
+        return ir.BoolAttr.get(bool(value))
+    if isinstance(value, str):
+        return ir.StringAttr.get(value)
+    if isinstance(value, (int, np.integer)):
+        bits = value.dtype.itemsize * 8 if isinstance(value, np.integer) else 64
+        return ir.IntegerAttr.get(ir.IntegerType.get_signless(bits), int(value))
+    dtype = value.dtype if isinstance(value, np.generic) else np.dtype(np.float64)
+    return ir.FloatAttr.get(element_type(dtype), float(value))
+
+
+# ---- rules -----------------------------------------------------------------------------
+
+
+@composite_p.def_lowering
+def _composite_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, name: str, version: int,
+                        attributes: Attributes) -> Any:
+    if jaxpr.effects:  # a composite has no side effects, says the specification
+        return ctx.call(jaxpr, name, *operands)
+    function, constants = ctx.private(jaxpr, name)
+    integer = ir.IntegerType.get_signless(32)
+    return hlo.CompositeOp(
+        ctx.out_types, [*constants, *operands], name, ir.FlatSymbolRefAttr.get(function),
+        composite_attributes=ir.DictAttr.get({
+            key: _attribute(value) for key, value in attributes.values.items()
+            if value is not None}),
+        version=ir.IntegerAttr.get(integer, version)).results
+
+
+@composite_p.def_jvp
+def _composite_jvp(primals: Any, tangents: Any, *, jaxpr: Jaxpr, **params: Any) -> Any:
+    return closed_call_rules.jvp(primals, tangents, call_jaxpr=jaxpr)
+
+
+@composite_p.def_transpose
+def _composite_transpose(cts: Any, *args: Any, jaxpr: Jaxpr, **params: Any) -> Any:
+    return closed_call_rules.transpose(cts, *args, call_jaxpr=jaxpr)
+
+
+def _composite_linearize(nonzeros: Sequence[bool], *primals: Any, jaxpr: Jaxpr, **params: Any
+                         ) -> Any:
+    return closed_call_rules.linearize(nonzeros, *primals, call_jaxpr=jaxpr)
+
+
+def _composite_batch(axis: AxisData, args: Any, dims: Any, *, jaxpr: Jaxpr, **params: Any) -> Any:
+    return closed_call_rules.axis_batch(axis, args, dims, call_jaxpr=jaxpr)
+
+
+composite_p.linearize = _composite_linearize
+composite_p.axis_batch = _composite_batch
+
+# ---- what users call -------------------------------------------------------------------
+
+
+@boundary
+def composite(decomposition: Callable[..., Any], name: str, version: int = 0
+              ) -> Callable[..., Any]:
+    """Names a function as one operation, which compilers may know.
+
+    It means what its decomposition does, and differentiates and batches as that; the name is on
+    what is neither differentiated nor batched.
+
+    Args:
+      decomposition: the function, of pytrees of arrays; it closes over nothing that is traced.
+        Its keyword arguments are the operation's attributes: numbers, strings, dtypes, NumPy
+        arrays, lists and dicts of those. None is handed on, but is not an attribute.
+      name: the operation's name, with a namespace: "my_namespace.my_operation".
+      version: tells meanings of one name apart.
+
+    Returns:
+      A function of the same arguments.
+
+    Raises:
+      TypeError: `decomposition` is not callable; `version` is not an integer; when it is called:
+        arguments that are not arrays, or attributes of other types.
+      ValueError: `name` has no namespace, or `version` is negative.
+      UnexpectedTracerError: when it is called: it closes over traced values.
+
+    Example:
+      >>> tangent = lax.composite(lambda x: lax.sin(x) / lax.cos(x), "my.tangent")
+      >>> tangent(jnp.float32(1))
+      Array(1.5574077, dtype=float32)
+      >>> "stablehlo.composite" in mjax.jit(tangent).lower(1.0).as_text()
+      True
+
+    Source: the public interface of `jax.lax.composite`.
+    """
+    check_callable("composite", decomposition)
+    if not isinstance(name, str) or not re.fullmatch(_NAME, name, re.ASCII):
+        msg = (f"composite: the name {name!r} must be letters, digits and underscores with a "
+               "namespace in front, such as 'my_namespace.my_operation'.")
+        raise ValueError(msg)
+    version = operator.index(version)
+    if version < 0:
+        msg = f"composite: version is {version}; it must not be negative."
+        raise ValueError(msg)
+    who = f"composite {name}"
+    known = BoundedCache(64)
+
+    @boundary
+    @functools.wraps(decomposition)
+    def call(*args: Any, **attributes: Any) -> Any:
+        check_arguments(who, args)
+        leaves, _ = tree_flatten(args)
+        given = Attributes(who, attributes)
+        f = known.get(given) or known.put(given, functools.partial(decomposition, **attributes))
+        body = stage_body(who, f, tree_structure((args, {})), list(map(typeof, leaves)),
+                          decomposition, control_flow=False)
+        if body.consts:
+            msg = (f"{who}: its decomposition closes over values that are traced, such as one of "
+                   f"type {body.consts[0].aval}: make them arguments.")
+            raise UnexpectedTracerError(msg)
+        return body.out_tree.unflatten(composite_p.bind(
+            *leaves, name=name, version=version, attributes=given, jaxpr=body.jaxpr))
+
+    return call
+
+
+__all__ = ["composite", "composite_p"]

@@ -1,0 +1,394 @@
+"""Solutions of linear equations, differentiated as solutions and not step by step:
+`custom_linear_solve`.
+
+The primitive holds four jaxprs: the linear function, its transpose, and a solver for each. Of
+A x = b its derivative is A x' = b' - A' x, which is one more solve, and its transpose is the
+solve with the other two.
+
+Source: the public interface of `jax.lax`; Christianson 1994 (implicit differentiation).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.base.errors import LazyText, LazyTypeError, LazyValueError
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.records import Record
+from mjax._engine.base.util import split_list
+from mjax._engine.control.cast_varying import Axes, bind_retyped, joined, varying_of, widened
+from mjax._engine.control.loops.carries import fixpoint
+from mjax._engine.control.trace_body import Body, Typed, agree, differences, stage_body
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.pytree import tree_flatten, tree_structure
+from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.primitives.arithmetic import neg_p
+from mjax._engine.primitives.tangents import add_tangents, instantiate
+from mjax._engine.tracing.flat import check_arguments, check_callable
+from mjax._engine.tracing.primitive import Primitive, no_axes
+from mjax._engine.tracing.stage import eval_jaxpr
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.transforms.batching import AxisData, batch_jaxpr, to_dim
+from mjax._engine.transforms.dce import dce_jaxpr
+from mjax._engine.transforms.linearize import linearize_jaxpr
+from mjax._engine.transforms.transpose import transpose_jaxpr
+
+linear_solve_p = Primitive("custom_linear_solve", multiple_results=True, types_cacheable=False,
+                           own_varying=True)
+
+
+class LinearSolve(Record):
+    """What there is one of per function: its jaxpr, its operands, or how many these are.
+
+    `vecmat` and `transpose_solve` are None where the solve cannot be transposed.
+    """
+
+    matvec: Any
+    vecmat: Any
+    solve: Any
+    transpose_solve: Any
+
+    def transpose(self) -> LinearSolve:
+        """That of the transposed equation."""
+        return LinearSolve(self.vecmat, self.matvec, self.transpose_solve, self.solve)
+
+
+def _split(values: Sequence[Any], const_lengths: LinearSolve) -> tuple[LinearSolve, list[Any]]:
+    """What belongs to each function, and what belongs to the right-hand side."""
+    *consts, b = split_list(values, const_lengths)
+    return LinearSolve(*consts), b
+
+
+def _bind(consts: LinearSolve, b: Sequence[Any], jaxprs: LinearSolve) -> list[Any]:
+    return bind_retyped(linear_solve_p, [*[c for group in consts for c in group], *b], {
+        "const_lengths": LinearSolve(*map(len, consts)), "jaxprs": jaxprs})
+
+
+@linear_solve_p.def_effectful_abstract_eval
+def _solve_type(*avals: Any, jaxprs: LinearSolve, **params: Any) -> Any:
+    return jaxprs.solve.out_avals, jaxprs.solve.effects
+
+
+def _solve_typecheck(*avals: Any, const_lengths: LinearSolve, jaxprs: LinearSolve) -> None:
+    consts, b = _split(avals, const_lengths)
+    for name, jaxpr, own in zip(LinearSolve._fields, jaxprs, consts, strict=True):
+        if jaxpr is None:
+            continue
+        for what, given, wanted in (
+                ("takes", [*own, *b], jaxpr.in_avals),
+                ("gives", jaxpr.out_avals[:len(b)], b)):
+            if len(given) != len(wanted) or not all(map(same_type_but_weak, given, wanted)):
+                msg = (f"custom_linear_solve: {name} {what} {', '.join(map(str, wanted))} where "
+                       f"there are {', '.join(map(str, given))}")
+                raise TypeError(msg)
+
+
+linear_solve_p.typecheck = _solve_typecheck
+
+
+def _solve_cast_varying(varying: Sequence[Axes], *, const_lengths: LinearSolve, jaxprs: LinearSolve
+                  ) -> Any:
+    """The right-hand side, the solution, and what any of the functions makes of them vary alike,
+    leaf by leaf."""
+    consts, b = _split(varying, const_lengths)
+    n = len(b)
+    for i, jaxpr in enumerate(jaxprs):
+        if jaxpr is not None:
+            known = varying_of(jaxpr)
+            consts = LinearSolve(*[joined(c, known[:-n]) if i == j else c
+                                   for j, c in enumerate(consts)])
+            b = joined(b, known[len(known) - n:])
+    while True:
+        found = [None if jaxpr is None else widened(jaxpr, [*own, *b])
+                 for jaxpr, own in zip(jaxprs, consts, strict=True)]
+        grown = joined(b, *[[a.varying for a in jaxpr.out_avals[:n]]
+                            for jaxpr in found if jaxpr is not None])
+        if grown == b:
+            break
+        b = grown
+    return [axes for own in (*consts, b) for axes in own], {
+        "const_lengths": const_lengths, "jaxprs": LinearSolve(*[
+            jaxpr and widened(jaxpr, [*own, *b], [*b, *[no_axes] * (len(jaxpr.outvars) - n)])
+            for jaxpr, own in zip(jaxprs, consts, strict=True)])}
+
+
+linear_solve_p.cast_varying = _solve_cast_varying
+
+
+@linear_solve_p.def_impl
+def _solve_impl(*args: Any, const_lengths: LinearSolve, jaxprs: LinearSolve) -> list[Any]:
+    consts, b = _split(args, const_lengths)
+    return eval_jaxpr(jaxprs.solve, jaxprs.solve.consts, *consts.solve, *b)
+
+
+@linear_solve_p.def_lowering
+def _solve_lowering(ctx: Any, *operands: Any, const_lengths: LinearSolve, jaxprs: LinearSolve
+                    ) -> Any:
+    consts, b = _split(operands, const_lengths)
+    return ctx.inline(jaxprs.solve, *consts.solve, *b)
+
+
+# ---- derivatives -----------------------------------------------------------------------
+
+
+@linear_solve_p.def_jvp
+def _solve_jvp(primals: Any, tangents: Any, *, const_lengths: LinearSolve, jaxprs: LinearSolve
+               ) -> Any:
+    x = linear_solve_p.bind(*primals, const_lengths=const_lengths, jaxprs=jaxprs)
+    consts, b = _split(primals, const_lengths)
+    const_tangents, b_tangents = _split(tangents, const_lengths)
+    moved = directional(jaxprs.matvec, consts.matvec, const_tangents.matvec, x[:len(b)])
+    rhs = [add_tangents(t, m if type(m) is Zero else neg_p.bind(m))
+           for t, m in zip(b_tangents, moved, strict=True)]
+    zeros = [Zero(typeof(value).to_tangent()) for value in x]
+    if all(type(t) is Zero for t in rhs):
+        return x, zeros  # only the solvers' own operands move
+    found = _bind(consts, list(map(instantiate, rhs)), jaxprs)
+    return x, [*found[:len(b)], *zeros[len(b):]]
+
+
+def directional(jaxpr: Jaxpr, consts: Sequence[Any], tangents: Sequence[Any], x: Sequence[Any]
+                ) -> list[Any]:
+    """Tangents of the results of `jaxpr(*consts, *x)` along tangents of the consts, some of
+    which may be `Zero`s.
+
+    By linearization: where these tangents will be transposed, a function of which only the
+    backward pass is known may stand in the jaxpr.
+    """
+    moving = [t for t in tangents if type(t) is not Zero]
+    parts = linearize_jaxpr(jaxpr, [*(type(t) is not Zero for t in tangents), *[False] * len(x)])
+    args = [*consts, *x]
+    wanted = [len(args) + i in parts.sources for i in range(len(parts.primal.outvars))]
+    primal, used = dce_jaxpr(parts.primal, wanted)
+    values = iter(eval_jaxpr(primal, primal.consts, *(
+        a for a, u in zip(args, used, strict=True) if u)))
+    residuals = parts.residuals(args, [next(values) if w else None for w in wanted])
+    found = iter(eval_jaxpr(parts.linear, parts.linear.consts, *residuals, *moving))
+    return [next(found) if nz else Zero(a.to_tangent())
+            for a, nz in zip(jaxpr.out_avals, parts.nonzero_outs, strict=True)]
+
+
+@linear_solve_p.def_transpose
+def _solve_transpose(cts: Any, *args: Any, const_lengths: LinearSolve, jaxprs: LinearSolve
+                     ) -> Any:
+    consts, b = _split(args, const_lengths)
+    if any(type(c) is UndefinedPrimal for group in consts for c in group):
+        msg = ("custom_linear_solve is linear in b, not in what matvec and solve close over: "
+               "it cannot be transposed in those.")
+        raise TypeError(msg)
+    if any(type(ct) is not Zero for ct in cts[len(b):]):
+        msg = ("custom_linear_solve: the auxiliary results of solve have no derivative, and a "
+               "cotangent of one is not zero.")
+        raise TypeError(msg)
+    if jaxprs.transpose_solve is None:
+        msg = ("transpose_solve is required for reverse-mode differentiation of "
+               "custom_linear_solve: give one, or symmetric=True if matvec is symmetric.")
+        raise TypeError(msg)
+    found = _bind(consts.transpose(), list(map(instantiate, cts[:len(b)])), jaxprs.transpose())
+    return [None] * sum(const_lengths) + [
+        ct if type(x) is UndefinedPrimal else None for x, ct in zip(b, found, strict=False)]
+
+
+# ---- batching --------------------------------------------------------------------------
+
+
+def _solve_batch(axis: AxisData, args: Any, dims: Any, *, const_lengths: LinearSolve,
+                 jaxprs: LinearSolve) -> Any:
+    """Batches together what any of the four functions makes of a batched leaf."""
+    (consts, b), (const_dims, b_dims) = _split(args, const_lengths), _split(dims, const_lengths)
+    n = len(b)
+
+    def batch(jaxpr: Jaxpr, own: Sequence[int | None], flags: Sequence[bool]) -> Any:
+        aux = len(jaxpr.outvars) - n
+        return batch_jaxpr(jaxpr, axis, [*own, *(0 if f else None for f in flags)],
+                           [*flags, *[False] * aux])
+
+    def grown(flags: list[bool]) -> list[bool]:
+        outs = [batch(jaxpr, own, flags)[1][:n]
+                for jaxpr, own in zip(jaxprs, const_dims, strict=True) if jaxpr is not None]
+        return [any(d is not None for d in same) for same in zip(*outs, strict=True)]
+
+    flags = fixpoint([d is not None for d in b_dims], slice(None), grown)
+    batched = LinearSolve(*[None if jaxpr is None else batch(jaxpr, own, flags)[0]
+                            for jaxpr, own in zip(jaxprs, const_dims, strict=True)])
+    placed = [to_dim(x, d, 0 if f else None, axis.size)
+              for x, d, f in zip(b, b_dims, flags, strict=True)]
+    return _bind(consts, placed, batched), batch(jaxprs.solve, const_dims.solve, flags)[1]
+
+
+linear_solve_p.axis_batch = _solve_batch
+
+
+def _solve_pretty(params: dict[str, Any]) -> dict[str, Any]:
+    jaxprs = {name: jaxpr for name, jaxpr in params["jaxprs"]._asdict().items()
+              if jaxpr is not None}
+    return {"const_lengths": tuple(params["const_lengths"]), **jaxprs}
+
+
+linear_solve_p.pretty = _solve_pretty
+
+# ---- what users call -------------------------------------------------------------------
+
+
+@boundary
+def custom_linear_solve(matvec: Callable[[Any], Any], b: Any,
+                        solve: Callable[[Callable[[Any], Any], Any], Any],
+                        transpose_solve: Callable[[Callable[[Any], Any], Any], Any] | None = None,
+                        symmetric: bool = False, has_aux: bool = False) -> Any:
+    """Solves a linear equation by a solver of one's own, with the derivatives of a solution.
+
+    The solver is not differentiated: derivatives are solutions of linear equations themselves,
+    so that it may iterate until it is done.
+
+    Args:
+      matvec: the linear function, from a tree like `b` to one like `b`. It may close over
+        arrays, in which the solution is differentiated too.
+      b: the right-hand side, a pytree of arrays.
+      solve: from `matvec` (or the function of the transposed equation) and a right-hand side to
+        `x` with `matvec(x) == b`, which is not checked.
+      transpose_solve: the same for the transpose of `matvec`; needed for reverse mode.
+      symmetric: whether `matvec` is its own transpose, so that `solve` serves for both.
+      has_aux: whether the solvers give a pair of the solution and anything else.
+
+    Returns:
+      The solution, a tree like `b`; with `has_aux` a pair of it and what else `solve` gave, of
+      which there is no derivative.
+
+    Raises:
+      TypeError: a function is not callable; leaves are not arrays; `matvec` or a solver gives
+        other dtypes or another structure than `b` has. In reverse mode: there is no
+        `transpose_solve`.
+      ValueError: `matvec` or a solver gives other shapes than `b` has, or no pair with
+        `has_aux`.
+
+    Example:
+      >>> a = jnp.array([2.0, 4.0])
+      >>> lax.custom_linear_solve(lambda x: a * x, jnp.ones(2), lambda _, b: b / a,
+      ...                         symmetric=True)
+      Array([0.5 , 0.25], dtype=float32)
+
+    Source: the public interface of `jax.lax.custom_linear_solve`.
+    """
+    for f in (matvec, solve, *([] if transpose_solve is None else [transpose_solve])):
+        check_callable("custom_linear_solve", f)
+    check_arguments("custom_linear_solve", b, "b")
+    leaves, tree = tree_flatten(b)
+    rhs = Typed("b", tree, list(map(typeof, leaves)))
+    if symmetric and transpose_solve is None:
+        transpose_solve = solve
+    of_matvec = _staged("matvec", matvec, matvec, rhs, False)
+    of_solve = _staged("solve", applied(solved, solve, matvec), solve, rhs, has_aux)
+    of_vecmat = of_transposed = None
+    if transpose_solve is not None:
+        of_vecmat = of_matvec if symmetric else _transposed(of_matvec, rhs)
+        vecmat = matvec if symmetric else as_function(of_vecmat)
+        of_transposed = _staged("transpose_solve", applied(solved, transpose_solve, vecmat),
+                                transpose_solve, rhs, has_aux)
+    bodies = (of_matvec, of_vecmat, of_solve, of_transposed)
+    outs = _bind(LinearSolve(*([] if body is None else body.consts for body in bodies)), leaves,
+                 LinearSolve(*(None if body is None else body.jaxpr for body in bodies)))
+    return of_solve.out_tree.unflatten(outs)
+
+
+#: solver -> function it is given -> what was made of both, by what made it.
+_applied: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def applied(make: Callable[..., Any], solver: Callable[..., Any], f: Callable[..., Any]
+            ) -> Callable[..., Any]:
+    """A function made of a solver and what it is given; the same one for the same two, so that
+    it is staged, and loops in it are compiled, once.
+
+    Args:
+      make: a function of the module's; gets functions that give the two, which only those may
+        hold, for what is kept here must not keep the two alive.
+      solver: the user's solver.
+      f: the function that the solver is given.
+    """
+    try:
+        known = _applied.setdefault(solver, weakref.WeakKeyDictionary()).setdefault(f, {})
+        found = known.get(make)
+        if found is None:
+            found = known[make] = make(weakref.ref(solver), weakref.ref(f))
+    except TypeError:  # not hashable, or cannot be referred to weakly
+        return make(lambda: solver, lambda: f)
+    return found
+
+
+def solved(solver: Callable[[], Any], f: Callable[[], Any]) -> Callable[[Any], Any]:
+    """What a solver finds for a function, by what it is given next; to be `applied`."""
+    return lambda x: solver()(f(), x)
+
+
+def _staged(name: str, f: Callable[[Any], Any], users: Callable[..., Any], rhs: Typed,
+            has_aux: bool) -> Body:
+    """Stages a function of trees like `b`, and refuses one whose results are not like `b`."""
+    in_tree = tree_structure(((rhs.tree.unflatten(rhs.avals),), {}))
+    body = stage_body(f"custom_linear_solve: {name}", f, in_tree, rhs.avals,
+                      None if f is users else users, again=True)
+    check_like("custom_linear_solve", name, body, rhs, has_aux, LazyValueError)
+    return body
+
+
+def check_like(who: str, name: str, body: Body, wanted: Typed, has_aux: bool,
+                of_shapes: type[LazyText] = LazyTypeError) -> None:
+    """Refuses a staged function whose result, or the first of whose pair, has other types.
+
+    Where shapes differ the error is one `of_shapes`.
+    """
+    where = body.jaxpr.debug_info.func_name
+    tree, avals = body.out_tree, body.jaxpr.out_avals
+    if has_aux:
+        parts = tree.children()
+        if tree.node_data() is None or tree.node_data()[0] not in (tuple, list) or len(parts) != 2:
+            raise LazyValueError(lambda: (
+                f"{who}: with has_aux=True {name} must give a pair of the solution and anything "
+                f"else, but {where} gave a tree {body.out_tree}."))
+        tree, avals = parts[0], avals[:parts[0].num_leaves]
+    given = Typed(f"the result of {name}", tree, avals)
+    if agree(wanted, given):
+        return
+    same_shapes = [a.shape for a in avals] == [a.shape for a in wanted.avals]
+    raise (LazyTypeError if same_shapes else of_shapes)(lambda: (
+        f"{who}: {name} must give a tree like {wanted.name}, but they differ:\n"
+        f"{differences(wanted, given, wanted.name)}"
+        f"{_cast_first(wanted)}\n{name} is {where}"))
+
+
+def _cast_first(wanted: Typed) -> str:
+    if all(dtypes.is_inexact(a.dtype) for a in wanted.avals):
+        return ""
+    return f"\nEquations are solved in floating or complex numbers: cast {wanted.name} first."
+
+
+def _transposed(body: Body, rhs: Typed) -> Body:
+    """The transpose of a linear function."""
+    n = len(rhs.avals)
+    jaxpr, _ = transpose_jaxpr(body.jaxpr, [False] * len(body.consts) + [True] * n, [True] * n,
+                               True)
+    return Body(jaxpr, body.consts, rhs.tree)
+
+
+def as_function(body: Body | None) -> Callable[[Any], Any]:
+    """A staged function of one tree as one that users can call; the same one for a program that
+    closes over no tracers."""
+    assert body is not None
+    if body.consts:
+        return _as_function(body)
+    return body.jaxpr.cached(("function", body.out_tree), lambda: _as_function(body))
+
+
+def _as_function(body: Body) -> Callable[[Any], Any]:
+    def f(x: Any) -> Any:
+        leaves, _ = tree_flatten(x)
+        return body.out_tree.unflatten(
+            eval_jaxpr(body.jaxpr, body.jaxpr.consts, *body.consts, *leaves))
+
+    return f
+
+
+__all__ = ["LinearSolve", "applied", "as_function", "check_like", "custom_linear_solve",
+           "directional", "linear_solve_p", "solved"]

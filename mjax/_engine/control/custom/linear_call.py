@@ -1,0 +1,221 @@
+"""`linear_call`: a linear function with a transpose of its own.
+
+The primitive holds the function's jaxpr, of operands in which it need not be linear (what it
+closes over, residuals), then of those in which it is; and its transpose, a function of flat
+values `transpose(fixed, cts) -> cotangents`, which is staged when somebody transposes. The
+transpose of an application is an application of the transpose, whose own is the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.folding import boundary
+from mjax._engine.control.calls.closed_call import evaluates_as_call, types_as_call
+from mjax._engine.control.custom.custom_calls import users_code
+from mjax._engine.control.custom.custom_lin import BatchedInfo, batched_backward
+from mjax._engine.control.trace_body import Typed, agree, differences
+from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr
+from mjax._engine.ir.pytree import tree_flatten
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.tangents import add_tangents, instantiate, zero_tangent
+from mjax._engine.tracing.flat import (
+    check_arguments,
+    check_callable,
+    debug_info_of,
+    describe_function,
+)
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
+from mjax._engine.tracing.symbolic import Zero
+from mjax._engine.transforms.batching import AxisData, batch_jaxpr
+from mjax._engine.transforms.jvp import jvp_flat
+
+linear_call_p = Primitive("linear_call", multiple_results=True, types_cacheable=False,
+                          own_varying=True)
+types_as_call(linear_call_p, "callee")
+evaluates_as_call(linear_call_p, "callee")
+
+
+# ---- transposes as functions of flat values --------------------------------------------
+
+
+class UsersTranspose:
+    """The transpose that a user wrote.
+
+    Args:
+      f: takes residuals and a cotangent.
+      num_res: how many leaves the residuals have.
+      res_tree, out_tree, in_tree: structures of residuals, output and linear argument.
+      in_avals: types of the leaves of the linear argument.
+    """
+
+    __slots__ = ("f", "in_avals", "in_tree", "num_res", "out_tree", "res_tree")
+
+    def __init__(self, f: Callable[..., Any], res_tree: Any, out_tree: Any, in_tree: Any,
+                 in_avals: Sequence[Any]):
+        self.f = f
+        self.num_res = res_tree.num_leaves
+        self.res_tree, self.out_tree, self.in_tree = res_tree, out_tree, in_tree
+        self.in_avals = in_avals
+
+    def __call__(self, fixed: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        residuals = self.res_tree.unflatten(fixed[len(fixed) - self.num_res:])
+        with users_code():
+            result = self.f(residuals, self.out_tree.unflatten(map(instantiate, cts)))
+        who = f"linear_call: the transpose {describe_function(self.f)}"
+        check_arguments(who, result, "result")
+        found, tree = tree_flatten(result)
+        expected = Typed("the linear argument", self.in_tree,
+                         [a.to_tangent() for a in self.in_avals])
+        given = Typed("the result", tree, list(map(typeof, found)))
+        if not agree(expected, given):
+            raise LazyTypeError(lambda: (
+                f"{who} must give a value of the structure and types of the linear argument:\n"
+                f"{differences(expected, given, 'result')}"))
+        return found
+
+
+class CalleeAsTranspose:
+    """The function itself, as the transpose of its transpose.
+
+    Args:
+      callee: its jaxpr.
+      skip: how many operands lead that it does not take.
+    """
+
+    __slots__ = ("callee", "skip")
+
+    def __init__(self, callee: Jaxpr, skip: int):
+        self.callee, self.skip = callee, skip
+
+    def __call__(self, fixed: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        return eval_jaxpr(self.callee, self.callee.consts, *fixed[self.skip:],
+                          *map(instantiate, cts))
+
+
+class BatchedTranspose:
+    """A transpose for a batch."""
+
+    __slots__ = ("info", "transpose")
+
+    def __init__(self, transpose: Any, info: BatchedInfo):
+        self.transpose, self.info = transpose, info
+
+    def __call__(self, fixed: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        return batched_backward(lambda _, *args: self.transpose(*args), self.info, fixed, cts)
+
+
+# ---- the primitive ---------------------------------------------------------------------
+
+
+@linear_call_p.def_lowering
+def _lowering(ctx: Any, *operands: Any, callee: Jaxpr, **params: Any) -> Any:
+    return ctx.inline(callee, *operands)
+
+
+@linear_call_p.def_jvp
+def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    n, callee = params["num_callee_consts"] + params["num_res"], params["callee"]
+    outs = linear_call_p.bind(*primals, **params)
+    out_tangents: list[Any] = list(map(zero_tangent, outs))
+    if any(type(t) is not Zero for t in tangents[n:]):
+        out_tangents = linear_call_p.bind(*primals[:n], *map(instantiate, tangents[n:]), **params)
+    if any(type(t) is not Zero for t in tangents[:n]):
+        held = [*tangents[:n], *map(zero_tangent, primals[n:])]
+        _, more = jvp_flat(lambda *args: eval_jaxpr(callee, callee.consts, *args), primals, held)
+        out_tangents = list(map(add_tangents, out_tangents, more))
+    return outs, out_tangents
+
+
+@linear_call_p.def_transpose
+def _transpose(cts: Any, *args: Any, callee: Jaxpr, transpose_thunk: Any, num_callee_consts: int,
+               num_res: int) -> Any:
+    n = num_callee_consts + num_res
+    fixed, avals = args[:n], [a.to_tangent() for a in callee.out_avals]
+
+    def f(*values: Any) -> list[Any]:
+        return transpose_thunk(values[:n], values[n:])
+
+    info = DebugInfo("linear_call", "the transpose of a linear_call")
+    transposed, consts = lift_tracers(stage(f, [*map(typeof, fixed), *avals], info))
+    outs = linear_call_p.bind(
+        *consts, *fixed, *map(instantiate, cts), callee=transposed,
+        transpose_thunk=CalleeAsTranspose(callee, len(consts)),
+        num_callee_consts=len(consts) + num_callee_consts, num_res=num_res)
+    return [None] * n + outs
+
+
+def _batch(axis: AxisData, args: Any, dims: Any, *, callee: Jaxpr, transpose_thunk: Any,
+           num_callee_consts: int, num_res: int) -> Any:
+    n = num_callee_consts + num_res
+    batched, out_dims = batch_jaxpr(callee, axis, dims, any(d is not None for d in dims))
+    info = BatchedInfo(axis, None, dims[:n], [typeof(a).to_tangent() for a in args[n:]], dims[n:],
+                       out_dims[:1] == [0])
+    return linear_call_p.bind(
+        *args, callee=batched, transpose_thunk=BatchedTranspose(transpose_thunk, info),
+        num_callee_consts=num_callee_consts, num_res=num_res), out_dims
+
+
+linear_call_p.axis_batch = _batch
+
+
+# ---- what users call -------------------------------------------------------------------
+
+
+@boundary
+def linear_call(fun: Callable[[Any, Any], Any], fun_transpose: Callable[[Any, Any], Any],
+                residual_args: Any, linear_args: Any) -> Any:
+    """Calls a linear function whose transpose is given.
+
+    Reverse mode pulls cotangents back by the transpose rather than by that of the function's
+    operations. Derivatives in the residuals are those of the function's operations.
+
+    Args:
+      fun: takes residuals and an argument in which it is linear; pytrees of arrays.
+      fun_transpose: takes residuals and a cotangent of the output; gives one of the linear
+        argument.
+      residual_args: residuals.
+      linear_args: the linear argument.
+
+    Returns:
+      `fun(residual_args, linear_args)`.
+
+    Raises:
+      TypeError: a function is not callable; an argument is not an array; when transposed: the
+        transpose gives another structure, shape or dtype than that of the linear argument.
+
+    Example:
+      >>> from mjax.custom_derivatives import linear_call
+      >>> halve = lambda x: linear_call(lambda r, x: x / r, lambda r, ct: ct * 7.0, 2.0, x)
+      >>> float(halve(3.0)), float(mjax.grad(halve)(3.0))
+      (1.5, 7.0)
+
+    Source: JAX, `jax.custom_derivatives.linear_call`.
+    """
+    check_callable("linear_call", fun)
+    check_callable("linear_call", fun_transpose)
+    check_arguments("linear_call", residual_args, "residual_args")
+    check_arguments("linear_call", linear_args, "linear_args")
+    residuals, res_tree = tree_flatten(residual_args)
+    leaves, in_tree = tree_flatten(linear_args)
+    n, trees = len(residuals), []
+
+    def flat(*values: Any) -> list[Any]:
+        out = fun(res_tree.unflatten(values[:n]), in_tree.unflatten(values[n:]))
+        outs, out_tree = tree_flatten(out)
+        trees.append(out_tree)
+        return outs
+
+    avals = list(map(typeof, leaves))
+    info = debug_info_of("linear_call", fun, (residual_args, linear_args), {})
+    callee, consts = lift_tracers(stage(flat, [*map(typeof, residuals), *avals], info))
+    transpose = UsersTranspose(fun_transpose, res_tree, trees[0], in_tree, avals)
+    outs = linear_call_p.bind(*consts, *residuals, *leaves, callee=callee,
+                              transpose_thunk=transpose, num_callee_consts=len(consts), num_res=n)
+    return trees[0].unflatten(outs)
+
+
+__all__ = ["linear_call", "linear_call_p"]

@@ -1,0 +1,479 @@
+"""Loops as users write them: `scan`, `map`, `while_loop`, `fori_loop`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.context import ctx
+from mjax._engine.base.errors import ConcretizationTypeError, LazyArgumentError, LazyTypeError
+from mjax._engine.base.folding import boundary
+from mjax._engine.control.loops import scan_cuts as _scan_cuts  # noqa: F401  # rules of scan
+from mjax._engine.control.loops.scan import Loop, rearranged
+from mjax._engine.control.loops.scan import bind as bind_scan
+from mjax._engine.control.loops.while_loop import Parts
+from mjax._engine.control.loops.while_loop import bind as bind_while
+from mjax._engine.control.trace_body import (
+    Body,
+    Typed,
+    agree,
+    derived,
+    differences,
+    promote_weak,
+    stage_body,
+)
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.pytree import (
+    is_one_leaf,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_map,
+    tree_structure,
+    treedef_tuple,
+)
+from mjax._engine.ir.types import abstract_token, typeof
+from mjax._engine.primitives.arithmetic import add, lt
+from mjax._engine.primitives.convert import convert
+from mjax._engine.primitives.elementwise import constant_like
+from mjax._engine.primitives.joining import concatenate_p
+from mjax._engine.primitives.shapes import expand_dims, reshape_p
+from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
+from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
+from mjax._engine.tracing.interpreter import Tracer
+from mjax._engine.transforms.vectorize import vmap
+
+# ---- scan ------------------------------------------------------------------------------
+
+
+@boundary
+def scan(f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None,
+         length: int | None = None, reverse: bool = False, unroll: int | bool = 1,
+         _split_transpose: bool = False) -> tuple[Any, Any]:
+    """Applies a function along the leading axes of arrays, handing on a carry.
+
+    It means `for x in xs: carry, y = f(carry, x); ys.append(y)`, compiles `f` once, and can
+    be differentiated in both modes.
+
+    Args:
+      f: from a carry and a slice of `xs` to a pair `(new carry, y)`. The carry keeps its
+        structure, shapes and dtypes.
+      init: the first carry, a pytree of arrays.
+      xs: a pytree of arrays with a common leading axis, or None.
+      length: the number of iterations; may be left out where `xs` says it.
+      reverse: whether to go from the last slice to the first; `ys` keep the places of their
+        `xs`.
+      unroll: how many iterations the compiled loop makes at a time; True or 0: all of them.
+      _split_transpose: accepted for compatibility; the transposed loop is split wherever that
+        saves memory.
+
+    Returns:
+      The last carry, and the `y`s stacked along a new leading axis.
+
+    Raises:
+      TypeError: the carry changes its type; `f` does not give a pair; leaves that are not arrays.
+      ValueError: leading axes that differ, or no length at all.
+
+    Example:
+      >>> mjax.lax.scan(lambda c, x: (c + x, c * x), 0, mjax.numpy.arange(4))
+      (Array(6, dtype=int32), Array([0, 0, 2, 9], dtype=int32))
+
+    Source: the public interface of `jax.lax.scan`.
+    """
+    check_callable("scan", f)
+    check_arguments("scan", init, "init")
+    check_arguments("scan", xs, "xs")
+    n = _common_length("scan", xs, length)
+    loop = Loop(n, bool(reverse), _unrolled("scan", unroll, n))
+    return _scan("scan", f, f, init, xs, loop)
+
+
+def _scan(who: str, f: Callable[..., Any], users: Callable[..., Any], init: Any, xs: Any,
+          loop: Loop, own: int = 0, again: bool = False) -> Any:
+    """Stages the body and binds.
+
+    Args:
+      who: what the user called.
+      f: the body.
+      users: the function that the user wrote, of which the body may be derived.
+      init: the first carry.
+      xs: what is scanned over.
+      loop: the params.
+      own: how many leading carries do not belong to the user.
+      again: whether the body is staged in each call.
+    """
+    carry, carry_tree = tree_flatten(init)
+    leaves, xs_tree = tree_flatten(xs)
+    if ctx.settings.disable_jit and loop.length:
+        return _python_scan(f, init, leaves, xs_tree, loop)
+    in_tree = treedef_tuple([treedef_tuple([carry_tree, xs_tree]), tree_structure({})])
+    rows = [_row_type(typeof(leaf)) for leaf in leaves]
+
+    def stage(carry: Sequence[Any]) -> tuple[Body, list[Any] | None]:
+        body = stage_body(who, f, in_tree, [*(typeof(c) for c in carry), *rows],
+                          None if users is f else users, again=again)
+        after_tree, _ = _pair_of(who, users, body)
+        start = Typed("the initial carry", carry_tree, [typeof(c) for c in carry])
+        after = Typed("what the body returns", after_tree,
+                      body.jaxpr.out_avals[:after_tree.num_leaves])
+        return body, _promoted(who, users, start, after, carry, own)
+
+    body, promoted = stage(carry)
+    if promoted is not None:
+        carry = promoted
+        body, _ = stage(carry)
+    return body.out_tree.unflatten(_bind_forwarding(body, carry, leaves, loop))
+
+
+def _row_type(aval: Any) -> Any:
+    return aval.update(shape=aval.shape[1:])
+
+
+def _unrolled(who: str, unroll: int | bool, length: int) -> int:
+    if isinstance(unroll, (bool, np.bool_)):
+        return max(length, 1) if unroll else 1
+    if not hasattr(unroll, "__index__") or operator.index(unroll) < 0:
+        msg = f"{who}: unroll must be a bool or an int that is not negative, got {unroll!r}."
+        raise ValueError(msg)
+    return operator.index(unroll) or max(length, 1)
+
+
+def _as_length(who: str, length: Any) -> int:
+    """The number of iterations that a user gave; a float may say it if it is whole."""
+    def text() -> str:
+        return (f"{who}: length must be a Python int, got {length!r}. The number of iterations is "
+                "part of the program: mark it static, or use while_loop.")
+
+    if isinstance(length, Tracer):
+        raise ConcretizationTypeError(text)
+    try:
+        return operator.index(int(length) if length == int(length) else length)
+    except (TypeError, ValueError, OverflowError):
+        raise LazyArgumentError(text) from None
+
+
+def _common_length(who: str, xs: Any, length: Any = None) -> int:
+    if length is not None:
+        length = _as_length(who, length)
+        if length < 0:
+            msg = f"{who}: length must not be negative, got {length}."
+            raise ValueError(msg)
+    sizes = {}
+    for path, leaf in tree_flatten_with_path(xs)[0]:
+        shape = typeof(leaf).shape
+        if not shape:
+            msg = (f"{who}: xs{keystr(path)} is a scalar of type {typeof(leaf)}; every leaf of xs "
+                   "needs a leading axis to scan over. Close over values that do not change.")
+            raise ValueError(msg)
+        sizes[keystr(path)] = shape[0]
+    found = set(sizes.values()) | ({length} if length is not None else set())
+    if len(found) == 1:
+        return found.pop()
+    if not found:
+        say = "; say the number of iterations by length" if who == "scan" else ""
+        msg = f"{who}: xs has no leaves to go over{say}."
+        raise ValueError(msg)
+    shown = ", ".join(f"xs{path} has {size}" for path, size in sizes.items())
+    said = f"length is {length}, but " if length is not None else ""
+    msg = f"{who}: the leading axes must have one size: {said}{shown}."
+    raise ValueError(msg)
+
+
+def _pair_of(who: str, f: Any, body: Body) -> list[Any]:
+    """The structures of a body's two results."""
+    if type(body.results()) not in (tuple, list) or len(body.out_tree.children()) != 2:
+        raise LazyTypeError(lambda: (
+            f"{who}: the body {describe_function(f)} must return a pair (carry, y), but it "
+            f"returned {body.results()!r}."))
+    return body.out_tree.children()
+
+
+def _promoted(who: str, f: Any, start: Typed, after: Typed, carry: Sequence[Any], own: int
+              ) -> list[Any] | None:
+    """None if the carry keeps its type; if weak types had to give way, the start promoted.
+
+    Raises:
+      TypeError: the carry changes otherwise.
+    """
+    if agree(start, after):
+        return None
+    promoted = promote_weak(carry, after.avals) if start.tree == after.tree else None
+    if promoted is None:
+        if own:
+            start, after = (Typed(t.name, t.tree.children()[-1], t.avals[own:])
+                            for t in (start, after))
+        raise LazyTypeError(lambda: (
+            f"{who}: the carry must keep its structure and types from one iteration to the next, "
+            f"but {describe_function(f)} changes it:\n{differences(start, after, 'carry')}"))
+    return promoted
+
+
+def _bind_forwarding(body: Body, carry: Sequence[Any], xs: Sequence[Any], loop: Loop
+                     ) -> list[Any]:
+    """Applies `scan` without what the body only hands on.
+
+    A carry that never changes becomes a const: it is not stacked as a residual. A `y` that is
+    an `x` is that operand itself.
+    """
+    jaxpr, nc, nk = body.jaxpr, len(body.consts), len(carry)
+    place: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
+    forwarded: dict[int, Any] = {}
+    operands = [*body.consts, *carry, *xs]
+    for i, out in enumerate(jaxpr.outvars):
+        source = place.get(out, -1)
+        if source == nc + i if i < nk else source >= nc + nk:
+            forwarded[i] = _as_array(operands[source])
+    if not forwarded:
+        return bind_scan(jaxpr, nc, nk, operands, loop)
+    fixed = [nc + i for i in forwarded if i < nk]
+    moving = [nc + i for i in range(nk) if i not in forwarded]
+    ins = [*range(nc), *fixed, *moving, *range(nc + nk, len(operands))]
+    kept = [i for i in range(len(jaxpr.outvars)) if i not in forwarded]
+    smaller = jaxpr.cached(("scan_forwarding", tuple(ins), tuple(kept)),
+                           lambda: rearranged(jaxpr, ins, kept))
+    outs = iter(bind_scan(smaller, nc + len(fixed), len(moving), [operands[i] for i in ins], loop))
+    return [forwarded[i] if i in forwarded else next(outs) for i in range(len(jaxpr.outvars))]
+
+
+def _as_array(x: Any) -> Any:
+    """A value as a result: what is not an array yet becomes one."""
+    aval = typeof(x)
+    return x if aval is abstract_token else convert(x, aval.dtype, aval.weak_type)
+
+
+def _python_scan(f: Any, init: Any, leaves: Sequence[Any], xs_tree: Any, loop: Loop) -> Any:
+    """The loop in Python, for debugging under `disable_jit`."""
+    carry, ys = init, []
+    for i in reversed(range(loop.length)) if loop.reverse else range(loop.length):
+        carry, y = f(carry, xs_tree.unflatten(index_in_dim(x, i, 0, False) for x in leaves))
+        ys.append(y)
+    if loop.reverse:
+        ys.reverse()
+    return carry, tree_map(lambda *rows: concatenate_p.bind(
+        *(expand_dims(row, (0,)) for row in rows), dimension=0), *ys)
+
+
+@boundary
+def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
+    """Applies a function to each slice along the leading axes, one after the other.
+
+    Where memory allows `vmap` is faster; `batch_size` is between the two.
+
+    Args:
+      f: a function of one pytree.
+      xs: a pytree of arrays with a common leading axis.
+      batch_size: how many slices are done at once, by `vmap`; a rest is done by itself. None or 0:
+        one by one.
+
+    Returns:
+      The results stacked along a new leading axis.
+
+    Example:
+      >>> mjax.lax.map(lambda x: x * x, mjax.numpy.arange(3))
+      Array([0, 1, 4], dtype=int32)
+    """
+    check_callable("map", f)
+    check_arguments("map", xs, "xs")
+    n = _common_length("map", xs)
+    if batch_size is None or batch_size == 0:
+        return _scan("map", derived(_step_of_map, f), f, (), xs, Loop(n, False, 1),
+                     again=True)[1]
+    if not hasattr(batch_size, "__index__") or operator.index(batch_size) < 1:
+        raise LazyArgumentError(lambda: (
+            f"map: batch_size must be a positive int, 0 or None, got {batch_size!r}."))
+    size = min(operator.index(batch_size), max(n, 1))
+    whole, many = n - n % size, derived(_vmapped, f)
+    parts = []
+    if whole or not n:
+        blocks = tree_map(lambda x: _blocks(slice_in_dim(x, 0, whole), whole // size, size), xs)
+        done = _scan("map", derived(_step_of_map, many), f, (), blocks,
+                     Loop(whole // size, False, 1), again=True)[1]
+        parts.append(tree_map(lambda y: reshape_p.bind(
+            y, new_sizes=(whole, *y.shape[2:]), dimensions=None), done))
+    if whole < n:
+        parts.append(many(tree_map(lambda x: slice_in_dim(x, whole, n), xs)))
+    return parts[0] if len(parts) == 1 else tree_map(
+        lambda *rows: concatenate_p.bind(*rows, dimension=0), *parts)
+
+
+def _step_of_map(f: Callable[[], Any]) -> Callable[..., Any]:
+    return lambda _, x: ((), f()(x))
+
+
+def _vmapped(f: Callable[[], Any]) -> Callable[..., Any]:
+    return vmap(lambda x: f()(x))
+
+
+def _blocks(x: Any, count: int, size: int) -> Any:
+    return reshape_p.bind(x, new_sizes=(count, size, *typeof(x).shape[1:]), dimensions=None)
+
+
+# ---- while and for ---------------------------------------------------------------------
+
+
+@boundary
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
+               ) -> Any:
+    """Repeats a function on a value as long as a condition holds.
+
+    It means `while cond_fun(val): val = body_fun(val)`. Forward mode goes through it;
+    reverse mode cannot (use `scan`, or a bounded `fori_loop`).
+
+    Args:
+      cond_fun: from the value to a boolean scalar.
+      body_fun: from the value to the next, of the same structure, shapes and dtypes.
+      init_val: the first value, a pytree of arrays.
+
+    Returns:
+      The first value for which the condition does not hold.
+
+    Raises:
+      TypeError: the body changes the value's type; the condition gives no boolean scalar.
+
+    Example:
+      >>> mjax.lax.while_loop(lambda x: x < 100, lambda x: x * 2, 3)
+      Array(192, dtype=int32, weak_type=True)
+    """
+    check_callable("while_loop", cond_fun)
+    check_callable("while_loop", body_fun)
+    check_arguments("while_loop", init_val, "init_val")
+    return _while("while_loop", cond_fun, body_fun, body_fun, init_val)
+
+
+def _while(who: str, cond_fun: Callable[..., Any], body_fun: Callable[..., Any],
+           users: Callable[..., Any], init_val: Any, own: int = 0) -> Any:
+    """Stages condition and body and binds; arguments as those of `_scan`."""
+    if ctx.settings.disable_jit:
+        return _python_while(cond_fun, body_fun, init_val)
+    carry, tree = tree_flatten(init_val)
+    in_tree = treedef_tuple([treedef_tuple([tree]), tree_structure({})])
+
+    def stage(carry: Sequence[Any]) -> tuple[Body, list[Any] | None]:
+        body = stage_body(who, body_fun, in_tree, [typeof(c) for c in carry],
+                          None if users is body_fun else users)
+        start = Typed("the initial value", tree, [typeof(c) for c in carry])
+        after = Typed("what the body returns", body.out_tree, body.jaxpr.out_avals)
+        return body, _promoted(who, users, start, after, carry, own)
+
+    body, promoted = stage(carry)
+    if promoted is not None:
+        carry = promoted
+        body, _ = stage(carry)
+    cond = stage_body(who, cond_fun, in_tree, [typeof(c) for c in carry])
+    _check_predicate(cond_fun, cond)
+    outs = bind_while(cond.jaxpr, body.jaxpr, Parts(cond.consts, body.consts, list(carry)))
+    return body.out_tree.unflatten(outs)
+
+
+def _check_predicate(cond_fun: Any, cond: Body) -> None:
+    avals = cond.jaxpr.out_avals
+    if not is_one_leaf(cond.out_tree) or avals[0].shape or avals[0].dtype != np.dtype(bool):
+        raise LazyTypeError(lambda: (
+            f"while_loop: cond_fun must return a boolean scalar, but {describe_function(cond_fun)} "
+            f"returned {cond.results()!r}. Compare, or reduce an array with .any() or .all()."))
+
+
+def _python_while(cond_fun: Any, body_fun: Any, value: Any) -> Any:
+    """The loop in Python, for debugging under `disable_jit`."""
+    while cond_fun(value):
+        value = body_fun(value)
+    return tree_map(_as_array, value)
+
+
+@boundary
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *,
+              unroll: int | bool | None = None) -> Any:
+    """Repeats a function for each number from `lower` up to, without, `upper`.
+
+    It means `for i in range(lower, upper): val = body_fun(i, val)`. With bounds that are
+    known when it is traced it is a `scan`, and reverse mode goes through it; else it is a
+    `while_loop`.
+
+    Args:
+      lower: the first number, an integer scalar.
+      upper: the end, of the same dtype.
+      body_fun: from the number and the value to the next value, of the same type.
+      init_val: the first value, a pytree of arrays.
+      unroll: as in `scan`; needs bounds that are known.
+
+    Returns:
+      The last value.
+
+    Raises:
+      TypeError: the body changes the value's type; bounds that are not integers.
+      ValueError: `unroll` with bounds that are not known.
+
+    Example:
+      >>> mjax.lax.fori_loop(0, 5, lambda i, x: x + i, 0)
+      Array(10, dtype=int32, weak_type=True)
+    """
+    check_callable("fori_loop", body_fun)
+    check_arguments("fori_loop", init_val, "init_val")
+    dtype = _counter_dtype(lower, upper)
+    first, last = _static(lower), _static(upper)
+    if first is not None and last is not None:
+        length = max(last - first, 0)
+        loop = Loop(length, False, _unrolled(
+            "fori_loop", False if unroll is None else unroll, length))
+        return _scan("fori_loop", derived(_step_of_fori, body_fun), body_fun, (first, init_val),
+                     None, loop, own=1)[0][1]
+    if unroll not in (None, False, 1):
+        msg = "fori_loop: unroll needs bounds that are known when it is traced."
+        raise ValueError(msg)
+    bounds = [b if typeof(b).dtype == dtype else convert(b, dtype) for b in (lower, upper)]
+    return _while("fori_loop", _before_end, derived(_body_of_fori, body_fun), body_fun,
+                  (*bounds, init_val), own=2)[2]
+
+
+def _counter_dtype(lower: Any, upper: Any) -> Any:
+    """The common dtype of the bounds; only Python's numbers take that of the other."""
+    bounds = typeof(lower), typeof(upper)
+    for name, aval in zip(("lower", "upper"), bounds, strict=True):
+        if aval.shape or not dtypes.is_integer(aval.dtype):
+            msg = f"fori_loop: {name} must be an integer scalar, got one of type {aval}."
+            raise TypeError(msg)
+    found = {a.dtype for a in bounds}
+    if len(found) == 2 and not any(dtypes.kind(dtype) == "u" for dtype in found):
+        found = {a.dtype for a in bounds if not a.weak_type}
+    if len(found) != 1:
+        msg = (f"fori_loop: lower and upper must have the same dtype, got {bounds[0]} and "
+               f"{bounds[1]}; convert one of them with .astype.")
+        raise TypeError(msg)
+    return found.pop()
+
+
+def _static(bound: Any) -> int | None:
+    """The bound as an int where it is known."""
+    if isinstance(bound, Tracer):
+        bound = bound.concrete()
+    return None if bound is None or isinstance(bound, Tracer) else int(bound)
+
+
+def _next(i: Any) -> Any:
+    return add(i, constant_like(i, 1))
+
+
+def _step_of_fori(f: Callable[[], Any]) -> Callable[..., Any]:
+    def step(carry: Any, _: Any) -> Any:
+        i, value = carry
+        return (_next(i), f()(i, value)), None
+
+    return step
+
+
+def _body_of_fori(f: Callable[[], Any]) -> Callable[..., Any]:
+    def body(carry: Any) -> Any:
+        i, end, value = carry
+        return _next(i), end, f()(i, value)
+
+    return body
+
+
+def _before_end(carry: Any) -> Any:
+    return lt(carry[0], carry[1])
+
+
+__all__ = ["fori_loop", "map", "scan", "while_loop"]

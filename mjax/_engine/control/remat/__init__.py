@@ -1,0 +1,1 @@
+"""Rematerialization: what is saved for a derivative, and what is computed again."""
