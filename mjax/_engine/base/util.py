@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import operator
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
@@ -65,6 +65,11 @@ def partition_list(which: Sequence[bool], values: Sequence[T]) -> tuple[list[T],
     for flag, value in zip(which, values, strict=True):
         (trues if flag else falses).append(value)
     return falses, trues
+
+
+def selected(which: Sequence[bool], values: Iterable[T]) -> list[T]:
+    """The values whose flag is true."""
+    return [value for flag, value in zip(which, values, strict=True) if flag]
 
 
 def per_item(flags: bool | Sequence[bool], count: int) -> tuple[bool, ...]:

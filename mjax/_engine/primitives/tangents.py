@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,20 @@ def instantiate(tangent: Any) -> Any:
 def zero_tangent(primal: Any) -> Zero:
     """The zero tangent of a value."""
     return Zero(typeof(primal).to_tangent())
+
+
+def with_zeros(nonzeros: Sequence[bool], tangents: Iterable[Any], avals: Iterable[Any]
+               ) -> list[Any]:
+    """Tangents in order, from those that are not zero.
+
+    Args:
+      nonzeros: of each value, whether its tangent is among `tangents`.
+      tangents: those that are not zero.
+      avals: the types of the values; those beyond the flags are not read.
+    """
+    given = iter(tangents)
+    return [next(given) if nz else Zero(a.to_tangent())
+            for nz, a in zip(nonzeros, avals, strict=False)]
 
 
 # ---- rule makers -----------------------------------------------------------------------

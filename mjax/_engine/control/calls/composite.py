@@ -20,7 +20,8 @@ import numpy as np
 from mjax._engine.base.errors import UnexpectedTracerError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import BoundedCache
-from mjax._engine.control.calls.closed_call import closed_call_rules, types_as_call
+from mjax._engine.control.calls.closed_call import closed_call_frame
+from mjax._engine.control.frame import Frame, Held
 from mjax._engine.control.trace_body import stage_body
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_structure
@@ -28,11 +29,21 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.emit import array_attr, dense, element_type, hlo, ir
 from mjax._engine.tracing.flat import check_arguments, check_callable
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.transforms.batching import AxisData
 
 composite_p = Primitive("composite", multiple_results=True, types_cacheable=False,
                         own_varying=True)
-types_as_call(composite_p, "jaxpr")
+
+
+class _CompositeFrame(Frame):
+    """Its derivatives and batches are those of its decomposition; it is not cut."""
+
+    cuts = False
+
+    def bind(self, held: Held, args: Sequence[Any]) -> list[Any]:
+        return closed_call_frame.bind(held._replace(rest={}), args)
+
+
+_CompositeFrame(composite_p)
 #: What the specification takes for a name.
 _NAME = r"[a-zA-Z]\w*(\.[\w$]+)+"
 
@@ -118,28 +129,6 @@ def _composite_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, name: str, versi
             if value is not None}),
         version=ir.IntegerAttr.get(integer, version)).results
 
-
-@composite_p.def_jvp
-def _composite_jvp(primals: Any, tangents: Any, *, jaxpr: Jaxpr, **params: Any) -> Any:
-    return closed_call_rules.jvp(primals, tangents, call_jaxpr=jaxpr)
-
-
-@composite_p.def_transpose
-def _composite_transpose(cts: Any, *args: Any, jaxpr: Jaxpr, **params: Any) -> Any:
-    return closed_call_rules.transpose(cts, *args, call_jaxpr=jaxpr)
-
-
-def _composite_linearize(nonzeros: Sequence[bool], *primals: Any, jaxpr: Jaxpr, **params: Any
-                         ) -> Any:
-    return closed_call_rules.linearize(nonzeros, *primals, call_jaxpr=jaxpr)
-
-
-def _composite_batch(axis: AxisData, args: Any, dims: Any, *, jaxpr: Jaxpr, **params: Any) -> Any:
-    return closed_call_rules.axis_batch(axis, args, dims, call_jaxpr=jaxpr)
-
-
-composite_p.linearize = _composite_linearize
-composite_p.axis_batch = _composite_batch
 
 # ---- what users call -------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """The primitive `jit`: a call of a jaxpr that is compiled as one program.
 
-Its transformations are those of `calls`; the runtime gives it its impl.
+Its frame derives its transformations; the runtime gives it its impl.
 
 Params: `jaxpr`; `name`, of the function; `donated_invars`, whose memory the results may take
 over; `keep_unused`, whether inputs that nothing reads are passed; `inline`, kept for readers of
@@ -12,32 +12,42 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mjax._engine.control.calls.closed_call import Calls
+from mjax._engine.control.frame import Frame, Held
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.tracing.primitive import Primitive
 
 _NOTHING: Mapping[str, Any] = {}
 
 
-def _like(params: Mapping[str, Any], operands: int) -> dict[str, Any]:
-    """The params of a `jit` equation made from one with these, but for its jaxpr and name.
-
-    What is read a second time must not be donated the first time, so nothing is.
-    """
-    return {"donated_invars": (False,) * operands, "inline": False, "keep_unused": False,
-            "device": params.get("device"),
+def _like(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The params of a `jit` equation made from one with these, but for jaxpr, name and donation."""
+    return {"inline": False, "keep_unused": False, "device": params.get("device"),
             "compiler_options_kvs": params.get("compiler_options_kvs", ())}
 
 
-def _without(params: dict[str, Any], kept: Sequence[bool]) -> dict[str, Any]:
-    rest = {name: value for name, value in params.items() if name != "jaxpr"}
-    return rest | {"donated_invars": tuple(
-        d for d, k in zip(params["donated_invars"], kept, strict=True) if k)}
+class _JitFrame(Frame):
+    """How an operand enters: whether it is donated."""
+
+    def open(self, params: dict[str, Any]) -> Held:
+        rest = {name: value for name, value in params.items()
+                if name not in ("jaxpr", "donated_invars")}
+        body = params["jaxpr"]
+        return Held(body, params["donated_invars"], [None] * len(body.outvars), rest)
+
+    def close(self, held: Held) -> dict[str, Any]:
+        return {"jaxpr": held.body, "donated_invars": tuple(held.ins), **held.rest}
+
+    def again(self, held: Held) -> Held:
+        """What is read a second time must not be donated the first time, so nothing is."""
+        return held._replace(ins=[False] * len(held.ins), rest={
+            "name": held.rest["name"], **_like(held.rest)})
+
+    def derivative(self, how: Any) -> bool:
+        return False
 
 
 jit_p = Primitive("jit", multiple_results=True, types_cacheable=False, own_varying=True)
-Calls(jit_p, "jaxpr", lambda params, operands: {"name": params["name"],
-                                                **_like(params, operands)}, _without)
+jit_frame = _JitFrame(jit_p)
 
 
 @jit_p.def_lowering
@@ -48,7 +58,8 @@ def _jit_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, name: str, **params: A
 def call(jaxpr: Jaxpr, name: str, args: Sequence[Any], like: Mapping[str, Any] = _NOTHING
          ) -> list[Any]:
     """Applies `jit` to a jaxpr without donation; it runs where and as the params `like` say."""
-    return jit_p.bind(*args, jaxpr=jaxpr, name=name, **_like(like, len(args)))
+    return jit_p.bind(*args, jaxpr=jaxpr, name=name, donated_invars=(False,) * len(args),
+                      **_like(like))
 
 
 def _jit_pretty(params: dict[str, Any]) -> dict[str, Any]:

@@ -19,71 +19,71 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import alias, per_item
-from mjax._engine.control.calls.closed_call import check_operands, evaluates_as_call, types_as_call
+from mjax._engine.control.calls.closed_call import evaluates_as_call
 from mjax._engine.control.calls.static import Static, StaticArguments
+from mjax._engine.control.frame import Frame, Held, Split, check_operands
 from mjax._engine.control.remat.origins import log_saved
 from mjax._engine.control.remat.policies import Decided, check_policy, nothing_saveable
 from mjax._engine.control.trace_body import stage_body
-from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var, jaxprs_in_params
+from mjax._engine.ir.jaxpr import Jaxpr, jaxprs_in_params
 from mjax._engine.ir.pytree import broadcast_prefix, tree_flatten
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.emit import hlo
 from mjax._engine.tracing.flat import check_arguments, check_callable, function_name, wraps
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr
-from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
-from mjax._engine.transforms.batching import AxisData, batch_jaxpr
-from mjax._engine.transforms.dce import dce_jaxpr
-from mjax._engine.transforms.jvp import jvp_jaxpr
-from mjax._engine.transforms.linearize import linearize_jaxpr
-from mjax._engine.transforms.partial_eval import PartialEvalInterpreter, partial_eval_jaxpr
-from mjax._engine.transforms.recomputation import Policy, recompute_jaxpr, round_saved
-from mjax._engine.transforms.transpose import transpose_jaxpr
+from mjax._engine.tracing.stage import eval_jaxpr
+from mjax._engine.transforms.recomputation import recompute_jaxpr, round_saved
 
 #: One flag for all operands, or one each.
 Flags = bool | tuple[bool, ...]
 
 remat_p = Primitive("remat2", multiple_results=True, types_cacheable=False, own_varying=True)
-types_as_call(remat_p, "jaxpr")
 # Evaluated equation by equation, nothing is merged: `prevent_cse` has nothing to prevent.
 evaluates_as_call(remat_p, "jaxpr")
 
 
-class Options(Record):
-    """The params of `remat2` beside its jaxpr.
+class _RematFrame(Frame):
+    """How an operand enters: whether the compiler must not look behind it, where the jaxpr computes
+    something a second time. It must not behind any value that this primitive has made."""
 
-    Attributes:
-      prevent_cse: which operands the compiler must not look behind, where the jaxpr computes
-        something a second time.
-      differentiated: whether it does.
-      policy: what may be saved; None: nothing.
-    """
+    def open(self, params: dict[str, Any]) -> Held:
+        rest = {name: value for name, value in params.items() if name != "jaxpr"}
+        body = params["jaxpr"]
+        return Held(body, per_item(rest["prevent_cse"], len(body.invars)),
+                    [None] * len(body.outvars), rest)
 
-    prevent_cse: Flags
-    differentiated: bool
-    policy: Callable[..., Any] | None
+    def close(self, held: Held) -> dict[str, Any]:
+        guards = held.rest["prevent_cse"]  # one flag for all operands, or one each
+        return {"jaxpr": held.body, **held.rest,
+                "prevent_cse": guards if isinstance(guards, bool) else tuple(held.ins)}
 
-    def guards(self, sources: Sequence[int | None]) -> Flags:
-        """`prevent_cse` for operands that are the old ones at `sources`; None: a new one."""
-        flags = self.prevent_cse
-        return flags if isinstance(flags, bool) else tuple(
-            [s is None or flags[s] for s in sources])
+    def derivative(self, how: Any) -> bool:
+        return True
 
-    def bind(self, jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+    def bind(self, held: Held, args: Sequence[Any]) -> list[Any]:
         """Applies `remat2`; what computes nothing needs no equation."""
-        if not jaxpr.eqns:
-            return eval_jaxpr(jaxpr, jaxpr.consts, *args)
-        return remat_p.bind(*args, jaxpr=jaxpr, **self._asdict())
+        if not held.body.eqns:
+            return eval_jaxpr(held.body, held.body.consts, *args)
+        return super().bind(held, args)
+
+    def split(self, first: Held, second: Held, residual_forwarding: Sequence[int]) -> Split:
+        """What the policy does not save is computed again in front of the second part."""
+        cut = _cut(first.body, len(first.outs), residual_forwarding, second.body,
+                   first.rest["policy"])
+        if cut.known.eqns or first.outs:
+            log_saved(cut.known, cut.residual_forwarding)
+        rest = second.rest | {"differentiated": second.rest["differentiated"] or cut.computes}
+        return self.hand_on(first._replace(body=cut.known),
+                            second._replace(body=cut.rest, rest=rest), cut.residual_forwarding)
+
+    def typecheck(self, *avals: Any, jaxpr: Jaxpr, prevent_cse: Flags, **params: Any) -> None:
+        check_operands(remat_p, jaxpr, avals)
+        if not isinstance(prevent_cse, bool) and len(prevent_cse) != len(avals):
+            msg = f"remat2 of {len(avals)} operands has prevent_cse={prevent_cse}"
+            raise TypeError(msg)
 
 
-def _remat_typecheck(*avals: Any, jaxpr: Jaxpr, prevent_cse: Flags, **params: Any) -> None:
-    check_operands(remat_p, jaxpr, avals)
-    if not isinstance(prevent_cse, bool) and len(prevent_cse) != len(avals):
-        msg = f"remat2 of {len(avals)} operands has prevent_cse={prevent_cse}"
-        raise TypeError(msg)
-
-
-remat_p.typecheck = _remat_typecheck
+remat_frame = _RematFrame(remat_p)
 
 
 @remat_p.def_lowering
@@ -100,164 +100,45 @@ def _remat_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, prevent_cse: Flags,
     return ctx.call(jaxpr, "checkpoint", *values)
 
 
-@remat_p.def_jvp
-def _remat_jvp(primals: Any, tangents: Any, *, jaxpr: Jaxpr, **params: Any) -> Any:
-    options = Options(**params)
-    jvp, nonzero_outs = jvp_jaxpr(jaxpr, [type(t) is not Zero for t in tangents], False)
-    given = [t for t in tangents if type(t) is not Zero]
-    guards = options.guards([*range(len(primals)), *[None] * len(given)])
-    outs = options._replace(prevent_cse=guards).bind(jvp, [*primals, *given])
-    n = len(jaxpr.outvars)
-    out_tangents = iter(outs[n:])
-    return outs[:n], [next(out_tangents) if nz else Zero(a.to_tangent())
-                      for a, nz in zip(jaxpr.out_avals, nonzero_outs, strict=True)]
-
-
-def _remat_linearize(nonzeros: Any, *primals: Any, jaxpr: Jaxpr, **params: Any) -> Any:
-    options = Options(**params)
-    parts = linearize_jaxpr(jaxpr, nonzeros)
-    n = len(jaxpr.outvars)
-    cut = _cut(parts.primal, n, parts.sources, parts.linear, options)
-    log_saved(cut.known, cut.sources)
-    outs = options.bind(cut.known, primals)
-    both = [*primals, *outs]
-
-    def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
-        given = [t for t in tangents if type(t) is not Zero]
-        results = iter(cut.options.bind(cut.rest, [*residuals, *given]))
-        return [next(results) if nz else Zero(a.to_tangent())
-                for a, nz in zip(jaxpr.out_avals, parts.nonzero_outs, strict=True)]
-
-    return outs[:n], parts.nonzero_outs, [both[s] for s in cut.sources], linear
-
-
-remat_p.linearize = _remat_linearize
-
-
-def _remat_partial_eval(interp: PartialEvalInterpreter, *args: Any, jaxpr: Jaxpr, **params: Any
-                        ) -> Any:
-    options = Options(**params)
-    unknown = [interp.is_unknown(a) for a in args]
-    places = [i for i, u in enumerate(unknown) if not u]
-    parts = partial_eval_jaxpr(jaxpr, unknown, effects_known=interp.effects_known)
-    n = len(jaxpr.outvars) - sum(parts.unknown_outs)
-    of_known = options._replace(prevent_cse=options.guards(places))
-    cut = _cut(parts.known, n, parts.sources, parts.unknown, of_known)
-    if not cut.known.eqns and not n:
-        # Nothing can be done ahead, or only what would be done again.
-        return StageInterpreter.process(interp, remat_p, args, {"jaxpr": jaxpr, **params})
-    log_saved(cut.known, cut.sources)
-    known_ins = [args[i] for i in places]
-    known = interp.call_known(of_known.bind, cut.known, known_ins)
-    both = [*known_ins, *known]
-    staged = interp.call_staged(cut.options.bind, cut.rest, [
-        *[both[s] for s in cut.sources], *[a for a, u in zip(args, unknown, strict=True) if u]])
-    known_outs, unknown_outs = iter(known[:n]), iter(staged)
-    return [next(unknown_outs) if u else next(known_outs) for u in parts.unknown_outs]
-
-
-remat_p.partial_eval = _remat_partial_eval
-
-
-@remat_p.def_transpose
-def _remat_transpose(cts: Any, *args: Any, jaxpr: Jaxpr, **params: Any) -> Any:
-    options = Options(**params)
-    undefined = [type(a) is UndefinedPrimal for a in args]
-    given = [ct for ct in cts if type(ct) is not Zero]
-    transposed, nonzero_ins = transpose_jaxpr(jaxpr, undefined,
-                                              [type(ct) is not Zero for ct in cts])
-    places = [i for i, u in enumerate(undefined) if not u]
-    guards = options.guards([*places, *[None] * len(given)])
-    outs = iter(options._replace(prevent_cse=guards).bind(
-        transposed, [*[args[i] for i in places], *given]))
-    nonzero = iter(nonzero_ins)
-    return [(next(outs) if next(nonzero) else Zero(a.to_tangent())) if u else None
-            for a, u in zip(jaxpr.in_avals, undefined, strict=True)]
-
-
-def _remat_batch(axis: AxisData, args: Any, dims: Any, *, jaxpr: Jaxpr, **params: Any) -> Any:
-    batched, out_dims = batch_jaxpr(jaxpr, axis, dims)
-    return Options(**params).bind(batched, args), out_dims
-
-
-remat_p.axis_batch = _remat_batch
-
-
-def _remat_dce(used: Sequence[bool], eqn: Any) -> Any:
-    jaxpr, used_ins = dce_jaxpr(eqn.params["jaxpr"], used)
-    if not any(used) and not jaxpr.effects:
-        return [False] * len(eqn.invars), None
-    kept = [i for i, u in enumerate(used_ins) if u]
-    return used_ins, eqn.replace(
-        params=_params(eqn, jaxpr, kept), invars=[eqn.invars[i] for i in kept],
-        outvars=[v for v, u in zip(eqn.outvars, used, strict=True) if u], effects=jaxpr.effects)
-
-
-remat_p.dce = _remat_dce
-
-
-def _remat_recompute(saveable: Policy, used: Sequence[bool], eqn: Any) -> Any:
-    """Inside of another remat its policy counts."""
-    parts = recompute_jaxpr(eqn.params["jaxpr"], [True] * len(used), used, saveable)
-    n = len(eqn.invars)
-    outvars = [Var(v.aval) if type(v) is DropVar else v for v in eqn.outvars]
-    outvars += [Var(a) for a in parts.known.out_avals[len(outvars):]]
-    known = eqn.replace(outvars=outvars, params={**eqn.params, "jaxpr": parts.known})
-    again = eqn.replace(
-        invars=parts.residuals(eqn.invars, outvars), effects=parts.again.effects,
-        outvars=[v for v, u in zip(eqn.outvars, used, strict=True) if u],
-        params=_params(eqn, parts.again, [s if s < n else None for s in parts.sources]))
-    return known, again
-
-
-remat_p.recompute = _remat_recompute
-
-
-def _params(eqn: JaxprEqn, jaxpr: Jaxpr, sources: Sequence[int | None]) -> dict[str, Any]:
-    """The params of an equation with another jaxpr, whose operands come from its own."""
-    options = Options(**{name: eqn.params[name] for name in Options._fields})
-    return {"jaxpr": jaxpr, **options._replace(prevent_cse=options.guards(sources))._asdict()}
-
-
 # ---- cutting ---------------------------------------------------------------------------
 
 
 class _Cut(Record):
     """A program, and what comes after it, cut by a policy.
 
-    `known` goes from the program's inputs to its results that are kept and to what is saved;
-    `rest` from inputs and what is saved (`sources`, among the inputs and results of `known`)
-    and new inputs to what comes after. `options` are those of `rest`.
+    Attributes:
+      known: from the program's inputs to its results that are kept, and to what is saved.
+      rest: from what is saved, inputs among it, and new inputs to what comes after.
+      residual_forwarding: where what is saved is among the inputs and results of `known`.
+      computes: whether `rest` computes something a second time.
     """
 
     known: Jaxpr
     rest: Jaxpr
-    sources: list[int]
-    options: Options
+    residual_forwarding: list[int]
+    computes: bool
 
 
-def _cut(program: Jaxpr, n_keep: int, sources: Sequence[int], rest: Jaxpr, options: Options
-         ) -> _Cut:
+def _cut(program: Jaxpr, n_keep: int, sources: Sequence[int], rest: Jaxpr, policy: Any) -> _Cut:
     """Cuts a known program so that its residuals are computed again; cached on it.
 
     Args:
       program: of its results the first `n_keep` are wanted by others.
       sources: where the residuals are among its inputs and results.
       rest: from residuals and new inputs to what depends on these.
-      options: those of the equation that is cut.
+      policy: what may be saved; None: nothing.
     """
     sources = tuple(sources)
-    return program.cached(("cut", n_keep, sources, rest, options), lambda: _make_cut(
-        program, n_keep, sources, rest, options))
+    return program.cached(("cut", n_keep, sources, rest, policy), lambda: _make_cut(
+        program, n_keep, sources, rest, policy or nothing_saveable))
 
 
-def _make_cut(program: Jaxpr, n_keep: int, sources: Sequence[int], rest: Jaxpr, options: Options
+def _make_cut(program: Jaxpr, n_keep: int, sources: Sequence[int], rest: Jaxpr, policy: Any
               ) -> _Cut:
     n, m = len(program.invars), len(program.outvars)
     wanted = sorted({s - n for s in sources if s >= n})
     parts = recompute_jaxpr(program, [i < n_keep for i in range(m)],
-                            [i in wanted for i in range(m)],
-                            Decided(options.policy or nothing_saveable))
+                            [i in wanted for i in range(m)], Decided(policy))
     # Inputs that the rest reads directly pass through.
     direct = sorted({s for s in sources if s < n} - set(parts.sources))
     again = parts.again.replace(
@@ -265,11 +146,8 @@ def _make_cut(program: Jaxpr, n_keep: int, sources: Sequence[int], rest: Jaxpr, 
     saved = [*parts.sources, *direct]
     atoms: list[Any] = [again.outvars[wanted.index(s - n)] if s >= n
                         else again.invars[saved.index(s)] for s in sources]
-    new = len(rest.invars) - len(sources)
-    guards = options.guards([*[s if s < n else None for s in saved], *[None] * new])
     known = round_saved(parts.known, [parts.known.invars[s] for s in saved if s < n])
-    return _Cut(known, _chained(again, rest, atoms), saved, Options(
-        guards, options.differentiated or _computes(again), options.policy))
+    return _Cut(known, _chained(again, rest, atoms), saved, _computes(again))
 
 
 def _chained(first: Jaxpr, second: Jaxpr, atoms: Sequence[Any]) -> Jaxpr:
@@ -376,7 +254,9 @@ def checkpoint(fun: Callable[..., Any], *, prevent_cse: bool | Sequence[Any] = T
         if not isinstance(flags, bool):
             # What the function closes over is computed before, and kept whatever happens.
             guards = (*[False] * len(body.consts), *_per_leaf(flags, *marked))
-        outs = Options(guards, False, policy).bind(body.jaxpr, [*body.consts, *leaves])
+        outs = remat_frame.bind(remat_frame.open({
+            "jaxpr": body.jaxpr, "prevent_cse": guards, "differentiated": False,
+            "policy": policy}), [*body.consts, *leaves])
         return body.out_tree.unflatten(outs)
 
     return rematerialized

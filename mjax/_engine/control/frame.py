@@ -1,0 +1,294 @@
+"""Frames: how primitives hold programs, and the rules that follow from it.
+
+A primitive that holds a jaxpr says how each operand enters it and how each result leaves it: as it
+is, cut by a spec, with a flag of its own. Every transformation of the primitive is then the same
+transformation of its jaxpr, whose new inputs and results enter and leave as those they come from.
+The kit below derives the rules; a frame overrides what is truly its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.base.records import Record
+from mjax._engine.base.util import merge_lists, partition_list, selected
+from mjax._engine.control.cast_varying import Axes, joined, varying_of, widened
+from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
+from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.primitives.tangents import with_zeros
+from mjax._engine.tracing.primitive import Primitive, no_axes
+from mjax._engine.tracing.stage import StageInterpreter
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.transforms.batching import AxisData, batch_jaxpr
+from mjax._engine.transforms.dce import dce_jaxpr
+from mjax._engine.transforms.jvp import jvp_jaxpr
+from mjax._engine.transforms.linearize import linearize_jaxpr
+from mjax._engine.transforms.partial_eval import PartialEvalInterpreter, partial_eval_jaxpr
+from mjax._engine.transforms.recomputation import Policy, recompute_jaxpr
+from mjax._engine.transforms.transpose import transpose_jaxpr
+
+Params = dict[str, Any]
+#: How an operand enters a program, or a result leaves it; its meaning is the frame's own.
+How = Any
+
+
+class Held(Record):
+    """A program as an equation holds it.
+
+    Attributes:
+      body: the program.
+      ins: how each operand enters it.
+      outs: how each result leaves it.
+      rest: the params that are neither.
+    """
+
+    body: Jaxpr
+    ins: Sequence[How]
+    outs: Sequence[How]
+    rest: Params
+
+
+class Split(Record):
+    """A program split in two: the second takes operands and results of the first, its residuals.
+
+    Attributes:
+      first: gives its own results, then residuals that are neither operands nor results.
+      second: takes all residuals, then its own operands.
+      residual_forwarding: where each residual is among the operands and results of `first`.
+    """
+
+    first: Held
+    second: Held
+    residual_forwarding: Sequence[int]
+
+    def residuals(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
+        """The residuals in order, from the operands and results of `first`."""
+        both = [*ins, *outs]
+        return [both[i] for i in self.residual_forwarding]
+
+
+_OF_ALL = ("abstract_eval", "typecheck", "cast_varying", "jvp", "linearize", "transpose",
+           "axis_batch")
+_OF_CUT = ("partial_eval", "dce", "recompute")
+
+
+class Frame:
+    """Gives a primitive that holds a jaxpr its rules, but for impl and lowering.
+
+    Args:
+      primitive: the primitive; its applications give several results.
+      param: which of its params is the jaxpr.
+    """
+
+    #: Whether an equation may be made two, or smaller. It is not where its program is known by a
+    #: name to others.
+    cuts = True
+
+    def __init__(self, primitive: Primitive, param: str = "jaxpr"):
+        self.primitive = primitive
+        self.param = param
+        for field in _OF_ALL + _OF_CUT * self.cuts:
+            primitive.define(field, getattr(self, field))
+
+    # -- what a frame declares: here, a call ------------------------------------------------
+
+    def open(self, params: Params) -> Held:
+        """The program that an equation with these params holds."""
+        rest = {name: value for name, value in params.items() if name != self.param}
+        body = params[self.param]
+        return Held(body, [None] * len(body.invars), [None] * len(body.outvars), rest)
+
+    def close(self, held: Held) -> Params:
+        """The params of an equation that holds this."""
+        return {self.param: held.body, **held.rest}
+
+    def again(self, held: Held) -> Held:
+        """The same, for equations that are made from this one and may read its operands, too."""
+        return held
+
+    def derivative(self, how: How) -> How:
+        """How a tangent of an operand, or a cotangent of a result, enters, and how that of a result
+        or of an operand leaves."""
+        return how
+
+    def inside(self, held: Held, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Calls a function, with what the body has in scope."""
+        return f(*args, **kwargs)
+
+    def entered(self, held: Held, how: How) -> Axes:
+        """The mesh axes along which an operand varies because it enters."""
+        return no_axes
+
+    def outer(self, held: Held, aval: Any, how: How) -> Any:
+        """The type of a result that leaves the body with this type."""
+        return aval
+
+    def bind(self, held: Held, args: Sequence[Any]) -> list[Any]:
+        """Applies the primitive."""
+        found: list[Any] = self.primitive.bind(*args, **self.close(held))
+        return found
+
+    def hand_on(self, first: Held, second: Held, residual_forwarding: Sequence[int]) -> Split:
+        """Lets the residuals of a program that is cut in two leave the first and enter the second.
+
+        Args:
+          first: its body also gives residuals that are neither operands nor results; how these
+            leave is not among its `outs` yet.
+          second: its body takes all residuals first; how these enter is not among its `ins` yet.
+          residual_forwarding: where they are among the inputs and results of the first body.
+        """
+        more = len(first.body.outvars) - len(first.outs)
+        hows = [*first.ins, *map(self.derivative, first.outs), *[self.derivative(None)] * more]
+        return Split(first._replace(outs=[*first.outs, *[None] * more]), second._replace(
+            ins=[*(hows[s] for s in residual_forwarding), *second.ins]), residual_forwarding)
+
+    def split(self, first: Held, second: Held, residual_forwarding: Sequence[int]) -> Split:
+        """`hand_on` where what is handed on may be chosen: for derivatives, partial evaluation."""
+        return self.hand_on(first, second, residual_forwarding)
+
+    def transposed(self, held: Held, back: Held) -> Held:
+        """The transpose as it is to be, from that of the body alone."""
+        return back
+
+    # -- the kit: types ---------------------------------------------------------------------
+
+    def abstract_eval(self, *avals: Any, **params: Any) -> Any:
+        """Types of the results, and the effects of the body."""
+        held = self.open(params)
+        return [self.outer(held, a, how) for a, how in zip(
+            held.body.out_avals, held.outs, strict=True)], held.body.effects
+
+    def typecheck(self, *avals: Any, **params: Any) -> None:
+        """Compares the operands with the inputs of the body."""
+        check_operands(self.primitive, params[self.param], avals)
+
+    def cast_varying(self, varying: Sequence[Axes], **params: Any) -> Any:
+        """Along which axes the operands vary, and params for that; see `tracing.primitive`."""
+        held = self.open(params)
+        entered = [self.entered(held, how) for how in held.ins]
+        wanted = joined(varying, entered, varying_of(held.body))
+        body = self.inside(held, widened, held.body, wanted)
+        return [w - e for w, e in zip(wanted, entered, strict=True)], self.close(
+            held._replace(body=body))
+
+    # -- the kit: derivatives ---------------------------------------------------------------
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        """The forward derivative."""
+        held = self.again(self.open(params))
+        nonzeros = [type(t) is not Zero for t in tangents]
+        body, nonzero_outs = self.inside(held, jvp_jaxpr, held.body, nonzeros, False)
+        outs = self.bind(held._replace(
+            body=body, ins=[*held.ins, *self._derivatives(nonzeros, held.ins)],
+            outs=[*held.outs, *self._derivatives(nonzero_outs, held.outs)]),
+            [*primals, *selected(nonzeros, tangents)])
+        n = len(held.outs)
+        return outs[:n], with_zeros(nonzero_outs, outs[n:], map(typeof, outs))
+
+    def _derivatives(self, nonzeros: Sequence[bool], hows: Sequence[How]) -> list[How]:
+        return [self.derivative(how) for how in selected(nonzeros, hows)]
+
+    def linearize(self, nonzeros: Sequence[bool], *primals: Any, **params: Any) -> Any:
+        """The results, and the linear program of their tangents."""
+        held = self.again(self.open(params))
+        parts = self.inside(held, linearize_jaxpr, held.body, nonzeros)
+        nonzero_outs = parts.nonzero_outs
+        split = self.split(
+            held._replace(body=parts.primal),
+            held._replace(body=parts.linear, ins=self._derivatives(nonzeros, held.ins),
+                          outs=self._derivatives(nonzero_outs, held.outs)), parts.sources)
+        outs = self.bind(split.first, primals)
+        avals = list(map(typeof, outs[:len(held.outs)]))
+
+        def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
+            found = self.bind(split.second, [*residuals, *selected(nonzeros, tangents)]) if (
+                any(nonzero_outs)) else ()
+            return with_zeros(nonzero_outs, found, avals)
+
+        return outs[:len(held.outs)], nonzero_outs, split.residuals(primals, outs), linear
+
+    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
+        """The cotangents of the operands in which the body is linear."""
+        held = self.again(self.open(params))
+        undefined = [type(a) is UndefinedPrimal for a in args]
+        nonzeros = [type(ct) is not Zero for ct in cts]
+        body, nonzero_ins = self.inside(held, transpose_jaxpr, held.body, undefined, nonzeros)
+        known, linear = partition_list(undefined, held.ins)
+        back = self.transposed(held, held._replace(
+            body=body, ins=[*known, *self._derivatives(nonzeros, held.outs)],
+            outs=self._derivatives(nonzero_ins, linear)))
+        given, places = partition_list(undefined, args)
+        found = self.bind(back, [*given, *selected(nonzeros, cts)]) if any(nonzero_ins) else ()
+        return merge_lists(undefined, [None] * len(given), with_zeros(
+            nonzero_ins, found, [p.aval for p in places]))
+
+    # -- the kit: the other rules -----------------------------------------------------------
+
+    def partial_eval(self, interp: PartialEvalInterpreter, *args: Any, **params: Any) -> Any:
+        """Runs what is known, and stages the rest."""
+        held = self.again(self.open(params))
+        unknown = [interp.is_unknown(a) for a in args]
+        parts = self.inside(held, partial_eval_jaxpr, held.body, unknown,
+                            effects_known=interp.effects_known)
+        (known_ins, unknown_ins), (known_outs, unknown_outs) = (
+            partition_list(unknown, held.ins), partition_list(parts.unknown_outs, held.outs))
+        split = self.split(
+            held._replace(body=parts.known, ins=known_ins, outs=known_outs),
+            held._replace(body=parts.unknown, ins=unknown_ins, outs=unknown_outs),
+            parts.sources) if parts.known.eqns else None
+        if split is None or not split.first.body.eqns:
+            # Nothing can be done ahead: one equation says the same as two.
+            return StageInterpreter.process(interp, self.primitive, args, params)
+        given, rest = partition_list(unknown, args)
+        known = interp.call_known(self.bind, split.first, given)
+        staged = interp.call_staged(self.bind, split.second, [
+            *split.residuals(given, known), *rest])
+        return merge_lists(parts.unknown_outs, known[:len(known_outs)], staged)
+
+    def axis_batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
+        """The same for a batch, of the same operands."""
+        held = self.open(params)
+        body, out_dims = self.inside(held, batch_jaxpr, held.body, axis, dims)
+        return self.bind(held._replace(body=body), args), out_dims
+
+    def dce(self, used: Sequence[bool], eqn: JaxprEqn) -> Any:
+        """The equation that gives the used results only."""
+        held = self.open(eqn.params)
+        body, used_ins = dce_jaxpr(held.body, used)
+        if not any(used) and not body.effects:
+            return [False] * len(eqn.invars), None
+        return used_ins, eqn.replace(
+            params=self.close(held._replace(body=body, ins=selected(used_ins, held.ins),
+                                            outs=selected(used, held.outs))),
+            invars=selected(used_ins, eqn.invars), outvars=selected(used, eqn.outvars),
+            effects=body.effects)
+
+    def recompute(self, saveable: Policy, used: Sequence[bool], eqn: JaxprEqn) -> Any:
+        """The equation that also gives what it saves, and the one that gives results again."""
+        held = self.again(self.open(eqn.params))
+        parts = self.inside(held, recompute_jaxpr, held.body, [True] * len(used), used, saveable)
+        split = self.hand_on(held._replace(body=parts.known), held._replace(
+            body=parts.again, ins=[], outs=selected(used, held.outs)), parts.sources)
+        first, second = split.first, split.second
+        n = len(eqn.outvars)
+        outvars = [Var(v.aval) if type(v) is DropVar else v for v in eqn.outvars]
+        outvars += [Var(self.outer(first, a, how)) for a, how in zip(
+            first.body.out_avals[n:], first.outs[n:], strict=True)]
+        known = eqn.replace(outvars=outvars, params=self.close(first))
+        return known, eqn.replace(
+            invars=split.residuals(eqn.invars, outvars), outvars=selected(used, eqn.outvars),
+            effects=second.body.effects, params=self.close(second))
+
+
+def check_operands(primitive: Primitive, jaxpr: Jaxpr, avals: Sequence[Any]) -> None:
+    """Compares the operands of a call with the inputs of its jaxpr.
+
+    Raises:
+      TypeError: their number or a type differs; shows both.
+    """
+    expected = jaxpr.in_avals
+    if len(avals) != len(expected) or not all(map(same_type_but_weak, avals, expected)):
+        msg = (f"{primitive} of a program that takes {', '.join(map(str, expected))} "
+               f"applied to {', '.join(map(str, avals))}")
+        raise TypeError(msg)
