@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 TEXT = "\n".join(path.read_text() for path in sorted(HERE.glob("test_*.py"))
                  if path.name not in ("test_coverage.py", "test_docstrings.py"))
 #: Function -> its tests, where these are in another folder.
-ELSEWHERE = {"from_dlpack": "engine/runtime/test_dlpack.py"}
+ELSEWHERE = {"from_dlpack": "engine/runtime/arrays/test_dlpack.py"}
 #: Names that a test makes of parts.
 PARTS = {f"atleast_{n}d": "atleast_{n}d" for n in (1, 2, 3)} | {
     f"unique_{part}": "unique_{part}" for part in ("all", "counts", "inverse")}

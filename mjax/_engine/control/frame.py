@@ -147,8 +147,14 @@ class Frame:
         """`hand_on` where what is handed on may be chosen: for derivatives, partial evaluation."""
         return self.hand_on(first, second, residual_forwarding)
 
-    def transposed(self, held: Held, back: Held) -> Held:
-        """The transpose as it is to be, from that of the body alone."""
+    def transposed(self, held: Held, back: Held, known: int) -> Held:
+        """The transpose as it is to be, from that of the body alone.
+
+        Args:
+          held: the program.
+          back: from so many known operands and the cotangents of results to those of operands.
+          known: the number of these operands.
+        """
         return back
 
     # -- the kit: types ---------------------------------------------------------------------
@@ -217,7 +223,7 @@ class Frame:
         known, linear = partition_list(undefined, held.ins)
         back = self.transposed(held, held._replace(
             body=body, ins=[*known, *self._derivatives(nonzeros, held.outs)],
-            outs=self._derivatives(nonzero_ins, linear)))
+            outs=self._derivatives(nonzero_ins, linear)), len(known))
         given, places = partition_list(undefined, args)
         found = self.bind(back, [*given, *selected(nonzeros, cts)]) if any(nonzero_ins) else ()
         return merge_lists(undefined, [None] * len(given), with_zeros(

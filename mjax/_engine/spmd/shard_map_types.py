@@ -91,23 +91,15 @@ class Region(Record):
                                 out_specs=tuple(out_specs), **self._asdict())
 
 
-@shard_map_p.def_effectful_abstract_eval
-def _shard_map_type(*avals: Any, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs, **params: Any
-                    ) -> Any:
-    region = Region(**params)
-    _check_varying(region, avals, jaxpr, in_specs, out_specs)
-    return [region.whole(a, s) for a, s in zip(jaxpr.out_avals, out_specs, strict=True)], \
-        jaxpr.effects
-
-
-def _check_varying(region: Region, avals: Sequence[Any], jaxpr: Jaxpr, in_specs: Specs,
-                   out_specs: Specs) -> None:
+def check_varying(avals: Sequence[Any], *, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs,
+                  **params: Any) -> None:
     """Inputs vary along the axes of their specs, and as what is cut; results along those of their
     specs. Always checked: derivatives rest on it.
 
     Raises:
       TypeError: one does not.
     """
+    region = Region(**params)
     for aval, spec, inner in zip(avals, in_specs, jaxpr.in_avals, strict=True):
         if inner.varying != aval.varying | region.varying(spec):
             raise LazyTypeError(lambda aval=aval, spec=spec, inner=inner: (  # type: ignore[misc]
@@ -118,17 +110,20 @@ def _check_varying(region: Region, avals: Sequence[Any], jaxpr: Jaxpr, in_specs:
                 f"shard_map takes a result of type {inner} by {spec}"))
 
 
-def _shard_map_typecheck(*avals: Any, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs,
-                         **params: Any) -> None:
+def check_pieces(avals: Sequence[Any], *, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs,
+                 **params: Any) -> None:
+    """Compares the pieces of the operands with the inputs of the jaxpr.
+
+    Raises:
+      TypeError: a type differs.
+    """
     region = Region(**params)
     for aval, spec, inner in zip(avals, in_specs, jaxpr.in_avals, strict=True):
         if not same_type_but_weak(region.piece(aval, spec), inner):
             msg = f"shard_map gives {aval} by {spec} to an input of type {inner}"
             raise TypeError(msg)
-    _check_varying(region, avals, jaxpr, in_specs, out_specs)
 
 
-shard_map_p.typecheck = _shard_map_typecheck
 shard_map_p.scope = lambda mesh, manual_axes, check_vma, **params: in_manual(
     mesh, manual_axes, "checked" if check_vma else "unchecked")
 
