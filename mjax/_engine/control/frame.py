@@ -13,14 +13,14 @@ from typing import Any
 
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import merge_lists, partition_list, selected
-from mjax._engine.control.cast_varying import Axes, joined, varying_of, widened
+from mjax._engine.control.cast_varying import Axes, joined, only_cast, varying_of, widened
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
 from mjax._engine.ir.types import same_type_but_weak, typeof
-from mjax._engine.primitives.tangents import with_zeros
+from mjax._engine.primitives.tangents import instantiate, with_zeros
 from mjax._engine.tracing.primitive import Primitive, no_axes
 from mjax._engine.tracing.stage import StageInterpreter
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
-from mjax._engine.transforms.batching import AxisData, batch_jaxpr
+from mjax._engine.transforms.batching import AxisData, batch_jaxpr, to_dim
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.jvp import jvp_jaxpr
 from mjax._engine.transforms.linearize import linearize_jaxpr
@@ -129,6 +129,19 @@ class Frame:
         found: list[Any] = self.primitive.bind(*args, **self.close(held))
         return found
 
+    def carries(self, held: Held) -> list[tuple[int, int]]:
+        """Which results an iteration hands to the next, and the operands that take them: pairs of
+        their places, operand first."""
+        return []
+
+    def batch_dim(self, how: How) -> int | None:
+        """Where an operand or a result is to have its batch dimension; None: anywhere."""
+        return None
+
+    def nothing_ahead(self, first: Held, unknown_outs: Sequence[bool]) -> bool:
+        """Whether the known part does nothing that is worth an equation of its own."""
+        return not first.body.eqns
+
     def hand_on(self, first: Held, second: Held, residual_forwarding: Sequence[int]) -> Split:
         """Lets the residuals of a program that is cut in two leave the first and enter the second.
 
@@ -157,6 +170,37 @@ class Frame:
         """
         return back
 
+    # -- the kit: marks ---------------------------------------------------------------------
+
+    def complete(self, held: Held, marks: Sequence[bool], transform: Callable[..., Any],
+                 marked_outs: Callable[[Any], Sequence[bool]]) -> tuple[list[bool], Any]:
+        """Transforms the body, and marks carries until an iteration marks no more of them.
+
+        What is marked are tangents that are not zero, and values that are batched or unknown.
+
+        Args:
+          held: the program.
+          marks: of the operands.
+          transform: from the marks of the inputs, and which results have to be marked, to a
+            transformed body.
+          marked_outs: which results of that are marked.
+
+        Returns:
+          All marks of the operands, and the transformed body.
+        """
+        marks, carries = list(marks), self.carries(held)
+        while True:
+            wanted = [False] * len(held.outs)
+            for i, j in carries:
+                wanted[j] = marks[i]
+            found = self.inside(held, transform, marks, wanted)
+            outs = marked_outs(found)
+            grown = [i for i, j in carries if outs[j] and not marks[i]]
+            if not grown:
+                return marks, found
+            for i in grown:
+                marks[i] = True
+
     # -- the kit: types ---------------------------------------------------------------------
 
     def abstract_eval(self, *avals: Any, **params: Any) -> Any:
@@ -166,29 +210,64 @@ class Frame:
             held.body.out_avals, held.outs, strict=True)], held.body.effects
 
     def typecheck(self, *avals: Any, **params: Any) -> None:
-        """Compares the operands with the inputs of the body."""
-        check_operands(self.primitive, params[self.param], avals)
+        """Compares the operands with the inputs of the body, and carries after an iteration with
+        those before it."""
+        held = self.open(params)
+        body = held.body
+        check_operands(self.primitive, [self.outer(held, a, how) for a, how in zip(
+            body.in_avals, held.ins, strict=True)], avals)
+        for i, j in self.carries(held):
+            before, after = body.in_avals[i], body.out_avals[j]
+            if not same_type_but_weak(before, after):
+                msg = f"{self.primitive}: the carry {before} becomes {after}"
+                raise TypeError(msg)
 
     def cast_varying(self, varying: Sequence[Axes], **params: Any) -> Any:
         """Along which axes the operands vary, and params for that; see `tracing.primitive`."""
         held = self.open(params)
         entered = [self.entered(held, how) for how in held.ins]
-        wanted = joined(varying, entered, varying_of(held.body))
+        wanted, carries = joined(varying, entered, varying_of(held.body)), self.carries(held)
         body = self.inside(held, widened, held.body, wanted)
+        if carries:
+            body, wanted = self._steady(held, carries, body, wanted)
         return [w - e for w, e in zip(wanted, entered, strict=True)], self.close(
             held._replace(body=body))
+
+    def _steady(self, held: Held, carries: Sequence[tuple[int, int]], body: Jaxpr,
+                wanted: list[Axes]) -> tuple[Jaxpr, list[Axes]]:
+        """A body whose carries vary before an iteration along what they vary along after it.
+
+        Another operand that the body does nothing with but cast it is cast in front of the loop:
+        its cotangent is summed over devices once, not once per iteration.
+        """
+        while True:
+            grown = list(wanted)
+            for i, j in carries:
+                grown[i] |= body.out_avals[j].varying
+            if grown == wanted:
+                break
+            wanted = grown
+            body = self.inside(held, widened, held.body, wanted)
+        carried = {i for i, _ in carries}
+        wanted = [w if i in carried else w | only_cast(body, var)
+                  for i, (w, var) in enumerate(zip(wanted, body.invars, strict=True))]
+        outs = [no_axes] * len(held.outs)
+        for i, j in carries:
+            outs[j] = wanted[i]
+        return self.inside(held, widened, held.body, wanted, outs), wanted
 
     # -- the kit: derivatives ---------------------------------------------------------------
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         """The forward derivative."""
         held = self.again(self.open(params))
-        nonzeros = [type(t) is not Zero for t in tangents]
-        body, nonzero_outs = self.inside(held, jvp_jaxpr, held.body, nonzeros, False)
+        nonzeros, (body, nonzero_outs) = self.complete(
+            held, [type(t) is not Zero for t in tangents],
+            lambda nz, wanted: jvp_jaxpr(held.body, nz, wanted), lambda found: found[1])
         outs = self.bind(held._replace(
             body=body, ins=[*held.ins, *self._derivatives(nonzeros, held.ins)],
             outs=[*held.outs, *self._derivatives(nonzero_outs, held.outs)]),
-            [*primals, *selected(nonzeros, tangents)])
+            [*primals, *map(instantiate, selected(nonzeros, tangents))])
         n = len(held.outs)
         return outs[:n], with_zeros(nonzero_outs, outs[n:], map(typeof, outs))
 
@@ -198,7 +277,9 @@ class Frame:
     def linearize(self, nonzeros: Sequence[bool], *primals: Any, **params: Any) -> Any:
         """The results, and the linear program of their tangents."""
         held = self.again(self.open(params))
-        parts = self.inside(held, linearize_jaxpr, held.body, nonzeros)
+        nonzeros, parts = self.complete(
+            held, nonzeros, lambda nz, wanted: linearize_jaxpr(held.body, nz, wanted),
+            lambda found: found.nonzero_outs)
         nonzero_outs = parts.nonzero_outs
         split = self.split(
             held._replace(body=parts.primal),
@@ -208,8 +289,9 @@ class Frame:
         avals = list(map(typeof, outs[:len(held.outs)]))
 
         def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
-            found = self.bind(split.second, [*residuals, *selected(nonzeros, tangents)]) if (
-                any(nonzero_outs)) else ()
+            found = self.bind(split.second, [
+                *residuals, *map(instantiate, selected(nonzeros, tangents))]) if (
+                    any(nonzero_outs)) else ()
             return with_zeros(nonzero_outs, found, avals)
 
         return outs[:len(held.outs)], nonzero_outs, split.residuals(primals, outs), linear
@@ -234,16 +316,20 @@ class Frame:
     def partial_eval(self, interp: PartialEvalInterpreter, *args: Any, **params: Any) -> Any:
         """Runs what is known, and stages the rest."""
         held = self.again(self.open(params))
-        unknown = [interp.is_unknown(a) for a in args]
-        parts = self.inside(held, partial_eval_jaxpr, held.body, unknown,
-                            effects_known=interp.effects_known)
+        if self.carries(held) and held.body.effects and not interp.effects_known:
+            return StageInterpreter.process(interp, self.primitive, args, params)
+        unknown, parts = self.complete(
+            held, [interp.is_unknown(a) for a in args],
+            lambda unknown, wanted: partial_eval_jaxpr(
+                held.body, unknown, wanted, effects_known=interp.effects_known),
+            lambda found: found.unknown_outs)
         (known_ins, unknown_ins), (known_outs, unknown_outs) = (
             partition_list(unknown, held.ins), partition_list(parts.unknown_outs, held.outs))
         split = self.split(
             held._replace(body=parts.known, ins=known_ins, outs=known_outs),
             held._replace(body=parts.unknown, ins=unknown_ins, outs=unknown_outs),
-            parts.sources) if parts.known.eqns else None
-        if split is None or not split.first.body.eqns:
+            parts.sources) if parts.known.eqns or self.carries(held) else None
+        if split is None or self.nothing_ahead(split.first, parts.unknown_outs):
             # Nothing can be done ahead: one equation says the same as two.
             return StageInterpreter.process(interp, self.primitive, args, params)
         given, rest = partition_list(unknown, args)
@@ -255,13 +341,32 @@ class Frame:
     def axis_batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
         """The same for a batch, of the same operands."""
         held = self.open(params)
-        body, out_dims = self.inside(held, batch_jaxpr, held.body, axis, dims)
-        return self.bind(held._replace(body=body), args), out_dims
+        places = list(map(self.batch_dim, held.ins))
+        marks, (body, out_dims) = self.complete(
+            held, [d is not None for d in dims],
+            lambda marks, wanted: batch_jaxpr(held.body, axis, [
+                d if place is None else 0 if mark else None
+                for mark, d, place in zip(marks, dims, places, strict=True)], wanted),
+            lambda found: [d is not None for d in found[1]])
+        args = [to_dim(x, d, place, axis.size) if mark and place is not None else x
+                for x, d, mark, place in zip(args, dims, marks, places, strict=True)]
+        return self.bind(held._replace(body=body), args), [
+            None if d is None else self.batch_dim(how) or 0
+            for d, how in zip(out_dims, held.outs, strict=True)]
 
     def dce(self, used: Sequence[bool], eqn: JaxprEqn) -> Any:
         """The equation that gives the used results only."""
         held = self.open(eqn.params)
-        body, used_ins = dce_jaxpr(held.body, used)
+        used, carries, kept = list(used), self.carries(held), [False] * len(held.ins)
+        while True:
+            for i, j in carries:
+                kept[i] = used[j]
+            body, used_ins = dce_jaxpr(held.body, used, kept)
+            read = [j for i, j in carries if used_ins[i] and not used[j]]
+            if not read:
+                break
+            for j in read:  # by a later iteration
+                used[j] = True
         if not any(used) and not body.effects:
             return [False] * len(eqn.invars), None
         return used_ins, eqn.replace(
@@ -287,13 +392,12 @@ class Frame:
             effects=second.body.effects, params=self.close(second))
 
 
-def check_operands(primitive: Primitive, jaxpr: Jaxpr, avals: Sequence[Any]) -> None:
-    """Compares the operands of a call with the inputs of its jaxpr.
+def check_operands(primitive: Primitive, expected: Sequence[Any], avals: Sequence[Any]) -> None:
+    """Compares the operands of a primitive with those that its program takes.
 
     Raises:
       TypeError: their number or a type differs; shows both.
     """
-    expected = jaxpr.in_avals
     if len(avals) != len(expected) or not all(map(same_type_but_weak, avals, expected)):
         msg = (f"{primitive} of a program that takes {', '.join(map(str, expected))} "
                f"applied to {', '.join(map(str, avals))}")

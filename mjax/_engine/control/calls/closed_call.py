@@ -22,7 +22,7 @@ def types_as_call(primitive: Primitive, param: str) -> None:
         return params[param].out_avals, params[param].effects
 
     def typecheck(*avals: Any, **params: Any) -> None:
-        check_operands(primitive, params[param], avals)
+        check_operands(primitive, params[param].in_avals, avals)
 
     primitive.def_effectful_abstract_eval(abstract_eval)
     primitive.define("typecheck", typecheck)

@@ -11,7 +11,7 @@ import numpy as np
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import ConcretizationTypeError, LazyArgumentError, LazyTypeError
 from mjax._engine.base.folding import boundary
-from mjax._engine.control.loops import scan_cuts as _scan_cuts  # noqa: F401  # rules of scan
+from mjax._engine.control.loops import scan_frame as _scan_frame  # noqa: F401  # rules of scan
 from mjax._engine.control.loops.scan import Loop, rearranged
 from mjax._engine.control.loops.scan import bind as bind_scan
 from mjax._engine.control.loops.while_loop import Parts

@@ -77,7 +77,7 @@ class _RematFrame(Frame):
                             second._replace(body=cut.rest, rest=rest), cut.residual_forwarding)
 
     def typecheck(self, *avals: Any, jaxpr: Jaxpr, prevent_cse: Flags, **params: Any) -> None:
-        check_operands(remat_p, jaxpr, avals)
+        check_operands(remat_p, jaxpr.in_avals, avals)
         if not isinstance(prevent_cse, bool) and len(prevent_cse) != len(avals):
             msg = f"remat2 of {len(avals)} operands has prevent_cse={prevent_cse}"
             raise TypeError(msg)

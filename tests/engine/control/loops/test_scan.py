@@ -464,7 +464,7 @@ def test_ill_typed_bodies_are_refused():
     body = stage(lambda c, x: [lax.add(c, x), x], [typeof(C), typeof(C)])
     for operands, wrong in (((C, C), "applied to"), ((C, X, X), "applied to"),
                             ((C[:2], X), "applied to")):
-        with pytest.raises(mjax.errors.JaxprTypeError, match=f"scan of a body.* {wrong}"):
+        with pytest.raises(mjax.errors.JaxprTypeError, match=f"scan of a program.* {wrong}"):
             stage(lambda *x: lax.scan_p.bind(
                 *x, jaxpr=body, num_consts=0, num_carry=1, length=4, reverse=False, unroll=1),
                 [typeof(x) for x in operands])
