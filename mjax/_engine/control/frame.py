@@ -8,9 +8,13 @@ The kit below derives the rules; a frame overrides what is truly its own.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from mjax._engine.base.context import ctx
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import merge_lists, partition_list, selected
 from mjax._engine.control.cast_varying import Axes, joined, only_cast, varying_of, widened
@@ -29,8 +33,12 @@ from mjax._engine.transforms.recomputation import Policy, recompute_jaxpr
 from mjax._engine.transforms.transpose import transpose_jaxpr
 
 Params = dict[str, Any]
+#: From operands to results.
+Runner = Callable[[Sequence[Any]], list[Any]]
 #: How an operand enters a program, or a result leaves it; its meaning is the frame's own.
 How = Any
+
+_NOWHERE: AbstractContextManager[Any] = nullcontext()
 
 
 class Held(Record):
@@ -112,9 +120,9 @@ class Frame:
         or of an operand leaves."""
         return how
 
-    def inside(self, held: Held, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Calls a function, with what the body has in scope."""
-        return f(*args, **kwargs)
+    def scope(self, held: Held) -> AbstractContextManager[Any]:
+        """Where the body is transformed: with the axes in scope that it names."""
+        return _NOWHERE
 
     def entered(self, held: Held, how: How) -> Axes:
         """The mesh axes along which an operand varies because it enters."""
@@ -124,10 +132,10 @@ class Frame:
         """The type of a result that leaves the body with this type."""
         return aval
 
-    def bind(self, held: Held, args: Sequence[Any]) -> list[Any]:
-        """Applies the primitive."""
-        found: list[Any] = self.primitive.bind(*args, **self.close(held))
-        return found
+    def runner(self, held: Held) -> Runner:
+        """A function from operands to results that applies the primitive."""
+        params = self.close(held)
+        return lambda args: self.primitive.bind(*args, **params)
 
     def carries(self, held: Held) -> list[tuple[int, int]]:
         """Which results an iteration hands to the next, and the operands that take them: pairs of
@@ -160,6 +168,9 @@ class Frame:
         """`hand_on` where what is handed on may be chosen: for derivatives, partial evaluation."""
         return self.hand_on(first, second, residual_forwarding)
 
+    def handed_on(self, split: Split) -> None:
+        """Told of each application that was split, for derivatives and for partial evaluation."""
+
     def transposed(self, held: Held, back: Held, known: int) -> Held:
         """The transpose as it is to be, from that of the body alone.
 
@@ -170,7 +181,15 @@ class Frame:
         """
         return back
 
-    # -- the kit: marks ---------------------------------------------------------------------
+    # -- the kit: marks and plans -----------------------------------------------------------
+
+    # Rules look up what was derived for the same marks before. They call what derives it from
+    # their own frame: programs are nested as deep as Python's stack lets them be.
+
+    def _key(self, rule: str, params: Params, *marks: Any) -> Any:
+        """What the plan of a rule depends on, besides the body, on which it is kept."""
+        return (rule, self.primitive, *marks, ctx.settings, *[
+            value for name, value in params.items() if name != self.param])
 
     def complete(self, held: Held, marks: Sequence[bool], transform: Callable[..., Any],
                  marked_outs: Callable[[Any], Sequence[bool]]) -> tuple[list[bool], Any]:
@@ -181,8 +200,8 @@ class Frame:
         Args:
           held: the program.
           marks: of the operands.
-          transform: from the marks of the inputs, and which results have to be marked, to a
-            transformed body.
+          transform: from the body, the marks of its inputs, and which results have to be marked,
+            to a transformed body.
           marked_outs: which results of that are marked.
 
         Returns:
@@ -193,7 +212,8 @@ class Frame:
             wanted = [False] * len(held.outs)
             for i, j in carries:
                 wanted[j] = marks[i]
-            found = self.inside(held, transform, marks, wanted)
+            with self.scope(held):
+                found = transform(held.body, marks, wanted)
             outs = marked_outs(found)
             grown = [i for i, j in carries if outs[j] and not marks[i]]
             if not grown:
@@ -227,9 +247,10 @@ class Frame:
         held = self.open(params)
         entered = [self.entered(held, how) for how in held.ins]
         wanted, carries = joined(varying, entered, varying_of(held.body)), self.carries(held)
-        body = self.inside(held, widened, held.body, wanted)
-        if carries:
-            body, wanted = self._steady(held, carries, body, wanted)
+        with self.scope(held):
+            body = widened(held.body, wanted)
+            if carries:
+                body, wanted = self._steady(held, carries, body, wanted)
         return [w - e for w, e in zip(wanted, entered, strict=True)], self.close(
             held._replace(body=body))
 
@@ -247,112 +268,145 @@ class Frame:
             if grown == wanted:
                 break
             wanted = grown
-            body = self.inside(held, widened, held.body, wanted)
+            body = widened(held.body, wanted)
         carried = {i for i, _ in carries}
         wanted = [w if i in carried else w | only_cast(body, var)
                   for i, (w, var) in enumerate(zip(wanted, body.invars, strict=True))]
         outs = [no_axes] * len(held.outs)
         for i, j in carries:
             outs[j] = wanted[i]
-        return self.inside(held, widened, held.body, wanted, outs), wanted
+        return widened(held.body, wanted, outs), wanted
 
     # -- the kit: derivatives ---------------------------------------------------------------
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         """The forward derivative."""
-        held = self.again(self.open(params))
-        nonzeros, (body, nonzero_outs) = self.complete(
-            held, [type(t) is not Zero for t in tangents],
-            lambda nz, wanted: jvp_jaxpr(held.body, nz, wanted), lambda found: found[1])
-        outs = self.bind(held._replace(
-            body=body, ins=[*held.ins, *self._derivatives(nonzeros, held.ins)],
-            outs=[*held.outs, *self._derivatives(nonzero_outs, held.outs)]),
-            [*primals, *map(instantiate, selected(nonzeros, tangents))])
-        n = len(held.outs)
+        nonzeros = tuple([type(t) is not Zero for t in tangents])
+        body, key = params[self.param], self._key("jvp", params, nonzeros)
+        run, nonzeros, nonzero_outs = body.recall(key) or body.keep(
+            key, self._jvp_plan(self.again(self.open(params)), nonzeros))
+        outs = run([*primals, *map(instantiate, selected(nonzeros, tangents))])
+        n = len(nonzero_outs)
         return outs[:n], with_zeros(nonzero_outs, outs[n:], map(typeof, outs))
+
+    def _jvp_plan(self, held: Held, nonzeros: Sequence[bool]) -> Any:
+        nonzeros, (body, nonzero_outs) = self.complete(
+            held, nonzeros, jvp_jaxpr, operator.itemgetter(1))
+        return self.runner(held._replace(
+            body=body, ins=[*held.ins, *self._derivatives(nonzeros, held.ins)],
+            outs=[*held.outs, *self._derivatives(nonzero_outs, held.outs)])), nonzeros, nonzero_outs
 
     def _derivatives(self, nonzeros: Sequence[bool], hows: Sequence[How]) -> list[How]:
         return [self.derivative(how) for how in selected(nonzeros, hows)]
 
     def linearize(self, nonzeros: Sequence[bool], *primals: Any, **params: Any) -> Any:
         """The results, and the linear program of their tangents."""
-        held = self.again(self.open(params))
+        body, key = params[self.param], self._key("linearize", params, tuple(nonzeros))
+        first, second, split, nonzeros, nonzero_outs = body.recall(key) or body.keep(
+            key, self._linearize_plan(self.again(self.open(params)), nonzeros))
+        self.handed_on(split)
+        outs = first(primals)
+        avals = list(map(typeof, outs[:len(nonzero_outs)]))
+
+        def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
+            found = second([*residuals, *map(instantiate, selected(nonzeros, tangents))]) if (
+                any(nonzero_outs)) else ()
+            return with_zeros(nonzero_outs, found, avals)
+
+        return outs[:len(nonzero_outs)], nonzero_outs, split.residuals(primals, outs), linear
+
+    def _linearize_plan(self, held: Held, nonzeros: Sequence[bool]) -> Any:
         nonzeros, parts = self.complete(
-            held, nonzeros, lambda nz, wanted: linearize_jaxpr(held.body, nz, wanted),
-            lambda found: found.nonzero_outs)
-        nonzero_outs = parts.nonzero_outs
+            held, nonzeros, linearize_jaxpr, operator.attrgetter("nonzero_outs"))
         split = self.split(
             held._replace(body=parts.primal),
             held._replace(body=parts.linear, ins=self._derivatives(nonzeros, held.ins),
-                          outs=self._derivatives(nonzero_outs, held.outs)), parts.sources)
-        outs = self.bind(split.first, primals)
-        avals = list(map(typeof, outs[:len(held.outs)]))
-
-        def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
-            found = self.bind(split.second, [
-                *residuals, *map(instantiate, selected(nonzeros, tangents))]) if (
-                    any(nonzero_outs)) else ()
-            return with_zeros(nonzero_outs, found, avals)
-
-        return outs[:len(held.outs)], nonzero_outs, split.residuals(primals, outs), linear
+                          outs=self._derivatives(parts.nonzero_outs, held.outs)), parts.sources)
+        return (self.runner(split.first), self.runner(split.second), split, nonzeros,
+                parts.nonzero_outs)
 
     def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
         """The cotangents of the operands in which the body is linear."""
-        held = self.again(self.open(params))
-        undefined = [type(a) is UndefinedPrimal for a in args]
-        nonzeros = [type(ct) is not Zero for ct in cts]
-        body, nonzero_ins = self.inside(held, transpose_jaxpr, held.body, undefined, nonzeros)
-        known, linear = partition_list(undefined, held.ins)
-        back = self.transposed(held, held._replace(
-            body=body, ins=[*known, *self._derivatives(nonzeros, held.outs)],
-            outs=self._derivatives(nonzero_ins, linear)), len(known))
+        undefined = tuple([type(a) is UndefinedPrimal for a in args])
+        nonzeros = tuple([type(ct) is not Zero for ct in cts])
+        body, key = params[self.param], self._key("transpose", params, undefined, nonzeros)
+        run, nonzero_ins = body.recall(key) or body.keep(
+            key, self._transpose_plan(self.again(self.open(params)), undefined, nonzeros))
         given, places = partition_list(undefined, args)
-        found = self.bind(back, [*given, *selected(nonzeros, cts)]) if any(nonzero_ins) else ()
+        found = run([*given, *selected(nonzeros, cts)]) if any(nonzero_ins) else ()
         return merge_lists(undefined, [None] * len(given), with_zeros(
             nonzero_ins, found, [p.aval for p in places]))
+
+    def _transpose_plan(self, held: Held, undefined: Sequence[bool], nonzeros: Sequence[bool]
+                        ) -> Any:
+        with self.scope(held):
+            body, nonzero_ins = transpose_jaxpr(held.body, undefined, nonzeros)
+        known, linear = partition_list(undefined, held.ins)
+        return self.runner(self.transposed(held, held._replace(
+            body=body, ins=[*known, *self._derivatives(nonzeros, held.outs)],
+            outs=self._derivatives(nonzero_ins, linear)), len(known))), nonzero_ins
 
     # -- the kit: the other rules -----------------------------------------------------------
 
     def partial_eval(self, interp: PartialEvalInterpreter, *args: Any, **params: Any) -> Any:
         """Runs what is known, and stages the rest."""
-        held = self.again(self.open(params))
-        if self.carries(held) and held.body.effects and not interp.effects_known:
+        unknown = tuple([interp.is_unknown(a) for a in args])
+        body, key = params[self.param], self._key(
+            "partial_eval", params, unknown, interp.effects_known)
+        plan = body.recall(key)
+        if plan is None:
+            plan = body.keep(key, self._partial_eval_plan(
+                self.again(self.open(params)), unknown, interp.effects_known))
+        if not plan:
             return StageInterpreter.process(interp, self.primitive, args, params)
+        first, second, split, unknown, unknown_outs = plan
+        self.handed_on(split)
+        given, rest = partition_list(unknown, args)
+        known = interp.call_known(first, given)
+        staged = interp.call_staged(second, [*split.residuals(given, known), *rest])
+        return merge_lists(unknown_outs, known[:unknown_outs.count(False)], staged)
+
+    def _partial_eval_plan(self, held: Held, unknown: Sequence[bool], effects_known: bool) -> Any:
+        """Nothing, if nothing can be done ahead: one equation says the same as two then."""
+        carries = self.carries(held)
+        if carries and held.body.effects and not effects_known:
+            return ()
         unknown, parts = self.complete(
-            held, [interp.is_unknown(a) for a in args],
-            lambda unknown, wanted: partial_eval_jaxpr(
-                held.body, unknown, wanted, effects_known=interp.effects_known),
-            lambda found: found.unknown_outs)
+            held, unknown, functools.partial(partial_eval_jaxpr, effects_known=effects_known),
+            operator.attrgetter("unknown_outs"))
+        if not (parts.known.eqns or carries):
+            return ()
         (known_ins, unknown_ins), (known_outs, unknown_outs) = (
             partition_list(unknown, held.ins), partition_list(parts.unknown_outs, held.outs))
         split = self.split(
             held._replace(body=parts.known, ins=known_ins, outs=known_outs),
-            held._replace(body=parts.unknown, ins=unknown_ins, outs=unknown_outs),
-            parts.sources) if parts.known.eqns or self.carries(held) else None
-        if split is None or self.nothing_ahead(split.first, parts.unknown_outs):
-            # Nothing can be done ahead: one equation says the same as two.
-            return StageInterpreter.process(interp, self.primitive, args, params)
-        given, rest = partition_list(unknown, args)
-        known = interp.call_known(self.bind, split.first, given)
-        staged = interp.call_staged(self.bind, split.second, [
-            *split.residuals(given, known), *rest])
-        return merge_lists(parts.unknown_outs, known[:len(known_outs)], staged)
+            held._replace(body=parts.unknown, ins=unknown_ins, outs=unknown_outs), parts.sources)
+        if self.nothing_ahead(split.first, parts.unknown_outs):
+            return ()
+        return (self.runner(split.first), self.runner(split.second), split, unknown,
+                parts.unknown_outs)
 
     def axis_batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
         """The same for a batch, of the same operands."""
-        held = self.open(params)
+        dims = tuple(dims)
+        body, key = params[self.param], self._key("batch", params, axis, dims)
+        run, moves, out_dims = body.recall(key) or body.keep(
+            key, self._batch_plan(self.open(params), axis, dims))
+        return run([x if place is None else to_dim(x, d, place, axis.size)
+                    for x, d, place in zip(args, dims, moves, strict=True)]), out_dims
+
+    def _batch_plan(self, held: Held, axis: AxisData, dims: Sequence[int | None]) -> Any:
         places = list(map(self.batch_dim, held.ins))
         marks, (body, out_dims) = self.complete(
             held, [d is not None for d in dims],
-            lambda marks, wanted: batch_jaxpr(held.body, axis, [
+            lambda body, marks, wanted: batch_jaxpr(body, axis, [
                 d if place is None else 0 if mark else None
                 for mark, d, place in zip(marks, dims, places, strict=True)], wanted),
             lambda found: [d is not None for d in found[1]])
-        args = [to_dim(x, d, place, axis.size) if mark and place is not None else x
-                for x, d, mark, place in zip(args, dims, marks, places, strict=True)]
-        return self.bind(held._replace(body=body), args), [
-            None if d is None else self.batch_dim(how) or 0
-            for d, how in zip(out_dims, held.outs, strict=True)]
+        return (self.runner(held._replace(body=body)),
+                [place if mark else None for mark, place in zip(marks, places, strict=True)],
+                [None if d is None else self.batch_dim(how) or 0
+                 for d, how in zip(out_dims, held.outs, strict=True)])
 
     def dce(self, used: Sequence[bool], eqn: JaxprEqn) -> Any:
         """The equation that gives the used results only."""
@@ -378,7 +432,8 @@ class Frame:
     def recompute(self, saveable: Policy, used: Sequence[bool], eqn: JaxprEqn) -> Any:
         """The equation that also gives what it saves, and the one that gives results again."""
         held = self.again(self.open(eqn.params))
-        parts = self.inside(held, recompute_jaxpr, held.body, [True] * len(used), used, saveable)
+        with self.scope(held):
+            parts = recompute_jaxpr(held.body, [True] * len(used), used, saveable)
         split = self.hand_on(held._replace(body=parts.known), held._replace(
             body=parts.again, ins=[], outs=selected(used, held.outs)), parts.sources)
         first, second = split.first, split.second

@@ -178,10 +178,18 @@ class Jaxpr:
 
     def cached(self, key: Any, make: Callable[[], Any]) -> Any:
         """The value kept under `key`, made and kept if there is none; not for None."""
+        known = self.recall(key)
+        return self._cache.setdefault(key, make()) if known is None else known
+
+    def recall(self, key: Any) -> Any:
+        """The value kept under `key`, or None."""
         if self._generation != generation.number:
             self._cache, self._generation = {}, generation.number
-        known = self._cache.get(key)
-        return self._cache.setdefault(key, make()) if known is None else known
+        return self._cache.get(key)
+
+    def keep(self, key: Any, value: Any) -> Any:
+        """Keeps and gives a value, or gives the one that was kept meanwhile."""
+        return self._cache.setdefault(key, value)
 
     def pretty_print(self, *, source_info: bool = False, use_color: bool | None = None,
                      **ignored: Any) -> str:

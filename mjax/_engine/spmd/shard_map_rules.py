@@ -11,7 +11,8 @@ Source: JEP 17111 (efficient transposition of shard_map).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from mjax._engine.base.errors import LazyValueError
@@ -177,9 +178,9 @@ class _ShardMapFrame(Frame):
         return {"jaxpr": held.body, "in_specs": tuple(held.ins), "out_specs": tuple(held.outs),
                 **held.rest}
 
-    def inside(self, held: Held, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def scope(self, held: Held) -> AbstractContextManager[Any]:
         """Along axes of the maps around operands vary as they come."""
-        return Region(**held.rest).inside(f, *args, **kwargs)
+        return Region(**held.rest).scope()
 
     def entered(self, held: Held, how: PartitionSpec) -> Axes:
         return Region(**held.rest).varying(how)
@@ -219,7 +220,7 @@ class _ShardMapFrame(Frame):
         ins, outs = ([_inserted(spec, dim, spread or None) for spec, dim in zip(
             specs, given, strict=True)] for specs, given in (
                 (held.ins, dims), (held.outs, out_dims)))
-        return self.bind(Held(fit(region, body, outs), ins, outs, held.rest), args), out_dims
+        return self.runner(Held(fit(region, body, outs), ins, outs, held.rest))(args), out_dims
 
 
 shard_map_frame = _ShardMapFrame(shard_map_p)

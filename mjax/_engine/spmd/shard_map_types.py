@@ -13,6 +13,7 @@ Source: JAX's `shard_map`; JEP 14273 (shard_map), JEP 17111 (device variance).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -57,8 +58,13 @@ class Region(Record):
 
     def inside(self, f: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Calls a function with the region's axes in scope."""
-        with in_manual(self.mesh, self.manual_axes, "checked" if self.check_vma else "unchecked"):
+        with self.scope():
             return f(*args, **kwargs)
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """The region's axes in scope."""
+        return in_manual(self.mesh, self.manual_axes,
+                         "checked" if self.check_vma else "unchecked")
 
     def in_order(self, axes: frozenset[Any]) -> tuple[Any, ...]:
         """Those of some axes that are manual here, in the mesh's order."""
@@ -124,8 +130,8 @@ def check_pieces(avals: Sequence[Any], *, jaxpr: Jaxpr, in_specs: Specs, out_spe
             raise TypeError(msg)
 
 
-shard_map_p.scope = lambda mesh, manual_axes, check_vma, **params: in_manual(
-    mesh, manual_axes, "checked" if check_vma else "unchecked")
+shard_map_p.scope = lambda mesh, manual_axes, check_vma, **params: Region(
+    mesh, manual_axes, check_vma).scope()
 
 
 def _pretty(params: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from mjax._engine.base.errors import UnexpectedTracerError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.control.calls.closed_call import closed_call_frame
-from mjax._engine.control.frame import Frame, Held
+from mjax._engine.control.frame import Frame, Held, Runner
 from mjax._engine.control.trace_body import stage_body
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_structure
@@ -39,8 +39,8 @@ class _CompositeFrame(Frame):
 
     cuts = False
 
-    def bind(self, held: Held, args: Sequence[Any]) -> list[Any]:
-        return closed_call_frame.bind(held._replace(rest={}), args)
+    def runner(self, held: Held) -> Runner:
+        return closed_call_frame.runner(held._replace(rest={}))
 
 
 _CompositeFrame(composite_p)

@@ -8,6 +8,7 @@ determine is computed once, before the loops.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.util import partition_list, split_list
 from mjax._engine.control.calls.jit import call
 from mjax._engine.control.cast_varying import bind_retyped
-from mjax._engine.control.frame import Frame, Held, How, Split
+from mjax._engine.control.frame import Frame, Held, How, Runner, Split
 from mjax._engine.control.loops.carries import fixpoint
 from mjax._engine.control.loops.scan import Loop, bind, rearranged, scan_p, stacked
 from mjax._engine.ir.effects import no_effects
@@ -58,21 +59,27 @@ class _ScanFrame(Frame):
     def nothing_ahead(self, first: Held, unknown_outs: Sequence[bool]) -> bool:
         return all(unknown_outs) and not (first.body.eqns or first.rest["once"].jaxpr.eqns)
 
-    def bind(self, held: Held, args: Sequence[Any]) -> list[Any]:
+    def runner(self, held: Held) -> Runner:
         """Runs the loop, after what is to run once; gives the results of both."""
-        rest, made = dict(held.rest), list[Any]()
+        rest = dict(held.rest)
         once = rest.pop("once", None)
-        if once is not None:
-            n = len(args) + len(once.taken) - len(held.ins)
-            made = call(once.jaxpr, "invariants", args[:n]) if once.jaxpr.outvars else []
-            both = [*args[:n], *made]
-            args = [*(both[i] for i in once.taken), *args[n:]]
-        if not held.body.outvars and not held.body.effects:
-            return made
         held, ins, outs = self.arranged(held._replace(rest=rest))
-        found = dict(zip(outs, bind_retyped(
-            scan_p, [args[i] for i in ins], self.close(held)), strict=True))
-        return [*(found[i] for i in range(len(outs))), *made]
+        params, empty = self.close(held), not (held.body.outvars or held.body.effects)
+        order = sorted(range(len(outs)), key=outs.__getitem__)
+
+        def run(args: Sequence[Any]) -> list[Any]:
+            made = list[Any]()
+            if once is not None:
+                n = len(args) + len(once.taken) - len(ins)
+                made = call(once.jaxpr, "invariants", args[:n]) if once.jaxpr.outvars else made
+                both = [*args[:n], *made]
+                args = [*(both[i] for i in once.taken), *args[n:]]
+            if empty:
+                return made
+            found = bind_retyped(scan_p, [args[i] for i in ins], params)
+            return [*(found[i] for i in order), *made]
+
+        return run
 
     def arranged(self, held: Held) -> tuple[Held, list[int], list[int]]:
         """The same with operands and results in the order of the primitive's, and their places
@@ -101,8 +108,7 @@ class _ScanFrame(Frame):
         linear = [type(a) is UndefinedPrimal for a in args]
         if not all(linear[nc:n]):
             reached, parts = self.complete(
-                held, linear, lambda marks, wanted: partial_eval_jaxpr(jaxpr, marks, wanted),
-                lambda found: found.unknown_outs)
+                held, linear, partial_eval_jaxpr, operator.attrgetter("unknown_outs"))
             if not all(reached[nc:n]):
                 return self._transpose_rest(reached, parts, held, cts, args)
         # A carry may start at a known zero, a tangent before the first step: it is linear as well.
@@ -131,7 +137,7 @@ class _ScanFrame(Frame):
             held._replace(body=parts.known, ins=known_ins, outs=known_outs),
             held._replace(body=parts.unknown, ins=rest_ins, outs=rest_outs), parts.sources)
         known_args, rest_args = partition_list(reached, args)
-        operands = [*split.residuals(known_args, self.bind(split.first, known_args)), *rest_args]
+        operands = [*split.residuals(known_args, self.runner(split.first)(known_args)), *rest_args]
         second, ins, outs = self.arranged(split.second)
         wanted = [ct for ct, u in zip(cts, parts.unknown_outs, strict=True) if u]
         found = dict(zip(ins, self.transpose(

@@ -21,7 +21,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.util import alias, per_item
 from mjax._engine.control.calls.closed_call import evaluates_as_call
 from mjax._engine.control.calls.static import Static, StaticArguments
-from mjax._engine.control.frame import Frame, Held, Split, check_operands
+from mjax._engine.control.frame import Frame, Held, Runner, Split, check_operands
 from mjax._engine.control.remat.origins import log_saved
 from mjax._engine.control.remat.policies import Decided, check_policy, nothing_saveable
 from mjax._engine.control.trace_body import stage_body
@@ -60,21 +60,22 @@ class _RematFrame(Frame):
     def derivative(self, how: Any) -> bool:
         return True
 
-    def bind(self, held: Held, args: Sequence[Any]) -> list[Any]:
-        """Applies `remat2`; what computes nothing needs no equation."""
-        if not held.body.eqns:
-            return eval_jaxpr(held.body, held.body.consts, *args)
-        return super().bind(held, args)
+    def runner(self, held: Held) -> Runner:
+        """What computes nothing needs no equation."""
+        body = held.body
+        return super().runner(held) if body.eqns else lambda args: eval_jaxpr(
+            body, body.consts, *args)
 
     def split(self, first: Held, second: Held, residual_forwarding: Sequence[int]) -> Split:
         """What the policy does not save is computed again in front of the second part."""
         cut = _cut(first.body, len(first.outs), residual_forwarding, second.body,
                    first.rest["policy"])
-        if cut.known.eqns or first.outs:
-            log_saved(cut.known, cut.residual_forwarding)
         rest = second.rest | {"differentiated": second.rest["differentiated"] or cut.computes}
         return self.hand_on(first._replace(body=cut.known),
                             second._replace(body=cut.rest, rest=rest), cut.residual_forwarding)
+
+    def handed_on(self, split: Split) -> None:
+        log_saved(split.first.body, split.residual_forwarding)
 
     def typecheck(self, *avals: Any, jaxpr: Jaxpr, prevent_cse: Flags, **params: Any) -> None:
         check_operands(remat_p, jaxpr.in_avals, avals)
@@ -254,9 +255,9 @@ def checkpoint(fun: Callable[..., Any], *, prevent_cse: bool | Sequence[Any] = T
         if not isinstance(flags, bool):
             # What the function closes over is computed before, and kept whatever happens.
             guards = (*[False] * len(body.consts), *_per_leaf(flags, *marked))
-        outs = remat_frame.bind(remat_frame.open({
+        outs = remat_frame.runner(remat_frame.open({
             "jaxpr": body.jaxpr, "prevent_cse": guards, "differentiated": False,
-            "policy": policy}), [*body.consts, *leaves])
+            "policy": policy}))([*body.consts, *leaves])
         return body.out_tree.unflatten(outs)
 
     return rematerialized
