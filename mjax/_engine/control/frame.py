@@ -45,13 +45,13 @@ class Held(Record):
     """A program as an equation holds it.
 
     Attributes:
-      body: the program.
+      body: the program: a jaxpr, or what a frame has for one.
       ins: how each operand enters it.
       outs: how each result leaves it.
       rest: the params that are neither.
     """
 
-    body: Jaxpr
+    body: Any
     ins: Sequence[How]
     outs: Sequence[How]
     rest: Params
@@ -76,6 +76,20 @@ class Split(Record):
         return [both[i] for i in self.residual_forwarding]
 
 
+class Transforms(Record):
+    """Functions that transform bodies; `OF_JAXPRS` are those of jaxprs."""
+
+    jvp: Callable[..., Any]
+    linearize: Callable[..., Any]
+    transpose: Callable[..., Any]
+    partial_eval: Callable[..., Any]
+    batch: Callable[..., Any]
+    dce: Callable[..., Any]
+    recompute: Callable[..., Any]
+
+
+OF_JAXPRS = Transforms(jvp_jaxpr, linearize_jaxpr, transpose_jaxpr, partial_eval_jaxpr, batch_jaxpr,
+                       dce_jaxpr, recompute_jaxpr)
 _OF_ALL = ("abstract_eval", "typecheck", "cast_varying", "jvp", "linearize", "transpose",
            "axis_batch")
 _OF_CUT = ("partial_eval", "dce", "recompute")
@@ -92,6 +106,10 @@ class Frame:
     #: Whether an equation may be made two, or smaller. It is not where its program is known by a
     #: name to others.
     cuts = True
+    #: How many leading operands do not enter the body; each equation that is made has them too.
+    aside = 0
+    #: What transforms the body.
+    transforms = OF_JAXPRS
 
     def __init__(self, primitive: Primitive, param: str = "jaxpr"):
         self.primitive = primitive
@@ -101,10 +119,14 @@ class Frame:
 
     # -- what a frame declares: here, a call ------------------------------------------------
 
+    def body(self, params: Params) -> Any:
+        """What is transformed, and keeps what is derived of it: a jaxpr."""
+        return params[self.param]
+
     def open(self, params: Params) -> Held:
         """The program that an equation with these params holds."""
         rest = {name: value for name, value in params.items() if name != self.param}
-        body = params[self.param]
+        body = self.body(params)
         return Held(body, [None] * len(body.invars), [None] * len(body.outvars), rest)
 
     def close(self, held: Held) -> Params:
@@ -281,8 +303,9 @@ class Frame:
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         """The forward derivative."""
+        tangents = tangents[self.aside:]
         nonzeros = tuple([type(t) is not Zero for t in tangents])
-        body, key = params[self.param], self._key("jvp", params, nonzeros)
+        body, key = self.body(params), self._key("jvp", params, nonzeros)
         run, nonzeros, nonzero_outs = body.recall(key) or body.keep(
             key, self._jvp_plan(self.again(self.open(params)), nonzeros))
         outs = run([*primals, *map(instantiate, selected(nonzeros, tangents))])
@@ -291,7 +314,7 @@ class Frame:
 
     def _jvp_plan(self, held: Held, nonzeros: Sequence[bool]) -> Any:
         nonzeros, (body, nonzero_outs) = self.complete(
-            held, nonzeros, jvp_jaxpr, operator.itemgetter(1))
+            held, nonzeros, self.transforms.jvp, operator.itemgetter(1))
         return self.runner(held._replace(
             body=body, ins=[*held.ins, *self._derivatives(nonzeros, held.ins)],
             outs=[*held.outs, *self._derivatives(nonzero_outs, held.outs)])), nonzeros, nonzero_outs
@@ -301,23 +324,25 @@ class Frame:
 
     def linearize(self, nonzeros: Sequence[bool], *primals: Any, **params: Any) -> Any:
         """The results, and the linear program of their tangents."""
-        body, key = params[self.param], self._key("linearize", params, tuple(nonzeros))
+        nonzeros = tuple(nonzeros[self.aside:])
+        body, key = self.body(params), self._key("linearize", params, nonzeros)
         first, second, split, nonzeros, nonzero_outs = body.recall(key) or body.keep(
             key, self._linearize_plan(self.again(self.open(params)), nonzeros))
         self.handed_on(split)
-        outs = first(primals)
+        outs, n = first(primals), self.aside
         avals = list(map(typeof, outs[:len(nonzero_outs)]))
 
         def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
-            found = second([*residuals, *map(instantiate, selected(nonzeros, tangents))]) if (
+            found = second([*residuals, *map(instantiate, selected(nonzeros, tangents[n:]))]) if (
                 any(nonzero_outs)) else ()
             return with_zeros(nonzero_outs, found, avals)
 
-        return outs[:len(nonzero_outs)], nonzero_outs, split.residuals(primals, outs), linear
+        residuals = [*primals[:n], *split.residuals(primals[n:], outs)]
+        return outs[:len(nonzero_outs)], nonzero_outs, residuals, linear
 
     def _linearize_plan(self, held: Held, nonzeros: Sequence[bool]) -> Any:
         nonzeros, parts = self.complete(
-            held, nonzeros, linearize_jaxpr, operator.attrgetter("nonzero_outs"))
+            held, nonzeros, self.transforms.linearize, operator.attrgetter("nonzero_outs"))
         split = self.split(
             held._replace(body=parts.primal),
             held._replace(body=parts.linear, ins=self._derivatives(nonzeros, held.ins),
@@ -327,20 +352,21 @@ class Frame:
 
     def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
         """The cotangents of the operands in which the body is linear."""
+        aside, args = args[:self.aside], args[self.aside:]
         undefined = tuple([type(a) is UndefinedPrimal for a in args])
         nonzeros = tuple([type(ct) is not Zero for ct in cts])
-        body, key = params[self.param], self._key("transpose", params, undefined, nonzeros)
+        body, key = self.body(params), self._key("transpose", params, undefined, nonzeros)
         run, nonzero_ins = body.recall(key) or body.keep(
             key, self._transpose_plan(self.again(self.open(params)), undefined, nonzeros))
         given, places = partition_list(undefined, args)
-        found = run([*given, *selected(nonzeros, cts)]) if any(nonzero_ins) else ()
-        return merge_lists(undefined, [None] * len(given), with_zeros(
-            nonzero_ins, found, [p.aval for p in places]))
+        found = run([*aside, *given, *selected(nonzeros, cts)]) if any(nonzero_ins) else ()
+        return [*[None] * len(aside), *merge_lists(undefined, [None] * len(given), with_zeros(
+            nonzero_ins, found, [p.aval for p in places]))]
 
     def _transpose_plan(self, held: Held, undefined: Sequence[bool], nonzeros: Sequence[bool]
                         ) -> Any:
         with self.scope(held):
-            body, nonzero_ins = transpose_jaxpr(held.body, undefined, nonzeros)
+            body, nonzero_ins = self.transforms.transpose(held.body, undefined, nonzeros)
         known, linear = partition_list(undefined, held.ins)
         return self.runner(self.transposed(held, held._replace(
             body=body, ins=[*known, *self._derivatives(nonzeros, held.outs)],
@@ -351,19 +377,20 @@ class Frame:
     def partial_eval(self, interp: PartialEvalInterpreter, *args: Any, **params: Any) -> Any:
         """Runs what is known, and stages the rest."""
         unknown = tuple([interp.is_unknown(a) for a in args])
-        body, key = params[self.param], self._key(
+        body, key = self.body(params), self._key(
             "partial_eval", params, unknown, interp.effects_known)
-        plan = body.recall(key)
+        plan, n = () if any(unknown[:self.aside]) else body.recall(key), self.aside
         if plan is None:
             plan = body.keep(key, self._partial_eval_plan(
-                self.again(self.open(params)), unknown, interp.effects_known))
+                self.again(self.open(params)), unknown[n:], interp.effects_known))
         if not plan:
             return StageInterpreter.process(interp, self.primitive, args, params)
         first, second, split, unknown, unknown_outs = plan
         self.handed_on(split)
-        given, rest = partition_list(unknown, args)
-        known = interp.call_known(first, given)
-        staged = interp.call_staged(second, [*split.residuals(given, known), *rest])
+        given, rest = partition_list(unknown, args[n:])
+        known = interp.call_known(first, [*args[:n], *given])
+        staged = interp.call_staged(second, [
+            *args[:n], *split.residuals(given, known), *rest])
         return merge_lists(unknown_outs, known[:unknown_outs.count(False)], staged)
 
     def _partial_eval_plan(self, held: Held, unknown: Sequence[bool], effects_known: bool) -> Any:
@@ -372,7 +399,8 @@ class Frame:
         if carries and held.body.effects and not effects_known:
             return ()
         unknown, parts = self.complete(
-            held, unknown, functools.partial(partial_eval_jaxpr, effects_known=effects_known),
+            held, unknown,
+            functools.partial(self.transforms.partial_eval, effects_known=effects_known),
             operator.attrgetter("unknown_outs"))
         if not (parts.known.eqns or carries):
             return ()
@@ -388,18 +416,19 @@ class Frame:
 
     def axis_batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
         """The same for a batch, of the same operands."""
-        dims = tuple(dims)
-        body, key = params[self.param], self._key("batch", params, axis, dims)
+        dims, n = tuple(dims[self.aside:]), self.aside
+        body, key = self.body(params), self._key("batch", params, axis, dims)
         run, moves, out_dims = body.recall(key) or body.keep(
             key, self._batch_plan(self.open(params), axis, dims))
-        return run([x if place is None else to_dim(x, d, place, axis.size)
-                    for x, d, place in zip(args, dims, moves, strict=True)]), out_dims
+        return run([*args[:n], *(
+            x if place is None else to_dim(x, d, place, axis.size)
+            for x, d, place in zip(args[n:], dims, moves, strict=True))]), out_dims
 
     def _batch_plan(self, held: Held, axis: AxisData, dims: Sequence[int | None]) -> Any:
         places = list(map(self.batch_dim, held.ins))
         marks, (body, out_dims) = self.complete(
             held, [d is not None for d in dims],
-            lambda body, marks, wanted: batch_jaxpr(body, axis, [
+            lambda body, marks, wanted: self.transforms.batch(body, axis, [
                 d if place is None else 0 if mark else None
                 for mark, d, place in zip(marks, dims, places, strict=True)], wanted),
             lambda found: [d is not None for d in found[1]])
@@ -415,7 +444,7 @@ class Frame:
         while True:
             for i, j in carries:
                 kept[i] = used[j]
-            body, used_ins = dce_jaxpr(held.body, used, kept)
+            body, used_ins = self.transforms.dce(held.body, used, kept)
             read = [j for i, j in carries if used_ins[i] and not used[j]]
             if not read:
                 break
@@ -423,28 +452,32 @@ class Frame:
                 used[j] = True
         if not any(used) and not body.effects:
             return [False] * len(eqn.invars), None
-        return used_ins, eqn.replace(
-            params=self.close(held._replace(body=body, ins=selected(used_ins, held.ins),
-                                            outs=selected(used, held.outs))),
-            invars=selected(used_ins, eqn.invars), outvars=selected(used, eqn.outvars),
-            effects=body.effects)
+        smaller = held._replace(body=body, ins=selected(used_ins, held.ins),
+                                outs=selected(used, held.outs))
+        used_ins = [*[True] * self.aside, *used_ins]
+        return used_ins, self.equation(
+            eqn, smaller, selected(used_ins, eqn.invars), selected(used, eqn.outvars))
 
     def recompute(self, saveable: Policy, used: Sequence[bool], eqn: JaxprEqn) -> Any:
         """The equation that also gives what it saves, and the one that gives results again."""
-        held = self.again(self.open(eqn.params))
+        held, n = self.again(self.open(eqn.params)), self.aside
         with self.scope(held):
-            parts = recompute_jaxpr(held.body, [True] * len(used), used, saveable)
+            parts = self.transforms.recompute(held.body, [True] * len(used), used, saveable)
         split = self.hand_on(held._replace(body=parts.known), held._replace(
             body=parts.again, ins=[], outs=selected(used, held.outs)), parts.sources)
-        first, second = split.first, split.second
-        n = len(eqn.outvars)
         outvars = [Var(v.aval) if type(v) is DropVar else v for v in eqn.outvars]
-        outvars += [Var(self.outer(first, a, how)) for a, how in zip(
-            first.body.out_avals[n:], first.outs[n:], strict=True)]
-        known = eqn.replace(outvars=outvars, params=self.close(first))
-        return known, eqn.replace(
-            invars=split.residuals(eqn.invars, outvars), outvars=selected(used, eqn.outvars),
-            effects=second.body.effects, params=self.close(second))
+        known = self.equation(eqn, split.first, eqn.invars, outvars)
+        types = self.primitive.infer([v.aval for v in known.invars], known.params)[0]
+        outvars += map(Var, types[len(outvars):])
+        return known.replace(outvars=outvars), self.equation(
+            eqn, split.second, [*eqn.invars[:n], *split.residuals(eqn.invars[n:], outvars)],
+            selected(used, eqn.outvars))
+
+    def equation(self, eqn: JaxprEqn, held: Held, invars: Sequence[Any], outvars: Sequence[Any]
+                 ) -> JaxprEqn:
+        """An equation that holds this, made from another."""
+        return eqn.replace(params=self.close(held), invars=list(invars), outvars=list(outvars),
+                           effects=held.body.effects)
 
 
 def check_operands(primitive: Primitive, expected: Sequence[Any], avals: Sequence[Any]) -> None:

@@ -13,7 +13,8 @@ from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import NOT_GIVEN
-from mjax._engine.control.branches.cond import Branches, bind, plan, platform_index_p
+from mjax._engine.control.branches.branches import Branches
+from mjax._engine.control.branches.cond import bind, platform_index_p
 from mjax._engine.control.trace_body import (
     Body,
     Typed,
@@ -81,7 +82,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         if known is not None:
             return (true_fun if known else false_fun)(*operands)
     staged = _stage("cond", {"true_fun": true_fun, "false_fun": false_fun}, operands)
-    return _apply(_index_of(pred), staged._replace(branches=staged.branches[::-1]))
+    return _apply(_index_of(pred), staged._replace(branches=Branches(staged.branches[::-1])))
 
 
 @boundary
@@ -286,7 +287,7 @@ def _stage(who: str, functions: Mapping[str, Callable[..., Any]], operands: tupl
     for name, body in others:
         _check_alike(who, first_name, first, name, body)
     jaxprs, consts = share_consts([*bodies.values()])
-    return _Staged(tuple(jaxprs), [*consts, *leaves], first.out_tree)
+    return _Staged(Branches(jaxprs), [*consts, *leaves], first.out_tree)
 
 
 def _check_alike(who: str, name1: str, body1: Body, name2: str, body2: Body) -> None:
@@ -304,8 +305,8 @@ def _apply(index: Any, staged: _Staged, **params: Any) -> Any:
     """Binds `cond`; results that are the same operand in all branches do not pass through."""
     values = staged.operands
     arrays = tuple(hasattr(v, "aval") for v in values)
-    branches, forwarded = plan(staged.branches, ("forward", *arrays),
-                               lambda: _forwarding(staged.branches, arrays))
+    branches, forwarded = staged.branches.cached(
+        ("forward", *arrays), lambda: _forwarding(staged.branches, arrays))
     given = iter(bind(index, values, branches, **params))
     return staged.out_tree.unflatten(
         [next(given) if place is None else values[place] for place in forwarded])
@@ -324,8 +325,8 @@ def _forwarding(branches: Branches, arrays: Sequence[bool]
         for same in zip(*places, strict=True)]
     if all(place is None for place in forwarded):
         return branches, forwarded
-    return tuple(b.replace(outvars=[v for v, place in zip(b.outvars, forwarded, strict=True)
-                                    if place is None]) for b in branches), forwarded
+    return Branches(b.replace(outvars=[v for v, place in zip(b.outvars, forwarded, strict=True)
+                                       if place is None]) for b in branches), forwarded
 
 
 def _places(branch: Jaxpr) -> list[int | None]:
