@@ -149,6 +149,15 @@ def _configured_cpu_client(**options: Any) -> Any:
 _FACTORIES: dict[str, Callable[..., Any]] = {"cpu": _configured_cpu_client}
 
 
+def vendor_platform(device: Device) -> str:
+    """The platform of a device. jaxlib calls the GPUs of CUDA and of ROCm "gpu"; this tells them
+    apart."""
+    if device.platform != "gpu":
+        return str(device.platform)
+    made_with = str(device.client.platform_version).lower()
+    return "rocm" if "rocm" in made_with else "cuda"
+
+
 def platforms() -> tuple[str, ...]:
     """The names that `client_for` takes."""
     return tuple(sorted(_FACTORIES))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.platforms import PLATFORMS
 from mjax._engine.control.callbacks import emit_python_callback
 from mjax._engine.ir.dtypes import as_dtype
 from mjax._engine.ir.types import typeof
@@ -46,10 +47,6 @@ __all__ = [
 ]
 
 
-#: What XLA's platforms are called.
-_PLATFORMS = ("cpu", "cuda", "gpu", "METAL", "oneapi", "rocm", "tpu")
-
-
 def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -> Any:
     """Sets how a primitive becomes StableHLO.
 
@@ -57,7 +54,8 @@ def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -
       prim: the primitive.
       rule: `(ctx, *operands, **params) -> list of ir.Value` (one may stand for itself), or what
         `lower_fun` gives.
-      platform: the one platform it is for; None: all that have no rule of their own.
+      platform: the one platform it is for; "gpu": CUDA and ROCm, where these have no rule of their
+        own; None: all that have none.
 
     Returns:
       The rule.
@@ -69,9 +67,9 @@ def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -
     if not callable(rule):
         msg = f"the lowering of primitive {prim.name!r} must be a function, not {rule!r}."
         raise TypeError(msg)
-    if platform is not None and platform not in _PLATFORMS:
+    if platform is not None and platform not in PLATFORMS:
         msg = (f"the lowering of primitive {prim.name!r} is for platform {platform!r}, which is "
-               f"unknown. Platforms: {', '.join(_PLATFORMS)}; None: all.")
+               f"unknown. Platforms: {', '.join(PLATFORMS)}; None: all.")
         raise NotImplementedError(msg)
     return prim.def_lowering(rule, platform)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.platforms import names_of
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
 from mjax._engine.ir.effects import token_names
@@ -51,6 +52,8 @@ class ModuleContext:
                  checking: bool = False, client: Callable[[], Any] = no_client,
                  devices: tuple[Any, ...] | None = None, mesh: Any = None):
         self.platform = platform
+        #: What lowering rules for it are registered as, the closest first.
+        self.rule_names = (*names_of(platform), None)
         self.module = module
         self.checking = checking
         self.devices = devices

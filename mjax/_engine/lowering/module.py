@@ -261,7 +261,10 @@ def lower_application(ctx: LoweringContext, operands: Sequence[Any], params: dic
         return _call_traced(ctx, operands, ("physical", primitive), params,
                             lambda: _on_physical(primitive, ctx.avals_in, params))
     lowerings = primitive.lowerings
-    rule = lowerings.get(ctx.platform) or lowerings.get(None)
+    for name in ctx.module_context.rule_names:
+        rule = lowerings.get(name)
+        if rule is not None:
+            break
     if rule is None:
         others = ", ".join(sorted(filter(None, lowerings)))
         primitive.missing(

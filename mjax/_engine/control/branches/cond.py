@@ -17,6 +17,7 @@ import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, MissingRuleError
+from mjax._engine.base.platforms import names_of
 from mjax._engine.control.branches.branches import OF_BRANCHES, Branches
 from mjax._engine.control.calls.jit import call
 from mjax._engine.control.cast_varying import Axes, bind_retyped, refuse_alone, varying_of, widened
@@ -201,10 +202,9 @@ def _platform_index_lowering(ctx: Any, *, platforms: Platforms) -> Any:
 
 
 def platform_position(ctx: Any, platforms: Platforms) -> int:
-    """The first branch for the platform that is lowered for; jaxlib calls CUDA and ROCm gpu."""
-    names = {ctx.platform} | ({"cuda", "rocm"} if ctx.platform == "gpu" else set())
+    """The first branch for the platform that is lowered for."""
     for i, group in enumerate(platforms):
-        if group is None or not names.isdisjoint(group):
+        if group is None or not set(names_of(ctx.platform)).isdisjoint(group):
             return i
     known = ", ".join(name for group in platforms for name in group or ()) or "no platform"
     raise MissingRuleError(lambda: (

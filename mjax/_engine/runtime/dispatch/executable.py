@@ -17,6 +17,7 @@ import numpy as np
 
 from mjax._engine.base.context import ctx
 from mjax._engine.base.monitoring import LOWER
+from mjax._engine.base.platforms import names_of
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import Effects, token_name
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
@@ -58,6 +59,7 @@ from mjax._engine.runtime.effects.background import (
 )
 from mjax._engine.runtime.effects.tokens import thread_tokens, token_placement
 from mjax._engine.transforms.dce import dce_jaxpr
+from mjaxlib_shim import client as shim_client
 from mjaxlib_shim import executables as shim
 from mjaxlib_shim import guards
 
@@ -126,7 +128,7 @@ class Program:
                       if placements[i].sharding is not self.shardings.inputs[i]]
         self.donation = self._settled(donated)
         #: What it is lowered for.
-        self.platform = str(self.devices[0].platform)
+        self.platform = shim_client.vendor_platform(self.devices[0])
         self.lowered: LoweredModule | None = None
         self.loaded: Any = None
         #: Whether its devices wait for each other.
@@ -165,7 +167,7 @@ class Program:
           ValueError: it was lowered for another platform than its device's.
         """
         if self.loaded is None:
-            if self.platform != self.devices[0].platform:
+            if shim_client.vendor_platform(self.devices[0]) not in names_of(self.platform):
                 msg = (f"{self.name} was lowered for {self.platform!r} and cannot be compiled for "
                        f"{place_text(self.sharding)}.")
                 raise ValueError(msg)
