@@ -508,7 +508,7 @@ def _expm1_derivative(t: Any, out: Any, x: Any, *, accuracy: Any = None) -> Any:
 
 expm1_p, expm1 = to_an_accuracy(
     "expm1", "fc", "stablehlo.exponential_minus_one", _expm1_derivative,
-    "Elementwise `exp(x) - 1`, exact for small `x`.", example="1e-4 -> 0.00010001")
+    "Elementwise `exp(x) - 1`, exact for small `x`.", example="0.01 -> 0.01005")
 log_p, log = to_an_accuracy("log", "fc", "stablehlo.log", lambda t, out, x, **_: div(t, x),
                             "Elementwise natural logarithm.", example="2.0 -> 0.69315")
 log1p_p, log1p = to_an_accuracy(
