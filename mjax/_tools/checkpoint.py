@@ -113,7 +113,7 @@ def save(directory: str | os.PathLike[str], tree: Any, step: int, *, keep: int |
         for old in _steps(directory)[:-keep] if keep else ():
             if old != step:
                 _remove(_folder(directory, old))
-    _meet(f"{meeting}/complete")
+    _meet(f"{meeting}: complete")
 
 
 @boundary
@@ -239,7 +239,8 @@ def _native(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _meeting(folder: str) -> str:
     """How processes that write the same checkpoint find each other."""
-    return f"mjax.checkpoint/{sha256(os.path.normpath(folder).encode()).hexdigest()[:32]}"
+    folder = os.path.normpath(folder)
+    return f"checkpoint {os.path.basename(folder)} ({sha256(folder.encode()).hexdigest()[:32]})"
 
 
 def _gathered(meeting: str, own: dict[str, Any]) -> dict[str, Any]:
@@ -248,7 +249,7 @@ def _gathered(meeting: str, own: dict[str, Any]) -> dict[str, Any]:
     if not distributed.is_initialized():
         return {shards(0, count): own}
     distributed.key_value_set(f"{meeting}/{process_index()}", json.dumps(own), overwrite=True)
-    _meet(f"{meeting}/written")
+    _meet(f"{meeting}: all parts written")
     if process_index() != 0:
         return {}
     written = {shards(n, count): json.loads(distributed.key_value_get(f"{meeting}/{n}"))
