@@ -32,8 +32,9 @@ Taker = Callable[[tuple[Any, ...], dict[str, Any]], Keyed | None]
 _MOST = 200
 #: So deep are results nested at most: Python reads no more than 200 open brackets.
 _DEEPEST = 50
-_GLOBALS = {"Array": Array, "PendingArray": PendingArray, "ndarray": np.ndarray,
-            "from_scalar": from_scalar, "exact": exact, "explain_failure": explain_failure}
+_GLOBALS = {"Array": Array, "new": object.__new__, "PendingArray": PendingArray,
+            "ndarray": np.ndarray, "from_scalar": from_scalar, "exact": exact,
+            "explain_failure": explain_failure}
 #: The tree of one result.
 LEAF = tree_structure(0)
 #: Text -> the function `make` that it defines.
@@ -266,6 +267,11 @@ def _written(parameters: str, buffers: str, execute: Callable[[Sequence[Any]], A
     if nest is None:
         return None
     outs = "".join(f"x{i}, " for i in range(count)) or "()"
+    # What `Array(x, p)` does, without a call of Python.
+    arrays = "".join(f"""
+    r{i} = new(Array)
+    r{i}._buffer = x{i}
+    r{i}._placement = p{i}""" for i in range(count))
     text = f"""
 def make(execute, handlers, names, held, {", ".join(f"p{i}" for i in range(count))}):
   {"".join(f"h{i}, " for i in range(len(held))) or "()"} = held
@@ -274,7 +280,7 @@ def make(execute, handlers, names, held, {", ".join(f"p{i}" for i in range(count
       {outs} = execute({buffers}).consume_with_handlers(handlers)
     except Exception as error:
       explain_failure(error, names, {buffers})
-      raise
+      raise{arrays}
     return {nest}
   return run
 """
@@ -296,7 +302,7 @@ def _nest(tree: Any, numbers: Iterator[int], depth: int, held: list[Any]) -> str
         return None
     if is_one_leaf(tree):
         i = next(numbers)
-        return f"Array(x{i}, p{i})"
+        return f"r{i}"
     kind, keys = tree.node_data()
     parts = [_nest(child, numbers, depth + 1, held) for child in tree.children()]
     if None in parts:
