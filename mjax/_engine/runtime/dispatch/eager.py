@@ -12,7 +12,8 @@ from typing import Any
 
 from mjax._engine.base.config import override
 from mjax._engine.base.context import ctx
-from mjax._engine.base.util import BoundedCache, exact
+from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.util import exact
 from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.primitives.shapes import copy_p
@@ -83,7 +84,7 @@ def exchange(array: Array, sharding: Sharding) -> Array:
     return run(array)[0]
 
 
-_exchangers = BoundedCache()
+_exchangers = ProgramCache()
 exchanged.append(exchange)
 
 
