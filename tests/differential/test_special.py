@@ -62,6 +62,8 @@ def test_types(name):
     kinds = [lambda m, x: x, lambda m, x: m.numpy.broadcast_to(m.numpy.asarray(x), (2,))]
     if not wide:
         kinds += [lambda m, x: np.array([1, 1]), lambda m, x: np.full(2, x, np.float16)]
+    if name == "expi":
+        del kinds[-1]  # jax gives NaN in 16 bits
     for kind in kinds:
         assert_agree(lambda m, kind=kind: getattr(m.scipy.special, name)(
             *[kind(m, 0.75 - 0.25 * i) for i in range(count)]), tolerance=1e-4)

@@ -57,6 +57,8 @@ def check(name, f):
     assert_agree(lambda m: function(m, name, f)(*x, *args), tolerance=1e-4)
     # jax has no derivatives of the incomplete beta function in its parameters.
     slopes = [0] if name == "beta" and f != "logpdf" and f != "pdf" else range(len(args) + len(x))
+    if name in ("gumbel_l", "gumbel_r") and f == "ppf":
+        return  # jax raises a TypeError for the derivative in the probability
 
     # jax's gradients are NaN where densities are 0.
     def gradient(m):
