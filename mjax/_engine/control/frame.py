@@ -247,9 +247,12 @@ class Frame:
 
     def abstract_eval(self, *avals: Any, **params: Any) -> Any:
         """Types of the results, and the effects of the body."""
+        body = self.body(params)
+        if type(self).outer is Frame.outer:  # each call that is traced asks
+            return body.out_avals, body.effects
         held = self.open(params)
         return [self.outer(held, a, how) for a, how in zip(
-            held.body.out_avals, held.outs, strict=True)], held.body.effects
+            body.out_avals, held.outs, strict=True)], body.effects
 
     def typecheck(self, *avals: Any, **params: Any) -> None:
         """Compares the operands with the inputs of the body, and carries after an iteration with
