@@ -210,8 +210,9 @@ class Frame:
 
     def _key(self, rule: str, params: Params, *marks: Any) -> Any:
         """What the plan of a rule depends on, besides the body, on which it is kept."""
-        return (rule, self.primitive, *marks, ctx.settings, *[
-            value for name, value in params.items() if name != self.param])
+        rest = params.copy()
+        del rest[self.param]
+        return (rule, self.primitive, *marks, ctx.settings, *rest.values())
 
     def complete(self, held: Held, marks: Sequence[bool], transform: Callable[..., Any],
                  marked_outs: Callable[[Any], Sequence[bool]]) -> tuple[list[bool], Any]:
@@ -423,9 +424,11 @@ class Frame:
         body, key = self.body(params), self._key("batch", params, axis, dims)
         run, moves, out_dims = body.recall(key) or body.keep(
             key, self._batch_plan(self.open(params), axis, dims))
-        return run([*args[:n], *(
-            x if place is None else to_dim(x, d, place, axis.size)
-            for x, d, place in zip(args[n:], dims, moves, strict=True))]), out_dims
+        if moves is not None:
+            args = [*args[:n], *(
+                x if place is None else to_dim(x, d, place, axis.size)
+                for x, d, place in zip(args[n:], dims, moves, strict=True))]
+        return run(args), out_dims
 
     def _batch_plan(self, held: Held, axis: AxisData, dims: Sequence[int | None]) -> Any:
         places = list(map(self.batch_dim, held.ins))
@@ -435,8 +438,9 @@ class Frame:
                 d if place is None else 0 if mark else None
                 for mark, d, place in zip(marks, dims, places, strict=True)], wanted),
             lambda found: [d is not None for d in found[1]])
+        moves = [place if mark else None for mark, place in zip(marks, places, strict=True)]
         return (self.runner(held._replace(body=body)),
-                [place if mark else None for mark, place in zip(marks, places, strict=True)],
+                None if all(place is None for place in moves) else moves,
                 [None if d is None else self.batch_dim(how) or 0
                  for d, how in zip(out_dims, held.outs, strict=True)])
 
