@@ -2,9 +2,9 @@
 
     python -m benchmarks.rules
 
-What every primitive needs is not counted (impl, abstract_eval, lowering, typecheck, pretty), nor
-what a frame declares: how operands enter its program and results leave it. What it overrides of the
-kit is counted, functions that are passed to the kit included.
+Rules that every primitive needs are not counted (impl, abstract_eval, lowering, typecheck, pretty).
+Declarations of frames are not, either: how operands enter a program, and how results leave it.
+Overridden methods of the kit are counted, and functions that are passed to it.
 """
 
 from __future__ import annotations

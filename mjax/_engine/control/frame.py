@@ -108,7 +108,7 @@ class Frame:
     cuts = True
     #: How many leading operands do not enter the body; each equation that is made has them too.
     aside = 0
-    #: What transforms the body.
+    #: The functions that transform the body.
     transforms = OF_JAXPRS
 
     def __init__(self, primitive: Primitive, param: str = "jaxpr"):
@@ -120,7 +120,7 @@ class Frame:
     # -- what a frame declares: here, a call ------------------------------------------------
 
     def body(self, params: Params) -> Any:
-        """What is transformed, and keeps what is derived of it: a jaxpr."""
+        """The program that is transformed, a jaxpr; plans are kept on it."""
         return params[self.param]
 
     def open(self, params: Params) -> Held:
@@ -143,7 +143,7 @@ class Frame:
         return how
 
     def scope(self, held: Held) -> AbstractContextManager[Any]:
-        """Where the body is transformed: with the axes in scope that it names."""
+        """The context in which the body is transformed: its axes are in scope."""
         return _NOWHERE
 
     def entered(self, held: Held, how: How) -> Axes:
@@ -165,7 +165,7 @@ class Frame:
         return []
 
     def batch_dim(self, how: How) -> int | None:
-        """Where an operand or a result is to have its batch dimension; None: anywhere."""
+        """The batch dimension that an operand or a result must have; None: any."""
         return None
 
     def nothing_ahead(self, first: Held, unknown_outs: Sequence[bool]) -> bool:
@@ -209,7 +209,7 @@ class Frame:
     # their own frame: programs are nested as deep as Python's stack lets them be.
 
     def _key(self, rule: str, params: Params, *marks: Any) -> Any:
-        """What the plan of a rule depends on, besides the body, on which it is kept."""
+        """The key of a plan: everything it depends on besides the body that keeps it."""
         rest = params.copy()
         del rest[self.param]
         return (rule, self.primitive, *marks, ctx.settings, *rest.values())
@@ -218,7 +218,7 @@ class Frame:
                  marked_outs: Callable[[Any], Sequence[bool]]) -> tuple[list[bool], Any]:
         """Transforms the body, and marks carries until an iteration marks no more of them.
 
-        What is marked are tangents that are not zero, and values that are batched or unknown.
+        Marks stand for tangents that are not zero, or for values that are batched or unknown.
 
         Args:
           held: the program.

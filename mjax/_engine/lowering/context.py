@@ -52,7 +52,7 @@ class ModuleContext:
                  checking: bool = False, client: Callable[[], Any] = no_client,
                  devices: tuple[Any, ...] | None = None, mesh: Any = None):
         self.platform = platform
-        #: What lowering rules for it are registered as, the closest first.
+        #: Names under which lowering rules for it are registered, the closest first.
         self.rule_names = (*names_of(platform), None)
         self.module = module
         self.checking = checking

@@ -1,8 +1,8 @@
 """Branches: jaxprs of one type, of which one runs, transformed as if they were one.
 
 Every transformation transforms each branch, and makes them alike again: a result that is non-zero,
-batched or unknown in one branch is so in all. What is derived of all branches together is kept with
-the first, so that the same equation finds the same programs again.
+batched or unknown in one branch is so in all. Results for all branches together are kept with the
+first, so that the same equation finds the same programs again.
 
 Source: Radul et al. 2022, arXiv:2204.10923, for linearizing.
 """
@@ -57,7 +57,7 @@ class Branches(tuple[Jaxpr, ...]):
         return next((branch.eqns for branch in self if branch.eqns), [])
 
     def recall(self, key: Any) -> Any:
-        """What was kept under a key, or None."""
+        """The value kept under a key, or None."""
         return self._known().get((self[1:], key))
 
     def keep(self, key: Any, value: Any) -> Any:
@@ -65,7 +65,7 @@ class Branches(tuple[Jaxpr, ...]):
         return self._known().put((self[1:], key), value)
 
     def cached(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What was kept under a key, made if there is nothing."""
+        """The value kept under a key; made if there is none."""
         known = self.recall(key)
         return self.keep(key, make()) if known is None else known
 

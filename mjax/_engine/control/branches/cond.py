@@ -77,8 +77,8 @@ class _CondFrame(Frame):
 
     def cast_varying(self, varying: Sequence[Axes], **params: Any) -> Any:
         """Results vary along what they vary along in one of the branches, and all along what
-        decides which is taken. So does all that goes in: there is no cast in a branch, whose
-        transpose would wait for devices that take another one."""
+        decides which is taken. So do all operands. A cast in a branch would have a transpose that
+        waits for devices which take another one."""
         branches = self.body(params)
         least, operands = varying[0], varying[1:]
         wanted = [least.union(*same)

@@ -1,7 +1,7 @@
 """Calls of jaxprs: the primitive `closed_call`, which is not compiled on its own.
 
-Every transformation of a call is the same transformation of its jaxpr, cached there. What the
-function closed over comes as operands, except arrays, which stay the jaxpr's constants.
+Every transformation of a call is the same transformation of its jaxpr, cached there. Traced values
+that the function closed over are operands; arrays stay constants of the jaxpr.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class _JitFrame(Frame):
         return {"jaxpr": held.body, "donated_invars": tuple(held.ins), **held.rest}
 
     def again(self, held: Held) -> Held:
-        """What is read a second time must not be donated the first time, so nothing is."""
+        """Nothing is donated: another equation may read the operands, too."""
         return held._replace(ins=[False] * len(held.ins), rest={
             "name": held.rest["name"], **_like(held.rest)})
 

@@ -37,7 +37,7 @@ scan_p = Primitive("scan", multiple_results=True, types_cacheable=False, own_var
 
 
 class Loop(Record):
-    """What stays of a scan's params when its body is replaced."""
+    """The params of a scan that stay when its body is replaced."""
 
     length: int
     reverse: bool

@@ -2,8 +2,8 @@
 next, and of an x each iteration takes a slice, as it gives one of a y.
 
 A loop that is cut in two leaves residuals. Consts and xs need no saving, and ys are results
-already; only carries and fresh intermediates are stacked per iteration. What the consts alone
-determine is computed once, before the loops.
+already; only carries and fresh intermediates are stacked per iteration. Values that the consts
+alone determine are computed once, before the loops.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def _places(hows: Sequence[How], wanted: How) -> list[int]:
 
 
 class _Once(Record):
-    """What runs before a loop: from its consts to what these determine.
+    """A program that runs before a loop: from its consts to the values that these determine.
 
     The consts of the loop are the entries `taken` of the consts before and of what `jaxpr` gives.
     """
@@ -223,12 +223,12 @@ def _make_cut(first: Held, sources: Sequence[int]) -> _Cut:
     outs = [*first.outs, *[EACH] * (len(history) - len(first.outs))]
 
     def place(source: int) -> tuple[int, How]:
-        """Where a residual of the body is found outside; of what ran once, after all results."""
+        """The place of a residual outside; values computed once come after all results."""
         if source < n and first.ins[source] != CARRY:
             return source, first.ins[source]
         if source - n in once:
             return ~once.index(source - n), CONST
-        # Of a carry, which is a result once, its values in all iterations are needed.
+        # A carry is a result only once, but its values in all iterations are needed.
         atom = (loop.invars[len(cut.sources) + source - (n - len(moving))] if source < n
                 else history[kept.index(source - n)])
         for i, how in enumerate(outs):

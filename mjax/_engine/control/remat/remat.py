@@ -61,13 +61,13 @@ class _RematFrame(Frame):
         return True
 
     def runner(self, held: Held) -> Runner:
-        """What computes nothing needs no equation."""
+        """A body without equations is evaluated in place."""
         body = held.body
         return super().runner(held) if body.eqns else lambda args: eval_jaxpr(
             body, body.consts, *args)
 
     def split(self, first: Held, second: Held, residual_forwarding: Sequence[int]) -> Split:
-        """What the policy does not save is computed again in front of the second part."""
+        """Values that the policy does not save are computed again before the second part."""
         cut = _cut(first.body, len(first.outs), residual_forwarding, second.body,
                    first.rest["policy"])
         rest = second.rest | {"differentiated": second.rest["differentiated"] or cut.computes}

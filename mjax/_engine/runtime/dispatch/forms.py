@@ -267,7 +267,7 @@ def _written(parameters: str, buffers: str, execute: Callable[[Sequence[Any]], A
     if nest is None:
         return None
     outs = "".join(f"x{i}, " for i in range(count)) or "()"
-    # What `Array(x, p)` does, without a call of Python.
+    # The same as `Array(x, p)`, without a call of Python.
     arrays = "".join(f"""
     r{i} = new(Array)
     r{i}._buffer = x{i}
