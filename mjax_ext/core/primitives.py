@@ -227,7 +227,7 @@ from mjax._engine.spmd.reductions import (
     psum_invariant_p,
     psum_p,
 )
-from mjax._engine.spmd.shard_map_rules import shard_map_p
+from mjax._engine.spmd.shard_map_rules import shard_map_p  # with its rules
 from mjax._engine.tracing.variance import pvary_p
 from mjax._numpy.random.gamma import random_gamma_p
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 from benchmarks.rules import holding, written
 
 
@@ -10,3 +13,13 @@ def test_few_rules_are_written_by_hand():
     rules = {p.name: set(written(p)) for p in holding()}
     assert sum(map(len, rules.values())) <= 71
     assert not rules["jit"] and not rules["closed_call"]
+
+
+def test_primitives_bring_their_rules():
+    """Whoever imports the list of primitives needs nothing else for the rules to be there."""
+    code = ("import mjax_ext.core.primitives as e\n"
+            "print([p for p in (e.scan_p, e.cond_p, e.shard_map_p, e.jit_p, e.remat_p)\n"
+            "       if p.jvp is None or p.abstract_eval is None])")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          timeout=120, check=True)
+    assert done.stdout.strip() == "[]"
