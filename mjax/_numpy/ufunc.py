@@ -22,7 +22,7 @@ from mjax._engine.base.programs import ProgramCache
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type, inexact_dtype
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import typeof, typeof_handlers
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.transfer import to_array
 from mjax._engine.runtime.dispatch.short import ShortCalls
@@ -106,6 +106,7 @@ def _adapt(x: Any, step: Step) -> Any:
 
 
 _UNKNOWN: Any = object()
+_types = typeof_handlers
 
 
 class Elementwise:
@@ -135,11 +136,21 @@ class Elementwise:
         self.short = ShortCalls((), (), True, ProgramCache())
 
     def __call__(self, *args: Any) -> Any:
-        plan = _UNKNOWN
+        return self.staged(args, {})
+
+    def staged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call under the current interpreter, primitive by primitive."""
+        if kwargs or len(args) != len(self.names):
+            self._check_arguments(args, kwargs)
         try:
-            plan = self.plans.get((ctx.settings, *map(typeof, args)), _UNKNOWN)
-        except (TypeError, OverflowError):
-            pass
+            # `typeof`, spelled out: most of what a call costs that is traced.
+            if len(args) == 2:
+                x, y = args
+                plan = self.plans[ctx.settings, _types[type(x)](x), _types[type(y)](y)]
+            else:
+                plan = self.plans[ctx.settings, *[_types[type(x)](x) for x in args]]
+        except (KeyError, TypeError, OverflowError):
+            plan = _UNKNOWN
         if plan is _UNKNOWN:
             args, plan = self.prepare(args)
         if plan is None:
@@ -174,9 +185,10 @@ class Elementwise:
     def evaluated(self, args: tuple[Any, ...], kwargs: dict[str, Any], short_key: Any,
                   values: Sequence[Any]) -> Any:
         """A call under evaluation, with what it is known by from now on: see `ShortCalls.put`."""
-        self._check_arguments(args, kwargs)
         if ctx.settings.disable_jit:
-            return self(*args)
+            return self.staged(args, kwargs)
+        if kwargs or len(args) != len(self.names):
+            self._check_arguments(args, kwargs)
         arrays = None
         try:
             arrays = [x if type(x) is Array else to_array(x) for x in args]
@@ -193,18 +205,12 @@ class Elementwise:
             self.short.put(short_key, values, of_buffers)
         return run(*arrays)
 
-    def staged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call under another interpreter."""
-        self._check_arguments(args, kwargs)
-        return self(*args)
-
     def _check_arguments(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        if kwargs or len(args) != len(self.names):
-            try:
-                _signature(self.names).bind(*args, **kwargs)
-            except TypeError as error:
-                msg = f"{self.name}(): {error}."
-                raise TypeError(msg) from None
+        try:
+            _signature(self.names).bind(*args, **kwargs)
+        except TypeError as error:
+            msg = f"{self.name}(): {error}."
+            raise TypeError(msg) from None
 
 
 @functools.cache
