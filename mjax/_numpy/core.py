@@ -15,8 +15,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyArgumentError, LazyValueError
+from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import DType
 from mjax._engine.ir.promotion import common_type, inexact_dtype
@@ -287,7 +287,7 @@ def incompatible_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> Excepti
 
 def check_ranks(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
     """Applies the option `numpy_rank_promotion` to operands whose ranks differ."""
-    mode = ctx.settings.numpy_rank_promotion
+    mode = thread.settings.numpy_rank_promotion
     if mode == "allow" or len(set(map(len, shapes))) < 2:
         return
     text = (f"{name}: operands of shapes {' '.join(map(str, shapes))} have different ranks. "

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.pytree import tree_leaves
@@ -208,7 +208,7 @@ def _check_range(value: np.ndarray[Any, Any], dtype: Any) -> None:
         if least < low or greatest > high:
             bad = least if least < low else greatest
             msg = (f"Python int {bad} is out of bounds for {dtype}; give a wider dtype"
-                   + ("." if ctx.settings.enable_x64 else
+                   + ("." if thread.settings.enable_x64 else
                       ", or switch on 64-bit types with mjax.enable_x64(True)."))
             raise OverflowError(msg)
 
@@ -322,7 +322,7 @@ def filled(shape: Sequence[int], value: Any, dtype: Any, weak: bool = False) -> 
     shape = tuple(shape)
     if dtypes.is_extended(dtype):
         return dtype.wrap(filled((*shape, *dtype.element_shape), value, dtype.element_dtype))
-    if ctx.interpreter is evaluation and size_of(shape) <= _SMALL:
+    if thread.interpreter is evaluation and size_of(shape) <= _SMALL:
         if dtype == dtypes.float0:
             return np.zeros(shape, dtype)
         return put(np.full(shape, value, dtype), ShapedArray(shape, dtype, weak))

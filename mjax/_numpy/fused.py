@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import exact
 from mjax._engine.control.calls.jit import call
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
@@ -71,10 +71,10 @@ def fused(f: F | None = None, *, static_argnames: Sequence[str] = (), out_shardi
         if out_sharding and "out_sharding" in kwargs:
             given = kwargs.pop("out_sharding")
             return laid_out(wrapper(*args, **kwargs), given, f.__name__)
-        if ctx.settings.disable_jit:
+        if thread.settings.disable_jit:
             return f(*args, **kwargs)
         try:
-            key, arrays = _key_of([ctx.settings], _add_operand, args, kwargs, positions, names)
+            key, arrays = _key_of([thread.settings], _add_operand, args, kwargs, positions, names)
             known = cache.get(key)
         except (NotFlat, TypeError, OverflowError):
             arrays = None
@@ -91,11 +91,11 @@ def fused(f: F | None = None, *, static_argnames: Sequence[str] = (), out_shardi
     def staged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if out_sharding and "out_sharding" in kwargs:
             return evaluated(args, kwargs, None, ())
-        if ctx.settings.disable_jit:
+        if thread.settings.disable_jit:
             return f(*args, **kwargs)
         try:
-            key, operands = _key_of(["traced", ctx.settings], _add_traced, args, kwargs, positions,
-                                    names)
+            key, operands = _key_of(["traced", thread.settings], _add_traced, args, kwargs,
+                                    positions, names)
             known = cache.get(key)
         except (NotFlat, TypeError, OverflowError):
             return f(*args, **kwargs)
@@ -227,7 +227,7 @@ def _replay(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, jaxpr.consts, strict=True))
     env.update(zip(jaxpr.invars, values, strict=True))
     for primitive, invars, outvars, params, _, _ in jaxpr.eqns:
-        out = ctx.interpreter.process(primitive, tuple(
+        out = thread.interpreter.process(primitive, tuple(
             [v.val if type(v) is Literal else env[v] for v in invars]), params)
         env.update(zip(outvars, out if primitive.multiple_results else [out], strict=True))
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary, fold
+from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import itemsize_bits
 from mjax._engine.ir.types import typeof
@@ -85,9 +85,9 @@ def _binary(function: Any, symbol: str, swapped: bool = False) -> Callable[[Any,
             kind = type(other)
             if kind is Array:
                 # The shortcut past the function: both are concrete, and their call is known.
-                if type(self) is Array and ctx.interpreter is evaluation:
+                if type(self) is Array and thread.interpreter is evaluation:
                     settings, run = known.get((self._placement, other._placement), _UNKNOWN)
-                    if settings is ctx.settings:
+                    if settings is thread.settings:
                         return run((self._buffer, other._buffer))
             elif kind is not float and kind is not int and not _is_operand(other, symbol):
                 return NotImplemented

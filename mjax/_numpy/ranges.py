@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import inexact_dtype, result_type
@@ -119,7 +119,7 @@ def _progression(low: Any, stride: Any, size: int, dtype: Any) -> Any:
     if dtype == np.bool_:
         msg = "arange: dtype bool has no progressions; use zeros, ones or astype."
         raise TypeError(msg)
-    if dtypes.is_integer(dtype) and ctx.interpreter is evaluation and size <= 1 << 16:
+    if dtypes.is_integer(dtype) and thread.interpreter is evaluation and size <= 1 << 16:
         with np.errstate(all="ignore"):
             return asarray(as_settled((
                 np.asarray(low).astype(np.int64)

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type, inexact_dtype
@@ -146,9 +146,9 @@ class Elementwise:
             # `typeof`, spelled out: most of what a call costs that is traced.
             if len(args) == 2:
                 x, y = args
-                plan = self.plans[ctx.settings, _types[type(x)](x), _types[type(y)](y)]
+                plan = self.plans[thread.settings, _types[type(x)](x), _types[type(y)](y)]
             else:
-                plan = self.plans[ctx.settings, *[_types[type(x)](x) for x in args]]
+                plan = self.plans[thread.settings, *[_types[type(x)](x) for x in args]]
         except (KeyError, TypeError, OverflowError):
             plan = _UNKNOWN
         if plan is _UNKNOWN:
@@ -167,13 +167,13 @@ class Elementwise:
                      for i, x in enumerate(args))
         plan = _plan(self.name, self.kind, args, self.weak_rule)
         settled = tuple(self._settled_int(x, args) if type(x) is int else x for x in args)
-        if all(map(operator.is_, settled, args)) and ctx.settings.numpy_rank_promotion != "warn":
-            self.plans.put((ctx.settings, *map(typeof, args)), plan)
+        if all(map(operator.is_, settled, args)) and thread.settings.numpy_rank_promotion != "warn":
+            self.plans.put((thread.settings, *map(typeof, args)), plan)
         return settled, plan
 
     def _settled_int(self, x: int, args: Sequence[Any]) -> Any:
         """The int as it is, or where it is too large in the dtype of the result."""
-        if -(2**31) <= x < 2**31 or (ctx.settings.enable_x64 and -(2**63) <= x < 2**63):
+        if -(2**31) <= x < 2**31 or (thread.settings.enable_x64 and -(2**63) <= x < 2**63):
             return x
         dtype = _target(self.kind, common_type(*map(weak_type_of, args))[0])
         if dtypes.is_integer(dtype):
@@ -185,7 +185,7 @@ class Elementwise:
     def evaluated(self, args: tuple[Any, ...], kwargs: dict[str, Any], short_key: Any,
                   values: Sequence[Any]) -> Any:
         """A call under evaluation, with what it is known by from now on: see `ShortCalls.put`."""
-        if ctx.settings.disable_jit:
+        if thread.settings.disable_jit:
             return self.staged(args, kwargs)
         if kwargs or len(args) != len(self.names):
             self._check_arguments(args, kwargs)
@@ -196,7 +196,7 @@ class Elementwise:
             pass
         if arrays is None:
             arrays, short_key = list(map(to_array, self.prepare(args)[0])), None
-        key = (ctx.settings, *[x._placement for x in arrays])
+        key = (thread.settings, *[x._placement for x in arrays])
         known = self.cache.get(key)
         if known is None:
             known = self.cache.put(key, compile_for(self, self.name, arrays))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.base.context import ctx
+from mjax._engine.base.thread import thread
 from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten
@@ -69,7 +69,7 @@ class Interpreter:
         Raises:
           TypeError: `aval` gives no type, or `apply` no result; names the class and the method.
         """
-        interp = _Running(ctx.interpreter, self)
+        interp = _Running(thread.interpreter, self)
         with engine.running(interp):
             leaves, tree = tree_flatten(f(*[_Carrier(interp, c) for c in carried]))
         results = [interp.carried_by(leaf) for leaf in leaves]
@@ -125,7 +125,7 @@ class _Running(engine.Interpreter):
         return self.definition.lift(value)
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        ctx.interpreter = self.parent
+        thread.interpreter = self.parent
         try:
             if not any(type(a) is _Carrier and a.interp is self for a in args):
                 return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
@@ -145,4 +145,4 @@ class _Running(engine.Interpreter):
                 raise TypeError(msg)
             return [_Carrier(self, c) for c in out]
         finally:
-            ctx.interpreter = self
+            thread.interpreter = self

@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from inspect import Parameter, Signature
 from typing import Any
 
-from mjax._engine.base.context import Context, ctx
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.foreign_flags import FOREIGN, Foreign
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.base.util import NOT_GIVEN
 from mjaxlib_shim import guards
 from mjaxlib_shim.client import set_cpu_asynchronous, set_num_cpu_devices
@@ -352,12 +352,12 @@ def _refresh(field: str, kind: type[Values]) -> None:
     """Make this thread's record what the process-wide one says, overridden by its managers."""
     local = getattr(_overrides, field + "_overrides")
     if local:
-        process = getattr(Context, field).values
+        process = getattr(ThreadState, field).values
         joined = {name: flag.joined(process[name], local[name]) for name in local
                   if (flag := _FLAGS[name][0]).joined is not None}
-        setattr(ctx, field, _intern(kind, {**process, **local, **joined}))
+        setattr(thread, field, _intern(kind, {**process, **local, **joined}))
     else:
-        ctx.__dict__.pop(field, None)
+        thread.__dict__.pop(field, None)
 
 
 class _AllValues(dict[str, Any]):
@@ -395,7 +395,7 @@ class Config:
     def read(self, name: str) -> Any:
         """The value of a flag in this thread."""
         flag, _, field = _lookup(name)
-        return getattr(ctx, field).values[flag.name]
+        return getattr(thread, field).values[flag.name]
 
     @boundary
     def __getattr__(self, name: str) -> Any:
@@ -413,7 +413,7 @@ class Config:
     @property
     def values(self) -> dict[str, Any]:
         """All flags in force in this thread."""
-        return _AllValues({**ctx.settings.values, **ctx.options.values})
+        return _AllValues({**thread.settings.values, **thread.options.values})
 
 
 def set_global(name: str, value: Any) -> None:
@@ -427,13 +427,13 @@ def _set(flag: Flag, kind: type[Values], field: str, value: Any) -> None:
     for changed in new:  # which may refuse the value
         _take_effect(changed, value, True)
     with _lock:  # or one of two threads that set two flags would undo the other
-        setattr(Context, field, _intern(kind, {**getattr(Context, field).values, **new}))
+        setattr(ThreadState, field, _intern(kind, {**getattr(ThreadState, field).values, **new}))
     _refresh(field, kind)
 
 
 config = Config()
-Context.settings = _intern(Settings, {f.name: _from_environment(f) for f in SETTINGS})
-Context.options = _intern(Options, {f.name: _from_environment(f) for f in OPTIONS})
+ThreadState.settings = _intern(Settings, {f.name: _from_environment(f) for f in SETTINGS})
+ThreadState.options = _intern(Options, {f.name: _from_environment(f) for f in OPTIONS})
 
 
 @contextmanager

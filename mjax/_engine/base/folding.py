@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
-from mjax._engine.base.context import ctx
+from mjax._engine.base.thread import thread
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,7 +32,7 @@ is_engine_file: list[Callable[[str], bool]] = [_engine_file]
 
 def fold(error: BaseException) -> None:
     """Drops engine frames from the traceback of an exception, in place."""
-    if ctx.options.traceback_filtering == "off":
+    if thread.options.traceback_filtering == "off":
         return
     _drop_inner_context(error)
     kept: list[TracebackType] = []

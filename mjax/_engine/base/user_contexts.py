@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mjax._engine.base.config import by_owner, of_this_thread, override, set_global
-from mjax._engine.base.context import Context, ctx
+from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.base.util import exact
 
 
@@ -20,11 +20,11 @@ class UserContext:
     @property
     def value(self) -> Any:
         """The value in force in this thread."""
-        return self._of(ctx.settings)
+        return self._of(thread.settings)
 
     def get_global(self) -> Any:
         """The value of threads outside of all `with` statements."""
-        return self._of(Context.settings)
+        return self._of(ThreadState.settings)
 
     def set_global(self, new_value: Any) -> None:
         """Sets that value.
@@ -32,7 +32,7 @@ class UserContext:
         Raises:
           TypeError: it is not hashable.
         """
-        set_global("user_contexts", self._among(Context.settings.user_contexts, new_value))
+        set_global("user_contexts", self._among(ThreadState.settings.user_contexts, new_value))
 
     @contextmanager
     def __call__(self, new_value: Any) -> Iterator[None]:

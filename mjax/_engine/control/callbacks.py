@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx as thread
 from mjax._engine.base.errors import LazyNotImplementedError, LazyValueError
+from mjax._engine.base.thread import thread
 from mjax._engine.control.loops.looping import scan
 from mjax._engine.ir.effects import Effect, EffectPolicy, no_effects
 from mjax._engine.ir.source import here

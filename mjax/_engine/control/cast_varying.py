@@ -12,8 +12,8 @@ import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
 from mjax._engine.ir.source import summarize
 from mjax._engine.ir.types import ShapedArray, typeof
@@ -43,7 +43,7 @@ def widened(jaxpr: Jaxpr, varying: Sequence[Axes], outs: Sequence[Axes] | None =
         return found if outs is None else [
             vary_over(axes, x) for x, axes in zip(found, outs, strict=True)]
 
-    key = ("widened", ctx.settings, ctx.axis_env, *avals, *(outs or ()))
+    key = ("widened", thread.settings, thread.axis_env, *avals, *(outs or ()))
     return jaxpr.cached(key, lambda: trace_to_jaxpr(run, avals, jaxpr.debug_info))
 
 
@@ -143,7 +143,7 @@ def bind_retyped(primitive: Primitive, args: Sequence[Any], params: dict[str, An
     For what users call: an interpreter that transforms the jaxprs is given those that fit.
     """
     rule: Rule | None = primitive.cast_varying
-    if rule is not None and ctx.axis_env and not casts_are_written():
+    if rule is not None and thread.axis_env and not casts_are_written():
         wanted, params = rule([typeof(x).varying for x in args], **params)
         args = list(map(vary_over, wanted, args))
     found: list[Any] = primitive.bind(*args, **params)

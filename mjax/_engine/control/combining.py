@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.base.context import ctx
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import split_list
 from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir import dtypes
@@ -105,7 +105,7 @@ def _in_pairs(jaxpr: Jaxpr, smooth: Sequence[bool]) -> Jaxpr:
         a, b, da, db = split_list(both.invars, [n, n, sum(smooth)])
         return both.replace(invars=[*a, *da, *b, *db])
 
-    return jaxpr.cached(("in pairs", ctx.settings), make)
+    return jaxpr.cached(("in pairs", thread.settings), make)
 
 
 def batched_in_order(in_order: Callable[..., list[Any]], args: Any, dims: Any, params: Any

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import merge_lists, partition_list, selected
 from mjax._engine.control.cast_varying import Axes, joined, only_cast, varying_of, widened
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
@@ -212,7 +212,7 @@ class Frame:
         """The key of a plan: everything it depends on besides the body that keeps it."""
         rest = params.copy()
         del rest[self.param]
-        return (rule, self.primitive, *marks, ctx.settings, *rest.values())
+        return (rule, self.primitive, *marks, thread.settings, *rest.values())
 
     def complete(self, held: Held, marks: Sequence[bool], transform: Callable[..., Any],
                  marked_outs: Callable[[Any], Sequence[bool]]) -> tuple[list[bool], Any]:

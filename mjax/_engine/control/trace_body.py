@@ -12,11 +12,11 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import calling
 from mjax._engine.base.programs import ProgramCache
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Var
 from mjax._engine.ir.jaxpr_equality import same_program
@@ -94,7 +94,7 @@ def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: S
         executables.
       interp: see `stage`. The body is kept if the interpreter says that it is general.
     """
-    key = (traced_for, in_tree, tuple(in_avals), ctx.settings, ctx.axis_env)
+    key = (traced_for, in_tree, tuple(in_avals), thread.settings, thread.axis_env)
     known = _known_of(f)
     body = found = known.get(key)
     if body is None or again:

@@ -12,8 +12,8 @@ import contextlib
 import functools
 from typing import Any, NoReturn
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import JaxprTypeError
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var, jaxprs_in_params
 from mjax._engine.ir.pprint import print_eqn
 from mjax._engine.ir.source import summarize
@@ -48,7 +48,7 @@ def _check_equation(bound: set[Var], eqn: JaxprEqn) -> None:
     scope = eqn.primitive.scope
     with contextlib.nullcontext() if scope is None else scope(**eqn.params):
         for inner in jaxprs_in_params(eqn.params):
-            inner.cached(("checked", ctx.settings), functools.partial(_checked, inner))
+            inner.cached(("checked", thread.settings), functools.partial(_checked, inner))
     if eqn.primitive.typecheck is not None:
         try:
             eqn.primitive.typecheck(*in_avals, **eqn.params)

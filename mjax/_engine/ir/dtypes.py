@@ -11,8 +11,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyArgumentError
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.source import warn
 
 #: The dtype of tangents of integers, booleans and keys: it has one value.
@@ -119,7 +119,7 @@ def is_integer(dtype: DType) -> bool:
 
 def canonicalize(dtype: DType) -> DType:
     """The 32-bit sibling of a 64-bit dtype unless x64 is on; other dtypes as they are."""
-    return dtype if ctx.settings.enable_x64 else TO_32.get(dtype, dtype)
+    return dtype if thread.settings.enable_x64 else TO_32.get(dtype, dtype)
 
 
 def narrow(dtype: DType) -> DType:
@@ -236,7 +236,7 @@ def asked_dtype(spec: Any, name: str | None) -> DType:
             raise LazyArgumentError(_number_for_dtype(spec, name)) from None
         raise
     got = canonicalize(wanted)
-    mode = ctx.settings.explicit_x64_dtypes
+    mode = thread.settings.explicit_x64_dtypes
     if got is wanted or (isinstance(spec, type) and spec in PYTHON_SCALARS):
         return got
     if mode == "allow":

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyArgumentError, TypePromotionError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import DType
@@ -108,7 +108,7 @@ def common_type(*types: tuple[DType, bool]) -> tuple[DType, bool]:
       ValueError: no types.
       TypeError, ValueError: there are keys, which are not promoted.
     """
-    key = (ctx.settings, types)
+    key = (thread.settings, types)
     known = _common.get(key)
     if known is None:
         dtype, weak = _least_upper_bound(types)
@@ -127,7 +127,7 @@ def _least_upper_bound(types: tuple[tuple[DType, bool], ...]) -> tuple[DType, bo
     if all(dtype == first for dtype, _ in types):
         return first, all(weak for _, weak in types) and first != np.bool_
     all_weak = all(weak for _, weak in types)
-    mode = ctx.settings.numpy_dtype_promotion
+    mode = thread.settings.numpy_dtype_promotion
     # Types of only weak values are those of their dtypes: the mode does not matter to them.
     points = frozenset(_point(dtype, weak and not all_weak) for dtype, weak in types)
     point = _join("standard" if all_weak else mode, points)

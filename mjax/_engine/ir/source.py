@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from mjax._engine.base import folding
-from mjax._engine.base.context import ctx
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjaxlib_shim import tracebacks
 from mjaxlib_shim.tracebacks import current_traceback
 
@@ -55,7 +55,7 @@ class SourceInfo(Record):
 
 
 class Scope:
-    """An open scope, in `ctx.source`: what is staged while it is open has its names.
+    """An open scope, in `thread.source`: what is staged while it is open has its names.
 
     A program that is traced starts without names. Transformations inside of it wrap the names
     of the scopes inside of them: `outer/vmap(jvp(inner))`.
@@ -110,7 +110,7 @@ def _wrapped(mark: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 def here(interpreter: Any = None) -> Any:
     """The source of the present call, for an equation of an interpreter or for a message."""
-    source = ctx.source
+    source = thread.source
     if source is None:
         return current_traceback()
     return source.source_for(interpreter) if type(source) is Scope else source
@@ -119,20 +119,20 @@ def here(interpreter: Any = None) -> Any:
 @contextmanager
 def without_names() -> Iterator[None]:
     """For the tracing of a program: names of open scopes stay with the equation that calls it."""
-    before = ctx.source
-    ctx.source = None if type(before) is Scope else before and source_info_of(before).traceback
+    before = thread.source
+    thread.source = None if type(before) is Scope else before and source_info_of(before).traceback
     try:
         yield
     finally:
-        ctx.source = before
+        thread.source = before
 
 
 def replayed(source: Any, outer: Any, mark: str = "") -> Any:
-    """What `ctx.source` is while an equation is run again.
+    """What `thread.source` is while an equation is run again.
 
     Args:
       source: that of the equation.
-      outer: `ctx.source` before.
+      outer: `thread.source` before.
       mark: the transformation that runs it, to be seen in its names.
     """
     info = source_info_of(source)
@@ -141,7 +141,7 @@ def replayed(source: Any, outer: Any, mark: str = "") -> Any:
             return source
         outer = None
     names = _wrapped(mark, info.name_stack) if mark else info.name_stack
-    return Scope(names, ctx.interpreter, outer, info.traceback)
+    return Scope(names, thread.interpreter, outer, info.traceback)
 
 
 def register_exclusion(path: str) -> None:

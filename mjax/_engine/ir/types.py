@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyArgumentError, LazyNoArrayError, LazyTypeError
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import pickled_as, pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import DType, ExtendedDType, float0
@@ -315,7 +315,7 @@ _INT_RANGE = {False: (-(2**31), 2**31), True: (-(2**63), 2**63)}
 
 
 def _typeof_int(value: int) -> ShapedArray:
-    x64 = ctx.settings.enable_x64
+    x64 = thread.settings.enable_x64
     low, high = _INT_RANGE[x64]
     if not low <= value < high:
         msg = (f"Python int {value} too large to convert to {'int64' if x64 else 'int32'}; "
@@ -337,7 +337,7 @@ _numpy_avals: dict[Any, ShapedArray] = {}
 
 def _typeof_numpy(value: Any) -> ShapedArray:
     # A strong cache in front of the interning table: NumPy arguments are on jit's fast path.
-    key = (value.shape, value.dtype, ctx.settings.enable_x64)
+    key = (value.shape, value.dtype, thread.settings.enable_x64)
     aval = _numpy_avals.get(key)
     if aval is None:
         if len(_numpy_avals) > 10_000:
@@ -369,15 +369,15 @@ def _numpy_scalar_handler(dtype: DType) -> Callable[[Any], ShapedArray]:
     narrow, wide = ShapedArray((), dtypes.TO_32.get(dtype, dtype)), ShapedArray((), dtype)
     if narrow is wide:
         return lambda value: wide
-    return lambda value: wide if ctx.settings.enable_x64 else narrow
+    return lambda value: wide if thread.settings.enable_x64 else narrow
 
 
 #: Exact type of a value -> its abstract value. The runtime adds its array class.
 typeof_handlers: dict[type, Callable[[Any], Any]] = {
     bool: lambda value: _PYTHON_AVALS[False][bool],
     int: _typeof_int,
-    float: lambda value: _PYTHON_AVALS[ctx.settings.enable_x64][float],
-    complex: lambda value: _PYTHON_AVALS[ctx.settings.enable_x64][complex],
+    float: lambda value: _PYTHON_AVALS[thread.settings.enable_x64][float],
+    complex: lambda value: _PYTHON_AVALS[thread.settings.enable_x64][complex],
     np.ndarray: _typeof_numpy,
     **{d.type: _numpy_scalar_handler(d) for d in dtypes.NUMPY_DTYPES},
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mjax._engine.base.context import ctx
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
 from mjax._engine.ir.source import user_frames, warn
 from mjax._engine.ir.types import typeof
@@ -22,7 +22,7 @@ def warn_of_size(constants: Sequence[Any], jaxpr: Jaxpr, name: str) -> None:
       jaxpr: the program; asked where it uses them if there is something to warn of.
       name: of the program.
     """
-    limit = ctx.options.captured_constants_warn_bytes
+    limit = thread.options.captured_constants_warn_bytes
     if limit == -1:
         return
     sizes = [int(getattr(c, "nbytes", 0)) for c in constants]
@@ -30,7 +30,7 @@ def warn_of_size(constants: Sequence[Any], jaxpr: Jaxpr, name: str) -> None:
         return
     text = (f"{name} closes over {sum(sizes):,} bytes of arrays in {len(constants)} constants. "
             "Give them as arguments, or set the flag captured_constants_warn_bytes to -1.")
-    frames = ctx.options.captured_constants_report_frames
+    frames = thread.options.captured_constants_report_frames
     if not frames:
         warn(f"{text} The flag captured_constants_report_frames=-1 shows where they are used.")
         return

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.platforms import names_of
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import split_list
 from mjax._engine.ir.effects import token_names
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -281,7 +281,7 @@ class Inspected(Record):
 
 def _manual() -> bool:
     """Whether this is the body of a shard_map."""
-    return any(axis.manual is not None for axis in ctx.axis_env)
+    return any(axis.manual is not None for axis in thread.axis_env)
 
 
 def _manual_mesh() -> tuple[Any, frozenset[Any]] | None:
@@ -298,7 +298,7 @@ def _all_manual() -> bool:
 
 def _manual_axes() -> dict[Any, Any]:
     """The axes that the bodies of shard_maps know here, with their meshes."""
-    return {axis.name: axis.manual.mesh for axis in ctx.axis_env if axis.manual is not None}
+    return {axis.name: axis.manual.mesh for axis in thread.axis_env if axis.manual is not None}
 
 
 def identifier(name: str) -> str:
@@ -435,13 +435,13 @@ class LoweringContext:
             return out
 
         # What is staged for one equation alone comes from where that came from.
-        outer = ctx.source
+        outer = thread.source
         if not self.primitive.types_cacheable:
-            ctx.source = self.source
+            thread.source = self.source
         try:
             return trace_to_jaxpr(f, self.avals_in)
         finally:
-            ctx.source = outer
+            thread.source = outer
 
 
 def nested_constants(jaxpr: Jaxpr) -> list[Any]:

@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from mjax._engine.base.context import ctx as thread
 from mjax._engine.base.errors import LazyText, LazyTypeError, LazyValueError
+from mjax._engine.base.thread import thread
 from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import describe, forbidden, token_names

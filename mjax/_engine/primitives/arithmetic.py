@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary, fold
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
@@ -126,7 +126,7 @@ def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
             x, y = convert(x, dtype, weak), convert(y, dtype, weak)
             if dtype == np.bool_:
                 return bitwise_and(x, y)
-        return ctx.interpreter.process(mul_p, (x, y), {})
+        return thread.interpreter.process(mul_p, (x, y), {})
     except Exception as error:
         fold(error)
         raise

@@ -11,9 +11,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary, fold
+from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
 from mjax._engine.primitives.accuracy import accuracy_attributes, accuracy_params
@@ -222,14 +222,14 @@ def public_function(primitive: Primitive, name: str, doc: str, args: str = "x",
 
     def unary(x: Any) -> Any:
         try:
-            return ctx.interpreter.process(primitive, (x,), {})
+            return thread.interpreter.process(primitive, (x,), {})
         except Exception as error:
             fold(error)
             raise
 
     def binary(x: Any, y: Any) -> Any:
         try:
-            return ctx.interpreter.process(primitive, (x, y), {})
+            return thread.interpreter.process(primitive, (x, y), {})
         except Exception as error:
             fold(error)
             raise
@@ -237,7 +237,7 @@ def public_function(primitive: Primitive, name: str, doc: str, args: str = "x",
     def unary_to_an_accuracy(x: Any, *, accuracy: Any = None) -> Any:
         try:
             params = {} if accuracy is None else accuracy_params(name, accuracy)
-            return ctx.interpreter.process(primitive, (x,), params)
+            return thread.interpreter.process(primitive, (x,), params)
         except Exception as error:
             fold(error)
             raise

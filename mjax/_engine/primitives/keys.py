@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.config import checks
-from mjax._engine.base.context import ctx
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import pickled_as
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import ExtendedDType, prng_key
@@ -165,7 +165,7 @@ def resolve_impl(spec: Any = None) -> PRNGImpl:
       TypeError: it is none of these.
     """
     if spec is None:
-        spec = ctx.settings.default_prng_impl
+        spec = thread.settings.default_prng_impl
     if isinstance(spec, str):
         try:
             return registry[spec]

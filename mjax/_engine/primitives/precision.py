@@ -11,8 +11,8 @@ from typing import Any, Union
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir.dtypes import bfloat16
 from mjax._engine.primitives.emit import array_attr, element_type, hlo, ir
@@ -123,7 +123,7 @@ def canonical_precision(precision: Any) -> Any:
       ValueError: it is none of these.
     """
     if precision is None:
-        setting = ctx.settings.default_matmul_precision
+        setting = thread.settings.default_matmul_precision
         return None if setting is None else canonical_precision(setting)
     if isinstance(precision, Precision):
         return precision, precision

@@ -7,9 +7,9 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.gather import GatherScatterMode
 from mjax._engine.primitives.scatter import (
@@ -42,7 +42,7 @@ def _trace_update(func: Callable[[Any], Any], dtype: Any) -> Any:
     except TypeError:
         cache = ProgramCache()
     aval = ShapedArray((), dtype)
-    key = (aval, ctx.settings)
+    key = (aval, thread.settings)
     known = cache.get(key)
     if known is None:
         jaxpr = trace_to_jaxpr(lambda x: [func(x)], [aval])

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import Context, ctx
 from mjax._engine.base.errors import ConcretizationTypeError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.base.util import canonicalize_axes, canonicalize_axis, listed
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
@@ -130,7 +130,7 @@ def _reduce_sum_type(x: Any, *, axes: tuple[int, ...]) -> ShapedArray:
     if dtypes.kind(x.dtype) not in "iufc":
         msg = f"reduce_sum needs a numeric operand, not {x.dtype}; convert it first."
         raise TypeError(msg)
-    if x.dtype in _HALF and not ctx.settings.allow_f16_reductions and any(
+    if x.dtype in _HALF and not thread.settings.allow_f16_reductions and any(
             x.shape[axis] != 1 for axis in axes):
         msg = (f"reduce_sum of an operand of type {x} over the axes {axes}: the flag "
                "allow_f16_reductions is False. Convert it to float32 first.")
@@ -424,13 +424,13 @@ def array_of(x: Any) -> Any:
 
     It is made at once, whatever traces: making a constant is not an operation.
     """
-    return x if hasattr(x, "aval") else call_with(Context.interpreter, copy_p.bind, x)
+    return x if hasattr(x, "aval") else call_with(ThreadState.interpreter, copy_p.bind, x)
 
 
 def own(x: Any) -> Any:
     """The result of an operation that leaves its operand as it is: under evaluation a copy, for the
     result may be donated or deleted while the operand lives; a tracer stays as it is."""
-    if ctx.interpreter is evaluation and hasattr(x, "aval"):
+    if thread.interpreter is evaluation and hasattr(x, "aval"):
         return copy_p.bind(x)
     return array_of(x)
 

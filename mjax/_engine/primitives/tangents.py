@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import Context, ctx
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
@@ -120,13 +120,13 @@ def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | No
 
     def from_one_place(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         # The user's line is the same for all equations: looked up once, not for each.
-        if ctx.source is not None or ctx.interpreter is Context.interpreter:
+        if thread.source is not None or thread.interpreter is ThreadState.interpreter:
             return apply(primals, tangents, **params)
-        ctx.source = current_traceback()
+        thread.source = current_traceback()
         try:
             return apply(primals, tangents, **params)
         finally:
-            ctx.source = None
+            thread.source = None
 
     given = [r for r in rules if r is not None]
     jvp = from_one_place if all(map(is_ours, given)) else apply
@@ -203,7 +203,7 @@ _NUMPY = np.ndarray, np.generic
 
 
 def _held(x: Any) -> Any:
-    if ctx.interpreter is Context.interpreter and not isinstance(x, Tracer):
+    if thread.interpreter is ThreadState.interpreter and not isinstance(x, Tracer):
         aval = typeof(x)  # refuses what arrays cannot hold
         # 64-bit values keep their width only where x64 is on.
         return x.astype(aval.dtype) if isinstance(x, _NUMPY) and x.dtype != aval.dtype else x

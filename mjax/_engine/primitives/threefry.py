@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx as thread
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import (
     add,

@@ -18,9 +18,9 @@ from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 
-from mjax._engine.base.context import NamedAxis, ctx
 from mjax._engine.base.errors import LazyNameError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import NamedAxis, thread
 from mjax._engine.ir.mesh import AbstractMesh, Mesh
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
@@ -65,7 +65,7 @@ def manual_axes(mesh: Mesh | AbstractMesh, axes: Iterable[Hashable], mode: Mode
       mode: how it keeps track of device variance.
     """
     mine = frozenset(axes)
-    around = frozenset(axis.name for axis in ctx.axis_env
+    around = frozenset(axis.name for axis in thread.axis_env
                        if axis.manual is not None and axis.name in mesh.axis_names)
     manual = Manual(mesh, mine | around, mode)
     return tuple(NamedAxis(name, size, manual) for name, size in mesh.shape_tuple if name in mine)
@@ -79,7 +79,7 @@ def in_manual(mesh: Mesh | AbstractMesh, axes: Iterable[Hashable], mode: Mode
 
 def axis_of(name: Hashable) -> NamedAxis | None:
     """The innermost axis of this name."""
-    for axis in reversed(ctx.axis_env):
+    for axis in reversed(thread.axis_env):
         if axis.name == name:
             return axis
     return None
@@ -178,7 +178,7 @@ def axis_size(axis_name: Any) -> int:
 
 def refuse_unbound(name: Hashable, who: str = "") -> NoReturn:
     """Raises the error for an axis that is not in scope."""
-    scope = ", ".join(f"{axis.name} (size {axis.size})" for axis in ctx.axis_env) or "none"
+    scope = ", ".join(f"{axis.name} (size {axis.size})" for axis in thread.axis_env) or "none"
     where = f", used by {who}" if who else ""
     raise LazyNameError(lambda: (
         f"unbound axis name: {name}{where}. Axes in scope: {scope}. Call the function under "

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx as thread
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.mesh import Mesh, PartitionSpec
 from mjax._engine.lowering.shardings import per_value, tensor_sharding
 from mjax._engine.primitives.emit import constant, dense_i64, hlo, ir, op, reducer_region

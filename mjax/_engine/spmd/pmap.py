@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.config import override
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyArgumentError, LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import alias, canonicalize_axis
 from mjax._engine.control.calls.static import Static
 from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec, cuts
@@ -199,7 +199,7 @@ class _Mapped(Record):
     axis_size: int | None
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any], everywhere: bool) -> Any:
-        if any(axis.manual is not None for axis in ctx.axis_env):
+        if any(axis.manual is not None for axis in thread.axis_env):
             raise LazyValueError(lambda: (
                 f"pmap of {function_name(self.fun)} is called in the body of another pmap or of a "
                 "shard_map, which each device runs by itself: there are no devices to map over. "
@@ -305,7 +305,7 @@ class _Mapped(Record):
 
     def is_everywhere(self) -> bool:
         """Whether the slices are those of several processes."""
-        return is_initialized() and ctx.interpreter is evaluation and any(
+        return is_initialized() and thread.interpreter is evaluation and any(
             d.process_index != d.client.process_index()
             for d in (devices(self.backend) if self.devices is None else self.devices))
 

@@ -20,10 +20,10 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import NOT_GIVEN
 from mjax._engine.control.trace_body import Body, found_again, stage_body
 from mjax._engine.ir.effects import describe, forbidden
@@ -177,7 +177,7 @@ class _Mapped(Record):
         avals = [self.piece(region, args, i, leaves[i], specs[i])
                  for i, c in enumerate(cut) if c]
         interp = None
-        if region.check_vma and has_values(ctx.interpreter):
+        if region.check_vma and has_values(thread.interpreter):
             interp = ValuesInterpreter(region, given, self.refuse_effects,
                                        functools.partial(self.once, region))
         body = self.stage(region, args, cut, avals, interp)
@@ -197,7 +197,7 @@ class _Mapped(Record):
           ValueError: no mesh is set, it lacks the axes, or they are mapped already.
         """
         around = _enclosing()
-        mesh = self.mesh or (around.mesh if around else ctx.settings.mesh)
+        mesh = self.mesh or (around.mesh if around else thread.settings.mesh)
         if mesh is None:
             msg = ("shard_map has no mesh: give one by mesh=, or call it under "
                    "`with mjax.set_mesh(mesh):`.")
@@ -293,7 +293,7 @@ class _Mapped(Record):
 
     def once(self, region: Region, number: int, jaxpr: Jaxpr) -> Jaxpr:
         """A part of the function's program, or the same part of an earlier call."""
-        return found_again(self.f, (region, self.mode, ctx.settings, number), jaxpr)
+        return found_again(self.f, (region, self.mode, thread.settings, number), jaxpr)
 
     def results(self, region: Region, body: Body, args: Any, cut: list[bool]
                 ) -> tuple[Any, list[PartitionSpec]]:
@@ -324,7 +324,7 @@ class _Mapped(Record):
 
 def _enclosing() -> Manual | None:
     """What is known of the innermost enclosing shard_map."""
-    for axis in reversed(ctx.axis_env):
+    for axis in reversed(thread.axis_env):
         if axis.manual is not None:
             manual: Manual = axis.manual
             return manual

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
-from mjax._engine.base.context import ctx
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.effects import no_effects
 from mjax._engine.ir.jaxpr import Atom, Jaxpr, JaxprEqn, Var, used_variables
 from mjax._engine.ir.mesh import PartitionSpec
@@ -43,9 +43,9 @@ class ValuesInterpreter(StageInterpreter):
 
     def __init__(self, region: Region, given: Given, check: Callable[[Jaxpr], None],
                  once: Callable[[int, Jaxpr], Jaxpr]):
-        super().__init__(ctx.interpreter)
+        super().__init__(thread.interpreter)
         self.region, self.given, self.check, self.once = region, given, check, once
-        self.around = ctx.axis_env
+        self.around = thread.axis_env
         self.general = True
         #: How many equations have run.
         self.ran = 0
@@ -88,12 +88,12 @@ class ValuesInterpreter(StageInterpreter):
         jaxpr, consts = lift_tracers(jaxpr)
         self.check(jaxpr)
         args: Given = [*((c, WHOLE) for c in consts), *self.given, *held]
-        inside, ctx.axis_env = ctx.axis_env, self.around
+        inside, thread.axis_env = thread.axis_env, self.around
         try:
             values = call_with(self.parent, self.region.bind, self.once(self.ran, jaxpr),
                                [x for x, _ in args], [s for _, s in args], specs)
         finally:
-            ctx.axis_env = inside
+            thread.axis_env = inside
         self.known = {v: x for v, x in self.known.items() if v in alive}
         self.known.update(zip(outs, zip(values, specs, strict=True), strict=True))
         self.ran, self.general = len(self.eqns), False

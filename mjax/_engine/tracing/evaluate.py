@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from mjax._engine.base.context import Context, ctx
+from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.ir.jaxpr import named_axes
 from mjax._engine.ir.types import is_array_value, same_type_but_weak, typeof
 from mjax._engine.tracing.flat import refuse_leaf
@@ -96,7 +96,7 @@ def _type_text(value: Any) -> str:
 
 
 evaluation = Evaluation()
-Context.interpreter = evaluation
+ThreadState.interpreter = evaluation
 
 
 class CompileTimeEvaluation(Interpreter):
@@ -116,9 +116,9 @@ class CompileTimeEvaluation(Interpreter):
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         # A collective is about all elements of the map outside, whatever its operands are.
         outside = primitive.axis_batch is not None and not named_axes(params).isdisjoint(
-            [axis.name for axis in ctx.axis_env])
+            [axis.name for axis in thread.axis_env])
         with self.chosen(args, outside):
-            return ctx.interpreter.process(primitive, args, params)
+            return thread.interpreter.process(primitive, args, params)
 
     @contextmanager
     def chosen(self, values: Sequence[Any], outside: bool = False) -> Iterator[None]:
@@ -128,13 +128,13 @@ class CompileTimeEvaluation(Interpreter):
           values: the operands.
           outside: whether it belongs to the interpreter outside in any case.
         """
-        previous = ctx.interpreter, ctx.axis_env
+        previous = thread.interpreter, thread.axis_env
         if outside or any([isinstance(value, Tracer) for value in values]):
-            ctx.interpreter = self.outer
+            thread.interpreter = self.outer
         else:
             # Named axes belong to the interpreter that is left out.
-            ctx.interpreter, ctx.axis_env = evaluation, ()
+            thread.interpreter, thread.axis_env = evaluation, ()
         try:
             yield
         finally:
-            ctx.interpreter, ctx.axis_env = previous
+            thread.interpreter, thread.axis_env = previous

@@ -9,10 +9,10 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.jitted import is_partial
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import DebugInfo
 from mjax._engine.ir.pytree import (
     keystr,
@@ -55,7 +55,7 @@ class FlatFunction:
                     f"{function_name(self.f)} returned {type(out).__name__}"
                     + (f" of length {len(out)}." if isinstance(out, (tuple, list)) else ".")))
             out, aux = out
-            self.aux = tree_map(ctx.interpreter.detach, aux)
+            self.aux = tree_map(thread.interpreter.detach, aux)
         leaves_out, self.out_tree = tree_flatten(out)
         return leaves_out
 

@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from mjax._engine.base.context import NamedAxis, ctx
 from mjax._engine.base.errors import (
     ConcretizationTypeError,
     LazyAttributeError,
@@ -27,6 +26,7 @@ from mjax._engine.base.errors import (
     UnexpectedTracerError,
 )
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import NamedAxis, thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof_handlers
 from mjax._engine.tracing.flat import describe_function
@@ -71,7 +71,7 @@ class Interpreter:
 
 def interpreters() -> Iterator[Interpreter]:
     """The current interpreter and those below it."""
-    interp: Interpreter | None = ctx.interpreter
+    interp: Interpreter | None = thread.interpreter
     while interp is not None:
         yield interp
         interp = interp.parent
@@ -79,7 +79,7 @@ def interpreters() -> Iterator[Interpreter]:
 
 def staging() -> bool:
     """Whether a program is being staged, which is compiled as a whole."""
-    interp: Interpreter | None = ctx.interpreter
+    interp: Interpreter | None = thread.interpreter
     while interp is not None:
         if interp.stages_all:
             return True
@@ -93,12 +93,12 @@ def running(interpreter: Interpreter) -> Iterator[None]:
 
     Tracers it made are refused afterwards.
     """
-    previous = ctx.interpreter
-    ctx.interpreter = interpreter
+    previous = thread.interpreter
+    thread.interpreter = interpreter
     try:
         yield
     finally:
-        ctx.interpreter = previous
+        thread.interpreter = previous
         interpreter.alive = False
 
 
@@ -131,12 +131,12 @@ def refusing(interpreter: Interpreter, text: Callable[[Tracer], str]) -> Iterato
 @contextmanager
 def axes_in_scope(axes: Iterable[Iterable[Any]]) -> Iterator[None]:
     """Lets collectives refer to named axes, `(name, size[, manual])`, in the body of a `with`."""
-    outer = ctx.axis_env
-    ctx.axis_env = (*outer, *[NamedAxis(*axis) for axis in axes])
+    outer = thread.axis_env
+    thread.axis_env = (*outer, *[NamedAxis(*axis) for axis in axes])
     try:
         yield
     finally:
-        ctx.axis_env = outer
+        thread.axis_env = outer
 
 
 #: What reads a value in Python -> what a traced function does in its place.
@@ -415,9 +415,9 @@ def register_tracer(cls: type[Tracer]) -> type[Tracer]:
 
 def call_with(interpreter: Any, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Calls `f` with an interpreter current, without ending it."""
-    previous = ctx.interpreter
-    ctx.interpreter = interpreter
+    previous = thread.interpreter
+    thread.interpreter = interpreter
     try:
         return f(*args, **kwargs)
     finally:
-        ctx.interpreter = previous
+        thread.interpreter = previous

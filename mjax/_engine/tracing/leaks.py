@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from types import CellType, FrameType
 from typing import Any
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import UnexpectedTracerError
+from mjax._engine.base.thread import thread
 from mjax._engine.tracing.interpreter import Interpreter, Tracer
 
 
@@ -20,7 +20,7 @@ def refuse_leaks(interp: Interpreter) -> None:
     Raises:
       UnexpectedTracerError: there are some; it says what they are and what holds them.
     """
-    if not ctx.options.check_tracer_leaks:
+    if not thread.options.check_tracer_leaks:
         return
     gc.collect()
     leaked = [t for t in gc.get_objects() if isinstance(t, Tracer) and t.interp is interp]

@@ -31,10 +31,10 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NoReturn
 
-from mjax._engine.base.context import Context, ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import fold
 from mjax._engine.base.programs import ProgramCache, forget_programs
+from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.base.util import exact
 from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.jaxpr import jaxprs_in_params
@@ -171,7 +171,7 @@ class Primitive:
           One value, or a list of them if `multiple_results`.
         """
         try:
-            return ctx.interpreter.process(self, args, params)
+            return thread.interpreter.process(self, args, params)
         except Exception as error:
             fold(error)
             raise
@@ -267,7 +267,7 @@ class Primitive:
         if not self.types_cacheable:
             return self._type_of(avals, params)
         # The staging interpreter, which is on the hot path, builds the same key itself.
-        key = (ctx.settings, *avals, *self.params_key(params))
+        key = (thread.settings, *avals, *self.params_key(params))
         try:
             known = self.types.get(key)
         except TypeError:
@@ -291,7 +291,7 @@ class Primitive:
         if self.abstract_eval is None or not self.types_cacheable:
             return None
         try:
-            known = self.types[ctx.settings, *avals, *self.params_key(params)]
+            known = self.types[thread.settings, *avals, *self.params_key(params)]
         except (KeyError, TypeError):
             known = None
         if known is None:
@@ -323,14 +323,14 @@ class Primitive:
             self.missing("abstract_eval", operands=len(avals), params=params)
         varying = no_axes if self.own_varying else joint_varying(self, avals)
         # Helpers that the rule calls must not be staged into the program under construction.
-        previous, ctx.interpreter = ctx.interpreter, Context.interpreter
+        previous, thread.interpreter = thread.interpreter, ThreadState.interpreter
         try:
             result = self.abstract_eval(*avals, **params)
         except Exception as error:
             name_rule(error, self, "abstract_eval")
             raise
         finally:
-            ctx.interpreter = previous
+            thread.interpreter = previous
         if not (isinstance(result, tuple) and len(result) == 2
                 and isinstance(result[1], (frozenset, set))):
             bad_rule_result(self, "abstract_eval", lambda: (

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.source import Scope
 from mjax._engine.tracing.flat import check_callable, function_name, wraps
 
@@ -44,17 +44,17 @@ def named_scope(name: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def _open(name: str) -> Iterator[None]:
-    before = ctx.source
-    ctx.source = Scope((name,), ctx.interpreter, before if type(before) is Scope else None)
+    before = thread.source
+    thread.source = Scope((name,), thread.interpreter, before if type(before) is Scope else None)
     try:
         yield
     finally:
-        ctx.source = before
+        thread.source = before
 
 
 def calling(name: str, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Calls a function, in a scope of its own if transformations are to be seen in its name."""
-    if not ctx.interpreter.mark:
+    if not thread.interpreter.mark:
         return f(*args, **kwargs)
     with named_scope(name):
         return f(*args, **kwargs)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.config import is_set_here
-from mjax._engine.base.context import Context, ctx
+from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.ir.check import check_jaxpr
 from mjax._engine.ir.dtypes import PYTHON_SCALARS, is_extended, is_wide
 from mjax._engine.ir.effects import no_effects
@@ -157,7 +157,7 @@ class StageInterpreter(Interpreter):
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         invars: list[Any] = []
-        key: list[Any] = [ctx.settings]
+        key: list[Any] = [thread.settings]
         for arg in args:
             atom = (arg.variable if type(arg) is StageTracer and arg.interp is self
                     else self._lift(arg))
@@ -166,20 +166,20 @@ class StageInterpreter(Interpreter):
         if params:
             key += primitive.params_key(params) if primitive.exact_params else params.items()
         # Jaxprs that a user's primitive holds may be of other types than operands are by now.
-        holds = (primitive.exact_params is True and primitive.cast_varying is None and ctx.axis_env
-                 and any(type(value) is Jaxpr for value in params.values()))
+        holds = (primitive.exact_params is True and primitive.cast_varying is None
+                 and thread.axis_env and any(type(value) is Jaxpr for value in params.values()))
         try:
             typed = None if holds else primitive.types.get(tuple(key))
         except TypeError:  # a param is not hashable, as `type_of` will say
             typed = None
         if typed is None:
-            if holds or (primitive.cast_varying is not None and ctx.axis_env):
+            if holds or (primitive.cast_varying is not None and thread.axis_env):
                 invars, params = self.retyped(primitive, invars, params)
             typed = self.type_of(primitive, invars, params)
         out, effects = typed
         if effects:
             self.effects |= effects
-        source = ctx.source
+        source = thread.source
         if source is None:
             source = current_traceback()
         elif type(source) is Scope:
@@ -234,7 +234,7 @@ class StageInterpreter(Interpreter):
         """The jaxpr with these results."""
         jaxpr = Jaxpr(self.constvars, self.invars, outs, self.eqns, self.effects,
                       self.debug_info, consts=self.consts)
-        if ctx.options.enable_checks:
+        if thread.options.enable_checks:
             check_jaxpr(jaxpr)
         return jaxpr
 
@@ -295,7 +295,7 @@ def _staged_at(jaxpr: Jaxpr, varying: Sequence[frozenset[Any]]) -> Jaxpr:
     if all(a is b for a, b in zip(avals, jaxpr.in_avals, strict=True)):
         return jaxpr
     return jaxpr.cached(
-        ("staged at", ctx.settings, ctx.axis_env, *avals),
+        ("staged at", thread.settings, thread.axis_env, *avals),
         lambda: trace_to_jaxpr(functools.partial(eval_jaxpr, jaxpr, jaxpr.consts), avals,
                                        jaxpr.debug_info))
 
@@ -315,7 +315,7 @@ def stage(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
       A jaxpr whose `consts` are what `f` closed over: arrays and tracers of outer traces.
     """
     if interp is None:
-        interp = StageInterpreter(ctx.interpreter)
+        interp = StageInterpreter(thread.interpreter)
     interp.debug_info = debug_info
     jaxpr = interp.build(_run(interp, f, in_avals))
     refuse_leaks(interp)
@@ -344,11 +344,11 @@ def _name_bad_result(f: Callable[..., Any], outs: Sequence[Any], debug_info: Deb
 def trace_to_jaxpr(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
                            debug_info: DebugInfo = no_debug_info) -> Jaxpr:
     """`stage` whose outer interpreter is evaluation, for programs that outlive this trace."""
-    previous, ctx.interpreter = ctx.interpreter, Context.interpreter
+    previous, thread.interpreter = thread.interpreter, ThreadState.interpreter
     try:
         return stage(f, in_avals, debug_info)
     finally:
-        ctx.interpreter = previous
+        thread.interpreter = previous
 
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
@@ -375,14 +375,14 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
                f"types {', '.join(map(str, jaxpr.in_avals)) or 'none'}, was called with "
                f"{len(consts)} constants and {len(args)} arguments.")
         raise TypeError(msg) from None
-    outer = ctx.source
+    outer = thread.source
     scoped = type(outer) is Scope
     try:
         for (primitive, invars, outvars, params, _, source), last in zip(
                 jaxpr.eqns, last_uses(jaxpr), strict=True):
-            ctx.source = replayed(source, outer) if scoped else source
+            thread.source = replayed(source, outer) if scoped else source
             values = tuple([v.val if type(v) is Literal else env[v] for v in invars])
-            out = ctx.interpreter.process(primitive, values, params)
+            out = thread.interpreter.process(primitive, values, params)
             if primitive.multiple_results:
                 env.update(zip(outvars, out, strict=True))
             else:
@@ -390,7 +390,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
             for var in last:
                 del env[var]
     finally:
-        ctx.source = outer
+        thread.source = outer
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
@@ -399,7 +399,7 @@ def settled(jaxpr: Jaxpr) -> Jaxpr:
 
     Those of Python and NumPy numbers depend on x64, which a program may have been made under.
     """
-    return jaxpr.cached(("settled", ctx.settings.enable_x64),
+    return jaxpr.cached(("settled", thread.settings.enable_x64),
                         lambda: _settled(jaxpr) or False) or jaxpr
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mjax._engine.base.context import ctx
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import Literal
 from mjax._engine.ir.types import ShapedArray, same_array_type, same_type_but_weak, typeof
 from mjax._engine.tracing.interpreter import Tracer
@@ -96,13 +96,14 @@ def vary_along(interp: Any, atoms: Sequence[Any], targets: Sequence[frozenset[An
 
 def typed_axes() -> frozenset[Any]:
     """The mesh axes in scope along which types can vary."""
-    modes = {axis.name: axis.manual and axis.manual.mode for axis in ctx.axis_env}
+    modes = {axis.name: axis.manual and axis.manual.mode for axis in thread.axis_env}
     return frozenset(name for name, mode in modes.items() if mode not in (None, "unchecked"))
 
 
 def casts_are_written() -> bool:
     """Whether the author of the present function writes all casts."""
-    return any(axis.manual is not None and axis.manual.mode == "explicit" for axis in ctx.axis_env)
+    return any(axis.manual is not None and axis.manual.mode == "explicit"
+               for axis in thread.axis_env)
 
 
 def _refuse_uncast(interp: Any, atoms: Sequence[Any], targets: Sequence[frozenset[Any]],

@@ -10,8 +10,8 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import repeat
 from typing import Any
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache, per_item, pickled_by
 from mjax._engine.ir.jaxpr import Jaxpr, named_axes
 from mjax._engine.ir.types import ShapedArray, same_array_type, typeof
@@ -110,13 +110,13 @@ class BatchInterpreter(Interpreter):
             else:
                 values.append(arg)
                 dims.append(None)
-        ctx.interpreter = self.parent
+        thread.interpreter = self.parent
         try:
             if not batched and not self.names_axis(primitive, params):
                 return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
             out, out_dims = self.apply(primitive, args, values, dims, params)
         finally:
-            ctx.interpreter = self
+            thread.interpreter = self
         declared = primitive.declared([typeof(arg) for arg in args], params, "batchable")
         if not primitive.multiple_results:
             return self.result(primitive, out, out_dims, declared)
@@ -176,7 +176,7 @@ class BatchInterpreter(Interpreter):
 def batch_flat(f: Callable[..., Sequence[Any]], axis: AxisData, args: Sequence[Any],
                dims: Sequence[int | None]) -> tuple[list[Any], list[int | None]]:
     """Evaluates a function of flat values for a batch; gives values with their batch dims."""
-    interp = BatchInterpreter(ctx.interpreter, axis)
+    interp = BatchInterpreter(thread.interpreter, axis)
     interp.function = f
     names = () if axis.name is None else ((axis.name, axis.size),)
     with axes_in_scope(names), running(interp):
@@ -239,4 +239,4 @@ def batch_jaxpr(jaxpr: Jaxpr, axis: AxisData, in_dims: Sequence[int | None],
                  for a, d in zip(jaxpr.in_avals, in_dims, strict=True)]
         return trace_to_jaxpr(f, avals, jaxpr.debug_info), out_dims
 
-    return jaxpr.cached(("batch", axis, in_dims, wanted, ctx.settings), make)
+    return jaxpr.cached(("batch", axis, in_dims, wanted, thread.settings), make)

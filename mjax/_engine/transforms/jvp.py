@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Any
 
-from mjax._engine.base.context import ctx
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import per_item
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import same_array_type, same_type_but_weak, typeof
@@ -84,7 +84,7 @@ class JVPInterpreter(Interpreter):
                 constants.append(len(primals))
                 primals.append(arg)
                 tangents.append(None)
-        ctx.interpreter = self.parent
+        thread.interpreter = self.parent
         try:
             if len(constants) == len(primals):
                 return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
@@ -92,7 +92,7 @@ class JVPInterpreter(Interpreter):
                 tangents[i] = Zero(typeof(primals[i]).to_tangent())
             out, tangent = self.differentiate(primitive, primals, tangents, params)
         finally:
-            ctx.interpreter = self
+            thread.interpreter = self
         declared = primitive.declared(list(map(typeof, primals)), params, "differentiable")
         if primitive.multiple_results:
             check_lists(primitive, self.rule_name(primitive), (out, tangent),
@@ -153,7 +153,7 @@ def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: 
              interpreter: type[JVPInterpreter] = JVPInterpreter
              ) -> tuple[list[Any], list[Any]]:
     """Evaluates a function of flat values with tangents; those may be and become `Zero`s."""
-    interp = interpreter(ctx.interpreter)
+    interp = interpreter(thread.interpreter)
     interp.function = f
     with running(interp):
         results = split_results(interp, f(*[
@@ -211,4 +211,4 @@ def jvp_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], instantiate_outs: bool | S
                                   zip(jaxpr.in_avals, nonzeros, strict=True) if nz]
         return trace_to_jaxpr(f, avals, jaxpr.debug_info), nonzero_outs
 
-    return jaxpr.cached(("jvp", nonzeros, wanted, ctx.settings), make)
+    return jaxpr.cached(("jvp", nonzeros, wanted, thread.settings), make)

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import per_item
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, no_debug_info
 from mjax._engine.ir.source import here
@@ -114,7 +114,7 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
       instantiate_outs: for which results a zero tangent is made an array; empty: for none.
       debug_info: names for messages.
     """
-    tangent_interp = PartialEvalInterpreter(ctx.interpreter, debug_info)
+    tangent_interp = PartialEvalInterpreter(thread.interpreter, debug_info)
     interp = LinearizeInterpreter(tangent_interp)
     interp.function = f
     with patient_collector(), running(tangent_interp), running(interp):
@@ -172,7 +172,7 @@ def linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool],
     """
     nonzeros = tuple(nonzeros)
     wanted = per_item(instantiate_outs, len(jaxpr.outvars))
-    return jaxpr.cached(("linearize", nonzeros, wanted, ctx.settings),
+    return jaxpr.cached(("linearize", nonzeros, wanted, thread.settings),
                         lambda: _linearize_jaxpr(jaxpr, nonzeros, wanted))
 
 

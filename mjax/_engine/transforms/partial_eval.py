@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.base.context import ctx
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import per_item
 from mjax._engine.ir.dtypes import PYTHON_SCALARS
 from mjax._engine.ir.jaxpr import Atom, DebugInfo, Jaxpr, Literal, no_debug_info
@@ -59,11 +59,11 @@ class PartialEvalInterpreter(StageInterpreter):
                 return out
         if not self.effects_known and primitive.effects_of(list(map(typeof, args)), params):
             return StageInterpreter.process(self, primitive, args, params)
-        ctx.interpreter = self.parent
+        thread.interpreter = self.parent
         try:
             return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
         finally:
-            ctx.interpreter = self
+            thread.interpreter = self
 
     def _lift(self, value: Any) -> Atom:
         # Arrays of no axes stay residuals: they are data, and baking them into the program
@@ -171,7 +171,7 @@ def partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool],
     """
     unknown = tuple(unknown)
     wanted = per_item(instantiate, len(jaxpr.outvars))
-    return jaxpr.cached(("partial_eval", unknown, wanted, effects_known, ctx.settings),
+    return jaxpr.cached(("partial_eval", unknown, wanted, effects_known, thread.settings),
                         lambda: _partial_eval_jaxpr(jaxpr, unknown, wanted, effects_known))
 
 
@@ -180,7 +180,7 @@ def _partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool], wanted: Sequence[
     made: dict[str, Any] = {}
 
     def run_known(*known_ins: Any) -> list[Any]:
-        interp = PartialEvalInterpreter(ctx.interpreter, jaxpr.debug_info, effects_known)
+        interp = PartialEvalInterpreter(thread.interpreter, jaxpr.debug_info, effects_known)
         with running(interp):
             given = iter(known_ins)
             ins = [interp.new_arg(aval) if u else next(given)

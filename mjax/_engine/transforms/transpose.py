@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mjax._engine.base.context import ctx
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import per_item
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import keeps_equation
@@ -56,7 +56,7 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
     for var, arg in zip(jaxpr.invars, args, strict=True):
         if type(arg) is not UndefinedPrimal:
             values[var] = arg
-    outer = ctx.source
+    outer = thread.source
     try:
         linear, known = _split(jaxpr, values)
         if len(linear) < len(jaxpr.eqns):
@@ -75,11 +75,11 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
         scoped = type(outer) is Scope
         for eqn in reversed(linear):
             source = eqn.source
-            ctx.source = (replayed(source, outer, mark)
-                          if scoped or type(source) is SourceInfo else source)
+            thread.source = (replayed(source, outer, mark)
+                             if scoped or type(source) is SourceInfo else source)
             _transpose_equation(eqn, values, cotangents)
     finally:
-        ctx.source = outer
+        thread.source = outer
     return [cotangents.get(var, Zero(cotangent_type(var.aval)))
             if type(arg) is UndefinedPrimal else None
             for var, arg in zip(jaxpr.invars, args, strict=True)]
@@ -120,7 +120,7 @@ def _needed(jaxpr: Jaxpr, wanted: Sequence[Any], known: set[Any]) -> list[JaxprE
 def _run(eqns: Sequence[JaxprEqn], values: dict[Any, Any]) -> None:
     """Runs equations whose operands have values."""
     for eqn in eqns:
-        ctx.source = eqn.source
+        thread.source = eqn.source
         out = eqn.primitive.bind(
             *[a.val if type(a) is Literal else values[a] for a in eqn.invars], **eqn.params)
         values.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out],
@@ -221,4 +221,4 @@ def transpose_jaxpr(jaxpr: Jaxpr, undefined: Sequence[bool], nonzero_cts: Sequen
                   if nz]
         return trace_to_jaxpr(f, avals, jaxpr.debug_info), nonzero_ins
 
-    return jaxpr.cached(("transpose", undefined, nonzero_cts, wanted, ctx.settings), make)
+    return jaxpr.cached(("transpose", undefined, nonzero_cts, wanted, thread.settings), make)

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.transfer import to_array
@@ -27,7 +27,7 @@ _places = BoundedCache(8192)
 
 def place(i: int) -> Array:
     """A place on an axis, as an operand."""
-    key = (ctx.settings, i)
+    key = (thread.settings, i)
     known = _places.get(key)
     if known is None:
         known = _places.put(key, to_array(np.int32(i) if i < 2**31 else np.asarray(i)))
@@ -59,7 +59,7 @@ class Programs:
 
     def program(self, static: Any, *arrays: Array, known_as: Any = None) -> Callable[..., Array]:
         """The compiled function of such arrays as these."""
-        key = (ctx.settings, known_as or static, *[a._placement for a in arrays])
+        key = (thread.settings, known_as or static, *[a._placement for a in arrays])
         run = self.cache.get(key)
         if run is None:
             run = self.cache.put(key, compile_for(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import exact
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import eq
@@ -72,7 +72,7 @@ def getitem(x: Any, idx: Any) -> Any:
       TypeError: a list, a float, a string.
       ValueError: index arrays that do not broadcast together.
     """
-    if ctx.interpreter is evaluation and type(x) is Array:
+    if thread.interpreter is evaluation and type(x) is Array:
         if type(idx) is int:
             return _row(x, idx)
     return select(x, parse(shape_of(x), idx))
@@ -80,10 +80,10 @@ def getitem(x: Any, idx: Any) -> Any:
 
 def select(x: Any, index: Index, *options: Any) -> Any:
     """What an index selects of an array, in whatever context; `options` are those of `read`."""
-    if ctx.settings.check_static_indices:
+    if thread.settings.check_static_indices:
         _check_static(grown_shape(shape_of(x), index), index, *options)
     shape = grown_shape(shape_of(x), index)
-    if ctx.interpreter is evaluation and type(x) is Array:
+    if thread.interpreter is evaluation and type(x) is Array:
         structure, numbers = take_apart(index, shape)
         if not numbers and structure[0] == tuple(map(whole, shape)) and not index.grown:
             return x
@@ -107,13 +107,13 @@ def _check_static(shape: tuple[int, ...], index: Index,
 
 def _row(x: Array, i: int) -> Array:
     """`x[i]`, the commonest index."""
-    known = _rows.get((ctx.settings, x._placement))
+    known = _rows.get((thread.settings, x._placement))
     if known is None:
-        if ctx.settings.check_static_indices:
+        if thread.settings.check_static_indices:
             return select(x, parse(x.shape, i))
         index = parse(x.shape, 0)
         structure, numbers = take_apart(index, x.shape)
-        known = _rows.put((ctx.settings, x._placement), (
+        known = _rows.put((thread.settings, x._placement), (
             x.shape[0], _read_programs.program((structure, ()), x, *numbers)))
     size, run = known
     if i < 0:

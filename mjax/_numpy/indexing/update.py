@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.types import typeof
@@ -135,7 +135,7 @@ def update(operation: str, x: Any, idx: Any, values: Any, mode: Any, indices_are
     values = _checked_values(operation, x, values)
     options = (_mode_of_writing(mode), bool(indices_are_sorted), bool(unique_indices))
     shape = grown_shape(shape_of(x), index)
-    if ctx.interpreter is evaluation and type(x) is Array:
+    if thread.interpreter is evaluation and type(x) is Array:
         structure, numbers = take_apart(index, shape)
         return _write_programs((operation, structure, options), x, to_array(values), *numbers)
     return write(operation, x, values,

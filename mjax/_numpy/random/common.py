@@ -12,9 +12,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.docs import documented
 from mjax._engine.base.errors import ConcretizationTypeError, LazyArgumentError, TypePromotionError
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
@@ -104,7 +104,7 @@ def _compiled(f: Callable[..., Any], name: str, values: dict[str, Any]) -> Calla
     # Signatures are read from `__wrapped__`, but the program does not take static arguments.
     del program.__wrapped__
     compiled = jit(program)
-    if ctx.settings.legacy_prng_key != "allow" and name != "raw_key":
+    if thread.settings.legacy_prng_key != "allow" and name != "raw_key":
         return _typed_keys_only(name, compiled)
     return compiled
 
@@ -136,9 +136,9 @@ def _typed_keys_only(name: str, program: Callable[..., Any]) -> Callable[..., An
     def checked(key: Any, *arrays: Any) -> Any:
         if is_raw_key(key):
             text = (f"random.{name}: the key is an array of uint32, and the flag legacy_prng_key "
-                    f"is {ctx.settings.legacy_prng_key!r}. Make keys with random.key, or set "
+                    f"is {thread.settings.legacy_prng_key!r}. Make keys with random.key, or set "
                     "jax_legacy_prng_key='allow'.")
-            if ctx.settings.legacy_prng_key == "error":
+            if thread.settings.legacy_prng_key == "error":
                 raise ValueError(text)
             warn(text)
         return program(key, *arrays)
@@ -151,8 +151,8 @@ def _lookup_key(static: dict[str, Any]) -> tuple[Any, ...]:
     values = static.values()
     shape = static.get("shape")
     if type(shape) is tuple:
-        return (ctx.settings, *values, *map(type, values), *map(type, shape))
-    return (ctx.settings, *values, *map(type, values))
+        return (thread.settings, *values, *map(type, values), *map(type, shape))
+    return (thread.settings, *values, *map(type, values))
 
 
 # ---- normalizers of static arguments ---------------------------------------------------

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import add
@@ -38,7 +38,7 @@ from mjax._numpy.random.common import (
 
 def _seed_argument(name: str, seed: Any) -> Any:
     """The seed that a user gave, moved by the setting `random_seed_offset`."""
-    number, offset = _given_seed(name, seed), ctx.settings.random_seed_offset
+    number, offset = _given_seed(name, seed), thread.settings.random_seed_offset
     if not offset or not dtypes.is_integer(typeof(number).dtype):
         return number
     # Integers wrap around; NumPy warns of that for scalars, and not for arrays.

@@ -12,7 +12,7 @@ import mjax
 from mjax import lax
 from mjax._engine.base import config as module
 from mjax._engine.base.config import OPTIONS, SETTINGS, config, override
-from mjax._engine.base.context import ctx
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.mesh import AbstractMesh
 
 #: Those of mjax; test_flags_page has the others of JAX.
@@ -334,15 +334,15 @@ def test_attributes_set_flags():
 
 
 def test_equal_settings_are_one_object():
-    plain = ctx.settings
+    plain = thread.settings
     with mjax.enable_x64(True):
-        wide = ctx.settings
+        wide = thread.settings
         assert wide is not plain
         with mjax.enable_x64(False):
-            assert ctx.settings is plain
+            assert thread.settings is plain
     with override(enable_x64=True):
-        assert ctx.settings is wide
-    assert ctx.settings is plain and "enable_x64=False" in repr(plain)
+        assert thread.settings is wide
+    assert thread.settings is plain and "enable_x64=False" in repr(plain)
 
 
 def test_interning_is_atomic():
@@ -352,7 +352,7 @@ def test_interning_is_atomic():
         barrier.wait()
         for n in range(100, 200):
             with override(mesh=n):
-                made.append((n, id(ctx.settings)))
+                made.append((n, id(thread.settings)))
 
     threads = [threading.Thread(target=make) for _ in range(8)]
     for t in threads:
@@ -364,10 +364,10 @@ def test_interning_is_atomic():
 
 @pytest.mark.parametrize("flag", [f for f in OPTIONS if f in FLAGS], ids=lambda f: f.name)
 def test_options_are_in_no_cache_key(flag):
-    before = ctx.settings
+    before = thread.settings
     some = {bool: True, int: 7, float: 7.0, None: "cpu"}
     with override(**{flag.name: some[flag.accepts] if flag.accepts in some else flag.accepts[1]}):
-        assert ctx.settings is before
+        assert thread.settings is before
 
 
 def test_each_setting_is_in_the_cache_keys():

@@ -8,7 +8,7 @@ import pytest
 
 import mjax
 from mjax import lax
-from mjax._engine.base.context import ctx
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.source import user_frame
 
 X = np.ones(3, np.float32)
@@ -92,7 +92,7 @@ WRAPPED = {
 def test_names_of_equations(name):
     g, x, expected = WRAPPED[name]
     assert names(g, x) == expected
-    assert ctx.source is None
+    assert thread.source is None
 
 
 def test_names_of_second_derivatives():
@@ -173,7 +173,7 @@ def test_as_a_decorator_and_around_errors():
     assert names(g, X) == ["layer:sin"] == names(g, X)
     with pytest.raises(ZeroDivisionError), mjax.named_scope("a"), mjax.named_scope("b"):
         1 / 0  # noqa: B018
-    assert ctx.source is None
+    assert thread.source is None
 
 
 def test_scopes_belong_to_their_thread():

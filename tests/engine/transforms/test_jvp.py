@@ -7,7 +7,7 @@ import pytest
 
 import mjax
 from mjax import lax
-from mjax._engine.base.context import ctx
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.source import user_frame
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives import tangents as tangents_module
@@ -144,7 +144,7 @@ def test_tracers_know_their_interpreter():
 
     def f(x):
         outer.append(x)
-        assert isinstance(ctx.interpreter, JVPInterpreter) and type(x) is JVPTracer
+        assert isinstance(thread.interpreter, JVPInterpreter) and type(x) is JVPTracer
         return mjax.jvp(lambda y: lax.mul(x, y), (Y,), (Y,))[1]
 
     close([mjax.jvp(f, (X,), (X,))[1]], [X * Y])

@@ -7,7 +7,7 @@ import pytest
 
 import mjax
 from mjax import lax
-from mjax._engine.base.context import ctx
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.effects import Effect
 from mjax._engine.ir.jaxpr import Literal
 from mjax._engine.ir.types import typeof
@@ -108,7 +108,7 @@ def test_constants_stay_constants():
 
 
 def test_scalars_are_literals_and_arrays_residuals():
-    interp = PartialEvalInterpreter(ctx.interpreter)
+    interp = PartialEvalInterpreter(thread.interpreter)
     two = lax.add(1.0, 1.0)
     with running(interp):
         t = interp.new_arg(typeof(X))
@@ -150,6 +150,6 @@ def test_it_is_cached_on_the_jaxpr():
 def test_tracers_that_ended_are_refused():
     leaked = []
     stage(lambda x: leaked.append(x) or [x], [typeof(X)])
-    interp = PartialEvalInterpreter(ctx.interpreter)
+    interp = PartialEvalInterpreter(thread.interpreter)
     with running(interp), pytest.raises(Exception, match="after the jit trace that made it"):
         lax.mul(interp.new_arg(typeof(X)), leaked[0])

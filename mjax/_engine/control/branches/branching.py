@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import NOT_GIVEN
 from mjax._engine.control.branches.branches import Branches
 from mjax._engine.control.branches.cond import bind, platform_index_p
@@ -77,7 +77,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         check_callable("cond", false_fun)
     operands = _operands("cond", operands, operand)
     _check_predicate(pred)
-    if ctx.settings.disable_jit:
+    if thread.settings.disable_jit:
         known = _concrete(pred)
         if known is not None:
             return (true_fun if known else false_fun)(*operands)
@@ -122,7 +122,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any,
     if len(branches) == 1:
         return branches[0](*operands)
     last = len(branches) - 1
-    if ctx.settings.disable_jit:
+    if thread.settings.disable_jit:
         known = _concrete(index)
         if known is not None:
             return branches[min(max(int(known), 0), last)](*operands)

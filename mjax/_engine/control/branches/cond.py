@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, MissingRuleError
 from mjax._engine.base.platforms import names_of
+from mjax._engine.base.thread import thread
 from mjax._engine.control.branches.branches import OF_BRANCHES, Branches
 from mjax._engine.control.calls.jit import call
 from mjax._engine.control.cast_varying import Axes, bind_retyped, refuse_alone, varying_of, widened
@@ -95,7 +95,7 @@ class _CondFrame(Frame):
             outs = [least.union(*(a.varying for a in same)) for same in results]
             return Branches(widened(b, wanted, outs) for b in branches)
 
-        key = ("vary", least, *wanted, ctx.settings, ctx.axis_env)
+        key = ("vary", least, *wanted, thread.settings, thread.axis_env)
         return [least, *wanted], {**params, self.param: tuple(branches.cached(key, make))}
 
     def axis_batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
@@ -109,7 +109,7 @@ class _CondFrame(Frame):
         branches = self.body(params)
         _refuse_effects(branches)
         refuse_masked_effects("cond", branches)
-        key = ("select", axis, *dims, *map(typeof, args), ctx.settings)
+        key = ("select", axis, *dims, *map(typeof, args), thread.settings)
         chosen = branches.cached(key, lambda: _selecting(branches, axis, args, dims[1:]))
         outs = call(chosen, "cond", args)
         return outs, [0] * len(outs)

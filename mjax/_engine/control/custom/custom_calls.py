@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, NoReturn
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import (
     LazyNotImplementedError,
     LazyTypeError,
@@ -22,6 +21,7 @@ from mjax._engine.base.errors import (
 )
 from mjax._engine.base.programs import ProgramCache
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import exact
 from mjax._engine.control.cast_varying import vary_over
 from mjax._engine.control.trace_body import Body, Typed, agree, differences
@@ -86,7 +86,7 @@ class Call:
         self.hidden = sum(len(where) for *_, where in self.places)
         self.in_tree = in_tree
         self.out_tree: Any = None
-        self.names_in_scope = tuple([axis.name for axis in ctx.axis_env])
+        self.names_in_scope = tuple([axis.name for axis in thread.axis_env])
         self.signature: Signature | None = None
         self.outer: Sequence[Tracer] = ()
         self.jaxpr: Jaxpr | None = None
@@ -167,8 +167,8 @@ class Call:
         return self.signature
 
     def _key(self, avals: Sequence[Any]) -> Any:
-        key = (tuple(map(exact, self.static)), self.in_tree, tuple(avals), ctx.settings,
-               ctx.axis_env)
+        key = (tuple(map(exact, self.static)), self.in_tree, tuple(avals), thread.settings,
+               thread.axis_env)
         try:
             hash(key)
         except TypeError:  # a static argument is not hashable
@@ -235,7 +235,7 @@ class Call:
               outer_avals: Sequence[Any]) -> Trace:
         """Stages a rule, for arguments of the types `in_avals`; once per types."""
         traces = self.known(avals).traces
-        key = (rule.kind, rule.key, tuple(in_avals), ctx.settings, ctx.axis_env)
+        key = (rule.kind, rule.key, tuple(in_avals), thread.settings, thread.axis_env)
         found = traces.get(key)
         if found is None:
             found = self._stage_rule(rule, in_avals, outer_avals)
@@ -252,7 +252,7 @@ class Call:
 
         def values(*args: Any) -> Any:
             for tracer, value in zip(self.outer, args, strict=False):
-                ctx.interpreter.stand_in(tracer, value)
+                thread.interpreter.stand_in(tracer, value)
             out, more = rule.f(*args[n:])
             known.append(more)
             return out
@@ -403,7 +403,7 @@ def _refuse_foreign(who: str, tracer: Tracer) -> NoReturn:
 
 def refuse_differentiated(who: str, aval: Any) -> NoReturn:
     """Raises the error for a value a function closes over that carries a tangent."""
-    source = applied_at(ctx.source or current_traceback())
+    source = applied_at(thread.source or current_traceback())
     raise UnexpectedTracerError(lambda: (
         f"{who} closes over a value of type {aval} that is being differentiated. {_REMEDY}\n"
         f"{source}"))
@@ -441,11 +441,11 @@ def accepting(outer: Sequence[Tracer]) -> Iterator[None]:
 def users_code() -> Iterator[None]:
     """Lets equations be traced back to what runs in the body of a `with`, not to the equation
     whose rule it is."""
-    outer, ctx.source = ctx.source, None
+    outer, thread.source = thread.source, None
     try:
         yield
     finally:
-        ctx.source = outer
+        thread.source = outer
 
 
 def invariant(aval: Any) -> Any:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import typeof
@@ -60,7 +60,7 @@ class Backward:
 
 def refuse_forward_mode(who: str) -> NoReturn:
     """Raises the error for a derivative that is only known backwards."""
-    source = applied_at(ctx.source or current_traceback())
+    source = applied_at(thread.source or current_traceback())
     raise LazyTypeError(lambda: (
         f"forward-mode differentiation (jvp, jacfwd, linearize) reached the {who}, whose rule "
         "says how to pull cotangents back and not how to push tangents forward. Use reverse mode "

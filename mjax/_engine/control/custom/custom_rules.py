@@ -20,9 +20,9 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any, ClassVar
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.jitted import PjitFunction
 from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.thread import thread
 from mjax._engine.control.calls.closures import MadeOfFunctions, closed_over
 from mjax._engine.control.custom.custom_arguments import Arguments
 from mjax._engine.control.custom.custom_calls import Call, Equation
@@ -170,14 +170,14 @@ class BatchedCall:
                ) -> tuple[list[Any], list[int | None]]:
         """Evaluates a function for the batch; gives values with their batch dims."""
         interp = self.interp
-        parent, interp.parent = interp.parent, ctx.interpreter
-        ctx.interpreter = interp
+        parent, interp.parent = interp.parent, thread.interpreter
+        thread.interpreter = interp
         try:
             outs = f(*[arg if dim is None else BatchTracer(interp, arg, dim)
                        for arg, dim in zip(args, dims, strict=True)])
             return split_results(interp, outs)
         finally:
-            ctx.interpreter, interp.parent = interp.parent, parent
+            thread.interpreter, interp.parent = interp.parent, parent
 
     def run(self, *values: Any) -> list[Any]:
         """Runs the function."""
@@ -227,7 +227,7 @@ def apply(call: Any, values: Sequence[Any]) -> list[Any]:
       call: a `Call` or a `BatchedCall`.
       values: the operands.
     """
-    interp = ctx.interpreter
+    interp = thread.interpreter
     if interp.parent is None:
         return call.run(*map(array_of, values))
     if isinstance(interp, CompileTimeEvaluation):

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import (
     LazyNotImplementedError,
     LazyTypeError,
@@ -20,6 +19,7 @@ from mjax._engine.base.errors import (
 )
 from mjax._engine.base.folding import boundary, calling
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjax._engine.control.calls.closed_call import evaluates_as_call, types_as_call
 from mjax._engine.control.custom.custom_calls import (
     Call,
@@ -407,7 +407,7 @@ def _transpose(cts: Any, *args: Any, call_jaxpr: Jaxpr, fwd_jaxpr_thunk: Any, **
     program = trace_to_jaxpr(forward, call_jaxpr.in_avals, call_jaxpr.debug_info)
     parts = partial_eval_jaxpr(program, undefined)
     if any(parts.unknown_outs):
-        source = applied_at(ctx.source or current_traceback())
+        source = applied_at(thread.source or current_traceback())
         raise LazyNotImplementedError(lambda: (
             f"the {rule.custom.describe()} cannot be transposed as a linear function: its fwd rule "
             "gives residuals that depend on the arguments in which it is linear, and these have no "

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import thread
 from mjax._engine.control.calls.closed_call import evaluates_as_call, types_as_call
 from mjax._engine.control.custom.custom_calls import users_code, vary_as_function
 from mjax._engine.control.custom.custom_rules import Custom
@@ -468,7 +468,7 @@ class custom_vmap(Custom):
             raise AttributeError(msg)
         args = self.arguments.resolve(args, kwargs)
         check_arguments(f"custom_vmap of {self.arguments.function}", args)
-        if ctx.interpreter.parent is None:
+        if thread.interpreter.parent is None:
             return self.fun(*tree_map(array_of, args))
         leaves, in_tree = tree_flatten(args)
         body, rule = self._staged(in_tree, list(map(typeof, leaves)))
@@ -484,7 +484,7 @@ class custom_vmap(Custom):
         Once per types where a program is being staged. Else in each call, as
         `trace_body.stage_body` does it again: what the function closes over may have changed.
         """
-        key = (in_tree, tuple(avals), ctx.settings, ctx.axis_env)
+        key = (in_tree, tuple(avals), thread.settings, thread.axis_env)
         known = self.signatures.get(key)
         if known is None or not staging():
             flat = FlatFunction(self.fun, treedef_tuple((in_tree, _no_kwargs)))

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import ConcretizationTypeError, LazyArgumentError, LazyTypeError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import thread
 from mjax._engine.control.loops import scan_frame as _scan_frame  # noqa: F401  # rules of scan
 from mjax._engine.control.loops.scan import Loop, rearranged
 from mjax._engine.control.loops.scan import bind as bind_scan
@@ -107,7 +107,7 @@ def _scan(who: str, f: Callable[..., Any], users: Callable[..., Any], init: Any,
     """
     carry, carry_tree = tree_flatten(init)
     leaves, xs_tree = tree_flatten(xs)
-    if ctx.settings.disable_jit and loop.length:
+    if thread.settings.disable_jit and loop.length:
         return _python_scan(f, init, leaves, xs_tree, loop)
     in_tree = treedef_tuple([treedef_tuple([carry_tree, xs_tree]), tree_structure({})])
     rows = [_row_type(typeof(leaf)) for leaf in leaves]
@@ -346,7 +346,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
 def _while(who: str, cond_fun: Callable[..., Any], body_fun: Callable[..., Any],
            users: Callable[..., Any], init_val: Any, own: int = 0) -> Any:
     """Stages condition and body and binds; arguments as those of `_scan`."""
-    if ctx.settings.disable_jit:
+    if thread.settings.disable_jit:
         return _python_while(cond_fun, body_fun, init_val)
     carry, tree = tree_flatten(init_val)
     in_tree = treedef_tuple([treedef_tuple([tree]), tree_structure({})])

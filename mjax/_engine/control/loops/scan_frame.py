@@ -12,8 +12,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import partition_list, split_list
 from mjax._engine.control.calls.jit import call
 from mjax._engine.control.cast_varying import bind_retyped
@@ -94,7 +94,7 @@ class _ScanFrame(Frame):
 
     def split(self, first: Held, second: Held, residual_forwarding: Sequence[int]) -> Split:
         key = ("scan split", second.body, tuple(residual_forwarding), tuple(first.ins),
-               tuple(first.outs), ctx.settings)
+               tuple(first.outs), thread.settings)
         cut = first.body.cached(key, lambda: _make_cut(first, residual_forwarding))
         return Split(
             Held(cut.body, cut.ins, cut.outs, {**first.rest, "once": cut.once}),
@@ -114,7 +114,7 @@ class _ScanFrame(Frame):
         # A carry may start at a known zero, a tangent before the first step: it is linear as well.
         linear[nc:n] = [True] * nk
         key = ("scan_transpose", tuple(linear), tuple(type(ct) is not Zero for ct in cts), nc,
-               nk, ctx.settings)
+               nk, thread.settings)
         plan = jaxpr.cached(key, lambda: _transposed(jaxpr, key[1], key[2], nc, nk))
         known_c, _ = partition_list(linear[:nc], args[:nc])
         known_x, _ = partition_list(linear[n:], args[n:])

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache, split_list
 from mjax._engine.control.cast_varying import (
     Axes,
@@ -54,7 +54,7 @@ def _plan(cond: Jaxpr, body: Jaxpr, key: tuple[Any, ...], make: Callable[[], Any
     Not without end: a body of a module's may meet conditions that are made anew each time.
     """
     known = body.cached("plans of while", lambda: BoundedCache(64))
-    key = (cond, *key, ctx.settings)
+    key = (cond, *key, thread.settings)
     found = known.get(key)
     return known.put(key, make()) if found is None else found
 

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal
 from mjax._engine.ir.source import summarize
 from mjax._engine.primitives.convert import reduce_precision_p
@@ -30,7 +30,7 @@ def log_saved(known: Jaxpr, sources: Sequence[int]) -> None:
       known: what is computed ahead.
       sources: where among its inputs and results the saved values are.
     """
-    level = logging.WARNING if ctx.options.log_checkpoint_residuals else logging.DEBUG
+    level = logging.WARNING if thread.options.log_checkpoint_residuals else logging.DEBUG
     if not logger.isEnabledFor(level):
         return
     n = len(known.invars)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyNoMeshError, LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.mesh import UNCONSTRAINED, AbstractMesh, Mesh, PartitionSpec, shard_shape
 from mjax._engine.ir.pytree import prefix_leaves, tree_flatten
 from mjax._engine.ir.types import physical_aval, typeof
@@ -109,16 +109,16 @@ def resolved(given: Any, who: str) -> Any:
 
 def mesh_in_force() -> Mesh | AbstractMesh | None:
     """The mesh that specs alone refer to: of an enclosing shard_map, or the one that is set."""
-    for axis in reversed(ctx.axis_env):
+    for axis in reversed(thread.axis_env):
         if axis.manual is not None:
             mesh: Mesh | AbstractMesh = axis.manual.mesh
             return mesh
-    return ctx.settings.mesh
+    return thread.settings.mesh
 
 
 def mesh_for_all() -> Mesh | None:
     """The mesh that `set_mesh` has set, which all programs run on and new arrays are on."""
-    settings = ctx.settings
+    settings = thread.settings
     return settings.mesh if settings.mesh_for_all and isinstance(settings.mesh, Mesh) else None
 
 
@@ -196,7 +196,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
 def _constrained(x: Any, sharding: Any, who: str) -> Any:
     if type(sharding) is NamedSharding:
         refuse_manual(sharding, who)
-        if ctx.interpreter is evaluation:
+        if thread.interpreter is evaluation:
             check_fits(sharding, typeof(x), who)
     return sharding_constraint_p.bind(x, sharding=sharding)
 
@@ -207,7 +207,7 @@ def refuse_manual(sharding: NamedSharding, who: str) -> None:
     Raises:
       ValueError: it is one.
     """
-    manual = {axis.name for axis in ctx.axis_env if axis.manual is not None}
+    manual = {axis.name for axis in thread.axis_env if axis.manual is not None}
     used = [axis for axis in sharding.spec.axes if axis in manual]
     if used:
         raise LazyValueError(lambda: (

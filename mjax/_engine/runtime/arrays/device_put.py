@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.config import override
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.mesh import UNCONSTRAINED, PartitionSpec
 from mjax._engine.ir.pytree import prefix_leaves, tree_flatten
@@ -148,11 +148,11 @@ def _put_leaf(x: Any, device: Any, src: Any = None, donate: Any = False, may_ali
         device = sharding_of(device)
     if type(device) is NamedSharding:
         refuse_manual(device, "device_put")
-        if ctx.interpreter is evaluation:
+        if thread.interpreter is evaluation:
             _refuse_open(device)
     elif device is not None:
         sharding_of(device)  # refuses what is none, inside of programs too
-        if ctx.axis_env:
+        if thread.axis_env:
             _refuse_device(device)
     if src is None and device is not None:
         src = _source(x)
@@ -177,7 +177,7 @@ def _refuse_device(device: Any) -> None:
       ValueError: this is such a body.
     """
     stages = sum(interpreter.stages_all for interpreter in interpreters())
-    if stages == 1 and any(axis.manual is not None for axis in ctx.axis_env):
+    if stages == 1 and any(axis.manual is not None for axis in thread.axis_env):
         raise LazyValueError(lambda: (
             f"device_put: {device} was given in the body of a shard_map, which runs on all devices "
             "of the mesh. Leave the device out, or move the array outside."))

@@ -6,8 +6,8 @@ import threading
 from typing import Any
 
 from mjax._engine.base.config import checks
-from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import thread
 from mjaxlib_shim import client as shim
 from mjaxlib_shim.client import Device
 
@@ -49,11 +49,11 @@ def _default_platform() -> str:
     Raises:
       RuntimeError: one is not there.
     """
-    asked = (ctx.options.platforms or ctx.options.platform_name).lower()
+    asked = (thread.options.platforms or thread.options.platform_name).lower()
     names = [name.strip() for name in asked.split(",") if name.strip()]
     missing = [name for name in names if name not in shim.platforms()]
     if missing:
-        flag = "platforms" if ctx.options.platforms else "platform_name"
+        flag = "platforms" if thread.options.platforms else "platform_name"
         msg = (f"platform {missing[0]!r} is not available: the flag {flag!r} (or the environment "
                f"variable JAX_{flag.upper()} or MJAX_{flag.upper()}) is {asked!r}, and mjax has "
                f"{', '.join(map(repr, shim.platforms()))}.")
@@ -172,7 +172,7 @@ _first: Device | None = None
 def default_device() -> Device:
     """The device that uncommitted values go to: the configured one, else the first."""
     global _first
-    chosen = ctx.settings.default_device
+    chosen = thread.settings.default_device
     if chosen is None:
         if _first is None:
             _first = client().local_devices()[0]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.dtypes import asked_dtype, is_extended
 from mjax._engine.ir.mesh import PartitionSpec
 from mjax._engine.ir.types import typeof
@@ -32,7 +32,7 @@ def on_device(x: Any, device: Any) -> Any:
     if device is not None:
         return device_put(x, device)
     mesh = mesh_for_all()
-    if mesh is None or ctx.interpreter is not evaluation or getattr(x, "committed", True):
+    if mesh is None or thread.interpreter is not evaluation or getattr(x, "committed", True):
         return x
     return device_put(x, NamedSharding(mesh, PartitionSpec()))
 
@@ -51,8 +51,8 @@ def placed(make: Callable[[], Any], shape: Sequence[int], value: Any, dtype: Any
     if device is None:
         return on_device(make(), None)
     cut = fitted(sharding_of(device), len(shape))
-    if ctx.interpreter is evaluation and not hasattr(value, "aval") and not is_extended(dtype) and (
-            isinstance(cut, NamedSharding) and cut.num_devices > 1):
+    if (thread.interpreter is evaluation and not hasattr(value, "aval") and not is_extended(dtype)
+            and isinstance(cut, NamedSharding) and cut.num_devices > 1):
         # No device ever holds the whole: this is one number, and each part a copy of it.
         return device_put(np.broadcast_to(np.asarray(value, dtype), tuple(shape)), cut)
     return device_put(make(), cut)
@@ -73,7 +73,7 @@ def sharding_like(x: Any, shape: Sequence[int]) -> Sharding | None:
       x: an array, or what has its attributes, such as a `ShapeDtypeStruct`.
       shape: that of the array to be made: of another shape, it cannot be cut alike.
     """
-    if ctx.interpreter is not evaluation:
+    if thread.interpreter is not evaluation:
         return None
     sharding = getattr(x, "sharding", None)
     if not isinstance(sharding, Sharding) or not getattr(x, "committed", True) or (

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.config import UNSET, override, set_here
-from mjax._engine.base.context import Context, ctx
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.ir.mesh import AbstractMesh, AxisType, Mesh, Name
 from mjax._engine.runtime.arrays.devices import devices as all_devices
 from mjax._engine.tracing.evaluate import evaluation
@@ -196,7 +196,7 @@ class set_mesh:  # a function that may also be a context manager
         _refuse_traces("set_mesh")
         _refuse_manual_axes(mesh, "set_mesh")
         # A flag that a thread has not set follows the process.
-        follows = mesh is Context.settings.mesh
+        follows = mesh is ThreadState.settings.mesh
         self._undo = set_here(mesh=UNSET if follows else mesh,
                               mesh_for_all=UNSET if follows else mesh is not None)
 
@@ -226,7 +226,7 @@ def use_abstract_mesh(mesh: AbstractMesh | None) -> Iterator[AbstractMesh | None
 
 
 def _refuse_traces(who: str) -> None:
-    if ctx.interpreter is not evaluation:
+    if thread.interpreter is not evaluation:
         msg = (f"{who} is called inside of a function that is traced (jit, grad, vmap, ...): a "
                "program runs on one set of devices. Set the mesh around the call of the outermost "
                "one; inside, give NamedShardings.")
@@ -252,7 +252,7 @@ def _check(mesh: Any, kind: type, who: str, what: str) -> None:
 
 def get_mesh() -> Mesh:
     """The mesh that `set_mesh` set in this thread; an empty one if none."""
-    mesh = ctx.settings.mesh
+    mesh = thread.settings.mesh
     return mesh if isinstance(mesh, Mesh) else Mesh(np.empty((), object), ())
 
 
@@ -261,11 +261,11 @@ def get_abstract_mesh() -> AbstractMesh:
 
     In `shard_map` its mesh, whose axes that are mapped have the type `AxisType.Manual`.
     """
-    for axis in reversed(ctx.axis_env):
+    for axis in reversed(thread.axis_env):
         if axis.manual is not None:
             mesh, manual = axis.manual.mesh, axis.manual.axes
             return AbstractMesh(mesh.axis_sizes, mesh.axis_names, [
                 AxisType.Manual if name in manual else kind
                 for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True)])
-    mesh = ctx.settings.mesh
+    mesh = thread.settings.mesh
     return AbstractMesh((), ()) if mesh is None else mesh.abstract_mesh

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.mesh import PartitionSpec
@@ -97,7 +97,7 @@ class HostArgument:
 
 def host(value: np.ndarray[Any, Any]) -> tuple[Callable[[Any], Any], Placement]:
     """How NumPy arrays of this type get to the default device as buffers, and their placement."""
-    key = (value.dtype, value.shape, ctx.settings)
+    key = (value.dtype, value.shape, thread.settings)
     return _hosts.get(key) or _host(value, key)
 
 
@@ -122,7 +122,7 @@ def from_scalar(value: Any, text: str | None = None) -> Array:
       text: what tells it apart from its equals, needed for complex numbers.
     """
     # The sign of a zero is not part of equality: zeros are told apart by their texts.
-    key = (type(value), text or value or str(value), ctx.settings)
+    key = (type(value), text or value or str(value), thread.settings)
     known = _scalars.get(key)
     if known is None or known._buffer.is_deleted():
         # It is transferred once, whoever asks first: no transfer that a guard is there for.
@@ -206,7 +206,7 @@ def put(value: np.ndarray[Any, Any], aval: ShapedArray, device: Device | Shardin
     """
     if isinstance(device, Sharding) and type(device) is not SingleDeviceSharding:
         return cut(value, layout_of(aval, device))
-    key = (aval, device or ctx.settings, device is not None)
+    key = (aval, device or thread.settings, device is not None)
     target = _targets.get(key)
     if target is None:
         sharding = sharding_of(device or default_device())

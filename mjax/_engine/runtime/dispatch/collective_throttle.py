@@ -30,7 +30,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.base.context import ctx
+from mjax._engine.base.thread import thread
 from mjax._engine.runtime.arrays.array import waits
 from mjaxlib_shim import arrays as shim
 
@@ -99,7 +99,7 @@ def few_at_a_time(execute: Callable[..., Any], has_collectives: bool) -> Callabl
     count, every, tokens = pace.count, pace.every, pace.tokens
 
     def waiting(buffers: Sequence[Any], with_tokens: bool = False) -> Any:
-        if ctx.in_callback > 1:
+        if thread.in_callback > 1:
             return execute(buffers, with_tokens=with_tokens)
         with _launch:
             if next(count) % every:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
+from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr, no_debug_info
 from mjax._engine.ir.source import here, summarize
@@ -21,7 +21,7 @@ logger = logging.getLogger("mjax")
 
 def debugging() -> bool:
     """Whether results are looked at."""
-    return bool(ctx.settings.debug_nans or ctx.settings.debug_infs)
+    return bool(thread.settings.debug_nans or thread.settings.debug_infs)
 
 
 def checked(run: Callable[..., Any], jaxpr: Jaxpr, name: str) -> Callable[..., Any]:
@@ -58,9 +58,9 @@ def invalid(value: Any) -> str | None:
     if not is_array(value) or not dtypes.is_inexact(value.dtype):
         return None
     numbers = np.asarray(value)
-    if ctx.settings.debug_nans and np.isnan(numbers).any():
+    if thread.settings.debug_nans and np.isnan(numbers).any():
         return "nan"
-    if ctx.settings.debug_infs and np.isinf(numbers).any():
+    if thread.settings.debug_infs and np.isinf(numbers).any():
         return "inf"
     return None
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.monitoring import CACHE_HIT, CACHE_MISS, COMPILE, record_event
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.source import warn
 from mjax._engine.lowering.context import identifier
 from mjax._engine.lowering.module import LoweredModule
@@ -47,7 +47,7 @@ def compiled(lowered: LoweredModule, name: str, devices: Sequence[Any],
 
     if not _is_used(lowered, devices):
         return compile_now()
-    path = os.path.join(str(ctx.options.compilation_cache_dir),
+    path = os.path.join(str(thread.options.compilation_cache_dir),
                         f"{identifier(name)[:80]}-{_digest(lowered, devices, options)}{_SUFFIX}")
     loaded = _tried("read", path, lambda: _load(path, client, devices, options))
     if loaded is not None:
@@ -57,14 +57,14 @@ def compiled(lowered: LoweredModule, name: str, devices: Sequence[Any],
     record_event(CACHE_MISS)
     start = time.perf_counter()
     loaded = compile_now()
-    if time.perf_counter() - start >= ctx.options.persistent_cache_min_compile_time_secs:
+    if time.perf_counter() - start >= thread.options.persistent_cache_min_compile_time_secs:
         _tried("written", path, lambda: _write(path, shim.serialize(client, loaded)))
     return loaded
 
 
 def _is_used(lowered: LoweredModule, devices: Sequence[Any]) -> bool:
     """Whether the flags ask for the cache, and the program means the same in another process."""
-    options, client = ctx.options, devices[0].client
+    options, client = thread.options, devices[0].client
     return bool(options.compilation_cache_dir and options.enable_compilation_cache
                 and options.compilation_cache_max_size != 0
                 and not lowered.host_callbacks and not lowered.inspections
@@ -78,7 +78,7 @@ def _tried(done: str, path: str, action: Callable[[], Any]) -> Any:
     except Exception as error:
         text = (f"the compilation cache's entry {path} cannot be {done}: "
                 f"{type(error).__name__}: {error}")
-        if ctx.options.raise_persistent_cache_errors:
+        if thread.options.raise_persistent_cache_errors:
             raise RuntimeError(text) from error
         warn(text)
         return None
@@ -88,7 +88,7 @@ def _tried(done: str, path: str, action: Callable[[], Any]) -> Any:
 
 
 def _digest(lowered: LoweredModule, devices: Sequence[Any], options: Mapping[str, Any]) -> str:
-    parts = [lowered.text(ctx.options.compilation_cache_include_metadata_in_key),
+    parts = [lowered.text(thread.options.compilation_cache_include_metadata_in_key),
              repr(sorted(options.items())), repr([(d.id, d.device_kind) for d in devices]),
              *_machine(), *_flags(), devices[0].client.platform,
              devices[0].client.platform_version]
@@ -122,7 +122,7 @@ def _load(path: str, client: Any, devices: Sequence[Any], options: Mapping[str, 
     """The program of an entry; None if there is none, which another process may have removed."""
     try:
         data = _read(path)
-        if ctx.options.compilation_cache_max_size != -1:
+        if thread.options.compilation_cache_max_size != -1:
             os.utime(path)  # it was used now
     except FileNotFoundError:
         return None
@@ -149,8 +149,8 @@ def _read(path: str) -> bytes:
 def _write(path: str, program: bytes) -> None:
     packed = zlib.compress(program, 1)
     content = _MAGIC + sha256(packed).digest() + packed
-    limit = ctx.options.compilation_cache_max_size
-    if len(content) < ctx.options.persistent_cache_min_entry_size_bytes:
+    limit = thread.options.compilation_cache_max_size
+    if len(content) < thread.options.persistent_cache_min_entry_size_bytes:
         return
     folder = os.path.dirname(path)
     os.makedirs(folder, exist_ok=True)

@@ -11,8 +11,8 @@ import time
 from typing import Any
 
 from mjax._engine.base.config import override
-from mjax._engine.base.context import ctx
 from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import exact
 from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -42,7 +42,7 @@ def execute(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any])
     if placements is None:
         args = tuple([a if type(a) is Array else to_array(a) for a in args])
         placements = tuple(map(_placement_of, args))
-    key: tuple[Any, ...] = (ctx.settings, placements)
+    key: tuple[Any, ...] = (thread.settings, placements)
     if params:
         key = (*key, *(primitive.params_key(params) if primitive.exact_params else params.items()))
     known = primitive.executables if primitive.types_cacheable else primitive.programs_of(params)
@@ -74,7 +74,7 @@ evaluation.array = array_of_type
 
 def exchange(array: Array, sharding: Sharding) -> Array:
     """An array in another sharding over the same devices, by a program that exchanges parts."""
-    key = (ctx.settings, array._placement, sharding)
+    key = (thread.settings, array._placement, sharding)
     run = _exchangers.get(key)
     if run is None:
         jaxpr = trace_to_jaxpr(lambda x: [copy_p.bind(x)], [array.aval])
@@ -93,12 +93,12 @@ def _jit_impl(*args: Any, jaxpr: Jaxpr, name: str, donated_invars: tuple[bool, .
               keep_unused: bool, device: Any = None,
               compiler_options_kvs: tuple[tuple[str, Any], ...] = (), **params: Any) -> list[Any]:
     """Runs `jit` equations that are evaluated outside of `jit`'s own dispatch."""
-    if ctx.settings.disable_jit:
+    if thread.settings.disable_jit:
         return eval_jaxpr(jaxpr, jaxpr.consts, *args)
     shared = not any(donated_invars)
     arrays = [a if type(a) is Array else to_array(a, shared) for a in args]
     placements = tuple([a._placement for a in arrays])
-    key = ("runner", ctx.settings, placements, donated_invars, keep_unused, device,
+    key = ("runner", thread.settings, placements, donated_invars, keep_unused, device,
            exact(compiler_options_kvs))
     run = jaxpr.cached(key, lambda: Program(
         jaxpr, name, placements, donated_invars, keep_unused, device,

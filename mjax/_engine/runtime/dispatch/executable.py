@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.monitoring import LOWER
 from mjax._engine.base.platforms import names_of
+from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import Effects, token_name
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
@@ -230,7 +230,7 @@ class Program:
 
     def _execute(self, options: dict[str, Any] | None = None) -> Callable[..., Any]:
         execute = self.compile(options).execute_sharded
-        if ctx.settings.no_execution:  # which runners are looked up by
+        if thread.settings.no_execution:  # which runners are looked up by
             return _refused(self.name)
         if len(self.devices) == 1:
             return execute

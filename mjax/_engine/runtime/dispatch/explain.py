@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from mjax._engine.base.config import Settings
-from mjax._engine.base.context import ctx
 from mjax._engine.base.monitoring import record_event_duration_secs, record_event_time_span
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.source import current_traceback, summarize
 from mjax._engine.runtime.dispatch.arguments import Call, names_of
 from mjax._engine.tracing.flat import describe_function, function_name
@@ -24,7 +24,7 @@ _seen: set[str] = set()
 
 def log_compile(text: str, *facts: Any) -> None:
     """Logs a step on the way to a compiled program: as a warning if `log_compiles` is on."""
-    logger.log(logging.WARNING if ctx.options.log_compiles else logging.DEBUG, text, *facts)
+    logger.log(logging.WARNING if thread.options.log_compiles else logging.DEBUG, text, *facts)
 
 
 @contextmanager

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.jitted import PjitFunction
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import NOT_GIVEN, exact
 from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir.pytree import keystr, registry, tree_flatten_with_path
@@ -213,17 +213,17 @@ class Jitted:
         if leaves and type(leaves[-1]) is Array:
             # All arrays, most likely: the key is made without a Python loop.
             try:
-                key = (ctx.settings, tree, static_key, *map(_placement_of, leaves))
+                key = (thread.settings, tree, static_key, *map(_placement_of, leaves))
                 values = leaves
             except AttributeError:
                 pass
         if values is None:
             values = self.as_placed(leaves, args, kwargs)
-            key = (ctx.settings, tree, static_key, *map(_placement_of, values))
+            key = (thread.settings, tree, static_key, *map(_placement_of, values))
             hosted = True
         known = self.caches.calls.get(key)
         if known is None:
-            if ctx.settings.disable_jit:
+            if thread.settings.disable_jit:
                 return self.fun(*args, **kwargs)
             known = self.compiled(Call(values, tree, call.static if call else (), static_key), key)
         run, out_tree, of_buffers, takes_hosted = known
@@ -268,7 +268,7 @@ class Jitted:
         """The runner for calls like this one, the structure of its results, a function from buffers
         to results or None, and whether the runner transfers NumPy arrays itself."""
         options, calls = self.options, self.caches.calls
-        if ctx.options.explain_cache_misses:
+        if thread.options.explain_cache_misses:
             explain_compilation(self.fun, call, key, calls)
         trace = trace_call(self.fun, call, [a.aval for a in call.leaves], self.caches)
         for value in trace.closed_over:
@@ -293,7 +293,7 @@ class Jitted:
 
     def staged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call under any other interpreter: an application of the primitive `jit`."""
-        if ctx.settings.disable_jit or (casts_are_written() and _is_library(self.fun)):
+        if thread.settings.disable_jit or (casts_are_written() and _is_library(self.fun)):
             # Authors write casts in their own functions; in ours numbers stay literals so, which
             # need none.
             return self.fun(*args, **kwargs)
@@ -394,9 +394,9 @@ def ensure_compile_time_eval() -> Iterator[None]:
       >>> f(2.0).shape
       (3,)
     """
-    outer = ctx.interpreter
-    ctx.interpreter = outer if outer is evaluation else CompileTimeEvaluation(outer)
+    outer = thread.interpreter
+    thread.interpreter = outer if outer is evaluation else CompileTimeEvaluation(outer)
     try:
         yield
     finally:
-        ctx.interpreter = outer
+        thread.interpreter = outer

@@ -8,10 +8,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.monitoring import TRACE
 from mjax._engine.base.programs import ProgramCache, forget_programs
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.runtime.dispatch.arguments import Call, names_of, with_static
 from mjax._engine.runtime.dispatch.explain import explain_trace, timed
@@ -89,14 +89,14 @@ def clear_caches() -> None:
 def trace_call(f: Callable[..., Any], call: Call, avals: Sequence[Any], caches: Caches | None
                ) -> Trace:
     """Traces a function for a call; from the cache where nothing of outer traces is in it."""
-    key = (ctx.settings, ctx.axis_env, call.tree, call.static_key, tuple(avals))
+    key = (thread.settings, thread.axis_env, call.tree, call.static_key, tuple(avals))
     if caches is not None:
         known = caches.traces.get(key)
         if known is not None:
             return known
-        if ctx.options.explain_cache_misses:
+        if thread.options.explain_cache_misses:
             explain_trace(f, call, key, caches.traces)
-    if ctx.options.no_tracing:
+    if thread.options.no_tracing:
         msg = (f"{function_name(f)} would have to be traced for `jit`, which the flag no_tracing "
                "refuses.")
         raise RuntimeError(msg)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import UNCONSTRAINED, PartitionSpec
 from mjax._engine.ir.pytree import prefix_leaves, tree_flatten
@@ -130,7 +130,7 @@ def constrained(jaxpr: Jaxpr, ins: Sequence[Any], outs: Sequence[Any]) -> Jaxpr:
                     check_fits(sharding, aval, f"{what}_shardings of {i}")
         return trace_to_jaxpr(f, jaxpr.in_avals, jaxpr.debug_info)
 
-    return jaxpr.cached(("constrained", tuple(ins), tuple(outs), ctx.axis_env), make)
+    return jaxpr.cached(("constrained", tuple(ins), tuple(outs), thread.axis_env), make)
 
 
 def _constrain(value: Any, sharding: Any) -> Any:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import fold
 from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import exact
 from mjax._engine.ir.pytree import registry
 from mjax._engine.runtime.arrays.array import Array
@@ -73,7 +73,7 @@ class ShortCalls:
 
         def jitted(*args: Any, **kwargs: Any) -> Any:
             try:
-                if ctx.interpreter is not evaluation:
+                if thread.interpreter is not evaluation:
                     return staged(args, kwargs)
                 key: Any = None
                 values: Sequence[Any] = ()
@@ -105,7 +105,7 @@ class ShortCalls:
                     settings, run = known[key]
                 except (KeyError, TypeError):  # TypeError: a static argument is not hashable
                     settings = None
-                if settings is ctx.settings:
+                if settings is thread.settings:
                     return run(values)
                 run = under_others(key) if settings is not None else None
                 return evaluated(args, kwargs, key, values) if run is None else run(values)
@@ -118,7 +118,7 @@ class ShortCalls:
     def under_others(self, key: Any) -> Callable[..., Any] | None:
         """What is known of a call under settings that are not those it was first made known under.
         """
-        return self.known.get((ctx.settings, key), (None, None))[1]
+        return self.known.get((thread.settings, key), (None, None))[1]
 
     def of_new_form(self, args: tuple[Any, ...], kwargs: dict[str, Any]
                     ) -> Keyed | tuple[None, Sequence[Any]]:
@@ -157,7 +157,7 @@ class ShortCalls:
           key, values: what stands for it, and what its program takes.
           run: gives the results from the buffers of all leaves.
         """
-        settings = ctx.settings
+        settings = thread.settings
         first = self.known.get(key)
         self.known.put(key if first is None or first[0] is settings else (settings, key),
                        (settings, _with_hosted(run, values)))

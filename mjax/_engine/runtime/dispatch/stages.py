@@ -7,9 +7,9 @@ import operator
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import Mesh
@@ -394,7 +394,7 @@ class Compiled(_Bound):
             arrays = self._examined(leaves)
             if key and all(map(operator.is_, arrays, leaves)):
                 self._known.add(key)
-        if ctx.settings.no_execution:
+        if thread.settings.no_execution:
             refuse_execution(self._program.name)
         outs = self._run(*arrays)
         if debugging():

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from mjax._engine.base.context import ctx
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import Jaxpr, subjaxprs
 from mjax._engine.runtime.arrays.array import Array, before_deletion
 from mjax._engine.runtime.arrays.donation import ArgumentNames, refuse_same
@@ -61,7 +61,8 @@ class Job(Promise):
     def __init__(self, compute: Callable[..., Sequence[Any]], args: Sequence[Array],
                  constants: Sequence[Any], tokens: ThreadTokens):
         self._compute: Any = lambda: compute(*args)
-        self._context = (contextvars.copy_context(), ctx.settings, ctx.options, guards.levels())
+        self._context = (contextvars.copy_context(), thread.settings, thread.options,
+                         guards.levels())
         self.buffers = [*constants, *(arg._buffer for arg in args)]
         self._tokens = tokens
         self._unfilled: list[weakref.ref[PendingArray]] = []
@@ -76,7 +77,7 @@ class Job(Promise):
 
     def run(self) -> None:
         """Runs it and fills the arrays of its results; called by the worker."""
-        context, ctx.settings, ctx.options, levels = self._context
+        context, thread.settings, thread.options, levels = self._context
         guards.set_levels(levels)
         try:
             buffers = context.run(self._compute)
@@ -173,7 +174,7 @@ def in_background(compute: Callable[..., Sequence[Any]], placements: Sequence[Pl
     """
 
     def start(*args: Array) -> list[Array]:
-        now = local.works or ctx.in_callback or not ctx.options.cpu_enable_async_dispatch
+        now = local.works or thread.in_callback or not thread.options.cpu_enable_async_dispatch
         if now or any([arg._buffer.is_deleted() for arg in args]):  # which is told at the call
             return list(map(Array, compute(*args), placements))
         tokens = local.tokens
@@ -201,7 +202,7 @@ def in_background(compute: Callable[..., Sequence[Any]], placements: Sequence[Pl
 def wait_for_readers(buffers: Sequence[Any]) -> None:
     """Waits for programs of any thread that may still have to read buffers, before these are
     deleted. In a callback not for those that its own program may be among."""
-    if ctx.in_callback and not local.works:
+    if thread.in_callback and not local.works:
         return
     for job in list(_unfinished):
         if not (local.works and job.belongs_to(local.tokens)) and job.reads(buffers):

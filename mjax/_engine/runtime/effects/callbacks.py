@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.context import ctx
 from mjax._engine.base.errors import LazyArgumentError, LazyText, LazyTypeError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import thread
 from mjax._engine.control.callbacks import (
     debug_callback_p,
     debug_effect,
@@ -77,7 +77,7 @@ class FlatCallback:
         self.out_tree = out_tree
         self.result_avals = tuple(result_avals)
         self.declared = tuple(declared)
-        self.settings = ctx.settings
+        self.settings = thread.settings
 
     def _key(self) -> tuple[Any, ...]:
         return (self.who, self.function, self.in_tree, self.key_dtypes, self.out_tree,
@@ -99,13 +99,13 @@ class FlatCallback:
 
     def __call__(self, *values: Any) -> tuple[np.ndarray[Any, Any], ...]:
         """Called by XLA; what it raises is kept to be raised where somebody waits."""
-        previous, ctx.settings = ctx.settings, self.settings
+        previous, thread.settings = thread.settings, self.settings
         try:
             return call_with(evaluation, self.apply, values)
         except BaseException as error:
             raise remember(error) from None
         finally:
-            ctx.settings = previous
+            thread.settings = previous
 
     def apply(self, values: Sequence[Any]) -> tuple[np.ndarray[Any, Any], ...]:
         """The results of the user's function, checked."""

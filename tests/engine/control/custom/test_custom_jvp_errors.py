@@ -10,7 +10,7 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 from mjax import lax
-from mjax._engine.base.context import ctx
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.source import user_frames
 from mjax._engine.tracing.interpreter import Interpreter, call_with, running
 from tests.engine.control.custom_programs import X, product, same, with_rule
@@ -166,7 +166,7 @@ def test_interpreters_of_users_see_an_equation():
             self.seen.append(primitive.name)
             return call_with(self.parent, self.parent.process, primitive, args, params)
 
-    names = Names(ctx.interpreter)
+    names = Names(thread.interpreter)
     f = with_rule(lambda p, t: (f(*p), 5 * t[0]), lambda x: jnp.sin(x))
     with running(names):
         value, tangent = mjax.jvp(f, (1.0,), (2.0,))

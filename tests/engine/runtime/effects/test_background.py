@@ -22,7 +22,7 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 from mjax import lax
-from mjax._engine.base.context import ctx
+from mjax._engine.base.thread import thread
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.effects.background import in_background
 from mjax._engine.runtime.effects.pending import PendingArray
@@ -484,8 +484,8 @@ def test_the_worker_has_what_its_thread_has():
     variable = contextvars.ContextVar("variable", default="unset")
 
     def look():
-        found.append((threading.current_thread() is main, variable.get(), ctx.settings,
-                      ctx.options, guards.levels()))
+        found.append((threading.current_thread() is main, variable.get(), thread.settings,
+                      thread.options, guards.levels()))
         return []
 
     found, main = [], threading.current_thread()
@@ -494,11 +494,11 @@ def test_the_worker_has_what_its_thread_has():
     variable.set("mine")
     with mjax.transfer_guard("log"), mjax.enable_x64(True):
         start()
-        expected = (False, "mine", ctx.settings, ctx.options, guards.levels())
+        expected = (False, "mine", thread.settings, thread.options, guards.levels())
     start()
     mjax.effects_barrier()
     assert found[1] == expected and found[0][1] == "unset"
-    assert found[2][2] is ctx.settings is not expected[2]
+    assert found[2][2] is thread.settings is not expected[2]
     assert found[2][4] == guards.levels() != expected[4]
 
 

@@ -25,7 +25,7 @@ class NamedAxis(NamedTuple):
     manual: Any = None
 
 
-class Context(threading.local):
+class ThreadState(threading.local):
     """Per-thread state. `interpreter` and `settings` are plugged in by their own modules."""
 
     #: The interpreter that `Primitive.bind` hands its calls to.
@@ -44,4 +44,4 @@ class Context(threading.local):
     in_callback: int = 0
 
 
-ctx = Context()
+thread = ThreadState()
