@@ -14,7 +14,7 @@ from mjax._numpy.elementary import log
 from mjax._numpy.fused import fused
 from mjax._numpy.reductions import keep_axes
 from mjax._numpy.selecting import clip
-from mjax._numpy.statistics import count_over, masked_shape
+from mjax._numpy.statistics import count_over
 from mjax._numpy.statistics import mean as mean_of
 from mjax._scipy.special.sums import (
     log_softmax_over,
@@ -107,7 +107,7 @@ def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = Fal
       Array(1000., dtype=float32)
     """
     total = logsumexp(x, axis=axis, keepdims=keepdims, where=where)
-    shape = masked_shape(x, where)
+    shape = typeof(x).shape
     axes = canonicalize_axes(axis, len(shape))
     count = count_over("logmeanexp", shape, axes, where, typeof(total).dtype)
     if keepdims and where is not None:

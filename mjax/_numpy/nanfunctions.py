@@ -18,6 +18,7 @@ from mjax._engine.primitives.shapes import as_settled
 from mjax._numpy import reductions
 from mjax._numpy.comparison import is_nan
 from mjax._numpy.core import (
+    broadcast_to,
     broadcast_values,
     cast,
     check_array,
@@ -269,9 +270,10 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepd
     a = check_array("nanmean", a)
     target = dtype_argument(dtype, "nanmean") or inexact_dtype(dtypes.canonicalize(typeof(a).dtype))
     where = _mask("nanmean", a, where)
+    axes = canonicalize_axes(axis, typeof(a).ndim)
     a = cast(a, wide_dtype(target) if dtypes.is_inexact(target) else inexact_dtype(target))
     shape = typeof(where).shape
-    axes = canonicalize_axes(axis, len(shape))
+    a = broadcast_to(a, shape)
     result = mean_over("nanmean", a, axes, where)
     return cast(keep_axes(result, shape, axes) if keepdims else result, target)
 
@@ -284,9 +286,10 @@ def _nanvar(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepd
     target = dtype_argument(dtype, name) or dtypes.real_dtype(own)
     refuse_rounded_root(name, target)
     where = _mask(name, a, where)
+    axes = canonicalize_axes(axis, typeof(a).ndim)
     a = cast(a, wide_dtype(own if dtypes.is_complex(own) else inexact_dtype(target)))
     shape = typeof(where).shape
-    axes = canonicalize_axes(axis, len(shape))
+    a = broadcast_to(a, shape)
     result = variance(name, a, axes, ddof, where, mean)
     return keep_axes(result, shape, axes) if keepdims else result, target
 

@@ -16,7 +16,8 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives import reductions as prims
 from mjax._engine.primitives.cumulative import cumprod_p, cumsum_p
 from mjax._engine.primitives.joining import concatenate
-from mjax._engine.primitives.shapes import as_settled, reduce_sum, reshape
+from mjax._engine.primitives.shapes import as_settled, reduce_sum_p, reshape
+from mjax._engine.tracing.primitive import Primitive
 from mjax._numpy.comparison import to_bool
 from mjax._numpy.core import (
     as_array,
@@ -92,11 +93,35 @@ def _truth_for(target: Any, a: Any) -> Any:
     return cast(a, target) if target == np.bool_ else a
 
 
+def _reduced(name: str, a: Any, axes: tuple[int, ...], keepdims: bool, where: Any,
+             primitive: Primitive, fill: Any, initial: Any = None,
+             combine: Callable[..., Any] | None = None) -> Any:
+    """A value reduced over its axes.
+
+    Args:
+      name: the function that was called, for messages.
+      a: the value.
+      axes: axes of it.
+      keepdims: whether they stay, with size 1.
+      where: mask of the elements that count. Sizes or axes that it has beyond those of `a` stretch
+        `a`, whose axes are counted from the left then, as in JAX.
+      primitive: reduces over axes.
+      fill: stands for elements that do not count.
+      initial: takes part, if it is given.
+      combine: makes one of that and the result.
+    """
+    a = masked(name, a, where, fill)
+    result = primitive.bind(a, axes=axes) if axes else a
+    if combine is not None and initial is not None:
+        result = combine(result, cast(initial_argument(name, initial), typeof(a).dtype))
+    return keep_axes(result, typeof(a).shape, axes) if keepdims else result
+
+
 # ---- sum and prod ----------------------------------------------------------------------
 
 
 def _total(name: str, a: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, initial: Any,
-           where: Any, promote_integers: bool, reduce: Callable[..., Any], identity: int,
+           where: Any, promote_integers: bool, primitive: Primitive, identity: int,
            combine: Callable[..., Any]) -> Any:
     refuse_out(name, out)
     a = check_array(name, a)
@@ -104,15 +129,10 @@ def _total(name: str, a: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, i
         msg = f"{name} does not accept dtype {typeof(a).dtype}: keys are not numbers."
         raise LazyArgumentError(msg)
     target = dtype_argument(dtype, name) or total_dtype(typeof(a).dtype, promote_integers)
-    a = masked(name, cast(_truth_for(target, a), wide_dtype(target)), where, identity)
-    shape = typeof(a).shape
-    axes = canonicalize_axes(axis, len(shape))
-    result = reduce(a, axes) if axes else a
-    if initial is not None:
-        result = combine(result, cast(initial_argument(name, initial), typeof(a).dtype))
-    if keepdims:
-        result = keep_axes(result, shape, axes)
-    return as_array(cast(result, target))
+    a = cast(_truth_for(target, a), wide_dtype(target))
+    axes = canonicalize_axes(axis, typeof(a).ndim)
+    return as_array(cast(_reduced(name, a, axes, keepdims, where, primitive, identity, initial,
+                                  combine), target))
 
 
 @fused(static_argnames=(*_AXES, "dtype", "promote_integers"))
@@ -144,7 +164,7 @@ def sum(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims:
       Array([4, 6], dtype=int32)
     """
     return _total("sum", a, axis, dtype, out, keepdims, initial, where, promote_integers,
-                  reduce_sum, 0, lax.add)
+                  reduce_sum_p, 0, lax.add)
 
 
 @fused(static_argnames=(*_AXES, "dtype", "promote_integers"))
@@ -176,7 +196,7 @@ def prod(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims
       Array([ 2, 12], dtype=int32)
     """
     return _total("prod", a, axis, dtype, out, keepdims, initial, where, promote_integers,
-                  prims.reduce_prod, 1, lax.mul)
+                  prims.reduce_prod_p, 1, lax.mul)
 
 
 @fused(static_argnames=("axis", "keepdims"))
@@ -204,8 +224,8 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 def _extreme(name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any,
-             reduce: Callable[..., Any], identity: Callable[[Any], Any],
-             combine: Callable[..., Any]) -> Any:
+             primitive: Primitive, identity: Callable[[Any], Any], combine: Callable[..., Any]
+             ) -> Any:
     refuse_out(name, out)
     a = check_array(name, a)
     aval = typeof(a)
@@ -219,11 +239,8 @@ def _extreme(name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: An
             msg = (f"reduction operation {name} does not have an identity, so to use a where mask "
                    "one has to specify 'initial'.")
             raise ValueError(msg)
-    a = masked(name, cast(a, aval.dtype), where, identity(aval.dtype))
-    result = reduce(a, axes) if axes else a
-    if initial is not None:
-        result = combine(result, cast(initial_argument(name, initial), aval.dtype))
-    return as_array(keep_axes(result, aval.shape, axes) if keepdims else result)
+    return as_array(_reduced(name, cast(a, aval.dtype), axes, keepdims, where, primitive,
+                             identity(aval.dtype), initial, combine))
 
 
 @fused(static_argnames=_AXES)
@@ -251,8 +268,8 @@ def max(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, init
       >>> jnp.max(jnp.array([[1, 5], [3, 4]]), axis=0)
       Array([3, 5], dtype=int32)
     """
-    return _extreme("max", a, axis, out, keepdims, initial, where, prims.reduce_max, prims.lowest,
-                    lax.max)
+    return _extreme("max", a, axis, out, keepdims, initial, where, prims.reduce_max_p,
+                    prims.lowest, lax.max)
 
 
 @fused(static_argnames=_AXES)
@@ -280,21 +297,19 @@ def min(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, init
       >>> jnp.min(jnp.array([[1, 5], [3, 4]]), axis=0)
       Array([1, 4], dtype=int32)
     """
-    return _extreme("min", a, axis, out, keepdims, initial, where, prims.reduce_min, prims.highest,
-                    lax.min)
+    return _extreme("min", a, axis, out, keepdims, initial, where, prims.reduce_min_p,
+                    prims.highest, lax.min)
 
 
 amax, amin = alias(max, "amax"), alias(min, "amin")
 
 
 def _truth(name: str, a: Any, axis: Any, out: Any, keepdims: bool, where: Any,
-           reduce: Callable[..., Any], identity: bool) -> Any:
+           primitive: Primitive, identity: bool) -> Any:
     refuse_out(name, out)
-    a = masked(name, cast(to_bool(check_array(name, a)), np.dtype(bool)), where, identity)
-    shape = typeof(a).shape
-    axes = canonicalize_axes(axis, len(shape))
-    result = reduce(a, axes) if axes else a
-    return as_array(keep_axes(result, shape, axes) if keepdims else result)
+    a = cast(to_bool(check_array(name, a)), np.dtype(bool))
+    axes = canonicalize_axes(axis, typeof(a).ndim)
+    return as_array(_reduced(name, a, axes, keepdims, where, primitive, identity))
 
 
 @fused(static_argnames=_AXES)
@@ -318,7 +333,7 @@ def all(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *,
       >>> jnp.all(jnp.array([[True, False], [True, True]]), axis=0)
       Array([ True, False], dtype=bool)
     """
-    return _truth("all", a, axis, out, keepdims, where, prims.reduce_and, True)
+    return _truth("all", a, axis, out, keepdims, where, prims.reduce_and_p, True)
 
 
 @fused(static_argnames=_AXES)
@@ -342,7 +357,7 @@ def any(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *,
       >>> jnp.any(jnp.array([[True, False], [False, False]]), axis=0)
       Array([ True, False], dtype=bool)
     """
-    return _truth("any", a, axis, out, keepdims, where, prims.reduce_or, False)
+    return _truth("any", a, axis, out, keepdims, where, prims.reduce_or_p, False)
 
 
 @fused(static_argnames=_AXES)

@@ -21,12 +21,12 @@ from mjax._engine.primitives.shapes import broadcast_in_dim_p, reduce_sum, resha
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._numpy.core import (
     as_array,
-    broadcast_shapes,
     broadcast_to,
     cast,
     check_array,
     check_arrays,
     choose,
+    common_shape,
     dtype_argument,
     promote_args,
     promote_dtypes_inexact,
@@ -44,21 +44,19 @@ def count_over(name: str, shape: tuple[int, ...], axes: tuple[int, ...], where: 
     """The number of elements over axes that count."""
     if where is None:
         return np.asarray(math.prod(shape[i] for i in axes), dtype)[()]
-    where = broadcast_to(mask_argument(name, where), shape)
-    return reduce_sum(cast(where, dtype), axes)
-
-
-def masked_shape(a: Any, where: Any) -> tuple[int, ...]:
-    """The shape of an array and its mask, broadcast."""
-    own: tuple[int, ...] = typeof(a).shape
-    return own if where is None else broadcast_shapes(own, typeof(where).shape)
+    where = mask_argument(name, where)
+    if common_shape([shape, typeof(where).shape]) != shape:
+        msg = (f"{name}: where of shape {typeof(where).shape} must broadcast to the shape of the "
+               f"array, {shape}.")
+        raise ValueError(msg)
+    return reduce_sum(cast(broadcast_to(where, shape), dtype), axes)
 
 
 def mean_over(name: str, a: Any, axes: tuple[int, ...], where: Any) -> Any:
     """The mean over axes of a value of the dtype of the computation."""
-    dtype = typeof(a).dtype
-    count = count_over(name, masked_shape(a, where), axes, where, dtypes.real_dtype(dtype))
-    return lax.div(reduce_sum(masked(name, a, where, 0), axes), cast(count, dtype))
+    aval = typeof(a)
+    count = count_over(name, aval.shape, axes, where, dtypes.real_dtype(aval.dtype))
+    return lax.div(reduce_sum(masked(name, a, where, 0), axes), cast(count, aval.dtype))
 
 
 @fused(static_argnames=_STATIC)
@@ -87,7 +85,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims
     a = check_array("mean", a)
     target = dtype_argument(dtype, "mean") or inexact_dtype(dtypes.canonicalize(typeof(a).dtype))
     a = cast(a, wide_dtype(target) if dtypes.is_inexact(target) else inexact_dtype(target))
-    shape = masked_shape(a, where)
+    shape = typeof(a).shape
     axes = canonicalize_axes(axis, len(shape))
     out = mean_over("mean", a, axes, where)
     return cast(keep_axes(out, shape, axes) if keepdims else out, target)
@@ -105,7 +103,7 @@ def _correction(name: str, ddof: Any, correction: Any) -> Any:
 def variance(name: str, a: Any, axes: tuple[int, ...], correction: Any, where: Any, center: Any
              ) -> Any:
     """The variance over axes; NaN without degrees of freedom."""
-    shape = masked_shape(a, where)
+    shape = typeof(a).shape
     if center is None:
         center = keep_axes(mean_over(name, a, axes, where), shape, axes)
     a, center = promote_args(name, a, cast(check_array(name, center, "mean"), typeof(a).dtype))
@@ -144,7 +142,7 @@ def _var(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims
     refuse_rounded_root(name, target)
     compute = wide_dtype(own if dtypes.is_complex(own) else inexact_dtype(target))
     a = cast(a, compute)
-    shape = masked_shape(a, where)
+    shape = typeof(a).shape
     axes = canonicalize_axes(axis, len(shape))
     result = variance(name, a, axes, _correction(name, ddof, correction), where, mean)
     return keep_axes(result, shape, axes) if keepdims else result, target

@@ -68,6 +68,27 @@ def test_masks(name: str) -> None:
         compare(name, np.zeros((2, 0), np.float32), axis=1, initial=2.0)
 
 
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "all", "any", "nansum", "nanprod",
+                                  "nanmax", "nanmin", "nanmean"])
+def test_masks_of_more_axes_stretch_the_array_and_axes_stay_its_own(name: str) -> None:
+    f, extra = getattr(jnp, name), {"initial": 1.0} if name.endswith(("max", "min")) else {}
+    x, mask = X[0], np.stack([MASK[0], MASK[1], ~MASK[0]])
+    whole = np.broadcast_to(x, mask.shape)
+    for axis, of_all in ((None, (0, 1)), (-1, 1), (0, 0)):
+        for keepdims in (False, True):
+            options = {"where": mask, "keepdims": keepdims, **extra}
+            close(f(x, axis=axis, **options), numpy(name, whole, axis=of_all, **options))
+    with pytest.raises(ValueError, match="axis 2 is out of bounds"):
+        f(x, axis=2, where=mask, **extra)
+
+
+@pytest.mark.parametrize("name", ["mean", "var", "std"])
+def test_masks_of_means_have_the_shape_of_the_array(name: str) -> None:
+    for x, mask in ((X[0], MASK), (X[:1], MASK), (X[0, 0, 0], MASK[0])):
+        with pytest.raises(ValueError, match=f"{name}: where of shape .* must broadcast to"):
+            getattr(jnp, name)(x, where=mask)
+
+
 @pytest.mark.parametrize("name", ["sum", "prod", "mean", "all", "any", "nansum", "count_nonzero"])
 def test_no_elements(name: str) -> None:
     compare(name, np.zeros((0, 3), np.float32))
