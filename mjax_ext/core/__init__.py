@@ -8,7 +8,7 @@ from __future__ import annotations
 from mjax._engine.base.faces import face
 from mjax._engine.control.calls.inline import inline_calls
 from mjax._engine.ir.check import check_jaxpr
-from mjax._engine.ir.effects import Effect, EffectPolicy, Effects, no_effects
+from mjax._engine.ir.effects import Effect, EffectPolicy, Effects, OperandEffect, no_effects
 from mjax._engine.ir.jaxpr import (
     Atom,
     ClosedJaxpr,
@@ -48,7 +48,7 @@ __all__ = [
     "Literal", "Var", "check_jaxpr", "eval_jaxpr", "inline_calls", "jaxpr_as_fun",
     "jaxprs_in_params", "new_jaxpr_eqn", "subjaxprs",
     # effects
-    "Effect", "EffectPolicy", "Effects", "no_effects",
+    "Effect", "EffectPolicy", "Effects", "OperandEffect", "no_effects",
 ]
 
 __getattr__, __dir__ = face("mjax_ext.core", modules=("primitives",))

@@ -18,6 +18,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import merge_lists, partition_list, selected
 from mjax._engine.control.cast_varying import Axes, joined, only_cast, varying_of, widened
+from mjax._engine.ir.effects import Effects, renumbered
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
 from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import instantiate, with_zeros
@@ -250,10 +251,14 @@ class Frame:
         """Types of the results, and the effects of the body."""
         body = self.body(params)
         if type(self).outer is Frame.outer:  # each call that is traced asks
-            return body.out_avals, body.effects
+            return body.out_avals, self.effects(body)
         held = self.open(params)
         return [self.outer(held, a, how) for a, how in zip(
-            body.out_avals, held.outs, strict=True)], body.effects
+            body.out_avals, held.outs, strict=True)], self.effects(body)
+
+    def effects(self, body: Any) -> Effects:
+        """The effects of an equation that holds a body."""
+        return renumbered(body.effects, range(self.aside, self.aside + len(body.invars)))
 
     def typecheck(self, *avals: Any, **params: Any) -> None:
         """Compares the operands with the inputs of the body, and carries after an iteration with
@@ -484,7 +489,7 @@ class Frame:
                  ) -> JaxprEqn:
         """An equation that holds this, made from another."""
         return eqn.replace(params=self.close(held), invars=list(invars), outvars=list(outvars),
-                           effects=held.body.effects)
+                           effects=self.effects(held.body))
 
 
 def check_operands(primitive: Primitive, expected: Sequence[Any], avals: Sequence[Any]) -> None:

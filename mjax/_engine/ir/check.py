@@ -37,8 +37,9 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
         _bind(bound, var)
     for eqn in jaxpr.eqns:
         _check_equation(bound, eqn)
-        if not eqn.effects <= jaxpr.effects:
-            _fail(f"effects {set(eqn.effects - jaxpr.effects)} are not all declared", eqn)
+        undeclared = jaxpr.effects_of(eqn) - jaxpr.effects
+        if undeclared:
+            _fail(f"effects {set(undeclared)} are not all declared", eqn)
     for atom in jaxpr.outvars:
         _type_of(bound, atom)
 

@@ -6,7 +6,8 @@ nothing else, so a new effect joins no list. Jaxprs and equations carry sets of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import copy
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from mjax._engine.base.records import Record
@@ -93,6 +94,52 @@ class Effect:
         return type(self).__name__
 
 
+class OperandEffect(Effect):
+    """Base of effects on an operand, as reading and writing what a reference refers to.
+
+    An equation's effect says by number which of its operands it is about, and a jaxpr's effect
+    which of its inputs. The engine renumbers effects where operands are moved, dropped or closed
+    over. A program does not have the effects on what it makes itself.
+
+    Args:
+      index: the number; None: a constant that the program holds.
+
+    Raises:
+      TypeError: when a subclass is made: its policy is ordered. Effects on one operand keep their
+        order by what the equations take and give.
+
+    Example:
+      >>> class Read(OperandEffect):
+      ...     policy = EffectPolicy(kept_by_dce=False)
+      >>> Read(0), Read(0) == Read(0), Read(0).at(2)
+      (Read(0), True, Read(2))
+    """
+
+    def __init__(self, index: int | None):
+        self.index = index
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if cls.policy.ordered:
+            msg = f"{cls.__name__}: the policy of an OperandEffect cannot be ordered."
+            raise TypeError(msg)
+
+    def at(self, index: Any) -> OperandEffect:
+        """The same effect on another operand."""
+        moved = copy.copy(self)
+        moved.index = index
+        return moved
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.index))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.index})"
+
+
 Effects = frozenset[Effect]
 no_effects: Effects = frozenset()
 
@@ -100,6 +147,19 @@ no_effects: Effects = frozenset()
 def join_effects(sets: Iterable[Effects]) -> Effects:
     """The union of sets of effects."""
     return no_effects.union(*sets)
+
+
+def renumbered(effects: Effects, places: Sequence[int]) -> Effects:
+    """The effects of a body as those of the equation that holds it.
+
+    Args:
+      effects: those of the body.
+      places: for each input of the body the operand that enters there.
+    """
+    if not any(isinstance(e, OperandEffect) for e in effects):
+        return effects
+    return frozenset(e.at(places[e.index]) if isinstance(e, OperandEffect) and e.index is not None
+                     else e for e in effects)
 
 
 def forbidden(effects: Effects, field: str) -> list[Effect]:

@@ -13,7 +13,7 @@ from typing import Any
 from mjax._engine.base.programs import generation
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import pickled_by
-from mjax._engine.ir.effects import Effects, no_effects
+from mjax._engine.ir.effects import Effect, Effects, OperandEffect, no_effects
 from mjax._engine.ir.source import SourceInfo, source_info_of
 
 
@@ -109,7 +109,7 @@ class Jaxpr:
       invars: variables of the inputs.
       outvars: atoms of the results.
       eqns: the equations, in order.
-      effects: a superset of the equations' effects.
+      effects: a superset of the equations' effects; those on operands are found anew.
       debug_info: names for messages.
       consts: values of the constants.
 
@@ -136,6 +136,9 @@ class Jaxpr:
         self.outvars: list[Atom] = list(outvars)
         self.eqns: list[JaxprEqn] = list(eqns)
         self.effects: Effects = frozenset(effects)
+        if effects and any(isinstance(e, OperandEffect) for e in effects):
+            self.effects = frozenset(e for e in effects if not isinstance(e, OperandEffect)).union(
+                *map(self.effects_of, self.eqns))
         self.debug_info: DebugInfo = debug_info or no_debug_info
         self._cache: dict[Any, Any] = {}
         #: Of the rules that made what is in `_cache`.
@@ -160,6 +163,23 @@ class Jaxpr:
     def out_avals(self) -> list[Any]:
         """Types of the results."""
         return [v.aval for v in self.outvars]
+
+    def effects_of(self, eqn: JaxprEqn) -> Effects:
+        """The effects that the program has by one of its equations: those on operands are about
+        inputs or constants, and those on values that it makes are left out."""
+        if not any(isinstance(e, OperandEffect) for e in eqn.effects):
+            return eqn.effects
+        places: dict[Any, int | None] = dict.fromkeys(self.constvars)
+        places.update((v, i) for i, v in enumerate(self.invars))
+        found = set[Effect]()
+        for effect in eqn.effects:
+            if not isinstance(effect, OperandEffect) or effect.index is None:
+                found.add(effect)
+                continue
+            atom = eqn.invars[effect.index]
+            if type(atom) is Literal or atom in places:
+                found.add(effect.at(None if type(atom) is Literal else places[atom]))
+        return frozenset(found)
 
     @property
     def is_high(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.ir import jaxpr as core
-from mjax._engine.ir.effects import describe
+from mjax._engine.ir.effects import OperandEffect, describe
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal
 from mjax._engine.ir.source import summarize
 
@@ -92,12 +92,17 @@ class _Printer:
             line += self.paint(f"  # {summarize(eqn.source)}", _BLUE)
         return line.rstrip()
 
+    def effects(self, jaxpr: Jaxpr) -> str:
+        return describe(
+            e.at(self.names[jaxpr.invars[e.index]]) if isinstance(e, OperandEffect)
+            and e.index is not None else e for e in jaxpr.effects)
+
     def jaxpr(self, jaxpr: Jaxpr, indent: str = "") -> str:
         self.used.update(v for eqn in jaxpr.eqns for v in eqn.invars if type(v) is not Literal)
         self.used.update(v for v in jaxpr.outvars if type(v) is not Literal)
         consts = " ".join(map(self.binder, jaxpr.constvars))
         ins = " ".join(map(self.binder, jaxpr.invars))
-        effects = f" : {{{describe(jaxpr.effects)}}}" if jaxpr.effects else ""
+        effects = f" : {{{self.effects(jaxpr)}}}" if jaxpr.effects else ""
         head = f"{indent}{{ {self.paint('lambda', _BOLD)} {consts} ; {ins}. "
         body = [self.eqn(eqn, indent + "    ") for eqn in jaxpr.eqns]
         outs = ", ".join(map(self.atom, jaxpr.outvars)) + ("," if len(jaxpr.outvars) == 1 else "")

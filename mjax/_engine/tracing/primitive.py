@@ -36,7 +36,7 @@ from mjax._engine.base.folding import fold
 from mjax._engine.base.programs import ProgramCache, forget_programs
 from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.base.util import exact
-from mjax._engine.ir.effects import Effects, no_effects
+from mjax._engine.ir.effects import Effects, OperandEffect, no_effects
 from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.types import AbstractToken, ShapedArray
 from mjax._engine.tracing.rule_errors import (
@@ -337,6 +337,11 @@ class Primitive:
                 f"gave {describe_value(result)}; an effectful one must give a pair of types and "
                 "a set of effects."))
         out, effects = result
+        beyond = [e for e in effects if isinstance(e, OperandEffect)
+                  and e.index not in (None, *range(len(avals)))]
+        if beyond:
+            bad_rule_result(self, "abstract_eval", lambda: (
+                f"gave the effect {beyond[0]!r} for {len(avals)} operands; the first one is 0."))
         outs: Any = out if self.multiple_results else [out]
         if not isinstance(outs, (list, tuple)) or not all(
                 isinstance(aval, (ShapedArray, AbstractToken)) for aval in outs):

@@ -17,7 +17,7 @@ from mjax._engine.base.errors import (
     MissingRuleError,
 )
 from mjax._engine.base.records import Record
-from mjax._engine.ir.effects import QUESTIONS, Effect, describe, forbidden
+from mjax._engine.ir.effects import QUESTIONS, Effect, Effects, OperandEffect, describe, forbidden
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
 from mjax._engine.ir.source import here, is_engine_file, user_frames
 
@@ -269,14 +269,20 @@ def carriers(jaxpr: Jaxpr, refused: Sequence[Effect]) -> str:
         inner: Jaxpr | None = jaxpr
         while inner is not None:
             for eqn in inner.eqns:
-                if effect in eqn.effects:
+                if _has(eqn.effects, effect):
                     break
             else:
                 break  # a loop of no iterations
             found[effect] = eqn
-            inner = next((j for j in jaxprs_in_params(eqn.params) if effect in j.effects), None)
+            inner = next((j for j in jaxprs_in_params(eqn.params) if _has(j.effects, effect)), None)
     return "\n".join(f"Primitive {eqn.primitive.name!r} has {effect!r}. {applied_at(eqn.source)}"
                      for effect, eqn in found.items())
+
+
+def _has(effects: Effects, effect: Effect) -> bool:
+    """Whether an effect is among others; effects on operands have other numbers elsewhere."""
+    return effect in effects or (isinstance(effect, OperandEffect) and any(
+        isinstance(e, OperandEffect) and e.at(effect.index) == effect for e in effects))
 
 
 def applied_at(source: Any) -> str:

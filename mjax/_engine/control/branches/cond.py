@@ -69,7 +69,7 @@ class _CondFrame(Frame):
     def abstract_eval(self, index: Any, *operands: Any, branches: Sequence[Jaxpr], **params: Any
                       ) -> Any:
         outs = [_joined(index, same) for same in zip(*[b.out_avals for b in branches], strict=True)]
-        return outs, Branches(branches).effects
+        return outs, self.effects(Branches(branches))
 
     def typecheck(self, index: Any, *operands: Any, branches: Sequence[Jaxpr], **params: Any
                   ) -> None:

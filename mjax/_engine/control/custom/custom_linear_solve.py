@@ -22,6 +22,7 @@ from mjax._engine.control.cast_varying import Axes, bind_retyped, joined, varyin
 from mjax._engine.control.loops.carries import fixpoint
 from mjax._engine.control.trace_body import Body, Typed, agree, differences, stage_body
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.effects import renumbered
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_structure
 from mjax._engine.ir.types import same_type_but_weak, typeof
@@ -68,8 +69,9 @@ def _bind(consts: LinearSolve, b: Sequence[Any], jaxprs: LinearSolve) -> list[An
 
 
 @linear_solve_p.def_effectful_abstract_eval
-def _solve_type(*avals: Any, jaxprs: LinearSolve, **params: Any) -> Any:
-    return jaxprs.solve.out_avals, jaxprs.solve.effects
+def _solve_type(*avals: Any, const_lengths: LinearSolve, jaxprs: LinearSolve) -> Any:
+    places, b = _split(range(len(avals)), const_lengths)
+    return jaxprs.solve.out_avals, renumbered(jaxprs.solve.effects, [*places.solve, *b])
 
 
 def _solve_typecheck(*avals: Any, const_lengths: LinearSolve, jaxprs: LinearSolve) -> None:

@@ -28,7 +28,7 @@ from mjax._engine.control.cast_varying import (
     widened,
 )
 from mjax._engine.control.loops.carries import fixpoint
-from mjax._engine.ir.effects import keeps_equation, token_names
+from mjax._engine.ir.effects import Effects, keeps_equation, renumbered, token_names
 from mjax._engine.ir.jaxpr import Jaxpr, Var
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak
 from mjax._engine.primitives.emit import hlo, ir
@@ -81,8 +81,15 @@ def bind(cond: Jaxpr, body: Jaxpr, parts: Parts) -> list[Any]:
 
 
 @while_p.def_effectful_abstract_eval
-def _while_type(*avals: Any, cond_jaxpr: Jaxpr, body_jaxpr: Jaxpr, **params: Any) -> Any:
-    return body_jaxpr.out_avals, cond_jaxpr.effects | body_jaxpr.effects
+def _while_type(*avals: Any, cond_jaxpr: Jaxpr, cond_nconsts: int, body_jaxpr: Jaxpr,
+                body_nconsts: int) -> Any:
+    return body_jaxpr.out_avals, _effects(cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts)
+
+
+def _effects(cond: Jaxpr, body: Jaxpr, n_cond: int, n_body: int) -> Effects:
+    n = n_cond + n_body + len(body.outvars)
+    return renumbered(cond.effects, [*range(n_cond), *range(n_cond + n_body, n)]) | renumbered(
+        body.effects, range(n_cond, n))
 
 
 def _while_typecheck(*avals: Any, cond_jaxpr: Jaxpr, cond_nconsts: int, body_jaxpr: Jaxpr,
@@ -397,7 +404,7 @@ def _while_dce(used: Sequence[bool], eqn: Any) -> Any:
     params = {"cond_jaxpr": cond, "cond_nconsts": n_cond, "body_jaxpr": body,
               "body_nconsts": sum(body_used[:n_body])}
     return used_ins, eqn.replace(
-        params=params, effects=cond.effects | body.effects,
+        params=params, effects=_effects(cond, body, n_cond, sum(body_used[:n_body])),
         invars=[v for v, u in zip(eqn.invars, used_ins, strict=True) if u],
         outvars=[v for v, u in zip(eqn.outvars, needed, strict=True) if u])
 

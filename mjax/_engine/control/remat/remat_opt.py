@@ -12,6 +12,7 @@ from typing import Any
 
 from mjax._engine.control.cast_varying import Axes, joined, varying_of, widened
 from mjax._engine.control.trace_body import Body
+from mjax._engine.ir.effects import renumbered
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr
@@ -72,8 +73,10 @@ def _impl(*args: Any, fwd_jaxpr: Jaxpr, num_consts: int, num_fun_consts: int, **
 
 
 @remat_opt_p.def_effectful_abstract_eval
-def _type(*avals: Any, fwd_jaxpr: Jaxpr, **params: Any) -> Any:
-    return fwd_jaxpr.out_avals, fwd_jaxpr.effects
+def _type(*avals: Any, fwd_jaxpr: Jaxpr, num_consts: int, num_fun_consts: int, **params: Any
+          ) -> Any:
+    return fwd_jaxpr.out_avals, renumbered(
+        fwd_jaxpr.effects, _program(range(len(avals)), num_consts, num_fun_consts))
 
 
 def _cast_varying(varying: Sequence[Axes], *, fwd_jaxpr: Jaxpr, num_consts: int,
