@@ -8,6 +8,8 @@ everything is forgotten, and nothing is asked of the paths that look things up.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
+from typing import Any
 
 from mjax._engine.base.util import BoundedCache
 
@@ -23,6 +25,40 @@ class ProgramCache(BoundedCache):
     def __init__(self, maxsize: int = 4096):
         super().__init__(maxsize)
         _caches[id(self)] = self
+
+
+class _Beside(ProgramCache):
+    """A cache of one function.
+
+    Attributes:
+      others: the caches of this function together with another one.
+    """
+
+    __slots__ = ("others",)
+
+    def __init__(self) -> None:
+        super().__init__(256)
+        self.others: _Table = weakref.WeakKeyDictionary()
+
+
+_Table = weakref.WeakKeyDictionary[Any, _Beside]
+_of_functions: _Table = weakref.WeakKeyDictionary()
+
+
+def programs_of(*functions: Callable[..., Any]) -> ProgramCache:
+    """What is kept with users' functions, as long as all of them live.
+
+    Its values must not refer to the functions. Its keys begin with who keeps the value. One that
+    cannot be referred to weakly, or is not hashable, has nothing kept: its cache is a new one.
+    """
+    table, cache = _of_functions, ProgramCache()
+    try:
+        for f in functions:
+            cache = table.get(f) or table.setdefault(f, _Beside())
+            table = cache.others
+    except TypeError:
+        return ProgramCache()
+    return cache
 
 
 class Generation:

@@ -14,7 +14,7 @@ from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import calling
-from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.programs import programs_of
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.effects import describe, forbidden
@@ -48,33 +48,25 @@ class Body(Record):
         return self.out_tree.unflatten(self.jaxpr.out_avals)
 
 
-#: function -> what it was staged to; the values hold no function.
-_bodies: weakref.WeakKeyDictionary[Any, ProgramCache] = weakref.WeakKeyDictionary()
-
 #: So many programs are kept that a function has for one key, as its branches are taken.
 _MOST_ALIKE = 8
 
-#: function -> what was made around it, by what made it.
-_derived: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
 
-
-def derived(make: Callable[[Callable[[], Any]], Callable[..., Any]], f: Callable[..., Any]
+def derived(make: Callable[..., Callable[..., Any]], *functions: Callable[..., Any]
             ) -> Callable[..., Any]:
-    """A function made around a user's; the same one each time, so that it is staged once.
+    """A function made around users'; the same one for the same ones, so that it is staged, and
+    loops in it are compiled, once.
 
     Args:
-      make: a function of the module's; gets a function that gives `f`, which only that may
-        hold, for what is kept here must not keep `f` alive.
-      f: the user's function.
+      make: a function of the module's; gets a function for each of the users' that gives it. Only
+        those may hold them, for what is kept must not keep them alive.
+      functions: the users' functions.
     """
+    known = programs_of(*functions)
     try:
-        known = _derived.setdefault(f, {})
-        found = known.get(make)
-        if found is None:
-            found = known[make] = make(weakref.ref(f))
-    except TypeError:  # not hashable, or cannot be referred to weakly
-        return make(lambda: f)
-    return found
+        return known.get(make) or known.put(make, make(*map(weakref.ref, functions)))
+    except TypeError:  # one cannot be referred to weakly
+        return make(*[lambda f=f: f for f in functions])
 
 
 def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: Sequence[Any],
@@ -95,7 +87,7 @@ def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: S
       interp: see `stage`. The body is kept if the interpreter says that it is general.
     """
     key = (traced_for, in_tree, tuple(in_avals), thread.settings, thread.axis_env)
-    known = _known_of(f)
+    known = programs_of(f)
     body = found = known.get(key)
     if body is None or again:
         flat = FlatFunction(f, in_tree)
@@ -117,19 +109,11 @@ def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: S
     return body
 
 
-def _known_of(f: Callable[..., Any]) -> ProgramCache:
-    """The jaxpr to which a function was staged."""
-    try:
-        return _bodies.get(f) or _bodies.setdefault(f, ProgramCache(256))
-    except TypeError:  # not hashable, or cannot be referred to weakly
-        return ProgramCache()
-
-
 def found_again(f: Callable[..., Any], key: Any, jaxpr: Jaxpr) -> Jaxpr:
     """The program that was kept for a function under a key if it is this one, for which there are
     executables; else this one, which is kept. Beside the last one, few without constants are kept:
     constants may be large."""
-    known, key = _known_of(f), (key, *jaxpr.in_avals)
+    known, key = programs_of(f), (key, *jaxpr.in_avals)
     kept: tuple[Jaxpr, ...] = known.get(key, ())
     for found in kept:
         if same_program(found, jaxpr):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.programs import programs_of
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.gather import GatherScatterMode
@@ -32,17 +31,10 @@ def _scatter_apply_lowering(lowering: Any, operand: Any, indices: Any, updates: 
                         lambda old, new: lowering.inline(update_jaxpr, old), **params)
 
 
-_traced_functions: weakref.WeakKeyDictionary[Any, ProgramCache] = weakref.WeakKeyDictionary()
-
-
 def _trace_update(func: Callable[[Any], Any], dtype: Any) -> Any:
     """The jaxpr of a function of one scalar, made once for each function and dtype."""
-    try:
-        cache = _traced_functions.setdefault(func, ProgramCache(256))
-    except TypeError:
-        cache = ProgramCache()
-    aval = ShapedArray((), dtype)
-    key = (aval, thread.settings)
+    cache, aval = programs_of(func), ShapedArray((), dtype)
+    key = ("scatter_apply", aval, thread.settings)
     known = cache.get(key)
     if known is None:
         jaxpr = trace_to_jaxpr(lambda x: [func(x)], [aval])

@@ -14,8 +14,8 @@ import numpy as np
 
 from mjax._engine.base.docs import documented
 from mjax._engine.base.errors import ConcretizationTypeError, LazyArgumentError, TypePromotionError
+from mjax._engine.base.programs import ProgramCache
 from mjax._engine.base.thread import thread
-from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.source import warn
@@ -61,7 +61,7 @@ def sampler(**normalizers: Normalizer) -> Callable[[Callable[..., Any]], Callabl
     """
 
     def decorate(f: Callable[..., Any]) -> Callable[..., Any]:
-        programs = BoundedCache()
+        programs = ProgramCache()
         name = f.__name__.removeprefix("_")
 
         def program_for(static: dict[str, Any]) -> Callable[..., Any]:

@@ -1,9 +1,11 @@
 """Forgetting what was made by the rules of primitives."""
 
+import gc
 import importlib
 import pkgutil
 import subprocess
 import sys
+from types import FunctionType
 
 import numpy as np
 import pytest
@@ -11,8 +13,11 @@ import pytest
 import mjax
 import mjax_ext
 from mjax import lax
+from mjax import numpy as jnp
 from mjax._engine.base.programs import ProgramCache, forget_programs, generation
+from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import ShapedArray
+from mjax._engine.runtime.dispatch import executable, forms
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.stage import eval_jaxpr
 
@@ -101,6 +106,64 @@ def test_caches_are_registered_while_they_live():
     assert list(cache) == [1, 2]
     forget_programs()
     assert not cache
+
+
+def everything_that_is_kept():
+    """Calls functions of mjax whose programs are kept, each in another place."""
+    x, mesh = mjax.device_put(X), mjax.make_mesh((1,), ("i",))
+    square, dims = (lambda y: y * y), lax.ScatterDimensionNumbers((), (0,), (0,))
+    scaled = lambda y: 2 * y
+    halve = lambda f, b: b / f(jnp.ones_like(b))
+    smooth = mjax.custom_vjp(square)
+    smooth.defvjp(lambda y: (y * y, y), lambda y, ct: (2 * y * ct,))
+    known = mjax.custom_jvp(square)
+    known.defjvp(lambda xs, ts: (known(*xs), 2 * xs[0] * ts[0]))
+    total = lambda f: lambda y: f(y).sum()
+    functions = [
+        square, mjax.jit(square), mjax.checkpoint(square), smooth, known, mjax.vmap(square),
+        lax.sin, jnp.sin, jnp.sum, lambda y: y[1], lambda y: y[:2], lambda y: y.at[0].set(1.0),
+        lambda y: lax.scatter_apply(y, jnp.zeros((1, 1), int), square, dims,
+                                    update_shape=(1,)),
+        lambda y: lax.scan(lambda c, z: (c + z, c), 0.0, y), lambda y: lax.map(square, y),
+        lambda y: lax.fori_loop(0, 2, lambda i, z: square(z), y),
+        lambda y: lax.while_loop(lambda z: z[0] < 1, square, y + 1),
+        lambda y: lax.cond(y[0] > 0, square, lambda z: z, y),
+        lambda y: lax.reduce(y, np.float32(0), lambda a, b: a + b, (0,)),
+        lambda y: lax.associative_scan(jnp.add, y),
+        lambda y: lax.custom_linear_solve(scaled, y, halve, symmetric=True),
+        lambda y: lax.custom_root(lambda r: r - y, y, lambda f, g: y, halve),
+        mjax.shard_map(square, mesh=mesh, in_specs=mjax.P("i"), out_specs=mjax.P("i")),
+        lambda y: mjax.pmap(square)(y[None]), lambda y: jnp.einsum("i,i", y, y),
+        lax.composite(square, "my.square"), jnp.vectorize(square), jnp.linalg.norm,
+        lambda y: mjax.random.normal(mjax.random.key(0), y.shape), lambda y: jnp.sort(y),
+        lambda y: jnp.add.reduce(y), mjax.nn.relu, mjax.scipy.special.gammaln,
+        lambda y: mjax.device_put(y, mjax.NamedSharding(mesh, mjax.P("i"))) + 1,
+        lambda y: mjax.pure_callback(np.sin, y, y)]
+    for f in functions:
+        for _ in range(2):
+            mjax.block_until_ready(f(x))
+            mjax.make_jaxpr(f)(x)
+    for f in (square, smooth, known, jnp.sin):
+        mjax.grad(total(f))(x)
+        mjax.jit(mjax.grad(total(mjax.vmap(f))))(x)
+    mjax.eval_shape(square, x)
+
+
+def programs():
+    """The jaxprs there are, and the functions that run what was compiled of some."""
+    files = (executable.__file__, f"{forms.__file__}[written]")
+    return [o for o in gc.get_objects() if type(o) is Jaxpr or (
+        type(o) is FunctionType and "<locals>" in o.__qualname__ and o.__name__ != "take"
+        and o.__code__.co_filename in files)]
+
+
+@pytest.mark.slow
+def test_no_program_is_kept_where_forget_programs_does_not_reach(small_heap):
+    everything_that_is_kept()
+    assert len(programs()) > 50
+    forget_programs()
+    gc.collect()
+    assert programs() == []
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ Source: the public interface of `jax.lax`; Christianson 1994 (implicit different
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +19,14 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
 from mjax._engine.control.cast_varying import Axes, bind_retyped, joined, varying_of, widened
 from mjax._engine.control.loops.carries import fixpoint
-from mjax._engine.control.trace_body import Body, Typed, agree, differences, stage_body
+from mjax._engine.control.trace_body import (
+    Body,
+    Typed,
+    agree,
+    derived,
+    differences,
+    stage_body,
+)
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import renumbered
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -282,12 +288,12 @@ def custom_linear_solve(matvec: Callable[[Any], Any], b: Any,
     if symmetric and transpose_solve is None:
         transpose_solve = solve
     of_matvec = _staged("matvec", matvec, matvec, rhs, False)
-    of_solve = _staged("solve", applied(solved, solve, matvec), solve, rhs, has_aux)
+    of_solve = _staged("solve", derived(solved, solve, matvec), solve, rhs, has_aux)
     of_vecmat = of_transposed = None
     if transpose_solve is not None:
         of_vecmat = of_matvec if symmetric else _transposed(of_matvec, rhs)
         vecmat = matvec if symmetric else as_function(of_vecmat)
-        of_transposed = _staged("transpose_solve", applied(solved, transpose_solve, vecmat),
+        of_transposed = _staged("transpose_solve", derived(solved, transpose_solve, vecmat),
                                 transpose_solve, rhs, has_aux)
     bodies = (of_matvec, of_vecmat, of_solve, of_transposed)
     outs = _bind(LinearSolve(*([] if body is None else body.consts for body in bodies)), leaves,
@@ -295,33 +301,8 @@ def custom_linear_solve(matvec: Callable[[Any], Any], b: Any,
     return of_solve.out_tree.unflatten(outs)
 
 
-#: solver -> function it is given -> what was made of both, by what made it.
-_applied: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-
-
-def applied(make: Callable[..., Any], solver: Callable[..., Any], f: Callable[..., Any]
-            ) -> Callable[..., Any]:
-    """A function made of a solver and what it is given; the same one for the same two, so that
-    it is staged, and loops in it are compiled, once.
-
-    Args:
-      make: a function of the module's; gets functions that give the two, which only those may
-        hold, for what is kept here must not keep the two alive.
-      solver: the user's solver.
-      f: the function that the solver is given.
-    """
-    try:
-        known = _applied.setdefault(solver, weakref.WeakKeyDictionary()).setdefault(f, {})
-        found = known.get(make)
-        if found is None:
-            found = known[make] = make(weakref.ref(solver), weakref.ref(f))
-    except TypeError:  # not hashable, or cannot be referred to weakly
-        return make(lambda: solver, lambda: f)
-    return found
-
-
 def solved(solver: Callable[[], Any], f: Callable[[], Any]) -> Callable[[Any], Any]:
-    """What a solver finds for a function, by what it is given next; to be `applied`."""
+    """What a solver finds for a function, by what it is given next; to be `derived`."""
     return lambda x: solver()(f(), x)
 
 
@@ -392,5 +373,5 @@ def _as_function(body: Body) -> Callable[[Any], Any]:
     return f
 
 
-__all__ = ["LinearSolve", "applied", "as_function", "check_like", "custom_linear_solve",
+__all__ = ["LinearSolve", "as_function", "check_like", "custom_linear_solve",
            "directional", "linear_solve_p", "solved"]

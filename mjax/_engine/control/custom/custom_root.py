@@ -15,14 +15,13 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import split_list
 from mjax._engine.control.custom.custom_jvp import custom_jvp
 from mjax._engine.control.custom.custom_linear_solve import (
-    applied,
     as_function,
     check_like,
     directional,
     solved,
 )
 from mjax._engine.control.custom.symbolic_zeros import SymbolicZero, from_rule
-from mjax._engine.control.trace_body import Body, Typed, stage_body
+from mjax._engine.control.trace_body import Body, Typed, derived, stage_body
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_structure
@@ -78,9 +77,9 @@ def custom_root(f: Callable[[Any], Any], initial_guess: Any,
     guess = Typed("initial_guess", tree, list(map(typeof, leaves)))
     _refuse_integers(guess)
     of_f = _of_root("f", f, f, guess)
-    of_solve = _of_root("solve", applied(solved, solve, f), solve, guess, has_aux=has_aux)
+    of_solve = _of_root("solve", derived(solved, solve, f), solve, guess, has_aux=has_aux)
     residual = as_function(of_f)  # which nothing else may hold
-    of_tangents = _of_root("tangent_solve", applied(_solved_linear, tangent_solve, residual),
+    of_tangents = _of_root("tangent_solve", derived(_solved_linear, tangent_solve, residual),
                            tangent_solve, guess, 2)
     root = _root(*((body.jaxpr, len(body.consts)) for body in (of_f, of_solve, of_tangents)))
     outs = root(*of_f.consts, *of_solve.consts, *of_tangents.consts, *leaves)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.monitoring import TRACE
-from mjax._engine.base.programs import ProgramCache, forget_programs
+from mjax._engine.base.programs import ProgramCache, forget_programs, programs_of
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -49,7 +49,6 @@ class Caches:
             cache.clear()
 
 
-_by_function: weakref.WeakKeyDictionary[Any, dict[Any, Caches]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
@@ -65,13 +64,10 @@ def caches_of(f: Callable[..., Any], options: Any) -> Caches:
     if inspect.ismethod(f):
         owner, key = f.__func__, (options, id(instance))
     with _lock:
-        try:
-            known = _by_function.setdefault(owner, {})
-        except TypeError:  # not weakly referenceable or not hashable: not shared
-            known = {}
+        known = programs_of(owner)
         caches = known.get(key)
         if caches is None:
-            caches = known[key] = Caches()
+            caches = known.put(key, Caches())
             if len(key) == 2:
                 try:
                     # An id may be given to another object once this one is gone.
