@@ -17,11 +17,10 @@ from types import FrameType
 from typing import Any
 
 from mjax._engine.base.errors import UnexpectedTracerError
-from mjax._engine.base.folding import boundary
+from mjax._engine.base.folding import boundary, is_engine_file
 from mjax._engine.base.records import Record
 from mjax._engine.control.custom.custom_jvp import custom_jvp
 from mjax._engine.ir.pytree import tree_flatten, tree_unflatten
-from mjax._engine.ir.source import is_engine_file
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.effects.callbacks import debug_callback, pure_callback
 from mjax._engine.tracing.interpreter import Tracer, check_alive

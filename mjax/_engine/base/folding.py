@@ -8,6 +8,7 @@ frames of mjax's own files, so that the user's line is the last one shown. The o
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -22,12 +23,24 @@ _NOTE = ("mjax left its own frames out of this traceback; "
          "MJAX_TRACEBACK_FILTERING=off shows them.")
 
 
-def _engine_file(file: str) -> bool:
-    return False
+_PACKAGES = os.path.abspath(os.path.join(__file__, *[os.pardir] * 4))
+#: Files below these paths are ours: folded out of tracebacks, skipped in search of the user.
+_EXCLUDED = [os.path.join(_PACKAGES, name, "") for name in ("mjax", "mjax_ext", "mjaxlib_shim")]
+_is_engine: dict[str, bool] = {}
 
 
-#: Tells engine files from users'; `ir.source`, which knows, sets it.
-is_engine_file: list[Callable[[str], bool]] = [_engine_file]
+def register_exclusion(path: str) -> None:
+    """Counts a file, or all files below a folder, as engine code in tracebacks."""
+    _EXCLUDED.append(os.path.abspath(path) + os.sep)
+    _is_engine.clear()
+
+
+def is_engine_file(file: str) -> bool:
+    """Whether frames of this file are folded out of what users see."""
+    known = _is_engine.get(file)
+    if known is None:
+        known = _is_engine[file] = (file + os.sep).startswith((*_EXCLUDED, "<frozen"))
+    return known
 
 
 def fold(error: BaseException) -> None:
@@ -39,7 +52,7 @@ def fold(error: BaseException) -> None:
     dropped = False
     tb = error.__traceback__
     while tb is not None:
-        if is_engine_file[0](tb.tb_frame.f_code.co_filename):
+        if is_engine_file(tb.tb_frame.f_code.co_filename):
             dropped = True
         else:
             kept.append(tb)
@@ -68,7 +81,7 @@ def _drop_inner_context(error: BaseException) -> None:
 
 def _only_engine_frames(tb: TracebackType | None) -> bool:
     while tb is not None:
-        if not is_engine_file[0](tb.tb_frame.f_code.co_filename):
+        if not is_engine_file(tb.tb_frame.f_code.co_filename):
             return False
         tb = tb.tb_next
     return True

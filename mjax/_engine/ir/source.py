@@ -7,27 +7,21 @@ Names of scopes are kept beside it where the user opened scopes, and cost nothin
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from mjax._engine.base import folding
+from mjax._engine.base.folding import is_engine_file
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjaxlib_shim import tracebacks
 from mjaxlib_shim.tracebacks import current_traceback
 
 __all__ = ["Frame", "NameStack", "Scope", "SourceInfo", "current_traceback", "here",
-           "is_engine_file", "register_exclusion", "replayed", "source_info_of", "summarize",
-           "user_frame", "user_frames", "warn", "without_names"]
-
-_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-#: Files below these paths are ours: folded out of tracebacks, skipped in search of the user.
-_EXCLUDED = [os.path.join(os.path.dirname(_ROOT), package) + os.sep
-             for package in ("mjax", "mjax_ext", "mjaxlib_shim")]
+           "replayed", "source_info_of", "summarize", "user_frame", "user_frames", "warn",
+           "without_names"]
 
 
 class Frame(Record):
@@ -144,23 +138,6 @@ def replayed(source: Any, outer: Any, mark: str = "") -> Any:
     return Scope(names, thread.interpreter, outer, info.traceback)
 
 
-def register_exclusion(path: str) -> None:
-    """Counts a file, or all files below a folder, as engine code in tracebacks."""
-    _EXCLUDED.append(os.path.abspath(path) + os.sep)
-    _is_engine.clear()
-
-
-_is_engine: dict[str, bool] = {}
-
-
-def is_engine_file(file: str) -> bool:
-    """Whether frames of this file are folded out of what users see."""
-    known = _is_engine.get(file)
-    if known is None:
-        known = _is_engine[file] = (file + os.sep).startswith((*_EXCLUDED, "<frozen"))
-    return known
-
-
 def source_info_of(source: Any) -> SourceInfo:
     """The `SourceInfo` behind what an equation stores (a bare traceback in most cases)."""
     if type(source) is Scope:
@@ -195,6 +172,3 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
     while frame.f_back is not None and is_engine_file(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back
     warnings.warn(text, category, stacklevel=level)
-
-
-folding.is_engine_file[0] = is_engine_file

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.folding import is_engine_file
 from mjax._engine.base.platforms import names_of
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
@@ -15,7 +16,7 @@ from mjax._engine.base.util import split_list
 from mjax._engine.ir.effects import token_names
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import UNCONSTRAINED, PartitionSpec
-from mjax._engine.ir.source import is_engine_file, source_info_of
+from mjax._engine.ir.source import source_info_of
 from mjax._engine.ir.types import ShapedArray, abstract_token, physical_aval, typeof
 from mjax._engine.lowering.regions import by_first_device
 from mjax._engine.lowering.shardings import on_first_device, tensor_sharding

@@ -16,10 +16,11 @@ from mjax._engine.base.errors import (
     LazyValueError,
     MissingRuleError,
 )
+from mjax._engine.base.folding import is_engine_file
 from mjax._engine.base.records import Record
 from mjax._engine.ir.effects import QUESTIONS, Effect, Effects, OperandEffect, describe, forbidden
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
-from mjax._engine.ir.source import here, is_engine_file, user_frames
+from mjax._engine.ir.source import here, user_frames
 
 
 class RuleRow(Record):

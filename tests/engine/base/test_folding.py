@@ -11,8 +11,7 @@ import mjax
 import mjax.numpy as jnp
 from mjax import lax
 from mjax._engine.base.config import traceback_filtering
-from mjax._engine.base.folding import boundary, fold
-from mjax._engine.ir.source import is_engine_file, register_exclusion
+from mjax._engine.base.folding import boundary, fold, is_engine_file, register_exclusion
 from mjax_ext import core
 
 

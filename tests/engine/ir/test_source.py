@@ -8,12 +8,12 @@ import pytest
 
 import mjax
 from mjax import lax
+from mjax._engine.base.folding import is_engine_file
 from mjax._engine.ir import source
 from mjax._engine.ir.source import (
     Frame,
     SourceInfo,
     current_traceback,
-    is_engine_file,
     source_info_of,
     summarize,
     user_frame,

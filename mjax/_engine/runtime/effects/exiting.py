@@ -13,7 +13,7 @@ import threading
 import time
 from types import FrameType
 
-from mjax._engine.ir.source import is_engine_file
+from mjax._engine.base.folding import is_engine_file
 
 #: Seconds; a thread that stays longer in C++ does not come back before the process is gone.
 _PATIENCE = 1.0
