@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 from mjax._engine.base.errors import JaxprTypeError
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var, jaxprs_in_params
-from mjax._engine.ir.pprint import print_eqn
 from mjax._engine.ir.source import summarize
 from mjax._engine.ir.types import AbstractToken, ShapedArray, same_type_but_weak, typeof, types_of
 
@@ -94,7 +93,7 @@ def _bind(bound: set[Var], var: Any, eqn: JaxprEqn | None = None) -> None:
 
 def _fail(what: str, eqn: JaxprEqn | None = None) -> NoReturn:
     raise JaxprTypeError(lambda: what if eqn is None else (
-        f"{what}\nin equation: {print_eqn(eqn)}\nfrom {summarize(eqn.source)}"))
+        f"{what}\nin equation: {eqn}\nfrom {summarize(eqn.source)}"))
 
 
 def _checked(jaxpr: Jaxpr) -> bool:

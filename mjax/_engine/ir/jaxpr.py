@@ -14,6 +14,7 @@ from mjax._engine.base.programs import generation
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir.effects import Effect, Effects, OperandEffect, no_effects
+from mjax._engine.ir.pprint import print_eqn, print_jaxpr
 from mjax._engine.ir.source import SourceInfo, source_info_of
 
 
@@ -79,7 +80,7 @@ class JaxprEqn(Record):
         return self._replace(**fields)
 
     def __repr__(self) -> str:
-        return print_eqn(self)
+        return print_eqn(self, [v for v in self.outvars if type(v) is not DropVar])
 
 
 @pickled_by("debug_info_v1")
@@ -262,17 +263,3 @@ def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
 def used_variables(atoms: Iterable[Atom]) -> set[Var]:
     """The variables among some atoms."""
     return {a for a in atoms if type(a) is not Literal}  # type: ignore[misc]
-
-
-# The printer needs these classes and these classes print: `pprint` plugs itself in here.
-def print_jaxpr(jaxpr: Jaxpr, **options: Any) -> str:
-    """The text of a jaxpr; see `pprint`."""
-    return _printer[0](jaxpr, **options)
-
-
-def print_eqn(eqn: JaxprEqn) -> str:
-    """The text of one equation."""
-    return _printer[1](eqn)
-
-
-_printer: list[Callable[..., str]] = []

@@ -5,18 +5,18 @@
       in (c,) }
 
 Inner jaxprs are printed in their equation's params, indented. `use_color=True` colours them;
-`source_info=True` appends the user's line to each equation.
+`source_info=True` appends the user's line to each equation. Jaxprs print themselves, so this file
+is below theirs: a literal is what has a `val`, a jaxpr what has `eqns`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from mjax._engine.ir import jaxpr as core
 from mjax._engine.ir.effects import OperandEffect, describe
-from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal
 from mjax._engine.ir.source import summarize
 
 _BOLD, _BLUE, _DIM, _OFF = "\033[1m", "\033[34m", "\033[2m", "\033[0m"
@@ -54,18 +54,18 @@ class _Printer:
         return f"{self.names[var]}:{self.spelled(var.aval)}"
 
     def result(self, var: Any) -> str:
-        name = self.names[var] if var in self.used and type(var) is not DropVar else "_"
+        name = self.names[var] if var in self.used else "_"
         return f"{name}:{self.spelled(var.aval)}"
 
     def atom(self, atom: Any) -> str:
-        if type(atom) is Literal:
+        if hasattr(atom, "val"):
             return f"{_value_text(atom.val)}:{self.spelled(atom.aval)}"
         return self.names[atom]
 
     def param(self, value: Any, indent: str) -> str:
-        if isinstance(value, Jaxpr):
+        if hasattr(value, "eqns"):
             return self.jaxpr(value, indent + "  ").lstrip()
-        if isinstance(value, (tuple, list)) and any(isinstance(v, Jaxpr) for v in value):
+        if isinstance(value, (tuple, list)) and any(hasattr(v, "eqns") for v in value):
             inner = indent + "  "
             return "\n".join(["(", *(inner + self.param(v, inner) for v in value), indent + ")"])
         if isinstance(value, np.dtype):
@@ -74,7 +74,7 @@ class _Printer:
             return str(value.__name__)
         return str(value)
 
-    def eqn(self, eqn: JaxprEqn, indent: str) -> str:
+    def eqn(self, eqn: Any, indent: str) -> str:
         left = " ".join(map(self.result, eqn.outvars))
         name = self.paint(eqn.primitive.name, _BOLD)
         show = getattr(eqn.primitive, "pretty", None)
@@ -92,14 +92,14 @@ class _Printer:
             line += self.paint(f"  # {summarize(eqn.source)}", _BLUE)
         return line.rstrip()
 
-    def effects(self, jaxpr: Jaxpr) -> str:
+    def effects(self, jaxpr: Any) -> str:
         return describe(
             e.at(self.names[jaxpr.invars[e.index]]) if isinstance(e, OperandEffect)
             and e.index is not None else e for e in jaxpr.effects)
 
-    def jaxpr(self, jaxpr: Jaxpr, indent: str = "") -> str:
-        self.used.update(v for eqn in jaxpr.eqns for v in eqn.invars if type(v) is not Literal)
-        self.used.update(v for v in jaxpr.outvars if type(v) is not Literal)
+    def jaxpr(self, jaxpr: Any, indent: str = "") -> str:
+        self.used.update(v for eqn in jaxpr.eqns for v in eqn.invars if not hasattr(v, "val"))
+        self.used.update(v for v in jaxpr.outvars if not hasattr(v, "val"))
         consts = " ".join(map(self.binder, jaxpr.constvars))
         ins = " ".join(map(self.binder, jaxpr.invars))
         effects = f" : {{{self.effects(jaxpr)}}}" if jaxpr.effects else ""
@@ -117,16 +117,13 @@ def _value_text(value: Any) -> str:
     return str(np.asarray(value)[()]) if hasattr(value, "shape") else str(value)
 
 
-def print_jaxpr(jaxpr: Jaxpr, *, source_info: bool = False, use_color: bool | None = None) -> str:
+def print_jaxpr(jaxpr: Any, *, source_info: bool = False, use_color: bool | None = None) -> str:
     """The text of a jaxpr."""
     return _Printer(source_info, bool(use_color)).jaxpr(jaxpr)
 
 
-def print_eqn(eqn: JaxprEqn) -> str:
-    """The text of one equation."""
+def print_eqn(eqn: Any, named: Iterable[Any]) -> str:
+    """The text of one equation, in which these of its results have names."""
     printer = _Printer(False, False)
-    printer.used.update(eqn.outvars)
+    printer.used.update(named)
     return printer.eqn(eqn, "")
-
-
-core._printer[:] = [print_jaxpr, print_eqn]
