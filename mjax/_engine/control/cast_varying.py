@@ -137,7 +137,7 @@ def retypes_as_call(primitive: Primitive, param: str) -> None:
     primitive.define("cast_varying", cast_varying)
 
 
-def bind_retyped(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+def bind_cast(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     """Applies a primitive that holds jaxprs to values that vary otherwise than its inputs say.
 
     For what users call: an interpreter that transforms the jaxprs is given those that fit.

@@ -29,11 +29,11 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
     if len(jaxpr.constvars) != len(jaxpr.consts):
         _fail(f"{len(jaxpr.constvars)} constvars but {len(jaxpr.consts)} consts")
     for var, const in zip(jaxpr.constvars, jaxpr.consts, strict=True):
-        _bind(bound, var)
+        _define(bound, var)
         if not same_type_but_weak(typeof(const), var.aval):
             _fail(f"constant of type {typeof(const)} for a variable of type {var.aval}")
     for var in jaxpr.invars:
-        _bind(bound, var)
+        _define(bound, var)
     for eqn in jaxpr.eqns:
         _check_equation(bound, eqn)
         undeclared = jaxpr.effects_of(eqn) - jaxpr.effects
@@ -60,7 +60,7 @@ def _check_equation(bound: set[Var], eqn: JaxprEqn) -> None:
     for var, aval in zip(eqn.outvars, out_avals, strict=True):
         if var.aval is not aval:
             _fail(f"result bound at type {var.aval}, inferred {aval}", eqn)
-        _bind(bound, var, eqn)
+        _define(bound, var, eqn)
     if not effects <= eqn.effects:
         _fail(f"effects {set(effects)} are not all declared", eqn)
 
@@ -82,7 +82,7 @@ def _is_of_type(value: Any, aval: Any) -> bool:
     return any(same_type_but_weak(a, aval) for a in types_of(value))
 
 
-def _bind(bound: set[Var], var: Any, eqn: JaxprEqn | None = None) -> None:
+def _define(bound: set[Var], var: Any, eqn: JaxprEqn | None = None) -> None:
     if not isinstance(var.aval, (ShapedArray, AbstractToken)):
         _fail(f"variable has no type but {var.aval!r}", eqn)
     if var in bound:

@@ -263,12 +263,12 @@ def differ(groups: Groups | None) -> bool:
     return groups is not None and len(set(map(len, groups))) > 1
 
 
-def by_groups(bind: Callable[..., Any], axis: AxisData, x: Any, dim: int | None, groups: Groups
-              ) -> tuple[Any, int]:
+def by_groups(collective: Callable[..., Any], axis: AxisData, x: Any, dim: int | None,
+              groups: Groups) -> tuple[Any, int]:
     """Batches a collective within groups: each group is an axis of its own.
 
     Args:
-      bind: applies the collective without groups.
+      collective: applies the collective without groups.
       axis: the axis; its name stands for that of the members of one group meanwhile.
       x: the operand.
       dim: its batch dim.
@@ -280,7 +280,7 @@ def by_groups(bind: Callable[..., Any], axis: AxisData, x: Any, dim: int | None,
     x = reshape(x, (len(groups), members.size, *x.shape[1:]))
 
     def group(x: Any) -> list[Any]:
-        (out,), (out_dim,) = batch_flat(lambda x: [bind(x)], members, [x], [0])
+        (out,), (out_dim,) = batch_flat(lambda x: [collective(x)], members, [x], [0])
         return [to_dim(out, out_dim, 0, members.size)]
 
     (out,), (out_dim,) = batch_flat(group, AxisData(None, len(groups)), [x], [0])

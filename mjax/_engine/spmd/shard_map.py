@@ -184,8 +184,8 @@ class _Mapped(Record):
         if interp is not None:
             given = interp.given
         jaxpr, out_specs = self.results(region, body, args, cut)
-        outs = region.bind(jaxpr, [*body.consts, *[x for x, _ in given]],
-                           [*[WHOLE] * len(body.consts), *[s for _, s in given]], out_specs)
+        outs = region.apply(jaxpr, [*body.consts, *[x for x, _ in given]],
+                            [*[WHOLE] * len(body.consts), *[s for _, s in given]], out_specs)
         return body.out_tree.unflatten(outs)
 
     # -- meshes --

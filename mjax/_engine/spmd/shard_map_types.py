@@ -90,8 +90,8 @@ class Region(Record):
             shape=tuple(size * n for size, n in zip(aval.shape, counts, strict=True)),
             varying=aval.varying - self.manual_axes)
 
-    def bind(self, jaxpr: Jaxpr, args: Sequence[Any], in_specs: Sequence[PartitionSpec],
-             out_specs: Sequence[PartitionSpec]) -> list[Any]:
+    def apply(self, jaxpr: Jaxpr, args: Sequence[Any], in_specs: Sequence[PartitionSpec],
+              out_specs: Sequence[PartitionSpec]) -> list[Any]:
         """Applies `shard_map`."""
         return shard_map_p.bind(*args, jaxpr=jaxpr, in_specs=tuple(in_specs),
                                 out_specs=tuple(out_specs), **self._asdict())

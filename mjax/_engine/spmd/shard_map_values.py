@@ -90,7 +90,7 @@ class ValuesInterpreter(StageInterpreter):
         args: Given = [*((c, WHOLE) for c in consts), *self.given, *held]
         inside, thread.axis_env = thread.axis_env, self.around
         try:
-            values = call_with(self.parent, self.region.bind, self.once(self.ran, jaxpr),
+            values = call_with(self.parent, self.region.apply, self.once(self.ran, jaxpr),
                                [x for x, _ in args], [s for _, s in args], specs)
         finally:
             thread.axis_env = inside

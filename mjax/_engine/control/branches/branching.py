@@ -14,7 +14,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import NOT_GIVEN
 from mjax._engine.control.branches.branches import Branches
-from mjax._engine.control.branches.cond import bind, platform_index_p
+from mjax._engine.control.branches.cond import bind_cond, platform_index_p
 from mjax._engine.control.trace_body import (
     Body,
     Typed,
@@ -307,7 +307,7 @@ def _apply(index: Any, staged: _Staged, **params: Any) -> Any:
     arrays = tuple(hasattr(v, "aval") for v in values)
     branches, forwarded = staged.branches.cached(
         ("forward", *arrays), lambda: _forwarding(staged.branches, arrays))
-    given = iter(bind(index, values, branches, **params))
+    given = iter(bind_cond(index, values, branches, **params))
     return staged.out_tree.unflatten(
         [next(given) if place is None else values[place] for place in forwarded])
 

@@ -20,7 +20,7 @@ from mjax._engine.base.platforms import names_of
 from mjax._engine.base.thread import thread
 from mjax._engine.control.branches.branches import OF_BRANCHES, Branches
 from mjax._engine.control.calls.jit import call
-from mjax._engine.control.cast_varying import Axes, bind_retyped, refuse_alone, varying_of, widened
+from mjax._engine.control.cast_varying import Axes, bind_cast, refuse_alone, varying_of, widened
 from mjax._engine.control.frame import Frame, Held, Runner
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import describe, forbidden
@@ -58,7 +58,7 @@ class _CondFrame(Frame):
 
     def runner(self, held: Held) -> Runner:
         params = self.close(held)
-        return lambda args: bind_retyped(cond_p, args, params)
+        return lambda args: bind_cast(cond_p, args, params)
 
     def equation(self, eqn: JaxprEqn, held: Held, invars: Sequence[Any], outvars: Sequence[Any]
                  ) -> JaxprEqn:
@@ -118,10 +118,10 @@ class _CondFrame(Frame):
 cond_frame = _CondFrame(cond_p, "branches")
 
 
-def bind(index: Any, operands: Sequence[Any], branches: Sequence[Jaxpr], **params: Any
-         ) -> list[Any]:
+def bind_cond(index: Any, operands: Sequence[Any], branches: Sequence[Jaxpr], **params: Any
+              ) -> list[Any]:
     """Applies `cond`."""
-    return bind_retyped(cond_p, [index, *operands], {"branches": tuple(branches), **params})
+    return bind_cast(cond_p, [index, *operands], {"branches": tuple(branches), **params})
 
 
 # ---- types -----------------------------------------------------------------------------
@@ -264,4 +264,4 @@ def _select(which: Any, *cases: Any) -> Any:
     return select_n_p.bind(which, *cases)
 
 
-__all__ = ["Branches", "Platforms", "bind", "cond_p", "platform_index_p"]
+__all__ = ["Branches", "Platforms", "bind_cond", "cond_p", "platform_index_p"]

@@ -17,7 +17,7 @@ from mjax._engine.base.errors import LazyText, LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
-from mjax._engine.control.cast_varying import Axes, bind_retyped, joined, varying_of, widened
+from mjax._engine.control.cast_varying import Axes, bind_cast, joined, varying_of, widened
 from mjax._engine.control.loops.carries import fixpoint
 from mjax._engine.control.trace_body import (
     Body,
@@ -69,8 +69,8 @@ def _split(values: Sequence[Any], const_lengths: LinearSolve) -> tuple[LinearSol
     return LinearSolve(*consts), b
 
 
-def _bind(consts: LinearSolve, b: Sequence[Any], jaxprs: LinearSolve) -> list[Any]:
-    return bind_retyped(linear_solve_p, [*[c for group in consts for c in group], *b], {
+def _bind_solve(consts: LinearSolve, b: Sequence[Any], jaxprs: LinearSolve) -> list[Any]:
+    return bind_cast(linear_solve_p, [*[c for group in consts for c in group], *b], {
         "const_lengths": LinearSolve(*map(len, consts)), "jaxprs": jaxprs})
 
 
@@ -154,7 +154,7 @@ def _solve_jvp(primals: Any, tangents: Any, *, const_lengths: LinearSolve, jaxpr
     zeros = [Zero(typeof(value).to_tangent()) for value in x]
     if all(type(t) is Zero for t in rhs):
         return x, zeros  # only the solvers' own operands move
-    found = _bind(consts, list(map(instantiate, rhs)), jaxprs)
+    found = _bind_solve(consts, list(map(instantiate, rhs)), jaxprs)
     return x, [*found[:len(b)], *zeros[len(b):]]
 
 
@@ -195,7 +195,8 @@ def _solve_transpose(cts: Any, *args: Any, const_lengths: LinearSolve, jaxprs: L
         msg = ("transpose_solve is required for reverse-mode differentiation of "
                "custom_linear_solve: give one, or symmetric=True if matvec is symmetric.")
         raise TypeError(msg)
-    found = _bind(consts.transpose(), list(map(instantiate, cts[:len(b)])), jaxprs.transpose())
+    found = _bind_solve(consts.transpose(), list(map(instantiate, cts[:len(b)])),
+                        jaxprs.transpose())
     return [None] * sum(const_lengths) + [
         ct if type(x) is UndefinedPrimal else None for x, ct in zip(b, found, strict=False)]
 
@@ -224,7 +225,7 @@ def _solve_batch(axis: AxisData, args: Any, dims: Any, *, const_lengths: LinearS
                             for jaxpr, own in zip(jaxprs, const_dims, strict=True)])
     placed = [to_dim(x, d, 0 if f else None, axis.size)
               for x, d, f in zip(b, b_dims, flags, strict=True)]
-    return _bind(consts, placed, batched), batch(jaxprs.solve, const_dims.solve, flags)[1]
+    return _bind_solve(consts, placed, batched), batch(jaxprs.solve, const_dims.solve, flags)[1]
 
 
 linear_solve_p.axis_batch = _solve_batch
@@ -296,8 +297,9 @@ def custom_linear_solve(matvec: Callable[[Any], Any], b: Any,
         of_transposed = _staged("transpose_solve", derived(solved, transpose_solve, vecmat),
                                 transpose_solve, rhs, has_aux)
     bodies = (of_matvec, of_vecmat, of_solve, of_transposed)
-    outs = _bind(LinearSolve(*([] if body is None else body.consts for body in bodies)), leaves,
-                 LinearSolve(*(None if body is None else body.jaxpr for body in bodies)))
+    consts = LinearSolve(*([] if body is None else body.consts for body in bodies))
+    jaxprs = LinearSolve(*(None if body is None else body.jaxpr for body in bodies))
+    outs = _bind_solve(consts, leaves, jaxprs)
     return of_solve.out_tree.unflatten(outs)
 
 

@@ -19,10 +19,9 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
 from mjax._engine.control.calls.jit import call
 from mjax._engine.control.cast_varying import (
-    bind_retyped,
+    bind_cast,
 )
-from mjax._engine.control.loops.while_loop import Parts
-from mjax._engine.control.loops.while_loop import bind as bind_while
+from mjax._engine.control.loops.while_loop import Parts, bind_while
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
@@ -44,10 +43,10 @@ class Loop(Record):
     unroll: int
 
 
-def bind(jaxpr: Jaxpr, num_consts: int, num_carry: int, args: Sequence[Any], loop: Loop
-         ) -> list[Any]:
+def bind_scan(jaxpr: Jaxpr, num_consts: int, num_carry: int, args: Sequence[Any], loop: Loop
+              ) -> list[Any]:
     """Applies `scan`."""
-    return bind_retyped(scan_p, args, scan_params(jaxpr, num_consts, num_carry, loop))
+    return bind_cast(scan_p, args, scan_params(jaxpr, num_consts, num_carry, loop))
 
 
 def scan_params(jaxpr: Jaxpr, num_consts: int, num_carry: int, loop: Loop) -> dict[str, Any]:
@@ -159,4 +158,4 @@ def _empty(aval: ShapedArray) -> Any:
 scan_p.def_lowering(traced(_as_while, multiple_results=True))
 
 
-__all__ = ["Loop", "bind", "rearranged", "scan_p", "scan_params", "stacked"]
+__all__ = ["Loop", "bind_scan", "rearranged", "scan_p", "scan_params", "stacked"]

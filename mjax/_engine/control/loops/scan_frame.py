@@ -16,10 +16,10 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import partition_list, split_list
 from mjax._engine.control.calls.jit import call
-from mjax._engine.control.cast_varying import bind_retyped
+from mjax._engine.control.cast_varying import bind_cast
 from mjax._engine.control.frame import Frame, Held, How, Runner, Split
 from mjax._engine.control.loops.carries import fixpoint
-from mjax._engine.control.loops.scan import Loop, bind, rearranged, scan_p, stacked
+from mjax._engine.control.loops.scan import Loop, bind_scan, rearranged, scan_p, stacked
 from mjax._engine.ir.effects import no_effects
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
 from mjax._engine.ir.source import here
@@ -76,7 +76,7 @@ class _ScanFrame(Frame):
                 args = [*(both[i] for i in once.taken), *args[n:]]
             if empty:
                 return made
-            found = bind_retyped(scan_p, [args[i] for i in ins], params)
+            found = bind_cast(scan_p, [args[i] for i in ins], params)
             return [*(found[i] for i in order), *made]
 
         return run
@@ -121,9 +121,9 @@ class _ScanFrame(Frame):
         sums = [zeros_of(jaxpr.in_avals[i].to_tangent().strip_weak_type()) for i in plan.consts]
         ct_carry = [instantiate(ct) for ct, nz in zip(cts, plan.nonzero_carry, strict=False) if nz]
         ct_ys = [ct for ct in cts[nk:] if type(ct) is not Zero]
-        outs = bind(plan.jaxpr, len(known_c), len(sums) + len(ct_carry),
-                    [*known_c, *sums, *ct_carry, *ct_ys, *known_x],
-                    loop._replace(reverse=not loop.reverse)) if plan.jaxpr.outvars else []
+        outs = bind_scan(plan.jaxpr, len(known_c), len(sums) + len(ct_carry),
+                         [*known_c, *sums, *ct_carry, *ct_ys, *known_x],
+                         loop._replace(reverse=not loop.reverse)) if plan.jaxpr.outvars else []
         found = dict(zip([*plan.consts, *plan.carry, *plan.xs], outs, strict=True))
         return [None if type(a) is not UndefinedPrimal
                 else found.get(i, Zero(a.aval.to_tangent())) for i, a in enumerate(args)]

@@ -21,7 +21,7 @@ from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache, split_list
 from mjax._engine.control.cast_varying import (
     Axes,
-    bind_retyped,
+    bind_cast,
     joined,
     refuse_alone,
     varying_of,
@@ -72,10 +72,10 @@ def parts_of(values: Sequence[Any], cond_nconsts: int, body_nconsts: int) -> Par
     return Parts(*split_list(values, [cond_nconsts, body_nconsts]))
 
 
-def bind(cond: Jaxpr, body: Jaxpr, parts: Parts) -> list[Any]:
+def bind_while(cond: Jaxpr, body: Jaxpr, parts: Parts) -> list[Any]:
     """Applies `while`."""
     cond_consts, body_consts, carry = parts
-    return bind_retyped(while_p, [*cond_consts, *body_consts, *carry], {
+    return bind_cast(while_p, [*cond_consts, *body_consts, *carry], {
         "cond_jaxpr": cond, "cond_nconsts": len(cond_consts),
         "body_jaxpr": body, "body_nconsts": len(body_consts)})
 
@@ -222,7 +222,7 @@ def _jvp_loop(primals: Parts, tangents: Parts, cond: Jaxpr, body: Jaxpr,
     still, moving = _where(loop.still, carried), _where(loop.still, carried, False)
     m = len(body.outvars)
     if moving or not only_tangents:
-        outs = bind(loop.cond, loop.body, Parts(
+        outs = bind_while(loop.cond, loop.body, Parts(
             primals.cond_consts, [*primals.body_consts, *_nonzero(used[:n]), *still],
             [*primals.carry, *moving]))
     else:
@@ -250,7 +250,7 @@ def _while_linearize(nonzeros: Any, *primals: Any, cond_jaxpr: Jaxpr, cond_ncons
                      body_jaxpr: Jaxpr, body_nconsts: int) -> Any:
     """The linear program runs the loop once more: nothing of a first run could be kept."""
     sizes = cond_nconsts, body_nconsts
-    outs = bind(cond_jaxpr, body_jaxpr, parts_of(primals, *sizes))
+    outs = bind_while(cond_jaxpr, body_jaxpr, parts_of(primals, *sizes))
     moving = fixpoint(nonzeros[cond_nconsts:], slice(body_nconsts, None),
                       lambda nz: jvp_jaxpr(body_jaxpr, nz, nz[body_nconsts:])[1])
 
@@ -293,7 +293,7 @@ def _while_partial_eval(interp: PartialEvalInterpreter, *args: Any, cond_jaxpr: 
     if decides or all(moving) or effects:
         return staged
     loop = _without(cond_jaxpr, body_jaxpr, moving, parts_of(args, cond_nconsts, body_nconsts))
-    known = iter(interp.call_known(bind, *loop))
+    known = iter(interp.call_known(bind_while, *loop))
     return [s if u else next(known) for s, u in zip(staged, moving, strict=True)]
 
 
@@ -381,9 +381,10 @@ def _while_batch(axis: AxisData, args: Any, dims: Any, *, cond_jaxpr: Jaxpr, con
         cond_nconsts, body_nconsts)
     out_dims = [0 if b else None for b in loop.carry_batched]
     if loop.first is None:
-        return bind(loop.cond, loop.body, Parts(cond_consts, body_consts, carry)), out_dims
+        return bind_while(loop.cond, loop.body, Parts(cond_consts, body_consts, carry)), out_dims
     going = eval_jaxpr(loop.first, loop.first.consts, *cond_consts, *carry)
-    outs = bind(loop.cond, loop.body, Parts([], [*cond_consts, *body_consts], [*going, *carry]))
+    parts = Parts([], [*cond_consts, *body_consts], [*going, *carry])
+    outs = bind_while(loop.cond, loop.body, parts)
     return outs[1:], out_dims
 
 
@@ -411,4 +412,4 @@ def _while_dce(used: Sequence[bool], eqn: Any) -> Any:
 
 while_p.dce = _while_dce
 
-__all__ = ["Parts", "bind", "while_p"]
+__all__ = ["Parts", "bind_while", "while_p"]

@@ -115,12 +115,12 @@ def initialize(
     visible = _local_devices(local_device_ids)
     _check_partition(slice_index, partition_index)
     assert layout.coordinator_address and layout.num_processes  # _complete
-    bind = coordinator_bind_address or _variable("COORDINATOR_BIND_ADDRESS") or (
+    listen_on = coordinator_bind_address or _variable("COORDINATOR_BIND_ADDRESS") or (
         _listening(layout.coordinator_address))
-    split_address(bind)
+    split_address(listen_on)
     service = None
     if layout.process_id == 0:
-        service = _start_service(bind, layout.num_processes)
+        service = _start_service(listen_on, layout.num_processes)
     _session = _connect(layout, service, initialization_timeout, heartbeat_timeout_seconds,
                         shutdown_timeout_seconds)
     if visible is not None:
@@ -324,12 +324,12 @@ def _listening(address: str) -> str:
     return address if loopback else f"[::]:{port}"
 
 
-def _start_service(bind: str, count: int) -> Any:
+def _start_service(listen_on: str, count: int) -> Any:
     try:
-        return shim.start_service(bind, count)
+        return shim.start_service(listen_on, count)
     except Exception as error:
-        msg = (f"distributed.initialize: process 0 cannot listen on {bind}; is the port taken? "
-               f"({error})")
+        msg = (f"distributed.initialize: process 0 cannot listen on {listen_on}; is the port "
+               f"taken? ({error})")
         raise RuntimeError(msg) from None
 
 

@@ -8,7 +8,7 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 from mjax import lax
-from mjax._engine.control.branches.cond import bind
+from mjax._engine.control.branches.cond import bind_cond
 from mjax._engine.ir.check import check_jaxpr
 from mjax._engine.ir.effects import Effect, EffectPolicy
 from mjax._engine.ir.types import ShapedArray, typeof
@@ -104,12 +104,12 @@ def test_where_devices_may_branch_differently_results_vary():
         branches = tuple(stage(f, [typeof(X), typeof(Y)]) for f in (
             lambda x, y: [lax.sin(x), y], lambda x, y: [lax.mul(x, y), jnp.ones(3)]))
         index = ShapedArray((), np.int32, False, axes)
-        jaxpr = stage(lambda i, x, y: bind(i, [x, y], branches), [index, typeof(X), typeof(Y)])
+        jaxpr = stage(lambda i, x, y: bind_cond(i, [x, y], branches), [index, typeof(X), typeof(Y)])
         assert [e.primitive.name for e in jaxpr.eqns] == ["pvary", "pvary", "cond"]
         assert [a.varying for a in jaxpr.out_avals] == [axes, axes]
         # One operand varies: so do the results that depend on it, in all branches.
         varying = typeof(X).update(varying=axes)
-        jaxpr = stage(lambda i, x, y: bind(i, [x, y], branches),
+        jaxpr = stage(lambda i, x, y: bind_cond(i, [x, y], branches),
                       [typeof(np.int32(0)), varying, typeof(Y)])
         assert [e.primitive.name for e in jaxpr.eqns] == ["cond"]
         assert [a.varying for a in jaxpr.out_avals] == [axes, frozenset()]
