@@ -1,7 +1,7 @@
 """Looking into compiled programs."""
 
 from mjax._engine.base.faces import face
-from mjax._engine.control.callbacks import DebugEffect, OrderedDebugEffect
+from mjax._engine.control.callback_primitives import DebugEffect, OrderedDebugEffect
 from mjax._engine.runtime.effects.callbacks import debug_callback as callback
 from mjax._engine.runtime.effects.callbacks import debug_log as log
 from mjax._engine.runtime.effects.callbacks import debug_print as print

@@ -1,7 +1,11 @@
 """Every primitive of the engine, by the name under which JAX has it where JAX has it."""
 
 from mjax._engine.control.branches.cond import cond_p, platform_index_p
-from mjax._engine.control.callbacks import debug_callback_p, io_callback_p, pure_callback_p
+from mjax._engine.control.callback_primitives import (
+    debug_callback_p,
+    io_callback_p,
+    pure_callback_p,
+)
 from mjax._engine.control.calls.closed_call import closed_call_p
 from mjax._engine.control.calls.composite import composite_p
 from mjax._engine.control.calls.jit import jit_p

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.platforms import PLATFORMS
-from mjax._engine.control.callbacks import emit_python_callback
+from mjax._engine.control.callback_primitives import emit_python_callback
 from mjax._engine.ir.dtypes import as_dtype
 from mjax._engine.ir.types import typeof
 from mjax._engine.lowering.context import LoweringContext as LoweringRuleContext

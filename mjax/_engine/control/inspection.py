@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.control.callbacks import debug_effect
+from mjax._engine.control.callback_primitives import debug_effect
 from mjax._engine.tracing.primitive import Primitive
 
 # What is cached by types would keep the user's functions alive.

@@ -26,7 +26,7 @@ from mjax._engine.tracing.primitive import traced
 from mjax._engine.tracing.rule_errors import applied_at, bad_rule_result, describe_value
 from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjaxlib_shim import tracebacks
-from mjaxlib_shim.callbacks import HostCallbacks, Inspection
+from mjaxlib_shim.host_callbacks import HostCallbacks, Inspection
 from mjaxlib_shim.mlir import func, partial_concatenate, region_tokens, sdy
 
 

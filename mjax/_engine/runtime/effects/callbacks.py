@@ -13,7 +13,7 @@ import numpy as np
 from mjax._engine.base.errors import LazyArgumentError, LazyText, LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import thread
-from mjax._engine.control.callbacks import (
+from mjax._engine.control.callback_primitives import (
     debug_callback_p,
     debug_effect,
     io_callback_p,

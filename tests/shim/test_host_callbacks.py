@@ -10,7 +10,7 @@ import pytest
 
 from mjaxlib_shim import arrays, executables, mlir
 from mjaxlib_shim.arrays import PlainAval, to_numpy
-from mjaxlib_shim.callbacks import HostCallbacks
+from mjaxlib_shim.host_callbacks import HostCallbacks
 from mjaxlib_shim.mlir import func, hlo, ir
 
 F4 = np.arange(4, dtype=np.float32)

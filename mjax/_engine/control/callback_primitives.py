@@ -1,0 +1,366 @@
+"""Primitives that call Python functions: `pure_callback`, `io_callback`, `debug_callback`.
+
+Their param `callback` is a function of NumPy arrays that gives a tuple of them, of the types
+`result_avals`; what users pass is wrapped so by `runtime.effects.callbacks`, which also gives the
+impls. Two calls are merged, dropped or repeated as their effects allow: a pure one has none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.errors import LazyNotImplementedError, LazyValueError
+from mjax._engine.base.thread import thread
+from mjax._engine.control.loops.looping import scan
+from mjax._engine.ir.effects import Effect, EffectPolicy, no_effects
+from mjax._engine.ir.source import here
+from mjax._engine.ir.types import AbstractToken, physical_aval
+from mjax._engine.primitives.shapes import batch_to_front, expand_dims
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.rule_errors import applied_at, refuse_effects
+from mjax._engine.tracing.variance import typed_axes
+from mjax._engine.transforms.batching import AxisData, batched_type
+from mjaxlib_shim.host_callbacks import by_one_device
+from mjaxlib_shim.host_callbacks import on_pieces as pieces_reach_callbacks
+
+logger = logging.getLogger("mjax")
+#: Ordered printing and ordered input and output share a token: a program tells one story.
+_STORY = "story"
+
+
+class IOEffect(Effect):
+    """Unordered input and output."""
+
+    policy = EffectPolicy(masked=False, differentiable=False, remat=False)
+
+
+class OrderedIOEffect(Effect):
+    """Input and output in the order of the program."""
+
+    policy = EffectPolicy(ordered=True, token=_STORY, batchable=False, masked=False,
+                          differentiable=False, remat=False)
+
+
+class DebugEffect(Effect):
+    """Looking at values; allowed everywhere."""
+
+    policy = EffectPolicy()
+
+
+class OrderedDebugEffect(Effect):
+    """Looking at values in the order of the program."""
+
+    policy = EffectPolicy(ordered=True, token=_STORY)
+
+
+io_effect, ordered_io_effect = IOEffect(), OrderedIOEffect()
+debug_effect, ordered_debug_effect = DebugEffect(), OrderedDebugEffect()
+
+# What is cached by types would keep the user's functions alive. Each device calls them.
+pure_callback_p = Primitive("pure_callback", multiple_results=True, types_cacheable=False,
+                            own_varying=True)
+io_callback_p = Primitive("io_callback", multiple_results=True, types_cacheable=False,
+                          own_varying=True)
+debug_callback_p = Primitive("debug_callback", multiple_results=True, types_cacheable=False,
+                             own_varying=True)
+
+
+def _per_device(avals: Sequence[Any], callback: Any) -> list[Any]:
+    """Types of what a Python function gives: it may give each device something else, unless
+    whoever wrote it says where it does not."""
+    typed = typed_axes()
+    if not typed:
+        return list(avals)
+    declared = getattr(callback, "declared", ()) or (None,) * len(avals)
+    return [a.update(varying=typed if d is None else d & typed)
+            for a, d in zip(avals, declared, strict=True)]
+
+
+@pure_callback_p.def_effectful_abstract_eval
+def _pure_type(*avals: Any, callback: Any, result_avals: Sequence[Any], **params: Any) -> Any:
+    return _per_device(result_avals, callback), no_effects
+
+
+@io_callback_p.def_effectful_abstract_eval
+def _io_type(*avals: Any, callback: Any, result_avals: Sequence[Any], ordered: bool,
+             **params: Any) -> Any:
+    effect = ordered_io_effect if ordered else io_effect
+    return _per_device(result_avals, callback), frozenset({effect})
+
+
+@debug_callback_p.def_effectful_abstract_eval
+def _debug_type(*avals: Any, effect: Effect, **params: Any) -> Any:
+    return [], frozenset({effect})
+
+
+# ---- lowering --------------------------------------------------------------------------
+
+
+def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
+                         operands: Sequence[Any], operand_avals: Sequence[Any],
+                         result_avals: Sequence[Any], *, has_side_effect: bool,
+                         partitioned: bool = False) -> tuple[list[Any], Any, None]:
+    """Emits a call of a Python function, on CPU.
+
+    Args:
+      ctx: what the lowering rule got.
+      callback: gets a NumPy array per operand and returns a tuple of arrays of exactly the
+        types `result_avals`.
+      token: one that it comes after, such as `ctx.tokens_in.get(effect)`; or None.
+      operands: `ir.Value`s.
+      operand_avals: their types.
+      result_avals: those of the results.
+      has_side_effect: whether it is called although nobody reads its results.
+      partitioned: whether each device of a program calls it, with its own pieces of the operands.
+        Such a callback has no results and no token.
+
+    Returns:
+      The results' `ir.Value`s, the token that comes after it (None without one), and None,
+      where JAX gives an object to keep; mjax keeps what there is to keep.
+
+    Raises:
+      ValueError: `partitioned` with results, or with a token in a program over several devices.
+      NotImplementedError: `partitioned` in such a program, before jaxlib 0.6.0.
+
+    Source: the public interface of `jax.interpreters.mlir.emit_python_callback`.
+    """
+    mctx = ctx.module_context
+    order = [] if token is None else [mctx.token_aval]
+    n, in_avals, out_avals = len(order), [*order, *operand_avals], [*order, *result_avals]
+    devices = 1 if mctx.devices is None else len(mctx.devices)
+    on_pieces = partitioned and mctx.cut_by_xla and not mctx.per_device
+    if partitioned:
+        _refuse_partitioned(ctx, on_pieces, bool(n), bool(result_avals))
+    callback = _marked(_told(callback) if mctx.partitioned else callback, devices)
+    after = None if mctx.opaque_tokens else np.zeros((), np.bool_)
+
+    def with_token(_: Any, *args: Any) -> tuple[Any, ...]:
+        return (after, *callback(*args))
+
+    def emit(*values: Any, sharding: Any = None) -> list[Any]:
+        return mctx.host_callbacks.emit(
+            with_token if n else callback, values, list(map(_shape, in_avals)),
+            list(map(_shape, out_avals)), list(map(mctx.type_of, out_avals)),
+            has_side_effect=has_side_effect, client=mctx.client, sharding=sharding,
+            partitioned=on_pieces)
+
+    if on_pieces:
+        return emit(*operands), None, None
+    given = [*([] if token is None else [token]), *mctx.gathered(operands, operand_avals)]
+    if not mctx.partitioned:
+        emitted = emit(*given)
+    elif mctx.per_device and mctx.cut_by_xla and has_side_effect:
+        _refuse_partly_manual(ctx, bool(n), bool(result_avals))
+        emitted = mctx.by_first_device(given, out_avals, emit)
+    elif mctx.per_device or by_one_device or not has_side_effect:
+        emitted = emit(*given, sharding=mctx.on_one_device)
+    else:
+        emitted = mctx.by_first_device(given, out_avals, lambda *values: emit(
+            *values, sharding=lambda count: None))
+    return emitted[n:], emitted[0] if n else None, None
+
+
+def _refuse_partly_manual(ctx: Any, ordered: bool, results: bool) -> None:
+    """Refuses side effects that the first device alone cannot have along the axes of XLA's."""
+    all_axes = "Map over all axes (leave out axis_names)"
+    if ordered:
+        raise LazyValueError(lambda: (
+            f"{ctx.primitive.name}: ordered effects cannot happen in a shard_map that leaves mesh "
+            f"axes to XLA. {all_axes}, or do without ordered=True.\n{applied_at(ctx.source)}"))
+    if results and not by_one_device:
+        raise LazyNotImplementedError(lambda: (
+            f"{ctx.primitive.name}: on this jaxlib its results are lost in a shard_map that leaves "
+            f"mesh axes to XLA. {all_axes}.\n{applied_at(ctx.source)}"))
+
+
+def _refuse_partitioned(ctx: Any, on_pieces: bool, ordered: bool, results: bool) -> None:
+    """Refuses what devices cannot do that call a function each with its own pieces."""
+    if results:
+        raise LazyValueError(lambda: (
+            f"{ctx.primitive.name}: a partitioned callback gives no results, as each device would "
+            f"give others. Leave out partitioned=True.\n{applied_at(ctx.source)}"))
+    if on_pieces and ordered:
+        raise LazyValueError(lambda: (
+            f"{ctx.primitive.name}: with partitioned=True each device calls the function by "
+            f"itself, in no order. Leave out ordered=True.\n{applied_at(ctx.source)}"))
+    if on_pieces and not pieces_reach_callbacks:
+        raise LazyNotImplementedError(lambda: (
+            f"{ctx.primitive.name}: partitioned=True in a program over several devices needs "
+            "jaxlib 0.6.0 or newer. Leave it out, or map the function with shard_map, where each "
+            f"device sees its own piece.\n{applied_at(ctx.source)}"))
+
+
+def _marked(callback: Callable[..., Any], devices: int) -> Callable[..., Any]:
+    """One during which its thread is known to be called by a program over so many devices."""
+
+    def call(*args: Any) -> Any:
+        outer, thread.in_callback = thread.in_callback, max(devices, thread.in_callback)
+        try:
+            return callback(*args)
+        finally:
+            thread.in_callback = outer
+
+    return call
+
+
+def _told(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """One of a program over several devices: what it raises is logged at once.
+
+    Where other devices wait for this one in a collective nobody gets the error: XLA lets them
+    wait, and in the end aborts the process.
+    """
+
+    def call(*args: Any) -> Any:
+        try:
+            return callback(*args)
+        except BaseException as error:
+            logger.error(
+                "A Python callback failed in a program over several devices. If others wait for "
+                "its device in a collective, they wait in vain until XLA ends the process.",
+                exc_info=getattr(error, "original", error))  # of a CallbackFailure
+            raise
+
+    return call
+
+
+def _lower(ctx: Any, operands: Sequence[Any], callback: Callable[..., Any],
+           has_side_effect: bool, partitioned: bool = False) -> list[Any]:
+    (token,) = ctx.tokens_in.values() or (None,)
+    results, token, _ = emit_python_callback(ctx, callback, token, operands, ctx.avals_in,
+                                             ctx.avals_out, has_side_effect=has_side_effect,
+                                             partitioned=partitioned)
+    if token is not None:
+        ctx.set_tokens_out(ctx.tokens_in.replaced([token]))
+    return results
+
+
+def _shape(aval: Any) -> Any:
+    """Shape and dtype of an array; None for a token."""
+    if isinstance(aval, AbstractToken):
+        return None
+    physical = physical_aval(aval)
+    return physical.shape, physical.dtype
+
+
+pure_callback_p.def_lowering(
+    lambda ctx, *operands, callback, **params: _lower(ctx, operands, callback, False), "cpu")
+io_callback_p.def_lowering(
+    lambda ctx, *operands, callback, **params: _lower(ctx, operands, callback, True), "cpu")
+debug_callback_p.def_lowering(
+    lambda ctx, *operands, callback, partitioned=False, **params: _lower(
+        ctx, operands, callback, True, partitioned), "cpu")
+
+# ---- derivatives -----------------------------------------------------------------------
+
+
+@pure_callback_p.def_jvp
+def _pure_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    source = here()
+    raise LazyValueError(lambda: (
+        f"pure_callback of {params['callback']} has no derivative: mjax does not see into a "
+        "Python function. Give one by custom_jvp or custom_vjp around it, or keep it from being "
+        f"differentiated by lax.stop_gradient of its operands.\n{applied_at(source)}"))
+
+
+@io_callback_p.def_jvp
+def _io_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    refuse_effects(io_callback_p, _io_type(**params)[1], "differentiable")
+
+
+def _refuse_transposed(name: str) -> None:
+    source = here()
+    raise LazyValueError(lambda: (
+        f"{name} of a Python function has no transpose: mjax does not see whether it is linear. "
+        f"Give it one by lax.linear_call or custom_vjp.\n{applied_at(source)}"))
+
+
+@pure_callback_p.def_transpose
+def _pure_transpose(cts: Any, *args: Any, **params: Any) -> Any:
+    _refuse_transposed("pure_callback")
+
+
+@io_callback_p.def_transpose
+def _io_transpose(cts: Any, *args: Any, **params: Any) -> Any:
+    _refuse_transposed("io_callback")
+
+
+@debug_callback_p.def_jvp
+def _debug_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    """Looks at the primals."""
+    return debug_callback_p.bind(*primals, **params), []
+
+
+# ---- batching --------------------------------------------------------------------------
+
+
+def _one_by_one(primitive: Primitive, axis: AxisData, args: Sequence[Any],
+                dims: Sequence[int | None], params: dict[str, Any], unroll: bool = False) -> Any:
+    """A call per batch element, in the order of the batch; in a loop, unless that is unrolled."""
+    args = [a if d is None else batch_to_front(a, d, axis.size)
+            for a, d in zip(args, dims, strict=True)]
+
+    def call(_: Any, rows: Sequence[Any]) -> tuple[Any, list[Any]]:
+        given = iter(rows)
+        return (), primitive.bind(*[a if d is None else next(given)
+                                    for a, d in zip(args, dims, strict=True)], **params)
+
+    _, outs = scan(call, (), [a for a, d in zip(args, dims, strict=True) if d is not None],
+                   unroll=unroll)
+    return outs, [0] * len(outs)
+
+
+def _pure_batch(axis: AxisData, args: Any, dims: Any, *, vmap_method: str | None,
+                result_avals: Sequence[Any], **params: Any) -> Any:
+    if vmap_method is None:
+        source = here()
+        raise LazyValueError(lambda: (
+            f"vmap of pure_callback of {params['callback']}: vmap_method says how the function "
+            "is called for a batch, and was not given. Pass vmap_method='sequential' (once per "
+            "element), 'expand_dims' or 'broadcast_all' (once, for arrays with a leading batch "
+            f"axis).\n{applied_at(source)}"))
+    params["vmap_method"] = vmap_method
+    if vmap_method in ("sequential", "sequential_unrolled"):
+        return _one_by_one(pure_callback_p, axis, args, dims,
+                           {**params, "result_avals": result_avals}, "unrolled" in vmap_method)
+    args = [_with_batch(a, d, axis.size, vmap_method) for a, d in zip(args, dims, strict=True)]
+    batched = tuple(batched_type(a, 0, axis.size) for a in result_avals)
+    callback = params.pop("callback").for_results(batched)
+    return pure_callback_p.bind(*args, callback=callback, result_avals=batched, **params), [
+        0] * len(batched)
+
+
+def _with_batch(x: Any, dim: int | None, size: int, method: str) -> Any:
+    if dim is None and method == "expand_dims":
+        return expand_dims(x, (0,))
+    if dim is None and method == "legacy_vectorized":
+        return x
+    return batch_to_front(x, dim, size)
+
+
+pure_callback_p.axis_batch = _pure_batch
+
+
+def _io_batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
+    refuse_effects(io_callback_p, _io_type(**params)[1], "batchable")
+    return _one_by_one(io_callback_p, axis, args, dims, params)
+
+
+io_callback_p.axis_batch = _io_batch
+
+
+def _debug_batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
+    return _one_by_one(debug_callback_p, axis, args, dims, params)
+
+
+debug_callback_p.axis_batch = _debug_batch
+
+
+__all__ = [
+    "DebugEffect", "IOEffect", "OrderedDebugEffect", "OrderedIOEffect", "debug_callback_p",
+    "debug_effect", "emit_python_callback", "io_callback_p", "io_effect", "ordered_debug_effect",
+    "ordered_io_effect", "pure_callback_p",
+]
