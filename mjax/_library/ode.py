@@ -75,7 +75,7 @@ _SAFETY, _LONGER, _SHORTER = 0.9, 10.0, 0.2
 _dot = functools.partial(dot, precision="highest")
 
 
-class _Options(NamedTuple):
+class _Control(NamedTuple):
     rtol: float
     atol: float
     mxstep: float
@@ -119,7 +119,7 @@ def _polynomial(before: Any, after: Any, slopes: Any, dt: Any) -> Any:
                 stack([h * slopes[0], h * slopes[-1], before, after, middle]))
 
 
-def _error_ratio(error: Any, before: Any, after: Any, options: _Options) -> Any:
+def _error_ratio(error: Any, before: Any, after: Any, options: _Control) -> Any:
     """The error of a step by what is allowed: steps up to 1 are taken."""
     allowed = options.atol + options.rtol * maximum(absolute(before), absolute(after))
     return sqrt(mean(square(absolute(error) / allowed)))
@@ -132,7 +132,7 @@ def _next_length(dt: Any, ratio: Any) -> Any:
     return dt * cast(where(ratio == 0, _LONGER, factor), typeof(dt).dtype)
 
 
-def _first_length(slope: Callable[..., Any], y: Any, first: Any, t: Any, options: _Options) -> Any:
+def _first_length(slope: Callable[..., Any], y: Any, first: Any, t: Any, options: _Control) -> Any:
     """The length of the first step, from an Euler step and its change of slope."""
     scale = options.atol + absolute(y) * options.rtol
     size, steepness = norm(y / scale), norm(first / scale)
@@ -145,7 +145,7 @@ def _first_length(slope: Callable[..., Any], y: Any, first: Any, t: Any, options
 
 
 @fused(static_argnames=("system", "options"))
-def _evolved(y0: Any, ts: Any, operands: Sequence[Any], *, system: _System, options: _Options
+def _evolved(y0: Any, ts: Any, operands: Sequence[Any], *, system: _System, options: _Control
              ) -> Any:
     """The flat solution at all times."""
     slope = lambda y, t: system(y, t, *operands)
@@ -183,22 +183,22 @@ def _evolved(y0: Any, ts: Any, operands: Sequence[Any], *, system: _System, opti
 
 
 @functools.partial(custom_vjp, nondiff_argnums=(0, 1))
-def _integrated(system: _System, options: _Options, y0: Any, ts: Any, *operands: Any) -> Any:
+def _integrated(system: _System, options: _Control, y0: Any, ts: Any, *operands: Any) -> Any:
     return _evolved(y0, ts, operands, system=system, options=options)
 
 
-def _forward(system: _System, options: _Options, y0: Any, ts: Any, *operands: Any) -> Any:
+def _forward(system: _System, options: _Control, y0: Any, ts: Any, *operands: Any) -> Any:
     ys = _integrated(system, options, y0, ts, *operands)
     return ys, (ys, ts, operands)
 
 
-def _backward(system: _System, options: _Options, saved: Any, cts: Any) -> Any:
+def _backward(system: _System, options: _Control, saved: Any, cts: Any) -> Any:
     return tuple(_returned(*saved, cts, system=system, options=options))
 
 
 @fused(static_argnames=("system", "options"))
 def _returned(ys: Any, ts: Any, operands: Sequence[Any], cts: Any, *, system: _System,
-              options: _Options) -> list[Any]:
+              options: _Control) -> list[Any]:
     """Cotangents of the start, of the times, and of the operands of inexact dtype."""
     moving = [dtypes.is_inexact(typeof(x).dtype) for x in operands]
     inexact = [x for x, m in zip(operands, moving, strict=True) if m]
@@ -308,7 +308,7 @@ def odeint(func: Callable[..., Any], y0: Any, t: Any, *args: Any, rtol: float = 
     if len(shape_of(t)) != 1 or not shape_of(t)[0]:
         raise (LazyTypeError if shape_of(t) != (0,) else LazyValueError)(lambda: (
             f"odeint: t must be a vector of times, at least one, got shape {shape_of(t)}."))
-    options = _Options(*[_number(*item) for item in (
+    options = _Control(*[_number(*item) for item in (
         ("rtol", rtol), ("atol", atol), ("mxstep", mxstep), ("hmax", hmax))])
     function, consts = staged("odeint", func, y0, t[0], *args)
     _check_results(function, y0)
@@ -319,7 +319,7 @@ def odeint(func: Callable[..., Any], y0: Any, t: Any, *args: Any, rtol: float = 
 
 @fused(static_argnames=("function", "trees", "options"))
 def _solved(leaves: Sequence[Any], ts: Any, operands: Sequence[Any], *, function: Staged,
-            trees: tuple[int, Any, Any], options: _Options) -> list[Any]:
+            trees: tuple[int, Any, Any], options: _Control) -> list[Any]:
     flat, unravel = ravel_pytree(list(leaves))
     if not leaves:
         return []

@@ -21,7 +21,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _lock = threading.Lock()
-_running: _Trace | None = None
+_running: _Profile | None = None
 _server: Any = None
 
 #: Where the viewer of Perfetto is, and the port of this machine that it may read from.
@@ -74,7 +74,7 @@ def annotate_function(func: Callable[P, R], name: str | None = None, **decorator
     return wrapper
 
 
-class _Trace:
+class _Profile:
     """A running profile, and what becomes of it."""
 
     def __init__(self, log_dir: str, perfetto: bool, link: bool, options: Any):
@@ -109,7 +109,7 @@ def start_trace(log_dir: os.PathLike[str] | str, create_perfetto_link: bool = Fa
             msg = "profiler.start_trace: a profile is being recorded; stop_trace ends it."
             raise RuntimeError(msg)
         client()  # devices take part only in profiles that start after them
-        _running = _Trace(os.fspath(log_dir), create_perfetto_trace, create_perfetto_link,
+        _running = _Profile(os.fspath(log_dir), create_perfetto_trace, create_perfetto_link,
                           profiler_options)
 
 

@@ -123,7 +123,7 @@ def batched_alike(xs: Sequence[Any], dims: Sequence[int | None]) -> tuple[Sequen
     return [batch_to_front(x, d, size) for x, d in zip(xs, dims, strict=True)], 0
 
 
-def check_operands(name: str, avals: Sequence[ShapedArray], jaxpr: Jaxpr) -> list[ShapedArray]:
+def combined_operands(name: str, avals: Sequence[ShapedArray], jaxpr: Jaxpr) -> list[ShapedArray]:
     """The operands among `(*operands, *initial values)`; refuses what does not fit the jaxpr."""
     xs, inits = split_list(avals, [len(avals) // 2])
     shape = xs[0].shape

@@ -265,7 +265,7 @@ class Frame:
         those before it."""
         held = self.open(params)
         body = held.body
-        check_operands(self.primitive, [self.outer(held, a, how) for a, how in zip(
+        check_program_inputs(self.primitive, [self.outer(held, a, how) for a, how in zip(
             body.in_avals, held.ins, strict=True)], avals)
         for i, j in self.carries(held):
             before, after = body.in_avals[i], body.out_avals[j]
@@ -492,7 +492,8 @@ class Frame:
                            effects=self.effects(held.body))
 
 
-def check_operands(primitive: Primitive, expected: Sequence[Any], avals: Sequence[Any]) -> None:
+def check_program_inputs(primitive: Primitive, expected: Sequence[Any], avals: Sequence[Any]
+                         ) -> None:
     """Compares the operands of a primitive with those that its program takes.
 
     Raises:

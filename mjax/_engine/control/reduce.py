@@ -29,7 +29,7 @@ from mjax._engine.control.combining import (
     after_init,
     batched_alike,
     batched_in_order,
-    check_operands,
+    combined_operands,
     define_derivatives,
     elementwise,
     filled,
@@ -94,7 +94,7 @@ reduce_p = Primitive("reduce", multiple_results=True)
 
 @reduce_p.def_abstract_eval
 def _reduce_type(*avals: Any, jaxpr: Jaxpr, dimensions: tuple[int, ...]) -> list[ShapedArray]:
-    xs = check_operands("reduce", avals, jaxpr)
+    xs = combined_operands("reduce", avals, jaxpr)
     weak = all(a.weak_type for a in avals)
     return [ShapedArray(reduced_shape(x, dimensions, "reduce"), x.dtype, weak) for x in xs]
 
@@ -171,7 +171,7 @@ reduce_window_p = Primitive("reduce_window", multiple_results=True)
 
 @reduce_window_p.def_abstract_eval
 def _reduce_window_type(*avals: Any, jaxpr: Jaxpr, **params: Any) -> list[ShapedArray]:
-    xs = check_operands("reduce_window", avals, jaxpr)
+    xs = combined_operands("reduce_window", avals, jaxpr)
     shape = windowed_shape("reduce_window", xs[0].shape, **params)
     return [ShapedArray(shape, x.dtype) for x in xs]
 

@@ -21,7 +21,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.util import alias, per_item
 from mjax._engine.control.calls.closed_call import evaluates_as_call
 from mjax._engine.control.calls.static import Static, StaticArguments
-from mjax._engine.control.frame import Frame, Held, Runner, Split, check_operands
+from mjax._engine.control.frame import Frame, Held, Runner, Split, check_program_inputs
 from mjax._engine.control.remat.origins import log_saved
 from mjax._engine.control.remat.policies import Decided, check_policy, nothing_saveable
 from mjax._engine.control.trace_body import stage_body
@@ -78,7 +78,7 @@ class _RematFrame(Frame):
         log_saved(split.first.body, split.residual_forwarding)
 
     def typecheck(self, *avals: Any, jaxpr: Jaxpr, prevent_cse: Flags, **params: Any) -> None:
-        check_operands(remat_p, jaxpr.in_avals, avals)
+        check_program_inputs(remat_p, jaxpr.in_avals, avals)
         if not isinstance(prevent_cse, bool) and len(prevent_cse) != len(avals):
             msg = f"remat2 of {len(avals)} operands has prevent_cse={prevent_cse}"
             raise TypeError(msg)

@@ -17,7 +17,7 @@ from mjax._engine.tracing.flat import debug_info_of, function_name
 _flatten = registry.flatten
 
 
-class Options(Record):
+class JitOptions(Record):
     """What `jit` was asked for, normalized. Argument numbers below zero count from the last
     argument of a call; only functions that take any number of them have such."""
 
@@ -33,7 +33,7 @@ class Options(Record):
     out_shardings: Any = None
 
 
-class Call(Record):
+class JitCall(Record):
     """A call taken apart.
 
     Attributes:
@@ -153,8 +153,8 @@ def _option_value(name: str, value: Any) -> Any:
 # ---- calls -----------------------------------------------------------------------------
 
 
-def take_apart(f: Callable[..., Any], options: Options, args: tuple[Any, ...],
-               kwargs: dict[str, Any]) -> Call:
+def take_apart(f: Callable[..., Any], options: JitOptions, args: tuple[Any, ...],
+               kwargs: dict[str, Any]) -> JitCall:
     """Separates static arguments and flattens the others.
 
     Raises:
@@ -169,7 +169,7 @@ def take_apart(f: Callable[..., Any], options: Options, args: tuple[Any, ...],
         static += [(k, _hashable(f, kwargs[k], f"argument {k!r}")) for k in words]
         kwargs = {k: v for k, v in kwargs.items() if k not in options.static_argnames}
     leaves, tree = _flatten((args, kwargs), None)
-    return Call(leaves, tree, tuple(static), tuple([(n, exact(v)) for n, v in static]))
+    return JitCall(leaves, tree, tuple(static), tuple([(n, exact(v)) for n, v in static]))
 
 
 def _places(f: Callable[..., Any], numbers: Iterable[int], count: int, what: str) -> list[int]:
@@ -210,7 +210,7 @@ def with_static(f: Callable[..., Any], static: Sequence[tuple[int | str, Any]]
     return complete
 
 
-def names_of(f: Callable[..., Any], call: Call, traced_for: str = "jit") -> DebugInfo:
+def names_of(f: Callable[..., Any], call: JitCall, traced_for: str = "jit") -> DebugInfo:
     """The names of a call's leaves, for messages."""
     args, kwargs = call.given()
     places = {name for name, _ in call.static if isinstance(name, int)}
@@ -220,7 +220,7 @@ def names_of(f: Callable[..., Any], call: Call, traced_for: str = "jit") -> Debu
     return debug_info_of(traced_for, f, all_args, kwargs)
 
 
-def donated_leaves(f: Callable[..., Any], options: Options, call: Call) -> tuple[bool, ...]:
+def donated_leaves(f: Callable[..., Any], options: JitOptions, call: JitCall) -> tuple[bool, ...]:
     """Which leaves of a call belong to donated arguments."""
     if not options.donate_argnums and not options.donate_argnames:
         return (False,) * len(call.leaves)

@@ -13,7 +13,7 @@ from mjax._engine.base.config import Settings
 from mjax._engine.base.monitoring import record_event_duration_secs, record_event_time_span
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.source import current_traceback, summarize
-from mjax._engine.runtime.dispatch.arguments import Call, names_of
+from mjax._engine.runtime.dispatch.arguments import JitCall, names_of
 from mjax._engine.tracing.flat import describe_function, function_name
 
 logger = logging.getLogger("mjax")
@@ -52,7 +52,7 @@ class Joined:
 # ---- cache misses ----------------------------------------------------------------------
 
 
-def explain_trace(f: Callable[..., Any], call: Call, key: tuple[Any, ...],
+def explain_trace(f: Callable[..., Any], call: JitCall, key: tuple[Any, ...],
                   seen: Iterable[Any]) -> None:
     """Logs why a function is traced.
 
@@ -76,7 +76,7 @@ def explain_trace(f: Callable[..., Any], call: Call, key: tuple[Any, ...],
     _log_miss("TRACING", f, where, text)
 
 
-def explain_compilation(f: Callable[..., Any], call: Call, key: tuple[Any, ...],
+def explain_compilation(f: Callable[..., Any], call: JitCall, key: tuple[Any, ...],
                         seen: Iterable[Any]) -> None:
     """Logs why a function that was compiled for such types is compiled again, if it was.
 
@@ -100,7 +100,7 @@ def _log_miss(what: str, f: Callable[..., Any], where: str, text: str) -> None:
                    summarize(current_traceback()), where, text)
 
 
-def _differences(f: Callable[..., Any], call: Call, new: tuple[Any, ...], old: tuple[Any, ...]
+def _differences(f: Callable[..., Any], call: JitCall, new: tuple[Any, ...], old: tuple[Any, ...]
                  ) -> list[str]:
     """A line for each thing in which two keys of traces differ."""
     lines = [f"setting {name}: now {new[0].values[name]!r}, before {old[0].values[name]!r}"
@@ -142,7 +142,7 @@ def _what(a: Any, b: Any) -> str:
                      if getattr(a, name, None) != getattr(b, name, None))
 
 
-def _moved(f: Callable[..., Any], call: Call, new: Sequence[Any], old: Sequence[Any]
+def _moved(f: Callable[..., Any], call: JitCall, new: Sequence[Any], old: Sequence[Any]
            ) -> list[str]:
     names = names_of(f, call)
     return [f"argument {names.arg_name(i)}: now {_place(a)}, before {_place(b)}"

@@ -33,8 +33,8 @@ from mjax._engine.runtime.arrays.transfer import (
     to_array,
 )
 from mjax._engine.runtime.dispatch.arguments import (
-    Call,
-    Options,
+    JitCall,
+    JitOptions,
     compiler_options_of,
     donated_leaves,
     normalize,
@@ -135,7 +135,7 @@ def jit(fun: Any = NOT_GIVEN, /, *, in_shardings: Any = None,
         msg = f"jit cannot compile the generator or coroutine function {function_name(fun)}."
         raise TypeError(msg)
     device = _device_of(device, backend)
-    options = Options(
+    options = JitOptions(
         *normalize(fun, static_argnums, static_argnames, "static"),
         *normalize(fun, donate_argnums, donate_argnames, "donate"), bool(keep_unused),
         bool(inline), device, compiler_options_of(compiler_options),
@@ -171,7 +171,7 @@ def _is_library(fun: Callable[..., Any]) -> bool:
 
 
 #: What stands for `jit` without options in `caches_of`.
-_PLAIN = Options(), exact(())
+_PLAIN = JitOptions(), exact(())
 
 
 class Jitted:
@@ -184,7 +184,7 @@ class Jitted:
 
     __slots__ = ("caches", "fun", "name", "options", "shardings", "shared", "short", "static")
 
-    def __init__(self, fun: Callable[..., Any], options: Options):
+    def __init__(self, fun: Callable[..., Any], options: JitOptions):
         self.fun = fun
         self.options = options
         self.name = function_name(fun)
@@ -225,7 +225,8 @@ class Jitted:
         if known is None:
             if thread.settings.disable_jit:
                 return self.fun(*args, **kwargs)
-            known = self.compiled(Call(values, tree, call.static if call else (), static_key), key)
+            known = self.compiled(
+                JitCall(values, tree, call.static if call else (), static_key), key)
         run, out_tree, of_buffers, takes_hosted = known
         if hosted and not takes_hosted:
             values = [v.array() if type(v) is HostArgument else v for v in values]
@@ -264,7 +265,7 @@ class Jitted:
         return (f" If the argument {name} holds no arrays, mark it static: "
                 f"{number}static_argnames={name!r}.")
 
-    def compiled(self, call: Call, key: tuple[Any, ...]) -> tuple[Any, ...]:
+    def compiled(self, call: JitCall, key: tuple[Any, ...]) -> tuple[Any, ...]:
         """The runner for calls like this one, the structure of its results, a function from buffers
         to results or None, and whether the runner transfers NumPy arrays itself."""
         options, calls = self.options, self.caches.calls
@@ -280,7 +281,7 @@ class Jitted:
         return calls.put(key, (run, trace.out_tree, program.buffer_runner(trace.out_tree),
                                program.takes_hosted()))
 
-    def asked(self, call: Call, out_tree: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def asked(self, call: JitCall, out_tree: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The shardings of the leaves of arguments and results that were asked for.
 
         Raises:
@@ -357,14 +358,14 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """
     if type(fun) is PjitFunction:
         return fun.eval_shape(*args, **kwargs)
-    call = Call(*_flatten((args, kwargs), None))
+    call = JitCall(*_flatten((args, kwargs), None))
     # Shared with jit(fun).
     caches = caches_of(fun, _PLAIN)
     trace = trace_call(fun, call, avals_of(function_name(fun), call, args, kwargs), caches)
     return out_info(trace.jaxpr, trace.out_tree)
 
 
-def avals_of(name: str, call: Call, args: Any, kwargs: Any) -> list[Any]:
+def avals_of(name: str, call: JitCall, args: Any, kwargs: Any) -> list[Any]:
     """Types of the leaves of a call, of which only these are needed.
 
     Raises:

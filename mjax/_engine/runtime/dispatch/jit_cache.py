@@ -13,13 +13,13 @@ from mjax._engine.base.programs import ProgramCache, forget_programs, programs_o
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import Jaxpr
-from mjax._engine.runtime.dispatch.arguments import Call, names_of, with_static
+from mjax._engine.runtime.dispatch.arguments import JitCall, names_of, with_static
 from mjax._engine.runtime.dispatch.explain import explain_trace, timed
 from mjax._engine.tracing.flat import FlatFunction, function_name
 from mjax._engine.tracing.stage import lift_tracers, stage
 
 
-class Trace(Record):
+class TracedProgram(Record):
     """A traced function: the jaxpr, what it closed over, and how its results are nested."""
 
     jaxpr: Jaxpr
@@ -82,8 +82,8 @@ def clear_caches() -> None:
     forget_programs()
 
 
-def trace_call(f: Callable[..., Any], call: Call, avals: Sequence[Any], caches: Caches | None
-               ) -> Trace:
+def trace_call(f: Callable[..., Any], call: JitCall, avals: Sequence[Any], caches: Caches | None
+               ) -> TracedProgram:
     """Traces a function for a call; from the cache where nothing of outer traces is in it."""
     key = (thread.settings, thread.axis_env, call.tree, call.static_key, tuple(avals))
     if caches is not None:
@@ -100,7 +100,7 @@ def trace_call(f: Callable[..., Any], call: Call, avals: Sequence[Any], caches: 
     info = names_of(f, call)
     with timed("Finished tracing %s for jit in %.6f s", function_name(f), event=TRACE):
         jaxpr, closed_over = lift_tracers(stage(flat, avals, info))
-    trace = Trace(jaxpr, tuple(closed_over), flat.out_tree)
+    trace = TracedProgram(jaxpr, tuple(closed_over), flat.out_tree)
     if caches is not None and not closed_over:
         caches.traces.put(key, trace)
     return trace

@@ -14,7 +14,7 @@ from mjax._engine.ir.pytree import prefix_leaves, tree_flatten
 from mjax._engine.runtime.arrays.constraints import check_fits, resolved, sharding_constraint_p
 from mjax._engine.runtime.arrays.layouts import Format, layout_behind, sharding_behind
 from mjax._engine.runtime.arrays.shardings import Sharding
-from mjax._engine.runtime.dispatch.arguments import Call
+from mjax._engine.runtime.dispatch.arguments import JitCall
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 
 
@@ -76,7 +76,7 @@ def _check(leaf: Any, what: str) -> None:
             "lax.with_sharding_constraint only. None for the whole array leaves it to XLA."))
 
 
-def in_shardings_of(name: str, prefix: Asked | None, call: Call) -> tuple[Any, ...]:
+def in_shardings_of(name: str, prefix: Asked | None, call: JitCall) -> tuple[Any, ...]:
     """A sharding, a format with a layout, or None, per leaf of a call.
 
     Raises:
