@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mjax._engine.tracing.evaluate import evaluation
+from mjax._engine.base.sockets import sockets
 from mjax._engine.tracing.primitive import Primitive
 
 __all__ = ["apply_primitive"]
@@ -16,7 +16,7 @@ def apply_primitive(primitive: Primitive, *args: Any, **params: Any) -> Any:
     A primitive without an implementation is evaluated in this way; as in
     `p.def_impl(functools.partial(xla.apply_primitive, p))`, which says the same.
     """
-    return evaluation.executor(primitive, args, params)
+    return sockets.execute(primitive, args, params)
 
 
 def __dir__() -> list[str]:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.errors import LazyArgumentError, LazyNoArrayError, LazyTypeError
+from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import pickled_as, pickled_by
 from mjax._engine.ir import dtypes
@@ -25,10 +26,6 @@ from mjax._engine.ir.dtypes import DType, ExtendedDType, float0
 _NOTHING: frozenset[Any] = frozenset()
 _table: dict[Any, weakref.ref[ShapedArray]] = {}
 _lock = threading.RLock()
-
-
-#: Number of dimensions -> what types show as their sharding; the runtime sets it.
-sharding_shown: list[Callable[[int], Any]] = []
 
 
 class AbstractValue:
@@ -192,7 +189,7 @@ class ShapedArray(AbstractValue):
     @property
     def sharding(self) -> Any:
         """For code that reads JAX's types: a sharding over an empty mesh, which cuts nothing."""
-        return sharding_shown[0](self.ndim)
+        return sockets.sharding_shown(self.ndim)
 
     def str_short(self, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:
         """`float32[2,3]{V:i}`, or `f32[2,3]{V:i}` as printed jaxprs have it; see `str`.

@@ -14,6 +14,7 @@ import numpy as np
 
 from mjax._engine.base.errors import ConcretizationTypeError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.base.util import canonicalize_axes, canonicalize_axis, listed
 from mjax._engine.ir import dtypes
@@ -531,7 +532,7 @@ def scalar_of(aval: ShapedArray, value: Any) -> Any:
         return as_settled(scalar)
     if dtypes.dtype_of_python(type(scalar.item())) == aval.dtype:
         return scalar.item()
-    return evaluation.array(scalar, ShapedArray((), aval.dtype, True))
+    return sockets.array_of_type(scalar, ShapedArray((), aval.dtype, True))
 
 
 def as_settled(value: Any) -> Any:
@@ -542,7 +543,7 @@ def as_settled(value: Any) -> Any:
     dtype = value.dtype
     if dtypes.canonicalize(dtype) is dtype:
         return value
-    return evaluation.array(value, ShapedArray(value.shape, dtype))
+    return sockets.array_of_type(value, ShapedArray(value.shape, dtype))
 
 
 def zeros_of(aval: Any) -> Any:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
 from types import TracebackType
 
 from mjax._engine.base.records import Record
+from mjax._engine.base.sockets import sockets
 from mjaxlib_shim.arrays import XlaRuntimeError
 
 #: What XLA raises where it compiles or runs, out of memory for example.
@@ -68,14 +68,10 @@ def _number_in(error: BaseException) -> int | None:
     return int(found[1]) if found and int(found[1]) in _failures else None
 
 
-#: Each raises the reason of an error of XLA's if it knows it; `distributed` adds one.
-explanations: list[Callable[[BaseException], None]] = []
-
-
 def raise_original(error: BaseException) -> None:
     """Raises the reason of an error of XLA's, if it is known: what a callback raised."""
-    for explain in explanations:
-        explain(error)
+    if sockets.watch is not None:
+        sockets.watch.explain(error, "A computation")
     number = _number_in(error)
     if number is not None:
         _delivered.add(number)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.ir.jaxpr import named_axes
 from mjax._engine.ir.types import is_array_value, same_type_but_weak, typeof
@@ -15,36 +16,20 @@ from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import bad_rule_result, check_lists, describe_value
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
-Executor = Callable[[Primitive, tuple[Any, ...], dict[str, Any]], Any]
-
-
-def _no_executor(what: Any, *args: Any) -> Any:
-    msg = f"no runtime is plugged in to execute {what}; import mjax."
-    raise RuntimeError(msg)
-
 
 class Evaluation(Interpreter):
-    """Runs primitives on values: by their impl, else compiled by the executor.
+    """Runs primitives on values: by their impl, else compiled by the runtime."""
 
-    Its attributes are a socket: the runtime, which is above this layer, plugs itself in.
-
-    Attributes:
-      executor: runs one application of a primitive.
-      array: `(value, aval)` to an array of this type, whatever x64 says.
-    """
-
-    __slots__ = ("array", "executor")
+    __slots__ = ()
     name = "evaluation"
 
     def __init__(self) -> None:
         super().__init__(None)
-        self.executor: Executor = _no_executor
-        self.array: Callable[[Any, Any], Any] = _no_executor
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         impl = primitive.impl
         if impl is None:
-            return self.executor(primitive, args, params)
+            return sockets.execute(primitive, args, params)
         for arg in args:
             check_alive(arg)
             if type(arg) is Zero or type(arg) is UndefinedPrimal:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.config import is_set_here
+from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.ir.check import check_jaxpr
 from mjax._engine.ir.dtypes import PYTHON_SCALARS, is_extended, is_wide
@@ -39,7 +40,6 @@ from mjax._engine.ir.source import (
     without_names,
 )
 from mjax._engine.ir.types import same_array_type, typeof
-from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import (
     Interpreter,
@@ -141,7 +141,7 @@ class StageInterpreter(Interpreter):
             if type(value) is np.ndarray and is_wide(value.dtype) and is_set_here("enable_x64"):
                 # It would be read elsewhere, where x64 may be another.
                 self.originals.append(value)
-                value = evaluation.array(value, aval)
+                value = sockets.array_of_type(value, aval)
             self.constvars.append(var)
             self.consts.append(value)
         return var
@@ -411,7 +411,7 @@ def _settled(jaxpr: Jaxpr) -> Jaxpr | None:
         if type(a) is not Literal or _has_type(a.val, a.aval):
             return a
         changed = True
-        return Literal(evaluation.array(a.val, a.aval.update(varying=no_axes)), a.aval)
+        return Literal(sockets.array_of_type(a.val, a.aval.update(varying=no_axes)), a.aval)
 
     eqns = [eqn._replace(invars=list(map(atom, eqn.invars))) for eqn in jaxpr.eqns]
     outvars = list(map(atom, jaxpr.outvars))
@@ -433,7 +433,7 @@ def constants_of(jaxpr: Jaxpr, consts: Sequence[Any]) -> dict[Any, Any]:
       ValueError: there are more or fewer values than variables.
     """
     return {v: c if type(c) is not np.ndarray or _has_type(c, v.aval) else
-            evaluation.array(c, v.aval) for v, c in zip(jaxpr.constvars, consts, strict=True)}
+            sockets.array_of_type(c, v.aval) for v, c in zip(jaxpr.constvars, consts, strict=True)}
 
 
 def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:

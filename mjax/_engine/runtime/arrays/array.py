@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.folding import boundary, fold
+from mjax._engine.base.sockets import sockets
 from mjax._engine.base.util import BoundedCache, pickled_as
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, abstract_token, physical_aval, typeof_handlers
+from mjax._engine.runtime.arrays.devices import default_device
 from mjax._engine.runtime.arrays.layouts import Format, format_of
 from mjax._engine.runtime.arrays.placement import Placement, placement_of
 from mjax._engine.runtime.arrays.shardings import SingleDeviceSharding, bounds
@@ -23,10 +25,6 @@ from mjaxlib_shim.dlpack import to_dlpack
 
 #: Values of so many bytes are kept for NumPy.
 _KEPT = 4096
-#: With several processes: waits for a buffer in a way that ends when a process is gone.
-waits: list[Callable[[Any], None]] = []
-#: Waits for programs that were called and may still have to read a buffer.
-before_deletion: list[Callable[[Any], None]] = []
 
 
 class _ArrayMeta(type):
@@ -221,8 +219,8 @@ class Array(metaclass=_ArrayMeta):
         """Waits until the value is computed; raises what its computation raised."""
         try:
             try:
-                if waits:
-                    waits[0](self._buffer)
+                if sockets.watch is not None:
+                    sockets.watch.poll(self._buffer.is_ready, "Reading a value")
                 self._buffer.block_until_ready()
             except Exception as error:
                 raise_original(error)
@@ -239,8 +237,7 @@ class Array(metaclass=_ArrayMeta):
     @boundary
     def delete(self) -> None:
         """Frees the memory now; the array cannot be used any more."""
-        for wait in before_deletion:
-            wait(self._buffer)
+        sockets.wait_for_readers([self._buffer])
         self._buffer.delete()
 
     def is_deleted(self) -> bool:
@@ -275,8 +272,8 @@ class Array(metaclass=_ArrayMeta):
         if type(self._placement.sharding) is not SingleDeviceSharding or buffer.is_deleted():
             buffer = self._whole()
         try:
-            if waits:
-                waits[0](buffer)
+            if sockets.watch is not None:
+                sockets.watch.poll(buffer.is_ready, "Reading a value")
             return shim.to_numpy(buffer)
         except Exception as error:
             raise_original(error)
@@ -403,7 +400,7 @@ class Array(metaclass=_ArrayMeta):
         # The capsule is an unversioned one, which the protocol lets every consumer take.
         kind, own = _DLPACK_KINDS["cpu"], self.__dlpack_device__()
         if dl_device is None or tuple(dl_device) == own or dl_device[0] == own[0] == kind:
-            source = deep_copies[0](self) if copy else self
+            source = self.__copy__() if copy else self
             return to_dlpack(source._only_buffer("__dlpack__", BufferError), stream)
         if dl_device[0] == kind and copy is not False:
             return np.array(self._numpy()).__dlpack__()
@@ -421,11 +418,19 @@ class Array(metaclass=_ArrayMeta):
         extended = self.dtype if dtypes.is_extended(self.dtype) else None
         return _array, (np.array(self._stored()), self.weak_type, extended)
 
+    @boundary
     def __copy__(self) -> Array:
-        return deep_copies[0](self)
+        # Without a program: part by part through the host.
+        self.block_until_ready()
+        where, stored = self._placement.sharding, physical_aval(self.aval)
+        parts = [self._stored()] if type(where) is SingleDeviceSharding else [
+            shim.to_numpy(part) for part in shim.shards(self._existing())]
+        return Array(shim.put_shards([np.array(part) for part in parts], stored,
+                                     where.native_for(stored.ndim), where.local_devices),
+                     self._placement)
 
     def __deepcopy__(self, memo: Any) -> Array:
-        return deep_copies[0](self)
+        return self.__copy__()
 
     @boundary
     def __repr__(self) -> str:
@@ -537,23 +542,18 @@ _parts = BoundedCache()
 
 _DLPACK_KINDS = {"cpu": 1, "cuda": 2, "gpu": 2, "rocm": 10}
 
-#: `(stored numbers, type) -> Array`; `transfer`, which can put values on devices, fills it.
-rebuild: list[Any] = []
-
-
-#: A copy of an array, in the same place; from `transfer` too.
-deep_copies: list[Callable[[Array], Array]] = []
-
 
 @pickled_as("array_v1")
 def _array(stored: np.ndarray[Any, Any], weak_type: bool, extended: Any) -> Array:
     """An array of numbers, or of keys of a dtype; pickles of arrays call this."""
     if extended is None:
         dtype = dtypes.canonicalize(stored.dtype)
-        return rebuild[0](stored.astype(dtype, copy=False),
-                          ShapedArray(stored.shape, dtype, weak_type))
-    shape = stored.shape[:stored.ndim - len(extended.element_shape)]
-    return rebuild[0](stored, ShapedArray(shape, extended))
+        stored, aval = stored.astype(dtype, copy=False), ShapedArray(stored.shape, dtype, weak_type)
+    else:
+        aval = ShapedArray(stored.shape[:stored.ndim - len(extended.element_shape)], extended)
+    place = SingleDeviceSharding(default_device())
+    return Array(shim.put(stored, physical_aval(aval), place.native, place.device),
+                 placement_of(aval, place, False))
 
 
 typeof_handlers[Array] = operator.attrgetter("_placement.aval")

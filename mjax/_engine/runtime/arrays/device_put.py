@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from mjax._engine.base.config import override
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
@@ -16,13 +14,13 @@ from mjax._engine.ir.pytree import prefix_leaves, tree_flatten
 from mjax._engine.ir.types import abstract_token, typeof
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import copy_p
-from mjax._engine.runtime.arrays.array import Array, deep_copies, is_array
+from mjax._engine.runtime.arrays.array import Array, is_array
 from mjax._engine.runtime.arrays.constraints import constrain, of_batch, refuse_manual
 from mjax._engine.runtime.arrays.devices import Device
 from mjax._engine.runtime.arrays.layouts import Format, check_order, layout_behind, sharding_behind
 from mjax._engine.runtime.arrays.ordered import ordered
 from mjax._engine.runtime.arrays.resharding import shares_memory
-from mjax._engine.runtime.arrays.shardings import NamedSharding, Sharding, SingleDeviceSharding
+from mjax._engine.runtime.arrays.shardings import NamedSharding, Sharding
 from mjax._engine.runtime.arrays.transfer import as_result, converted, move, put, sharding_of
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments
@@ -204,13 +202,3 @@ def _copied(x: Array) -> Array:
         with override(mesh_for_all=False):
             return move(copy_p.bind(x), x.sharding, x.committed)
     return put(x._stored(), x.aval, x.sharding)
-
-
-def _deep_copy(x: Array) -> Array:
-    """A copy in the same place; of an array on one device without a program."""
-    if type(x.sharding) is not SingleDeviceSharding:
-        return _copied(x)
-    return move(put(np.array(x._stored()), x.aval, x.sharding), x.sharding, x.committed)
-
-
-deep_copies.append(_deep_copy)

@@ -12,9 +12,14 @@ from mjaxlib_shim import client as shim
 from mjaxlib_shim.client import Device
 
 _clients: dict[str, Any] = {}
-#: What the factory of a platform's client gets; `distributed` fills it.
+#: What the factory of a platform's client gets.
 options: dict[str, dict[str, Any]] = {}
 _lock = threading.Lock()
+
+
+def add_options(platform: str, **more: Any) -> None:
+    """Adds to what the factory of a platform's client gets."""
+    options[platform] = {**options.get(platform, {}), **more}
 
 
 def client(platform: str | None = None) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from mjax._engine.base.config import override
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.sockets import sockets
 from mjax._engine.ir.mesh import PartitionSpec
 from mjax._engine.ir.types import typeof_handlers
 from mjax._engine.primitives.shapes import transpose_p
@@ -22,7 +23,6 @@ from mjax._engine.runtime.arrays.layouts import Format, Layout
 from mjax._engine.runtime.arrays.placement import placement_of
 from mjax._engine.runtime.arrays.shardings import NamedSharding
 from mjax._engine.runtime.arrays.transfer import move
-from mjax._engine.tracing.evaluate import evaluation
 from mjaxlib_shim import guards
 
 _slot: Any = Array.__dict__["_buffer"]
@@ -141,7 +141,7 @@ def _transposed(array: Array, permutation: tuple[int, ...], sharding: Any) -> Ar
     """A row-major array of the same axes in another order, in a sharding."""
     with override(mesh_for_all=False), guards.unguarded():
         source = Array(array._buffer, array._placement)
-        out: Array = evaluation.executor(transpose_p, (source,), {"permutation": permutation})
+        out: Array = sockets.execute(transpose_p, (source,), {"permutation": permutation})
         return move(out, sharding, array.committed)
 
 

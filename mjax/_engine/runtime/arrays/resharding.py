@@ -7,13 +7,14 @@ of devices, it is cut on the host.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mjax._engine.base.config import override
 from mjax._engine.base.records import Record
+from mjax._engine.base.sockets import sockets
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval
@@ -21,7 +22,6 @@ from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.placement import Placement, placement_of
 from mjax._engine.runtime.arrays.shardings import Index, Sharding, SingleDeviceSharding, bounds
-from mjax._engine.tracing.evaluate import evaluation
 from mjaxlib_shim import arrays as shim
 
 
@@ -99,7 +99,7 @@ def resharded(array: Array, sharding: Sharding, committed: bool) -> Array:
         that this process needs are in others.
     """
     if _exchanges(array.aval, array.sharding, sharding):
-        return exchanged[0](array, sharding)
+        return sockets.exchange(array, sharding)
     source = layout_of(array.aval, array.sharding, array.committed)
     target = layout_of(array.aval, sharding, committed)
     buffers = shim.shards(array._existing())
@@ -131,12 +131,10 @@ def _copied(piece: Any, aval: ShapedArray, alone: SingleDeviceSharding) -> Any:
     buffer = shim.assemble(buffer_aval(aval), alone.native, [piece])
     array = Array(buffer, placement_of(aval, alone, True))
     with override(mesh=None, mesh_for_all=False):
-        copy: Array = evaluation.executor(copy_p, (array,), {})
+        copy: Array = sockets.execute(copy_p, (array,), {})
     return copy._buffer
 
 
-#: An array in another sharding over the same devices, by a program; from `eager`, which has those.
-exchanged: list[Callable[[Array, Sharding], Array]] = []
 _exchanging = BoundedCache()
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary, fold
+from mjax._engine.base.sockets import sockets
 from mjax._engine.ir.mesh import (
     AbstractMesh,
     Mesh,
@@ -25,7 +26,6 @@ from mjax._engine.ir.mesh import (
     device_order,
     shard_shape,
 )
-from mjax._engine.ir.types import sharding_shown
 from mjaxlib_shim import shardings as shim
 
 Index = tuple[slice, ...]
@@ -448,7 +448,7 @@ def _of_types(ndim: int) -> NamedSharding:
     return NamedSharding(AbstractMesh((), ()), PartitionSpec(*[None] * ndim))
 
 
-sharding_shown.append(_of_types)
+sockets.sharding_shown = _of_types
 
 
 def mesh_over(mesh: AbstractMesh, devices: Sequence[Any], who: str) -> Mesh:

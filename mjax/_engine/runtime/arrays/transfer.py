@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
@@ -20,7 +21,7 @@ from mjax._engine.ir.pytree import (
 )
 from mjax._engine.ir.types import ShapedArray, abstract_token, typeof
 from mjax._engine.primitives.shapes import copy_p
-from mjax._engine.runtime.arrays.array import Array, is_array, rebuild, waits
+from mjax._engine.runtime.arrays.array import Array, is_array
 from mjax._engine.runtime.arrays.constraints import mesh_in_force
 from mjax._engine.runtime.arrays.devices import Device, default_device, devices
 from mjax._engine.runtime.arrays.placement import Placement, placement_of
@@ -29,7 +30,6 @@ from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
 from mjax._engine.runtime.arrays.shardings import NamedSharding, Sharding, SingleDeviceSharding
 from mjax._engine.runtime.arrays.token_values import Token
 from mjax._engine.runtime.failures import raise_original
-from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Tracer, refuse_dead
 from mjaxlib_shim import arrays as shim
 from mjaxlib_shim import guards
@@ -156,6 +156,9 @@ def array_of_type(value: Any, aval: ShapedArray) -> Array:
         return put(converted(value, aval), aval)
 
 
+sockets.array_of_type = array_of_type
+
+
 def brought(array: Array | HostArgument, sharding: Any, committed: bool) -> Array:
     """`move` of an argument to where its program runs; a scalar that is shared by all who ask for
     it goes there once."""
@@ -237,13 +240,10 @@ def move(array: Array, sharding: Any, committed: bool) -> Array:
     return resharded(array, sharding, committed)
 
 
-rebuild.append(put)
-
-
 @copy_p.def_impl
 def _copy_impl(x: Any) -> Any:
     """A foreign value is copied by its transfer, without a program."""
-    return evaluation.executor(copy_p, (x,), {}) if is_array(x) else as_result(x)
+    return sockets.execute(copy_p, (x,), {}) if is_array(x) else as_result(x)
 
 
 def sharding_of(device: Any) -> Any:
@@ -344,9 +344,9 @@ def block_until_ready(x: Any) -> Any:
     leaves = [x] if type(x) is Array else tree_flatten(x)[0]
     buffers = [leaf._buffer for leaf in leaves if type(leaf) is Array or is_array(leaf)]
     try:
-        for wait in waits:
+        if sockets.watch is not None:
             for buffer in buffers:
-                wait(buffer)
+                sockets.watch.poll(buffer.is_ready, "Reading a value")
         shim.block_until_ready(buffers)
     except Exception as error:
         raise_original(error)

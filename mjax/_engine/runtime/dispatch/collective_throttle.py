@@ -30,8 +30,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import thread
-from mjax._engine.runtime.arrays.array import waits
 from mjaxlib_shim import arrays as shim
 
 #: One result of the program under way, the smallest.
@@ -55,8 +55,8 @@ def settle() -> None:
         buffer = _under_way.pop()
         if shim.is_deleted(buffer):
             continue
-        for wait in waits:
-            wait(buffer)
+        if sockets.watch is not None:
+            sockets.watch.poll(buffer.is_ready, "Reading a value")
         try:
             buffer.block_until_ready()
         except Exception:

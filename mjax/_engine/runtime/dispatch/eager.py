@@ -12,6 +12,7 @@ from typing import Any
 
 from mjax._engine.base.config import override
 from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import exact
 from mjax._engine.control.calls.jit import jit_p
@@ -19,13 +20,11 @@ from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.arrays import devices
 from mjax._engine.runtime.arrays.array import Array
-from mjax._engine.runtime.arrays.resharding import exchanged
 from mjax._engine.runtime.arrays.shardings import Sharding
-from mjax._engine.runtime.arrays.transfer import array_of_type, to_array
+from mjax._engine.runtime.arrays.transfer import to_array
 from mjax._engine.runtime.dispatch.device_assignment import moved_to
 from mjax._engine.runtime.dispatch.executable import Program
 from mjax._engine.runtime.dispatch.forms import LEAF
-from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjaxlib_shim import client as shim
@@ -68,8 +67,7 @@ def _compile(primitive: Primitive, placements: tuple[Any, ...], params: dict[str
     return program.runner() if primitive.multiple_results else program.tree_runner(LEAF)
 
 
-evaluation.executor = execute
-evaluation.array = array_of_type
+sockets.execute = execute
 
 
 def exchange(array: Array, sharding: Sharding) -> Array:
@@ -85,7 +83,7 @@ def exchange(array: Array, sharding: Sharding) -> Array:
 
 
 _exchangers = ProgramCache()
-exchanged.append(exchange)
+sockets.exchange = exchange
 
 
 @jit_p.def_impl

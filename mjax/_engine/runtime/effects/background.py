@@ -21,9 +21,10 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import Jaxpr, subjaxprs
-from mjax._engine.runtime.arrays.array import Array, before_deletion
+from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.donation import ArgumentNames, refuse_same
 from mjax._engine.runtime.arrays.placement import Placement
 from mjax._engine.runtime.effects.pending import PendingArray, Promise
@@ -209,7 +210,7 @@ def wait_for_readers(buffers: Sequence[Any]) -> None:
             job.wait()
 
 
-before_deletion.append(lambda buffer: wait_for_readers([buffer]))
+sockets.wait_for_readers = wait_for_readers
 
 
 def after_readers(run: Callable[..., Any], donated: Collection[int]) -> Callable[..., Any]:

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.sockets import sockets
 from mjax._engine.ir.source import warn
-from mjax._engine.runtime import failures
-from mjax._engine.runtime.arrays import array, devices
+from mjax._engine.runtime.arrays import devices
 from mjax._engine.runtime.dispatch import collective_throttle
 from mjax._engine.runtime.effects.tokens import effects_barrier
 from mjax._engine.runtime.processes import clusters
@@ -152,7 +152,7 @@ def shutdown() -> None:
         raise
     session.watch.stop(session.shutdown_timeout)  # the store answers as long as this is here
     _session = None
-    _forget_waits()
+    sockets.watch = None
     session.client.shutdown()
     if session.relay is not None:
         session.relay.close()
@@ -361,30 +361,19 @@ def _connect(layout: clusters.Layout, service: Any, timeout: int, heartbeat_time
 
 def _join(session: _Session) -> None:
     """From here on the other processes are watched, and devices are those of all."""
-    devices.options["cpu"] = {
-        **devices.options.get("cpu", {}),
-        "distributed_client": session.client,
-        "node_id": session.layout.process_id,
-        "num_nodes": session.layout.num_processes,
-        "collectives": shim.gloo_collectives(session.client),
-    }
-    watch = session.watch
-
-    def wait(buffer: Any) -> None:
-        watch.poll(buffer.is_ready, "Reading a value")
-
-    array.waits.append(wait)
-    failures.explanations.append(lambda error: watch.explain(error, "A computation"))
+    devices.add_options(
+        "cpu",
+        distributed_client=session.client,
+        node_id=session.layout.process_id,
+        num_nodes=session.layout.num_processes,
+        collectives=shim.gloo_collectives(session.client),
+    )
+    watch = sockets.watch = session.watch
     watch.start()
     atexit.register(_at_exit)
     # Making a client waits for the other processes while it holds the GIL: they all do it now.
     watch.introduce(lambda: _barrier(session, "mjax/devices", None))
     devices.client()
-
-
-def _forget_waits() -> None:
-    array.waits.clear()
-    failures.explanations.clear()
 
 
 def _abandon(session: _Session) -> None:
