@@ -9,7 +9,6 @@ from mjax._engine.base.util import canonicalize_axes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._numpy.arithmetic import square, subtract
-from mjax._numpy.core import check_array
 from mjax._numpy.elementary import log
 from mjax._numpy.fused import fused
 from mjax._numpy.reductions import keep_axes
@@ -35,7 +34,7 @@ _shared = documented(
 # ---- softmax ---------------------------------------------------------------------------
 
 
-@fused(static_argnames=("axis",))
+@fused(values=("x", "where"), static_argnames=("axis",))
 @_shared
 def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     """Exponentials divided by their sum: positive numbers whose sum along the axis is 1.
@@ -60,7 +59,7 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     return softmax_over(x, axis, where)
 
 
-@fused(static_argnames=("axis",))
+@fused(values=("x", "where"), static_argnames=("axis",))
 @_shared
 def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     """The logarithm of `softmax`, exact where that is tiny.
@@ -85,7 +84,7 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     return log_softmax_over(x, axis, where)
 
 
-@fused(static_argnames=("axis", "keepdims"))
+@fused(values=("x", "where"), static_argnames=("axis", "keepdims"))
 @_shared
 def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = False) -> Any:
     """The logarithm of the mean of exponentials, without overflow.
@@ -118,7 +117,7 @@ def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = Fal
 # ---- standardize -----------------------------------------------------------------------
 
 
-@fused(static_argnames=("axis", "algorithm"))
+@fused(values=("x", "mean", "variance", "where"), static_argnames=("axis", "algorithm"))
 @_shared
 def standardize(x: Any, axis: Any = -1, mean: Any = None, variance: Any = None,
                 epsilon: Any = 1e-5, where: Any = None, *, algorithm: str = "fast") -> Any:
@@ -147,10 +146,6 @@ def standardize(x: Any, axis: Any = -1, mean: Any = None, variance: Any = None,
       >>> print(f"{mjax.nn.standardize(jnp.array([1.0, 2.0, 3.0]))[2]:.2f}")
       1.22
     """
-    x = check_array("standardize", x)
-    for name, value in (("mean", mean), ("variance", variance), ("where", where)):
-        if value is not None:
-            check_array("standardize", value, name)
     if mean is None:
         mean = mean_of(x, axis, keepdims=True, where=where)
     if variance is None:

@@ -463,7 +463,7 @@ float_power = binary("float_power", lax.pow_p.bind, "inexact", """
     """)
 
 
-@fused
+@fused(values=("x1", "x2"))
 def ldexp(x1: Any, x2: Any, /) -> Any:
     """Elementwise `x1 * 2 ** x2`.
 
@@ -483,7 +483,6 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
       >>> jnp.ldexp(jnp.array([1.0, 1.5]), jnp.array([3, -1]))
       Array([8.  , 0.75], dtype=float32)
     """
-    x1, x2 = check_arrays("ldexp", x1, x2)
     if dtypes.kind(typeof(x2).dtype) not in "biu" or dtypes.is_complex(typeof(x1).dtype):
         msg = (f"ldexp needs real x1 and integer x2, got dtypes {typeof(x1).dtype} and "
                f"{typeof(x2).dtype}.")

@@ -12,7 +12,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.shapes import expand_dims, moveaxis, reduce_sum, reshape, scalar_of
 from mjax._engine.primitives.slicing import pad, slice_in_dim
-from mjax._numpy.core import as_array, cast, check_array, choose, concrete_int, shape_of
+from mjax._numpy.core import as_array, cast, choose, concrete_int, shape_of
 from mjax._numpy.fused import fused
 from mjax._numpy.ufunc import binary, unary
 
@@ -103,7 +103,7 @@ def _last(name: str, a: Any, axis: int | None) -> tuple[Any, int]:
     return moveaxis(a, axis, -1), axis
 
 
-@fused(static_argnames=("axis", "bitorder"))
+@fused(values=("a",), static_argnames=("axis", "bitorder"))
 def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
     """Bytes of eight bits each: elements that are not 0 are bits that are set.
 
@@ -125,7 +125,7 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
       >>> jnp.packbits(jnp.array([1, 0, 1]))
       Array([160], dtype=uint8)
     """
-    a, shifts = check_array("packbits", a), _weights("packbits", bitorder)
+    shifts = _weights("packbits", bitorder)
     if dtypes.kind(typeof(a).dtype) not in "biu":
         msg = f"packbits is for integers and booleans, not for dtype {typeof(a).dtype}."
         raise TypeError(msg)
@@ -139,7 +139,7 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
     return moveaxis(reduce_sum(lax.shift_left(eights, shifts), (len(rest) + 1,)), -1, axis)
 
 
-@fused(static_argnames=("axis", "count", "bitorder"))
+@fused(values=("a",), static_argnames=("axis", "count", "bitorder"))
 def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big"
                ) -> Any:
     """The bits of bytes, as zeros and ones.
@@ -163,7 +163,7 @@ def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitord
       >>> jnp.unpackbits(jnp.array([160], dtype=jnp.uint8), count=4)
       Array([1, 0, 1, 0], dtype=uint8)
     """
-    a, shifts = check_array("unpackbits", a), _weights("unpackbits", bitorder)
+    shifts = _weights("unpackbits", bitorder)
     if typeof(a).dtype != _uint8:
         msg = f"unpackbits is for dtype uint8, not for {typeof(a).dtype}."
         raise TypeError(msg)

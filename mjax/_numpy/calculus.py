@@ -67,7 +67,7 @@ def _neighbours(a: Any, axis: int) -> tuple[Any, Any]:
 # ---- differences -----------------------------------------------------------------------
 
 
-@fused(static_argnames=("n", "axis"))
+@fused(values=("a", "prepend", "append"), static_argnames=("n", "axis"))
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Differences of neighbours along an axis.
 
@@ -90,7 +90,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
       >>> jnp.diff(jnp.array([1, 4, 9, 16]))
       Array([3, 5, 7], dtype=int32)
     """
-    a, n = check_array("diff", a), concrete_int(n, "diff: the order n")
+    n = concrete_int(n, "diff: the order n")
     if n < 0:
         msg = f"diff: order must be non-negative but got {n}."
         raise ValueError(msg)
@@ -101,9 +101,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     if n == 0:
         return as_array(a)
     parts = [a]
-    for name, extra, place in (("prepend", prepend, 0), ("append", append, len(parts) + 1)):
+    for extra, place in ((prepend, 0), (append, len(parts) + 1)):
         if extra is not None:
-            extra = check_array("diff", extra, name)
             if not shape_of(extra):
                 shape = shape_of(a)
                 extra = broadcast_to(extra, (*shape[:axis], 1, *shape[axis + 1 :]))
@@ -115,7 +114,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     return a
 
 
-@fused
+@fused(values=("ary", "to_end", "to_begin"))
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """Differences of neighbours, in the order of `ravel`.
 
@@ -133,11 +132,11 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
       >>> jnp.ediff1d(jnp.array([1, 4, 9]), to_begin=0)
       Array([0, 3, 5], dtype=int32)
     """
-    ary = ravel(check_array("ediff1d", ary))
+    ary = ravel(ary)
     parts = [sub(*_neighbours(ary, 0))]
     for name, extra in (("to_begin", to_begin), ("to_end", to_end)):
         if extra is not None:
-            extra = ravel(cast(check_array("ediff1d", extra, name), typeof(ary).dtype))
+            extra = ravel(cast(extra, typeof(ary).dtype))
             parts.insert(0 if name == "to_begin" else len(parts), extra)
     return concatenate(parts)
 
@@ -230,7 +229,7 @@ def _slopes(f: Any, h: Any, axis: int) -> Any:
 # ---- integrals -------------------------------------------------------------------------
 
 
-@fused(static_argnames=("axis",))
+@fused(values=("y", "x", "dx"), static_argnames=("axis",))
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """Integral along an axis by the trapezoidal rule.
 
@@ -252,7 +251,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
       >>> jnp.trapezoid(jnp.array([1., 2., 3.]))
       Array(4., dtype=float32)
     """
-    y, width = check_arrays("trapezoid", y, dx if x is None else x)
+    width = dx if x is None else x
     if x is None:
         y, = promote_dtypes_inexact(y)
     y, width = promote_dtypes_inexact(y, width)

@@ -18,8 +18,6 @@ from mjax._numpy.core import (
     broadcast_shapes,
     broadcast_to,
     cast,
-    check_array,
-    check_arrays,
     choose,
     promote_args,
     promote_args_inexact,
@@ -192,7 +190,7 @@ def _as_weak_as(x: Any, truth: Any) -> Any:
     return cast(truth, np.dtype(bool), aval.weak_type and not aval.shape)
 
 
-@fused
+@fused(values=("x",))
 def isreal(x: Any) -> Any:
     """Elementwise: the imaginary part is 0.
 
@@ -208,10 +206,10 @@ def isreal(x: Any) -> Any:
       >>> jnp.isreal(jnp.array([1 + 0j, 2j]))
       Array([ True, False], dtype=bool)
     """
-    return _as_weak_as(x, lax.bitwise_not(_has_imaginary_part(check_array("isreal", x))))
+    return _as_weak_as(x, lax.bitwise_not(_has_imaginary_part(x)))
 
 
-@fused
+@fused(values=("x",))
 def iscomplex(x: Any) -> Any:
     """Elementwise: the imaginary part is not 0.
 
@@ -227,19 +225,18 @@ def iscomplex(x: Any) -> Any:
       >>> jnp.iscomplex(jnp.array([1 + 0j, 2j]))
       Array([False,  True], dtype=bool)
     """
-    return _as_weak_as(x, _has_imaginary_part(check_array("iscomplex", x)))
+    return _as_weak_as(x, _has_imaginary_part(x))
 
 
 def _signed_infinity(name: str, x: Any, value: float, out: Any) -> Any:
     refuse_out(name, out)
-    x, = check_arrays(name, x)
     if _kind(x) == "c":
         msg = f"{name} is not defined for complex numbers."
         raise ValueError(msg)
     return lax.eq(x, _float(x, value)) if _kind(x) == "f" else _constant_like(x, False)
 
 
-@fused
+@fused(values=("x",))
 def isposinf(x: Any, /, out: None = None) -> Any:
     """Elementwise: positive infinity.
 
@@ -262,7 +259,7 @@ def isposinf(x: Any, /, out: None = None) -> Any:
     return _signed_infinity("isposinf", x, np.inf, out)
 
 
-@fused
+@fused(values=("x",))
 def isneginf(x: Any, /, out: None = None) -> Any:
     """Elementwise: negative infinity.
 
@@ -305,7 +302,7 @@ def _tolerance(b: Any, rtol: Any, atol: Any) -> Any:
     return lax.add(atol, product)
 
 
-@fused(static_argnames=("equal_nan",))
+@fused(values=("rtol", "atol"), static_argnames=("equal_nan",))
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     """Elementwise: `|a - b| <= atol + rtol * |b|`, or equal.
 
@@ -326,7 +323,6 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
       Array([ True, False], dtype=bool)
     """
     a, b = promote_args_inexact("isclose", a, b)
-    rtol, atol = check_arrays("isclose", rtol, atol)
     shape = broadcast_shapes(typeof(a).shape, typeof(b).shape)
     return _close(broadcast_to(a, shape), broadcast_to(b, shape), rtol, atol, equal_nan)
 

@@ -21,7 +21,7 @@ from mjax._engine.primitives.gather import take_along_axis
 from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.rev import rev
 from mjax._engine.primitives.sort import sort
-from mjax._numpy.core import check_array, promote_dtypes_inexact
+from mjax._numpy.core import promote_dtypes_inexact
 from mjax._numpy.fused import fused
 
 
@@ -71,7 +71,7 @@ def operand(name: str, a: Any, square: bool = True) -> Any:
     Raises:
       ValueError: there are fewer than two axes, or the last two are not equal.
     """
-    (a,) = promote_dtypes_inexact(check_array(name, a))
+    (a,) = promote_dtypes_inexact(a)
     if typeof(a).ndim < 2:
         raise LazyArgumentError(lambda: (
             f"{name}: a matrix has at least two axes, got shape {typeof(a).shape}."))
@@ -80,7 +80,7 @@ def operand(name: str, a: Any, square: bool = True) -> Any:
     return a
 
 
-@fused(static_argnames=("upper", "symmetrize_input"))
+@fused(values=("a",), static_argnames=("upper", "symmetrize_input"))
 @_documented
 def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Any:
     """Cholesky factor of positive definite matrices.
@@ -108,7 +108,7 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
     return adjoint(factor) if upper else factor
 
 
-@fused(static_argnames=("mode",))
+@fused(values=("a",), static_argnames=("mode",))
 @_documented
 def qr(a: Any, mode: str = "reduced") -> Any:
     """QR decomposition: `a = q @ r` with orthonormal columns Q and an upper triangle R.
@@ -143,7 +143,8 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     return r if mode == "r" else QRResult(q, r)
 
 
-@fused(static_argnames=("full_matrices", "compute_uv", "hermitian", "subset_by_index"))
+@fused(values=("a",),
+       static_argnames=("full_matrices", "compute_uv", "hermitian", "subset_by_index"))
 @_documented
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False,
         subset_by_index: tuple[int, int] | None = None) -> Any:
@@ -194,7 +195,7 @@ def _hermitian_svd(a: Any, compute_uv: bool, subset: tuple[int, int] | None) -> 
     return SVDResult(u, sizes, adjoint(lax.mul(u, signs)))
 
 
-@fused
+@fused(values=("x",))
 def svdvals(x: Any, /) -> Any:
     """Singular values of matrices.
 
@@ -216,7 +217,7 @@ def svdvals(x: Any, /) -> Any:
     return _svd.svd(operand("svdvals", x, square=False), compute_uv=False)
 
 
-@fused
+@fused(values=("a",))
 @_documented
 def eig(a: Any) -> EigResult:
     """Eigenvalues and right eigenvectors of square matrices.
@@ -241,7 +242,7 @@ def eig(a: Any) -> EigResult:
     return EigResult(*_eig.eig(operand("eig", a), compute_left_eigenvectors=False))
 
 
-@fused
+@fused(values=("a",))
 @_documented
 def eigvals(a: Any) -> Any:
     """Eigenvalues of square matrices.
@@ -272,7 +273,7 @@ def _is_lower(name: str, uplo: str | None) -> bool:
     return uplo != "U"
 
 
-@fused(static_argnames=("UPLO", "symmetrize_input"))
+@fused(values=("a",), static_argnames=("UPLO", "symmetrize_input"))
 @_documented
 def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
     """Eigenvalues and eigenvectors of symmetric or Hermitian matrices.
@@ -301,7 +302,7 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
     return EighResult(values, vectors)
 
 
-@fused(static_argnames=("UPLO", "symmetrize_input"))
+@fused(values=("a",), static_argnames=("UPLO", "symmetrize_input"))
 @_documented
 def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Any:
     """Eigenvalues of symmetric or Hermitian matrices.

@@ -26,7 +26,6 @@ from mjax._engine.primitives.slicing import diagonal, index_in_dim, slice_in_dim
 from mjax._numpy.core import (
     broadcast_values,
     cast,
-    check_array,
     promote_dtypes_inexact,
     shape_of,
 )
@@ -158,7 +157,7 @@ def _slogdet_by_qr_jvp(primals: Any, tangents: Any) -> Any:
     return (sign, log), (_turned(change, sign), real(change))
 
 
-@fused(static_argnames=("method",))
+@fused(values=("a",), static_argnames=("method",))
 def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     """Sign and logarithm of the absolute value of determinants, which do not overflow.
 
@@ -252,7 +251,7 @@ def _is_finite(x: Any) -> Any:
     return lax.is_finite(x)
 
 
-@fused
+@fused(values=("a",))
 def det(a: Any) -> Any:
     """Determinants of square matrices.
 
@@ -279,7 +278,7 @@ def det(a: Any) -> Any:
 # ---- rank, condition -------------------------------------------------------------------
 
 
-@fused(static_argnames=("hermitian",))
+@fused(values=("M", "rtol", "tol"), static_argnames=("hermitian",))
 def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Any:
     """The number of singular values above a threshold.
 
@@ -308,9 +307,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
             msg = "matrix_rank: rtol and tol are names of one argument: give one of them."
             raise ValueError(msg)
         rtol = tol
-    if rtol is not None:
-        rtol = check_array("matrix_rank", rtol, "rtol" if tol is None else "tol")
-    (a,) = promote_dtypes_inexact(check_array("matrix_rank", M))
+    (a,) = promote_dtypes_inexact(M)
     if typeof(a).ndim < 2:
         nonzero = lax.ne(a, constant_like(a, 0))
         return convert(reduce_or(nonzero, tuple(range(typeof(a).ndim))), INT32)
@@ -330,7 +327,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     return reduce_sum(counted, (typeof(counted).ndim - 1,))
 
 
-@fused(static_argnames=("p",))
+@fused(values=("x",), static_argnames=("p",))
 def cond(x: Any, p: Any = None) -> Any:
     """Condition numbers: how much solutions of systems of equations magnify errors.
 

@@ -26,8 +26,6 @@ from mjax._numpy.core import (
     as_array,
     broadcast_values,
     cast,
-    check_array,
-    check_arrays,
     choose,
     promote_dtypes,
     promote_dtypes_inexact,
@@ -270,7 +268,7 @@ sinc = unary("sinc", _sinc, "inexact", """
     0.637
     """)
 
-@fused(static_argnames=("axis",))
+@fused(values=("discont", "p", "period"), static_argnames=("axis",))
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Any:
     """Angles along an axis made continuous by adding multiples of the period.
 
@@ -292,7 +290,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
       >>> jnp.unwrap(jnp.array([0.0, 3.0, 7.0]), period=6)
       Array([0., 3., 1.], dtype=float32)
     """
-    p, period = promote_dtypes_numeric(*check_arrays("unwrap", p, period))
+    p, period = promote_dtypes_numeric(p, period)
     kind = dtypes.kind(typeof(p).dtype)
     if kind == "c":
         msg = f"unwrap is for real angles, got dtypes {typeof(p).dtype}."
@@ -312,7 +310,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
         even = lax.eq(remainder(period, 2), _c(period, 0))
         upward = lax.bitwise_and(*broadcast_values("unwrap", upward, even))
     wrapped = choose(upward, half, wrapped)
-    limit = divide(period, 2) if discont is None else check_array("unwrap", discont)
+    limit = divide(period, 2) if discont is None else discont
     size, limit = promote_dtypes(steps if kind == "u" else lax.abs(steps), limit)
     small = lax.lt(*broadcast_values("unwrap", size, limit))
     correction = choose(small, _c(steps, 0), lax.sub(wrapped, steps))
@@ -364,7 +362,7 @@ asinh, acosh = alias(arcsinh, "asinh"), alias(arccosh, "acosh")
 atanh = alias(arctanh, "atanh")
 
 
-@fused
+@fused(values=("x",))
 def i0(x: Any) -> Any:
     """Elementwise modified Bessel function of the first kind and order 0.
 
@@ -383,7 +381,7 @@ def i0(x: Any) -> Any:
       >>> print(f"{jnp.i0(1):.3f}")
       1.266
     """
-    x, = promote_dtypes_inexact(*check_arrays("i0", x))
+    x, = promote_dtypes_inexact(x)
     if dtypes.is_complex(typeof(x).dtype):
         msg = f"i0 is for real numbers, got dtype {typeof(x).dtype}."
         raise ValueError(msg)

@@ -8,7 +8,6 @@ from typing import Any
 from mjax._engine.base.util import canonicalize_axes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.fft import FftType
-from mjax._numpy.core import check_array
 from mjax._numpy.fft import along, documents, scale, sizes_argument
 from mjax._numpy.fused import fused
 
@@ -16,7 +15,6 @@ _FFT, _IFFT, _RFFT, _IRFFT = FftType
 
 
 def _several(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) -> Any:
-    a = check_array(name, a)
     norm, sizes, ndim = scale(norm), sizes_argument(name, s), typeof(a).ndim
     if axes is None:
         axes = range(ndim) if sizes is None else range(ndim - len(sizes), ndim)
@@ -38,7 +36,7 @@ def _two(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) -> Any:
     return _several(name, kind, a, s, axes, norm)
 
 
-@fused(static_argnames=("s", "axes", "norm"))
+@fused(values=("a",), static_argnames=("s", "axes", "norm"))
 @documents
 def fft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
          norm: str | None = None) -> Any:
@@ -66,7 +64,7 @@ def fft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
     return _two("fft2", _FFT, a, s, axes, norm)
 
 
-@fused(static_argnames=("s", "axes", "norm"))
+@fused(values=("a",), static_argnames=("s", "axes", "norm"))
 @documents
 def ifft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
           norm: str | None = None) -> Any:
@@ -94,7 +92,7 @@ def ifft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1)
     return _two("ifft2", _IFFT, a, s, axes, norm)
 
 
-@fused(static_argnames=("s", "axes", "norm"))
+@fused(values=("a",), static_argnames=("s", "axes", "norm"))
 @documents
 def rfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
           norm: str | None = None) -> Any:
@@ -122,7 +120,7 @@ def rfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1)
     return _two("rfft2", _RFFT, a, s, axes, norm)
 
 
-@fused(static_argnames=("s", "axes", "norm"))
+@fused(values=("a",), static_argnames=("s", "axes", "norm"))
 @documents
 def irfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
            norm: str | None = None) -> Any:
@@ -150,7 +148,7 @@ def irfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1
     return _two("irfft2", _IRFFT, a, s, axes, norm)
 
 
-@fused(static_argnames=("s", "axes", "norm"))
+@fused(values=("a",), static_argnames=("s", "axes", "norm"))
 @documents
 def fftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
          norm: str | None = None) -> Any:
@@ -178,7 +176,7 @@ def fftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = No
     return _several("fftn", _FFT, a, s, axes, norm)
 
 
-@fused(static_argnames=("s", "axes", "norm"))
+@fused(values=("a",), static_argnames=("s", "axes", "norm"))
 @documents
 def ifftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
           norm: str | None = None) -> Any:
@@ -206,7 +204,7 @@ def ifftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = N
     return _several("ifftn", _IFFT, a, s, axes, norm)
 
 
-@fused(static_argnames=("s", "axes", "norm"))
+@fused(values=("a",), static_argnames=("s", "axes", "norm"))
 @documents
 def rfftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
           norm: str | None = None) -> Any:
@@ -234,7 +232,7 @@ def rfftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = N
     return _several("rfftn", _RFFT, a, s, axes, norm)
 
 
-@fused(static_argnames=("s", "axes", "norm"))
+@fused(values=("a",), static_argnames=("s", "axes", "norm"))
 @documents
 def irfftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
            norm: str | None = None) -> Any:

@@ -21,7 +21,6 @@ from mjax._numpy.core import (
     as_array,
     cast,
     check_array,
-    check_arrays,
     concrete_int,
     promote_dtypes_inexact,
     shape_of,
@@ -110,7 +109,7 @@ def _roots_or_nan(p: Any) -> Any:
 # ---- polyfit ---------------------------------------------------------------------------
 
 
-@fused(static_argnames=("deg", "rcond", "full", "cov"))
+@fused(values=("x", "y", "w"), static_argnames=("deg", "rcond", "full", "cov"))
 def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False,
             w: Any = None, cov: bool | str = False) -> Any:
     """Fits a polynomial to points by least squares.
@@ -143,7 +142,6 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
       >>> jnp.round(jnp.polyfit(x, 2 * x + 1, 1), 3)
       Array([2., 1.], dtype=float32)
     """
-    x, y = check_arrays("polyfit", x, y)
     degree = concrete_int(deg, "polyfit: deg", truncate=True)
     _check_points(degree, shape_of(x), shape_of(y))
     (x,), (y,) = promote_dtypes_inexact(x), promote_dtypes_inexact(y)
@@ -151,7 +149,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
     rcond = m * float(ml_dtypes.finfo(typeof(x).dtype).eps) if rcond is None else float(rcond)
     powers = vander(x, degree + 1)
     if w is not None:
-        w, = promote_dtypes_inexact(check_array("polyfit", w, "w"))
+        w, = promote_dtypes_inexact(w)
         if shape_of(w) != (m,):
             msg = f"polyfit: the weights must have shape ({m},) as the places, got {typeof(w)}."
             raise TypeError(msg)

@@ -9,6 +9,7 @@ less to do: arguments are flat, and Python scalars in a trace keep their values.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from mjax._engine.base.util import exact
 from mjax._engine.control.calls.jit import call
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.ir.pytree import is_one_leaf, registry
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import typeof, typeof_handlers
 from mjax._engine.primitives.shapes import array_of
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.laid_out import laid_out, with_out_sharding
@@ -29,6 +30,7 @@ from mjax._engine.runtime.dispatch.executable import Program
 from mjax._engine.runtime.dispatch.short import ShortCalls
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.stage import trace_to_jaxpr
+from mjax._numpy.core import check_fill
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,19 +48,21 @@ class NotFlat(Exception):
     """A call with arguments that make no cache key: it runs primitive by primitive."""
 
 
-def fused(f: F | None = None, *, static_argnames: Sequence[str] = (), out_sharding: bool = False,
-          gives_back: bool = False) -> Any:
+def fused(f: F | None = None, *, values: Sequence[str] = (), static_argnames: Sequence[str] = (),
+          out_sharding: bool = False, gives_back: bool = False) -> Any:
     """Decorator: eager calls run as one compiled program.
 
     Args:
       f: a function of values, of lists and tuples of them, and of static arguments.
+      values: names of the arguments that are one value each. They are converted here, once: the
+        function gets what `core.check_array` gives, or None for one that may be left out.
       static_argnames: names of the arguments that are hashable Python values.
       out_sharding: whether the function takes an argument of this name too; see `laid_out`.
       gives_back: whether a call that changes nothing gives its operand itself, not a copy.
     """
     if f is None:
-        return lambda g: fused(g, static_argnames=static_argnames, out_sharding=out_sharding,
-                               gives_back=gives_back)
+        return functools.partial(fused, values=values, static_argnames=static_argnames,
+                                 out_sharding=out_sharding, gives_back=gives_back)
     names = frozenset(static_argnames)
     code = f.__code__
     positions = frozenset(i for i, n in enumerate(code.co_varnames[: code.co_argcount])
@@ -67,40 +71,42 @@ def fused(f: F | None = None, *, static_argnames: Sequence[str] = (), out_shardi
     short = ShortCalls(positions, names, True, ProgramCache())
 
     def evaluated(args: tuple[Any, ...], kwargs: dict[str, Any], short_key: Any,
-                  values: Sequence[Any]) -> Any:
+                  given: Sequence[Any]) -> Any:
         if out_sharding and "out_sharding" in kwargs:
-            given = kwargs.pop("out_sharding")
-            return laid_out(wrapper(*args, **kwargs), given, f.__name__)
-        if thread.settings.disable_jit:
-            return f(*args, **kwargs)
+            place = kwargs.pop("out_sharding")
+            return laid_out(wrapper(*args, **kwargs), place, f.__name__)
+        key = known = None
         try:
             key, arrays = _key_of([thread.settings], _add_operand, args, kwargs, positions, names)
             known = cache.get(key)
         except (NotFlat, TypeError, OverflowError):
-            arrays = None
-        if arrays is None:
-            return f(*args, **kwargs)  # it will say itself what is wrong
+            key = None
         if known is None:
-            known = cache.put(key, _compile_call(f, args, kwargs, positions, names, arrays,
-                                                 gives_back))
+            if (call := _unknown(f, wrapper, values, args, kwargs, key)) is not None:
+                return call()
+            known = cache.put(key, compile_for(
+                _of_operands(f, args, kwargs, positions, names, _is_given), f.__name__, arrays,
+                gives_back))
         run, of_buffers = known
         if of_buffers is not None and short_key is not None:
-            short.put(short_key, values, of_buffers)
+            short.put(short_key, given, of_buffers)
         return run(*arrays)
 
     def staged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if out_sharding and "out_sharding" in kwargs:
             return evaluated(args, kwargs, None, ())
-        if thread.settings.disable_jit:
-            return f(*args, **kwargs)
+        key = known = None
         try:
             key, operands = _key_of(["traced", thread.settings], _add_traced, args, kwargs,
                                     positions, names)
             known = cache.get(key)
         except (NotFlat, TypeError, OverflowError):
-            return f(*args, **kwargs)
+            key = None
         if known is None:
-            known = cache.put(key, _trace_call(f, args, kwargs, positions, names, operands))
+            if (call := _unknown(f, wrapper, values, args, kwargs, key)) is not None:
+                return call()
+            known = cache.put(key, _applier(
+                _of_operands(f, args, kwargs, positions, names, _is_operand), f.__name__, operands))
         return known(operands)
 
     wrapper: Any = functools.wraps(f)(short.dispatcher(evaluated, staged))
@@ -108,6 +114,42 @@ def fused(f: F | None = None, *, static_argnames: Sequence[str] = (), out_shardi
     if out_sharding:
         with_out_sharding(wrapper, f)
     return wrapper
+
+
+# ---- arguments -------------------------------------------------------------------------
+
+
+def _unknown(f: Callable[..., Any], public: Callable[..., Any], values: Sequence[str],
+             args: Sequence[Any], kwargs: dict[str, Any], key: Any) -> Callable[[], Any] | None:
+    """What to do about a call of which nothing is known; None: make a program for it.
+
+    Args:
+      f: the function.
+      public: the one that was called.
+      values: names of the arguments that are one value each.
+      args, kwargs: the arguments.
+      key: what stands for the call; None if nothing can.
+
+    Raises:
+      TypeError, OverflowError: one of the values is not one.
+    """
+    code = f.__code__
+    parameters = code.co_varnames[: code.co_argcount]
+    required = parameters[: len(parameters) - len(f.__defaults__ or ())]
+    who = f.__name__.lstrip("_")
+
+    def converted(name: str, x: Any) -> Any:
+        if name not in values or (x is None and name not in required):
+            return x
+        return check_fill(who, x, required.index(name) if name in required else name)
+
+    given = [*map(converted, parameters, args), *args[len(parameters):]]
+    named = {name: converted(name, x) for name, x in kwargs.items()}
+    if not all(map(operator.is_, [*given, *named.values()], [*args, *kwargs.values()])):
+        return lambda: public(*given, **named)
+    if key is None or thread.settings.disable_jit:
+        return lambda: f(*args, **kwargs)
+    return None
 
 
 def _key_of(key: list[Any], add: Callable[..., None], args: Sequence[Any],
@@ -174,43 +216,66 @@ def _add_traced(arg: Any, key: list[Any], operands: list[Any]) -> None:
         leaves, tree = registry.flatten(arg, None)
         key.append(tree)
     for leaf in leaves:
-        if leaf is None or type(leaf) in _SCALARS:
+        if not _is_operand(leaf):
             key.append(exact(leaf))
-        elif _is_operand(leaf):
-            key.append(typeof(leaf))
-            operands.append(leaf)
-        else:
+            continue
+        kind = type(leaf)
+        if kind not in typeof_handlers and not isinstance(leaf, (Array, Tracer, np.ndarray)):
             raise NotFlat
+        key.append(typeof(leaf))
+        operands.append(leaf)
 
 
 def _is_operand(leaf: Any) -> bool:
-    return isinstance(leaf, (Array, Tracer, np.ndarray, np.generic))
+    """Whether it is one of the operands in a trace, which keeps the values of scalars."""
+    return leaf is not None and type(leaf) not in _SCALARS
 
 
-def _trace_call(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
-                positions: frozenset[int], names: frozenset[str], operands: Sequence[Any]
-                ) -> Callable[[Sequence[Any]], Any]:
-    """Traces a call; gives a function of its operands for the interpreter that is current."""
-    out_tree: Any = None
+def _is_given(leaf: Any) -> bool:
+    return leaf is not None
 
-    def flat(*values: Any) -> list[Any]:
-        nonlocal out_tree
-        given = iter(values)
+
+def _of_operands(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
+                 positions: frozenset[int], names: frozenset[str],
+                 is_operand: Callable[[Any], bool]) -> Callable[..., Any]:
+    """A call as a function of its operands, those leaves of its arguments."""
+
+    def call(*operands: Any) -> Any:
+        given = iter(operands)
 
         def fill(arg: Any) -> Any:
             if isinstance(arg, (list, tuple)):
                 leaves, tree = registry.flatten(arg, None)
-                return tree.unflatten([fill(leaf) for leaf in leaves])
-            return next(given) if _is_operand(arg) else arg
+                return tree.unflatten(map(fill, leaves))
+            return next(given) if is_operand(arg) else arg
 
-        out = f(*[a if i in positions else fill(a) for i, a in enumerate(args)],
-                **{k: a if k in names else fill(a) for k, a in kwargs.items()})
-        leaves, out_tree = registry.flatten(out, None)
+        return f(*[a if i in positions else fill(a) for i, a in enumerate(args)],
+                 **{k: a if k in names else fill(a) for k, a in kwargs.items()})
+
+    return call
+
+
+# ---- programs --------------------------------------------------------------------------
+
+
+def _traced(f: Callable[..., Any], avals: Sequence[Any]) -> tuple[Jaxpr, Any]:
+    """The program of a function of values of these types, and how its results are nested."""
+    out_tree: Any = None
+
+    def flat(*values: Any) -> list[Any]:
+        nonlocal out_tree
+        leaves, out_tree = registry.flatten(f(*values), None)
         return leaves
 
-    jaxpr = trace_to_jaxpr(flat, [typeof(o) for o in operands])
+    return trace_to_jaxpr(flat, avals), out_tree
+
+
+def _applier(f: Callable[..., Any], name: str, operands: Sequence[Any]
+             ) -> Callable[[Sequence[Any]], Any]:
+    """A function traced for such operands, as one of them for the interpreter that is current."""
+    jaxpr, out_tree = _traced(f, [typeof(o) for o in operands])
     if len(jaxpr.eqns) > _SHORT:
-        name = f.__name__.lstrip("_")
+        name = name.lstrip("_")
         run = lambda values: call(jaxpr, name, values)
     else:
         run = lambda values: _replay(jaxpr, values)
@@ -233,28 +298,6 @@ def _replay(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
-def _compile_call(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
-                  positions: frozenset[int], names: frozenset[str], arrays: Sequence[Array],
-                  gives_back: bool) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
-    """`compile_for` of a call; `arrays` are its operands in order."""
-
-    def call(*values: Any) -> Any:
-        given = iter(values)
-
-        def fill(arg: Any) -> Any:
-            if arg is None:
-                return None
-            if isinstance(arg, (list, tuple)):
-                leaves, tree = registry.flatten(arg, None)
-                return tree.unflatten([next(given) for _ in leaves])
-            return next(given)
-
-        return f(*[a if i in positions else fill(a) for i, a in enumerate(args)],
-                 **{k: a if k in names else fill(a) for k, a in kwargs.items()})
-
-    return compile_for(call, f.__name__, arrays, gives_back)
-
-
 def compile_for(f: Callable[..., Any], name: str, arrays: Sequence[Array],
                 gives_back: bool = False
                 ) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
@@ -267,15 +310,8 @@ def compile_for(f: Callable[..., Any], name: str, arrays: Sequence[Array],
       arrays: examples of the operands.
       gives_back: whether the result is an operand itself where it is equal to it.
     """
-    out_tree: Any = None
-
-    def flat(*values: Any) -> list[Any]:
-        nonlocal out_tree
-        leaves, out_tree = registry.flatten(f(*values), None)
-        return leaves
-
     placements = [a._placement for a in arrays]
-    jaxpr = trace_to_jaxpr(flat, [p.aval for p in placements])
+    jaxpr, out_tree = _traced(f, [p.aval for p in placements])
     if gives_back and len(arrays) == 1 and is_one_leaf(out_tree) and jaxpr.outvars == jaxpr.invars:
         return unshared, None
     program = Program(jaxpr, name, placements)

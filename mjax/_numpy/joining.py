@@ -298,7 +298,7 @@ def _leaves(node: Any) -> Any:
     return itertools.chain.from_iterable(map(_leaves, node)) if isinstance(node, list) else [node]
 
 
-@fused(static_argnames=("axis",))
+@fused(values=("arr", "values"), static_argnames=("axis",))
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:
     """Joins two arrays.
 
@@ -316,14 +316,13 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
       >>> jnp.append(jnp.array([1, 2]), 3)
       Array([1, 2, 3], dtype=int32)
     """
-    arr, values = check_arrays("append", arr, values)
     return concatenate([arr, values], axis)
 
 
 # ---- repeating -------------------------------------------------------------------------
 
 
-@fused(static_argnames=("reps",))
+@fused(values=("A",), static_argnames=("reps",))
 def tile(A: Any, reps: int | Sequence[int]) -> Any:
     """Repeats an array along its axes.
 
@@ -342,7 +341,7 @@ def tile(A: Any, reps: int | Sequence[int]) -> Any:
       Array([[1, 2, 1, 2],
              [1, 2, 1, 2]], dtype=int32)
     """
-    A = as_array(check_array("tile", A))
+    A = as_array(A)
     counts = tuple(concrete_int(r, "tile: each of reps") for r in listed(reps))
     if any(r < 0 for r in counts):
         msg = f"tile: reps must not be negative, got {reps}."

@@ -165,7 +165,6 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
 
 
 def _triangle(name: str, m: Any, k: int, upper: bool) -> Any:
-    m = check_array(name, m)
     shape = typeof(m).shape
     if len(shape) < 2:
         msg = f"{name} needs an array of at least two axes, got shape {shape}."
@@ -176,7 +175,7 @@ def _triangle(name: str, m: Any, k: int, upper: bool) -> Any:
     return choose(broadcast_to(kept, shape), as_array(m), zero)
 
 
-@fused(static_argnames=("k",))
+@fused(values=("m",), static_argnames=("k",))
 def tril(m: Any, k: int = 0) -> Any:
     """The lower triangle of matrices; zeros above it.
 
@@ -200,7 +199,7 @@ def tril(m: Any, k: int = 0) -> Any:
     return _triangle("tril", m, k, False)
 
 
-@fused(static_argnames=("k",))
+@fused(values=("m",), static_argnames=("k",))
 def triu(m: Any, k: int = 0) -> Any:
     """The upper triangle of matrices; zeros below it.
 
@@ -227,7 +226,7 @@ def triu(m: Any, k: int = 0) -> Any:
 # ---- diagonals -------------------------------------------------------------------------
 
 
-@fused(static_argnames=("offset", "axis1", "axis2"))
+@fused(values=("a",), static_argnames=("offset", "axis1", "axis2"))
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """A diagonal of matrices.
 
@@ -249,7 +248,6 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
       >>> jnp.diagonal(jnp.array([[1, 2], [3, 4]]))
       Array([1, 4], dtype=int32)
     """
-    a = check_array("diagonal", a)
     ndim = typeof(a).ndim
     if ndim < 2:
         msg = f"diagonal needs an array of at least two axes, got shape {typeof(a).shape}."
@@ -320,7 +318,7 @@ def _matrix_of(v: Any, k: int) -> Any:
     return choose(_on_diagonal(size, size, k, lax.eq), column, zero)
 
 
-@fused(static_argnames=("k",))
+@fused(values=("v",), static_argnames=("k",))
 def diagflat(v: Any, k: int = 0) -> Any:
     """The matrix whose diagonal holds the elements of an array in row-major order.
 
@@ -338,12 +336,11 @@ def diagflat(v: Any, k: int = 0) -> Any:
       Array([[1, 0],
              [0, 2]], dtype=int32)
     """
-    v = check_array("diagflat", v)
     v = cast(v, typeof(v).dtype)
     return _matrix_of(reshape(v, (typeof(v).size,)), concrete_int(k, "diagflat: k"))
 
 
-@fused(static_argnames=("offset", "axis1", "axis2", "dtype", "out"))
+@fused(values=("a",), static_argnames=("offset", "axis1", "axis2", "dtype", "out"))
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None,
           out: None = None) -> Any:
     """The sum of a diagonal of matrices.
@@ -366,7 +363,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
       Array(5, dtype=int32)
     """
     refuse_out("trace", out)
-    return _sum(diagonal(check_array("trace", a), offset, axis1, axis2), axis=-1, dtype=dtype)
+    return _sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
 # ---- indices ---------------------------------------------------------------------------

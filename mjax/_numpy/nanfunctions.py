@@ -21,7 +21,6 @@ from mjax._numpy.core import (
     broadcast_to,
     broadcast_values,
     cast,
-    check_array,
     choose,
     dtype_argument,
     refuse_out,
@@ -35,7 +34,6 @@ _STATIC = ("axis", "dtype", "out", "keepdims")
 
 def _numbers(name: str, a: Any, fill: Any) -> Any:
     """`a` with another number in place of NaN."""
-    a = check_array(name, a)
     if not dtypes.is_inexact(typeof(a).dtype):
         return a
     return choose(is_nan(a), as_settled(np.asarray(fill).astype(typeof(a).dtype)[()]), a)
@@ -52,7 +50,7 @@ def _mask(name: str, a: Any, where: Any) -> Any:
 # ---- sums, products, extrema -----------------------------------------------------------
 
 
-@fused(static_argnames=_STATIC)
+@fused(values=("a", "initial", "where"), static_argnames=_STATIC)
 def nansum(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
            initial: Any = None, where: Any = None) -> Any:
     """Sum over axes of the elements that are not NaN.
@@ -75,7 +73,7 @@ def nansum(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdi
     return reductions.sum(_numbers("nansum", a, 0), axis, dtype, out, keepdims, initial, where)
 
 
-@fused(static_argnames=_STATIC)
+@fused(values=("a", "initial", "where"), static_argnames=_STATIC)
 def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
             initial: Any = None, where: Any = None) -> Any:
     """Product over axes of the elements that are not NaN.
@@ -100,7 +98,6 @@ def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepd
 
 def _nan_extreme(name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any,
                  reduce: Callable[..., Any], identity: Callable[[Any], Any]) -> Any:
-    a = check_array(name, a)
     dtype = typeof(a).dtype
     if not dtypes.is_inexact(dtype):
         return reduce(a, axis, out, keepdims, initial, where)
@@ -110,7 +107,7 @@ def _nan_extreme(name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial
     return choose(reductions.all(is_nan(a), axis, keepdims=keepdims), _c(result, np.nan), result)
 
 
-@fused(static_argnames=_STATIC)
+@fused(values=("a", "initial", "where"), static_argnames=_STATIC)
 def nanmax(a: Any, axis: Any = None, out: None = None, keepdims: bool = False,
            initial: Any = None, where: Any = None) -> Any:
     """Greatest element over axes that is not NaN; NaN where there is none.
@@ -133,7 +130,7 @@ def nanmax(a: Any, axis: Any = None, out: None = None, keepdims: bool = False,
                         prims.lowest)
 
 
-@fused(static_argnames=_STATIC)
+@fused(values=("a", "initial", "where"), static_argnames=_STATIC)
 def nanmin(a: Any, axis: Any = None, out: None = None, keepdims: bool = False,
            initial: Any = None, where: Any = None) -> Any:
     """Least element over axes that is not NaN; NaN where there is none.
@@ -158,7 +155,6 @@ def nanmin(a: Any, axis: Any = None, out: None = None, keepdims: bool = False,
 
 def _nan_position(name: str, a: Any, axis: Any, out: Any, keepdims: Any,
                   find: Callable[..., Any], identity: Callable[[Any], Any]) -> Any:
-    a = check_array(name, a)
     if not dtypes.is_inexact(typeof(a).dtype):
         return find(a, axis, out, keepdims)
     position = find(_numbers(name, a, identity(typeof(a).dtype)), axis, out, keepdims)
@@ -166,7 +162,7 @@ def _nan_position(name: str, a: Any, axis: Any, out: Any, keepdims: Any,
     return choose(none, _c(position, -1), position)
 
 
-@fused(static_argnames=_STATIC)
+@fused(values=("a",), static_argnames=_STATIC)
 def nanargmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None
               ) -> Any:
     """Index of the greatest element along an axis that is not NaN; -1 where there is none.
@@ -186,7 +182,7 @@ def nanargmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool 
     return _nan_position("nanargmax", a, axis, out, keepdims, reductions.argmax, prims.lowest)
 
 
-@fused(static_argnames=_STATIC)
+@fused(values=("a",), static_argnames=_STATIC)
 def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None
               ) -> Any:
     """Index of the least element along an axis that is not NaN; -1 where there is none.
@@ -206,7 +202,7 @@ def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool 
     return _nan_position("nanargmin", a, axis, out, keepdims, reductions.argmin, prims.highest)
 
 
-@fused(static_argnames=("axis", "dtype", "out"))
+@fused(values=("a",), static_argnames=("axis", "dtype", "out"))
 def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
     """Running sums along an axis, in which NaN counts as 0.
 
@@ -225,7 +221,7 @@ def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = No
     return reductions.cumsum(_numbers("nancumsum", a, 0), axis, dtype, out)
 
 
-@fused(static_argnames=("axis", "dtype", "out"))
+@fused(values=("a",), static_argnames=("axis", "dtype", "out"))
 def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
     """Running products along an axis, in which NaN counts as 1.
 
@@ -247,7 +243,7 @@ def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = N
 # ---- mean, variance --------------------------------------------------------------------
 
 
-@fused(static_argnames=_STATIC)
+@fused(values=("a", "where"), static_argnames=_STATIC)
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
             where: Any = None) -> Any:
     """Mean over axes of the elements that are not NaN; NaN where there is none.
@@ -267,7 +263,6 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepd
       Array(1.5, dtype=float32)
     """
     refuse_out("nanmean", out)
-    a = check_array("nanmean", a)
     target = dtype_argument(dtype, "nanmean") or inexact_dtype(dtypes.canonicalize(typeof(a).dtype))
     where = _mask("nanmean", a, where)
     axes = canonicalize_axes(axis, typeof(a).ndim)
@@ -281,7 +276,6 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepd
 def _nanvar(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: bool,
             where: Any, mean: Any) -> Any:
     refuse_out(name, out)
-    a = check_array(name, a)
     own = inexact_dtype(dtypes.canonicalize(typeof(a).dtype))
     target = dtype_argument(dtype, name) or dtypes.real_dtype(own)
     refuse_rounded_root(name, target)
@@ -294,7 +288,7 @@ def _nanvar(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepd
     return keep_axes(result, shape, axes) if keepdims else result, target
 
 
-@fused(static_argnames=(*_STATIC, "ddof"))
+@fused(values=("a", "where", "mean"), static_argnames=(*_STATIC, "ddof"))
 def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int = 0,
            keepdims: bool = False, where: Any = None, mean: Any = None) -> Any:
     """Variance over axes of the elements that are not NaN.
@@ -319,7 +313,7 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: 
     return cast(result, target)
 
 
-@fused(static_argnames=(*_STATIC, "ddof"))
+@fused(values=("a", "where", "mean"), static_argnames=(*_STATIC, "ddof"))
 def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int = 0,
            keepdims: bool = False, where: Any = None, mean: Any = None) -> Any:
     """Standard deviation over axes of the elements that are not NaN.

@@ -109,9 +109,9 @@ def _hashable(x: Any) -> Any:
     return tuple(map(_hashable, x)) if isinstance(x, (list, tuple)) else x
 
 
-@fused(static_argnames=("pad_width", "mode", "option"))
+@fused(values=("array",), static_argnames=("pad_width", "mode", "option"))
 def _pad(array: Any, values: Any, *, pad_width: Any, mode: str, option: Any) -> Any:
-    array = as_array(check_array("pad", array))
+    array = as_array(array)
     shape = shape_of(array)
     widths = _widths(pad_width, len(shape))
     for axis, ((before, after), n) in enumerate(zip(widths, shape, strict=True)):

@@ -65,10 +65,9 @@ class Accuracy:
 
 def operands(name: str, args: Sequence[Any], precision: Any, preferred_element_type: Any
              ) -> tuple[list[Any], Accuracy]:
-    """Arguments checked and promoted to one dtype, and how their product is computed."""
-    values = check_arrays(name, *args)
-    dtype, weak = common_type(*map(weak_type_of, values))
-    values = [as_array(cast(x, dtype, weak)) for x in values]
+    """Arguments promoted to one dtype, and how their product is computed."""
+    dtype, weak = common_type(*map(weak_type_of, args))
+    values = [as_array(cast(x, dtype, weak)) for x in args]
     return values, Accuracy(precision, preferred_element_type, weak)
 
 
@@ -80,7 +79,7 @@ def multiply(a: Any, b: Any) -> Any:
 # ---- dot, matmul -----------------------------------------------------------------------
 
 
-@fused(static_argnames=_PRODUCT, out_sharding=True)
+@fused(values=("a", "b"), static_argnames=_PRODUCT, out_sharding=True)
 def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Product of two arrays: sums over the last axis of `a` and the last but one of `b`.
 
@@ -120,7 +119,7 @@ def _check_contracted(name: str, a: Any, b: Any, i: int, j: int) -> None:
         raise TypeError(msg)
 
 
-@fused(static_argnames=_PRODUCT, out_sharding=True)
+@fused(values=("a", "b"), static_argnames=_PRODUCT, out_sharding=True)
 def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Product of matrices, or of stacks of matrices: `a @ b`.
 
@@ -193,7 +192,7 @@ def _stacked_matmul(a: Any, b: Any, how: Accuracy) -> Any:
 # ---- products of vectors ---------------------------------------------------------------
 
 
-@fused(static_argnames=_PRODUCT)
+@fused(values=("a", "b"), static_argnames=_PRODUCT)
 def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Scalar product of all elements of two arrays, those of the first conjugated.
 
@@ -215,7 +214,6 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
       >>> jnp.vdot(jnp.array([1j, 2]), jnp.array([1j, 3]))
       Array(7.+0.j, dtype=complex64)
     """
-    a, b = check_arrays("vdot", a, b)
     return dot(_conjugate(ravel(a)), ravel(b), precision=precision,
                preferred_element_type=preferred_element_type)
 
@@ -224,7 +222,7 @@ def _conjugate(x: Any) -> Any:
     return conj(x) if dtypes.is_complex(typeof(x).dtype) else x
 
 
-@fused(static_argnames=("axis", *_PRODUCT))
+@fused(values=("x1", "x2"), static_argnames=("axis", *_PRODUCT))
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None,
            preferred_element_type: Any = None) -> Any:
     """Scalar products of the vectors along an axis, those of the first array conjugated.
@@ -260,7 +258,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None,
     return squeeze(out, (typeof(out).ndim - 2, typeof(out).ndim - 1))
 
 
-@fused
+@fused(values=("x1", "x2"))
 def matvec(x1: Any, x2: Any, /) -> Any:
     """Products of matrices and vectors.
 
@@ -289,7 +287,7 @@ def matvec(x1: Any, x2: Any, /) -> Any:
     return squeeze(out, (typeof(out).ndim - 1,))
 
 
-@fused
+@fused(values=("x1", "x2"))
 def vecmat(x1: Any, x2: Any, /) -> Any:
     """Products of vectors, conjugated, and matrices.
 
@@ -325,7 +323,7 @@ def _check_rank(name: str, argument: str, x: Any, rank: int) -> None:
         raise ValueError(msg)
 
 
-@fused(static_argnames=_PRODUCT)
+@fused(values=("a", "b"), static_argnames=_PRODUCT)
 def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Scalar products along the last axes.
 
@@ -355,7 +353,7 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
     return how.contract(a, b, (((left,), (right,)), ((), ())))
 
 
-@fused(static_argnames=("out",))
+@fused(values=("a", "b"), static_argnames=("out",))
 def outer(a: Any, b: Any, out: None = None) -> Any:
     """Products of each element of one array with each of another.
 
@@ -380,7 +378,7 @@ def outer(a: Any, b: Any, out: None = None) -> Any:
                     reshape(b, (1, math.prod(shape_of(b)))))
 
 
-@fused(static_argnames=("axisa", "axisb", "axisc", "axis"))
+@fused(values=("a", "b"), static_argnames=("axisa", "axisb", "axisc", "axis"))
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
           axis: int | None = None) -> Any:
     """Cross product of vectors of size 3, or 2.
@@ -502,7 +500,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, precision: Any = None,
                       preferred_element_type=preferred_element_type)
 
 
-@fused
+@fused(values=("a", "b"))
 def kron(a: Any, b: Any) -> Any:
     """Kronecker product: each element of `a` times the whole of `b`.
 

@@ -205,7 +205,7 @@ def _in_place(out: Any, shape: tuple[int, ...], q_shape: tuple[int, ...], axes: 
     return reshape(out, (*q_shape, *kept))
 
 
-@fused(static_argnames=_STATIC)
+@fused(values=("a", "q"), static_argnames=_STATIC)
 def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
              method: str = "linear", keepdims: bool = False, *,
              weights: Any = None) -> Any:
@@ -239,11 +239,10 @@ def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input
       >>> jnp.quantile(jnp.array([1.0, 2.0, 4.0]), 0.25)
       Array(1.5, dtype=float32)
     """
-    a, q = check_array("quantile", a), check_array("quantile", q, 1)
     return _quantile("quantile", a, q, axis, method, keepdims, False, weights, out)
 
 
-@fused(static_argnames=_STATIC)
+@fused(values=("a", "q"), static_argnames=_STATIC)
 def nanquantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
                 method: str = "linear", keepdims: bool = False, *,
                 weights: Any = None) -> Any:
@@ -265,7 +264,6 @@ def nanquantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_in
       >>> jnp.nanquantile(jnp.array([1.0, jnp.nan, 2.0]), 0.5)
       Array(1.5, dtype=float32)
     """
-    a, q = check_array("nanquantile", a), check_array("nanquantile", q, 1)
     return _quantile("nanquantile", a, q, axis, method, keepdims, True, weights, out)
 
 
@@ -274,7 +272,7 @@ def _hundredth(q: Any) -> Any:
     return lax.div(cast(q, dtype), as_settled(np.asarray(100, dtype)[()]))
 
 
-@fused(static_argnames=_STATIC, out_sharding=True)
+@fused(values=("a", "q"), static_argnames=_STATIC, out_sharding=True)
 def percentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
                method: str = "linear", keepdims: bool = False, *,
                weights: Any = None) -> Any:
@@ -296,11 +294,10 @@ def percentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_inp
       >>> jnp.percentile(jnp.array([1.0, 2.0, 4.0]), 25)
       Array(1.5, dtype=float32)
     """
-    a, q = check_array("percentile", a), check_array("percentile", q, 1)
     return _quantile("percentile", a, _hundredth(q), axis, method, keepdims, False, weights, out)
 
 
-@fused(static_argnames=_STATIC)
+@fused(values=("a", "q"), static_argnames=_STATIC)
 def nanpercentile(a: Any, q: Any, axis: Any = None, out: None = None,
                   overwrite_input: bool = False, method: str = "linear", keepdims: bool = False,
                   *, weights: Any = None) -> Any:
@@ -322,11 +319,10 @@ def nanpercentile(a: Any, q: Any, axis: Any = None, out: None = None,
       >>> jnp.nanpercentile(jnp.array([1.0, jnp.nan, 2.0]), 50)
       Array(1.5, dtype=float32)
     """
-    a, q = check_array("nanpercentile", a), check_array("nanpercentile", q, 1)
     return _quantile("nanpercentile", a, _hundredth(q), axis, method, keepdims, True, weights, out)
 
 
-@fused(static_argnames=("axis", "out", "overwrite_input", "keepdims"))
+@fused(values=("a",), static_argnames=("axis", "out", "overwrite_input", "keepdims"))
 def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
            keepdims: bool = False) -> Any:
     """Median over axes.
@@ -349,10 +345,10 @@ def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = F
     """
     refuse_out("median", out)
     half = np.float32(0.5)
-    return _quantile("median", check_array("median", a), half, axis, "midpoint", keepdims, False)
+    return _quantile("median", a, half, axis, "midpoint", keepdims, False)
 
 
-@fused(static_argnames=("axis", "out", "overwrite_input", "keepdims"))
+@fused(values=("a",), static_argnames=("axis", "out", "overwrite_input", "keepdims"))
 def nanmedian(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
               keepdims: bool = False) -> Any:
     """Median over axes of the elements that are not NaN.
@@ -372,5 +368,5 @@ def nanmedian(a: Any, axis: Any = None, out: None = None, overwrite_input: bool 
     """
     refuse_out("nanmedian", out)
     half = np.float32(0.5)
-    return _quantile("nanmedian", check_array("nanmedian", a), half, axis, "midpoint", keepdims,
+    return _quantile("nanmedian", a, half, axis, "midpoint", keepdims,
                      True)

@@ -24,7 +24,6 @@ from mjax._numpy.core import (
     broadcast_shapes,
     broadcast_to,
     cast,
-    check_array,
     choose,
     dtype_argument,
     refuse_out,
@@ -42,7 +41,6 @@ def keep_axes(out: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
 
 def mask_argument(name: str, where: Any) -> Any:
     """The argument `where` as a value of booleans."""
-    where = check_array(name, where, "where")
     if typeof(where).dtype != np.bool_:
         msg = (f"{name}: where must be None or a boolean array, got dtype {typeof(where).dtype}; "
                "compare it with 0.")
@@ -52,7 +50,6 @@ def mask_argument(name: str, where: Any) -> Any:
 
 def initial_argument(name: str, initial: Any) -> Any:
     """The argument `initial` as a scalar value."""
-    initial = check_array(name, initial, "initial")
     if typeof(initial).shape:
         msg = (f"{name}: initial must be a scalar, got an array of shape {typeof(initial).shape}; "
                "combine it with the result.")
@@ -124,7 +121,6 @@ def _total(name: str, a: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, i
            where: Any, promote_integers: bool, primitive: Primitive, identity: int,
            combine: Callable[..., Any]) -> Any:
     refuse_out(name, out)
-    a = check_array(name, a)
     if dtypes.is_extended(typeof(a).dtype):
         msg = f"{name} does not accept dtype {typeof(a).dtype}: keys are not numbers."
         raise LazyArgumentError(msg)
@@ -135,7 +131,7 @@ def _total(name: str, a: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, i
                                   combine), target))
 
 
-@fused(static_argnames=(*_AXES, "dtype", "promote_integers"))
+@fused(values=("a", "initial", "where"), static_argnames=(*_AXES, "dtype", "promote_integers"))
 def sum(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
         initial: Any = None, where: Any = None, promote_integers: bool = True) -> Any:
     """Sum over axes.
@@ -167,7 +163,7 @@ def sum(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims:
                   reduce_sum_p, 0, lax.add)
 
 
-@fused(static_argnames=(*_AXES, "dtype", "promote_integers"))
+@fused(values=("a", "initial", "where"), static_argnames=(*_AXES, "dtype", "promote_integers"))
 def prod(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
          initial: Any = None, where: Any = None, promote_integers: bool = True) -> Any:
     """Product over axes.
@@ -199,7 +195,7 @@ def prod(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims
                   prims.reduce_prod_p, 1, lax.mul)
 
 
-@fused(static_argnames=("axis", "keepdims"))
+@fused(values=("a",), static_argnames=("axis", "keepdims"))
 def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The number of elements over axes that are not 0.
 
@@ -217,7 +213,7 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
       >>> jnp.count_nonzero(jnp.array([0, 1, 2]))
       Array(2, dtype=int32)
     """
-    return sum(to_bool(check_array("count_nonzero", a)), axis, int, keepdims=keepdims)
+    return sum(to_bool(a), axis, int, keepdims=keepdims)
 
 
 # ---- max, min, all, any ----------------------------------------------------------------
@@ -227,7 +223,6 @@ def _extreme(name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: An
              primitive: Primitive, identity: Callable[[Any], Any], combine: Callable[..., Any]
              ) -> Any:
     refuse_out(name, out)
-    a = check_array(name, a)
     aval = typeof(a)
     axes = canonicalize_axes(axis, aval.ndim)
     if initial is None:
@@ -243,7 +238,7 @@ def _extreme(name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: An
                              identity(aval.dtype), initial, combine))
 
 
-@fused(static_argnames=_AXES)
+@fused(values=("a", "initial", "where"), static_argnames=_AXES)
 def max(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
         where: Any = None) -> Any:
     """Greatest element over axes; NaN if there is one.
@@ -272,7 +267,7 @@ def max(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, init
                     prims.lowest, lax.max)
 
 
-@fused(static_argnames=_AXES)
+@fused(values=("a", "initial", "where"), static_argnames=_AXES)
 def min(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
         where: Any = None) -> Any:
     """Least element over axes; NaN if there is one.
@@ -307,12 +302,12 @@ amax, amin = alias(max, "amax"), alias(min, "amin")
 def _truth(name: str, a: Any, axis: Any, out: Any, keepdims: bool, where: Any,
            primitive: Primitive, identity: bool) -> Any:
     refuse_out(name, out)
-    a = cast(to_bool(check_array(name, a)), np.dtype(bool))
+    a = cast(to_bool(a), np.dtype(bool))
     axes = canonicalize_axes(axis, typeof(a).ndim)
     return as_array(_reduced(name, a, axes, keepdims, where, primitive, identity))
 
 
-@fused(static_argnames=_AXES)
+@fused(values=("a", "where"), static_argnames=_AXES)
 def all(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *,
         where: Any = None) -> Any:
     """Whether all elements over axes are true (not 0).
@@ -336,7 +331,7 @@ def all(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *,
     return _truth("all", a, axis, out, keepdims, where, prims.reduce_and_p, True)
 
 
-@fused(static_argnames=_AXES)
+@fused(values=("a", "where"), static_argnames=_AXES)
 def any(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *,
         where: Any = None) -> Any:
     """Whether any element over axes is true (not 0).
@@ -360,7 +355,7 @@ def any(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *,
     return _truth("any", a, axis, out, keepdims, where, prims.reduce_or_p, False)
 
 
-@fused(static_argnames=_AXES)
+@fused(values=("a",), static_argnames=_AXES)
 def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
     """Greatest minus least element over axes.
 
@@ -386,7 +381,6 @@ def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> A
 def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any, find: Callable[..., Any]
               ) -> Any:
     refuse_out(name, out)
-    a = check_array(name, a)
     shape = typeof(a).shape
     if axis is None:
         a = reshape(a, (math.prod(shape),))
@@ -399,7 +393,7 @@ def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any, find: Calla
     return keep_axes(result, shape, axes) if keepdims else result
 
 
-@fused(static_argnames=_AXES)
+@fused(values=("a",), static_argnames=_AXES)
 def argmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
     """Index of the greatest element along an axis: of the first NaN, else of the first one.
 
@@ -424,7 +418,7 @@ def argmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool | N
     return _position("argmax", a, axis, out, keepdims, prims.argmax)
 
 
-@fused(static_argnames=_AXES)
+@fused(values=("a",), static_argnames=_AXES)
 def argmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
     """Index of the least element along an axis: of the first NaN, else of the first one.
 
@@ -455,7 +449,6 @@ def argmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool | N
 def _running(name: str, a: Any, axis: Any, dtype: Any, out: Any, primitive: Any,
              promote_integers: bool = False) -> Any:
     refuse_out(name, out)
-    a = check_array(name, a)
     if axis is None or not typeof(a).shape:
         a, axis = reshape(a, (typeof(a).size,)), axis or 0
     target = dtype_argument(dtype, name) or total_dtype(typeof(a).dtype, promote_integers)
@@ -464,7 +457,7 @@ def _running(name: str, a: Any, axis: Any, dtype: Any, out: Any, primitive: Any,
     return cast(result, target)
 
 
-@fused(static_argnames=("axis", "dtype", "out"))
+@fused(values=("a",), static_argnames=("axis", "dtype", "out"))
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
     """Running sums along an axis.
 
@@ -486,7 +479,7 @@ def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None)
     return _running("cumsum", a, axis, dtype, out, cumsum_p)
 
 
-@fused(static_argnames=("axis", "dtype", "out"))
+@fused(values=("a",), static_argnames=("axis", "dtype", "out"))
 def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
     """Running products along an axis.
 
@@ -510,7 +503,6 @@ def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None
 
 def _cumulative(name: str, x: Any, axis: Any, dtype: Any, include_initial: bool, primitive: Any,
                 identity: int) -> Any:
-    x = check_array(name, x)
     ndim = typeof(x).ndim
     if ndim == 0:
         msg = f"{name} needs an array of at least one axis, got a scalar."
@@ -528,7 +520,7 @@ def _cumulative(name: str, x: Any, axis: Any, dtype: Any, include_initial: bool,
     return concatenate([filled(shape, identity, typeof(result).dtype), result], axis)
 
 
-@fused(static_argnames=("axis", "dtype", "include_initial"))
+@fused(values=("x",), static_argnames=("axis", "dtype", "include_initial"))
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None,
                    include_initial: bool = False) -> Any:
     """Running sums along an axis.
@@ -548,7 +540,7 @@ def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None,
     return _cumulative("cumulative_sum", x, axis, dtype, include_initial, cumsum_p, 0)
 
 
-@fused(static_argnames=("axis", "dtype", "include_initial"))
+@fused(values=("x",), static_argnames=("axis", "dtype", "include_initial"))
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None,
                     include_initial: bool = False) -> Any:
     """Running products along an axis.

@@ -27,7 +27,7 @@ from mjax._numpy.fused import fused
 from mjax._numpy.shapes import as_axes, ravel, reshape, swapaxes
 
 
-@fused(static_argnames=("axis",))
+@fused(values=("m",), static_argnames=("axis",))
 def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
     """Reverses the order of the elements along axes.
 
@@ -44,7 +44,6 @@ def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
       >>> jnp.flip(jnp.array([1, 2, 3]))
       Array([3, 2, 1], dtype=int32)
     """
-    m = check_array("flip", m)
     axes = canonicalize_axes(None if axis is None else as_axes(axis), typeof(m).ndim)
     return rev_p.bind(m, dimensions=axes)
 
@@ -81,7 +80,7 @@ def fliplr(m: Any) -> Any:
     return flip(check_array("fliplr", m), 1)
 
 
-@fused(static_argnames=("k", "axes"))
+@fused(values=("m",), static_argnames=("k", "axes"))
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     """Rotates an array by 90 degrees in the plane of two axes.
 
@@ -100,7 +99,6 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
       Array([[2, 4],
              [1, 3]], dtype=int32)
     """
-    m = check_array("rot90", m)
     first, second = (canonicalize_axis(a, typeof(m).ndim) for a in axes)
     if first == second:
         msg = f"rot90: the axes of the rotation must differ, got {tuple(axes)}."
@@ -113,7 +111,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     return rev_p.bind(swapaxes(m, first, second), dimensions=(second,)) if k else as_array(m)
 
 
-@fused(static_argnames=("axis",))
+@fused(values=("a",), static_argnames=("axis",))
 def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
     """Moves the elements along axes; those that go over the end come in at the beginning.
 
@@ -131,7 +129,6 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
       >>> jnp.roll(jnp.arange(5), 2)
       Array([3, 4, 0, 1, 2], dtype=int32)
     """
-    a = check_array("roll", a)
     if axis is None:
         return reshape(roll(ravel(a), shift, 0), shape_of(a))
     axes = tuple(canonicalize_axis(i, typeof(a).ndim) for i in as_axes(axis))

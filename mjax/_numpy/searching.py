@@ -38,7 +38,7 @@ from mjax._engine.primitives.shapes import (
 )
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
 from mjax._engine.primitives.sort import argsort
-from mjax._numpy.core import broadcast_to, cast, check_array, check_arrays, promote_dtypes, shape_of
+from mjax._numpy.core import broadcast_to, cast, promote_dtypes, shape_of
 from mjax._numpy.fused import fused
 from mjax._numpy.joining import concatenate
 from mjax._numpy.shapes import ravel
@@ -99,7 +99,7 @@ def _by_sorting(a: Any, v: Any, side: str, dtype: np.dtype[Any]) -> Any:
     return reshape(sub(in_both, _ranks(flat, dtype)), shape_of(v))
 
 
-@fused(static_argnames=("side", "method"))
+@fused(values=("a", "v", "sorter"), static_argnames=("side", "method"))
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
                  ) -> Any:
     """Where values would have to be inserted into a sorted array.
@@ -124,7 +124,6 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
       >>> jnp.searchsorted(jnp.array([1, 2, 2, 4]), jnp.array([2, 3]))
       Array([1, 3], dtype=int32)
     """
-    a, v = check_arrays("searchsorted", a, v)
     for name, value, accepted in (("side", side, ("left", "right")), ("method", method, _METHODS)):
         if value not in accepted:
             msg = f"searchsorted: {name} must be one of {', '.join(accepted)}, got {value!r}."
@@ -134,7 +133,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
         raise ValueError(msg)
     a, v = promote_dtypes(a, v)
     if sorter is not None:
-        a = take_on_axis(a, check_array("searchsorted", sorter, 3), 0)
+        a = take_on_axis(a, sorter, 0)
     dtype = np.dtype(np.int32 if shape_of(a)[0] < 2**30 else np.int64)
     if shape_of(a)[0] == 0:
         return full(shape_of(v), 0, dtype)
@@ -142,7 +141,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
     return search(a, v, side, dtype)
 
 
-@fused(static_argnames=("right", "method"))
+@fused(values=("x", "bins"), static_argnames=("right", "method"))
 def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
     """The numbers of the bins to which values belong.
 
@@ -166,7 +165,6 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
       >>> jnp.digitize(jnp.array([0.5, 1., 7.]), jnp.array([0., 1., 2.]))
       Array([1, 2, 3], dtype=int32)
     """
-    x, bins = check_arrays("digitize", x, bins)
     if typeof(bins).ndim != 1:
         msg = f"digitize: bins must be a 1-dimensional array, got shape {shape_of(bins)}."
         raise ValueError(msg)

@@ -72,9 +72,8 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
     return _where(condition, x, y)
 
 
-@fused
+@fused(values=("condition", "x", "y"))
 def _where(condition: Any, x: Any, y: Any) -> Any:
-    condition, x, y = check_arrays("where", condition, x, y)
     x, y = promote_dtypes(x, y)
     shapes = [typeof(v).shape for v in (condition, x, y)]
     try:
@@ -174,7 +173,7 @@ def _is_one_condition(conditions: Any, shape: tuple[int, ...]) -> bool:
 # ---- clip ------------------------------------------------------------------------------
 
 
-@fused
+@fused(values=("arr", "min", "max"))
 def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Any:
     """Elementwise `arr` kept between bounds.
 
@@ -198,10 +197,8 @@ def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Any:
     if arr is None:
         msg = "clip: the array to clip is missing."
         raise ValueError(msg)
-    arr = check_array("clip", arr)
-    for name, bound, extreme in (("min", min, lax.max), ("max", max, lax.min)):
+    for bound, extreme in ((min, lax.max), (max, lax.min)):
         if bound is not None:
-            bound = check_array("clip", bound, name)
             bound, arr = promote_args("clip", bound, arr)
             arr = extreme(bound, arr)
         if dtypes.is_complex(typeof(arr).dtype):

@@ -304,7 +304,7 @@ def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None)
 # ---- membership ------------------------------------------------------------------------
 
 
-@fused(static_argnames=("assume_unique", "invert", "method"))
+@fused(values=("element", "test_elements"), static_argnames=("assume_unique", "invert", "method"))
 def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
          method: str = "auto") -> Any:
     """Whether each element is among others.
@@ -333,7 +333,7 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
         msg = (f"isin: method must be 'auto', 'compare_all', 'binary_search' or 'sort', got "
                f"{method!r}.")
         raise ValueError(msg)
-    element, others = promote_dtypes(*check_arrays("isin", element, test_elements))
+    element, others = promote_dtypes(element, test_elements)
     others = ravel(others)
     n = shape_of(others)[0]
     if n == 0:

@@ -75,7 +75,8 @@ def _new_sizes(shape: tuple[int, ...], new: Any) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-@fused(static_argnames=("shape", "order", "copy"), out_sharding=True, gives_back=True)
+@fused(values=("a",),
+       static_argnames=("shape", "order", "copy"), out_sharding=True, gives_back=True)
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
     """Gives an array another shape.
 
@@ -101,7 +102,6 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
       Array([[0, 1, 2],
              [3, 4, 5]], dtype=int32)
     """
-    a = check_array("reshape", a)
     if copy is False:
         msg = "reshape: copy=False is not supported: whether memory is shared is XLA's choice."
         raise NotImplementedError(msg)
@@ -150,7 +150,7 @@ def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
 # ---- axes in another order -------------------------------------------------------------
 
 
-@fused(static_argnames=("axes",), gives_back=True)
+@fused(values=("a",), static_argnames=("axes",), gives_back=True)
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     """Permutes the axes of an array.
 
@@ -167,7 +167,6 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
       >>> jnp.transpose(jnp.ones((2, 3, 4)), (1, 0, 2)).shape
       (3, 2, 4)
     """
-    a = check_array("transpose", a)
     ndim = typeof(a).ndim
     if axes is None:
         return permuted(a, range(ndim)[::-1])
@@ -197,7 +196,7 @@ def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
     return transpose(a, axes)
 
 
-@fused
+@fused(values=("x",))
 def matrix_transpose(x: Any, /) -> Any:
     """Exchanges the last two axes.
 
@@ -217,7 +216,6 @@ def matrix_transpose(x: Any, /) -> Any:
       Array([[1, 3],
              [2, 4]], dtype=int32)
     """
-    x = check_array("matrix_transpose", x)
     ndim = typeof(x).ndim
     if ndim < 2:
         msg = f"matrix_transpose needs an array of at least two axes, got shape {shape_of(x)}."
@@ -225,7 +223,7 @@ def matrix_transpose(x: Any, /) -> Any:
     return permuted(x, [*range(ndim - 2), ndim - 1, ndim - 2])
 
 
-@fused(static_argnames=("axis1", "axis2"))
+@fused(values=("a",), static_argnames=("axis1", "axis2"))
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     """Exchanges two axes.
 
@@ -238,14 +236,13 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
       >>> jnp.swapaxes(jnp.ones((2, 3, 4)), 0, -1).shape
       (4, 3, 2)
     """
-    a = check_array("swapaxes", a)
     order = list(range(typeof(a).ndim))
     i, j = canonicalize_axis(axis1, len(order)), canonicalize_axis(axis2, len(order))
     order[i], order[j] = order[j], order[i]
     return permuted(a, order)
 
 
-@fused(static_argnames=("source", "destination"))
+@fused(values=("a",), static_argnames=("source", "destination"))
 def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
     """Moves axes to other places; the others keep their order.
 
@@ -263,7 +260,6 @@ def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[in
       >>> jnp.moveaxis(jnp.ones((2, 3, 4)), 0, -1).shape
       (3, 4, 2)
     """
-    a = check_array("moveaxis", a)
     ndim = typeof(a).ndim
     sources = canonicalize_axes(as_axes(source), ndim)
     destinations = canonicalize_axes(as_axes(destination), ndim)
@@ -282,7 +278,7 @@ def as_axes(axes: Any) -> tuple[Any, ...]:
     return tuple(axes) if isinstance(axes, Sequence) or np.ndim(axes) else (axes,)
 
 
-@fused(static_argnames=("axis", "start"))
+@fused(values=("a",), static_argnames=("axis", "start"))
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     """Moves an axis backwards until it lies in front of the axis `start`; see `moveaxis`.
 
@@ -295,7 +291,6 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
       >>> jnp.rollaxis(jnp.ones((2, 3, 4)), 2).shape
       (4, 2, 3)
     """
-    a = check_array("rollaxis", a)
     ndim = typeof(a).ndim
     axis, start = canonicalize_axis(axis, ndim), concrete_int(start, "rollaxis: start")
     if not -ndim <= start <= ndim:
@@ -308,7 +303,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
 # ---- axes of size 1 --------------------------------------------------------------------
 
 
-@fused(static_argnames=("axis",))
+@fused(values=("a",), static_argnames=("axis",))
 def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
     """Removes axes of size 1.
 
@@ -325,7 +320,6 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
       >>> jnp.squeeze(jnp.ones((1, 3, 1)), axis=0).shape
       (3, 1)
     """
-    a = check_array("squeeze", a)
     shape = shape_of(a)
     if axis is None:
         axes = tuple(i for i, n in enumerate(shape) if n == 1)
@@ -338,7 +332,7 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
     return squeeze_p.bind(a, dimensions=axes) if axes else as_array(a)
 
 
-@fused(static_argnames=("axis",))
+@fused(values=("a",), static_argnames=("axis",))
 def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
     """Inserts axes of size 1.
 
@@ -355,7 +349,7 @@ def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
       >>> jnp.expand_dims(jnp.ones(3), (0, -1)).shape
       (1, 3, 1)
     """
-    return lax_expand_dims(check_array("expand_dims", a), as_axes(axis))
+    return lax_expand_dims(a, as_axes(axis))
 
 
 def _at_least(rank: int, name: str, arrays: tuple[Any, ...]) -> Any:
@@ -431,7 +425,7 @@ def atleast_3d(*arys: Any) -> Any:
 # ---- broadcasting ----------------------------------------------------------------------
 
 
-@fused(static_argnames=("shape",), out_sharding=True, gives_back=True)
+@fused(values=("array",), static_argnames=("shape",), out_sharding=True, gives_back=True)
 def broadcast_to(array: Any, shape: Any) -> Any:
     """Stretches an array to a shape.
 
@@ -449,7 +443,7 @@ def broadcast_to(array: Any, shape: Any) -> Any:
       Array([[1, 2],
              [1, 2]], dtype=int32)
     """
-    return broadcast_value(check_array("broadcast_to", array), canonical_shape(shape))
+    return broadcast_value(array, canonical_shape(shape))
 
 
 @boundary

@@ -31,7 +31,6 @@ def _refuse(name: str, **arguments: Any) -> None:
 
 
 def _flattened(name: str, a: Any, axis: int | None) -> tuple[Any, int]:
-    a = check_array(name, a)
     if axis is None:
         return ravel(a), 0
     return as_array(a), canonicalize_axis(axis, typeof(a).ndim)
@@ -40,7 +39,7 @@ def _flattened(name: str, a: Any, axis: int | None) -> tuple[Any, int]:
 _SORT = ("axis", "kind", "order", "stable", "descending", "dtype")
 
 
-@fused(static_argnames=_SORT)
+@fused(values=("a",), static_argnames=_SORT)
 def sort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = None,
          stable: bool = True, descending: bool = False) -> Any:
     """Sorts along an axis.
@@ -69,7 +68,7 @@ def sort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = None
     return rev_p.bind(out, dimensions=(axis,)) if descending else out
 
 
-@fused(static_argnames=_SORT)
+@fused(values=("a",), static_argnames=_SORT)
 def argsort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = None,
             stable: bool = True, descending: bool = False, dtype: Any = None) -> Any:
     """The indices that sort an array along an axis.
@@ -145,7 +144,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     return places
 
 
-@fused
+@fused(values=("a",))
 def sort_complex(a: Any) -> Any:
     """Sorts along the last axis, as complex numbers: by real part, then by imaginary part.
 
@@ -161,7 +160,6 @@ def sort_complex(a: Any) -> Any:
       >>> jnp.sort_complex(jnp.array([2, 1]))
       Array([1.+0.j, 2.+0.j], dtype=complex64)
     """
-    a = check_array("sort_complex", a)
     a = cast(a, dtypes.complex_dtype(inexact_dtype(typeof(a).dtype)))
     return sort(a)
 
@@ -170,12 +168,12 @@ def sort_complex(a: Any) -> Any:
 
 
 def _check_kth(name: str, a: Any, kth: int, axis: int) -> Any:
-    a = as_array(check_array(name, a))
+    a = as_array(a)
     canonicalize_axis(kth, shape_of(a)[canonicalize_axis(axis, typeof(a).ndim)])
     return a
 
 
-@fused(static_argnames=("kth", "axis"))
+@fused(values=("a",), static_argnames=("kth", "axis"))
 def partition(a: Any, kth: int, axis: int = -1) -> Any:
     """Puts the smallest elements first: element `kth` is where a sort would put it.
 
@@ -196,7 +194,7 @@ def partition(a: Any, kth: int, axis: int = -1) -> Any:
     return sort(_check_kth("partition", a, kth, axis), axis)
 
 
-@fused(static_argnames=("kth", "axis"))
+@fused(values=("a",), static_argnames=("kth", "axis"))
 def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
     """The indices that `partition` would take elements from.
 

@@ -59,7 +59,7 @@ def mean_over(name: str, a: Any, axes: tuple[int, ...], where: Any) -> Any:
     return lax.div(reduce_sum(masked(name, a, where, 0), axes), cast(count, aval.dtype))
 
 
-@fused(static_argnames=_STATIC)
+@fused(values=("a", "where"), static_argnames=_STATIC)
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, *,
          where: Any = None) -> Any:
     """Arithmetic mean over axes; NaN of no elements.
@@ -82,7 +82,6 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims
       Array([2., 3.], dtype=float32)
     """
     refuse_out("mean", out)
-    a = check_array("mean", a)
     target = dtype_argument(dtype, "mean") or inexact_dtype(dtypes.canonicalize(typeof(a).dtype))
     a = cast(a, wide_dtype(target) if dtypes.is_inexact(target) else inexact_dtype(target))
     shape = typeof(a).shape
@@ -106,7 +105,7 @@ def variance(name: str, a: Any, axes: tuple[int, ...], correction: Any, where: A
     shape = typeof(a).shape
     if center is None:
         center = keep_axes(mean_over(name, a, axes, where), shape, axes)
-    a, center = promote_args(name, a, cast(check_array(name, center, "mean"), typeof(a).dtype))
+    a, center = promote_args(name, a, cast(center, typeof(a).dtype))
     # Masked before it is squared: no gradient comes back through elements that do not count.
     centered = masked(name, lax.sub(a, center), where, 0)
     square = (lax.real(lax.mul(centered, lax.conj(centered)))
@@ -136,7 +135,6 @@ def refuse_rounded_root(name: str, dtype: Any) -> None:
 def _var(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: bool, where: Any,
          mean: Any, correction: Any) -> Any:
     refuse_out(name, out)
-    a = check_array(name, a)
     own = inexact_dtype(dtypes.canonicalize(typeof(a).dtype))
     target = dtype_argument(dtype, name) or dtypes.real_dtype(own)
     refuse_rounded_root(name, target)
@@ -148,7 +146,7 @@ def _var(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims
     return keep_axes(result, shape, axes) if keepdims else result, target
 
 
-@fused(static_argnames=(*_STATIC, "ddof", "correction"))
+@fused(values=("a", "where", "mean"), static_argnames=(*_STATIC, "ddof", "correction"))
 def var(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int = 0,
         keepdims: bool = False, *, where: Any = None, mean: Any = None,
         correction: int | float | None = None) -> Any:
@@ -182,7 +180,7 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int
     return cast(result, target)
 
 
-@fused(static_argnames=(*_STATIC, "ddof", "correction"))
+@fused(values=("a", "where", "mean"), static_argnames=(*_STATIC, "ddof", "correction"))
 def std(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int = 0,
         keepdims: bool = False, *, where: Any = None, mean: Any = None,
         correction: int | float | None = None) -> Any:
@@ -219,7 +217,7 @@ def std(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int
 # ---- average ---------------------------------------------------------------------------
 
 
-@fused(static_argnames=("axis", "returned", "keepdims"))
+@fused(values=("a", "weights"), static_argnames=("axis", "returned", "keepdims"))
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False,
             keepdims: bool = False) -> Any:
     """Weighted mean over axes.
@@ -243,13 +241,12 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
       >>> jnp.average(jnp.array([1.0, 2.0]), weights=jnp.array([3.0, 1.0]))
       Array(1.25, dtype=float32)
     """
-    a = check_array("average", a)
     if weights is None:
         a, = promote_dtypes_inexact(a)
         result = mean(a, axis, keepdims=keepdims)
         total = _c(a, typeof(a).size / typeof(result).size if typeof(result).size else 1)
     else:
-        a, weights = promote_dtypes_inexact(a, check_array("average", weights, "weights"))
+        a, weights = promote_dtypes_inexact(a, weights)
         weights = _fitting_weights(weights, typeof(a).shape, axis)
         total = sum(weights, axis, keepdims=keepdims)
         result = lax.div(sum(lax.mul(a, weights), axis, keepdims=keepdims), total)

@@ -87,7 +87,8 @@ def _bounded(name: str, indices: Any, size: int, mode: str | None) -> tuple[Any,
 # ---- take ------------------------------------------------------------------------------
 
 
-@fused(static_argnames=("axis", "out", "mode", "unique_indices", "indices_are_sorted",
+@fused(values=("a", "indices"),
+       static_argnames=("axis", "out", "mode", "unique_indices", "indices_are_sorted",
                         "fill_value"))
 def take(a: Any, indices: Any, axis: int | None = None, out: None = None,
          mode: str | None = None, unique_indices: bool = False,
@@ -121,7 +122,6 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None,
       Array([30., 10., nan], dtype=float32)
     """
     refuse_out("take", out)
-    a, indices = check_arrays("take", a, indices)
     if typeof(indices).dtype == np.bool_:
         indices = cast(indices, np.dtype(np.int32))
     _integers("take", indices)
@@ -137,7 +137,8 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None,
                         unique_indices=unique_indices, indices_are_sorted=indices_are_sorted)
 
 
-@fused(static_argnames=("axis", "mode", "fill_value", "wrap_negative_indices"))
+@fused(values=("arr", "indices"),
+       static_argnames=("axis", "mode", "fill_value", "wrap_negative_indices"))
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1,
                     mode: str | GatherScatterMode | None = None, fill_value: Any = None, *,
                     wrap_negative_indices: bool | None = None) -> Any:
@@ -167,7 +168,6 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1,
       Array([[1],
              [4]], dtype=int32)
     """
-    arr, indices = check_arrays("take_along_axis", arr, indices)
     arr, axis = _along("take_along_axis", arr, indices, axis)
     mode = _FILL if mode is None else GatherScatterMode.from_any(mode)
     known = FINAL if wrap_negative_indices is False else RAW
@@ -257,9 +257,9 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplac
     return _put_along_axis(arr, indices, values, axis=axis, mode=mode)
 
 
-@fused(static_argnames=("axis", "mode"))
+@fused(values=("arr", "indices", "values"), static_argnames=("axis", "mode"))
 def _put_along_axis(arr: Any, indices: Any, values: Any, *, axis: int | None, mode: Any) -> Any:
-    whole, indices, values = check_arrays("put_along_axis", arr, indices, values)
+    whole, indices, values = arr, indices, values
     arr, axis = _along("put_along_axis", whole, indices, axis)
     shape, rank = shape_of(arr), typeof(arr).ndim
     rows = broadcast_shapes(*[(*s[:axis], 1, *s[axis + 1 :])
@@ -302,9 +302,8 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     return _put(a, ind, v, mode=mode)
 
 
-@fused(static_argnames=("mode",))
+@fused(values=("a", "ind", "v"), static_argnames=("mode",))
 def _put(a: Any, ind: Any, v: Any, *, mode: Any) -> Any:
-    a, ind, v = check_arrays("put", a, ind, v)
     flat, ind = ravel(a), ravel(_integers("put", ind))
     if 0 in shape_of(ind) or 0 in shape_of(v):
         return as_array(a)
@@ -341,9 +340,8 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
     return _place(arr, mask, vals)
 
 
-@fused
+@fused(values=("arr", "mask", "vals"))
 def _place(arr: Any, mask: Any, vals: Any) -> Any:
-    arr, mask, vals = check_arrays("place", arr, mask, vals)
     mask, vals = ravel(mask), ravel(vals)
     size, count = math.prod(shape_of(arr)), shape_of(vals)[0]
     if shape_of(mask) != (size,):
@@ -385,9 +383,8 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
     return _fill_diagonal(a, val, wrap=bool(wrap))
 
 
-@fused(static_argnames=("wrap",))
+@fused(values=("a", "val"), static_argnames=("wrap",))
 def _fill_diagonal(a: Any, val: Any, *, wrap: bool) -> Any:
-    a, val = check_arrays("fill_diagonal", a, val)
     shape = shape_of(a)
     if len(shape) < 2:
         msg = f"fill_diagonal: the array must be at least 2-d, got shape {shape}."

@@ -195,6 +195,8 @@ class ufunc:
         """
         self._check("reduce", out)
         a = check_array(f"{self.__name__}.reduce", a)
+        initial, where = [x if x is None else check_array(self.__name__, x, name) for name, x in (
+            ("initial", initial), ("where", where))]
         axes = canonicalize_axes(axis, len(shape_of(a)))
         if self._identity is None and initial is None:
             if where is not None:

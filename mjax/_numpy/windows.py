@@ -10,7 +10,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
-from mjax._numpy.core import as_array, cast, check_array, concrete_int, promote_dtypes_inexact
+from mjax._numpy.core import as_array, cast, concrete_int, promote_dtypes_inexact
 from mjax._numpy.elementary import i0
 from mjax._numpy.fused import fused
 
@@ -109,7 +109,7 @@ def bartlett(M: int) -> Any:
     return _constant("bartlett", M)
 
 
-@fused(static_argnames=("M",))
+@fused(values=("beta",), static_argnames=("M",))
 def kaiser(M: int, beta: Any) -> Any:
     """The Kaiser window, of a Bessel function.
 
@@ -131,7 +131,7 @@ def kaiser(M: int, beta: Any) -> Any:
       [1. 1. 1.]
     """
     count = concrete_int(M, "kaiser: M", truncate=True)
-    beta, = promote_dtypes_inexact(check_array("kaiser", beta, 1))
+    beta, = promote_dtypes_inexact(beta)
     aval = typeof(beta)
     if aval.shape or dtypes.is_complex(aval.dtype):
         msg = f"kaiser: beta must be a real scalar, got {aval}."

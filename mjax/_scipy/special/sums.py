@@ -14,13 +14,13 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.tangents import stop_gradient
-from mjax._numpy.core import as_array, cast, check_array, choose, promote_dtypes_inexact
+from mjax._numpy.core import as_array, cast, choose, promote_dtypes_inexact
 from mjax._numpy.fused import fused
 from mjax._numpy.reductions import keep_axes, mask_argument, masked, max, sum
 from mjax._scipy.special.arguments import inexact_arguments
 
 
-@fused(static_argnames=("axis", "keepdims", "return_sign"))
+@fused(values=("a", "b", "where"), static_argnames=("axis", "keepdims", "return_sign"))
 def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False,
               return_sign: bool = False, where: Any = None) -> Any:
     """Logarithms of sums of exponentials over axes: `log(sum(b * exp(a)))`, without overflow.
@@ -48,13 +48,12 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False,
       >>> print(f"{mjax.scipy.special.logsumexp(jnp.array([1000.0, 1000.0])):.3f}")
       1000.693
     """
-    a = check_array("logsumexp", a)
     if where is not None:
         a = masked("logsumexp", a, where, 0)
     if b is None:
         a, = inexact_arguments("logsumexp", a)
     else:
-        a, b = inexact_arguments("logsumexp", a, check_array("logsumexp", b, "b"))
+        a, b = inexact_arguments("logsumexp", a, b)
         a = choose(lax.ne(b, _c(b, 0)), a, _c(a, -np.inf))
     shape = typeof(a).shape
     axes = canonicalize_axes(axis, len(shape))
@@ -147,14 +146,14 @@ def log_softmax_over(x: Any, axis: Any, where: Any) -> Any:
 
 def softmax_arguments(name: str, x: Any, where: Any = None) -> tuple[Any, Any]:
     """The argument of a softmax in an inexact dtype, and its mask broadcast with it."""
-    x, = map(as_array, promote_dtypes_inexact(check_array(name, x)))
+    x, = map(as_array, promote_dtypes_inexact(x))
     if where is None:
         return x, None
     where = mask_argument(name, where)
     return x, where
 
 
-@fused(static_argnames=("axis",))
+@fused(values=("x",), static_argnames=("axis",))
 def softmax(x: Any, /, *, axis: Any = None) -> Any:
     """Exponentials divided by their sum over axes: positive numbers whose sum is 1.
 
@@ -178,7 +177,7 @@ def softmax(x: Any, /, *, axis: Any = None) -> Any:
     return softmax_over(x, axis, None)
 
 
-@fused(static_argnames=("axis",))
+@fused(values=("x",), static_argnames=("axis",))
 def log_softmax(x: Any, /, *, axis: Any = None) -> Any:
     """Logarithms of the softmax: `x - logsumexp(x, axis, keepdims=True)`.
 
