@@ -91,9 +91,9 @@ class Transforms(Record):
 
 OF_JAXPRS = Transforms(jvp_jaxpr, linearize_jaxpr, transpose_jaxpr, partial_eval_jaxpr, batch_jaxpr,
                        dce_jaxpr, recompute_jaxpr)
-_OF_ALL = ("abstract_eval", "typecheck", "cast_varying", "jvp", "linearize", "transpose",
-           "axis_batch")
-_OF_CUT = ("partial_eval", "dce", "recompute")
+#: The rules of a frame whose equations are neither made two nor smaller.
+UNCUT = ("abstract_eval", "typecheck", "cast_varying", "jvp", "linearize", "transpose",
+         "axis_batch")
 
 
 class Frame:
@@ -104,9 +104,10 @@ class Frame:
       param: which of its params is the jaxpr.
     """
 
-    #: Whether an equation may be made two, or smaller. It is not where its program is known by a
-    #: name to others.
-    cuts = True
+    #: The rules that the primitive gets.
+    rules: tuple[str, ...] = (*UNCUT, "partial_eval", "dce", "recompute")
+    #: Whether an equation keeps operands that its body does not read.
+    keeps_operands = False
     #: How many leading operands do not enter the body; each equation that is made has them too.
     aside = 0
     #: The functions that transform the body.
@@ -115,7 +116,7 @@ class Frame:
     def __init__(self, primitive: Primitive, param: str = "jaxpr"):
         self.primitive = primitive
         self.param = param
-        for field in _OF_ALL + _OF_CUT * self.cuts:
+        for field in self.rules:
             primitive.define(field, getattr(self, field))
 
     # -- what a frame declares: here, a call ------------------------------------------------
@@ -193,6 +194,18 @@ class Frame:
 
     def handed_on(self, split: Split) -> None:
         """Told of each application that was split, for derivatives and for partial evaluation."""
+
+    def batched(self, held: Held, axis: AxisData, dims: Sequence[int | None],
+                out_dims: Sequence[int | None]) -> Held:
+        """The program for a batch as it is to be, from the one whose body is that for the batch.
+
+        Args:
+          held: that.
+          axis: the axis.
+          dims: batch dims of the operands.
+          out_dims: those of the results.
+        """
+        return held
 
     def transposed(self, held: Held, back: Held, known: int) -> Held:
         """The transpose as it is to be, from that of the body alone.
@@ -444,7 +457,7 @@ class Frame:
                 for mark, d, place in zip(marks, dims, places, strict=True)], wanted),
             lambda found: [d is not None for d in found[1]])
         moves = [place if mark else None for mark, place in zip(marks, places, strict=True)]
-        return (self.runner(held._replace(body=body)),
+        return (self.runner(self.batched(held._replace(body=body), axis, dims, out_dims)),
                 None if all(place is None for place in moves) else moves,
                 [None if d is None else self.batch_dim(how) or 0
                  for d, how in zip(out_dims, held.outs, strict=True)])
@@ -452,7 +465,7 @@ class Frame:
     def dce(self, used: Sequence[bool], eqn: JaxprEqn) -> Any:
         """The equation that gives the used results only."""
         held = self.open(eqn.params)
-        used, carries, kept = list(used), self.carries(held), [False] * len(held.ins)
+        used, carries, kept = list(used), self.carries(held), [self.keeps_operands] * len(held.ins)
         while True:
             for i, j in carries:
                 kept[i] = used[j]

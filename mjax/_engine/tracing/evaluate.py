@@ -46,6 +46,9 @@ class Evaluation(Interpreter):
             check_lists(primitive, "impl", [out], None, "a list of values")
         return out
 
+    def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
+        return call.evaluate(values)
+
 
 def _refuse_operands(primitive: Primitive, args: tuple[Any, ...]) -> None:
     """Raises the error for an operand that is not an array, if that is why an impl failed."""
@@ -104,6 +107,10 @@ class CompileTimeEvaluation(Interpreter):
             [axis.name for axis in thread.axis_env])
         with self.chosen(args, outside):
             return thread.interpreter.process(primitive, args, params)
+
+    def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
+        with self.chosen(values):
+            return thread.interpreter.process_custom(call, values)
 
     @contextmanager
     def chosen(self, values: Sequence[Any], outside: bool = False) -> Iterator[None]:

@@ -10,7 +10,7 @@ taken at different levels cannot be confused.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -28,7 +28,7 @@ from mjax._engine.base.errors import (
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import NamedAxis, thread
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.types import typeof_handlers
+from mjax._engine.ir.types import typeof, typeof_handlers
 from mjax._engine.tracing.flat import describe_function
 
 
@@ -67,6 +67,18 @@ class Interpreter:
         results. Runs with `self` current; must leave it current.
         """
         raise NotImplementedError
+
+    def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
+        """Interprets a call of a function with derivative rules of its own.
+
+        Here by an equation that holds the function and its rules. Runs with `self` current.
+
+        Args:
+          call: the call (`control.custom.custom_calls`).
+          values: its operands.
+        """
+        leading, params = call.equation(list(map(typeof, values)))
+        return self.process(call.frame.primitive, (*leading, *values), params)
 
 
 def interpreters() -> Iterator[Interpreter]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from mjax._engine.ir.types import typeof, typeof_handlers
@@ -39,6 +40,22 @@ class UndefinedPrimal:
 
     def __repr__(self) -> str:
         return f"UndefinedPrimal({self.aval})"
+
+
+def zeros_among(values: Iterable[Any]) -> list[Zero | None]:
+    """The `Zero`s of a list in their places, None in all others."""
+    return [value if type(value) is Zero else None for value in values]
+
+
+def without_zeros(values: Iterable[Any]) -> list[Any]:
+    """The values that are not `Zero`s."""
+    return [value for value in values if type(value) is not Zero]
+
+
+def among_zeros(zeros: Iterable[Any], values: Iterable[Any]) -> list[Any]:
+    """Inverse of `zeros_among` and `without_zeros`."""
+    given = iter(values)
+    return [next(given) if zero is None else zero for zero in zeros]
 
 
 def is_undefined_primal(value: Any) -> bool:

@@ -20,6 +20,7 @@ from mjax._engine.tracing.interpreter import (
     Interpreter,
     Tracer,
     axes_in_scope,
+    call_with,
     register_tracer,
     running,
 )
@@ -127,6 +128,16 @@ class BatchInterpreter(Interpreter):
                     "a list of results and one of batch dimensions")
         return list(map(self.result, repeat(primitive), out, out_dims,
                         repeat(None) if declared is None else declared))
+
+    def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
+        mine = [type(v) is BatchTracer and v.interp is self for v in values]
+        batch = call.batched(self, [v.dim if m else None
+                                    for v, m in zip(values, mine, strict=True)])
+        parent: Any = self.parent
+        outs = call_with(parent, parent.process_custom, batch, [
+            v.value if m else v for v, m in zip(values, mine, strict=True)])
+        return [o if d is None else BatchTracer(self, o, d)
+                for o, d in zip(outs, batch.out_dims, strict=True)]
 
     def apply(self, primitive: Primitive, args: Sequence[Any], values: list[Any],
               dims: list[int | None], params: dict[str, Any]) -> Any:

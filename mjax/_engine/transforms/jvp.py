@@ -22,6 +22,7 @@ from mjax._engine.tracing.interpreter import (
     Interpreter,
     Tracer,
     call_with,
+    refusing,
     register_tracer,
     running,
 )
@@ -101,6 +102,13 @@ class JVPInterpreter(Interpreter):
             return list(map(self.result, repeat(primitive), out, tangent,
                             repeat(None) if declared is None else declared))
         return self.result(primitive, out, tangent, declared)
+
+    def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
+        with refusing(self, call.outside):
+            if any(type(v) is JVPTracer and v.interp is self for v in values):
+                return self.process(call.frame.primitive, tuple(values), call.at_once())
+            parent: Any = self.parent
+            return call_with(parent, parent.process_custom, call, values)
 
     def rule_name(self, primitive: Primitive) -> str:
         """The field of the record that holds the rule in use."""

@@ -16,7 +16,7 @@ from mjax._engine.base.util import per_item
 from mjax._engine.ir.dtypes import PYTHON_SCALARS
 from mjax._engine.ir.jaxpr import Atom, DebugInfo, Jaxpr, Literal, no_debug_info
 from mjax._engine.ir.types import typeof
-from mjax._engine.tracing.interpreter import Interpreter, call_with, check_alive, running
+from mjax._engine.tracing.interpreter import Interpreter, call_with, check_alive, refusing, running
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import check_lists
 from mjax._engine.tracing.stage import (
@@ -64,6 +64,12 @@ class PartialEvalInterpreter(StageInterpreter):
             return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
         finally:
             thread.interpreter = self
+
+    def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
+        if any(map(self.is_unknown, values)):
+            return super().process_custom(call, values)
+        with refusing(self, call.outside):
+            return self.call_known(self.parent.process_custom, call, values)  # type: ignore[union-attr]
 
     def _lift(self, value: Any) -> Atom:
         # Arrays of no axes stay residuals: they are data, and baking them into the program

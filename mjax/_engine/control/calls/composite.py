@@ -21,7 +21,7 @@ from mjax._engine.base.errors import UnexpectedTracerError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.control.calls.closed_call import closed_call_frame
-from mjax._engine.control.frame import Frame, Held, Runner
+from mjax._engine.control.frame import UNCUT, Frame, Held, Runner
 from mjax._engine.control.trace_body import stage_body
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_structure
@@ -37,7 +37,7 @@ composite_p = Primitive("composite", multiple_results=True, types_cacheable=Fals
 class _CompositeFrame(Frame):
     """Its derivatives and batches are those of its decomposition; it is not cut."""
 
-    cuts = False
+    rules = UNCUT
 
     def runner(self, held: Held) -> Runner:
         return closed_call_frame.runner(held._replace(rest={}))

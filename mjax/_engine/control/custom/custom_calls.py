@@ -1,6 +1,15 @@
 """Calls of functions with rules: the function and its rules as functions of flat values, and
 what is known of them once they were traced.
 
+Each interpreter says what such a call means to it (`Interpreter.process_custom`):
+
+- Evaluation runs the function, on values, with Python's control flow.
+- Differentiation, if an argument carries a tangent, runs the rule in place of the function,
+  with the interpreter below current. The function is not traced.
+- vmap hands on the call of the batch (`custom_batching.BatchedCall`).
+- Staging traces the function to a jaxpr and applies a primitive that holds it and the rule.
+  The rule runs when the equation is differentiated.
+
 A function is traced once for its static arguments and the types of the others, a rule once for
 the types it is run on. An equation holds rules that run later, maybe in another program: what
 function or rules close over of other traces are its leading operands, and when a rule is
@@ -24,6 +33,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import exact
 from mjax._engine.control.cast_varying import vary_over
+from mjax._engine.control.custom.custom_batching import BatchedCall
 from mjax._engine.control.trace_body import Body, Typed, agree, differences
 from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Var
@@ -33,11 +43,11 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import array_of
 from mjax._engine.tracing.flat import check_arguments, debug_info_of
 from mjax._engine.tracing.interpreter import Tracer, interpreters, staging
-from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import applied_at, carriers
 from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
+from mjax._engine.tracing.symbolic import Zero, among_zeros, without_zeros, zeros_among
 from mjax._engine.tracing.variance import sorted_axes, typed_axes
-from mjax._engine.transforms.batching import AxisData
+from mjax._engine.transforms.batching import BatchInterpreter
 
 
 class Signature:
@@ -59,6 +69,16 @@ class Signature:
         self.traces = ProgramCache(64)
 
 
+class Trace(Record):
+    """A staged rule: its jaxpr, the tracers it closed over, which of its results are zero, and what
+    else it gave."""
+
+    jaxpr: Jaxpr
+    consts: list[Any]
+    zeros: list[Zero | None]
+    known: Any
+
+
 class Call:
     """A call of a function with rules, but for its operands.
 
@@ -68,6 +88,7 @@ class Call:
       in_tree: structure of the others, which are pytrees of arrays.
 
     Attributes:
+      frame: that of the primitive whose equations hold function and rules.
       hidden: how many tracers are among the static arguments; they lead the operands.
       out_tree: how results are nested; known once the function or a rule has run.
       names_in_scope: the axes that its rules may refer to.
@@ -78,7 +99,7 @@ class Call:
 
     __slots__ = ("custom", "hidden", "in_tree", "jaxpr", "names_in_scope", "out_tree", "outer",
                  "places", "signature", "static")
-    primitive: ClassVar[Primitive]
+    frame: ClassVar[Any]
 
     def __init__(self, custom: Any, static: tuple[Any, ...], in_tree: Any):
         self.custom = custom
@@ -91,32 +112,31 @@ class Call:
         self.outer: Sequence[Tracer] = ()
         self.jaxpr: Jaxpr | None = None
 
-    def params(self, rule: Any, jaxpr: Jaxpr | None = None, num_consts: int = 0
-               ) -> dict[str, Any]:
-        """The params of the primitive; without a jaxpr where the rule runs at once."""
-        raise NotImplementedError
+    # -- what interpreters make of it --
 
-    def rule(self) -> Any:
-        """The rule of this call, to be run at once."""
-        return self
+    def evaluate(self, values: Sequence[Any]) -> list[Any]:
+        """Runs the function, on values."""
+        return self.run(*map(array_of, values))
 
-    def batched(self, rule: Any, axis: AxisData, dims: Sequence[int | None], batched: bool,
-                live: Any = None) -> Any:
-        """A rule for a batch; with a live `BatchedCall` it runs at once, under its vmap."""
-        raise NotImplementedError
+    def at_once(self) -> dict[str, Any]:
+        """Params for a rule that runs at once."""
+        return self.frame.params(self)
 
-    def equation(self, avals: Sequence[Any]) -> Equation:
-        """What an equation holds, and the operands that lead the function's."""
+    def batched(self, interp: BatchInterpreter, dims: Sequence[int | None]) -> BatchedCall:
+        """The same for a batch."""
+        return BatchedCall(self, interp, dims)
+
+    def equation(self, avals: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+        """The operands of an equation that lead the function's, and its params."""
         body = self.staged(avals)
         # Tracers of other traces were left there by side effects.
         chain = list(interpreters())
         more = [t for t in self.custom.closed_over() if t.interp in chain
                 and all(t is not c for c in body.consts)]
-        outer = [*body.consts, *more]
+        outer, n = [*body.consts, *more], len(body.consts)
         if not outer:
             # Equal calls hold the same rules, so that what is made of these is made once.
-            return Equation(body.jaxpr, self.known(avals).call, [], 0)
-        n = len(body.consts)
+            return (), self.frame.params(self.known(avals).call, body.jaxpr)
         rule = copy.copy(self)
         rule.outer = outer
         # Its traces have inputs for these.
@@ -124,30 +144,32 @@ class Call:
         rule.signature.results = self.known(avals).results
         rule.jaxpr = body.jaxpr if not more else body.jaxpr.replace(invars=[
             *body.jaxpr.invars[:n], *(Var(t.aval) for t in more), *body.jaxpr.invars[n:]])
-        return Equation(rule.jaxpr, rule, outer, n)
+        return outer, self.frame.params(rule, rule.jaxpr, n)
+
+    def outside(self, tracer: Tracer) -> str:
+        """Why a value is refused that is not among the arguments."""
+        return (f"{self.custom.describe()} uses a value of type {tracer.aval} that is being "
+                f"differentiated and is not among its arguments. {_REMEDY}")
 
     # -- arguments --
 
     def take(self, values: Sequence[Any]) -> tuple[Sequence[Any], tuple[Any, ...]]:
-        """Static and dynamic arguments, from operands."""
-        n = self.hidden
-        return self.static_from(values[:n]), self.in_tree.unflatten(values[n:])
-
-    def static_from(self, hidden: Sequence[Any]) -> Sequence[Any]:
-        """The static arguments with other values in place of the tracers among them."""
-        static, values = list(self.static), iter(hidden)
+        """Static arguments, with values for the tracers among them, and dynamic arguments, from
+        operands."""
+        static, hidden = list(self.static), iter(values[:self.hidden])
         for i, tree, leaves, where in self.places:
-            static[i] = tree.unflatten([next(values) if j in where else leaf
+            static[i] = tree.unflatten([next(hidden) if j in where else leaf
                                         for j, leaf in enumerate(leaves)])
-        return tuple(static)
+        return tuple(static), self.in_tree.unflatten(values[self.hidden:])
 
-    def own(self, operands: Sequence[Any]) -> Sequence[Any]:
-        """The operands without the leading ones, which stand for what is closed over."""
-        return operands[len(operands) - self.hidden - self.in_tree.num_leaves:]
+    def split(self, operands: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+        """The leading operands, which stand for what is closed over, and the function's."""
+        n = len(operands) - self.hidden - self.in_tree.num_leaves
+        return operands[:n], operands[n:]
 
-    def leading(self, operands: Sequence[Any]) -> Sequence[Any]:
-        """Those that stand for what is closed over."""
-        return operands[:len(operands) - self.hidden - self.in_tree.num_leaves]
+    def path(self, i: int) -> str:
+        """How messages name the leaf `i` of the arguments."""
+        return _path(self.in_tree, i)
 
     # -- the function --
 
@@ -167,16 +189,16 @@ class Call:
         return self.signature
 
     def _key(self, avals: Sequence[Any]) -> Any:
+        """The key of what is known; None where it may hold tracers, which would pin a trace."""
         key = (tuple(map(exact, self.static)), self.in_tree, tuple(avals), thread.settings,
                thread.axis_env)
         try:
             hash(key)
         except TypeError:  # a static argument is not hashable
             return None
-        return None if self.hidden else key
+        return None if self.hidden or self.outer else key
 
     def _keep(self, avals: Sequence[Any]) -> None:
-        """Remembers what is known; only where it holds no tracers, which would pin a trace."""
         key = self._key(avals)
         if key is not None:
             self.custom.signatures.setdefault(key, self.signature)
@@ -211,53 +233,56 @@ class Call:
 
     # -- rules --
 
-    def traced(self, rule: RuleRun, avals: Sequence[Any], args: Sequence[Any],
-               outer: Sequence[Any]) -> Any:
+    def traced(self, kind: str, rule: Callable[..., tuple[list[Any], Any]], avals: Sequence[Any],
+               args: Sequence[Any], outer: Sequence[Any], key: Any = ()) -> tuple[list[Any], Any]:
         """Runs a rule: traced at most once where a program is being staged.
 
         Args:
-          rule: what is run.
+          kind: which it is, for messages.
+          rule: from values, or `Zero`s, to a list of these and what else there is to know.
           avals: types of the function's operands.
           args: what it is run on.
           outer: values of what is closed over.
+          key: what it depends on beside types.
 
         Returns:
-          What `rule.f` gives.
+          What `rule` gives.
         """
         if not staging() and not self.outer:
             with users_code():
-                return rule.f(*map(array_of, args))
-        trace = self.trace(rule, avals, list(map(typeof, args)), list(map(typeof, outer)))
-        values = eval_jaxpr(trace.jaxpr, trace.jaxpr.consts, *trace.consts, *outer, *args)
-        return values, trace.known
+                return rule(*[a if type(a) is Zero else array_of(a) for a in args])
+        trace = self.trace(kind, rule, avals, args, outer, key)
+        values = eval_jaxpr(trace.jaxpr, trace.jaxpr.consts, *trace.consts, *outer,
+                            *without_zeros(args))
+        return among_zeros(trace.zeros, values), trace.known
 
-    def trace(self, rule: RuleRun, avals: Sequence[Any], in_avals: Sequence[Any],
-              outer_avals: Sequence[Any]) -> Trace:
-        """Stages a rule, for arguments of the types `in_avals`; once per types."""
+    def trace(self, kind: str, rule: Callable[..., tuple[list[Any], Any]], avals: Sequence[Any],
+              args: Sequence[Any], outer: Sequence[Any], key: Any = ()) -> Trace:
+        """Stages a rule; once per types of what it is run on. See `traced`."""
         traces = self.known(avals).traces
-        key = (rule.kind, rule.key, tuple(in_avals), thread.settings, thread.axis_env)
+        in_avals, zeros = list(map(typeof, without_zeros(args))), zeros_among(args)
+        key = (kind, key, *in_avals, *map(bool, zeros), thread.settings, thread.axis_env)
         found = traces.get(key)
         if found is None:
-            found = self._stage_rule(rule, in_avals, outer_avals)
+            found = self._stage_rule(kind, rule, zeros, in_avals, list(map(typeof, outer)))
             if not found.consts:
                 traces.put(key, found)
-                if not self.outer:
-                    self._keep(avals)
+                self._keep(avals)
         return found
 
-    def _stage_rule(self, rule: RuleRun, in_avals: Sequence[Any], outer_avals: Sequence[Any]
-                    ) -> Trace:
+    def _stage_rule(self, kind: str, rule: Callable[..., tuple[list[Any], Any]],
+                    zeros: Sequence[Zero | None], in_avals: Sequence[Any],
+                    outer_avals: Sequence[Any]) -> Trace:
         known: list[Any] = []
-        n = len(outer_avals)
 
-        def values(*args: Any) -> Any:
+        def values(*args: Any) -> list[Any]:
             for tracer, value in zip(self.outer, args, strict=False):
                 thread.interpreter.stand_in(tracer, value)
-            out, more = rule.f(*args[n:])
-            known.append(more)
-            return out
+            outs, more = rule(*among_zeros(zeros, args[len(outer_avals):]))
+            known.extend((zeros_among(outs), more))
+            return without_zeros(outs)
 
-        who = f"{rule.kind} rule of {self.custom.describe()}"
+        who = f"{kind} rule of {self.custom.describe()}"
         info = DebugInfo(self.custom.who, f"the {who}")
         try:
             with accepting(self.outer), users_code():
@@ -268,16 +293,17 @@ class Call:
         for const in consts:
             if const.interp not in chain:
                 _refuse_foreign(who, const)
-        return Trace(jaxpr, consts, known[0])
+        return Trace(jaxpr, consts, *known)
 
-    def as_function(self, rule: str, avals: Sequence[Any], outer: Sequence[Any],
-                    outs: Sequence[Any]) -> list[Any]:
+    def as_function(self, rule: str, avals: Sequence[Any], primals: Sequence[Any],
+                    outer: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
         """What a rule gives as the function's output, cast to vary along the mesh axes along
         which the function's own output does: its cotangents are those of the function.
 
         Args:
           rule: which rule, for messages.
           avals: types of the operands.
+          primals: the operands.
           outer: values of what is closed over.
           outs: the output.
 
@@ -286,21 +312,10 @@ class Call:
         """
         if not typed_axes():
             return list(outs)
-        run = RuleRun("function", (), lambda *values: (self.run(*values), None))
-        declared = self.trace(run, avals, avals, list(map(typeof, outer))).jaxpr.out_avals
-        return vary_as_function(f"{rule} of {self.custom.describe()}", outs, declared,
-                                self._output_path)
-
-    def _output_path(self, i: int) -> str:
-        numbers = self.out_tree.unflatten(range(self.out_tree.num_leaves))
-        return keystr(tree_flatten_with_path(numbers)[0][i][0])
-
-    # -- messages --
-
-    def outside(self, tracer: Tracer) -> str:
-        """Why a value is refused that is not among the arguments."""
-        return (f"{self.custom.describe()} uses a value of type {tracer.aval} that is being "
-                f"differentiated and is not among its arguments. {_REMEDY}")
+        function = self.trace("function", lambda *values: (self.run(*values), None), avals,
+                              primals, outer)
+        return vary_as_function(f"{rule} of {self.custom.describe()}", outs,
+                                function.jaxpr.out_avals, lambda i: _path(self.out_tree, i))
 
 
 def vary_as_function(rule: str, outs: Sequence[Any], declared: Sequence[Any],
@@ -328,48 +343,8 @@ def vary_as_function(rule: str, outs: Sequence[Any], declared: Sequence[Any],
     return [vary_over(aval.varying, out) for out, aval in zip(outs, declared, strict=True)]
 
 
-class Equation(Record):
-    """What an equation of a function with rules is made of.
-
-    Attributes:
-      jaxpr: the function's.
-      rule: its rule.
-      leading: operands in front of the function's: what it closes over, then what its rules do.
-      num_consts: how many of them the function closes over.
-    """
-
-    jaxpr: Jaxpr
-    rule: Any
-    leading: list[Any]
-    num_consts: int
-
-
-class RuleRun(Record):
-    """A user's rule about to be run.
-
-    Attributes:
-      kind: which it is, for messages.
-      key: what it depends on beside types.
-      f: from flat values to a list of values and what else there is to know of them.
-    """
-
-    kind: str
-    key: Any
-    f: Callable[..., tuple[list[Any], Any]]
-
-
-class Trace(Record):
-    """A staged rule: its jaxpr, the tracers it closed over, and what else it gave."""
-
-    jaxpr: Jaxpr
-    consts: list[Any]
-    known: Any
-
-
-# ---- what runs ----------------------------------------------------------------------------
-
-
-# ---- messages and checks -------------------------------------------------------------------
+def _path(tree: Any, i: int) -> str:
+    return keystr(tree_flatten_with_path(tree.unflatten(range(tree.num_leaves)))[0][i][0])
 
 
 def _without_tracers(static: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]]:
@@ -386,6 +361,8 @@ def _without_tracers(static: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]]
     return tuple(kept), places
 
 
+# ---- messages and checks -------------------------------------------------------------------
+
 _REMEDY = ("Its rule says nothing about such values: pass the value as an argument "
            "(mjax.closure_convert finds those that a function closes over), or hold it constant "
            "with mjax.lax.stop_gradient.")
@@ -401,12 +378,17 @@ def _refuse_foreign(who: str, tracer: Tracer) -> NoReturn:
         "as an argument."))
 
 
-def refuse_differentiated(who: str, aval: Any) -> NoReturn:
-    """Raises the error for a value a function closes over that carries a tangent."""
-    source = applied_at(thread.source or current_traceback())
-    raise UnexpectedTracerError(lambda: (
-        f"{who} closes over a value of type {aval} that is being differentiated. {_REMEDY}\n"
-        f"{source}"))
+def refuse_differentiated(who: str, primals: Sequence[Any], nonzeros: Sequence[bool]) -> None:
+    """Refuses values that a function closes over and that carry a tangent.
+
+    Raises:
+      UnexpectedTracerError: one does.
+    """
+    if any(nonzeros):
+        source = applied_at(thread.source or current_traceback())
+        raise UnexpectedTracerError(lambda: (
+            f"{who} closes over a value of type {typeof(primals[list(nonzeros).index(True)])} that "
+            f"is being differentiated. {_REMEDY}\n{source}"))
 
 
 def check_primal_output(call: Call, rule: str, tree: Any, avals: Sequence[Any]) -> None:
@@ -453,6 +435,5 @@ def invariant(aval: Any) -> Any:
     return aval.update(varying=frozenset()) if aval.varying else aval
 
 
-__all__ = ["Call", "Equation", "RuleRun", "Signature", "Trace", "check_primal_output",
-           "invariant", "refuse_differentiated", "users_code",
+__all__ = ["Call", "check_primal_output", "invariant", "refuse_differentiated", "users_code",
            "vary_as_function"]

@@ -1,10 +1,7 @@
 """Functions whose derivative their users wrote: `custom_jvp`, and `custom_jvp_call`.
 
-The primitive holds the function's jaxpr and the rule, a function of flat values:
-`rule(primals, tangents) -> outs, out_tangents`, where tangents may be `Zero`s. What transforms
-the function transforms the rule with it: a batched rule applies the rule to a batch, a pruned
-one drops results. Both modes of differentiation run the rule; what it does to tangents is
-linear, and is transposed for reverse mode.
+Both modes of differentiation run the rule; what it does to tangents is linear, and is transposed
+for reverse mode.
 """
 
 from __future__ import annotations
@@ -14,19 +11,22 @@ from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary, calling
-from mjax._engine.control.calls.closed_call import evaluates_as_call, types_as_call
 from mjax._engine.control.custom.custom_calls import (
     Call,
-    RuleRun,
     check_primal_output,
     invariant,
     refuse_differentiated,
 )
-from mjax._engine.control.custom.custom_rules import BatchedCall, Custom, batched_call, is_float0
-from mjax._engine.control.custom.symbolic_zeros import SymbolicZero, for_rule, from_rule
+from mjax._engine.control.custom.custom_frame import CustomFrame
+from mjax._engine.control.custom.custom_rules import Custom
+from mjax._engine.control.custom.symbolic_zeros import (
+    SymbolicZero,
+    as_arrays,
+    for_rule,
+    from_rule,
+)
 from mjax._engine.control.trace_body import Typed, agree, differences
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_map
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.tangents import add_tangents, instantiate, zero_tangent
@@ -34,234 +34,75 @@ from mjax._engine.tracing.flat import check_arguments, check_callable, describe_
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import describe_value
 from mjax._engine.tracing.symbolic import Zero
-from mjax._engine.transforms.batching import AxisData, batch_flat, element_type, to_dim
-from mjax._engine.transforms.dce import dce_jaxpr
-from mjax._engine.transforms.transpose import backward_pass
 
 custom_jvp_call_p = Primitive("custom_jvp_call", multiple_results=True, types_cacheable=False,
                               own_varying=True)
-types_as_call(custom_jvp_call_p, "call_jaxpr")
-evaluates_as_call(custom_jvp_call_p, "call_jaxpr")
 
 
-# ---- rules as functions of flat values -------------------------------------------------
+class _JVPFrame(CustomFrame):
+    """Differentiated by the rule."""
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        rule, n = params[self.rule], params["num_consts"]
+        refuse_differentiated(rule.custom.describe(), primals,
+                              [type(t) is not Zero for t in tangents[:n]])
+        return rule.jvp(primals, tangents)
 
 
 class JVPCall(Call):
-    """A call of a `custom_jvp` function; applied to primals and tangents it is its rule."""
+    """A call of a `custom_jvp` function, and its rule."""
 
     __slots__ = ()
-    primitive = custom_jvp_call_p
+    frame = _JVPFrame(custom_jvp_call_p, "jvp_jaxpr_fun")
 
-    def params(self, rule: Any, jaxpr: Jaxpr | None = None, num_consts: int = 0
-               ) -> dict[str, Any]:
-        return {"call_jaxpr": jaxpr, "jvp_jaxpr_fun": rule, "num_consts": num_consts,
-                "symbolic_zeros": self.custom.symbolic_zeros}
-
-    def batched(self, *args: Any) -> BatchedJVP:
-        return BatchedJVP(*args)
-
-    def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]
-                 ) -> tuple[list[Any], list[Any]]:
-        outer, primals, tangents = (self.leading(primals), self.own(primals),
-                                    self.own(tangents))
-        avals = list(map(typeof, primals))
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Results and their tangents."""
+        (outer, primals), (_, tangents) = self.split(primals), self.split(tangents)
+        avals, n = list(map(typeof, primals)), len(primals)
         if not self.custom.symbolic_zeros:
-            tangents = [t if is_float0(t) else instantiate(t) for t in tangents]
-        given = [t for t in tangents if type(t) is not Zero]
-        values, known = self.traced(self._rule(tangents), avals, [*primals, *given], outer)
-        outs, out_tangents = self._results(values, known)
-        return self.as_function("jvp rule", avals, outer, outs), out_tangents
+            tangents = as_arrays(tangents)
+        values, self.out_tree = self.traced(
+            "jvp", lambda *args: self._run_rule(args[:n], args[n:]), avals,
+            [*primals, *tangents], outer)
+        m = self.out_tree.num_leaves
+        return self.as_function("jvp rule", avals, primals, outer, values[:m]), values[m:]
 
-    def _rule(self, tangents: Sequence[Any]) -> RuleRun:
-        """The rule, of operands and those tangents that are not zero."""
-        zeros = [t if type(t) is Zero else None for t in tangents]
-        n = len(zeros)
-
-        def f(*args: Any) -> tuple[list[Any], Any]:
-            given = iter(args[n:])
-            outs, out_tangents = self._run_rule(
-                args[:n], [next(given) if z is None else z for z in zeros])
-            known = [t if type(t) is Zero else None for t in out_tangents]
-            return [*outs, *[t for t in out_tangents if type(t) is not Zero]], (
-                self.out_tree, known)
-
-        return RuleRun("jvp", tuple([z is not None for z in zeros]), f)
-
-    def _results(self, values: Sequence[Any], known: Any) -> tuple[list[Any], list[Any]]:
-        self.out_tree, zeros = known
-        n = len(zeros)
-        given = iter(values[n:])
-        return list(values[:n]), [next(given) if z is None else z for z in zeros]
-
-    def _run_rule(self, primals: Sequence[Any], tangents: Sequence[Any]
-                  ) -> tuple[list[Any], list[Any]]:
+    def _run_rule(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], Any]:
         """Runs the user's function and checks what it gives."""
-        custom = self.custom
+        custom, name = self.custom, _rule_name(self.custom)
         static, dynamic = self.take(primals)
         directions = self.in_tree.unflatten(
             [for_rule(t, custom.symbolic_zeros) for t in tangents[self.hidden:]])
-        with calling(lambda: (f"The {self._name()} is given {len(static)} values of "
+        with calling(lambda: (f"The {name} is given {len(static)} values of "
                               "nondiff_argnums, the primals and the tangents.")):
             result = custom.jvp(*static, dynamic, directions)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise LazyTypeError(lambda: (
-                f"the {self._name()} must return a pair (primal output, tangent output), but "
+                f"the {name} must return a pair (primal output, tangent output), but "
                 f"returned {describe_value(result)}."))
         outs, self.out_tree = tree_flatten(result[0])
-        out_tangents, tangent_tree = tree_flatten(result[1])
-        check_arguments(f"the {self._name()}", result[0], "primal output")
+        check_arguments(f"the {name}", result[0], "primal output")
         avals = list(map(typeof, outs))
         check_primal_output(self, "jvp rule", self.out_tree, avals)
-        self._check_tangents(result[1], avals, out_tangents, tangent_tree)
-        return outs, [Zero(a.to_tangent()) if a.to_tangent().dtype == dtypes.float0
-                      else from_rule(t) for a, t in zip(avals, out_tangents, strict=True)]
+        expected = [a.to_tangent() for a in avals]
+        tangents = self._checked(name, result[1], expected)
+        return [*outs, *(Zero(a) if a.dtype == dtypes.float0 else from_rule(t)
+                         for a, t in zip(expected, tangents, strict=True))], self.out_tree
 
-    def _name(self) -> str:
-        return _rule_name(self.custom)
-
-    def _check_tangents(self, result: Any, avals: Sequence[Any], tangents: Sequence[Any],
-                        tree: Any) -> None:
+    def _checked(self, name: str, result: Any, expected: Sequence[Any]) -> list[Any]:
+        """The leaves of the rule's tangents, which must be of these types."""
+        tangents, tree = tree_flatten(result)
         if not all(type(t) is SymbolicZero for t in tangents):
-            check_arguments(f"the {self._name()}", tree_map(
+            check_arguments(f"the {name}", tree_map(
                 lambda t: 0.0 if type(t) is SymbolicZero else t, result), "tangent output")
-        expected = Typed("the tangents of its outputs", self.out_tree,
-                         [invariant(a.to_tangent()) for a in avals])
+        wanted = Typed("the tangents of its outputs", self.out_tree, list(map(invariant, expected)))
         given = Typed("the tangents returned", tree, [
             invariant(t.aval if type(t) is SymbolicZero else typeof(t)) for t in tangents])
-        if not agree(expected, given):
+        if not agree(wanted, given):
             raise LazyTypeError(lambda: (
-                f"the {self._name()} must return tangents of the structure and types of its "
-                f"primal outputs (float0 for integers):\n{differences(expected, given, 'output')}"
-            ))
-
-
-class Derived:
-    """A rule made of another rule."""
-
-    __slots__ = ("names_in_scope", "rule")
-
-    def __init__(self, rule: Any):
-        self.rule = rule
-        self.names_in_scope = rule.names_in_scope
-
-    @property
-    def custom(self) -> Any:
-        """The function whose rule it is."""
-        return self.rule.custom
-
-    def output(self, i: int) -> str:
-        """How messages call an output of the backward pass."""
-        return str(self.rule.output(i))
-
-
-class BatchedJVP(Derived):
-    """A rule for a batch.
-
-    Args:
-      rule: that for one element.
-      axis: the axis.
-      dims: batch dims of the operands.
-      batched: whether results are a batch, along axis 0.
-      live: the call whose rule it is, where that runs at once; it settles what is batched.
-    """
-
-    __slots__ = ("axis", "batched", "dims", "live")
-
-    def __init__(self, rule: Any, axis: AxisData, dims: Sequence[int | None], batched: bool,
-                 live: BatchedCall | None = None):
-        super().__init__(rule)
-        self.names_in_scope = tuple(n for n in rule.names_in_scope if n != axis.name)
-        self.axis, self.dims, self.batched, self.live = axis, dims, batched, live
-
-    def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]
-                 ) -> tuple[list[Any], list[Any]]:
-        n = len(primals)
-        nonzero = [type(t) is not Zero for t in tangents]
-        zeros = [element_zero(p, d) for p, d in zip(primals, self.dims, strict=True)]
-        known: list[bool] = []
-
-        def f(*args: Any) -> list[Any]:
-            given = iter(args[n:])
-            outs, out_tangents = self.rule(args[:n], [
-                next(given) if nz else z for nz, z in zip(nonzero, zeros, strict=True)])
-            known.extend(type(t) is not Zero for t in out_tangents)
-            return [*outs, *[t for t in out_tangents if type(t) is not Zero]]
-
-        values, dims = run_batched(self, f, [
-            *primals, *[t for t in tangents if type(t) is not Zero]],
-            [*self.dims, *[d for d, nz in zip(self.dims, nonzero, strict=True) if nz]])
-        return self._results(values, dims, known)
-
-    def _results(self, values: Sequence[Any], dims: Sequence[int | None], known: Sequence[bool]
-                 ) -> tuple[list[Any], list[Any]]:
-        """Results and tangents, batched alike."""
-        n, size = len(known), self.axis.size
-        pairs = iter(zip(values[n:], dims[n:], strict=True))
-        tangents = [next(pairs) if nz else (None, None) for nz in known]
-        out_dims: list[int | None] = [0 if self.batched else None] * n
-        if self.live is not None:
-            self.live.out_dims = out_dims = [
-                None if d is None and t is None else 0
-                for d, (_, t) in zip(dims, tangents, strict=False)]
-        elif not self.batched:
-            refuse_batched(self, dims)
-        outs = [to_dim(o, d, w, size) for o, d, w in zip(values, dims, out_dims, strict=False)]
-        return outs, [to_dim(t, d, w, size) if nz else zero_tangent(o) for o, nz, (t, d), w in
-                      zip(outs, known, tangents, out_dims, strict=True)]
-
-
-def element_zero(value: Any, dim: int | None) -> Zero:
-    """The zero tangent of one element of a batch."""
-    aval = typeof(value)
-    return Zero((aval if dim is None else element_type(aval, dim)).to_tangent())
-
-
-def run_batched(rule: Any, f: Callable[..., Any], args: Sequence[Any],
-                dims: Sequence[int | None]) -> tuple[list[Any], list[int | None]]:
-    """Runs a rule for a batch; gives values with their batch dims.
-
-    Args:
-      rule: what is batched, with its `axis` and the `live` call if there is one.
-      f: the rule, of flat values.
-      args: its arguments.
-      dims: their batch dims.
-    """
-    if rule.live is not None:
-        return rule.live.within(f, args, dims)
-    return batch_flat(f, rule.axis, args, dims)
-
-
-def refuse_batched(rule: Any, dims: Sequence[int | None]) -> None:
-    """Refuses a batch of results where the function, called once for all elements, has one.
-
-    Raises:
-      TypeError: names the axis.
-    """
-    if any(d is not None for d in dims):
-        raise LazyTypeError(lambda: (
-            f"a rule of {rule.custom.describe()} gives each element of the axis {rule.axis.name!r} "
-            "another result, though all have the same arguments and the same output of the "
-            "function. Reduce the rule's results over the axis (lax.psum, lax.pmean)."))
-
-
-class PrunedJVP(Derived):
-    """A rule some of whose results nobody wants."""
-
-    __slots__ = ("used",)
-
-    def __init__(self, rule: Any, used: Sequence[bool]):
-        super().__init__(rule)
-        self.used = used
-
-    def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]
-                 ) -> tuple[list[Any], list[Any]]:
-        outs, out_tangents = self.rule(primals, tangents)
-        return ([o for o, u in zip(outs, self.used, strict=True) if u],
-                [t for t, u in zip(out_tangents, self.used, strict=True) if u])
-
-
-# ---- the primitive ---------------------------------------------------------------------
+                f"the {name} must return tangents of the structure and types of its "
+                f"primal outputs (float0 for integers):\n{differences(wanted, given, 'output')}"))
+        return tangents
 
 
 def _rule_name(custom: Any) -> str:
@@ -269,64 +110,6 @@ def _rule_name(custom: Any) -> str:
 
 
 custom_jvp_call_p.users_rule = lambda params: _rule_name(params["jvp_jaxpr_fun"].custom)
-
-
-@custom_jvp_call_p.def_lowering
-def _lowering(ctx: Any, *operands: Any, call_jaxpr: Jaxpr, jvp_jaxpr_fun: Any, **params: Any
-              ) -> Any:
-    return ctx.call(call_jaxpr, jvp_jaxpr_fun.custom.__name__, *operands)
-
-
-@custom_jvp_call_p.def_jvp
-def _jvp(primals: Any, tangents: Any, *, jvp_jaxpr_fun: Any, num_consts: int, **params: Any) -> Any:
-    for primal, tangent in zip(primals[:num_consts], tangents, strict=False):
-        if type(tangent) is not Zero:
-            refuse_differentiated(jvp_jaxpr_fun.custom.describe(), typeof(primal))
-    return jvp_jaxpr_fun(primals, tangents)
-
-
-@custom_jvp_call_p.def_transpose
-def _transpose(cts: Any, *args: Any, call_jaxpr: Jaxpr, **params: Any) -> Any:
-    return backward_pass(call_jaxpr, call_jaxpr.consts, args, cts)
-
-
-def _batch(axis: AxisData, args: Any, dims: Any, *, call_jaxpr: Jaxpr, jvp_jaxpr_fun: Any,
-           **params: Any) -> Any:
-    batched, out_dims = batched_call(call_jaxpr, axis, dims)
-    rule = call_jaxpr.cached(("batched rule", jvp_jaxpr_fun, axis, tuple(dims)), lambda: BatchedJVP(
-        jvp_jaxpr_fun, axis, dims, out_dims[:1] != [None]))
-    return custom_jvp_call_p.bind(*args, call_jaxpr=batched, jvp_jaxpr_fun=rule, **params), out_dims
-
-
-custom_jvp_call_p.axis_batch = _batch
-
-
-def _dce(used: Sequence[bool], eqn: Any) -> Any:
-    jaxpr = eqn.params["call_jaxpr"]
-    if not any(used) and not jaxpr.effects:
-        return [False] * len(eqn.invars), None
-    if all(used):
-        return [True] * len(eqn.invars), eqn
-    # Inputs stay: the rule may read them.
-    smaller, _ = dce_jaxpr(jaxpr, used, True)
-    rule = eqn.params["jvp_jaxpr_fun"]
-    pruned = jaxpr.cached(("pruned rule", rule, tuple(used)), lambda: PrunedJVP(rule, used))
-    return [True] * len(eqn.invars), eqn.replace(
-        params={**eqn.params, "call_jaxpr": smaller, "jvp_jaxpr_fun": pruned},
-        outvars=[v for v, u in zip(eqn.outvars, used, strict=True) if u], effects=smaller.effects)
-
-
-custom_jvp_call_p.dce = _dce
-
-
-def _pretty(params: dict[str, Any]) -> dict[str, Any]:
-    custom = params["jvp_jaxpr_fun"].custom
-    shown = {"name": custom.__name__, "call_jaxpr": params["call_jaxpr"], "jvp": custom.jvp,
-             "symbolic_zeros": params["symbolic_zeros"]}
-    return shown | ({"num_consts": params["num_consts"]} if params["num_consts"] else {})
-
-
-custom_jvp_call_p.pretty = _pretty
 
 
 # ---- what users call -------------------------------------------------------------------
@@ -374,9 +157,9 @@ class custom_jvp(Custom):
                  nondiff_argnames: str | Sequence[str] = ()):
         super().__init__(fun, nondiff_argnums, nondiff_argnames)
 
-    def rules(self) -> Sequence[Any]:
+    def rules(self) -> dict[str, Any]:
         """The functions that were given as rules."""
-        return (self.jvp,)
+        return {"jvp": self.jvp}
 
     @boundary
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
@@ -453,5 +236,4 @@ def _sum(zero: Any, *terms: Any) -> Any:
     return total
 
 
-__all__ = ["Derived", "custom_jvp", "custom_jvp_call_p",
-           "refuse_batched", "run_batched"]
+__all__ = ["custom_jvp", "custom_jvp_call_p"]

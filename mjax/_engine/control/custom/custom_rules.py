@@ -1,13 +1,4 @@
-"""Functions with rules of their users': what `custom_jvp` and `custom_vjp` have in common.
-
-Who gets such a call depends on what interprets it:
-
-- Evaluation runs the function, on values, with Python's control flow.
-- Differentiation, if an argument carries a tangent, runs the rule in place of the function,
-  with the interpreter below current. The function is not traced.
-- vmap hands on a function of batches, if it is differentiated below; else it runs the function.
-- Staging traces the function to a jaxpr and applies a primitive that holds it and the rule.
-  The rule runs when the equation is differentiated.
+"""Functions with rules of their users: what `custom_jvp` and `custom_vjp` have in common.
 
 A rule speaks of arguments only: what the function closes over is refused if it carries a
 tangent.
@@ -25,32 +16,17 @@ from mjax._engine.base.programs import ProgramCache
 from mjax._engine.base.thread import thread
 from mjax._engine.control.calls.closures import MadeOfFunctions, closed_over
 from mjax._engine.control.custom.custom_arguments import Arguments
-from mjax._engine.control.custom.custom_calls import Call, Equation
-from mjax._engine.ir import dtypes
-from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.control.custom.custom_calls import Call
 from mjax._engine.ir.pytree import tree_flatten, tree_leaves
 from mjax._engine.ir.types import typeof
-from mjax._engine.primitives.shapes import array_of
 from mjax._engine.primitives.tangents import stop_gradient_p
-from mjax._engine.tracing.evaluate import CompileTimeEvaluation
 from mjax._engine.tracing.flat import (
     check_arguments,
     check_callable,
     describe_function,
     function_name,
 )
-from mjax._engine.tracing.interpreter import Tracer, call_with, interpreters, refusing
-from mjax._engine.tracing.symbolic import Zero
-from mjax._engine.transforms.batching import (
-    AxisData,
-    BatchInterpreter,
-    BatchTracer,
-    batch_jaxpr,
-    element_type,
-    split_results,
-)
-from mjax._engine.transforms.jvp import JVPInterpreter, JVPTracer
-from mjax._engine.transforms.partial_eval import PartialEvalInterpreter
+from mjax._engine.tracing.interpreter import Tracer
 
 
 class Custom(MadeOfFunctions):
@@ -76,13 +52,13 @@ class Custom(MadeOfFunctions):
         self.signatures = ProgramCache(64)
         self._closed_over: list[Tracer] | None = None
 
-    def rules(self) -> Sequence[Any]:
-        """The functions that were given as rules."""
+    def rules(self) -> dict[str, Any]:
+        """The functions that were given as rules, by name."""
         raise NotImplementedError
 
     def functions(self) -> Sequence[Any]:
         """The function and its rules."""
-        return self.fun, *self.rules()
+        return self.fun, *self.rules().values()
 
     def ruled(self) -> None:
         """Forgets what was made by other rules."""
@@ -92,7 +68,7 @@ class Custom(MadeOfFunctions):
     def closed_over(self) -> list[Tracer]:
         """The traced values that the rules close over."""
         if self._closed_over is None:
-            found = closed_over(*self.rules())
+            found = closed_over(*self.rules().values())
             if found:
                 return found  # and is not kept alive
             self._closed_over = []
@@ -124,159 +100,9 @@ class Custom(MadeOfFunctions):
             raise
         hidden = [x for x in tree_leaves(static) if isinstance(x, Tracer)] if static else []
         call = make(self, static, in_tree)
-        outs = apply(call, [*map(stop_gradient_p.bind, hidden), *leaves])
+        outs = thread.interpreter.process_custom(
+            call, [*map(stop_gradient_p.bind, hidden), *leaves])
         return call.out_tree.unflatten(outs)
 
 
-# ---- under vmap ----------------------------------------------------------------------------
-
-
-class BatchedCall:
-    """A call under vmap, as the interpreters below see it: of a function of batches.
-
-    The function and its rules run under the interpreter of the vmap, put on top of whichever
-    runs them, so that they may close over values of the batch.
-
-    Args:
-      call: the call of one element.
-      interp: the interpreter of the vmap.
-      dims: batch dims of the operands.
-
-    Attributes:
-      out_dims: batch dims of the results; known once the function or a rule has run.
-    """
-
-    __slots__ = ("call", "custom", "dims", "interp", "out_dims", "primitive")
-
-    def __init__(self, call: Any, interp: BatchInterpreter, dims: Sequence[int | None]):
-        self.call, self.interp, self.dims = call, interp, dims
-        self.custom, self.primitive = call.custom, call.primitive
-        self.out_dims: Sequence[int | None] = ()
-
-    @property
-    def names_in_scope(self) -> Any:
-        """The axes that the rules may refer to."""
-        return self.call.names_in_scope
-
-    def params(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """The params of the primitive."""
-        return self.call.params(*args, **kwargs)
-
-    def outside(self, tracer: Tracer) -> str:
-        """Why a value is refused that is not among the arguments."""
-        return self.call.outside(tracer)
-
-    def within(self, f: Callable[..., Any], args: Sequence[Any], dims: Sequence[int | None]
-               ) -> tuple[list[Any], list[int | None]]:
-        """Evaluates a function for the batch; gives values with their batch dims."""
-        interp = self.interp
-        parent, interp.parent = interp.parent, thread.interpreter
-        thread.interpreter = interp
-        try:
-            outs = f(*[arg if dim is None else BatchTracer(interp, arg, dim)
-                       for arg, dim in zip(args, dims, strict=True)])
-            return split_results(interp, outs)
-        finally:
-            thread.interpreter, interp.parent = interp.parent, parent
-
-    def run(self, *values: Any) -> list[Any]:
-        """Runs the function."""
-        outs, self.out_dims = self.within(self.call.run, values, self.dims)
-        return outs
-
-    def rule(self) -> Any:
-        """The rule of this call, to be run at once."""
-        return self.batched(self.call.rule(), self.interp.axis, self.dims, True, self)
-
-    def batched(self, *args: Any) -> Any:
-        """A rule for a batch."""
-        return self.call.batched(*args)
-
-    def equation(self, avals: Sequence[Any]) -> Equation:
-        """What an equation holds, and the operands that lead the function's."""
-        elements = [a if d is None else element_type(a, d)
-                    for a, d in zip(avals, self.dims, strict=True)]
-        one = self.call.equation(elements)
-        leading, dims = split_results(self.interp, one.leading)
-        dims = [*dims, *self.dims]
-        batched, self.out_dims = batched_call(one.jaxpr, self.interp.axis, dims)
-        rule = self.batched(one.rule, self.interp.axis, dims, self.out_dims[:1] != [None])
-        return one._replace(jaxpr=batched, rule=rule, leading=leading)
-
-
-def batched_call(call_jaxpr: Jaxpr, axis: AxisData, dims: Sequence[int | None]
-                 ) -> tuple[Jaxpr, list[int | None]]:
-    """The jaxpr of a function with rules for a batch: all results are batched, or none.
-
-    A rule may make a batch of what the function gives once.
-    """
-    if all(d is None for d in dims):
-        batched, out_dims = batch_jaxpr(call_jaxpr, axis, dims)
-        if all(d is None for d in out_dims):
-            return batched, out_dims
-    return batch_jaxpr(call_jaxpr, axis, dims, True)
-
-
-# ---- dispatch ------------------------------------------------------------------------------
-
-
-def apply(call: Any, values: Sequence[Any]) -> list[Any]:
-    """Applies a function with rules to operands, under the current interpreter.
-
-    Args:
-      call: a `Call` or a `BatchedCall`.
-      values: the operands.
-    """
-    interp = thread.interpreter
-    if interp.parent is None:
-        return call.run(*map(array_of, values))
-    if isinstance(interp, CompileTimeEvaluation):
-        with interp.chosen(values):
-            return apply(call, values)
-    if isinstance(interp, JVPInterpreter):
-        with refusing(interp, call.outside):
-            if any(type(v) is JVPTracer and v.interp is interp for v in values):
-                return interp.process(call.primitive, tuple(values), call.params(call.rule()))
-            return call_with(interp.parent, apply, call, values)
-    if isinstance(interp, PartialEvalInterpreter) and not any(map(interp.is_unknown, values)):
-        with refusing(interp, call.outside):
-            return call_with(interp.parent, apply, call, values)
-    if isinstance(interp, BatchInterpreter):
-        if all(i.parent is None or isinstance(i, BatchInterpreter) for i in interpreters()):
-            return call.run(*map(array_of, values))  # nobody will ask for the rule
-        if _differentiates_now():
-            return _apply_batched(call, interp, values)
-    jaxpr, rule, leading, num_consts = call.equation(list(map(typeof, values)))
-    return call.primitive.bind(*leading, *values, **call.params(rule, jaxpr, num_consts))
-
-
-def _differentiates_now() -> bool:
-    """Whether what the current interpreter does is differentiated now rather than later, so
-    that function or rule run now, and on values if there are any."""
-    for interp in interpreters():
-        if isinstance(interp, (JVPInterpreter, PartialEvalInterpreter)):
-            return True
-        if interp.stages_all:
-            return False
-    return False
-
-
-def _apply_batched(call: Any, interp: BatchInterpreter, values: Sequence[Any]) -> list[Any]:
-    mine = [type(v) is BatchTracer and v.interp is interp for v in values]
-    below = BatchedCall(call, interp, [v.dim if m else None
-                                       for v, m in zip(values, mine, strict=True)])
-    outs = call_with(interp.parent, apply, below, [
-        v.value if m else v for v, m in zip(values, mine, strict=True)])
-    return [o if d is None else BatchTracer(interp, o, d)
-            for o, d in zip(outs, below.out_dims, strict=True)]
-
-
-# ---- tangents and cotangents ---------------------------------------------------------------
-
-
-def is_float0(tangent: Any) -> bool:
-    """Whether a tangent or cotangent is that of an integer, which has no other than zero."""
-    return (tangent.aval if type(tangent) is Zero else typeof(tangent)).dtype == dtypes.float0
-
-
-__all__ = ["BatchedCall", "Custom", "apply", "batched_call", "is_float0"]
+__all__ = ["Custom"]

@@ -1,9 +1,7 @@
 """Functions whose pullback their users wrote: `custom_vjp`, and `custom_vjp_call`.
 
-The primitive holds the function's jaxpr and its rules, functions of flat values: `rule(nonzeros,
-primals) -> outs, residuals, info` and `rule.backward(info, residuals, cotangents)`. Linearizing
-runs the first and puts one `custom_lin` into the linear program; transposing that runs the
-second. Pushing tangents forward is an error.
+Linearizing runs the forward pass and puts one `custom_lin` into the linear program; transposing
+that runs the backward pass. Pushing tangents forward is an error.
 """
 
 from __future__ import annotations
@@ -20,33 +18,30 @@ from mjax._engine.base.errors import (
 from mjax._engine.base.folding import boundary, calling
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
-from mjax._engine.control.calls.closed_call import evaluates_as_call, types_as_call
+from mjax._engine.base.util import merge_lists, partition_list, selected
 from mjax._engine.control.custom.custom_calls import (
     Call,
-    RuleRun,
     check_primal_output,
     invariant,
     refuse_differentiated,
 )
-from mjax._engine.control.custom.custom_jvp import (
-    Derived,
-    refuse_batched,
-    run_batched,
-)
+from mjax._engine.control.custom.custom_frame import CustomFrame
 from mjax._engine.control.custom.custom_lin import (
     Backward,
-    BatchedInfo,
-    batched_backward,
     custom_lin_p,
     refuse_forward_mode,
     refuse_unsummed,
 )
-from mjax._engine.control.custom.custom_rules import BatchedCall, Custom, batched_call, is_float0
-from mjax._engine.control.custom.symbolic_zeros import CustomVJPPrimal, for_rule, from_rule
+from mjax._engine.control.custom.custom_rules import Custom
+from mjax._engine.control.custom.symbolic_zeros import (
+    CustomVJPPrimal,
+    as_arrays,
+    for_rule,
+    from_rule,
+)
 from mjax._engine.control.remat import remat_opt
 from mjax._engine.control.trace_body import Body
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.promotion import result_type
 from mjax._engine.ir.pytree import (
     keystr,
@@ -58,24 +53,73 @@ from mjax._engine.ir.pytree import (
 from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import same_array_type, typeof
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.tangents import instantiate, zero_tangent
+from mjax._engine.primitives.tangents import with_zeros
 from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
 from mjax._engine.tracing.interpreter import Tracer, staging
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import applied_at, describe_value
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
-from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
-from mjax._engine.transforms.batching import AxisData, to_dim
-from mjax._engine.transforms.dce import dce_jaxpr
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero, without_zeros
 from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
 
 custom_vjp_call_p = Primitive("custom_vjp_call", multiple_results=True, types_cacheable=False,
                               own_varying=True)
-types_as_call(custom_vjp_call_p, "call_jaxpr")
-evaluates_as_call(custom_vjp_call_p, "call_jaxpr")
 
 
-# ---- rules as functions of flat values -------------------------------------------------
+class _VJPFrame(CustomFrame):
+    """Linearized by the forward pass, transposed by the backward pass."""
+
+    rules = (*CustomFrame.rules, "linearize")
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> NoReturn:
+        refuse_forward_mode(params[self.rule].custom)
+
+    def linearize(self, nonzeros: Sequence[bool], *primals: Any, **params: Any) -> Any:
+        rule = params[self.rule]
+        refuse_differentiated(rule.custom.describe(), primals, nonzeros[:params["num_consts"]])
+        outs, residuals, info = rule.forward(nonzeros, primals)
+        avals = [typeof(o).to_tangent() for o in outs]
+        nonzero_outs = [a.dtype != dtypes.float0 for a in avals]
+        backward = Backward(rule, rule.names_in_scope, lambda residuals, cts: rule.backward(
+            info, residuals, with_zeros(nonzero_outs, cts, avals)))
+        in_zeros = tuple([not nz for nz in nonzeros])
+
+        def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
+            return with_zeros(nonzero_outs, custom_lin_p.bind(
+                *residuals, *without_zeros(tangents), num_res=len(residuals), bwd=backward,
+                in_zeros=in_zeros, out_avals=tuple(selected(nonzero_outs, avals)),
+                symbolic_zeros=params["symbolic_zeros"]), avals)
+
+        return outs, nonzero_outs, residuals, linear
+
+    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
+        """A linear function: the backward pass, where its residuals depend on nothing linear."""
+        rule, call_jaxpr = params[self.rule], params[self.param]
+        undefined = [type(a) is UndefinedPrimal for a in args]
+        known: list[Any] = []
+
+        def forward(*primals: Any) -> list[Any]:
+            _, residuals, info = rule.forward(undefined, primals)
+            known.append(info)
+            return residuals
+
+        program = trace_to_jaxpr(forward, call_jaxpr.in_avals, call_jaxpr.debug_info)
+        parts = partial_eval_jaxpr(program, undefined)
+        if any(parts.unknown_outs):
+            source = applied_at(thread.source or current_traceback())
+            raise LazyNotImplementedError(lambda: (
+                f"the {rule.custom.describe()} cannot be transposed as a linear function: its fwd "
+                "rule gives residuals that depend on the arguments in which it is linear, and "
+                f"these have no values here.\n{source}"))
+        defined, linear = partition_list(undefined, args)
+        residuals = eval_jaxpr(parts.known, parts.known.consts, *defined)
+        found = rule.backward(known[0], residuals[:len(program.outvars)], cts)
+        skip = len(args) - len(found)
+        pulled = selected(undefined, [*[None] * skip, *found])
+        places = selected(undefined, range(-skip, len(found)))
+        for place, ct, operand in zip(places, pulled, linear, strict=True):
+            refuse_unsummed(rule, place, ct, operand)
+        return merge_lists(undefined, [None] * len(defined), pulled)
 
 
 class Info(Record):
@@ -87,39 +131,28 @@ class Info(Record):
 
 
 class VJPCall(Call):
-    """A call of a `custom_vjp` function; applied to primals it is its forward pass."""
+    """A call of a `custom_vjp` function, and its rules."""
 
     __slots__ = ()
-    primitive = custom_vjp_call_p
-
-    def params(self, rule: Any, jaxpr: Jaxpr | None = None, num_consts: int = 0
-               ) -> dict[str, Any]:
-        return params_of(rule, jaxpr, num_consts, self.custom.symbolic_zeros)
-
-    def batched(self, *args: Any) -> BatchedVJP:
-        return BatchedVJP(*args)
+    frame = _VJPFrame(custom_vjp_call_p, "fwd_jaxpr_thunk")
 
     # -- forward --
 
-    def __call__(self, nonzeros: Sequence[bool], primals: Sequence[Any]
-                 ) -> tuple[list[Any], list[Any], Info]:
-        outer, primals = self.leading(primals), self.own(primals)
-        avals = list(map(typeof, primals))
-        rule = self._forward(self.own(nonzeros))
-        if self.custom.optimize_remat and staging():
-            values, known = self._optimized(rule, avals, primals, outer)
+    def forward(self, nonzeros: Sequence[bool], primals: Sequence[Any]
+                ) -> tuple[list[Any], list[Any], Info]:
+        """Results, residuals, and what the backward pass has to know."""
+        (outer, primals), (_, nonzeros) = self.split(primals), self.split(nonzeros)
+        avals, custom = list(map(typeof, primals)), self.custom
+        run = lambda *primals: self._run_forward(nonzeros, primals)
+        key = tuple(nonzeros) if custom.symbolic_zeros else ()
+        if custom.optimize_remat and staging():
+            values, known = self._optimized(run, avals, primals, outer)
         else:
-            values, known = self.traced(rule, avals, primals, outer)
+            values, known = self.traced("fwd", run, avals, primals, outer, key)
         self.out_tree, res_tree = known
         n = res_tree.num_leaves
-        return (self.as_function("fwd rule", avals, outer, values[n:]), [*outer, *values[:n]],
-                Info(res_tree, self.out_tree, avals))
-
-    def _forward(self, nonzeros: Sequence[bool]) -> RuleRun:
-        """The forward pass: residuals, then results."""
-        symbolic = self.custom.symbolic_zeros
-        return RuleRun("fwd", tuple(nonzeros) if symbolic else (),
-                       lambda *primals: self._run_forward(nonzeros, primals))
+        return (self.as_function("fwd rule", avals, primals, outer, values[n:]),
+                [*outer, *values[:n]], Info(res_tree, self.out_tree, avals))
 
     def _run_forward(self, nonzeros: Sequence[bool], primals: Sequence[Any]
                      ) -> tuple[list[Any], Any]:
@@ -141,15 +174,12 @@ class VJPCall(Call):
         check_primal_output(self, "fwd rule", out_tree, list(map(typeof, outs)))
         return [*residuals, *outs], (out_tree, res_tree)
 
-    def _optimized(self, rule: RuleRun, avals: Sequence[Any], primals: Sequence[Any],
+    def _optimized(self, run: Callable[..., Any], avals: Sequence[Any], primals: Sequence[Any],
                    outer: Sequence[Any]) -> Any:
-        trace = self.trace(rule, avals, avals, list(map(typeof, outer)))
-        if self.outer:
-            jaxpr, of_equation, leading = self.jaxpr, self, outer
-        else:
-            jaxpr, of_equation, leading, _ = self.equation(avals)
-        fallback = remat_opt.Fallback(
-            custom_vjp_call_p, self.params(of_equation, jaxpr, len(leading)), batched_params)
+        trace = self.trace("fwd", run, avals, primals, outer)
+        leading, params = (outer, self.frame.params(self, self.jaxpr, len(outer))
+                           ) if self.outer else self.equation(avals)
+        fallback = remat_opt.Fallback(self.frame, params)
         body = Body(trace.jaxpr, [*trace.consts, *outer], None)
         n = trace.known[1].num_leaves
         return remat_opt.forward(body, fallback, leading, n, primals), trace.known
@@ -158,32 +188,14 @@ class VJPCall(Call):
 
     def backward(self, info: Info, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         """Cotangents of the arguments."""
-        if not self.custom.symbolic_zeros:
-            cts = [ct if is_float0(ct) else instantiate(ct) for ct in cts]
-        given = [ct for ct in cts if type(ct) is not Zero]
-        n = len(self.outer)
-        values, known = self.traced(self._backward(info, cts), info.avals,
-                                    [*residuals[n:], *given], residuals[:n])
-        found = iter(values)
-        return [next(found) if z is None else z for z in known]
-
-    def _backward(self, info: Info, cts: Sequence[Any]) -> RuleRun:
-        """The backward pass, of residuals and those cotangents that are not zero."""
-        zeros = [ct if type(ct) is Zero else None for ct in cts]
-        n = info.res_tree.num_leaves
-
-        def f(*args: Any) -> tuple[list[Any], Any]:
-            given = iter(args[n:])
-            found = self._run_backward(info, args[:n], [next(given) if z is None else z
-                                                        for z in zeros])
-            known = [ct if type(ct) is Zero else None for ct in found]
-            return [ct for ct in found if type(ct) is not Zero], known
-
-        key = (info.res_tree, info.out_tree, tuple([z is not None for z in zeros]))
-        return RuleRun("bwd", key, f)
+        n, m = len(self.outer), info.res_tree.num_leaves
+        return self.traced(
+            "bwd", lambda *args: self._run_backward(info, args[:m], args[m:]), info.avals,
+            [*residuals[n:], *(cts if self.custom.symbolic_zeros else as_arrays(cts))],
+            residuals[:n], (info.res_tree, info.out_tree))[0]
 
     def _run_backward(self, info: Info, residuals: Sequence[Any], cts: Sequence[Any]
-                      ) -> list[Any]:
+                      ) -> tuple[list[Any], None]:
         custom = self.custom
         ct_tree = info.out_tree.unflatten([for_rule(ct, custom.symbolic_zeros) for ct in cts])
         with calling(lambda: (f"The {self._name()} is given {len(self.static)} values of "
@@ -194,7 +206,7 @@ class VJPCall(Call):
         found: list[Any] = [None] * len(info.avals)
         for i, ct in self._places(info, result):
             found[i] = ct
-        return [self._cotangent(info, i, ct) for i, ct in enumerate(found)]
+        return [self._cotangent(info, i, ct) for i, ct in enumerate(found)], None
 
     def _places(self, info: Info, result: Any) -> list[tuple[int, Any]]:
         """The cotangents given, with the indices of their arguments' leaves."""
@@ -213,11 +225,7 @@ class VJPCall(Call):
 
     def output(self, i: int) -> str:
         """How messages call an output of the backward pass."""
-        return f"output{self._path(i)} of the {self._name()}"
-
-    def _path(self, i: int) -> str:
-        numbers = self.in_tree.unflatten(range(self.in_tree.num_leaves))
-        return keystr(tree_flatten_with_path(numbers)[0][i][0])
+        return f"output{self.path(i)} of the {self._name()}"
 
     def _name(self) -> str:
         return f"bwd rule {describe_function(self.custom.bwd)} of {self.custom.describe()}"
@@ -246,7 +254,7 @@ class VJPCall(Call):
             ct = convert(ct, zero.aval.dtype)
             actual = typeof(ct)
         if actual is None or not same_array_type(actual, zero.aval):
-            path = self._path(index)
+            path = self.path(index)
             error = LazyTypeError if actual is None else LazyValueError
             raise error(lambda: (
                 f"the {self._name()} must return cotangents of the types of its arguments, but "
@@ -272,203 +280,6 @@ def _tree_differences(expected: Any, given: Any) -> str:
         lines = [f"  the arguments are nested as {tree_flatten(expected)[1]},",
                  f"  what it returned as {tree_flatten(given)[1]}"]
     return "\n".join(lines)
-
-
-class BatchedVJP(Derived):
-    """Rules for a batch.
-
-    Args:
-      rule: those for one element.
-      axis: the axis.
-      dims: batch dims of the operands.
-      batched: whether results are a batch, along axis 0.
-      live: the call whose rules they are, where these run at once.
-    """
-
-    __slots__ = ("axis", "batched", "dims", "live")
-
-    def __init__(self, rule: Any, axis: AxisData, dims: Sequence[int | None], batched: bool,
-                 live: BatchedCall | None = None):
-        super().__init__(rule)
-        self.names_in_scope = tuple(n for n in rule.names_in_scope if n != axis.name)
-        self.axis, self.dims, self.batched, self.live = axis, dims, batched, live
-
-    def __call__(self, nonzeros: Sequence[bool], primals: Sequence[Any]) -> Any:
-        known: list[Any] = []
-
-        def f(*args: Any) -> list[Any]:
-            outs, residuals, info = self.rule(nonzeros, args)
-            known.extend((len(outs), info))
-            return [*outs, *residuals]
-
-        values, dims = run_batched(self, f, primals, self.dims)
-        n, inner = known
-        batched = self.batched
-        if self.live is not None:
-            # Each element has cotangents of its own, those of a common result too.
-            batched = any(d is not None for d in [*self.dims, *dims[:n]])
-            self.live.out_dims = [0 if batched else None] * n
-        elif not batched:
-            refuse_batched(self, dims[:n])
-        outs = [to_dim(o, d, 0 if batched else None, self.axis.size)
-                for o, d in zip(values[:n], dims, strict=False)]
-        avals = [typeof(p).to_tangent() for p in primals]
-        return outs, values[n:], BatchedInfo(self.axis, inner, dims[n:], avals, self.dims, batched)
-
-    def backward(self, info: BatchedInfo, residuals: Sequence[Any], cts: Sequence[Any]
-                 ) -> list[Any]:
-        """Cotangents of the batch's operands."""
-        return batched_backward(self.rule.backward, info, residuals, cts)
-
-
-class PrunedVJP(Derived):
-    """Rules of a function some of whose results nobody wants."""
-
-    __slots__ = ("used",)
-
-    def __init__(self, rule: Any, used: Sequence[bool]):
-        super().__init__(rule)
-        self.used = used
-
-    def __call__(self, nonzeros: Sequence[bool], primals: Sequence[Any]) -> Any:
-        outs, residuals, info = self.rule(nonzeros, primals)
-        return ([o for o, u in zip(outs, self.used, strict=True) if u], residuals,
-                (info, list(map(zero_tangent, outs))))
-
-    def backward(self, info: Any, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-        """Cotangents of the operands; those of dropped results are zero."""
-        inner, zeros = info
-        given = iter(cts)
-        return self.rule.backward(inner, residuals, [
-            next(given) if u else z for u, z in zip(self.used, zeros, strict=True)])
-
-
-# ---- the primitive ---------------------------------------------------------------------
-
-
-def params_of(rule: Any, jaxpr: Jaxpr | None, num_consts: int, symbolic_zeros: bool
-              ) -> dict[str, Any]:
-    """The params of the primitive."""
-    return {"call_jaxpr": jaxpr, "fwd_jaxpr_thunk": rule, "bwd": rule.backward,
-            "num_consts": num_consts, "symbolic_zeros": symbolic_zeros}
-
-
-@custom_vjp_call_p.def_lowering
-def _lowering(ctx: Any, *operands: Any, call_jaxpr: Jaxpr, fwd_jaxpr_thunk: Any, **params: Any
-              ) -> Any:
-    return ctx.call(call_jaxpr, fwd_jaxpr_thunk.custom.__name__, *operands)
-
-
-@custom_vjp_call_p.def_jvp
-def _jvp(primals: Any, tangents: Any, *, fwd_jaxpr_thunk: Any, **params: Any) -> Any:
-    refuse_forward_mode(fwd_jaxpr_thunk.custom.describe())
-
-
-def _linearize(nonzeros: Any, *primals: Any, fwd_jaxpr_thunk: Any, num_consts: int,
-               symbolic_zeros: bool, **params: Any) -> Any:
-    rule = fwd_jaxpr_thunk
-    for primal, nonzero in zip(primals[:num_consts], nonzeros, strict=False):
-        if nonzero:
-            refuse_differentiated(rule.custom.describe(), typeof(primal))
-    outs, residuals, info = rule(nonzeros, primals)
-    tangents = [typeof(o).to_tangent() for o in outs]
-    nonzero_outs = [a.dtype != dtypes.float0 for a in tangents]
-    backward = Backward(rule, info, tangents)
-    in_zeros = tuple([not nz for nz in nonzeros])
-
-    def linear(residuals: Sequence[Any], *given: Any) -> list[Any]:
-        found = iter(custom_lin_p.bind(
-            *residuals, *[t for t in given if type(t) is not Zero], num_res=len(residuals),
-            bwd=backward, in_zeros=in_zeros,
-            out_avals=tuple([a for a, nz in zip(tangents, nonzero_outs, strict=True) if nz]),
-            symbolic_zeros=symbolic_zeros))
-        return [next(found) if nz else Zero(a)
-                for a, nz in zip(tangents, nonzero_outs, strict=True)]
-
-    return outs, nonzero_outs, residuals, linear
-
-
-custom_vjp_call_p.linearize = _linearize
-
-
-@custom_vjp_call_p.def_transpose
-def _transpose(cts: Any, *args: Any, call_jaxpr: Jaxpr, fwd_jaxpr_thunk: Any, **params: Any
-               ) -> Any:
-    """A linear function: the backward pass, where its residuals depend on nothing linear."""
-    rule = fwd_jaxpr_thunk
-    undefined = [type(a) is UndefinedPrimal for a in args]
-    known: list[Any] = []
-
-    def forward(*primals: Any) -> list[Any]:
-        _, residuals, info = rule(undefined, primals)
-        known.append(info)
-        return residuals
-
-    program = trace_to_jaxpr(forward, call_jaxpr.in_avals, call_jaxpr.debug_info)
-    parts = partial_eval_jaxpr(program, undefined)
-    if any(parts.unknown_outs):
-        source = applied_at(thread.source or current_traceback())
-        raise LazyNotImplementedError(lambda: (
-            f"the {rule.custom.describe()} cannot be transposed as a linear function: its fwd rule "
-            "gives residuals that depend on the arguments in which it is linear, and these have no "
-            f"values here.\n{source}"))
-    defined = [a for a, u in zip(args, undefined, strict=True) if not u]
-    residuals = eval_jaxpr(parts.known, parts.known.consts, *defined)
-    found = rule.backward(known[0], residuals[:len(program.outvars)], cts)
-    skip = len(args) - len(found)
-    given = [None] * skip + found
-    for i, (ct, operand) in enumerate(zip(given, args, strict=True)):
-        if undefined[i]:
-            refuse_unsummed(rule, i - skip, ct, operand)
-    return [ct if u else None for ct, u in zip(given, undefined, strict=True)]
-
-
-def batched_params(axis: AxisData, dims: Sequence[int | None], params: dict[str, Any]
-                   ) -> dict[str, Any]:
-    """The params for a batch."""
-    call_jaxpr, rule = params["call_jaxpr"], params["fwd_jaxpr_thunk"]
-    batched, out_dims = batched_call(call_jaxpr, axis, dims)
-    new = call_jaxpr.cached(("batched rule", rule, axis, tuple(dims)), lambda: BatchedVJP(
-        rule, axis, dims, out_dims[:1] != [None]))
-    return params_of(new, batched, params["num_consts"], params["symbolic_zeros"])
-
-
-def _batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
-    batched = batched_params(axis, dims, params)
-    dim = 0 if batched["fwd_jaxpr_thunk"].batched else None
-    outs = custom_vjp_call_p.bind(*args, **batched)
-    return outs, [dim] * len(outs)
-
-
-custom_vjp_call_p.axis_batch = _batch
-
-
-def _dce(used: Sequence[bool], eqn: Any) -> Any:
-    params = eqn.params
-    jaxpr, rule = params["call_jaxpr"], params["fwd_jaxpr_thunk"]
-    if not any(used) and not jaxpr.effects:
-        return [False] * len(eqn.invars), None
-    if all(used):
-        return [True] * len(eqn.invars), eqn
-    # Inputs stay: the rules may read them.
-    smaller, _ = dce_jaxpr(jaxpr, used, True)
-    pruned = jaxpr.cached(("pruned rule", rule, tuple(used)), lambda: PrunedVJP(rule, used))
-    return [True] * len(eqn.invars), eqn.replace(
-        params=params_of(pruned, smaller, params["num_consts"], params["symbolic_zeros"]),
-        outvars=[v for v, u in zip(eqn.outvars, used, strict=True) if u], effects=smaller.effects)
-
-
-custom_vjp_call_p.dce = _dce
-
-
-def _pretty(params: dict[str, Any]) -> dict[str, Any]:
-    custom = params["fwd_jaxpr_thunk"].custom
-    shown = {"name": custom.__name__, "call_jaxpr": params["call_jaxpr"], "fwd": custom.fwd,
-             "bwd": custom.bwd, "symbolic_zeros": params["symbolic_zeros"]}
-    return shown | ({"num_consts": params["num_consts"]} if params["num_consts"] else {})
-
-
-custom_vjp_call_p.pretty = _pretty
 
 
 # ---- what users call -------------------------------------------------------------------
@@ -518,9 +329,9 @@ class custom_vjp(Custom):
                  nondiff_argnames: str | Sequence[str] = ()):
         super().__init__(fun, nondiff_argnums, nondiff_argnames)
 
-    def rules(self) -> Sequence[Any]:
+    def rules(self) -> dict[str, Any]:
         """The functions that were given as rules."""
-        return self.fwd, self.bwd
+        return {"fwd": self.fwd, "bwd": self.bwd}
 
     @boundary
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any],

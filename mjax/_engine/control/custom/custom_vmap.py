@@ -435,9 +435,9 @@ class custom_vmap(Custom):
     def __init__(self, fun: Callable[..., Any]):
         super().__init__(fun, (), ())
 
-    def rules(self) -> Sequence[Any]:
+    def rules(self) -> dict[str, Any]:
         """The functions that were given as rules."""
-        return (self.vmap_rule,)
+        return {"rule": self.vmap_rule}
 
     @boundary
     def def_vmap(self, vmap_rule: Callable[..., Any]) -> Callable[..., Any]:

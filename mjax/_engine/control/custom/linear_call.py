@@ -14,8 +14,8 @@ from typing import Any
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.calls.closed_call import evaluates_as_call, types_as_call
+from mjax._engine.control.custom.custom_batching import BatchedInfo, batched_backward
 from mjax._engine.control.custom.custom_calls import users_code
-from mjax._engine.control.custom.custom_lin import BatchedInfo, batched_backward
 from mjax._engine.control.trace_body import Typed, agree, differences
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr
 from mjax._engine.ir.pytree import tree_flatten
@@ -105,7 +105,7 @@ class BatchedTranspose:
         self.transpose, self.info = transpose, info
 
     def __call__(self, fixed: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-        return batched_backward(lambda _, *args: self.transpose(*args), self.info, fixed, cts)
+        return batched_backward(self.transpose, self.info, fixed, cts)
 
 
 # ---- the primitive ---------------------------------------------------------------------

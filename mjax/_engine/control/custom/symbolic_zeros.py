@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
+from mjax._engine.ir import dtypes
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.types import typeof, typeof_handlers
 from mjax._engine.primitives.tangents import instantiate
@@ -143,10 +145,16 @@ def for_rule(tangent: Any, symbolic: bool) -> Any:
     return SymbolicZero(tangent.aval) if symbolic else instantiate(tangent)
 
 
+def as_arrays(tangents: Sequence[Any]) -> list[Any]:
+    """Tangents or cotangents with arrays for `Zero`s; those of integers stay."""
+    return [t if type(t) is Zero and t.aval.dtype == dtypes.float0 else instantiate(t)
+            for t in tangents]
+
+
 def from_rule(tangent: Any) -> Any:
     """What a user's rule gave, with `Zero` for `SymbolicZero`."""
     return Zero(tangent.aval) if type(tangent) is SymbolicZero else tangent
 
 
-__all__ = ["CustomVJPPrimal", "SymbolicZero", "custom_vjp_primal_tree_values", "for_rule",
-           "from_rule", "zero_from_primal"]
+__all__ = ["CustomVJPPrimal", "SymbolicZero", "as_arrays", "custom_vjp_primal_tree_values",
+           "for_rule", "from_rule", "zero_from_primal"]
