@@ -9,6 +9,7 @@ Overridden methods of the kit are counted, and functions that are passed to it.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,9 +18,10 @@ from mjax._engine.control.frame import Frame
 
 FIELDS = ("jvp", "linearize", "partial_eval", "transpose", "batch", "axis_batch", "dce",
           "recompute", "cast_varying")
-#: Methods of frames that declare and do not transform.
+#: Methods of frames that declare and do not transform, and rules that every primitive needs.
 DECLARATIONS = {"open", "close", "body", "again", "derivative", "scope", "entered", "outer",
-                "carries", "batch_dim", "abstract_eval", "typecheck"}
+                "carries", "batch_dim", "abstract_eval", "typecheck", "lowering", "pretty",
+                "params", "effects"}
 
 
 def holding() -> list[Any]:
@@ -31,9 +33,9 @@ def holding() -> list[Any]:
     return [found[name] for name in names]
 
 
-def written(primitive: Any) -> Iterator[str]:
-    """The rules of a primitive that are written by hand."""
-    frames = set()
+def written(primitive: Any) -> dict[str, Any]:
+    """The functions that are written by hand for the rules of a primitive, by name."""
+    found, frames = {}, set()
     for field in FIELDS:
         rule = getattr(primitive, field)
         if rule is None or field in primitive.derived:
@@ -42,23 +44,33 @@ def written(primitive: Any) -> Iterator[str]:
         if isinstance(owner, Frame):
             frames.add(owner)
         else:
-            yield field
+            found[field] = rule
     for frame in frames:
-        if type(frame) is not Frame:  # what it inherits is the kit
-            yield from (f"frame.{name}" for name, value in vars(type(frame)).items()
-                        if callable(value) and name not in DECLARATIONS)
-        if frame.transforms is not Frame.transforms:
-            yield from (f"transforms.{name}" for name in frame.transforms._fields)
+        for cls in type(frame).__mro__[:type(frame).__mro__.index(Frame)]:  # Frame is the kit
+            found.update({f"{cls.__name__}.{name}": value for name, value in vars(cls).items()
+                          if inspect.isfunction(value) and name not in DECLARATIONS
+                          and not name.startswith("__")})
+        found.update({f"transforms.{name}": own for name, own, kits in zip(
+            frame.transforms._fields, frame.transforms, Frame.transforms, strict=True)
+            if own is not kits})
+    return found
+
+
+def count() -> Iterator[tuple[str, list[str]]]:
+    """The names of the rules of each primitive; those of several are counted for the first."""
+    known: set[Any] = set()
+    for primitive in holding():
+        rules = {name: rule for name, rule in written(primitive).items() if rule not in known}
+        known.update(rules.values())
+        yield primitive.name, sorted(rules)
 
 
 def main() -> None:
     """Prints the rules of each primitive and their number."""
-    total = 0
-    for primitive in holding():
-        rules = sorted(written(primitive))
-        total += len(rules)
-        print(f"{primitive.name:22}{len(rules):3}  {' '.join(rules)}")
-    print(f"{'all':22}{total:3}")
+    rows = list(count())
+    for name, rules in rows:
+        print(f"{name:22}{len(rules):3}  {' '.join(rules)}")
+    print(f"{'all':22}{sum(len(rules) for _, rules in rows):3}")
 
 
 if __name__ == "__main__":

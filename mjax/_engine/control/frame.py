@@ -23,7 +23,7 @@ from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
 from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import instantiate, with_zeros
 from mjax._engine.tracing.primitive import Primitive, no_axes
-from mjax._engine.tracing.stage import StageInterpreter
+from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr, to_dim
 from mjax._engine.transforms.dce import dce_jaxpr
@@ -49,13 +49,13 @@ class Held(Record):
       body: the program: a jaxpr, or what a frame has for one.
       ins: how each operand enters it.
       outs: how each result leaves it.
-      rest: the params that are neither.
+      rest: the params that are neither; None for a program by itself.
     """
 
     body: Any
     ins: Sequence[How]
     outs: Sequence[How]
-    rest: Params
+    rest: Any
 
 
 class Split(Record):
@@ -157,7 +157,11 @@ class Frame:
         return aval
 
     def runner(self, held: Held) -> Runner:
-        """A function from operands to results that applies the primitive."""
+        """A function from operands to results that applies the primitive, or evaluates the body
+        where nothing else is held."""
+        if held.rest is None:
+            body = held.body
+            return lambda args: eval_jaxpr(body, body.consts, *args)
         params = self.close(held)
         return lambda args: self.primitive.bind(*args, **params)
 

@@ -2,8 +2,8 @@
 
 A rule is an object with `jvp(primals, tangents) -> outs, tangents`, or with
 `forward(nonzeros, primals) -> outs, residuals, info` and `backward(info, residuals, cts) ->
-cotangents`, on lists of values among which may be `Zero`s. What transforms a function
-transforms its rule.
+cotangents`, on lists of values among which may be `Zero`s; or, for `custom_vmap`, with
+`batch(size, batched, args) -> outs, out_batched`. What transforms a function transforms its rule.
 """
 
 from __future__ import annotations
@@ -272,6 +272,12 @@ class PrunedRule(_Derived):
         for i, ct in zip(self.kept, cts, strict=True):
             all_cts[i] = ct
         return self.rule.backward(inner, residuals, all_cts)
+
+    def batch(self, size: int, batched: Sequence[bool], args: Sequence[Any]
+              ) -> tuple[list[Any], list[bool]]:
+        """The results of a batch that are wanted, and which of them are batched."""
+        outs, flags = self.rule.batch(size, batched, args)
+        return [outs[i] for i in self.kept], [flags[i] for i in self.kept]
 
 
 # ---- backward passes -----------------------------------------------------------------------

@@ -7,10 +7,9 @@ from typing import Any
 
 from mjax._engine.control.calls.closed_call import evaluates_as_call
 from mjax._engine.control.custom.custom_batching import BatchedRule, PrunedRule, batch_call
-from mjax._engine.control.frame import OF_JAXPRS, Frame, Held, Params, Runner
+from mjax._engine.control.frame import OF_JAXPRS, Frame, Held, Params
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.transforms.batching import AxisData
 
 
@@ -20,8 +19,9 @@ class CustomFrame(Frame):
     A batched rule applies the rule to a batch, a pruned one drops results.
 
     Args:
-      primitive: the primitive; its param `call_jaxpr` is the function.
+      primitive: the primitive.
       rule: which of its params is the rule.
+      param: which is the function.
     """
 
     rules: tuple[str, ...] = ("abstract_eval", "typecheck", "cast_varying", "jvp", "transpose",
@@ -29,17 +29,18 @@ class CustomFrame(Frame):
     keeps_operands = True  # rules may read them
     transforms = OF_JAXPRS._replace(batch=batch_call)
 
-    def __init__(self, primitive: Primitive, rule: str):
+    def __init__(self, primitive: Primitive, rule: str, param: str = "call_jaxpr"):
         self.rule = rule
-        super().__init__(primitive, "call_jaxpr")
-        evaluates_as_call(primitive, "call_jaxpr")
+        super().__init__(primitive, param)
+        evaluates_as_call(primitive, param)
         primitive.def_lowering(self.lowering)
         primitive.define("pretty", self.pretty)
 
     def params(self, rule: Any, jaxpr: Jaxpr | None = None, num_consts: int = 0) -> Params:
         """The params of an equation; without a jaxpr where the rule runs at once."""
-        return {"call_jaxpr": jaxpr, self.rule: rule, "num_consts": num_consts,
-                "symbolic_zeros": rule.custom.symbolic_zeros}
+        return self.close(Held(jaxpr, (), (), {
+            self.rule: rule, "num_consts": num_consts,
+            "symbolic_zeros": rule.custom.symbolic_zeros}))
 
     def open(self, params: Params) -> Held:
         """A result leaves by its index."""
@@ -48,12 +49,7 @@ class CustomFrame(Frame):
 
     def again(self, held: Held) -> Held:
         """What is derived from the function by itself does not have the rule."""
-        return held._replace(rest={})
-
-    def runner(self, held: Held) -> Runner:
-        body = held.body
-        return super().runner(held) if held.rest else lambda args: eval_jaxpr(
-            body, body.consts, *args)
+        return held._replace(rest=None)
 
     def batched(self, held: Held, axis: AxisData, dims: Sequence[int | None],
                 out_dims: Sequence[int | None]) -> Held:

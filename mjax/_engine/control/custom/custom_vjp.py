@@ -39,6 +39,7 @@ from mjax._engine.control.custom.symbolic_zeros import (
     for_rule,
     from_rule,
 )
+from mjax._engine.control.frame import Held, Params
 from mjax._engine.control.remat import remat_opt
 from mjax._engine.control.trace_body import Body
 from mjax._engine.ir import dtypes
@@ -70,6 +71,9 @@ class _VJPFrame(CustomFrame):
     """Linearized by the forward pass, transposed by the backward pass."""
 
     rules = (*CustomFrame.rules, "linearize")
+
+    def close(self, held: Held) -> Params:
+        return {**super().close(held), "bwd": held.rest[self.rule].backward}
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> NoReturn:
         refuse_forward_mode(params[self.rule].custom)

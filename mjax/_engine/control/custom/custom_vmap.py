@@ -1,10 +1,10 @@
 """Functions whose batching their users wrote: `custom_vmap`, and `custom_vmap_call`.
 
-The primitive holds the function's jaxpr and the rule, a function of flat values:
-`rule(size, batched, args) -> outs, out_batched`, where what is batched is so along axis 0.
-A derivative of the function is such a function again: its jaxpr is the derivative's, and its
-rule the derivative of the rule. In reverse mode the tangents' part is evaluated from the
-arguments, with no residuals but these, since function and rule may keep different ones.
+The primitive holds the function's jaxpr and the rule, which has a method `batch(size, batched,
+args) -> outs, out_batched` on flat values, where what is batched is so along axis 0. A derivative
+of the function is such a function again: its jaxpr is the derivative's, and its rule the derivative
+of the rule. In reverse mode the tangents' part is evaluated from the arguments, with no residuals
+but these, since function and rule may keep different ones.
 """
 
 from __future__ import annotations
@@ -17,36 +17,27 @@ import numpy as np
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import thread
-from mjax._engine.control.calls.closed_call import evaluates_as_call, types_as_call
+from mjax._engine.base.util import merge_lists, partition_list, selected
+from mjax._engine.control.custom.custom_batching import PrunedRule
 from mjax._engine.control.custom.custom_calls import users_code, vary_as_function
+from mjax._engine.control.custom.custom_frame import CustomFrame
 from mjax._engine.control.custom.custom_rules import Custom
+from mjax._engine.control.frame import Params
 from mjax._engine.control.loops.looping import map as loop_map
-from mjax._engine.control.trace_body import Body, Typed, agree, differences
+from mjax._engine.control.trace_body import Body, Typed, agree, differences, stage_body
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
-from mjax._engine.ir.jaxpr_equality import same_program
-from mjax._engine.ir.pytree import (
-    tree_flatten,
-    tree_map,
-    tree_structure,
-    treedef_tuple,
-)
+from mjax._engine.ir.pytree import tree_flatten, tree_map
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.dynamic_slicing import dynamic_index_in_dim
 from mjax._engine.primitives.shapes import array_of, batch_to_front
-from mjax._engine.primitives.tangents import instantiate
-from mjax._engine.tracing.flat import (
-    FlatFunction,
-    check_arguments,
-    check_callable,
-    debug_info_of,
-    describe_function,
-)
+from mjax._engine.primitives.tangents import instantiate, with_zeros
+from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
 from mjax._engine.tracing.interpreter import staging
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import describe_value
-from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
-from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.tracing.stage import eval_jaxpr, stage
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero, without_zeros
 from mjax._engine.tracing.variance import typed_axes
 from mjax._engine.transforms.batching import (
     AxisData,
@@ -61,17 +52,82 @@ from mjax._engine.transforms.transpose import backward_pass, transpose_jaxpr
 
 custom_vmap_call_p = Primitive("custom_vmap_call", multiple_results=True, types_cacheable=False,
                                own_varying=True)
-types_as_call(custom_vmap_call_p, "call")
-evaluates_as_call(custom_vmap_call_p, "call")
-
-_no_kwargs = tree_structure({})
 
 
-def bind(jaxpr: Jaxpr, rule: Any, args: Sequence[Any]) -> list[Any]:
-    """Applies the primitive to a function that was made of a user's."""
-    trees = [tree_structure((0,) * n) for n in (len(jaxpr.invars), len(jaxpr.outvars))]
-    return custom_vmap_call_p.bind(*args, call=jaxpr, rule=rule, in_tree=trees[0],
-                                   out_tree=trees[1])
+class _VmapFrame(CustomFrame):
+    """Batched by the rule; derivatives are functions with rules again."""
+
+    rules = (*CustomFrame.rules, "linearize")
+
+    def axis_batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
+        call, rule = params["call"], params["rule"]
+        batched = [d is not None for d in dims]
+        if not any(batched):  # the jaxpr names the axis
+            jaxpr, out_dims = batch_jaxpr(call, axis, dims)
+            return eval_jaxpr(jaxpr, jaxpr.consts, *args), out_dims
+        outs, flags = rule.batch(axis.size, batched, [
+            x if d is None else batch_to_front(x, d, axis.size)
+            for x, d in zip(args, dims, strict=True)])
+        if typed_axes():
+            outs = vary_as_function(f"vmap rule of {rule.custom.describe()}", outs, call.out_avals,
+                                    lambda i: f" {i}")
+        return outs, [0 if flag else None for flag in flags]
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        call = params["call"]
+        jaxpr, rule = _derivative(call, params["rule"], [type(t) is not Zero for t in tangents])
+        outs = custom_vmap_call_p.bind(*primals, *without_zeros(tangents), call=jaxpr, rule=rule)
+        n = len(call.outvars)
+        return outs[:n], with_zeros(_smooth(call), outs[n:], call.out_avals)
+
+    def linearize(self, nonzeros: Sequence[bool], *primals: Any, **params: Any) -> Any:
+        call = params["call"]
+        n, smooth = len(call.outvars), _smooth(call)
+
+        def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
+            jaxpr, rule = _derivative(call, params["rule"], nonzeros)
+            kept = range(n, len(jaxpr.outvars))
+            tangents_only, _ = dce_jaxpr(jaxpr, [False] * n + [True] * len(kept), True)
+            found = custom_vmap_call_p.bind(
+                *residuals, *without_zeros(tangents), call=tangents_only,
+                rule=jaxpr.cached(("tangents", rule), lambda: PrunedRule(rule, kept)))
+            return with_zeros(smooth, found, call.out_avals)
+
+        return custom_vmap_call_p.bind(*primals, **params), smooth, list(primals), linear
+
+    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
+        call, rule = params["call"], params["rule"]
+        undefined = tuple([type(a) is UndefinedPrimal for a in args])
+        nonzeros = tuple([type(ct) is not Zero for ct in cts])
+        jaxpr, _ = transpose_jaxpr(call, undefined, nonzeros, True)
+        new = call.cached(("transposed rule", rule, undefined, nonzeros),
+                          lambda: TransposedRule(rule, call, undefined, nonzeros))
+        defined, _ = partition_list(undefined, args)
+        found = custom_vmap_call_p.bind(*defined, *without_zeros(cts), call=jaxpr, rule=new)
+        return merge_lists(undefined, [None] * len(defined), found)
+
+    def pretty(self, params: Params) -> Params:
+        """The params as jaxprs show them: the user's rule."""
+        return {**params, **params["rule"].custom.rules()}
+
+    def lowering(self, ctx: Any, *operands: Any, **params: Any) -> Any:
+        """The function, inlined."""
+        return ctx.inline(params["call"], *operands)
+
+
+_VmapFrame(custom_vmap_call_p, "rule", "call")
+
+
+def _smooth(call: Jaxpr) -> list[bool]:
+    """Which results can have a tangent."""
+    return [dtypes.is_inexact(a.dtype) for a in call.out_avals]
+
+
+def _derivative(call: Jaxpr, rule: Any, nonzeros: Sequence[bool]) -> tuple[Jaxpr, Any]:
+    """Program and rule of the derivative; all results have a tangent that can."""
+    jaxpr, _ = jvp_jaxpr(call, nonzeros, _smooth(call))
+    return jaxpr, call.cached(("jvp rule", rule, tuple(nonzeros)),
+                              lambda: JVPRule(rule, call, nonzeros))
 
 
 # ---- rules as functions of flat values -------------------------------------------------
@@ -82,19 +138,19 @@ class UsersRule:
 
     Args:
       custom: the function.
-      in_tree: structure of the arguments.
-      out_tree: structure of the output.
-      out_avals: types of its leaves.
+      in_tree: structure of `(arguments, {})`.
+      body: the staged function.
     """
 
-    __slots__ = ("custom", "f", "in_tree", "out_avals", "out_tree")
+    names_in_scope = ()
 
-    def __init__(self, custom: Any, in_tree: Any, out_tree: Any, out_avals: Sequence[Any]):
-        self.custom, self.f = custom, custom.vmap_rule
-        self.in_tree, self.out_tree, self.out_avals = in_tree, out_tree, out_avals
+    def __init__(self, custom: Any, in_tree: Any, body: Body):
+        self.custom, self.f, self.in_tree = custom, custom.vmap_rule, in_tree
+        self.out_tree, self.out_avals = body.out_tree, body.jaxpr.out_avals
 
-    def __call__(self, size: int, batched: Sequence[bool], args: Sequence[Any]
+    def batch(self, size: int, batched: Sequence[bool], args: Sequence[Any]
                  ) -> tuple[list[Any], list[bool]]:
+        """The output of a batch, and which leaves of it are batched."""
         n = len(args) - self.in_tree.num_leaves
         for value, b in zip(args[:n], batched, strict=False):
             if b:
@@ -102,9 +158,10 @@ class UsersRule:
                     f"{self.custom.describe()} closes over a value that is batched, of type "
                     f"{typeof(value)} for the whole batch. Its rule says nothing of it: pass it "
                     "as an argument."))
-        in_batched = list(self.in_tree.unflatten(batched[n:]))
+        in_batched, _ = self.in_tree.unflatten(batched[n:])
+        operands, _ = self.in_tree.unflatten(map(array_of, args[n:]))
         with users_code():
-            result = self.f(size, in_batched, *self.in_tree.unflatten(map(array_of, args[n:])))
+            result = self.f(size, list(in_batched), *operands)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise LazyTypeError(lambda: (
                 f"the {self.name()} must return a pair (output, which of it is batched), but "
@@ -154,70 +211,60 @@ class JVPRule:
 
     Args:
       rule: that of the function.
-      jaxpr: the derivative's program.
+      call: the function's program.
       nonzeros: which operands have a tangent.
     """
 
-    __slots__ = ("custom", "jaxpr", "nonzeros", "rule")
+    names_in_scope = ()
 
-    def __init__(self, rule: Any, jaxpr: Jaxpr, nonzeros: Sequence[bool]):
-        self.rule, self.jaxpr, self.nonzeros = rule, jaxpr, nonzeros
-        self.custom = rule.custom
+    def __init__(self, rule: Any, call: Jaxpr, nonzeros: Sequence[bool]):
+        self.rule, self.custom = rule, rule.custom
+        self.nonzeros, self.smooth = nonzeros, _smooth(call)
 
-    def __call__(self, size: int, batched: Sequence[bool], args: Sequence[Any]
-                 ) -> tuple[list[Any], list[bool]]:
+    def batch(self, size: int, batched: Sequence[bool], args: Sequence[Any]
+              ) -> tuple[list[Any], list[bool]]:
+        """Results and tangents of a batch, and which of them are batched."""
         n = len(self.nonzeros)
-        given_flags = iter(batched[n:])
-        if not any([nz and next(given_flags) and b
-                    for b, nz in zip(batched, self.nonzeros, strict=False)]):
+        flags, tangent_flags = list(batched[:n]), iter(batched[n:])
+        both = [next(tangent_flags) if nz else False for nz in self.nonzeros]
+        if not any(f and t for f, t in zip(flags, both, strict=True)):
             return self._by_elements(size, batched, args)
-        given = iter(zip(batched[n:], args[n:], strict=True))
-        primals, tangents, flags = [], [], []
-        for primal, flag, nonzero in zip(args, batched, self.nonzeros, strict=False):
-            tangent: Any = Zero(typeof(primal).to_tangent())
-            if nonzero:
-                tangent_flag, tangent = next(given)
-                if flag != tangent_flag:
-                    primal, tangent = (batch_to_front(x, 0 if f else None, size) for x, f in (
-                        (primal, flag), (tangent, tangent_flag)))
-                    flag = True
-            primals.append(primal)
-            tangents.append(tangent)
-            flags.append(flag)
-        outs, out_tangents, known = self._pushed(size, flags, primals, tangents)
-        return [*outs, *out_tangents], self._flags(known, known)
+        primals, tangents = list(args[:n]), iter(args[n:])
+        given = []
+        for i, nonzero in enumerate(self.nonzeros):
+            tangent = next(tangents) if nonzero else None
+            if nonzero and flags[i] != both[i]:
+                primals[i], tangent = (batch_to_front(x, 0 if f else None, size) for x, f in (
+                    (primals[i], flags[i]), (tangent, both[i])))
+                flags[i] = True
+            given.append(tangent)
+        return self._pushed(size, flags, primals, selected(self.nonzeros, given))
 
     def _pushed(self, size: int, flags: Sequence[bool], primals: Sequence[Any],
-                tangents: Sequence[Any]) -> tuple[list[Any], list[Any], list[bool]]:
-        """Results of the function's rule, their smooth tangents, and which of them are batched."""
+                tangents: Sequence[Any]) -> tuple[list[Any], list[bool]]:
+        """Results of the function's rule with their smooth tangents, and which are batched."""
         known: list[bool] = []
 
         def f(*values: Any) -> list[Any]:
-            outs, out_batched = self.rule(size, flags, values)
+            outs, out_batched = self.rule.batch(size, flags, values)
             known.extend(out_batched)
             return outs
 
-        outs, out_tangents = jvp_flat(f, primals, tangents)
-        return outs, [instantiate(t) for o, t in zip(outs, out_tangents, strict=True)
-                      if _is_smooth(typeof(o))], known
-
-    def _flags(self, outs: Sequence[bool], tangents: Sequence[bool]) -> list[bool]:
-        smooth = [_is_smooth(a) for a in self.jaxpr.out_avals[: len(outs)]]
-        return [*outs, *[t for t, s in zip(tangents, smooth, strict=True) if s]]
+        outs, out_tangents = jvp_flat(f, primals, with_zeros(
+            self.nonzeros, tangents, map(typeof, primals)))
+        smooth = selected(self.smooth, out_tangents)
+        return [*outs, *map(instantiate, smooth)], [*known, *selected(self.smooth, known)]
 
     def _by_elements(self, size: int, batched: Sequence[bool], args: Sequence[Any]
                      ) -> tuple[list[Any], list[bool]]:
         """No primal is batched together with its tangent: to the function's rule nothing is
         batched, and its derivative is mapped over what is."""
+        n = len(self.nonzeros)
 
         def element(i: Any, *values: Any) -> list[Any]:
-            n = len(self.nonzeros)
-            given = iter(values[n:])
-            tangents = [next(given) if nz else Zero(typeof(p).to_tangent())
-                        for p, nz in zip(values, self.nonzeros, strict=False)]
-            outs, out_tangents, known = self._pushed(size, [False] * n, values[:n], tangents)
-            return [dynamic_index_in_dim(o, i, 0, False) if k else o for o, k in zip(
-                [*outs, *out_tangents], self._flags(known, known), strict=True)]
+            outs, flags = self._pushed(size, [False] * n, values[:n], values[n:])
+            return [dynamic_index_in_dim(o, i, 0, False) if flag else o
+                    for o, flag in zip(outs, flags, strict=True)]
 
         outs, dims = batch_flat(element, AxisData(None, size), [np.arange(size, dtype=np.int32),
                                                                 *args],
@@ -226,171 +273,46 @@ class JVPRule:
                  for o, d in zip(outs, dims, strict=True)], [d is not None for d in dims])
 
 
-def _is_smooth(aval: Any) -> bool:
-    return dtypes.is_inexact(aval.dtype)
-
-
 class TransposedRule:
     """The rule of the transpose, `(defined operands, nonzero cotangents) -> cotangents`.
 
     Args:
       rule: that of the linear function.
-      in_avals: types of its operands.
-      out_avals: types of its results.
+      call: its program.
       undefined: in which operands it is linear.
       nonzeros: which results have a cotangent.
     """
 
-    __slots__ = ("custom", "in_avals", "nonzeros", "out_avals", "rule", "undefined")
+    names_in_scope = ()
 
-    def __init__(self, rule: Any, in_avals: Sequence[Any], out_avals: Sequence[Any],
-                 undefined: Sequence[bool], nonzeros: Sequence[bool]):
-        self.rule, self.undefined, self.nonzeros = rule, undefined, nonzeros
-        self.in_avals, self.out_avals = in_avals, out_avals
-        self.custom = rule.custom
+    def __init__(self, rule: Any, call: Jaxpr, undefined: Sequence[bool],
+                 nonzeros: Sequence[bool]):
+        self.rule, self.custom, self.call = rule, rule.custom, call
+        self.undefined, self.nonzeros = undefined, nonzeros
 
-    def __call__(self, size: int, batched: Sequence[bool], args: Sequence[Any]
-                 ) -> tuple[list[Any], list[bool]]:
-        n = len(self.undefined) - sum(self.undefined)
-        defined, flags = iter(args[:n]), iter(batched[:n])
-        # Each element has cotangents of its own.
-        operands = [UndefinedPrimal(batched_type(a, 0, size)) if u else next(defined)
-                    for a, u in zip(self.in_avals, self.undefined, strict=True)]
-        in_batched = [u or next(flags) for u in self.undefined]
+    def batch(self, size: int, batched: Sequence[bool], args: Sequence[Any]
+              ) -> tuple[list[Any], list[bool]]:
+        """Cotangents of a batch; each element has its own."""
+        call, undefined = self.call, self.undefined
+        n = len(undefined) - sum(undefined)
+        places = [UndefinedPrimal(batched_type(a, 0, size))
+                  for a in selected(undefined, call.in_avals)]
+        operands = merge_lists(undefined, args[:n], places)
+        in_batched = merge_lists(undefined, batched[:n], [True] * len(places))
 
         def linear(*values: Any) -> list[Any]:
-            outs, out_batched = self.rule(size, in_batched, values)
+            outs, out_batched = self.rule.batch(size, in_batched, values)
             return [batch_to_front(o, 0 if b else None, size)
                     for o, b in zip(outs, out_batched, strict=True)]
 
         jaxpr = stage(linear, [x.aval if u else typeof(x)
-                               for x, u in zip(operands, self.undefined, strict=True)])
-        given = iter([batch_to_front(ct, 0 if b else None, size)
-                      for ct, b in zip(args[n:], batched[n:], strict=True)])
-        cts = [next(given) if nz else Zero(batched_type(a, 0, size).to_tangent())
-               for a, nz in zip(self.out_avals, self.nonzeros, strict=True)]
+                               for x, u in zip(operands, undefined, strict=True)])
+        cts = with_zeros(
+            self.nonzeros, [batch_to_front(ct, 0 if b else None, size)
+                            for ct, b in zip(args[n:], batched[n:], strict=True)],
+            [batched_type(a, 0, size) for a in call.out_avals])
         found = backward_pass(jaxpr, jaxpr.consts, operands, cts)
-        results = [instantiate(ct) for ct, u in zip(found, self.undefined, strict=True) if u]
-        return results, [True] * len(results)
-
-
-class PrunedRule:
-    """A rule some of whose results nobody wants."""
-
-    __slots__ = ("custom", "rule", "used")
-
-    def __init__(self, rule: Any, used: Sequence[bool]):
-        self.rule, self.used, self.custom = rule, used, rule.custom
-
-    def __call__(self, size: int, batched: Sequence[bool], args: Sequence[Any]
-                 ) -> tuple[list[Any], list[bool]]:
-        outs, flags = self.rule(size, batched, args)
-        return ([o for o, u in zip(outs, self.used, strict=True) if u],
-                [f for f, u in zip(flags, self.used, strict=True) if u])
-
-
-# ---- the primitive ---------------------------------------------------------------------
-
-
-@custom_vmap_call_p.def_lowering
-def _lowering(ctx: Any, *operands: Any, call: Jaxpr, **params: Any) -> Any:
-    return ctx.inline(call, *operands)
-
-
-def _batch(axis: AxisData, args: Any, dims: Any, *, call: Jaxpr, rule: Any, **params: Any) -> Any:
-    if all(d is None for d in dims):
-        # The jaxpr names the axis.
-        batched, out_dims = batch_jaxpr(call, axis, dims)
-        return eval_jaxpr(batched, batched.consts, *args), out_dims
-    values = [x if d is None else batch_to_front(x, d, axis.size)
-              for x, d in zip(args, dims, strict=True)]
-    outs, flags = rule(axis.size, [d is not None for d in dims], values)
-    if typed_axes():
-        outs = vary_as_function(f"vmap rule of {rule.custom.describe()}", outs, call.out_avals,
-                                lambda i: f" {i}")
-    return outs, [0 if flag else None for flag in flags]
-
-
-custom_vmap_call_p.axis_batch = _batch
-
-
-def _derivative(call: Jaxpr, rule: Any, nonzeros: Sequence[bool]) -> tuple[Jaxpr, Any, list[bool]]:
-    """Program and rule of the derivative, and which results have a tangent: all that can."""
-    smooth = [_is_smooth(a) for a in call.out_avals]
-    jaxpr, _ = jvp_jaxpr(call, nonzeros, smooth)
-    key = ("jvp rule", rule, tuple(nonzeros))
-    return jaxpr, call.cached(key, lambda: JVPRule(rule, jaxpr, nonzeros)), smooth
-
-
-@custom_vmap_call_p.def_jvp
-def _jvp(primals: Any, tangents: Any, *, call: Jaxpr, rule: Any, **params: Any) -> Any:
-    given = [t for t in tangents if type(t) is not Zero]
-    jaxpr, new, smooth = _derivative(call, rule, [type(t) is not Zero for t in tangents])
-    outs = bind(jaxpr, new, [*primals, *given])
-    n = len(call.outvars)
-    found = iter(outs[n:])
-    return outs[:n], [next(found) if s else Zero(a.to_tangent())
-                      for a, s in zip(call.out_avals, smooth, strict=True)]
-
-
-def _linearize(nonzeros: Any, *primals: Any, call: Jaxpr, rule: Any, **params: Any) -> Any:
-    outs = custom_vmap_call_p.bind(*primals, call=call, rule=rule, **params)
-    jaxpr, derivative, smooth = _derivative(call, rule, nonzeros)
-    used = [False] * len(outs) + [True] * sum(smooth)
-
-    def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
-        given = [t for t in tangents if type(t) is not Zero]
-        program, new = _pruned(jaxpr, derivative, used)
-        found = iter(bind(program, new, [*residuals, *given]))
-        return [next(found) if s else Zero(a.to_tangent())
-                for a, s in zip(call.out_avals, smooth, strict=True)]
-
-    return outs, smooth, list(primals), linear
-
-
-custom_vmap_call_p.linearize = _linearize
-
-
-@custom_vmap_call_p.def_transpose
-def _transpose(cts: Any, *args: Any, call: Jaxpr, rule: Any, **params: Any) -> Any:
-    undefined = tuple([type(a) is UndefinedPrimal for a in args])
-    nonzeros = tuple([type(ct) is not Zero for ct in cts])
-    jaxpr, _ = transpose_jaxpr(call, undefined, nonzeros, True)
-    new = call.cached(("transposed rule", rule, undefined, nonzeros), lambda: TransposedRule(
-        rule, call.in_avals, call.out_avals, undefined, nonzeros))
-    found = iter(bind(jaxpr, new, [*[a for a, u in zip(args, undefined, strict=True) if not u],
-                                   *[ct for ct in cts if type(ct) is not Zero]]))
-    return [next(found) if u else None for u in undefined]
-
-
-def _pruned(call: Jaxpr, rule: Any, used: Sequence[bool]) -> tuple[Jaxpr, Any]:
-    """The function with some of its results; inputs stay, as the rule takes them."""
-    smaller, _ = dce_jaxpr(call, used, True)
-    key = ("pruned rule", rule, tuple(used))
-    return smaller, call.cached(key, lambda: PrunedRule(rule, tuple(used)))
-
-
-def _dce(used: Sequence[bool], eqn: Any) -> Any:
-    call = eqn.params["call"]
-    if not any(used) and not call.effects:
-        return [False] * len(eqn.invars), None
-    if all(used):
-        return [True] * len(eqn.invars), eqn
-    smaller, rule = _pruned(call, eqn.params["rule"], used)
-    out_tree = tree_structure((0,) * sum(used))
-    return [True] * len(eqn.invars), eqn.replace(
-        params={**eqn.params, "call": smaller, "rule": rule, "out_tree": out_tree},
-        outvars=[v for v, u in zip(eqn.outvars, used, strict=True) if u], effects=smaller.effects)
-
-
-custom_vmap_call_p.dce = _dce
-
-
-def _pretty(params: dict[str, Any]) -> dict[str, Any]:
-    return {**params, "rule": params["rule"].custom.vmap_rule}
-
-
-custom_vmap_call_p.pretty = _pretty
+        return [instantiate(ct) for ct in selected(undefined, found)], [True] * len(places)
 
 
 # ---- what users call -------------------------------------------------------------------
@@ -470,34 +392,13 @@ class custom_vmap(Custom):
         check_arguments(f"custom_vmap of {self.arguments.function}", args)
         if thread.interpreter.parent is None:
             return self.fun(*tree_map(array_of, args))
-        leaves, in_tree = tree_flatten(args)
-        body, rule = self._staged(in_tree, list(map(typeof, leaves)))
-        consts = [*body.consts]
-        trees = treedef_tuple((tree_structure(consts), in_tree))
-        outs = custom_vmap_call_p.bind(*consts, *leaves, call=body.jaxpr, rule=rule,
-                                       in_tree=trees, out_tree=body.out_tree)
+        leaves, in_tree = tree_flatten((args, {}))
+        body = stage_body("custom_vmap", self.fun, in_tree, list(map(typeof, leaves)),
+                          control_flow=False, again=not staging())
+        rule = self.signatures.get(body.jaxpr) or self.signatures.put(
+            body.jaxpr, UsersRule(self, in_tree, body))
+        outs = custom_vmap_call_p.bind(*body.consts, *leaves, call=body.jaxpr, rule=rule)
         return body.out_tree.unflatten(outs)
-
-    def _staged(self, in_tree: Any, avals: list[Any]) -> tuple[Body, UsersRule]:
-        """The function as a jaxpr, and the rule.
-
-        Once per types where a program is being staged. Else in each call, as
-        `trace_body.stage_body` does it again: what the function closes over may have changed.
-        """
-        key = (in_tree, tuple(avals), thread.settings, thread.axis_env)
-        known = self.signatures.get(key)
-        if known is None or not staging():
-            flat = FlatFunction(self.fun, treedef_tuple((in_tree, _no_kwargs)))
-            info = debug_info_of("custom_vmap", self.fun, in_tree.unflatten(avals), {})
-            jaxpr, consts = lift_tracers(stage(flat, avals, info))
-            if (known is not None and not consts and known[0].out_tree == flat.out_tree
-                    and same_program(known[0].jaxpr, jaxpr)):
-                return known
-            rule = UsersRule(self, in_tree, flat.out_tree, jaxpr.out_avals)
-            known = Body(jaxpr, consts, flat.out_tree), rule
-            if not consts:  # tracers would pin, and outlive, the trace they belong to
-                self.signatures.put(key, known)
-        return known
 
 
 @boundary

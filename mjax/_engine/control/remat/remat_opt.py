@@ -12,12 +12,11 @@ from typing import Any
 
 from mjax._engine.control.calls.closed_call import evaluates_as_call
 from mjax._engine.control.cast_varying import widened
-from mjax._engine.control.frame import UNCUT, Frame, Held, Params, Runner
+from mjax._engine.control.frame import UNCUT, Frame, Held, Params
 from mjax._engine.control.trace_body import Body
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Var
 from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr
 
 remat_opt_p = Primitive("remat_opt", multiple_results=True, types_cacheable=False,
@@ -50,12 +49,7 @@ class _RematOptFrame(Frame):
 
     def again(self, held: Held) -> Held:
         # Residuals are differentiated: what follows reads them.
-        return held._replace(rest={})
-
-    def runner(self, held: Held) -> Runner:
-        body = held.body
-        return super().runner(held) if held.rest else lambda args: eval_jaxpr(
-            body, body.consts, *args)
+        return held._replace(rest=None)
 
     def axis_batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
         fwd, fallback, num_consts = (
