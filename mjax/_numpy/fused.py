@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mjax._engine.base.programs import ProgramCache
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import exact
 from mjax._engine.control.calls.jit import call
@@ -26,8 +25,9 @@ from mjax._engine.primitives.shapes import array_of
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.laid_out import laid_out, with_out_sharding
 from mjax._engine.runtime.arrays.transfer import to_array, unshared
-from mjax._engine.runtime.dispatch.executable import Program
-from mjax._engine.runtime.dispatch.short import ShortCalls
+from mjax._engine.runtime.dispatch.executable import Asked
+from mjax._engine.runtime.dispatch.runners import Runners, runners_of
+from mjax._engine.runtime.dispatch.short import Caches, ShortCalls, placement_of
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjax._numpy.core import check_fill
@@ -67,8 +67,8 @@ def fused(f: F | None = None, *, values: Sequence[str] = (), static_argnames: Se
     code = f.__code__
     positions = frozenset(i for i, n in enumerate(code.co_varnames[: code.co_argcount])
                           if n in names)
-    cache = ProgramCache()
-    short = ShortCalls(positions, names, True, ProgramCache())
+    caches = Caches()
+    short = ShortCalls(positions, names, True, caches.short)
 
     def evaluated(args: tuple[Any, ...], kwargs: dict[str, Any], short_key: Any,
                   given: Sequence[Any]) -> Any:
@@ -78,34 +78,32 @@ def fused(f: F | None = None, *, values: Sequence[str] = (), static_argnames: Se
         key = known = None
         try:
             key, arrays = _key_of([thread.settings], _add_operand, args, kwargs, positions, names)
-            known = cache.get(key)
+            known = caches.calls.get(key)
         except (NotFlat, TypeError, OverflowError):
             key = None
         if known is None:
             if (call := _unknown(f, wrapper, values, args, kwargs, key)) is not None:
                 return call()
-            known = cache.put(key, compile_for(
-                _of_operands(f, args, kwargs, positions, names, _is_given), f.__name__, arrays,
+            known = caches.calls.put(key, compile_for(
+                tuple(map(placement_of, arrays)),
+                _of_operands(f, args, kwargs, positions, names, _is_given), f.__name__,
                 gives_back))
-        run, of_buffers = known
-        if of_buffers is not None and short_key is not None:
-            short.put(short_key, given, of_buffers)
-        return run(*arrays)
+        return short.run(short_key, given, known, arrays)
 
     def staged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if out_sharding and "out_sharding" in kwargs:
             return evaluated(args, kwargs, None, ())
         key = known = None
         try:
-            key, operands = _key_of(["traced", thread.settings], _add_traced, args, kwargs,
-                                    positions, names)
-            known = cache.get(key)
+            key, operands = _key_of([thread.settings], _add_traced, args, kwargs, positions,
+                                    names)
+            known = caches.traces.get(key)
         except (NotFlat, TypeError, OverflowError):
             key = None
         if known is None:
             if (call := _unknown(f, wrapper, values, args, kwargs, key)) is not None:
                 return call()
-            known = cache.put(key, _applier(
+            known = caches.traces.put(key, _applier(
                 _of_operands(f, args, kwargs, positions, names, _is_operand), f.__name__, operands))
         return known(operands)
 
@@ -298,21 +296,18 @@ def _replay(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
     return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
-def compile_for(f: Callable[..., Any], name: str, arrays: Sequence[Array],
-                gives_back: bool = False
-                ) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
-    """A function compiled for such arrays as these: as a function of arrays, and as one of buffers
-    or None; both give what `f` gives.
+def compile_for(placements: tuple[Any, ...], f: Callable[..., Any], name: str,
+                gives_back: bool = False) -> Runners:
+    """A function compiled for arrays so placed; the runners give what `f` gives.
 
     Args:
+      placements: of the operands.
       f: a traceable function of as many values; its result may be any pytree.
       name: name of the program.
-      arrays: examples of the operands.
       gives_back: whether the result is an operand itself where it is equal to it.
     """
-    placements = [a._placement for a in arrays]
     jaxpr, out_tree = _traced(f, [p.aval for p in placements])
-    if gives_back and len(arrays) == 1 and is_one_leaf(out_tree) and jaxpr.outvars == jaxpr.invars:
-        return unshared, None
-    program = Program(jaxpr, name, placements)
-    return program.tree_runner(out_tree), program.buffer_runner(out_tree)
+    if gives_back and len(jaxpr.invars) == 1 and is_one_leaf(out_tree) and (
+            jaxpr.outvars == jaxpr.invars):
+        return Runners(unshared, None)
+    return runners_of(Asked(jaxpr, name, placements), out_tree)

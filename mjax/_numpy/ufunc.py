@@ -25,7 +25,7 @@ from mjax._engine.ir.promotion import common_type, inexact_dtype
 from mjax._engine.ir.types import typeof, typeof_handlers
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.transfer import to_array
-from mjax._engine.runtime.dispatch.short import ShortCalls
+from mjax._engine.runtime.dispatch.short import ShortCalls, placement_of, program_for
 from mjax._numpy.core import (
     cast,
     check_array,
@@ -131,8 +131,8 @@ class Elementwise:
         self.weak_rule = weak_rule
         #: (settings, types of the operands) -> plan.
         self.plans = BoundedCache()
-        #: (settings, placements of the operands) -> runners of arrays and of buffers.
-        self.cache = ProgramCache()
+        #: (settings, placements of the operands) -> runners.
+        self.calls = ProgramCache()
         self.short = ShortCalls((), (), True, ProgramCache())
 
     def __call__(self, *args: Any) -> Any:
@@ -196,14 +196,9 @@ class Elementwise:
             pass
         if arrays is None:
             arrays, short_key = list(map(to_array, self.prepare(args)[0])), None
-        key = (thread.settings, *[x._placement for x in arrays])
-        known = self.cache.get(key)
-        if known is None:
-            known = self.cache.put(key, compile_for(self, self.name, arrays))
-        run, of_buffers = known
-        if of_buffers is not None and short_key is not None:
-            self.short.put(short_key, values, of_buffers)
-        return run(*arrays)
+        program = program_for(self.calls, (), tuple(map(placement_of, arrays)), compile_for, self,
+                              self.name)
+        return self.short.run(short_key, values, program, arrays)
 
     def _check_arguments(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         try:

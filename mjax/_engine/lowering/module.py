@@ -50,10 +50,12 @@ class LoweredModule:
       tokens: names of the tokens that `main` takes and gives first.
       constants: arrays that `main` takes before the inputs.
       host_callbacks: what `compile_module` needs of the Python functions that it calls.
+      platform: what it was lowered for.
       inspections: of values whose shardings are asked for: see `ModuleContext.inspect`.
     """
 
-    __slots__ = ("constants", "context", "host_callbacks", "inspections", "module", "tokens")
+    __slots__ = ("constants", "context", "host_callbacks", "inspections", "module", "platform",
+                 "tokens")
 
     def __init__(self, module: Any, context: Any, constants: list[Any], mctx: ModuleContext,
                  tokens: tuple[str, ...]):
@@ -62,6 +64,7 @@ class LoweredModule:
         self.constants = constants
         self.host_callbacks = mctx.host_callbacks.kept
         self.inspections = mctx.inspections
+        self.platform = mctx.platform
         self.tokens = tokens
 
     def text(self, debug_info: bool = False) -> str:

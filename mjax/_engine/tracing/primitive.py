@@ -271,7 +271,8 @@ class Primitive:
         try:
             known = self.types.get(key)
         except TypeError:
-            self._refuse_unhashable(params)
+            self.refuse_unhashable(params)
+            raise
         # Computed here rather than in an `except KeyError`, which would show in tracebacks.
         return self.types.put(key, self._type_of(avals, params)) if known is None else known
 
@@ -361,7 +362,8 @@ class Primitive:
         """Raises the error for a rule that is not there; see `rule_errors.missing_rule`."""
         missing_rule(self, rule, **facts)
 
-    def _refuse_unhashable(self, params: dict[str, Any]) -> NoReturn:
+    def refuse_unhashable(self, params: dict[str, Any]) -> None:
+        """Raises the error for a param that is not hashable, if there is one."""
         for name, value in params.items():
             try:
                 hash(value)
@@ -370,7 +372,6 @@ class Primitive:
                        f"{value!r} of type {type(value).__name__}. Params are static; pass "
                        "arrays as operands and lists as tuples.")
                 raise TypeError(msg) from None
-        raise AssertionError("all params are hashable")
 
 
 def is_ours(rule: Any) -> bool:

@@ -19,6 +19,8 @@ from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.transfer import to_array
+from mjax._engine.runtime.dispatch.runners import Runners
+from mjax._engine.runtime.dispatch.short import placement_of, program_for
 from mjax._numpy.fused import compile_for
 from mjax._numpy.indexing.parse import INSIDE, NEW, At, Each, Index, Range
 
@@ -59,12 +61,11 @@ class Programs:
 
     def program(self, static: Any, *arrays: Array, known_as: Any = None) -> Callable[..., Array]:
         """The compiled function of such arrays as these."""
-        key = (thread.settings, known_as or static, *[a._placement for a in arrays])
-        run = self.cache.get(key)
-        if run is None:
-            run = self.cache.put(key, compile_for(
-                functools.partial(self.function, static), self.name, arrays)[0])
-        return run
+        return program_for(self.cache, (known_as or static,), tuple(map(placement_of, arrays)),
+                           self._compile, static).arrays
+
+    def _compile(self, placements: tuple[Any, ...], static: Any) -> Runners:
+        return compile_for(placements, functools.partial(self.function, static), self.name)
 
 
 # ---- structure and numbers -------------------------------------------------------------

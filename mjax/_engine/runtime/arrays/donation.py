@@ -87,23 +87,6 @@ def _bytes(aval: Any) -> int:
     return int(stored.size * stored.dtype.itemsize)
 
 
-def refuse_shared(run: Callable[..., Any], names: ArgumentNames, kept: Sequence[int],
-                  donated: Collection[int]) -> Callable[..., Any]:
-    """A runner that refuses calls in which a donated array is another argument too.
-
-    Args:
-      run: the runner.
-      names: of the program and its arguments.
-      kept: the arguments that are passed.
-      donated: those that are donated.
-    """
-    def guarded(*args: Any) -> Any:
-        refuse_same(names, kept, [args[i]._buffer for i in kept], donated)
-        return run(*args)
-
-    return guarded
-
-
 def refuse_same(names: ArgumentNames, kept: Sequence[int], buffers: Sequence[Any],
                  donated: Collection[int]) -> None:
     """Refuses that the buffer of a donated argument is that of another argument too.

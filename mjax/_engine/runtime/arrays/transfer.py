@@ -79,20 +79,28 @@ class HostArgument:
       aval: its type as an argument.
     """
 
-    __slots__ = ("_placement", "_put", "aval", "value")
+    __slots__ = ("_array", "_placement", "_put", "aval", "value")
 
     def __init__(self, value: np.ndarray[Any, Any]):
         self.value = value
         self._put, self._placement = host(value)
         self.aval = self._placement.aval
+        self._array: Array | None = None
 
     @property
     def _buffer(self) -> Any:
-        return self._put(self.value)
+        return self.array()._buffer
 
     def array(self) -> Array:
         """It on the default device."""
-        return Array(self._put(self.value), self._placement)
+        if self._array is None:
+            self._array = Array(self._put(self.value), self._placement)
+        return self._array
+
+
+def arrived(argument: Array | HostArgument) -> Array:
+    """An argument as an array."""
+    return argument.array() if type(argument) is HostArgument else argument  # type: ignore
 
 
 def host(value: np.ndarray[Any, Any]) -> tuple[Callable[[Any], Any], Placement]:

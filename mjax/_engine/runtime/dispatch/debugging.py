@@ -14,6 +14,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr, no_debug_info
 from mjax._engine.ir.source import here, summarize
 from mjax._engine.runtime.arrays.array import is_array
+from mjax._engine.runtime.arrays.transfer import arrived
 from mjax._engine.tracing.stage import eval_jaxpr
 
 logger = logging.getLogger("mjax")
@@ -34,9 +35,9 @@ def checked(run: Callable[..., Any], jaxpr: Jaxpr, name: str) -> Callable[..., A
     """
 
     def run_checked(*args: Any) -> Any:
-        out = run(*args)
-        refuse_invalid(out if isinstance(out, list) else [out], jaxpr, name, args)
-        return out
+        outs = run(*args)
+        refuse_invalid(outs, jaxpr, name, list(map(arrived, args)))
+        return outs
 
     return run_checked
 

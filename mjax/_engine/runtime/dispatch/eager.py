@@ -6,7 +6,6 @@ And the program that brings an array into another sharding, and the last one of 
 from __future__ import annotations
 
 import atexit
-import operator
 import time
 from typing import Any
 
@@ -17,44 +16,45 @@ from mjax._engine.base.thread import thread
 from mjax._engine.base.util import exact
 from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.pytree import tree_structure
 from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.arrays import devices
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.shardings import Sharding
 from mjax._engine.runtime.arrays.transfer import to_array
 from mjax._engine.runtime.dispatch.device_assignment import moved_to
-from mjax._engine.runtime.dispatch.executable import Program
+from mjax._engine.runtime.dispatch.executable import Asked
 from mjax._engine.runtime.dispatch.forms import LEAF
+from mjax._engine.runtime.dispatch.runners import Runners, runners_of
+from mjax._engine.runtime.dispatch.short import placement_of, program_for
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjaxlib_shim import client as shim
-
-_placement_of = operator.attrgetter("_placement")
 
 
 def execute(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Runs one application of a primitive; the evaluating interpreter's executor."""
     try:
-        placements = tuple(map(_placement_of, args))
+        placements = tuple(map(placement_of, args))
     except AttributeError:
         placements = None
     if placements is None:
         args = tuple([a if type(a) is Array else to_array(a) for a in args])
-        placements = tuple(map(_placement_of, args))
-    key: tuple[Any, ...] = (thread.settings, placements)
-    if params:
-        key = (*key, *(primitive.params_key(params) if primitive.exact_params else params.items()))
+        placements = tuple(map(placement_of, args))
     known = primitive.executables if primitive.types_cacheable else primitive.programs_of(params)
+    what: Any = () if not params else (
+        primitive.params_key(params) if primitive.exact_params else params.items())
     try:
-        run = known.get(key)
+        # A known one is found without a call of `program_for`.
+        found = known.get((thread.settings, placements, *what))
     except TypeError:
-        primitive._refuse_unhashable(params)
-    if run is None:
-        run = known.put(key, _compile(primitive, placements, params))
+        primitive.refuse_unhashable(params)
+        raise
+    run, _ = found or program_for(known, tuple(what), placements, _compile, primitive, params)
     return run(*args)
 
 
-def _compile(primitive: Primitive, placements: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def _compile(placements: tuple[Any, ...], primitive: Primitive, params: dict[str, Any]) -> Runners:
     if primitive.abstract_eval is None:
         primitive.missing("impl", operands=len(placements), params=params)
 
@@ -63,8 +63,13 @@ def _compile(primitive: Primitive, placements: tuple[Any, ...], params: dict[str
         return out if primitive.multiple_results else [out]
 
     jaxpr = trace_to_jaxpr(f, [p.aval for p in placements])
-    program = Program(jaxpr, primitive.name, placements)
-    return program.runner() if primitive.multiple_results else program.tree_runner(LEAF)
+    return runners_of(Asked(jaxpr, primitive.name, placements),
+                      _listed(jaxpr) if primitive.multiple_results else LEAF)
+
+
+def _listed(jaxpr: Jaxpr) -> Any:
+    """The structure of the list of results."""
+    return tree_structure([0] * len(jaxpr.outvars))
 
 
 sockets.execute = execute
@@ -72,14 +77,15 @@ sockets.execute = execute
 
 def exchange(array: Array, sharding: Sharding) -> Array:
     """An array in another sharding over the same devices, by a program that exchanges parts."""
-    key = (thread.settings, array._placement, sharding)
-    run = _exchangers.get(key)
-    if run is None:
-        jaxpr = trace_to_jaxpr(lambda x: [copy_p.bind(x)], [array.aval])
-        with override(mesh_for_all=False):  # its devices are those that were asked for
-            run = _exchangers.put(key, Program(
-                jaxpr, "device_put", [array._placement], out_shardings=[sharding]).runner())
-    return run(array)[0]
+    exchanged: Array = program_for(_exchangers, (sharding,), (array._placement,), _compile_exchange,
+                                   sharding).arrays(array)
+    return exchanged
+
+
+def _compile_exchange(placements: tuple[Any, ...], sharding: Sharding) -> Runners:
+    jaxpr = trace_to_jaxpr(lambda x: [copy_p.bind(x)], [placements[0].aval])
+    with override(mesh_for_all=False):  # its devices are those that were asked for
+        return runners_of(Asked(jaxpr, "device_put", placements, out_shardings=[sharding]), LEAF)
 
 
 _exchangers = ProgramCache()
@@ -95,13 +101,13 @@ def _jit_impl(*args: Any, jaxpr: Jaxpr, name: str, donated_invars: tuple[bool, .
         return eval_jaxpr(jaxpr, jaxpr.consts, *args)
     shared = not any(donated_invars)
     arrays = [a if type(a) is Array else to_array(a, shared) for a in args]
-    placements = tuple([a._placement for a in arrays])
-    key = ("runner", thread.settings, placements, donated_invars, keep_unused, device,
-           exact(compiler_options_kvs))
-    run = jaxpr.cached(key, lambda: Program(
-        jaxpr, name, placements, donated_invars, keep_unused, device,
-        moved_to(jaxpr, placements)).runner(dict(compiler_options_kvs)))
-    return run(*arrays)
+    compile = lambda placements: runners_of(
+        Asked(jaxpr, name, placements, donated_invars, keep_unused, device,
+              moved_to(jaxpr, placements)), _listed(jaxpr), dict(compiler_options_kvs))
+    what = ("jit", donated_invars, keep_unused, device, exact(compiler_options_kvs))
+    outs: list[Any] = program_for(jit_p.programs_of({"jaxpr": jaxpr}), what,
+                                  tuple(map(placement_of, arrays)), compile).arrays(*arrays)
+    return outs
 
 
 @atexit.register

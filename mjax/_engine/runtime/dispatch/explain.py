@@ -76,19 +76,19 @@ def explain_trace(f: Callable[..., Any], call: JitCall, key: tuple[Any, ...],
     _log_miss("TRACING", f, where, text)
 
 
-def explain_compilation(f: Callable[..., Any], call: JitCall, key: tuple[Any, ...],
+def explain_compilation(f: Callable[..., Any], call: JitCall, placements: tuple[Any, ...],
                         seen: Iterable[Any]) -> None:
     """Logs why a function that was compiled for such types is compiled again, if it was.
 
     Args:
       f: the function.
       call: the call that needs it; its leaves are arrays.
-      key: `(settings, structure, static arguments, *placements)`.
-      seen: the keys of its programs.
+      placements: of these.
+      seen: the keys of its programs, `(settings, placements, structure, static arguments)`.
     """
-    avals = [p.aval for p in key[3:]]
-    earlier = [_moved(f, call, key[3:], other[3:]) for other in list(seen)
-               if other[:3] == key[:3] and [p.aval for p in other[3:]] == avals]
+    same, avals = (thread.settings, call.tree, call.static_key), [p.aval for p in placements]
+    earlier = [_moved(f, call, placements, others) for settings, others, *rest in list(seen)
+               if (settings, *rest) == same and [p.aval for p in others] == avals]
     if earlier:
         _log_miss("COMPILATION", f, describe_function(f), (
             "its arguments are elsewhere than those of the closest earlier call:\n" + "\n".join(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -40,17 +39,19 @@ from mjax._engine.runtime.dispatch.arguments import (
     normalize,
     take_apart,
 )
-from mjax._engine.runtime.dispatch.executable import Program
+from mjax._engine.runtime.dispatch.executable import Asked
 from mjax._engine.runtime.dispatch.explain import explain_compilation
 from mjax._engine.runtime.dispatch.jit_cache import caches_of, trace_call
+from mjax._engine.runtime.dispatch.runners import Runners, runners_of
 from mjax._engine.runtime.dispatch.sharding_arguments import (
     asked,
     constrained,
     in_shardings_of,
     out_shardings_of,
 )
-from mjax._engine.runtime.dispatch.short import ShortCalls
+from mjax._engine.runtime.dispatch.short import ShortCalls, placement_of, program_for
 from mjax._engine.runtime.dispatch.stages import Lowered, Traced, out_info
+from mjax._engine.runtime.effects.pending import PendingArray
 from mjax._engine.tracing.evaluate import CompileTimeEvaluation, evaluation
 from mjax._engine.tracing.flat import (
     check_arguments,
@@ -66,7 +67,8 @@ from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.tracing.variance import casts_are_written
 
 _flatten = registry.flatten
-_placement_of = operator.attrgetter("_placement")
+#: Types of leaves that programs take as they are.
+_ARRAYS = frozenset({Array, PendingArray})
 
 
 @boundary
@@ -182,7 +184,7 @@ class Jitted:
       options: what `jit` was asked for.
     """
 
-    __slots__ = ("caches", "fun", "name", "options", "shardings", "shared", "short", "static")
+    __slots__ = ("caches", "fun", "name", "options", "shardings", "shared", "short")
 
     def __init__(self, fun: Callable[..., Any], options: JitOptions):
         self.fun = fun
@@ -191,7 +193,6 @@ class Jitted:
         # 1 and True are equal, and no equal options to XLA.
         self.caches = caches_of(fun, (options, exact(options.compiler_options)))
         self.shardings = bool(options.in_shardings or options.out_shardings)
-        self.static = bool(options.static_argnums or options.static_argnames)
         #: Whether arrays made of equal scalars may be one; not where they are donated.
         self.shared = not (options.donate_argnums or options.donate_argnames)
         self.short = ShortCalls(options.static_argnums, options.static_argnames, self.shared,
@@ -202,37 +203,14 @@ class Jitted:
     def evaluated(self, args: tuple[Any, ...], kwargs: dict[str, Any], short_key: Any,
                   taken: Sequence[Any]) -> Any:
         """A call under evaluation, with what it is known by from now on: see `ShortCalls.put`."""
-        if self.static:
-            call = take_apart(self.fun, self.options, args, kwargs)
-            leaves, tree, static_key = call.leaves, call.tree, call.static_key
-        else:
-            leaves, tree = _flatten((args, kwargs), None)
-            call, static_key = None, ()
-        values: Any = None
-        hosted = False
-        if leaves and type(leaves[-1]) is Array:
-            # All arrays, most likely: the key is made without a Python loop.
-            try:
-                key = (thread.settings, tree, static_key, *map(_placement_of, leaves))
-                values = leaves
-            except AttributeError:
-                pass
-        if values is None:
-            values = self.as_placed(leaves, args, kwargs)
-            key = (thread.settings, tree, static_key, *map(_placement_of, values))
-            hosted = True
-        known = self.caches.calls.get(key)
-        if known is None:
-            if thread.settings.disable_jit:
-                return self.fun(*args, **kwargs)
-            known = self.compiled(
-                JitCall(values, tree, call.static if call else (), static_key), key)
-        run, out_tree, of_buffers, takes_hosted = known
-        if hosted and not takes_hosted:
-            values = [v.array() if type(v) is HostArgument else v for v in values]
-        if of_buffers is not None and short_key is not None:
-            self.short.put(short_key, taken, of_buffers)
-        return out_tree.unflatten(run(*values))
+        call = take_apart(self.fun, self.options, args, kwargs)
+        if not _ARRAYS.issuperset(map(type, call.leaves)):
+            call = call._replace(leaves=self.as_placed(call.leaves, args, kwargs))
+        if thread.settings.disable_jit:
+            return self.fun(*args, **kwargs)
+        program = program_for(self.caches.calls, (call.tree, call.static_key),
+                              tuple(map(placement_of, call.leaves)), self.compiled, call)
+        return self.short.run(short_key, taken, program, call.leaves)
 
     def as_placed(self, leaves: list[Any], args: Any, kwargs: Any) -> list[Any]:
         """Arguments as arrays, or as what is going to be some.
@@ -241,7 +219,7 @@ class Jitted:
           TypeError: names the first that is none.
         """
         try:
-            return [a if type(a) is Array else HostArgument(a) if type(a) is np.ndarray else
+            return [a if type(a) in _ARRAYS else HostArgument(a) if type(a) is np.ndarray else
                     to_array(a, self.shared) for a in leaves]
         except TypeError:
             self._check(args, kwargs)
@@ -265,21 +243,18 @@ class Jitted:
         return (f" If the argument {name} holds no arrays, mark it static: "
                 f"{number}static_argnames={name!r}.")
 
-    def compiled(self, call: JitCall, key: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The runner for calls like this one, the structure of its results, a function from buffers
-        to results or None, and whether the runner transfers NumPy arrays itself."""
-        options, calls = self.options, self.caches.calls
+    def compiled(self, placements: tuple[Any, ...], call: JitCall) -> Runners:
+        """What runs calls like this one."""
+        options = self.options
         if thread.options.explain_cache_misses:
-            explain_compilation(self.fun, call, key, calls)
+            explain_compilation(self.fun, call, placements, self.caches.calls)
         trace = trace_call(self.fun, call, [a.aval for a in call.leaves], self.caches)
         for value in trace.closed_over:
             refuse_dead(value)  # under evaluation no trace is open
-        program = Program(trace.jaxpr, self.name, [a._placement for a in call.leaves],
-                          donated_leaves(self.fun, options, call), options.keep_unused,
-                          options.device, *self.asked(call, trace.out_tree))
-        run = program.runner(dict(options.compiler_options))
-        return calls.put(key, (run, trace.out_tree, program.buffer_runner(trace.out_tree),
-                               program.takes_hosted()))
+        return runners_of(
+            Asked(trace.jaxpr, self.name, placements, donated_leaves(self.fun, options, call),
+                  options.keep_unused, options.device, *self.asked(call, trace.out_tree)),
+            trace.out_tree, dict(options.compiler_options))
 
     def asked(self, call: JitCall, out_tree: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The shardings of the leaves of arguments and results that were asked for.

@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.monitoring import TRACE
-from mjax._engine.base.programs import ProgramCache, forget_programs, programs_of
+from mjax._engine.base.programs import forget_programs, programs_of
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.runtime.dispatch.arguments import JitCall, names_of, with_static
 from mjax._engine.runtime.dispatch.explain import explain_trace, timed
+from mjax._engine.runtime.dispatch.short import Caches
 from mjax._engine.tracing.flat import FlatFunction, function_name
 from mjax._engine.tracing.stage import lift_tracers, stage
 
@@ -25,28 +26,6 @@ class TracedProgram(Record):
     jaxpr: Jaxpr
     closed_over: tuple[Any, ...]
     out_tree: Any
-
-
-class Caches:
-    """What is remembered about one function under one set of options.
-
-    Attributes:
-      short: what stands for a call -> settings, and a function of buffers under these.
-      calls: (settings, structure, static arguments, placements) -> runner and structure of results.
-      traces: (settings, axes, structure, static arguments, types) -> trace.
-    """
-
-    __slots__ = ("calls", "short", "traces")
-
-    def __init__(self) -> None:
-        self.short = ProgramCache()
-        self.calls = ProgramCache()
-        self.traces = ProgramCache()
-
-    def clear(self) -> None:
-        """Forgets everything."""
-        for cache in (self.short, self.calls, self.traces):
-            cache.clear()
 
 
 _lock = threading.Lock()

@@ -1,13 +1,16 @@
-"""Short calls of jitted functions: one lookup, then from buffers to results.
+"""The dispatcher: from a call to the program that computes it, by as few lookups as can be.
 
-The function that users call is here. The placements of the leaves stand for a call, together with
-its form (see `forms`) or, where no function is written for that, with its structure. A call that
-is not known goes the long way, which makes it known here if its program takes nothing but
-executing.
+Programs are looked up by settings and placements, in `program_for`. Eager primitives begin there.
+Functions of trees have short calls before it, which take one lookup, then go from buffers to
+results: the function that users call is here. The placements of the leaves stand for a call,
+together with its form (see `forms`) or, where no function is written for that, with its structure.
+A call that is not known goes the long way, which makes it known here if its program takes nothing
+but executing.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -21,10 +24,12 @@ from mjax._engine.ir.pytree import registry
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.transfer import SCALARS, from_scalar, host
 from mjax._engine.runtime.dispatch.forms import Keyed, Taker, taker_of
+from mjax._engine.runtime.dispatch.runners import Runners
 from mjax._engine.runtime.effects.pending import PendingArray
 from mjax._engine.tracing.evaluate import evaluation
 
 _flatten = registry.flatten
+placement_of = operator.attrgetter("_placement")
 #: So many forms of calls of one function are looked for.
 _MOST_FORMS = 8
 #: More arguments than a call has.
@@ -37,14 +42,51 @@ Evaluated = Callable[[tuple[Any, ...], dict[str, Any], Any, Sequence[Any]], Any]
 Staged = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
 
+def program_for(known: ProgramCache, what: tuple[Any, ...], placements: tuple[Any, ...],
+                compile: Callable[..., Runners], *context: Any) -> Runners:
+    """The program that computes something for arguments so placed; compiled if there is none.
+
+    Args:
+      known: (settings, placements, *what) -> runners.
+      what: stands for what is computed.
+      placements: of the arguments.
+      compile: makes the runners, of the placements and the context.
+    """
+    key = (thread.settings, placements, *what)
+    found = known.get(key)
+    return known.put(key, compile(placements, *context)) if found is None else found
+
+
+class Caches:
+    """What is remembered about one function under one set of options.
+
+    Attributes:
+      short: what stands for a call -> settings, and a function of buffers under these;
+        `(settings, it)` -> the same for the settings that come second.
+      calls: (settings, placements, what else stands for a call) -> runners.
+      traces: (settings, axes, structure, static arguments, types) -> trace.
+    """
+
+    __slots__ = ("calls", "short", "traces")
+
+    def __init__(self) -> None:
+        self.short = ProgramCache()
+        self.calls = ProgramCache()
+        self.traces = ProgramCache()
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        for cache in (self.short, self.calls, self.traces):
+            cache.clear()
+
+
 class ShortCalls:
     """The short calls of one function.
 
     Args:
       numbers, names: positions and names of the arguments that are static.
       shared: whether arrays made of equal scalars may be one; not where they are donated.
-      known: key -> settings, and a function of buffers under these; `(settings, key)` -> the same
-        for the settings that come second.
+      known: the function's `Caches.short`.
     """
 
     __slots__ = ("attempts", "known", "names", "numbers", "shared", "takers")
@@ -149,6 +191,19 @@ class ShortCalls:
         leaves, tree = _flatten((args, kwargs) if kwargs else args, None)
         # Which of the two it is, the tree alone does not say.
         return _keyed((*head, bool(kwargs), tree), leaves, self.shared) or (None, ())
+
+    def run(self, key: Any, values: Sequence[Any], program: Runners, arrays: Sequence[Any]) -> Any:
+        """The end of the long way: runs a program, and makes the call known if it can be short.
+
+        Args:
+          key, values: what stands for the call, or None, and what its program takes.
+          program: the program.
+          arrays: all leaves.
+        """
+        run, of_buffers = program
+        if of_buffers is not None and key is not None:
+            self.put(key, values, of_buffers)
+        return run(*arrays)
 
     def put(self, key: Any, values: Sequence[Any], run: Callable[..., Any]) -> None:
         """Makes a call known.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import operator
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -21,6 +20,7 @@ from mjax._engine.ir.pytree import (
     tree_leaves,
 )
 from mjax._engine.ir.types import abstract_token, typeof
+from mjax._engine.lowering.module import LoweredModule
 from mjax._engine.runtime.arrays.array import Array, is_array
 from mjax._engine.runtime.arrays.constraints import mesh_in_force
 from mjax._engine.runtime.arrays.devices import default_device, devices
@@ -31,7 +31,16 @@ from mjax._engine.runtime.arrays.shardings import NamedSharding, SingleDeviceSha
 from mjax._engine.runtime.arrays.transfer import move, sharding_of, to_array
 from mjax._engine.runtime.dispatch.arguments import compiler_options_of
 from mjax._engine.runtime.dispatch.debugging import debugging, refuse_invalid
-from mjax._engine.runtime.dispatch.executable import Program, refuse_execution
+from mjax._engine.runtime.dispatch.executable import (
+    Asked,
+    Loaded,
+    Program,
+    compile_module,
+    lower,
+    place,
+    shard,
+)
+from mjax._engine.runtime.dispatch.runners import refuse_execution, run
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import Tracer
 from mjaxlib_shim import executables as shim
@@ -182,12 +191,10 @@ class Traced(Stage):
                    "platform.")
             raise ValueError(msg)
         placements = list(map(_placement, self._call.leaves, self._jaxpr.in_avals))
-        program = Program(self._jaxpr, self.fun_name, placements, self._donated,
-                          self._options.keep_unused, self._options.device, *self._asked)
-        if lowering_platforms is not None:
-            program.platform = lowering_platforms[0]
-        program.lower()
-        return Lowered(program, self)
+        asked = Asked(self._jaxpr, self.fun_name, placements, self._donated,
+                      self._options.keep_unused, self._options.device, *self._asked)
+        program = shard(asked, place(asked))
+        return Lowered(program, lower(program, *(lowering_platforms or ())), self)
 
 
 def _placement(leaf: Any, aval: Any) -> Any:
@@ -232,11 +239,11 @@ class Lowered(_Bound):
       True
     """
 
-    __slots__ = ("_asked", "_options", "_program", "_static")
+    __slots__ = ("_asked", "_lowered", "_options", "_program", "_static")
 
-    def __init__(self, program: Program, traced: Traced):
+    def __init__(self, program: Program, lowered: LoweredModule, traced: Traced):
         super().__init__(traced.jaxpr, traced.in_tree, traced.out_tree, traced._donated)
-        self._program = program
+        self._program, self._lowered = program, lowered
         self._options = dict(traced._options.compiler_options)
         self._static = [name for name, _ in traced._call.static]
         self._asked = traced._asked[1]
@@ -258,8 +265,8 @@ class Lowered(_Bound):
           ValueError: another dialect.
         """
         if _dialect(dialect) == "hlo":
-            return shim.to_hlo(self._program.lower().module).as_hlo_text()
-        return self._program.lower().text(debug_info)
+            return shim.to_hlo(self._lowered.module).as_hlo_text()
+        return self._lowered.text(debug_info)
 
     @boundary
     def compiler_ir(self, dialect: str | None = None) -> Any:
@@ -268,13 +275,13 @@ class Lowered(_Bound):
         Raises:
           ValueError: another dialect.
         """
-        module = self._program.lower().module
+        module = self._lowered.module
         return shim.to_hlo(module) if _dialect(dialect) == "hlo" else module
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimates before optimization, by name ("flops", "bytes accessed", ...)."""
         client = self._program.devices[0].client
-        return shim.cost_before_compiling(client, self._program.lower().module)
+        return shim.cost_before_compiling(client, self._lowered.module)
 
     @boundary
     def compile(self, compiler_options: dict[str, Any] | None = None, *,
@@ -297,10 +304,7 @@ class Lowered(_Bound):
                    "order. Lower it for arguments on those, or leave device_assignment out.")
             raise ValueError(msg)
         options = self._options | dict(compiler_options_of(compiler_options))
-        # A copy, because a program keeps what was compiled, under whichever options.
-        program = copy.copy(self._program)
-        program.shardings = copy.copy(program.shardings)
-        return Compiled(program, self, options)
+        return Compiled(compile_module(self._program, self._lowered, options), self)
 
 
 def _dialect(name: str | None) -> str:
@@ -322,20 +326,24 @@ class Compiled(_Bound):
       Array(3., dtype=float32, weak_type=True)
     """
 
-    __slots__ = ("_known", "_program", "_run", "_static")
+    __slots__ = ("_executable", "_known", "_program", "_run", "_static")
 
-    def __init__(self, program: Program, lowered: Lowered, options: dict[str, Any]):
+    def __init__(self, loaded: Loaded, lowered: Lowered):
         super().__init__(lowered._jaxpr, lowered.in_tree, lowered.out_tree, lowered._donated)
-        self._program = program
+        self._program, self._executable = loaded.program, loaded.executable
         self._static = lowered._static
-        self._run = program.runner(options)
+        self._run = run(loaded, self.out_tree).arrays
         #: Tuples of placements of arguments that were examined and need nothing.
         self._known: set[tuple[Any, ...]] = set()
 
     @property
     def out_info(self) -> Any:
         """Tree of `ShapeDtypeStruct`s of the results."""
-        return out_info(self._jaxpr, self.out_tree, self._program.out_shardings())
+        return out_info(self._jaxpr, self.out_tree, self._out_shardings())
+
+    def _out_shardings(self) -> list[Any]:
+        shardings = self._program.shardings
+        return [shardings.moved_to.get(n, s) for n, s in enumerate(shardings.outputs)]
 
     @property
     def input_shardings(self) -> Any:
@@ -346,7 +354,7 @@ class Compiled(_Bound):
     @property
     def output_shardings(self) -> Any:
         """The tree of where the results are."""
-        return self.out_tree.unflatten(self._program.out_shardings())
+        return self.out_tree.unflatten(self._out_shardings())
 
     @property
     def input_formats(self) -> Any:
@@ -367,19 +375,19 @@ class Compiled(_Bound):
 
     def as_text(self) -> str:
         """The optimized HLO."""
-        return shim.hlo_text(self._program.compile())
+        return shim.hlo_text(self._executable)
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimates by name ("flops", "bytes accessed", ...)."""
-        return shim.cost_analysis(self._program.compile())
+        return shim.cost_analysis(self._executable)
 
     def memory_analysis(self) -> Any:
         """Sizes of arguments, results and temporaries, in bytes."""
-        return shim.memory_analysis(self._program.compile())
+        return shim.memory_analysis(self._executable)
 
     def runtime_executable(self) -> Any:
         """jaxlib's loaded executable."""
-        return self._program.compile()
+        return self._executable
 
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -396,10 +404,10 @@ class Compiled(_Bound):
                 self._known.add(key)
         if thread.settings.no_execution:
             refuse_execution(self._program.name)
-        outs = self._run(*arrays)
+        out = self._run(*arrays)
         if debugging():
-            refuse_invalid(outs, self._jaxpr, self._program.name, arrays)
-        return self.out_tree.unflatten(outs)
+            refuse_invalid(tree_leaves(out), self._jaxpr, self._program.name, arrays)
+        return out
 
     call = __call__
 
@@ -429,14 +437,14 @@ class Compiled(_Bound):
         arrays = [to_array(leaf, not program.donation.aliases) for leaf in leaves]
         targets = [program.shardings.of_argument(i) for i in range(len(arrays))]
         elsewhere = [f"  {program.names(i)}: compiled for {targets[i]}, committed to "
-                     f"{arrays[i].sharding}" for i in program.kept if not program.chosen
-                     and arrays[i].committed
+                     f"{arrays[i].sharding}" for i in program.kept
+                     if program.asked.device is None and arrays[i].committed
                      and not program.shardings.accept(i, arrays[i].sharding)]
         if elsewhere:
             raise ValueError("\n".join([
                 f"{program.name}: arguments are on other devices, or cut otherwise, than it was "
                 "compiled for:", *elsewhere, "Move them with mjax.device_put."]))
-        return [a if a.sharding is s else move(a, s, program.committed)
+        return [a if a.sharding is s else move(a, s, program.place.committed)
                 for a, s in zip(arrays, targets, strict=True)]
 
     def _wrong_structure(self, given: Any) -> str:

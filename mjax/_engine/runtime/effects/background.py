@@ -213,20 +213,10 @@ def wait_for_readers(buffers: Sequence[Any]) -> None:
 sockets.wait_for_readers = wait_for_readers
 
 
-def after_readers(run: Callable[..., Any], donated: Collection[int]) -> Callable[..., Any]:
-    """The runner of a program that deletes some of its arguments."""
-
-    def waiting(*args: Any) -> Any:
-        if _unfinished:
-            wait_for_readers([args[i]._buffer for i in donated])
-        return run(*args)
-
-    return waiting
-
-
 def before_donating(run: Callable[[Sequence[Any]], Any], names: ArgumentNames, kept: Sequence[int],
                     donated: Collection[int]) -> Callable[[Sequence[Any]], Any]:
-    """The same for a function of the buffers of all arguments, and `refuse_shared` too.
+    """A function of the buffers of all arguments for a program that deletes some of them: waits for
+    who may still read these, and refuses a call in which one is another argument too.
 
     Args:
       run: the function.

@@ -473,7 +473,7 @@ def test_eager_calls_find_their_programs_again(transformation, monkeypatch):
     def compile(*args, **kwargs):
         raise AssertionError("a program is compiled once more")
 
-    monkeypatch.setattr("mjax._engine.runtime.dispatch.executable.Program.compile", compile)
+    monkeypatch.setattr("mjax._engine.runtime.dispatch.runners.compile_module", compile)
     f(jnp.array(True), x)
     f(jnp.array(False), x)
 

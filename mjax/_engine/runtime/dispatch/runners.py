@@ -1,0 +1,260 @@
+"""Running compiled programs.
+
+Which arguments a program reads and what has to be moved is settled when its runners are made, so
+that a call does nothing but execute. Every result has memory of its own: the program copies an
+argument that it gives back, so that deleting or donating one leaves the other.
+
+Runners hold neither the program nor its module, which would stay in memory with them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from mjax._engine.base.records import Record
+from mjax._engine.base.thread import thread
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.effects import Effects, token_name
+from mjax._engine.ir.types import abstract_token
+from mjax._engine.runtime.arrays.array import Array
+from mjax._engine.runtime.arrays.donation import explain_failure, refuse_deleted
+from mjax._engine.runtime.arrays.ordered import in_orders
+from mjax._engine.runtime.arrays.placement import Placement, placement_of
+from mjax._engine.runtime.arrays.token_values import Token
+from mjax._engine.runtime.arrays.transfer import arrived, brought, move, to_array
+from mjax._engine.runtime.dispatch.collective_throttle import few_at_a_time, in_turn
+from mjax._engine.runtime.dispatch.debugging import checked, debugging
+from mjax._engine.runtime.dispatch.executable import (
+    Asked,
+    Loaded,
+    Program,
+    compile_module,
+    lower,
+    place,
+    shard,
+)
+from mjax._engine.runtime.dispatch.forms import direct_runner_of, runner_of
+from mjax._engine.runtime.effects.background import before_donating, holds_caller, in_background
+from mjax._engine.runtime.effects.tokens import thread_tokens, token_placement
+from mjaxlib_shim import guards
+
+_buffer_of = operator.attrgetter("_buffer")
+
+
+class Runners(Record):
+    """Functions that run a compiled program, and give the tree of its results.
+
+    Attributes:
+      arrays: of all arguments, arrays or `HostArgument`s.
+      buffers: of a list of the buffers of all arguments; None if it takes more than executing.
+    """
+
+    arrays: Callable[..., Any]
+    buffers: Callable[[Sequence[Any]], Any] | None
+
+
+def refuse_execution(name: str) -> NoReturn:
+    """Raises what the flag no_execution has for the program of a name."""
+    msg = f"the program {name} would be executed, which the flag no_execution refuses."
+    raise RuntimeError(msg)
+
+
+def runners_of(asked: Asked, out_tree: Any, options: dict[str, Any] | None = None) -> Runners:
+    """What runs a program.
+
+    Args:
+      asked: the program.
+      out_tree: how its results are nested.
+      options: of XLA, by name.
+    """
+    program = shard(asked, place(asked))
+    if not program.jaxpr.outvars and not program.jaxpr.effects and not options:
+        return Runners(lambda *args: out_tree.unflatten(()), None)
+    return run(compile_module(program, lower(program), options or {}), out_tree)
+
+
+def run(loaded: Loaded, out_tree: Any) -> Runners:
+    """The runners of a compiled program.
+
+    Args:
+      loaded: the program.
+      out_tree: how its results are nested.
+    """
+    program, lowered = loaded.program, loaded.lowered
+    names, kept, arity = program.names, program.kept, len(program.asked.placements)
+    placements = [placement_of(a, s, program.place.committed) for a, s in zip(
+        program.jaxpr.out_avals, program.shardings.outputs, strict=True)]
+    donated = frozenset(kept[n] for n in (*program.donation.aliases, *program.donation.donors))
+    constants = [_constant(program, c)._buffer for c in lowered.constants]
+    execute = _execute(loaded)
+    if placements and _only_executes(loaded):
+        execute = _picking(execute, constants, kept, arity)
+        of_buffers = runner_of(execute, placements, names, out_tree)
+        if donated:
+            of_buffers = before_donating(of_buffers, names, kept, donated)
+            return Runners(lambda *args: of_buffers([x._buffer for x in args]), of_buffers)
+        return Runners(direct_runner_of(execute, placements, names, out_tree, arity), of_buffers)
+    compute = _general_runner(loaded, execute, placements, constants)
+    if donated:
+        compute = _guarded(compute, before_donating(len, names, kept, donated))
+    if debugging():
+        compute = checked(compute, program.asked.jaxpr, program.name)
+    if program.in_layouts or program.out_layouts:
+        compute = in_orders(compute, names, program.in_layouts, program.out_layouts)
+    return Runners(lambda *args: out_tree.unflatten(compute(*args)), None)
+
+
+def _execute(loaded: Loaded) -> Callable[..., Any]:
+    program = loaded.program
+    execute: Callable[..., Any] = loaded.executable.execute_sharded
+    if thread.settings.no_execution:  # which runners are looked up by
+        name = program.name
+        return lambda *_, **__: refuse_execution(name)
+    if len(program.devices) == 1:
+        return execute
+    if not program.place.sharding.is_fully_addressable:
+        execute = in_turn(execute)
+    elif program.platform == "cpu" and (
+            loaded.has_collectives or not loaded.lowered.host_callbacks):
+        execute = few_at_a_time(execute, loaded.has_collectives)
+    return refuse_deleted(execute)
+
+
+def _only_executes(loaded: Loaded) -> bool:
+    """Whether it takes nothing but executing: the arguments that it reads are where they are to
+    be, and so are the results."""
+    program = loaded.program
+    return not (program.in_layouts or program.out_layouts or program.jaxpr.effects
+                or program.moved or program.shardings.moved_to or loaded.lowered.host_callbacks
+                or debugging() or any(map(_is_no_array, program.jaxpr.out_avals)))
+
+
+def _picking(execute: Any, constants: list[Any], kept: list[int], arity: int) -> Any:
+    """`execute` of the buffers of all arguments, which takes constants and those that are kept."""
+    if len(kept) == arity:
+        return execute if not constants else lambda buffers: execute([*constants, *buffers])
+    return lambda buffers: execute([*constants, *[buffers[i] for i in kept]])
+
+
+def _constant(program: Program, value: Any) -> Array:
+    with guards.unguarded():  # part of the program
+        return move(to_array(value), program.shardings.of_constant(value), program.place.committed)
+
+
+def _guarded(compute: Callable[..., Any], check: Callable[[Sequence[Any]], Any]
+             ) -> Callable[..., Any]:
+    def guarded(*args: Any) -> Any:
+        check([x._buffer for x in args])
+        return compute(*args)
+
+    return guarded
+
+
+def _general_runner(loaded: Loaded, execute: Any, placements: Sequence[Placement],
+                    constants: list[Any]) -> Callable[..., list[Array]]:
+    """A function from arrays to the list of results, for programs that take more than executing."""
+    program = loaded.program
+    shardings, donation = program.shardings, program.donation
+    handlers = [p.handler for p in placements]
+    if program.jaxpr.effects:
+        execute = _with_effects(execute, handlers, loaded.lowered.tokens, program.place.sharding,
+                                program.jaxpr.effects)
+    moved = {i: shardings.inputs[i] for i in program.moved}
+    kept, names, committed = program.kept, program.names, program.place.committed
+    moved_to = shardings.moved_to
+    # Parts of a NumPy array may share its memory, which nothing may overwrite.
+    whole = shardings.single or any(donation)
+    bring = (lambda x, *to: brought(arrived(x), *to)) if whole else brought
+
+    def buffers(*args: Any) -> Sequence[Any]:
+        try:
+            given = constants + [
+                (bring(args[i], moved[i], committed) if i in moved else args[i])._buffer
+                for i in kept]
+            computed: Sequence[Any] = execute(given).consume_with_handlers(handlers)
+        except Exception as error:
+            explain_failure(error, names, map(_buffer_of, args))
+            raise
+        return computed
+
+    compute = (in_background(buffers, placements, constants) if _runs_aside(loaded) else
+               lambda *args: list(map(Array, buffers(*args), placements)))
+    if not moved_to and not any(_is_no_array(p.aval) for p in placements):
+        return compute
+
+    def result(n: int, array: Array) -> Any:
+        aval: Any = array._placement.aval
+        if aval is abstract_token:
+            return Token(array)
+        if _is_no_array(aval):
+            return np.zeros(aval.shape, dtypes.float0)
+        return move(array, moved_to[n], committed) if n in moved_to else array
+
+    return lambda *args: [result(n, array) for n, array in enumerate(compute(*args))]
+
+
+def _runs_aside(loaded: Loaded) -> bool:
+    """Whether it is to run aside: it calls Python, which may take long.
+
+    What donates frees its arguments when it is called; a breakpoint is to stop its caller.
+    """
+    program = loaded.program
+    return (program.platform == "cpu" and program.shardings.single
+            and bool(loaded.lowered.host_callbacks) and not program.moved and not debugging()
+            and not any(program.donation) and not holds_caller(program.jaxpr))
+
+
+def _is_no_array(aval: Any) -> bool:
+    """Whether values of a type are something else than `Array`s."""
+    return aval is abstract_token or bool(aval.dtype == dtypes.float0)
+
+
+class _Results:
+    """What an execution gave, without its tokens."""
+
+    __slots__ = ("_buffers",)
+
+    def __init__(self, buffers: Sequence[Any]):
+        self._buffers = buffers
+
+    def consume_with_handlers(self, handlers: Any) -> Sequence[Any]:
+        """The buffers of the results; the handlers were applied to them already."""
+        return self._buffers
+
+
+def _with_effects(execute: Any, handlers: Sequence[Any], names: tuple[str, ...], sharding: Any,
+                  effects: Effects) -> Callable[[list[Any]], _Results]:
+    """`execute` that passes the thread's tokens to the program and keeps those it gives.
+
+    Args:
+      execute: of the loaded program.
+      handlers: of its results.
+      names: of the tokens that it takes and gives first.
+      sharding: where it runs.
+      effects: its effects.
+    """
+    placement = token_placement(sharding)
+    handlers = [*(placement.handler for _ in names), *handlers]
+    unordered = any(token_name(e) is None for e in effects)
+    n = len(names)
+
+    def execute_with_effects(given: list[Any]) -> _Results:
+        mine = thread_tokens()
+        taken = mine.take(names, placement)
+        try:
+            results = execute([*map(_buffer_of, taken), *given], with_tokens=unordered)
+            buffers = results.consume_with_handlers(handlers)
+        except Exception:
+            mine.forget(names)
+            raise
+        if names:
+            mine.set(names, [Array(b, placement) for b in buffers[:n]])
+        if unordered:
+            mine.add_output(results.consume_token())
+        return _Results(buffers[n:])
+
+    return execute_with_effects
