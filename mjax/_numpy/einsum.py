@@ -295,7 +295,7 @@ def _product(a: _Operand, b: _Operand, needed: set[Label], out: Term | None, how
 @fused(static_argnames=("plan", "precision", "preferred_element_type", "dot"))
 def _contract(values: Sequence[Any], plan: Plan, precision: Any, preferred_element_type: Any,
               dot: Callable[..., Any]) -> Any:
-    values, how = operands("einsum", values, precision, preferred_element_type)
+    values, how = operands(values, precision, preferred_element_type)
     if how.preferred is None:
         how.preferred = typeof(values[0]).dtype
     sizes = _sizes(plan.terms, list(map(shape_of, values)), "")

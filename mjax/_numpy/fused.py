@@ -191,37 +191,37 @@ def _add_operand(arg: Any, key: list[Any], arrays: list[Array]) -> None:
     if type(arg) is Array:
         key.append(arg._placement)
         arrays.append(arg)
-        return
-    if arg is None:
+    elif arg is None:
         key.append(None)
-        return
-    leaves = (arg,)
-    if isinstance(arg, (list, tuple)):
-        leaves, tree = registry.flatten(arg, None)
-        key.append(tree)
-    for leaf in leaves:
-        if type(leaf) is not Array:
-            if type(leaf) not in _FOREIGN and not isinstance(leaf, np.generic):
-                raise NotFlat
-            leaf = to_array(leaf)
-        key.append(leaf._placement)
-        arrays.append(leaf)
+    elif isinstance(arg, (list, tuple)):
+        _add_leaves(arg, _add_operand, key, arrays)
+    elif type(arg) in _FOREIGN or isinstance(arg, np.generic):
+        _add_operand(to_array(arg), key, arrays)
+    else:
+        raise NotFlat
 
 
 def _add_traced(arg: Any, key: list[Any], operands: list[Any]) -> None:
-    leaves = (arg,)
-    if isinstance(arg, (list, tuple)):
-        leaves, tree = registry.flatten(arg, None)
-        key.append(tree)
+    kind = type(arg)
+    if not _is_operand(arg):
+        key.append(exact(arg))
+    elif kind in typeof_handlers:
+        key.append(typeof_handlers[kind](arg))
+        operands.append(arg)
+    elif isinstance(arg, (list, tuple)):
+        _add_leaves(arg, _add_traced, key, operands)
+    elif isinstance(arg, (Array, Tracer, np.ndarray)):
+        key.append(typeof(arg))
+        operands.append(arg)
+    else:
+        raise NotFlat
+
+
+def _add_leaves(arg: Any, add: Callable[..., None], key: list[Any], operands: list[Any]) -> None:
+    leaves, tree = registry.flatten(arg, None)
+    key.append(tree)
     for leaf in leaves:
-        if not _is_operand(leaf):
-            key.append(exact(leaf))
-            continue
-        kind = type(leaf)
-        if kind not in typeof_handlers and not isinstance(leaf, (Array, Tracer, np.ndarray)):
-            raise NotFlat
-        key.append(typeof(leaf))
-        operands.append(leaf)
+        add(leaf, key, operands)
 
 
 def _is_operand(leaf: Any) -> bool:
@@ -276,7 +276,7 @@ def _applier(f: Callable[..., Any], name: str, operands: Sequence[Any]
         name = name.lstrip("_")
         run = lambda values: call(jaxpr, name, values)
     else:
-        run = lambda values: _replay(jaxpr, values)
+        run = _replayer(jaxpr)
     if any(type(v) is Literal or v in jaxpr.invars for v in jaxpr.outvars):
         # A result that is an argument may be NumPy's.
         bare, run = run, lambda values: [array_of(out) for out in bare(values)]
@@ -285,15 +285,31 @@ def _applier(f: Callable[..., Any], name: str, operands: Sequence[Any]
     return lambda values: out_tree.unflatten(run(values))
 
 
-def _replay(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
+def _replayer(jaxpr: Jaxpr) -> Callable[[Sequence[Any]], list[Any]]:
     """Applies the equations anew: they belong to the line that calls, not to the one traced."""
-    env: dict[Any, Any] = dict(zip(jaxpr.constvars, jaxpr.consts, strict=True))
-    env.update(zip(jaxpr.invars, values, strict=True))
-    for primitive, invars, outvars, params, _, _ in jaxpr.eqns:
-        out = thread.interpreter.process(primitive, tuple(
-            [v.val if type(v) is Literal else env[v] for v in invars]), params)
-        env.update(zip(outvars, out if primitive.multiple_results else [out], strict=True))
-    return [v.val if type(v) is Literal else env[v] for v in jaxpr.outvars]
+    read = [*[eqn.invars for eqn in jaxpr.eqns], jaxpr.outvars]
+    literals = [v for atoms in read for v in atoms if type(v) is Literal]
+    fixed = [*jaxpr.consts, *[v.val for v in literals]]
+    # Each value has a place in one list: operands, what is fixed, results of each equation.
+    defined = [*jaxpr.invars, *jaxpr.constvars, *literals]
+    for eqn in jaxpr.eqns:
+        defined += eqn.outvars
+    place = {id(v): i for i, v in enumerate(defined)}
+    steps = [(eqn.primitive, [place[id(v)] for v in eqn.invars], eqn.params) for eqn in jaxpr.eqns]
+    results = [place[id(v)] for v in jaxpr.outvars]
+
+    def replay(operands: Sequence[Any]) -> list[Any]:
+        known = [*operands, *fixed]
+        process = thread.interpreter.process
+        for primitive, places, params in steps:
+            out = process(primitive, tuple([known[i] for i in places]), params)
+            if primitive.multiple_results:
+                known += out
+            else:
+                known.append(out)
+        return [known[i] for i in results]
+
+    return replay
 
 
 def compile_for(placements: tuple[Any, ...], f: Callable[..., Any], name: str,

@@ -19,7 +19,7 @@ from mjax._numpy.decompositions import svd
 from mjax._numpy.fused import fused
 
 
-def _operand(name: str, x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
+def _operand(x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
     """The array in an inexact dtype, which is not weak, and the axes."""
     (x,) = promote_dtypes_inexact(x)
     x = cast(x, typeof(x).dtype)
@@ -115,7 +115,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
       >>> jnp.linalg.norm(jnp.array([3., 4.]))
       Array(5., dtype=float32)
     """
-    x, axes = _operand("norm", x, axis)
+    x, axes = _operand(x, axis)
     if ord is None and axis is None:
         return _kept(sqrt(reduce_sum(_squares(x), axes)), axes, keepdims)
     if len(axes) not in (1, 2):
@@ -148,7 +148,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
       >>> jnp.linalg.vector_norm(jnp.array([[3., 4.], [6., 8.]]), axis=1)
       Array([ 5., 10.], dtype=float32)
     """
-    x, axes = _operand("vector_norm", x, axis)
+    x, axes = _operand(x, axis)
     return _kept(_vector_norm(x, axes, ord), axes, keepdims)
 
 
@@ -176,7 +176,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     if len(shape_of(x)) < 2:
         msg = f"matrix_norm: x must have at least two axes, got shape {shape_of(x)}."
         raise ValueError(msg)
-    x, axes = _operand("matrix_norm", x, (-2, -1))
+    x, axes = _operand(x, (-2, -1))
     return _kept(_matrix_norm(x, axes, ord), axes, keepdims)
 
 

@@ -63,7 +63,7 @@ class Accuracy:
         return cast(out, typeof(out).dtype, self.weak)
 
 
-def operands(name: str, args: Sequence[Any], precision: Any, preferred_element_type: Any
+def operands(args: Sequence[Any], precision: Any, preferred_element_type: Any
              ) -> tuple[list[Any], Accuracy]:
     """Arguments promoted to one dtype, and how their product is computed."""
     dtype, weak = common_type(*map(weak_type_of, args))
@@ -102,7 +102,7 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
       >>> jnp.dot(jnp.array([1, 2]), jnp.array([3, 4]))
       Array(11, dtype=int32)
     """
-    (a, b), how = operands("dot", (a, b), precision, preferred_element_type)
+    (a, b), how = operands((a, b), precision, preferred_element_type)
     left, right = typeof(a).ndim, typeof(b).ndim
     if left == 0 or right == 0:
         out = multiply(a, b)
@@ -142,7 +142,7 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
       >>> jnp.matmul(jnp.array([[1, 2], [3, 4]]), jnp.array([1, 1]))
       Array([3, 7], dtype=int32)
     """
-    (a, b), how = operands("matmul", (a, b), precision, preferred_element_type)
+    (a, b), how = operands((a, b), precision, preferred_element_type)
     for i, x in enumerate((a, b)):
         if not shape_of(x):
             msg = (f"matmul: input operand {i} must have ndim at least 1, but it has ndim 0; use "
@@ -246,7 +246,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None,
       >>> jnp.vecdot(jnp.array([[1, 2], [3, 4]]), jnp.array([1, 10]))
       Array([21, 43], dtype=int32)
     """
-    (x1, x2), how = operands("vecdot", (x1, x2), precision, preferred_element_type)
+    (x1, x2), how = operands((x1, x2), precision, preferred_element_type)
     x1, x2 = [moveaxis(x, canonicalize_axis(axis, typeof(x).ndim), -1) for x in (x1, x2)]
     if shape_of(x1)[-1] != shape_of(x2)[-1]:
         msg = (f"vecdot: axes must match; the vectors along axis {axis} have sizes "
@@ -279,7 +279,7 @@ def matvec(x1: Any, x2: Any, /) -> Any:
       >>> jnp.matvec(jnp.array([[1, 2], [3, 4]]), jnp.array([1, 10]))
       Array([21, 43], dtype=int32)
     """
-    (x1, x2), how = operands("matvec", (x1, x2), None, None)
+    (x1, x2), how = operands((x1, x2), None, None)
     _check_rank("matvec", "x1", x1, 2)
     _check_rank("matvec", "x2", x2, 1)
     _check_contracted("matvec", x1, x2, typeof(x1).ndim - 1, typeof(x2).ndim - 1)
@@ -308,7 +308,7 @@ def vecmat(x1: Any, x2: Any, /) -> Any:
       >>> jnp.vecmat(jnp.array([1, 10]), jnp.array([[1, 2], [3, 4]]))
       Array([31, 42], dtype=int32)
     """
-    (x1, x2), how = operands("vecmat", (x1, x2), None, None)
+    (x1, x2), how = operands((x1, x2), None, None)
     _check_rank("vecmat", "x1", x1, 1)
     _check_rank("vecmat", "x2", x2, 2)
     _check_contracted("vecmat", x1, x2, typeof(x1).ndim - 1, typeof(x2).ndim - 2)
@@ -345,7 +345,7 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
       >>> jnp.inner(jnp.array([1, 2]), jnp.array([[1, 10], [0, 1]]))
       Array([21,  2], dtype=int32)
     """
-    (a, b), how = operands("inner", (a, b), precision, preferred_element_type)
+    (a, b), how = operands((a, b), precision, preferred_element_type)
     left, right = typeof(a).ndim - 1, typeof(b).ndim - 1
     if left < 0 or right < 0:
         return dot(a, b, precision=precision, preferred_element_type=preferred_element_type)
@@ -373,7 +373,7 @@ def outer(a: Any, b: Any, out: None = None) -> Any:
              [ 2, 20]], dtype=int32)
     """
     refuse_out("outer", out)
-    (a, b), _ = operands("outer", (a, b), None, None)
+    (a, b), _ = operands((a, b), None, None)
     return multiply(reshape(a, (math.prod(shape_of(a)), 1)),
                     reshape(b, (1, math.prod(shape_of(b)))))
 
@@ -404,7 +404,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
       >>> jnp.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))
       Array([0, 0, 1], dtype=int32)
     """
-    (a, b), _ = operands("cross", (a, b), None, None)
+    (a, b), _ = operands((a, b), None, None)
     if axis is not None:
         axisa = axisb = axisc = axis
     vectors = [moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)]
@@ -446,7 +446,7 @@ def _negated(x: Any) -> Any:
 
 @fused(static_argnames=("axes", *_PRODUCT))
 def _tensordot(a: Any, b: Any, axes: Any, precision: Any, preferred_element_type: Any) -> Any:
-    (a, b), how = operands("tensordot", (a, b), precision, preferred_element_type)
+    (a, b), how = operands((a, b), precision, preferred_element_type)
     return how.contract(a, b, (axes, ((), ())))
 
 
@@ -517,7 +517,7 @@ def kron(a: Any, b: Any) -> Any:
       >>> jnp.kron(jnp.array([1, 10]), jnp.array([1, 2]))
       Array([ 1,  2, 10, 20], dtype=int32)
     """
-    (a, b), _ = operands("kron", (a, b), None, None)
+    (a, b), _ = operands((a, b), None, None)
     rank = max(typeof(a).ndim, typeof(b).ndim)
     left, right = [(1,) * (rank - typeof(x).ndim) + shape_of(x) for x in (a, b)]
     interleaved_a = [n for m in left for n in (m, 1)]

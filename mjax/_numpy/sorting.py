@@ -30,7 +30,7 @@ def _refuse(name: str, **arguments: Any) -> None:
             raise TypeError(msg)
 
 
-def _flattened(name: str, a: Any, axis: int | None) -> tuple[Any, int]:
+def _flattened(a: Any, axis: int | None) -> tuple[Any, int]:
     if axis is None:
         return ravel(a), 0
     return as_array(a), canonicalize_axis(axis, typeof(a).ndim)
@@ -63,7 +63,7 @@ def sort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = None
       Array([3, 2, 1], dtype=int32)
     """
     _refuse("sort", kind=kind, order=order)
-    a, axis = _flattened("sort", a, axis)
+    a, axis = _flattened(a, axis)
     (out,) = sort_p.bind(a, dimension=axis, is_stable=bool(stable), num_keys=1)
     return rev_p.bind(out, dimensions=(axis,)) if descending else out
 
@@ -92,7 +92,7 @@ def argsort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = N
       Array([1, 2, 0], dtype=int32)
     """
     _refuse("argsort", kind=kind, order=order)
-    a, axis = _flattened("argsort", a, axis)
+    a, axis = _flattened(a, axis)
     if descending:
         # Sorted from behind, equal elements come out in reverse, which the last rev mends.
         places = order_of(rev_p.bind(a, dimensions=(axis,)), axis, bool(stable))
@@ -167,7 +167,7 @@ def sort_complex(a: Any) -> Any:
 # ---- partition -------------------------------------------------------------------------
 
 
-def _check_kth(name: str, a: Any, kth: int, axis: int) -> Any:
+def _check_kth(a: Any, kth: int, axis: int) -> Any:
     a = as_array(a)
     canonicalize_axis(kth, shape_of(a)[canonicalize_axis(axis, typeof(a).ndim)])
     return a
@@ -191,7 +191,7 @@ def partition(a: Any, kth: int, axis: int = -1) -> Any:
       >>> jnp.partition(jnp.array([4, 1, 3, 2]), 1)
       Array([1, 2, 3, 4], dtype=int32)
     """
-    return sort(_check_kth("partition", a, kth, axis), axis)
+    return sort(_check_kth(a, kth, axis), axis)
 
 
 @fused(values=("a",), static_argnames=("kth", "axis"))
@@ -215,7 +215,7 @@ def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
       >>> jnp.argpartition(jnp.array([4, 1, 3, 2]), 1)
       Array([1, 3, 2, 0], dtype=int32)
     """
-    a = _check_kth("argpartition", a, kth, axis)
+    a = _check_kth(a, kth, axis)
     order = order_of(a, canonicalize_axis(axis, typeof(a).ndim))
     return cast(order, typeof(order).dtype, typeof(a).weak_type)
 
