@@ -11,8 +11,8 @@ from .native import ext, xc
 
 __all__ = [
     "custom_call_targets",
+    "cuts_stacks",
     "lapack_kernel",
-    "lapack_stacks",
     "register_custom_call_target",
     "register_lapack",
 ]
@@ -35,9 +35,6 @@ def custom_call_targets(platform: str = "cpu") -> frozenset[str]:
     """The names registered for a platform (after its first client was made)."""
     return frozenset(ext.custom_call_targets(xc.xla_platform_names.get(platform, platform)))
 
-
-#: Whether XLA can let each device compute its own matrices of a stack.
-lapack_stacks = lapack_gates.LAPACK_STACKS.open
 
 #: Whether jaxlib has those kernels that not every release of the window has.
 _NEWER = {
@@ -65,6 +62,11 @@ def lapack_kernel(name: str, dtype: str) -> str | None:
     return f"lapack_{_LETTERS[dtype]}{name}_ffi"
 
 
+def cuts_stacks() -> bool:
+    """Whether XLA can let each device compute its own matrices of a stack."""
+    return lapack_gates.LAPACK_STACKS.open
+
+
 def register_lapack() -> None:
     """Registers and initializes the `lapack_*_ffi` kernels; idempotent.
 
@@ -83,7 +85,7 @@ def register_lapack() -> None:
                         name, capsule, platform=platform, api_version=version
                     )
         lapack._lapack.initialize()
-        if lapack_stacks:
+        if cuts_stacks():
             for name in custom_call_targets():
                 if name.startswith(("lapack_", "tridiagonal_")):
                     ext.register_custom_call_as_batch_partitionable(name)

@@ -11,15 +11,30 @@ from . import gates
 from .mlir import hlo, ir
 from .native import ext, xc
 
-__all__ = ["HostCallbacks", "Inspection", "Signature", "by_one_device", "on_pieces"]
-
-#: Whether one of the devices of a partitioned program can be told to call a function for all.
-by_one_device: bool = gates.FFI_CALLBACKS.open
-#: Whether each of them can call it with its own pieces of what XLA cuts.
-on_pieces: bool = gates.FFI_CALLBACKS.open
+__all__ = ["HostCallbacks", "Inspection", "Signature", "keeps_results", "lacks_pieces",
+           "one_device_calls"]
 
 #: Shape and dtype of each operand or result; None for a token.
 Signature = Sequence[tuple[tuple[int, ...], np.dtype[Any]] | None]
+
+
+def one_device_calls(has_side_effect: bool) -> bool:
+    """Whether one device of a partitioned program calls a function for all, told by its sharding;
+    or each may, without side effects."""
+    return gates.FFI_CALLBACKS.open or not has_side_effect
+
+
+def keeps_results() -> bool:
+    """Whether results of a function with side effects come out of a `shard_map` that leaves axes
+    of the mesh to XLA."""
+    return gates.FFI_CALLBACKS.open
+
+
+def lacks_pieces() -> str:
+    """What has to be there for each device to call a function with its own pieces of what XLA
+    cuts; empty if it is."""
+    gate = gates.FFI_CALLBACKS
+    return "" if gate.open else f"jaxlib {gate.since_release} or newer"
 
 
 class HostCallbacks:
@@ -59,9 +74,9 @@ class HostCallbacks:
           client: gives the client that will compile the module.
           sharding: in a partitioned program gives the sharding attribute of an operation
             with so many results, or None: each device calls the function. Without
-            `by_one_device` each does in any case.
+            `one_device_calls` each does in any case.
           partitioned: whether each device calls the function with its own pieces, as XLA cuts
-            the operands. Needs `on_pieces`; the function then has no results.
+            the operands. The function then has no results; see `lacks_pieces`.
 
         Returns:
           The results' `ir.Value`s.

@@ -23,13 +23,15 @@ __all__ = [
     "func",
     "hlo",
     "ir",
-    "large_literals",
+    "joins_whole",
     "new_context",
     "passmanager",
-    "region_tokens",
     "register_passes",
     "result_accuracy",
     "sdy",
+    "takes_literal",
+    "takes_tokens",
+    "takes_top_k",
     "unread_use",
 ]
 
@@ -59,19 +61,6 @@ hlo: Any = _lazy("jaxlib.mlir.dialects.stablehlo")
 chlo: Any = _lazy("jaxlib.mlir.dialects.chlo")
 sdy: Any = _lazy("jaxlib.mlir.dialects.sdy")
 passmanager: Any = _lazy("jaxlib.mlir.passmanager")
-
-#: Whether XLA computes right with literals of more than one element.
-large_literals: bool = gates.LITERAL_LAYOUTS.open
-
-#: Whether partitioned programs may have chlo.top_k.
-partitioned_top_k: bool = gates.PARTITIONED_TOP_K.open
-
-#: Whether XLA partitions concatenations right.
-partial_concatenate: bool = gates.PARTIAL_CONCATENATE.open
-
-
-#: Whether `sdy.manual_computation` takes and gives tokens.
-region_tokens: bool = gates.REGION_TOKENS.open
 
 _lock = threading.Lock()
 _threads = threading.local()
@@ -129,6 +118,26 @@ def _dialect_registry() -> Any:
             extension.register_dialects(registry)
             _dialects = registry
         return _dialects
+
+
+def takes_literal(size: int) -> bool:
+    """Whether a constant of so many elements may be a literal: XLA computes right with it."""
+    return size <= 1 or gates.LITERAL_LAYOUTS.open
+
+
+def takes_top_k(cut_by_xla: bool) -> bool:
+    """Whether chlo.top_k may be in a program, or in a part of one that XLA cuts."""
+    return gates.PARTITIONED_TOP_K.open or not cut_by_xla
+
+
+def joins_whole(cut_by_xla: bool) -> bool:
+    """Whether values may not be cut along a dimension that they are joined along."""
+    return cut_by_xla and not gates.PARTIAL_CONCATENATE.open
+
+
+def takes_tokens(partitioned: bool) -> bool:
+    """Whether tokens may go through a program, into regions too; else booleans go instead."""
+    return gates.REGION_TOKENS.open or not partitioned
 
 
 def bytecode(module: Any) -> bytes:

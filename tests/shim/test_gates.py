@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import pathlib
 import re
 
@@ -65,3 +66,20 @@ def test_only_the_table_compares_versions():
 
 def test_open_gates():
     assert set(open_gates()) == {gate.name for gate in GATES if gate.probe()}
+
+
+def test_who_uses_the_shim_asks_it_what_to_do():
+    """Which release does what is the shim's to know: it offers functions, not flags."""
+    asked = []
+    for package in ("mjax", "mjax_ext"):
+        for path in (PACKAGE.parent / package).rglob("*.py"):
+            text = path.read_text()
+            if "mjaxlib_shim" not in text:
+                continue
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.ImportFrom) and node.module.startswith("mjaxlib_shim"):
+                    home = importlib.import_module(node.module)
+                    asked += [f"{path}: {alias.name}" for alias in node.names
+                              if isinstance(getattr(home, alias.name, None), bool)
+                              or "gate" in f"{node.module}.{alias.name}"]
+    assert asked == []

@@ -24,8 +24,7 @@ from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import applied_at, refuse_effects
 from mjax._engine.tracing.variance import typed_axes
 from mjax._engine.transforms.batching import AxisData, batched_type
-from mjaxlib_shim.host_callbacks import by_one_device
-from mjaxlib_shim.host_callbacks import on_pieces as pieces_reach_callbacks
+from mjaxlib_shim.host_callbacks import keeps_results, lacks_pieces, one_device_calls
 
 logger = logging.getLogger("mjax")
 #: Ordered printing and ordered input and output share a token: a program tells one story.
@@ -156,7 +155,7 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
     elif mctx.per_device and mctx.cut_by_xla and has_side_effect:
         _refuse_partly_manual(ctx, bool(n), bool(result_avals))
         emitted = mctx.by_first_device(given, out_avals, emit)
-    elif mctx.per_device or by_one_device or not has_side_effect:
+    elif mctx.per_device or one_device_calls(has_side_effect):
         emitted = emit(*given, sharding=mctx.on_one_device)
     else:
         emitted = mctx.by_first_device(given, out_avals, lambda *values: emit(
@@ -171,7 +170,7 @@ def _refuse_partly_manual(ctx: Any, ordered: bool, results: bool) -> None:
         raise LazyValueError(lambda: (
             f"{ctx.primitive.name}: ordered effects cannot happen in a shard_map that leaves mesh "
             f"axes to XLA. {all_axes}, or do without ordered=True.\n{applied_at(ctx.source)}"))
-    if results and not by_one_device:
+    if results and not keeps_results():
         raise LazyNotImplementedError(lambda: (
             f"{ctx.primitive.name}: on this jaxlib its results are lost in a shard_map that leaves "
             f"mesh axes to XLA. {all_axes}.\n{applied_at(ctx.source)}"))
@@ -187,11 +186,11 @@ def _refuse_partitioned(ctx: Any, on_pieces: bool, ordered: bool, results: bool)
         raise LazyValueError(lambda: (
             f"{ctx.primitive.name}: with partitioned=True each device calls the function by "
             f"itself, in no order. Leave out ordered=True.\n{applied_at(ctx.source)}"))
-    if on_pieces and not pieces_reach_callbacks:
+    if on_pieces and (lacking := lacks_pieces()):
         raise LazyNotImplementedError(lambda: (
             f"{ctx.primitive.name}: partitioned=True in a program over several devices needs "
-            "jaxlib 0.6.0 or newer. Leave it out, or map the function with shard_map, where each "
-            f"device sees its own piece.\n{applied_at(ctx.source)}"))
+            f"{lacking}. Leave it out, or map the function with shard_map, where each device sees "
+            f"its own piece.\n{applied_at(ctx.source)}"))
 
 
 def _marked(callback: Callable[..., Any], devices: int) -> Callable[..., Any]:

@@ -19,7 +19,7 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.elementwise import constant_like
 from mjax._engine.primitives.emit import array_attr, hlo, ir, op
 from mjax._engine.tracing.primitive import Primitive
-from mjaxlib_shim.custom_calls import lapack_kernel, lapack_stacks, register_lapack
+from mjaxlib_shim.custom_calls import cuts_stacks, lapack_kernel, register_lapack
 
 #: Dtypes that LAPACK computes in.
 DTYPES = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))
@@ -43,7 +43,7 @@ def _lapack_type(*operands: Any, target: str, stack: int, results: tuple[Result,
 def _lapack_lowering(ctx: Any, *operands: Any, target: str, stack: int, results: Any,
                      attributes: Any, aliases: Any) -> Any:
     register_lapack()
-    cut = _cut_stacks(ctx, stack) if lapack_stacks and ctx.module_context.cut_by_xla else {}
+    cut = _cut_stacks(ctx, stack) if ctx.module_context.cut_by_xla and cuts_stacks() else {}
     return op("stablehlo.custom_call", ctx.out_types, operands, {
         "call_target_name": ir.StringAttr.get(target),
         "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),

@@ -27,7 +27,7 @@ from mjax._engine.tracing.rule_errors import applied_at, bad_rule_result, descri
 from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjaxlib_shim import tracebacks
 from mjaxlib_shim.host_callbacks import HostCallbacks, Inspection
-from mjaxlib_shim.mlir import func, partial_concatenate, region_tokens, sdy
+from mjaxlib_shim.mlir import func, joins_whole, sdy, takes_tokens
 
 
 def no_client() -> Any:
@@ -120,8 +120,8 @@ class ModuleContext:
 
     def whole_along(self, dimension: int, values: Sequence[Any]) -> list[Any]:
         """Values that are joined along a dimension, or were: not cut along it, where XLA does not
-        partition that right (gate `partial_concatenate`)."""
-        if partial_concatenate or not self.cut_by_xla:
+        partition that right."""
+        if not joins_whole(self.cut_by_xla):
             return list(values)
         return [sdy.ShardingConstraintOp(v, tensor_sharding(
             self, self.mesh, PartitionSpec(*[
@@ -145,7 +145,7 @@ class ModuleContext:
     def opaque_tokens(self) -> bool:
         """Whether tokens are MLIR's, not booleans: regions of partitioned programs, on older
         jaxlibs, take arrays alone."""
-        return region_tokens or not self.partitioned
+        return takes_tokens(self.partitioned)
 
     @property
     def token_aval(self) -> Any:

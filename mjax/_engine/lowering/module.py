@@ -39,7 +39,7 @@ from mjax._engine.tracing.rule_errors import (
 )
 from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
-from mjaxlib_shim.mlir import large_literals, new_context
+from mjaxlib_shim.mlir import new_context, takes_literal
 
 
 class LoweredModule:
@@ -157,7 +157,7 @@ def _is_written_down(mctx: ModuleContext, value: Any) -> bool:
     """
     aval = typeof(value)
     return (mctx.platform == "cpu" and not mctx.partitioned and not dtypes.is_extended(aval.dtype)
-            and (large_literals or aval.size <= 1) and aval.size * aval.dtype.itemsize <= _SMALL)
+            and takes_literal(aval.size) and aval.size * aval.dtype.itemsize <= _SMALL)
 
 
 def _donation(index: int, aliases: dict[int, int], donated: Sequence[int], n_tokens: int

@@ -30,7 +30,7 @@ from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.tangents import zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.symbolic import Zero
-from mjaxlib_shim.mlir import partitioned_top_k
+from mjaxlib_shim.mlir import takes_top_k
 
 # ---- sort ------------------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ _by_sorting = traced(_top_k_by_sorting, multiple_results=True)
 
 @top_k_p.def_lowering
 def _top_k_lowering(ctx: Any, x: Any, *, k: int, axis: int) -> Any:
-    if ctx.module_context.cut_by_xla and not partitioned_top_k:
+    if not takes_top_k(ctx.module_context.cut_by_xla):
         return _by_sorting(ctx, x, k=k, axis=axis)
     aval, last = ctx.avals_in[0], ctx.avals_in[0].ndim - 1
     size = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), k)
