@@ -292,7 +292,7 @@ def test_ordered_io_is_not_batched():
         io_callback(print, None, x, ordered=True)
 
     pattern = ("vmap of io_callback, which has the effects OrderedIOEffect: their policy says "
-               r"batchable=False.(.|\n)*test_callbacks.py")
+               r"batchable=False.(.|\n)*test_callback_primitives.py")
     with pytest.raises(ValueError, match=pattern):
         mjax.vmap(call)(X)
     with pytest.raises(ValueError, match=pattern):
@@ -376,7 +376,7 @@ def test_io_beside_what_is_differentiated(log, how):
 def test_derivatives_of_pure_callbacks_are_refused_but_may_be_given(how):
     f = lambda x: mjax.pure_callback(np.sin, F, x)
     with pytest.raises(ValueError, match=r"pure_callback of sin has no derivative(.|\n)*custom_jvp"
-                                         r"(.|\n)*test_callbacks.py"):
+                                         r"(.|\n)*test_callback_primitives.py"):
         how(mjax.grad(f))(np.float32(1))
     assert how(mjax.grad(lambda x: x * f(lax.stop_gradient(x))))(np.float32(1)) == np.sin(
         np.float32(1))
