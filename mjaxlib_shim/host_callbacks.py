@@ -1,4 +1,4 @@
-"""Python functions that a compiled program calls (on CPU), or its compiler."""
+"""Python functions that a compiled program calls (on CPU and GPU), or its compiler."""
 
 from __future__ import annotations
 
@@ -57,6 +57,7 @@ class HostCallbacks:
         *,
         has_side_effect: bool,
         client: Callable[[], Any],
+        platform: str = "cpu",
         sharding: Callable[[int], Any] | None = None,
         partitioned: bool = False,
     ) -> list[Any]:
@@ -72,6 +73,7 @@ class HostCallbacks:
           result_types: the results' MLIR types.
           has_side_effect: whether the call stays if nobody reads its results.
           client: gives the client that will compile the module.
+          platform: "cpu", or "gpu" of any vendor.
           sharding: in a partitioned program gives the sharding attribute of an operation
             with so many results, or None: each device calls the function. Without
             `one_device_calls` each does in any case.
@@ -87,13 +89,13 @@ class HostCallbacks:
             )
             self.kept.append(function)
             config = ir.DictAttr.get({"index": index})
-            target = f"xla_ffi_{'partitioned_' if partitioned else ''}python_cpu_callback"
+            target = f"xla_ffi_{'partitioned_' if partitioned else ''}python_{platform}_callback"
             attribute = sharding and sharding(len(result_types))
             # XLA aborts where it partitions one without layouts.
             return list(_custom_call(target, 4, config, operands, result_types, has_side_effect,
                                      attribute, layouts=partitioned))
         return self._emit_by_address(function, operands, operand_signature, result_signature,
-                                     result_types, has_side_effect, client, sharding)
+                                     result_types, has_side_effect, client, platform, sharding)
 
     def _emit_by_address(
         self,
@@ -104,6 +106,7 @@ class HostCallbacks:
         result_types: Sequence[Any],
         has_side_effect: bool,
         client: Callable[[], Any],
+        platform: str,
         sharding: Callable[[int], Any] | None,
     ) -> list[Any]:
         """As `emit`, where a module refers to functions by the address of a descriptor."""
@@ -125,7 +128,7 @@ class HostCallbacks:
         address = hlo.constant(ir.DenseElementsAttr.get(np.array(descriptor, np.int64)))
         types = list(result_types)
         results = _custom_call(
-            "xla_python_cpu_callback", 2, config, [address, *operands],
+            f"xla_python_{platform}_callback", 2, config, [address, *operands],
             [ir.TupleType.get_tuple(types)] if sharding is None else types, has_side_effect,
             layouts=sharding is not None,
         )
@@ -134,7 +137,7 @@ class HostCallbacks:
                 # Where nobody reads any result, jaxlib 0.5 takes them away, and crashes: somebody
                 # who stays reads one.
                 self._emit_by_address(_read, [results[-1]], result_signature[-1:], [], [], True,
-                                      client, sharding)
+                                      client, platform, sharding)
             return list(results)[:count]
         i32 = ir.IntegerType.get_signless(32)
         return [

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.errors import LazyNotImplementedError, LazyValueError
+from mjax._engine.base.platforms import names_of
 from mjax._engine.base.thread import thread
 from mjax._engine.control.loops.looping import scan
 from mjax._engine.ir.effects import Effect, EffectPolicy, no_effects
@@ -29,6 +30,8 @@ from mjaxlib_shim.host_callbacks import keeps_results, lacks_pieces, one_device_
 logger = logging.getLogger("mjax")
 #: Ordered printing and ordered input and output share a token: a program tells one story.
 _STORY = "story"
+#: Platforms whose programs can call Python functions.
+_CALLING = ("cpu", "gpu")
 
 
 class IOEffect(Effect):
@@ -103,7 +106,7 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
                          operands: Sequence[Any], operand_avals: Sequence[Any],
                          result_avals: Sequence[Any], *, has_side_effect: bool,
                          partitioned: bool = False) -> tuple[list[Any], Any, None]:
-    """Emits a call of a Python function, on CPU.
+    """Emits a call of a Python function, on CPU or GPU.
 
     Args:
       ctx: what the lowering rule got.
@@ -123,11 +126,17 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
 
     Raises:
       ValueError: `partitioned` with results, or with a token in a program over several devices.
-      NotImplementedError: `partitioned` in such a program, before jaxlib 0.6.0.
+      NotImplementedError: `partitioned` in such a program, before jaxlib 0.6.0; or the module is
+        for another platform.
 
     Source: the public interface of `jax.interpreters.mlir.emit_python_callback`.
     """
     mctx = ctx.module_context
+    platform = next((name for name in names_of(mctx.platform) if name in _CALLING), None)
+    if platform is None:
+        raise LazyNotImplementedError(lambda: (
+            f"{ctx.primitive.name}: programs call Python functions on {' and '.join(_CALLING)}, "
+            f"not on {mctx.platform}.\n{applied_at(ctx.source)}"))
     order = [] if token is None else [mctx.token_aval]
     n, in_avals, out_avals = len(order), [*order, *operand_avals], [*order, *result_avals]
     devices = 1 if mctx.devices is None else len(mctx.devices)
@@ -144,8 +153,8 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
         return mctx.host_callbacks.emit(
             with_token if n else callback, values, list(map(_shape, in_avals)),
             list(map(_shape, out_avals)), list(map(mctx.type_of, out_avals)),
-            has_side_effect=has_side_effect, client=mctx.client, sharding=sharding,
-            partitioned=on_pieces)
+            has_side_effect=has_side_effect, client=mctx.client, platform=platform,
+            sharding=sharding, partitioned=on_pieces)
 
     if on_pieces:
         return emit(*operands), None, None
@@ -245,13 +254,16 @@ def _shape(aval: Any) -> Any:
     return physical.shape, physical.dtype
 
 
-pure_callback_p.def_lowering(
-    lambda ctx, *operands, callback, **params: _lower(ctx, operands, callback, False), "cpu")
-io_callback_p.def_lowering(
-    lambda ctx, *operands, callback, **params: _lower(ctx, operands, callback, True), "cpu")
-debug_callback_p.def_lowering(
-    lambda ctx, *operands, callback, partitioned=False, **params: _lower(
-        ctx, operands, callback, True, partitioned), "cpu")
+for _platform in _CALLING:
+    pure_callback_p.def_lowering(
+        lambda ctx, *operands, callback, **params: _lower(ctx, operands, callback, False),
+        _platform)
+    io_callback_p.def_lowering(
+        lambda ctx, *operands, callback, **params: _lower(ctx, operands, callback, True),
+        _platform)
+    debug_callback_p.def_lowering(
+        lambda ctx, *operands, callback, partitioned=False, **params: _lower(
+            ctx, operands, callback, True, partitioned), _platform)
 
 # ---- derivatives -----------------------------------------------------------------------
 

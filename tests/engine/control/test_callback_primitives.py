@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import numpy as np
 import pytest
@@ -410,6 +411,25 @@ def test_io_may_not_happen_twice():
 
 
 # ---- jaxprs ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("platform, kind", [
+    ("cpu", "cpu"), ("cuda", "gpu"), ("rocm", "gpu"), ("gpu", "gpu")])
+def test_callbacks_are_lowered_for_cpus_and_gpus(platform, kind):
+    def f(x):
+        mjax.debug.print("{}", x)
+        return (mjax.pure_callback(np.sin, x, x),
+                io_callback(np.cos, x, x), io_callback(np.tan, x, x, ordered=True))
+
+    text = mjax.jit(f).trace(X).lower(lowering_platforms=(platform,)).as_text()
+    assert len(re.findall(rf"@xla_(?:ffi_)?python_{kind}_callback\(", text)) == 4
+    assert len(re.findall("@xla", text)) == 4
+
+
+def test_callbacks_are_not_lowered_for_other_platforms():
+    traced = mjax.jit(lambda x: mjax.pure_callback(np.sin, x, x)).trace(X)
+    with pytest.raises(NotImplementedError, match="lowering for platform tpu .only for cpu, gpu"):
+        traced.lower(lowering_platforms=("tpu",)).as_text()
 
 
 def test_effects_in_jaxprs():
