@@ -64,6 +64,13 @@ def awaited(m: Any) -> Timed:
     return timed._replace(call=lambda: timed.call().block_until_ready())
 
 
+def eager_map(m: Any) -> Timed:
+    """Times an eager call of a `shard_map` until its result is there."""
+    f, x = loss(m, 10), m.device_put(X, cut(m, "i"))
+    run = lambda: f(x).block_until_ready()
+    return Timed(run, run)
+
+
 def traced(n: int, transform: Callable[[Any, Any], Any]) -> Callable[[Any], Timed]:
     """Times make_jaxpr of a transformed shard_map of n equations."""
 
@@ -91,6 +98,7 @@ ROWS = [
         lambda m: lambda *xs: [x + 1 for x in xs], 10)),
     Row("8 devices: jit call, a NumPy array", 1.1, hosted),
     Row("8 devices: jit of shard_map, awaited", 1.1, awaited),
+    Row("8 devices: eager shard_map, awaited", 1.1, eager_map),
     Row("8 devices: device_put", 1.1, put),
     Row("8 devices: trace shard_map, per eqn", 0.6, traced(100, lambda m, f: f), 100),
     Row("8 devices: trace its grad, per eqn", 0.6, traced(100, lambda m, f: m.grad(f)), 100),

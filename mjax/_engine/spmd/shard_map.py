@@ -33,13 +33,20 @@ from mjax._engine.ir.pytree import (
     broadcast_prefix,
     broadcast_prefix_to,
     keystr,
+    tree_flatten,
     tree_flatten_with_path,
     tree_leaves,
     tree_structure,
     treedef_tuple,
 )
 from mjax._engine.ir.types import typeof
+from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.constraints import mesh_for_all
+from mjax._engine.runtime.arrays.transfer import to_array
+from mjax._engine.runtime.dispatch.eager import compile_primitive
+from mjax._engine.runtime.dispatch.jit_cache import caches_of
+from mjax._engine.runtime.dispatch.runners import Runners
+from mjax._engine.runtime.dispatch.short import ShortCalls, placement_of, program_for
 from mjax._engine.spmd.axes import Manual, Mode, in_manual
 from mjax._engine.spmd.shard_map_errors import (
     check_batches,
@@ -145,16 +152,56 @@ def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
     if mesh is not None:
         mapped.region()  # refuses what does not fit the mesh at once
 
-    @wraps(f)
-    @boundary
-    def on_pieces(*args: Any, **kwargs: Any) -> Any:
-        if kwargs:
-            raise LazyTypeError(lambda: (
-                f"shard_map of {function_name(f)} takes arguments by position alone, as in_specs "
-                f"has them, but got {', '.join(kwargs)} by keyword."))
-        return mapped(args)
+    caches = caches_of(f, ("shard_map", *map(_hashable, mapped[1:3]), *mapped[3:]))
+    short = ShortCalls((), (), True, caches.short)
 
-    return on_pieces
+    def evaluated(args: tuple[Any, ...], kwargs: dict[str, Any], key: Any, taken: Any) -> Any:
+        leaves, tree = tree_flatten(args)
+        try:
+            arrays = [x if type(x) is Array else to_array(x) for x in leaves]
+        except (TypeError, OverflowError):
+            return mapped(args, kwargs)  # which says what is wrong
+        what, placements = (tree, bool(kwargs)), tuple(map(placement_of, arrays))
+        program = caches.calls.get((thread.settings, placements, *what))
+        if program is None:
+            applied = mapped.application(args, kwargs)
+            if not applied.general:
+                return applied.run()
+            program = program_for(caches.calls, what, placements, applied.compiled)
+        return short.run(key, taken, program, arrays)
+
+    return wraps(f)(short.dispatcher(evaluated, mapped.__call__))
+
+
+class _Application(Record):
+    """A call, staged.
+
+    Attributes:
+      region: the mesh and its axes.
+      jaxpr: the program of pieces.
+      operands, in_specs: what it is given, and how each is cut.
+      out_specs: how its results are put together.
+      out_tree: how they are nested.
+      general: whether other arguments of these types, cut alike, have the same program.
+    """
+
+    region: Region
+    jaxpr: Jaxpr
+    operands: list[Any]
+    in_specs: list[PartitionSpec]
+    out_specs: list[PartitionSpec]
+    out_tree: Any
+    general: bool
+
+    def run(self) -> Any:
+        """Applies the primitive."""
+        return self.out_tree.unflatten(self.region.apply(
+            self.jaxpr, self.operands, self.in_specs, self.out_specs))
+
+    def compiled(self, placements: tuple[Any, ...]) -> Runners:
+        """What applies the primitive to arrays so placed."""
+        params = self.region.params(self.jaxpr, self.in_specs, self.out_specs)
+        return compile_primitive(placements, shard_map_p, params, self.out_tree)
 
 
 class _Mapped(Record):
@@ -167,7 +214,15 @@ class _Mapped(Record):
     axis_names: frozenset[Any]
     mode: Mode
 
-    def __call__(self, args: tuple[Any, ...]) -> Any:
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.application(args, kwargs).run()
+
+    def application(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Application:
+        """Stages the function for a call."""
+        if kwargs:
+            raise LazyTypeError(lambda: (
+                f"shard_map of {function_name(self.f)} takes arguments by position alone, as "
+                f"in_specs has them, but got {', '.join(kwargs)} by keyword."))
         region = self.region()
         _check_set_mesh(region.mesh)
         leaves, specs = self.cut(args)
@@ -184,9 +239,10 @@ class _Mapped(Record):
         if interp is not None:
             given = interp.given
         jaxpr, out_specs = self.results(region, body, args, cut)
-        outs = region.apply(jaxpr, [*body.consts, *[x for x, _ in given]],
-                            [*[WHOLE] * len(body.consts), *[s for _, s in given]], out_specs)
-        return body.out_tree.unflatten(outs)
+        return _Application(
+            region, jaxpr, [*body.consts, *[x for x, _ in given]],
+            [*[WHOLE] * len(body.consts), *[s for _, s in given]], out_specs, body.out_tree,
+            all(cut) and not body.consts and (interp is None or interp.general))
 
     # -- meshes --
 
@@ -356,6 +412,11 @@ def _check_set_mesh(mesh: Mesh | AbstractMesh) -> None:
 
 
 # ---- specs -----------------------------------------------------------------------------
+
+
+def _hashable(specs: Any) -> Any:
+    leaves, tree = tree_flatten(specs)
+    return tuple(leaves), tree
 
 
 def _is_none(x: Any) -> bool:

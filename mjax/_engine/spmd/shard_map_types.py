@@ -93,8 +93,13 @@ class Region(Record):
     def apply(self, jaxpr: Jaxpr, args: Sequence[Any], in_specs: Sequence[PartitionSpec],
               out_specs: Sequence[PartitionSpec]) -> list[Any]:
         """Applies `shard_map`."""
-        return shard_map_p.bind(*args, jaxpr=jaxpr, in_specs=tuple(in_specs),
-                                out_specs=tuple(out_specs), **self._asdict())
+        return shard_map_p.bind(*args, **self.params(jaxpr, in_specs, out_specs))
+
+    def params(self, jaxpr: Jaxpr, in_specs: Sequence[PartitionSpec],
+               out_specs: Sequence[PartitionSpec]) -> dict[str, Any]:
+        """The params of `shard_map`."""
+        return {"jaxpr": jaxpr, "in_specs": tuple(in_specs), "out_specs": tuple(out_specs),
+                **self._asdict()}
 
 
 def check_varying(avals: Sequence[Any], *, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,52 @@ def test_called_directly_it_is_staged_and_run():
         same(g(X), X * 2)
     assert [str(a) for a in seen] == ["float32[2,4]{V:i}"]  # traced once
     assert g(X).sharding.shard_shape((8, 4)) == (2, 4)
+
+
+@pytest.mark.parametrize("place", ["cut", "whole", "host"])
+def test_a_second_eager_call_derives_nothing(place, monkeypatch):
+    def f(x):
+        return {"sum": lax.psum(x * 2, "i"), "own": x}
+
+    def mapped():
+        return shard_map(f, mesh=row, in_specs=P("i"), out_specs={"sum": P(), "own": P("i")})
+
+    row = mjax.make_mesh((8,), ("i",))
+    x, g = X, mapped()
+    if place != "host":
+        x = mjax.device_put(X, mjax.NamedSharding(row, P("i")) if place == "cut" else None)
+    first = mjax.block_until_ready(g(x))
+    for name in ("tracing.stage.stage", "runtime.dispatch.runners.lower"):
+        monkeypatch.setattr(f"mjax._engine.{name}", None)
+    calls = []
+    sys.setprofile(lambda frame, event, arg: calls.append(frame) if event == "call" else None)
+    try:
+        second = g(x)
+    finally:
+        sys.setprofile(None)
+    assert len(calls) < (20 if place == "cut" else 120), len(calls)
+    # Whoever maps the function anew, in the same way, has the same programs.
+    for out in (second, mapped()(x)):
+        assert out["own"].sharding == first["own"].sharding
+        mjax.tree.map(np.testing.assert_array_equal, out, first)
+    with pytest.raises(TypeError, match="arguments by position alone"):
+        g(x=x)
+
+
+def test_programs_of_eager_calls_know_what_they_are_of():
+    """Calls that differ in settings, specs, mesh or mode do not share a program."""
+    row, other = mjax.make_mesh((8,), ("i",)), mjax.make_mesh((2, 4), ("i", "j"))
+    f = lambda x: x + lax.axis_index("i") * np.float32(100)
+    for over, spec, mode in ((row, P("i"), True), (other, P("i"), True), (row, P("i"), False),
+                             (other, P(("i", "j")), True), (row, P("i"), True)):
+        g = shard_map(f, mesh=over, in_specs=spec, out_specs=spec, check_vma=mode)
+        for k in (0, 1):
+            place = np.repeat(np.arange(over.shape["i"]), len(X) // over.shape["i"])
+            np.testing.assert_allclose(g(X + k), X + k + 100 * place.reshape(
+                -1, *[1] * (X.ndim - 1)))
+    with mjax.enable_x64(True):
+        assert shard_map(f, mesh=row, in_specs=P("i"), out_specs=P("i"))(
+            X.astype(np.float64)).dtype == np.float64
 
 
 def test_decorator_and_trees():

@@ -50,11 +50,20 @@ def execute(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any])
     except TypeError:
         primitive.refuse_unhashable(params)
         raise
-    run, _ = found or program_for(known, tuple(what), placements, _compile, primitive, params)
+    run, _ = found or program_for(known, tuple(what), placements, compile_primitive, primitive,
+                                  params)
     return run(*args)
 
 
-def _compile(placements: tuple[Any, ...], primitive: Primitive, params: dict[str, Any]) -> Runners:
+def compile_primitive(placements: tuple[Any, ...], primitive: Primitive, params: dict[str, Any],
+                      out_tree: Any = None) -> Runners:
+    """One application of a primitive, compiled.
+
+    Args:
+      placements: of the operands.
+      primitive, params: what is applied.
+      out_tree: how the results are nested; None: as the primitive gives them.
+    """
     if primitive.abstract_eval is None:
         primitive.missing("impl", operands=len(placements), params=params)
 
@@ -63,8 +72,8 @@ def _compile(placements: tuple[Any, ...], primitive: Primitive, params: dict[str
         return out if primitive.multiple_results else [out]
 
     jaxpr = trace_to_jaxpr(f, [p.aval for p in placements])
-    return runners_of(Asked(jaxpr, primitive.name, placements),
-                      _listed(jaxpr) if primitive.multiple_results else LEAF)
+    return runners_of(Asked(jaxpr, primitive.name, placements), out_tree or (
+        _listed(jaxpr) if primitive.multiple_results else LEAF))
 
 
 def _listed(jaxpr: Jaxpr) -> Any:
