@@ -10,7 +10,7 @@ from mjax._engine.ir.dtypes import as_dtype
 from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var
 from mjax._engine.ir.source import current_traceback
-from mjax._engine.ir.types import ShapedArray
+from mjax._engine.ir.types import AbstractValue, ShapedArray
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr
@@ -112,7 +112,7 @@ def jaxpr_as_fun(jaxpr: Jaxpr) -> Callable[..., list[Any]]:
     return function
 
 
-def mapped_aval(size: int, axis: int | None, aval: ShapedArray) -> ShapedArray:
+def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractValue:
     """The type of one of `size` elements along an axis; None: the same type.
 
     Raises:
@@ -120,13 +120,13 @@ def mapped_aval(size: int, axis: int | None, aval: ShapedArray) -> ShapedArray:
     """
     if axis is None:
         return aval
-    if not 0 <= axis < aval.ndim or aval.shape[axis] != size:
+    if aval.axis_size(axis) != size:
         msg = f"{aval} has no axis {axis} of size {size}."
         raise ValueError(msg)
-    return aval.update(shape=aval.shape[:axis] + aval.shape[axis + 1 :])
+    return aval.element(axis)
 
 
-def unmapped_aval(size: int, axis: int | None, aval: ShapedArray) -> ShapedArray:
+def unmapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractValue:
     """The type of `size` elements along a new axis; None: the same type."""
     return batched_type(aval, axis, size)
 

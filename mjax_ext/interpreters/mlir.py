@@ -27,7 +27,7 @@ from mjax._engine.primitives.emit import (
     element_type,
     hlo,
     ir,
-    ir_type,
+    ir_types,
     reducer_region,
 )
 from mjax._engine.primitives.emit import dense_bool as dense_bool_array
@@ -95,12 +95,13 @@ def dtype_to_ir_type(dtype: Any) -> Any:
 
 def aval_to_ir_type(ctx_or_aval: Any, aval: Any = None) -> Any:
     """The MLIR type of values of a type: `aval_to_ir_type(aval)`, or `(module_context, aval)`."""
-    return ir_type(ctx_or_aval if aval is None else aval)
+    (found,) = aval_to_ir_types(ctx_or_aval, aval)
+    return found
 
 
 def aval_to_ir_types(ctx_or_aval: Any, aval: Any = None) -> tuple[Any, ...]:
-    """`aval_to_ir_type` as a tuple of one."""
-    return (aval_to_ir_type(ctx_or_aval, aval),)
+    """The MLIR types of what stands for a value of a type: mostly it is one."""
+    return tuple(ir_types(ctx_or_aval if aval is None else aval))
 
 
 def ir_constant(val: Any, *, aval: Any = None) -> Any:

@@ -16,7 +16,7 @@ from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
 from mjax._engine.ir.source import summarize
-from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.primitive import Primitive, Rule, no_axes
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.variance import casts_are_written, pvary_p, sorted_axes
@@ -48,9 +48,7 @@ def widened(jaxpr: Jaxpr, varying: Sequence[Axes], outs: Sequence[Axes] | None =
 
 
 def _at(aval: Any, varying: Axes) -> Any:
-    if not isinstance(aval, ShapedArray) or varying <= aval.varying:
-        return aval
-    return aval.update(varying=aval.varying | varying)
+    return aval if varying <= aval.varying else aval.with_varying(aval.varying | varying)
 
 
 def vary_over(axes: Axes, x: Any) -> Any:

@@ -70,7 +70,7 @@ def define_derivatives(primitive: Primitive, by_arrays: Callable[..., list[Any]]
             outs = primitive.bind(*primals, jaxpr=jaxpr, **params)
             return outs, [Zero.from_primal_value(o) for o in outs]
         n = len(primals) // 2
-        smooth = [dtypes.is_inexact(a.dtype) for a in jaxpr.out_avals]
+        smooth = [a.inexact for a in jaxpr.out_avals]
         xs, inits = split_list(primals, [n])
         dxs, dinits = ([instantiate(t) for t, s in zip(ts, smooth, strict=True) if s]
                        for ts in split_list(tangents, [n]))

@@ -199,7 +199,7 @@ def _by_path(typed: Typed, root: str) -> dict[str, Any]:
 def _remedy(wanted: Any, given: Any) -> str:
     if wanted is None or given is None:
         return ""
-    if wanted.shape == given.shape:
+    if getattr(wanted, "shape", None) == getattr(given, "shape", 0):
         return f"; cast with .astype({wanted.dtype.name!r})"
     return ""
 

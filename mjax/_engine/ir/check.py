@@ -16,7 +16,7 @@ from mjax._engine.base.errors import JaxprTypeError
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var, jaxprs_in_params
 from mjax._engine.ir.source import summarize
-from mjax._engine.ir.types import AbstractToken, ShapedArray, same_type_but_weak, typeof, types_of
+from mjax._engine.ir.types import AbstractValue, same_type_but_weak, typeof, types_of
 
 
 def check_jaxpr(jaxpr: Jaxpr) -> None:
@@ -58,7 +58,7 @@ def _check_equation(bound: set[Var], eqn: JaxprEqn) -> None:
     if len(out_avals) != len(eqn.outvars):
         _fail(f"{len(eqn.outvars)} results bound where {len(out_avals)} are made", eqn)
     for var, aval in zip(eqn.outvars, out_avals, strict=True):
-        if var.aval is not aval:
+        if var.aval != aval:
             _fail(f"result bound at type {var.aval}, inferred {aval}", eqn)
         _define(bound, var, eqn)
     if not effects <= eqn.effects:
@@ -69,8 +69,8 @@ def _type_of(bound: set[Var], atom: Any, eqn: JaxprEqn | None = None) -> Any:
     """The type of a variable that is bound, or of a literal."""
     if type(atom) is Literal:
         # A literal varies as the operands beside it do.
-        plain = atom.aval.update(varying=frozenset())
-        if not _is_of_type(atom.val, plain) or plain.shape:
+        plain = atom.aval.with_varying(frozenset())
+        if not _is_of_type(atom.val, plain) or not plain.literal:
             _fail(f"literal {atom.val!r} does not have the type {atom.aval} it claims", eqn)
     elif atom not in bound:
         _fail(f"variable of type {atom.aval} is used but not bound", eqn)
@@ -83,7 +83,7 @@ def _is_of_type(value: Any, aval: Any) -> bool:
 
 
 def _define(bound: set[Var], var: Any, eqn: JaxprEqn | None = None) -> None:
-    if not isinstance(var.aval, (ShapedArray, AbstractToken)):
+    if not isinstance(var.aval, AbstractValue):
         _fail(f"variable has no type but {var.aval!r}", eqn)
     if var in bound:
         _fail(f"variable of type {var.aval} is bound twice", eqn)

@@ -12,7 +12,7 @@ import operator
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import pickled_as, pickled_by
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.dtypes import DType, ExtendedDType, float0
+from mjax._engine.ir.dtypes import DType, float0
 
 _NOTHING: frozenset[Any] = frozenset()
 _table: dict[Any, weakref.ref[ShapedArray]] = {}
@@ -29,17 +29,101 @@ _lock = threading.RLock()
 
 
 class AbstractValue:
-    """Base of all types."""
+    """Base of all types: what the engine asks of the type of a value.
+
+    A subclass is a type of one's own, whose values primitives make and take inside of programs. It
+    defines `__eq__` and `__hash__`, unless equal types are one object, and `__repr__`, for messages
+    and printed jaxprs. What it leaves out is refused by name where it is needed.
+
+    Attributes:
+      inexact: whether values have tangents that are not zero.
+      literal: whether values may stand in programs as literals.
+      extended: whether values are arrays of elements with a meaning of their own, as keys are.
+      weak_type: whether promotion may pick another type.
+      varies: whether it says along which manual mesh axes devices may hold different values.
+      varying: these axes.
+
+    Example:
+      >>> class Interval(AbstractValue):
+      ...     "Two bounds, each an array of one type."
+      ...     def __init__(self, bound):
+      ...         self.bound = bound
+      ...     def __eq__(self, other):
+      ...         return type(other) is Interval and other.bound == self.bound
+      ...     def __hash__(self):
+      ...         return hash(self.bound)
+      ...     def __repr__(self):
+      ...         return f"Interval({self.bound})"
+      ...     def physical(self):
+      ...         return self.bound, self.bound
+      >>> make_p, upper_p = mjax_ext.core.Primitive("make"), mjax_ext.core.Primitive("upper")
+      >>> _ = make_p.def_abstract_eval(lambda low, high: Interval(low))
+      >>> _ = make_p.def_lowering(lambda ctx, low, high: [(low, high)])
+      >>> _ = upper_p.def_abstract_eval(lambda interval: interval.bound)
+      >>> _ = upper_p.def_lowering(lambda ctx, interval: [interval[1]])
+      >>> mjax.jit(lambda x: upper_p.bind(make_p.bind(x, x + 1.0)))(jnp.float32(1))
+      Array(2., dtype=float32)
+    """
 
     __slots__ = ()
+    inexact = literal = extended = weak_type = varies = False
+    varying: frozenset[Any] = _NOTHING
 
     def to_tangent(self) -> AbstractValue:
-        """The type of tangents of values of this type."""
-        raise NotImplementedError
+        """The type of tangents of values; the same for types without tangents."""
+        return self
+
+    def to_cotangent(self) -> AbstractValue:
+        """The type of cotangents in the transpose of a linear program."""
+        return self.to_tangent()
+
+    def strip_weak_type(self) -> AbstractValue:
+        """This type, strongly typed."""
+        return self
+
+    def with_varying(self, varying: frozenset[Any]) -> AbstractValue:
+        """This type for values that vary along these mesh axes; the same if it does not say so."""
+        return self
+
+    def matches(self, other: AbstractValue) -> bool:
+        """Whether another type is the same but for weak typing and device variance."""
+        return self == other
+
+    def element(self, dim: int) -> AbstractValue:
+        """The type of one element, of a batch or a loop, for values that are one per element."""
+        self._refuse("element(dim)", "cannot be batched, nor be handed to iterations one by one")
+
+    def batched(self, dim: int, size: int) -> AbstractValue:
+        """The type of so many values at once; `element(dim)` of it is this type."""
+        self._refuse("batched(dim, size)", "cannot be batched, nor be stacked by loops")
+
+    def axis_size(self, dim: int) -> int | None:
+        """Of how many elements values consist along a dimension; None if there is none."""
+        return None
+
+    def physical(self) -> tuple[ShapedArray, ...]:
+        """The types of the arrays that compiled programs have for a value, any number of them.
+
+        Lowering rules take and give a tuple of IR values, unless it is one.
+        """
+        self._refuse("physical()", "cannot be compiled")
+
+    def zeros(self) -> Any:
+        """The zero of this type, for tangents that are known to be zero; made by primitives."""
+        self._refuse("zeros()", "cannot be zero")
 
     def str_short(self, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:
         """How texts show it; printed jaxprs with the short names of dtypes."""
         return str(self)
+
+    def _refuse(self, method: str, what: str) -> NoReturn:
+        raise LazyTypeError(lambda: (
+            f"values of type {self} {what}: {type(self).__name__} does not define {method}."))
+
+    def __getattr__(self, name: str) -> Any:
+        # What treats values as arrays asks for their shape or dtype.
+        raise LazyNoArrayError(lambda: (
+            f"a value of type {self} does not have {name}: it is not an array."))
 
 
 class ManualAxisType:
@@ -114,15 +198,15 @@ class ShapedArray(AbstractValue):
       sharding: has no effect: shardings belong to arrays. JAX's types have one.
     """
 
-    __slots__ = ("__weakref__", "dtype", "inexact", "ndim", "shape", "size", "varying", "weak_type")
+    __slots__ = ("__weakref__", "dtype", "extended", "inexact", "literal", "ndim", "shape", "size",
+                 "varying", "weak_type")
+    varies = True
     shape: tuple[int, ...]
     dtype: DType
     weak_type: bool
     varying: frozenset[Any]
     ndim: int
     size: int
-    #: Whether values have tangents of this type.
-    inexact: bool
 
     def __new__(cls, shape: Any, dtype: Any, weak_type: bool = False,
                 varying: frozenset[Any] = _NOTHING, *, sharding: Any = None) -> ShapedArray:
@@ -144,18 +228,24 @@ class ShapedArray(AbstractValue):
             self = known() if known is not None else None
             if self is None:
                 self = object.__new__(cls)
-                size = 1
+                size, extended = 1, dtypes.is_extended(key[1])
                 for n in shape:
                     size *= n
                 for name, value in zip(
-                        ("shape", "dtype", "weak_type", "varying", "ndim", "size", "inexact"),
-                        (*key, len(shape), size, dtypes.is_inexact(key[1])), strict=True):
+                        ("shape", "dtype", "weak_type", "varying", "ndim", "size", "inexact",
+                         "extended", "literal"),
+                        (*key, len(shape), size, dtypes.is_inexact(key[1]), extended,
+                         not (shape or extended)), strict=True):
                     object.__setattr__(self, name, value)
                 _table[key] = weakref.ref(self, lambda ref: _forget(key, ref))
             return self
 
     def __setattr__(self, name: str, value: Any) -> None:
         msg = f"ShapedArray is immutable; use .update({name}=...)."
+        raise AttributeError(msg)
+
+    def __getattr__(self, name: str) -> Any:
+        msg = f"ShapedArray has no attribute {name!r}."
         raise AttributeError(msg)
 
     def __copy__(self) -> ShapedArray:
@@ -178,6 +268,33 @@ class ShapedArray(AbstractValue):
     def to_tangent(self) -> ShapedArray:
         """The tangent type: the same for inexact dtypes, float0 for all others."""
         return self if self.inexact else ShapedArray(self.shape, float0, False, self.varying)
+
+    def to_cotangent(self) -> ShapedArray:
+        """The tangent type; of integers this type, for linear functions of integers."""
+        return self if dtypes.is_integer(self.dtype) else self.to_tangent()
+
+    def with_varying(self, varying: frozenset[Any]) -> ShapedArray:
+        return ShapedArray(self.shape, self.dtype, self.weak_type, varying)
+
+    def matches(self, other: AbstractValue) -> bool:
+        """Whether two types agree in shape and dtype."""
+        return isinstance(other, ShapedArray) and (
+            self.shape == other.shape and bool(self.dtype == other.dtype))
+
+    def element(self, dim: int) -> ShapedArray:
+        return self.update(shape=self.shape[:dim] + self.shape[dim + 1 :])
+
+    def batched(self, dim: int, size: int) -> ShapedArray:
+        return self.update(shape=(*self.shape[:dim], size, *self.shape[dim:]))
+
+    def axis_size(self, dim: int) -> int | None:
+        return self.shape[dim] if isinstance(dim, int) and 0 <= dim < self.ndim else None
+
+    def physical(self) -> tuple[ShapedArray, ...]:
+        if not self.extended:
+            return (self,)
+        return (ShapedArray((*self.shape, *self.dtype.element_shape), self.dtype.element_dtype,
+                            False, self.varying),)
 
     # JAX's spellings, which downstream interpreters call.
     to_tangent_aval = to_tangent
@@ -237,8 +354,6 @@ class AbstractToken(AbstractValue):
     """The type of tokens, which order effects. There is one object of it."""
 
     __slots__ = ()
-    varying = _NOTHING
-    inexact = weak_type = False
 
     def __new__(cls) -> AbstractToken:
         return _tokens[0] if _tokens else object.__new__(cls)
@@ -247,21 +362,16 @@ class AbstractToken(AbstractValue):
         return _abstract_token, ()
 
     def __getattr__(self, name: str) -> Any:
-        # What treats values as arrays asks for their shape or dtype.
         raise token_lacks(name)
 
-    def to_tangent(self) -> AbstractToken:
-        return self
+    def _refuse(self, method: str, what: str) -> NoReturn:
+        raise token_lacks(method)
 
-    to_tangent_aval = to_cotangent_aval = to_tangent
+    to_tangent_aval = to_cotangent_aval = AbstractValue.to_tangent
 
-    def update(self, **fields: Any) -> AbstractToken:
-        """The same: no field of an array's type says anything of tokens."""
-        return self
-
-    def strip_weak_type(self) -> AbstractToken:
-        """The same."""
-        return self
+    def physical(self) -> tuple[ShapedArray, ...]:
+        """What tokens are between programs."""
+        return (token_buffer_aval,)
 
     def str_short(self, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:
         """How the printer shows it."""
@@ -285,25 +395,28 @@ token_buffer_aval = ShapedArray((0,), np.dtype(bool))
 
 def same_type_but_weak(a: AbstractValue, b: AbstractValue) -> bool:
     """Whether two types agree when weak typing is not compared."""
-    return a is b or (isinstance(a, ShapedArray) and isinstance(b, ShapedArray)
-                      and a.strip_weak_type() is b.strip_weak_type())
+    return a is b or a.strip_weak_type() == b.strip_weak_type()
 
 
 def same_array_type(a: AbstractValue, b: AbstractValue) -> bool:
-    """Whether two types agree in shape and dtype."""
-    return a is b or (isinstance(a, ShapedArray) and isinstance(b, ShapedArray)
-                      and a.shape == b.shape and a.dtype == b.dtype)
+    """Whether two types agree but for weak typing and device variance."""
+    return a is b or a.matches(b)
 
 
-def physical_aval(aval: Any) -> ShapedArray:
+def physical_aval(aval: AbstractValue) -> ShapedArray:
     """The type in which values of extended dtypes are stored: `key<fry>[3]` as `uint32[3,2]`;
-    that of buffers that stand for tokens."""
-    if aval is abstract_token:
-        return token_buffer_aval
-    if isinstance(aval.dtype, ExtendedDType):
-        return ShapedArray((*aval.shape, *aval.dtype.element_shape), aval.dtype.element_dtype,
-                           False, aval.varying)
-    return aval
+    that of buffers that stand for tokens.
+
+    Raises:
+      TypeError: such values are not held by arrays, between programs and on devices.
+    """
+    if type(aval) is ShapedArray and not aval.extended:
+        return aval
+    if not isinstance(aval, (ShapedArray, AbstractToken)):
+        raise LazyTypeError(lambda: (
+            f"a value of type {aval} cannot enter or leave a compiled program, nor be a constant "
+            "of it: it lives inside of one. Hand over the arrays that it is made of."))
+    return aval.physical()[0]
 
 
 # ---- typeof: the types of values -------------------------------------------------------

@@ -21,7 +21,7 @@ from mjax._engine.ir.types import ShapedArray, abstract_token, physical_aval, ty
 from mjax._engine.lowering.regions import by_first_device
 from mjax._engine.lowering.shardings import on_first_device, tensor_sharding
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
-from mjax._engine.primitives.emit import constant, full, ir, ir_type
+from mjax._engine.primitives.emit import constant, flat, full, grouped, ir, ir_types
 from mjax._engine.tracing.primitive import traced
 from mjax._engine.tracing.rule_errors import applied_at, bad_rule_result, describe_value
 from mjax._engine.tracing.stage import trace_to_jaxpr
@@ -156,12 +156,24 @@ class ModuleContext:
         """The MLIR types of so many tokens."""
         return [self.type_of(self.token_aval)] * len(names)
 
+    def types_of(self, avals: Iterable[Any]) -> list[Any]:
+        """The MLIR types of values of these types, in a row."""
+        found = list[Any]()
+        for aval in avals:
+            known = self._types.get(aval)
+            if known is None:
+                known = self._types[aval] = ir_types(aval)
+            found += known
+        return found
+
     def type_of(self, aval: Any) -> Any:
-        """The MLIR type of values of a type."""
-        known = self._types.get(aval)
-        if known is None:
-            known = self._types[aval] = ir_type(aval)
-        return known
+        """The MLIR type of values of a type, each of which is one IR value."""
+        (found,) = self.types_of((aval,))
+        return found
+
+    def as_values(self, avals: Iterable[Any], values: Iterable[Any]) -> list[Any]:
+        """IR values in a row as rules take them: one, or a tuple, for a value of each type."""
+        return grouped(values, [len(self.types_of((aval,))) for aval in avals])
 
     def fresh_name(self, name: str) -> str:
         """A function name not used in this module yet."""
@@ -193,8 +205,8 @@ class ModuleContext:
         name = self.fresh_name(name)
         avals = [*map(typeof, constants), *jaxpr.in_avals]
         tokens = self.token_types(token_names(jaxpr.effects))
-        self.fill(self.new_function(name, [*tokens, *map(self.type_of, avals)],
-                                    [*tokens, *map(self.type_of, jaxpr.out_avals)]),
+        self.fill(self.new_function(name, [*tokens, *self.types_of(avals)],
+                                    [*tokens, *self.types_of(jaxpr.out_avals)]),
                   jaxpr, constants)
         self.scope = scope
         return name
@@ -351,7 +363,7 @@ class LoweringContext:
         self.primitive = primitive
         self.avals_in = avals_in
         self.avals_out = avals_out
-        self.out_types = [module_context.type_of(a) for a in avals_out]
+        self.out_types = module_context.types_of(avals_out)
         #: id of a constant -> its value in the function being built.
         self.constants = constants
         self.source = source
@@ -386,7 +398,7 @@ class LoweringContext:
         """
         mctx = self.module_context
         names = token_names(jaxpr.effects)
-        results, tokens = mctx.walk(mctx, jaxpr, self.constants, operands,
+        results, tokens = mctx.walk(mctx, jaxpr, self.constants, flat(operands),
                                     self.tokens.subset(names) if names else no_tokens)
         if names:
             self.tokens = self.tokens.update_tokens(tokens)
@@ -409,9 +421,9 @@ class LoweringContext:
         names = token_names(jaxpr.effects)
         function, constants = self.private(jaxpr, name)
         results = list(func.CallOp(
-            [*mctx.token_types(names), *map(mctx.type_of, jaxpr.out_avals)],
+            [*mctx.token_types(names), *mctx.types_of(jaxpr.out_avals)],
             ir.FlatSymbolRefAttr.get(function),
-            [*(self.tokens.get(n) for n in names), *constants, *operands]).results)
+            [*(self.tokens.get(n) for n in names), *constants, *flat(operands)]).results)
         if names:
             self.tokens = self.tokens.update_tokens(TokenSet(
                 zip(names, results[:len(names)], strict=True)))

@@ -14,10 +14,9 @@ import numpy as np
 from mjax._engine.base.errors import LazyText, LazyTypeError, LazyValueError
 from mjax._engine.base.thread import thread
 from mjax._engine.control.calls.jit import jit_p
-from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import describe, forbidden, token_names
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal
-from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
+from mjax._engine.ir.types import AbstractToken, ShapedArray, physical_aval, typeof
 from mjax._engine.lowering.captured import warn_of_size
 from mjax._engine.lowering.context import (
     LoweringContext,
@@ -28,7 +27,7 @@ from mjax._engine.lowering.context import (
 )
 from mjax._engine.lowering.shardings import Partition
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
-from mjax._engine.primitives.emit import constant, ir
+from mjax._engine.primitives.emit import constant, flat, ir
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.rule_errors import (
     applied_at,
@@ -132,8 +131,8 @@ def _lower(jaxpr: Jaxpr, name: str, platform: str, aliases: dict[int, int],
         names = mctx.main_token_names(jaxpr)
         avals = [*map(typeof, constants), *jaxpr.in_avals]
         main = mctx.new_function(
-            "main", [*mctx.main_token_types(names), *map(mctx.type_of, avals)],
-            [*mctx.main_token_types(names), *map(mctx.type_of, jaxpr.out_avals)], public=True)
+            "main", [*mctx.main_token_types(names), *mctx.types_of(avals)],
+            [*mctx.main_token_types(names), *mctx.types_of(jaxpr.out_avals)], public=True)
         attributes: list[dict[str, Any]] = [{} for _ in range(len(names) + len(constants))] + [
             _donation(i, aliases, donated, len(names)) for i in range(len(jaxpr.invars))]
         if mctx.partitioned:
@@ -156,7 +155,7 @@ def _is_written_down(mctx: ModuleContext, value: Any) -> bool:
     reading the value would be a transfer.
     """
     aval = typeof(value)
-    return (mctx.platform == "cpu" and not mctx.partitioned and not dtypes.is_extended(aval.dtype)
+    return (mctx.platform == "cpu" and not mctx.partitioned and not aval.extended
             and takes_literal(aval.size) and aval.size * aval.dtype.itemsize <= _SMALL)
 
 
@@ -195,12 +194,17 @@ def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
       mctx: the module.
       jaxpr: the program.
       constants: id of a constant -> its value in the current function.
-      args: MLIR values of the inputs.
+      args: MLIR values of the inputs, in a row.
       tokens: those of the jaxpr's ordered effects.
 
     Returns:
-      MLIR values of the results, and the tokens after the last effects.
+      MLIR values of the results, in a row, and the tokens after the last effects.
     """
+    several = jaxpr.cached("several", lambda: 1 + any(
+        not isinstance(v.aval, (ShapedArray, AbstractToken))
+        for v in (*jaxpr.invars, *(v for eqn in jaxpr.eqns for v in eqn.outvars)))) > 1
+    if several:  # values of types of others, which may be several each
+        args = mctx.as_values(jaxpr.in_avals, args)
     env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
     for var, const in zip(jaxpr.constvars, jaxpr.consts, strict=True):
         value = constants.get(id(const))
@@ -221,12 +225,15 @@ def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
         operands = [read(v) for v in eqn.invars]
         with mctx.location(_label(eqn), eqn.source):
             results = lower_application(ctx, operands, eqn.params)
+        if several:
+            results = mctx.as_values(ctx.avals_out, flat(results))
         env.update(zip(eqn.outvars, results, strict=True))
         if names:
             if ctx.tokens is ctx.tokens_in:
                 _refuse_lost_tokens(ctx)
             tokens = tokens.update_tokens(ctx.tokens)
-    return [read(v) for v in jaxpr.outvars], tokens
+    outs = [read(v) for v in jaxpr.outvars]
+    return flat(outs) if several else outs, tokens
 
 
 def _refuse_lost_tokens(ctx: LoweringContext) -> NoReturn:
@@ -258,9 +265,7 @@ def lower_application(ctx: LoweringContext, operands: Sequence[Any], params: dic
                       ) -> Sequence[Any]:
     """Applies a primitive's lowering rule."""
     primitive = ctx.primitive
-    if primitive.structural and any(
-            isinstance(a, ShapedArray) and dtypes.is_extended(a.dtype)
-            for a in (*ctx.avals_in, *ctx.avals_out)):
+    if primitive.structural and any(a.extended for a in (*ctx.avals_in, *ctx.avals_out)):
         return _call_traced(ctx, operands, ("physical", primitive), params,
                             lambda: _on_physical(primitive, ctx.avals_in, params))
     lowerings = primitive.lowerings
@@ -301,7 +306,7 @@ def _apply(rule: Callable[..., Any], ctx: LoweringContext, operands: Sequence[An
 def _checked_results(ctx: LoweringContext, results: Any) -> list[Any]:
     """What a lowering rule gave, compared with the declared types."""
     try:
-        values = [results] if isinstance(results, ir.Value) else list(results)
+        values = [results] if isinstance(results, ir.Value) else flat(results)
         actual = [value.type for value in values]
     except (TypeError, AttributeError):
         bad_rule_result(ctx.primitive, "lowering", lambda: (
@@ -329,18 +334,18 @@ def _call_traced(ctx: LoweringContext, operands: Sequence[Any], tag: Any, params
 
 def _on_physical(primitive: Primitive, avals_in: Sequence[Any], params: dict[str, Any]) -> Jaxpr:
     """The same move on the arrays behind extended dtypes: mapped over their trailing axes."""
-    extended = [a for a in avals_in if dtypes.is_extended(a.dtype)]
+    extended = [a for a in avals_in if a.extended]
     element = extended[0].dtype
-    avals = [a.update(dtype=element.element_dtype) if dtypes.is_extended(a.dtype) else a
+    avals = [a.update(dtype=element.element_dtype) if a.extended else a
              for a in avals_in]
 
     def f(*args: Any) -> list[Any]:
         return _mapped(primitive, params, args,
-                       [dtypes.is_extended(a.dtype) for a in avals_in], element.element_shape)
+                       [a.extended for a in avals_in], element.element_shape)
 
     return trace_to_jaxpr(f, [
         ShapedArray((*a.shape, *element.element_shape), a.dtype)
-        if dtypes.is_extended(given.dtype) else a
+        if given.extended else a
         for a, given in zip(avals, avals_in, strict=True)])
 
 

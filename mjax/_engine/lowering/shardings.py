@@ -10,7 +10,6 @@ from typing import Any
 
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.records import Record
-from mjax._engine.ir import dtypes
 from mjax._engine.ir.mesh import UNCONSTRAINED, AbstractMesh, Mesh, PartitionSpec
 from mjax._engine.ir.types import physical_aval
 from mjaxlib_shim.mlir import ir, sdy
@@ -43,7 +42,7 @@ class Partition(Record):
         ndim = len(shape)
         if sharding is not None:
             return tensor_sharding(mctx, sharding.mesh, sharding.spec, ndim, sizes=shape)
-        if not dtypes.is_extended(aval.dtype):
+        if not aval.extended:
             return None
         # What stands for one element stays together.
         return tensor_sharding(mctx, self.mesh, PartitionSpec(*[UNCONSTRAINED] * aval.ndim), ndim)

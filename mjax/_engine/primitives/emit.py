@@ -7,19 +7,20 @@ point that the lowering pass has entered.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.types import AbstractToken, ShapedArray, physical_aval
+from mjax._engine.ir.types import AbstractToken, AbstractValue, ShapedArray, physical_aval
 from mjaxlib_shim.mlir import chlo, hlo, ir
 
 __all__ = ["array_attr", "chlo", "constant", "dense", "dense_bool", "dense_i64", "element_type",
-           "full", "hlo", "ir", "ir_type", "op", "reducer_region"]
+           "flat", "full", "grouped", "hlo", "ir", "ir_type", "ir_types", "op", "reducer_region"]
 
 _ELEMENT_TYPES: dict[str, Callable[[], Any]] = {
     "bool": lambda: ir.IntegerType.get_signless(1),
@@ -63,10 +64,25 @@ def element_type(dtype: Any) -> Any:
     return _ELEMENT_TYPES[np.dtype(dtype).name]()
 
 
+def ir_types(aval: AbstractValue) -> list[Any]:
+    """The MLIR types of what stands for a value of a type; mostly it is one."""
+    return ([hlo.TokenType.get()] if isinstance(aval, AbstractToken)
+            else list(map(ir_type, aval.physical())))
+
+
+def flat(values: Iterable[Any]) -> list[Any]:
+    """IR values in a row: what stands for one value of a type is a tuple, unless it is one."""
+    return [v for value in values for v in (value if type(value) is tuple else (value,))]
+
+
+def grouped(values: Iterable[Any], sizes: Iterable[int]) -> list[Any]:
+    """The inverse of `flat`, by the numbers of IR values that belong together."""
+    given = iter(values)
+    return [next(given) if n == 1 else tuple(itertools.islice(given, n)) for n in sizes]
+
+
 def ir_type(aval: Any) -> Any:
-    """The MLIR type of values of a type; keys are their physical arrays, float0 is bool."""
-    if isinstance(aval, AbstractToken):
-        return hlo.TokenType.get()
+    """The MLIR type of arrays of a type; keys are their physical arrays, float0 is bool."""
     aval = physical_aval(aval)
     if not 0 < aval.size < _SURE:
         refuse_too_large(aval)

@@ -548,10 +548,13 @@ def as_settled(value: Any) -> Any:
 
 def zeros_of(aval: Any) -> Any:
     """A zero of this type, made by the current interpreter; bool for float0."""
+    if not isinstance(aval, ShapedArray):
+        return aval.zeros()
     dtype = aval.dtype
     if dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
-    assert not dtypes.is_extended(dtype), physical_aval(aval)
+    if aval.extended:
+        return dtype.wrap(zeros_of(physical_aval(aval)))
     zeros = broadcast_in_dim_p.bind(scalar_of(aval, 0), shape=aval.shape, broadcast_dimensions=())
     return pvary_p.bind(zeros, axes=sorted_axes(aval.varying)) if aval.varying else zeros
 

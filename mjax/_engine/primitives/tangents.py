@@ -12,7 +12,7 @@ from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
-from mjax._engine.primitives.emit import op
+from mjax._engine.primitives.emit import flat, op
 from mjax._engine.primitives.shapes import batch_size, batch_to_front, zeros_of
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.primitive import Primitive, is_ours
@@ -32,7 +32,8 @@ def _add_any_type(x: Any, y: Any) -> ShapedArray:
     return x if not x.weak_type else y
 
 
-add_any_p.def_lowering(lambda ctx, x, y: op("stablehlo.add", ctx.out_types, [x, y]))
+add_any_p.def_lowering(lambda ctx, x, y: [
+    op("stablehlo.add", [t], parts)[0] for t, *parts in zip(ctx.out_types, flat([x]), flat([y]))])
 add_any_p.def_jvp(lambda primals, tangents: (add_any_p.bind(*primals), add_tangents(*tangents)))
 add_any_p.def_transpose(lambda ct, x, y: [ct if type(a) is UndefinedPrimal else None
                                           for a in (x, y)])

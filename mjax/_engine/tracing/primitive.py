@@ -38,7 +38,7 @@ from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.base.util import exact
 from mjax._engine.ir.effects import Effects, OperandEffect, no_effects
 from mjax._engine.ir.jaxpr import jaxprs_in_params
-from mjax._engine.ir.types import AbstractToken, ShapedArray
+from mjax._engine.ir.types import AbstractValue
 from mjax._engine.tracing.rule_errors import (
     bad_rule_result,
     describe_value,
@@ -315,8 +315,7 @@ class Primitive:
             return self.type_of(tuple(avals), params)[1]
         except OperandsVaryError:
             varying = no_axes.union(*(a.varying for a in avals))
-            return self.type_of(tuple(a.update(varying=varying) if isinstance(a, ShapedArray)
-                                      else a for a in avals), params)[1]
+            return self.type_of(tuple(a.with_varying(varying) for a in avals), params)[1]
 
     def _type_of(self, avals: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, Effects]:
         self.used = True
@@ -345,7 +344,7 @@ class Primitive:
                 f"gave the effect {beyond[0]!r} for {len(avals)} operands; the first one is 0."))
         outs: Any = out if self.multiple_results else [out]
         if not isinstance(outs, (list, tuple)) or not all(
-                isinstance(aval, (ShapedArray, AbstractToken)) for aval in outs):
+                isinstance(aval, AbstractValue) for aval in outs):
             bad_rule_result(self, "abstract_eval", lambda: (
                 f"gave {describe_value(out)}; " + (
                     "since multiple_results=True it must give a list of types"
@@ -353,7 +352,7 @@ class Primitive:
                     "it must give one type, or the primitive be made with multiple_results=True")
                 + " (mjax_ext.core.ShapedArray)."))
         if varying:
-            outs = [aval.update(varying=varying) for aval in outs]
+            outs = [aval.with_varying(varying) for aval in outs]
         return (outs if self.multiple_results else outs[0]), frozenset(effects)
 
     # -- errors --
@@ -403,7 +402,7 @@ def joint_varying(primitive: Primitive, avals: Sequence[Any]) -> frozenset[Any]:
     Raises:
       OperandsVaryError: they do not vary alike.
     """
-    found = {a.varying for a in avals if isinstance(a, ShapedArray)}
+    found = {a.varying for a in avals if a.varies}
     if len(found) > 1:
         raise OperandsVaryError(lambda: (
             f"the operands of {primitive.name} vary along different mesh axes: "

@@ -19,7 +19,7 @@ from mjax._engine.base.config import is_set_here
 from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.ir.check import check_jaxpr
-from mjax._engine.ir.dtypes import PYTHON_SCALARS, is_extended, is_wide
+from mjax._engine.ir.dtypes import PYTHON_SCALARS, is_wide
 from mjax._engine.ir.effects import no_effects
 from mjax._engine.ir.jaxpr import (
     Atom,
@@ -125,7 +125,7 @@ class StageInterpreter(Interpreter):
                 refuse_dead(value)
             return self.constant(value, value.aval)
         aval = typeof(value)
-        if not aval.shape and not is_extended(aval.dtype):
+        if aval.literal:
             # Scalars of this dtype stay as they are; arrays may be changed by their owner.
             if type(value) is not aval.dtype.type and isinstance(value, (np.generic, np.ndarray)):
                 value = np.asarray(value, aval.dtype)[()]
@@ -291,7 +291,7 @@ def _retyped_as_calls(primitive: Primitive, invars: Sequence[Any], params: dict[
 
 def _staged_at(jaxpr: Jaxpr, varying: Sequence[frozenset[Any]]) -> Jaxpr:
     """A jaxpr for inputs that vary along these axes; cached on it."""
-    avals = [a.update(varying=v) for a, v in zip(jaxpr.in_avals, varying, strict=True)]
+    avals = [a.with_varying(v) for a, v in zip(jaxpr.in_avals, varying, strict=True)]
     if all(a is b for a, b in zip(avals, jaxpr.in_avals, strict=True)):
         return jaxpr
     return jaxpr.cached(
@@ -411,7 +411,7 @@ def _settled(jaxpr: Jaxpr) -> Jaxpr | None:
         if type(a) is not Literal or _has_type(a.val, a.aval):
             return a
         changed = True
-        return Literal(sockets.array_of_type(a.val, a.aval.update(varying=no_axes)), a.aval)
+        return Literal(sockets.array_of_type(a.val, a.aval.with_varying(no_axes)), a.aval)
 
     eqns = [eqn._replace(invars=list(map(atom, eqn.invars))) for eqn in jaxpr.eqns]
     outvars = list(map(atom, jaxpr.outvars))

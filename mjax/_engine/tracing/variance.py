@@ -25,7 +25,7 @@ def _pvary_type(x: Any, *, axes: tuple[Any, ...]) -> ShapedArray:
     if not x.varying.isdisjoint(axes):
         msg = f"pvary: {x} varies along some of the axes {axes} already."
         raise TypeError(msg)
-    return x.update(varying=x.varying | set(axes))
+    return x.with_varying(x.varying | set(axes))
 
 
 pvary_p.def_lowering(lambda ctx, x, *, axes: [x])
@@ -33,9 +33,8 @@ pvary_p.def_lowering(lambda ctx, x, *, axes: [x])
 
 def vary_as(value: Any, aval: Any, expected: Any) -> Any:
     """A value of type `aval` cast to the expected type where it only varies less; else None."""
-    if (isinstance(aval, ShapedArray) and isinstance(expected, ShapedArray)
-            and aval.varying < expected.varying
-            and same_type_but_weak(aval.update(varying=expected.varying), expected)):
+    if aval.varying < expected.varying and same_type_but_weak(
+            aval.with_varying(expected.varying), expected):
         return pvary_p.bind(value, axes=sorted_axes(expected.varying - aval.varying))
     return None
 
@@ -49,9 +48,7 @@ def fitted(value: Any, expected: Any) -> Any:
 def not_summed(actual: Any, expected: Any) -> str:
     """What to do about a cotangent that varies along more mesh axes than its operand: nothing to
     be said if that is not what is wrong with it."""
-    if not isinstance(actual, ShapedArray) or not isinstance(expected, ShapedArray):
-        return ""
-    axes = sorted_axes(actual.varying - expected.varying)
+    axes = sorted_axes(actual.varying - expected.varying) if actual else ()
     if not axes or not same_array_type(actual, expected):
         return ""
     over = repr(axes[0]) if len(axes) == 1 else axes
@@ -77,8 +74,7 @@ def vary_alike(interp: Any, atoms: Sequence[Any], error: OperandsVaryError) -> l
     Raises:
       OperandsVaryError: this one, where authors write the casts and one is missing.
     """
-    target = error.least.union(
-        *(a.aval.varying for a in atoms if isinstance(a.aval, ShapedArray)))
+    target = error.least.union(*(a.aval.varying for a in atoms))
     return vary_along(interp, atoms, [target] * len(atoms), error)
 
 
@@ -126,10 +122,11 @@ def _refuse_uncast(interp: Any, atoms: Sequence[Any], targets: Sequence[frozense
 
 
 def _cast(interp: Any, atom: Any, target: frozenset[Any]) -> Any:
-    if not isinstance(atom.aval, ShapedArray) or atom.aval.varying == target:
+    wanted = atom.aval.with_varying(target)
+    if wanted == atom.aval:
         return atom
     if type(atom) is Literal:
-        return Literal(atom.val, atom.aval.update(varying=target))
+        return Literal(atom.val, wanted)
     known = interp.casts.get((atom, target))
     if known is None:
         axes = sorted_axes(target - atom.aval.varying)

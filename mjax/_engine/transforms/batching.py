@@ -14,7 +14,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache, per_item, pickled_by
 from mjax._engine.ir.jaxpr import Jaxpr, named_axes
-from mjax._engine.ir.types import ShapedArray, same_array_type, typeof
+from mjax._engine.ir.types import AbstractValue, same_array_type, typeof
 from mjax._engine.primitives.shapes import batch_to_front, moveaxis
 from mjax._engine.tracing.interpreter import (
     Interpreter,
@@ -54,20 +54,15 @@ class AxisData(Record):
 _element_types = BoundedCache()
 
 
-def element_type(aval: ShapedArray, dim: int) -> ShapedArray:
+def element_type(aval: AbstractValue, dim: int) -> AbstractValue:
     """The type of one batch element, for a batch along axis `dim`."""
     known = _element_types.get((aval, dim))
-    if known is None:
-        shape = aval.shape[:dim] + aval.shape[dim + 1 :]
-        known = _element_types.put((aval, dim), aval.update(shape=shape))
-    return known
+    return _element_types.put((aval, dim), aval.element(dim)) if known is None else known
 
 
-def batched_type(aval: ShapedArray, dim: int | None, size: int) -> ShapedArray:
+def batched_type(aval: AbstractValue, dim: int | None, size: int) -> AbstractValue:
     """The type of a batch along a new axis `dim`."""
-    if dim is None:
-        return aval
-    return aval.update(shape=(*aval.shape[:dim], size, *aval.shape[dim:]))
+    return aval if dim is None else aval.batched(dim, size)
 
 
 @register_tracer
@@ -170,11 +165,9 @@ class BatchInterpreter(Interpreter):
             bad_rule_result(primitive, "batch", lambda: (
                 f"gave {describe_value(value)} for an array."))
         if dim is not None:
-            shape = aval.shape
-            if not (isinstance(dim, int) and 0 <= dim < len(shape)
-                    and shape[dim] == self.axis.size):
+            if aval.axis_size(dim) != self.axis.size:
                 bad_rule_result(primitive, "batch", lambda: (
-                    f"gave a result of shape {shape} with batch dimension {dim!r}; that axis must "
+                    f"gave a result of type {aval} with batch dimension {dim!r}; that axis must "
                     f"exist and have size {self.axis.size}."))
             aval = element_type(aval, dim)
         if declared is not None and aval is not declared and not same_array_type(aval, declared):

@@ -16,7 +16,7 @@ from mjax._engine.ir.pytree import (
     tree_flatten_with_path,
     treedef_tuple,
 )
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.shapes import held
 from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.tracing.flat import (
@@ -49,9 +49,11 @@ def check_tangents(who: str, primals: Any, tangents: Any, what: str = "tangent")
             name = keystr(path)
             msg = (f"{who}: {what}{name} has type {typeof(tangent)}, but its primal has type "
                    f"{typeof(primal)}, whose {what}s have type {expected}.")
-            if expected.dtype == dtypes.float0:
+            arrays = isinstance(expected, ShapedArray) and isinstance(typeof(tangent), ShapedArray)
+            if arrays and expected.dtype == dtypes.float0:
                 msg += " (float0: numpy.zeros(shape, mjax.dtypes.float0).)"
-            raise (TypeError if typeof(tangent).shape == expected.shape else ValueError)(msg)
+            same = not arrays or typeof(tangent).shape == expected.shape
+            raise (TypeError if same else ValueError)(msg)
     return leaves
 
 
@@ -103,7 +105,7 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
     check_arguments("jvp", tangents, "tangents")
     tangent_leaves = check_tangents("jvp", tuple(primals), tuple(tangents))
     flat = FlatFunction(fun, treedef_tuple((tree, tree_flatten({})[1])), has_aux)
-    given = [Zero(typeof(t)) if typeof(t).dtype == dtypes.float0 else t for t in tangent_leaves]
+    given = [t if typeof(t).inexact else Zero(typeof(t)) for t in tangent_leaves]
     which = [type(t) is not Zero for t in given]
     outs, out_tangents = jvp_flat(flat, held(leaves, which), held(given, which))
     results = (flat.out_tree.unflatten(outs),
@@ -172,7 +174,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     leaves, tree = tree_flatten(primals)
     flat = FlatFunction(fun, treedef_tuple((tree, tree_flatten({})[1])), has_aux)
     avals = [typeof(leaf).to_tangent() for leaf in leaves]
-    nonzeros = [a.dtype != dtypes.float0 for a in avals]
+    nonzeros = [a.inexact for a in avals]
     outs, jaxpr, nonzero_outs = linearize_flat(
         flat, held(leaves, nonzeros), nonzeros,
         debug_info=DebugInfo("linearize", function_name(fun)))

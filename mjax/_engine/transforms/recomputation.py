@@ -20,6 +20,7 @@ from mjax._engine.base.errors import LazyNotImplementedError
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import describe, forbidden, join_effects, no_effects
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var, used_variables
+from mjax._engine.ir.types import ShapedArray
 from mjax._engine.primitives.convert import reduce_precision_p
 from mjax._engine.tracing.rule_errors import applied_at
 from mjax._engine.transforms.dce import dce_jaxpr
@@ -149,7 +150,8 @@ def round_saved(jaxpr: Jaxpr, saved: Sequence[Var]) -> Jaxpr:
       jaxpr: the program.
       saved: inputs or results of its equations.
     """
-    narrow = [v for v in saved if dtypes.is_float(v.aval.dtype) and v.aval.dtype.itemsize < 4]
+    narrow = [v for v in saved if isinstance(v.aval, ShapedArray)
+              and dtypes.is_float(v.aval.dtype) and v.aval.dtype.itemsize < 4]
     if not narrow:
         return jaxpr
     rounded = {v for eqn in jaxpr.eqns if eqn.primitive is reduce_precision_p

@@ -19,7 +19,7 @@ from mjax._engine.ir.pytree import (
     tree_structure,
     treedef_tuple,
 )
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.shapes import full, held, scalar_of
 from mjax._engine.primitives.tangents import instantiate
@@ -121,7 +121,8 @@ def _cotangents(who: str, ct: Any, out_tree: Any, out_avals: Sequence[Any],
         leaf, leaves[i] = leaves[i], fitted(leaves[i], expected)
         # Of an output without derivative anything of its shape will do: it is not used.
         if leaves[i] is None and not (
-                expected.dtype == dtypes.float0 and typeof(leaf).shape == expected.shape):
+                isinstance(expected, ShapedArray) and expected.dtype == dtypes.float0
+                and typeof(leaf).shape == expected.shape):
             path = tree_flatten_with_path(ct)[0][i][0]
             msg = (f"{who}: cotangent{keystr(path)} has type {typeof(leaf)}, but the "
                    f"output's cotangents have type {expected}.")
@@ -161,7 +162,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     check_arguments("vjp", primals)
     leaves, tree = tree_flatten(primals)
     flat = FlatFunction(fun, treedef_tuple((tree, tree_structure({}))), has_aux)
-    nonzeros = [dtypes.is_inexact(typeof(leaf).dtype) for leaf in leaves]
+    nonzeros = [typeof(leaf).inexact for leaf in leaves]
     outs, pullback, _ = vjp_flat(flat, leaves, nonzeros, DebugInfo("vjp", function_name(fun)))
     pullback.in_tree = tree
     # What nobody wants the tangent of must not be kept for it.
@@ -210,7 +211,7 @@ def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
         leaves, tree = tree_flatten(chosen)
         _check_grad_inputs(fun, args, places, holomorphic, allow_int)
         flat = FlatFunction(f, treedef_tuple((tree, _empty)), has_aux)
-        nonzeros = [dtypes.is_inexact(typeof(leaf).dtype) for leaf in leaves]
+        nonzeros = [typeof(leaf).inexact for leaf in leaves]
         outs, pullback, consts = vjp_flat(flat, leaves, nonzeros, DebugInfo(
             "grad", function_name(fun)))
         _check_grad_output(fun, outs, flat.out_tree, holomorphic)

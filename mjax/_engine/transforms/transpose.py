@@ -13,11 +13,10 @@ from typing import Any
 
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import per_item
-from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import keeps_equation
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, used_variables
 from mjax._engine.ir.source import Scope, SourceInfo, replayed
-from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
+from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import add_tangents, instantiate
 from mjax._engine.tracing.rule_errors import (
     SymbolicValueError,
@@ -29,12 +28,6 @@ from mjax._engine.tracing.rule_errors import (
 from mjax._engine.tracing.stage import constants_of, settled, trace_to_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.tracing.variance import not_summed, vary_as
-
-
-def cotangent_type(aval: Any) -> Any:
-    """The type of cotangents of linear values: tangents, or integers in functions of integers."""
-    integers = isinstance(aval, ShapedArray) and dtypes.is_integer(aval.dtype)
-    return aval if integers else aval.to_tangent()
 
 
 def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts: Sequence[Any],
@@ -68,7 +61,7 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
             if type(ct) is not Zero and type(atom) is not Literal and atom not in known:
                 if atom.aval.varying:
                     # A cotangent may come from outside, as the 1 that grad starts with.
-                    cast = vary_as(ct, typeof(ct), cotangent_type(atom.aval))
+                    cast = vary_as(ct, typeof(ct), atom.aval.to_cotangent())
                     ct = ct if cast is None else cast
                 before = cotangents.get(atom)
                 cotangents[atom] = ct if before is None else add_tangents(before, ct)
@@ -80,7 +73,7 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
             _transpose_equation(eqn, values, cotangents)
     finally:
         thread.source = outer
-    return [cotangents.get(var, Zero(cotangent_type(var.aval)))
+    return [cotangents.get(var, Zero(var.aval.to_cotangent()))
             if type(arg) is UndefinedPrimal else None
             for var, arg in zip(jaxpr.invars, args, strict=True)]
 
@@ -133,7 +126,7 @@ def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[
         ct: Any = [cotangents.pop(v, None) for v in outvars]
         if all(c is None for c in ct):
             return
-        ct = [Zero(cotangent_type(v.aval)) if c is None else c
+        ct = [Zero(v.aval.to_cotangent()) if c is None else c
               for v, c in zip(outvars, ct, strict=True)]
     else:
         ct = cotangents.pop(outvars[0], None)
@@ -172,7 +165,7 @@ def _checked(primitive: Any, var: Any, ct: Any) -> Any:
         actual = None
     if actual is var.aval and actual.inexact:
         return ct
-    expected = cotangent_type(var.aval)
+    expected = var.aval.to_cotangent()
     if actual is expected or (actual is not None and same_type_but_weak(actual, expected)):
         return ct
     cast = vary_as(ct, actual, expected)
@@ -208,7 +201,7 @@ def transpose_jaxpr(jaxpr: Jaxpr, undefined: Sequence[bool], nonzero_cts: Sequen
             given = iter(args)
             ins = [UndefinedPrimal(a) if u else next(given)
                    for a, u in zip(jaxpr.in_avals, undefined, strict=True)]
-            cts = [next(given) if nz else Zero(cotangent_type(a))
+            cts = [next(given) if nz else Zero(a.to_cotangent())
                    for a, nz in zip(jaxpr.out_avals, nonzero_cts, strict=True)]
             results = [r for r, u in zip(backward_pass(jaxpr, jaxpr.consts, ins, cts), undefined,
                                          strict=True) if u]
@@ -217,7 +210,7 @@ def transpose_jaxpr(jaxpr: Jaxpr, undefined: Sequence[bool], nonzero_cts: Sequen
             return [r for r in results if type(r) is not Zero]
 
         avals = [a for a, u in zip(jaxpr.in_avals, undefined, strict=True) if not u]
-        avals += [cotangent_type(a) for a, nz in zip(jaxpr.out_avals, nonzero_cts, strict=True)
+        avals += [a.to_cotangent() for a, nz in zip(jaxpr.out_avals, nonzero_cts, strict=True)
                   if nz]
         return trace_to_jaxpr(f, avals, jaxpr.debug_info), nonzero_ins
 

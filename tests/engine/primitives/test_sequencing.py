@@ -115,7 +115,7 @@ def test_tokens_are_not_arrays():
     for f in (jnp.asarray, jnp.sin, lambda t: jnp.array([t]), mjax.jit(jnp.sin), jnp.shape,
               jnp.result_type, lax.dtype, lambda t: mjax.jvp(lambda t: t, (t,), (1.0,)),
               pickle.dumps):
-        with pytest.raises(TypeError, match="token"):
+        with pytest.raises(TypeError, match="(?i)token"):
             f(token)
 
 

@@ -16,10 +16,8 @@ from typing import Any
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.control.frame import Transforms
-from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import Effects, join_effects
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Var
-from mjax._engine.ir.types import ShapedArray, physical_aval
 from mjax._engine.primitives.shapes import zeros_of
 from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr
@@ -165,7 +163,7 @@ def _with_extra(jaxpr: Jaxpr, n_ins: int, n_outs: int, extra: Sequence[Any],
     blank = list(dict.fromkeys(a for i, a in enumerate(extra) if base + i not in source_of))
     if not extra:
         return jaxpr
-    zeros = trace_to_jaxpr(lambda: list(map(_blank, blank)), [])
+    zeros = trace_to_jaxpr(lambda: list(map(zeros_of, blank)), [])
     zero_of = dict(zip(blank, zeros.outvars, strict=True))
     return jaxpr.replace(
         eqns=[*jaxpr.eqns, *zeros.eqns], constvars=[*jaxpr.constvars, *zeros.constvars],
@@ -173,13 +171,6 @@ def _with_extra(jaxpr: Jaxpr, n_ins: int, n_outs: int, extra: Sequence[Any],
         outvars=[*jaxpr.outvars[:n_outs], *(
             jaxpr.outvars[source_of[base + i] - n_ins] if base + i in source_of else zero_of[aval]
             for i, aval in enumerate(extra))])
-
-
-def _blank(aval: ShapedArray) -> Any:
-    """A value that nobody reads."""
-    if dtypes.is_extended(aval.dtype):
-        return aval.dtype.wrap(zeros_of(physical_aval(aval)))
-    return zeros_of(aval)
 
 
 # ---- transformations -------------------------------------------------------------------

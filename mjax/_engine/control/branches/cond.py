@@ -22,7 +22,6 @@ from mjax._engine.control.branches.branches import OF_BRANCHES, Branches
 from mjax._engine.control.calls.jit import call
 from mjax._engine.control.cast_varying import Axes, bind_cast, refuse_alone, varying_of, widened
 from mjax._engine.control.frame import Frame, Held, Runner
-from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn
 from mjax._engine.ir.types import ShapedArray, same_array_type, same_type_but_weak, typeof
@@ -130,7 +129,7 @@ def bind_cond(index: Any, operands: Sequence[Any], branches: Sequence[Jaxpr], **
 def _joined(index: Any, avals: Sequence[Any]) -> Any:
     """The type of a result that has these in the branches; weak if the first is, as in JAX."""
     varying = index.varying.union(*(a.varying for a in avals))
-    return avals[0] if avals[0].varying == varying else avals[0].update(varying=varying)
+    return avals[0] if avals[0].varying == varying else avals[0].with_varying(varying)
 
 
 def check_branches(index: Any, operands: Sequence[Any], branches: Sequence[Jaxpr]) -> None:
@@ -233,7 +232,7 @@ def _selecting(branches: Branches, axis: AxisData, args: Sequence[Any],
     An operand is held constant where another branch is taken: otherwise a derivative that is
     not finite there would spoil the sum, though it is multiplied by zero.
     """
-    inexact = [dtypes.is_inexact(typeof(x).dtype) for x in args[1:]]
+    inexact = [typeof(x).inexact for x in args[1:]]
     in_dims = [0 if f else d for d, f in zip(dims, inexact, strict=True)]
     batched = [batch_jaxpr(b, axis, in_dims, True)[0] for b in branches]
     read = [dce_jaxpr(b, [True] * len(b.outvars))[1] for b in branches]

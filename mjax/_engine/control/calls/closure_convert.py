@@ -7,7 +7,6 @@ from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
-from mjax._engine.ir import dtypes
 from mjax._engine.ir.pytree import tree_flatten, tree_structure, treedef_tuple
 from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.flat import (
@@ -83,7 +82,7 @@ def _may_be_differentiated(value: Any) -> bool:
     """A value that an interpreter in force may carry a tangent of."""
     while isinstance(value, BatchTracer):
         value = value.value
-    return isinstance(value, Tracer) and dtypes.is_inexact(value.aval.dtype)
+    return isinstance(value, Tracer) and bool(value.aval.inexact)
 
 
 __all__ = ["closure_convert"]

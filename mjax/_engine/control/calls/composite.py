@@ -26,7 +26,7 @@ from mjax._engine.control.trace_body import stage_body
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_structure
 from mjax._engine.ir.types import typeof
-from mjax._engine.primitives.emit import array_attr, dense, element_type, hlo, ir
+from mjax._engine.primitives.emit import array_attr, dense, element_type, flat, hlo, ir
 from mjax._engine.tracing.flat import check_arguments, check_callable
 from mjax._engine.tracing.primitive import Primitive
 
@@ -123,7 +123,7 @@ def _composite_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, name: str, versi
     function, constants = ctx.private(jaxpr, name)
     integer = ir.IntegerType.get_signless(32)
     return hlo.CompositeOp(
-        ctx.out_types, [*constants, *operands], name, ir.FlatSymbolRefAttr.get(function),
+        ctx.out_types, [*constants, *flat(operands)], name, ir.FlatSymbolRefAttr.get(function),
         composite_attributes=ir.DictAttr.get({
             key: _attribute(value) for key, value in attributes.values.items()
             if value is not None}),

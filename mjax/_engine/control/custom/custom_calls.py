@@ -432,7 +432,7 @@ def users_code() -> Iterator[None]:
 
 def invariant(aval: Any) -> Any:
     """A type without the mesh axes along which it varies: what rules give may vary less."""
-    return aval.update(varying=frozenset()) if aval.varying else aval
+    return aval.with_varying(frozenset()) if aval.varying else aval
 
 
 __all__ = ["Call", "check_primal_output", "invariant", "refuse_differentiated", "users_code",

@@ -26,7 +26,6 @@ from mjax._engine.control.custom.symbolic_zeros import (
     from_rule,
 )
 from mjax._engine.control.trace_body import Typed, agree, differences
-from mjax._engine.ir import dtypes
 from mjax._engine.ir.pytree import tree_flatten, tree_map
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.tangents import add_tangents, instantiate, zero_tangent
@@ -86,7 +85,7 @@ class JVPCall(Call):
         check_primal_output(self, "jvp rule", self.out_tree, avals)
         expected = [a.to_tangent() for a in avals]
         tangents = self._checked(name, result[1], expected)
-        return [*outs, *(Zero(a) if a.dtype == dtypes.float0 else from_rule(t)
+        return [*outs, *(from_rule(t) if a.inexact else Zero(a)
                          for a, t in zip(expected, tangents, strict=True))], self.out_tree
 
     def _checked(self, name: str, result: Any, expected: Sequence[Any]) -> list[Any]:

@@ -52,7 +52,7 @@ from mjax._engine.ir.pytree import (
     tree_leaves,
 )
 from mjax._engine.ir.source import current_traceback
-from mjax._engine.ir.types import same_array_type, typeof
+from mjax._engine.ir.types import ShapedArray, same_array_type, typeof
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.tangents import with_zeros
 from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
@@ -83,7 +83,7 @@ class _VJPFrame(CustomFrame):
         refuse_differentiated(rule.custom.describe(), primals, nonzeros[:params["num_consts"]])
         outs, residuals, info = rule.forward(nonzeros, primals)
         avals = [typeof(o).to_tangent() for o in outs]
-        nonzero_outs = [a.dtype != dtypes.float0 for a in avals]
+        nonzero_outs = [a.inexact for a in avals]
         backward = Backward(rule, rule.names_in_scope, lambda residuals, cts: rule.backward(
             info, residuals, with_zeros(nonzero_outs, cts, avals)))
         in_zeros = tuple([not nz for nz in nonzeros])
@@ -244,7 +244,7 @@ class VJPCall(Call):
     def _cotangent(self, info: Info, index: int, ct: Any) -> Any:
         """A cotangent, checked; `Zero` for None and for arguments that have none."""
         zero, ct = Zero(info.avals[index].to_tangent()), from_rule(ct)
-        if ct is None or zero.aval.dtype == dtypes.float0:
+        if ct is None or not zero.aval.inexact:
             return zero
         try:
             actual = ct.aval if type(ct) is Zero else typeof(ct)
@@ -252,7 +252,8 @@ class VJPCall(Call):
             actual = None
         # A weak type fits where a product with one would. With x64 off or on in the rule, unlike
         # where the argument was made, a type fits that differs in width alone.
-        if actual is not None and type(ct) is not Zero and actual.dtype != zero.aval.dtype and (
+        arrays = isinstance(actual, ShapedArray) and isinstance(zero.aval, ShapedArray)
+        if arrays and type(ct) is not Zero and actual.dtype != zero.aval.dtype and (
                 dtypes.narrow(actual.dtype) == dtypes.narrow(zero.aval.dtype)
                 or (actual.weak_type and result_type(ct, zero.aval.dtype) == zero.aval.dtype)):
             ct = convert(ct, zero.aval.dtype)
@@ -265,7 +266,7 @@ class VJPCall(Call):
                 f"output{path} is {describe_value(ct) if actual is None else f'of type {actual}'}, "
                 f"and the argument of type {invariant(info.avals[index])}."
                 + (f" Cast with .astype({zero.aval.dtype.name!r})."
-                   if actual is not None and actual.shape == zero.aval.shape else "")))
+                   if arrays and actual.shape == zero.aval.shape else "")))
         return ct
 
 

@@ -25,7 +25,6 @@ from mjax._engine.control.custom.custom_rules import Custom
 from mjax._engine.control.frame import Params
 from mjax._engine.control.loops.looping import map as loop_map
 from mjax._engine.control.trace_body import Body, Typed, agree, differences, stage_body
-from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_map
 from mjax._engine.ir.types import typeof
@@ -120,7 +119,7 @@ _VmapFrame(custom_vmap_call_p, "rule", "call")
 
 def _smooth(call: Jaxpr) -> list[bool]:
     """Which results can have a tangent."""
-    return [dtypes.is_inexact(a.dtype) for a in call.out_avals]
+    return [a.inexact for a in call.out_avals]
 
 
 def _derivative(call: Jaxpr, rule: Any, nonzeros: Sequence[bool]) -> tuple[Jaxpr, Any]:
@@ -188,10 +187,10 @@ class UsersRule:
         avals = list(map(typeof, outs))
         if not any_batched and tree == self.out_tree:
             # As under a derivative. Many rules say True whatever they are given.
-            flags = [f and a.shape != o.shape
+            flags = [f and not a.matches(o)
                      for f, a, o in zip(flags, avals, self.out_avals, strict=True)]
         for aval, flag in zip(avals, flags, strict=True):
-            if flag and aval.shape[:1] != (size,):
+            if flag and aval.axis_size(0) != size:
                 raise LazyValueError(lambda aval=aval: (  # type: ignore[misc]
                     f"the {self.name()} gives an output of type {aval} and says that it is "
                     f"batched: its leading axis must have the size of the batch, {size}."))

@@ -7,7 +7,6 @@ from typing import Any, NoReturn
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
-from mjax._engine.ir import dtypes
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.types import typeof, typeof_handlers
 from mjax._engine.primitives.tangents import instantiate
@@ -147,7 +146,7 @@ def for_rule(tangent: Any, symbolic: bool) -> Any:
 
 def as_arrays(tangents: Sequence[Any]) -> list[Any]:
     """Tangents or cotangents with arrays for `Zero`s; those of integers stay."""
-    return [t if type(t) is Zero and t.aval.dtype == dtypes.float0 else instantiate(t)
+    return [t if type(t) is Zero and not t.aval.inexact else instantiate(t)
             for t in tangents]
 
 

@@ -33,7 +33,7 @@ from mjax._engine.ir.pytree import (
     tree_structure,
     treedef_tuple,
 )
-from mjax._engine.ir.types import abstract_token, typeof
+from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import add, lt
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import constant_like
@@ -108,7 +108,7 @@ def _scan(who: str, f: Callable[..., Any], users: Callable[..., Any], init: Any,
     if thread.settings.disable_jit and loop.length:
         return _python_scan(f, init, leaves, xs_tree, loop)
     in_tree = treedef_tuple([treedef_tuple([carry_tree, xs_tree]), tree_structure({})])
-    rows = [_row_type(typeof(leaf)) for leaf in leaves]
+    rows = [typeof(leaf).element(0) for leaf in leaves]
 
     def stage(carry: Sequence[Any]) -> tuple[Body, list[Any] | None]:
         body = stage_body(who, f, in_tree, [*(typeof(c) for c in carry), *rows],
@@ -124,10 +124,6 @@ def _scan(who: str, f: Callable[..., Any], users: Callable[..., Any], init: Any,
         carry = promoted
         body, _ = stage(carry)
     return body.out_tree.unflatten(_bind_forwarding(body, carry, leaves, loop))
-
-
-def _row_type(aval: Any) -> Any:
-    return aval.update(shape=aval.shape[1:])
 
 
 def _unrolled(who: str, unroll: int | bool, length: int) -> int:
@@ -239,7 +235,7 @@ def _bind_forwarding(body: Body, carry: Sequence[Any], xs: Sequence[Any], loop: 
 def _as_array(x: Any) -> Any:
     """A value as a result: what is not an array yet becomes one."""
     aval = typeof(x)
-    return x if aval is abstract_token else convert(x, aval.dtype, aval.weak_type)
+    return convert(x, aval.dtype, aval.weak_type) if isinstance(aval, ShapedArray) else x
 
 
 def _python_scan(f: Any, init: Any, leaves: Sequence[Any], xs_tree: Any, loop: Loop) -> Any:

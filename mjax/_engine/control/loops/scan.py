@@ -22,9 +22,8 @@ from mjax._engine.control.cast_varying import (
     bind_cast,
 )
 from mjax._engine.control.loops.while_loop import Parts, bind_while
-from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
-from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
+from mjax._engine.ir.types import AbstractValue, typeof
 from mjax._engine.primitives.arithmetic import add_p, lt_p, sub_p
 from mjax._engine.primitives.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
 from mjax._engine.primitives.shapes import reshape_p, zeros_of
@@ -54,9 +53,9 @@ def scan_params(jaxpr: Jaxpr, num_consts: int, num_carry: int, loop: Loop) -> di
     return {"jaxpr": jaxpr, "num_consts": num_consts, "num_carry": num_carry, **loop._asdict()}
 
 
-def stacked(aval: ShapedArray, length: int) -> ShapedArray:
+def stacked(aval: AbstractValue, length: int) -> AbstractValue:
     """The type of one value per iteration."""
-    return aval.update(shape=(length, *aval.shape))
+    return aval.batched(0, length)
 
 
 def rearranged(jaxpr: Jaxpr, ins: Sequence[int], outs: Sequence[int] | None = None) -> Jaxpr:
@@ -75,7 +74,7 @@ def _as_while(*args: Any, jaxpr: Jaxpr, num_consts: int, num_carry: int, length:
     y_avals = jaxpr.out_avals[num_carry:]
     step = _Step(jaxpr, len(consts), num_carry, length, reverse)
     trips = length // unroll if length > unroll else 0
-    ys = [_empty(stacked(a, length)) for a in y_avals]
+    ys = [zeros_of(stacked(a, length)) for a in y_avals]
     if trips:
         cond, body = jaxpr.cached(("scan_as_while", step[1:], unroll, trips),
                                   lambda: step.loop(trips * unroll, unroll))
@@ -146,13 +145,6 @@ def _with_row(y: Any, row: Any, i: Any) -> Any:
     shape = typeof(row).shape
     row = reshape_p.bind(row, new_sizes=(1, *shape), dimensions=None)
     return dynamic_update_slice_p.bind(y, row, i, *(np.int32(0) for _ in shape))
-
-
-def _empty(aval: ShapedArray) -> Any:
-    """An array to be filled."""
-    if dtypes.is_extended(aval.dtype):
-        return aval.dtype.wrap(zeros_of(physical_aval(aval)))
-    return zeros_of(aval)
 
 
 scan_p.def_lowering(traced(_as_while, multiple_results=True))

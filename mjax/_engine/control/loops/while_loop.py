@@ -31,7 +31,7 @@ from mjax._engine.control.loops.carries import fixpoint
 from mjax._engine.ir.effects import Effects, keeps_equation, renumbered, token_names
 from mjax._engine.ir.jaxpr import Jaxpr, Var
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak
-from mjax._engine.primitives.emit import hlo, ir
+from mjax._engine.primitives.emit import flat, hlo, ir
 from mjax._engine.primitives.reductions import reduce_or_p
 from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import broadcast_in_dim_p
@@ -99,7 +99,7 @@ def _while_typecheck(*avals: Any, cond_jaxpr: Jaxpr, cond_nconsts: int, body_jax
             ("condition", cond_consts + carry, cond_jaxpr.in_avals),
             ("body", body_consts + carry, body_jaxpr.in_avals),
             ("carry after one iteration", body_jaxpr.out_avals, carry),
-            ("predicate", [a.update(varying=no_axes) for a in cond_jaxpr.out_avals],
+            ("predicate", [a.with_varying(no_axes) for a in cond_jaxpr.out_avals],
              [ShapedArray((), np.dtype(bool))])):
         if len(given) != len(wanted) or not all(map(same_type_but_weak, given, wanted)):
             msg = (f"while: the {name} has types {', '.join(map(str, given))} where "
@@ -147,7 +147,7 @@ def _while_lowering(ctx: Any, *operands: Any, cond_jaxpr: Jaxpr, cond_nconsts: i
     if rotated:
         first = ctx.inline(cond_jaxpr, *cond_consts, *carry)
         tokens = ctx.tokens
-    n, start = len(tokens), [*tokens.values(), *first, *carry]
+    n, start = len(tokens), [*tokens.values(), *first, *flat(carry)]
     types = [v.type for v in start]
     loop = hlo.WhileOp(types, start)
     block = loop.regions[0].blocks.append(*types)

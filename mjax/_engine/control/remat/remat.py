@@ -28,7 +28,7 @@ from mjax._engine.control.trace_body import stage_body
 from mjax._engine.ir.jaxpr import Jaxpr, jaxprs_in_params
 from mjax._engine.ir.pytree import broadcast_prefix, tree_flatten
 from mjax._engine.ir.types import typeof
-from mjax._engine.primitives.emit import hlo
+from mjax._engine.primitives.emit import flat, hlo
 from mjax._engine.tracing.flat import check_arguments, check_callable, function_name, wraps
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr
@@ -95,8 +95,9 @@ def _remat_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, prevent_cse: Flags,
     if differentiated and guarded:
         # Or the compiler finds out that all of it was computed before, and keeps it. One
         # barrier for all: nothing is computed again before the cotangents are there.
-        passed = hlo.OptimizationBarrierOp([values[i] for i in guarded]).results
-        for i, value in zip(guarded, passed, strict=True):
+        types = [ctx.avals_in[i] for i in guarded]
+        passed = hlo.OptimizationBarrierOp(flat(values[i] for i in guarded)).results
+        for i, value in zip(guarded, ctx.module_context.as_values(types, passed), strict=True):
             values[i] = value
     return ctx.call(jaxpr, "checkpoint", *values)
 

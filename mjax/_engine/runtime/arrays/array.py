@@ -13,7 +13,7 @@ from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.sockets import sockets
 from mjax._engine.base.util import BoundedCache, pickled_as
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.types import ShapedArray, abstract_token, physical_aval, typeof_handlers
+from mjax._engine.ir.types import ShapedArray, physical_aval, typeof_handlers
 from mjax._engine.runtime.arrays.devices import default_device
 from mjax._engine.runtime.arrays.layouts import Format, format_of
 from mjax._engine.runtime.arrays.placement import Placement, placement_of
@@ -32,7 +32,7 @@ class _ArrayMeta(type):
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return (type(instance) is Array
-                or (isinstance(instance, Tracer) and instance.aval is not abstract_token)
+                or (isinstance(instance, Tracer) and isinstance(instance.aval, ShapedArray))
                 or type.__instancecheck__(cls, instance))
 
 

@@ -19,7 +19,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import Effects, token_name
-from mjax._engine.ir.types import abstract_token
+from mjax._engine.ir.types import ShapedArray, abstract_token
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.donation import explain_failure, refuse_deleted
 from mjax._engine.runtime.arrays.ordered import in_orders
@@ -210,7 +210,7 @@ def _runs_aside(loaded: Loaded) -> bool:
 
 def _is_no_array(aval: Any) -> bool:
     """Whether values of a type are something else than `Array`s."""
-    return aval is abstract_token or bool(aval.dtype == dtypes.float0)
+    return not isinstance(aval, ShapedArray) or bool(aval.dtype == dtypes.float0)
 
 
 class _Results:

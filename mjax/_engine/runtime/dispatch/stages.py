@@ -19,7 +19,7 @@ from mjax._engine.ir.pytree import (
     tree_flatten_with_path,
     tree_leaves,
 )
-from mjax._engine.ir.types import abstract_token, typeof
+from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.lowering.module import LoweredModule
 from mjax._engine.runtime.arrays.array import Array, is_array
 from mjax._engine.runtime.arrays.constraints import mesh_in_force
@@ -67,7 +67,7 @@ def out_info(jaxpr: Jaxpr, out_tree: Any, shardings: Sequence[Any] | None = None
     """The tree of types of a program's results, with their shardings if these are known."""
     avals = jaxpr.out_avals
     return out_tree.unflatten([
-        a if a is abstract_token else ShapeDtypeStruct.of(a, s)
+        ShapeDtypeStruct.of(a, s) if isinstance(a, ShapedArray) else a
         for a, s in zip(avals, shardings or [None] * len(avals), strict=True)])
 
 
