@@ -14,7 +14,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache, per_item, pickled_by
 from mjax._engine.ir.jaxpr import Jaxpr, named_axes
-from mjax._engine.ir.types import AbstractValue, same_array_type, typeof
+from mjax._engine.ir.types import AbstractValue, ShapedArray, same_array_type, typeof
 from mjax._engine.primitives.shapes import batch_to_front, moveaxis
 from mjax._engine.tracing.interpreter import (
     Interpreter,
@@ -166,8 +166,9 @@ class BatchInterpreter(Interpreter):
                 f"gave {describe_value(value)} for an array."))
         if dim is not None:
             if aval.axis_size(dim) != self.axis.size:
+                what = f"shape {aval.shape}" if isinstance(aval, ShapedArray) else f"type {aval}"
                 bad_rule_result(primitive, "batch", lambda: (
-                    f"gave a result of type {aval} with batch dimension {dim!r}; that axis must "
+                    f"gave a result of {what} with batch dimension {dim!r}; that axis must "
                     f"exist and have size {self.axis.size}."))
             aval = element_type(aval, dim)
         if declared is not None and aval is not declared and not same_array_type(aval, declared):

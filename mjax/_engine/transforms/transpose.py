@@ -168,7 +168,7 @@ def _checked(primitive: Any, var: Any, ct: Any) -> Any:
     expected = var.aval.to_cotangent()
     if actual is expected or (actual is not None and same_type_but_weak(actual, expected)):
         return ct
-    cast = vary_as(ct, actual, expected)
+    cast = None if actual is None else vary_as(ct, actual, expected)
     if cast is None:
         bad_rule_result(primitive, "transpose", lambda: (
             f"gave {'a cotangent of type ' + str(actual) if actual else describe_value(ct)} for "
