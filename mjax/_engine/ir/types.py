@@ -44,8 +44,8 @@ class AbstractValue:
       varying: these axes.
 
     Example:
+      >>> from mjax_ext.core import AbstractValue, Primitive
       >>> class Interval(AbstractValue):
-      ...     "Two bounds, each an array of one type."
       ...     def __init__(self, bound):
       ...         self.bound = bound
       ...     def __eq__(self, other):
@@ -56,7 +56,7 @@ class AbstractValue:
       ...         return f"Interval({self.bound})"
       ...     def physical(self):
       ...         return self.bound, self.bound
-      >>> make_p, upper_p = mjax_ext.core.Primitive("make"), mjax_ext.core.Primitive("upper")
+      >>> make_p, upper_p = Primitive("make"), Primitive("upper")
       >>> _ = make_p.def_abstract_eval(lambda low, high: Interval(low))
       >>> _ = make_p.def_lowering(lambda ctx, low, high: [(low, high)])
       >>> _ = upper_p.def_abstract_eval(lambda interval: interval.bound)

@@ -75,7 +75,9 @@ class ModuleContext:
         self.scope: tuple[str, ...] = ()
         self._names: set[str] = {"main"}
         self._channels = 0
-        self._types: dict[Any, Any] = {}
+        self._types: dict[Any, list[Any]] = {}
+        #: Whether there are values for which other than one IR value stands.
+        self.several = False
         self._literals: dict[Any, Any] = {}
         self._places: dict[Any, Any] = {}
         self._locations: dict[Any, Any] = {}
@@ -156,15 +158,18 @@ class ModuleContext:
         """The MLIR types of so many tokens."""
         return [self.type_of(self.token_aval)] * len(names)
 
-    def types_of(self, avals: Iterable[Any]) -> list[Any]:
+    def types_of(self, avals: Sequence[Any]) -> list[Any]:
         """The MLIR types of values of these types, in a row."""
-        found = list[Any]()
-        for aval in avals:
-            known = self._types.get(aval)
-            if known is None:
-                known = self._types[aval] = ir_types(aval)
-            found += known
-        return found
+        if len(avals) == 1:
+            known = self._types.get(avals[0])
+            return list(self._new_types(avals[0]) if known is None else known)
+        types = self._types
+        return [t for aval in avals for t in types.get(aval) or self._new_types(aval)]
+
+    def _new_types(self, aval: Any) -> list[Any]:
+        known = self._types[aval] = ir_types(aval)
+        self.several = self.several or len(known) != 1
+        return known
 
     def type_of(self, aval: Any) -> Any:
         """The MLIR type of values of a type, each of which is one IR value."""

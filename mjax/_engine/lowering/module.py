@@ -16,7 +16,7 @@ from mjax._engine.base.thread import thread
 from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir.effects import describe, forbidden, token_names
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal
-from mjax._engine.ir.types import AbstractToken, ShapedArray, physical_aval, typeof
+from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
 from mjax._engine.lowering.captured import warn_of_size
 from mjax._engine.lowering.context import (
     LoweringContext,
@@ -200,10 +200,7 @@ def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
     Returns:
       MLIR values of the results, in a row, and the tokens after the last effects.
     """
-    several = jaxpr.cached("several", lambda: 1 + any(
-        not isinstance(v.aval, (ShapedArray, AbstractToken))
-        for v in (*jaxpr.invars, *(v for eqn in jaxpr.eqns for v in eqn.outvars)))) > 1
-    if several:  # values of types of others, which may be several each
+    if mctx.several:
         args = mctx.as_values(jaxpr.in_avals, args)
     env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
     for var, const in zip(jaxpr.constvars, jaxpr.consts, strict=True):
@@ -225,7 +222,7 @@ def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
         operands = [read(v) for v in eqn.invars]
         with mctx.location(_label(eqn), eqn.source):
             results = lower_application(ctx, operands, eqn.params)
-        if several:
+        if mctx.several:
             results = mctx.as_values(ctx.avals_out, flat(results))
         env.update(zip(eqn.outvars, results, strict=True))
         if names:
@@ -233,7 +230,7 @@ def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
                 _refuse_lost_tokens(ctx)
             tokens = tokens.update_tokens(ctx.tokens)
     outs = [read(v) for v in jaxpr.outvars]
-    return flat(outs) if several else outs, tokens
+    return flat(outs) if mctx.several else outs, tokens
 
 
 def _refuse_lost_tokens(ctx: LoweringContext) -> NoReturn:

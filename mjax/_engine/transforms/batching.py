@@ -71,11 +71,11 @@ class BatchTracer(Tracer):
 
     __slots__ = ("dim", "value")
 
-    def __init__(self, interp: Interpreter, value: Any, dim: int):
+    def __init__(self, interp: Interpreter, value: Any, dim: int, aval: Any = None):
         self.interp = interp
         self.value = value
         self.dim = dim
-        self.aval = element_type(typeof(value), dim)
+        self.aval = element_type(typeof(value), dim) if aval is None else aval
 
     def below(self) -> Any:
         return self.value
@@ -175,7 +175,7 @@ class BatchInterpreter(Interpreter):
             bad_rule_result(primitive, "batch", lambda: (
                 f"gave {typeof(value)} with batch dimension {dim}, that is {aval} for each batch "
                 f"element, but the abstract evaluation says {declared}."))
-        return value if dim is None else BatchTracer(self, value, dim)
+        return value if dim is None else BatchTracer(self, value, dim, aval)
 
 
 def batch_flat(f: Callable[..., Sequence[Any]], axis: AxisData, args: Sequence[Any],
