@@ -378,8 +378,7 @@ def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> A
 # ---- argmax, argmin --------------------------------------------------------------------
 
 
-def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any, find: Callable[..., Any]
-              ) -> Any:
+def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any, primitive: Primitive) -> Any:
     refuse_out(name, out)
     shape = typeof(a).shape
     if axis is None:
@@ -388,7 +387,7 @@ def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any, find: Calla
     if typeof(a).shape[place] == 0:
         msg = f"attempt to get {name} of an empty sequence: shape {shape}, axis {axis}."
         raise ValueError(msg)
-    result = find(a, place, dtypes.dtype_of_python(int))
+    result = primitive.bind(a, axes=(place,), index_dtype=dtypes.dtype_of_python(int))
     axes = range(len(shape)) if axis is None else (place,)
     return keep_axes(result, shape, axes) if keepdims else result
 
@@ -415,7 +414,7 @@ def argmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool | N
       >>> jnp.argmax(jnp.array([3, 7, 1]))
       Array(1, dtype=int32)
     """
-    return _position("argmax", a, axis, out, keepdims, prims.argmax)
+    return _position("argmax", a, axis, out, keepdims, prims.argmax_p)
 
 
 @fused(values=("a",), static_argnames=_AXES)
@@ -440,7 +439,7 @@ def argmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool | N
       >>> jnp.argmin(jnp.array([3, 7, 1]))
       Array(2, dtype=int32)
     """
-    return _position("argmin", a, axis, out, keepdims, prims.argmin)
+    return _position("argmin", a, axis, out, keepdims, prims.argmin_p)
 
 
 # ---- running totals --------------------------------------------------------------------
