@@ -57,12 +57,12 @@ def written(primitive: Any) -> dict[str, Any]:
 
 
 def count() -> Iterator[tuple[str, list[str]]]:
-    """The names of the rules of each primitive; those of several are counted for the first."""
+    """The names of the rules of each primitive; what several share is the first one's."""
     known: set[Any] = set()
     for primitive in holding():
-        rules = {name: rule for name, rule in written(primitive).items() if rule not in known}
-        known.update(rules.values())
-        yield primitive.name, sorted(rules)
+        new = {inspect.unwrap(rule).__code__: name for name, rule in written(primitive).items()}
+        yield primitive.name, sorted(name for code, name in new.items() if code not in known)
+        known.update(new)
 
 
 def main() -> None:

@@ -190,11 +190,11 @@ def new_axis(aval, out):
 def _linearize(nonzeros, *primals, jaxpr, in_specs, out_specs):
     parts = inside(linearize_jaxpr)(jaxpr, nonzeros)
     n, m = len(jaxpr.invars), len(out_specs)
-    avals = [*parts.primal.in_avals, *parts.primal.out_avals]
-    made = sorted({s for s in parts.sources if s >= n})
+    avals = [*parts.known.in_avals, *parts.known.out_avals]
+    made = sorted({s for s in parts.residual_forwarding if s >= n})
 
     def forward(*args):
-        outs = eval_jaxpr(parts.primal, parts.primal.consts, *args)
+        outs = eval_jaxpr(parts.known, parts.known.consts, *args)
         kept = [outs[s - n] for s in made]
         return [*outs[:m], *[lax.expand_dims(r, (0,)) if avals[s].varying else r
                              for r, s in zip(kept, made)]]
@@ -203,28 +203,29 @@ def _linearize(nonzeros, *primals, jaxpr, in_specs, out_specs):
     specs = [residual_spec(avals[s]) for s in made]
     outs = bind(body, primals, in_specs, [*out_specs, *specs])
     # An input is handed on whole, by its own spec.
-    residuals = [primals[s] if s < n else outs[m + made.index(s)] for s in parts.sources]
+    residuals = [primals[s] if s < n else outs[m + made.index(s)]
+                 for s in parts.residual_forwarding]
 
     def linear(residuals, *tangents):
         ts = [t for t in tangents if type(t) is not Zero]
 
         def body(*args):
             rs, ts = split_list(args, [len(residuals)])
-            return eval_jaxpr(parts.linear, parts.linear.consts, *[
+            return eval_jaxpr(parts.unknown, parts.unknown.consts, *[
                 lax.squeeze(r, (0,)) if s >= n and avals[s].varying else r
-                for r, s in zip(rs, parts.sources)], *ts)
+                for r, s in zip(rs, parts.residual_forwarding)], *ts)
 
-        rest = [new_axis(avals[s], True) if s >= n else avals[s] for s in parts.sources]
+        rest = [new_axis(avals[s], True) if s >= n else avals[s] for s in parts.residual_forwarding]
         jaxpr = inside(trace_to_jaxpr)(
-            body, [*rest, *parts.linear.in_avals[len(residuals):]])
+            body, [*rest, *parts.unknown.in_avals[len(residuals):]])
         outs = bind(jaxpr, [*residuals, *ts], [
-            *[in_specs[s] if s < n else specs[made.index(s)] for s in parts.sources],
+            *[in_specs[s] if s < n else specs[made.index(s)] for s in parts.residual_forwarding],
             *[s for s, nz in zip(in_specs, nonzeros) if nz]],
-            [s for s, nz in zip(out_specs, parts.nonzero_outs) if nz])
+            [s for s, nz in zip(out_specs, parts.unknown_outs) if nz])
         given = iter(outs)
-        return [next(given) if nz else None for nz in parts.nonzero_outs]
+        return [next(given) if nz else None for nz in parts.unknown_outs]
 
-    return outs[:m], parts.nonzero_outs, residuals, linear
+    return outs[:m], parts.unknown_outs, residuals, linear
 
 
 shard_map_p.linearize = _linearize

@@ -368,13 +368,14 @@ class Frame:
 
     def _linearize_plan(self, held: Held, nonzeros: Sequence[bool]) -> Any:
         nonzeros, parts = self.complete(
-            held, nonzeros, self.transforms.linearize, operator.attrgetter("nonzero_outs"))
+            held, nonzeros, self.transforms.linearize, operator.attrgetter("unknown_outs"))
         split = self.split(
-            held._replace(body=parts.primal),
-            held._replace(body=parts.linear, ins=self._derivatives(nonzeros, held.ins),
-                          outs=self._derivatives(parts.nonzero_outs, held.outs)), parts.sources)
+            held._replace(body=parts.known),
+            held._replace(body=parts.unknown, ins=self._derivatives(nonzeros, held.ins),
+                          outs=self._derivatives(parts.unknown_outs, held.outs)),
+            parts.residual_forwarding)
         return (self.runner(split.first), self.runner(split.second), split, nonzeros,
-                parts.nonzero_outs)
+                parts.unknown_outs)
 
     def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
         """The cotangents of the operands in which the body is linear."""
@@ -392,7 +393,7 @@ class Frame:
     def _transpose_plan(self, held: Held, undefined: Sequence[bool], nonzeros: Sequence[bool]
                         ) -> Any:
         with self.scope(held):
-            body, nonzero_ins = self.transforms.transpose(held.body, undefined, nonzeros)
+            body, nonzero_ins = self.transforms.transpose(held.body, undefined, nonzeros, False)
         known, linear = partition_list(undefined, held.ins)
         return self.runner(self.transposed(held, held._replace(
             body=body, ins=[*known, *self._derivatives(nonzeros, held.outs)],
@@ -434,7 +435,8 @@ class Frame:
             partition_list(unknown, held.ins), partition_list(parts.unknown_outs, held.outs))
         split = self.split(
             held._replace(body=parts.known, ins=known_ins, outs=known_outs),
-            held._replace(body=parts.unknown, ins=unknown_ins, outs=unknown_outs), parts.sources)
+            held._replace(body=parts.unknown, ins=unknown_ins, outs=unknown_outs),
+            parts.residual_forwarding)
         if self.nothing_ahead(split.first, parts.unknown_outs):
             return ()
         return (self.runner(split.first), self.runner(split.second), split, unknown,
@@ -493,7 +495,7 @@ class Frame:
         with self.scope(held):
             parts = self.transforms.recompute(held.body, [True] * len(used), used, saveable)
         split = self.hand_on(held._replace(body=parts.known), held._replace(
-            body=parts.again, ins=[], outs=selected(used, held.outs)), parts.sources)
+            body=parts.unknown, ins=[], outs=selected(used, held.outs)), parts.residual_forwarding)
         outvars = [Var(v.aval) if type(v) is DropVar else v for v in eqn.outvars]
         known = self.equation(eqn, split.first, eqn.invars, outvars)
         types = self.primitive.infer([v.aval for v in known.invars], known.params)[0]

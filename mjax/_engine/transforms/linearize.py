@@ -40,7 +40,11 @@ from mjax._engine.tracing.stage import (
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.jvp import JVPInterpreter, JVPTracer, split_results
-from mjax._engine.transforms.partial_eval import Cut, PartialEvalInterpreter, find_residuals
+from mjax._engine.transforms.partial_eval import (
+    PartialEvalInterpreter,
+    PartialEvaluated,
+    find_residuals,
+)
 
 
 class LinearizeInterpreter(JVPInterpreter):
@@ -145,30 +149,18 @@ def _refuse_result(interp: LinearizeInterpreter, out: Any) -> NoReturn:
     ))
 
 
-class LinearizedJaxpr(Cut):
-    """A jaxpr cut into its evaluation and its derivative.
-
-    `primal` goes from the inputs to the results and the residuals that are neither inputs nor
-    results; `linear` goes from all residuals and the nonzero tangents to the tangents of the
-    results that have one (`nonzero_outs`).
-    """
-
-    __slots__ = ("linear", "nonzero_outs", "primal")
-
-    def __init__(self, primal: Jaxpr, linear: Jaxpr, sources: list[int],
-                 nonzero_outs: list[bool]):
-        super().__init__(sources)
-        self.primal, self.linear, self.nonzero_outs = primal, linear, nonzero_outs
-
-
 def linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool],
-                    instantiate_outs: bool | Sequence[bool] = False) -> LinearizedJaxpr:
+                    instantiate_outs: bool | Sequence[bool] = False) -> PartialEvaluated:
     """Linearizes a jaxpr; cached on it.
 
     Args:
       jaxpr: the program.
       nonzeros: the inputs to differentiate in.
       instantiate_outs: for which results a zero tangent is made an array.
+
+    Returns:
+      The evaluation, and from residuals and the nonzero tangents the tangents of those results
+      that have one, the unknown ones.
     """
     nonzeros = tuple(nonzeros)
     wanted = per_item(instantiate_outs, len(jaxpr.outvars))
@@ -177,8 +169,8 @@ def linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool],
 
 
 def _linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], wanted: Sequence[bool]
-                     ) -> LinearizedJaxpr:
-    made: dict[str, Any] = {}
+                     ) -> PartialEvaluated:
+    made: list[Any] = []
 
     def run(*ins: Any) -> list[Any]:
         outs, linear, nonzero_outs = linearize_flat(
@@ -190,9 +182,9 @@ def _linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], wanted: Sequence[bo
         linear, used = dce_jaxpr(linear, [True] * len(linear.outvars),
                                  [False] * n + [True] * sum(nonzeros))
         residuals = [r for r, u in zip(residuals, used[:n], strict=True) if u]
-        sources, extra = find_residuals(residuals, ins, outs)
-        made.update(linear=linear, nonzero_outs=nonzero_outs, sources=sources)
+        forwarding, extra = find_residuals(residuals, ins, outs)
+        made.extend((linear, forwarding, nonzero_outs))
         return [*outs, *extra]
 
     primal = trace_to_jaxpr(run, jaxpr.in_avals, jaxpr.debug_info)
-    return LinearizedJaxpr(primal=primal, **made)
+    return PartialEvaluated(primal, *made)

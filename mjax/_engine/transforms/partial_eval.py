@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import per_item
 from mjax._engine.ir.dtypes import PYTHON_SCALARS
@@ -131,37 +132,29 @@ def find_residuals(residuals: Sequence[Any], ins: Sequence[Any], outs: Sequence[
     return [places[id(r)] for r in residuals], extra
 
 
-class Cut:
-    """A jaxpr cut in two: the second part takes inputs and results of the first, `residuals`.
+class PartialEvaluated(Record):
+    """A jaxpr split in two, of which the second takes inputs and results of the first: residuals.
 
-    `sources[i]` is the index of residual `i` among the inputs and results of the first part.
+    Of partial evaluation, the first is what the known inputs determine. Of linearization, tangents
+    are unknown. Of recomputation, the second computes results again.
+
+    Attributes:
+      known: from the known inputs to the known results and the residuals that are neither inputs
+        nor results; a jaxpr, or what a frame has for one.
+      unknown: from all residuals and the unknown inputs to the unknown results.
+      residual_forwarding: where each residual is among the inputs and results of `known`.
+      unknown_outs: which results are unknown.
     """
 
-    __slots__ = ("sources",)
-
-    def __init__(self, sources: list[int]):
-        self.sources = sources
+    known: Any
+    unknown: Any
+    residual_forwarding: Sequence[int]
+    unknown_outs: Sequence[bool]
 
     def residuals(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
-        """The residuals in order, from the inputs and results of the first part."""
+        """The residuals in order, from the inputs and results of `known`."""
         both = [*ins, *outs]
-        return [both[i] for i in self.sources]
-
-
-class PartialEvaluated(Cut):
-    """A jaxpr cut into what is known and the rest.
-
-    `known` goes from the known inputs to the known results and the residuals that are neither
-    inputs nor results; `unknown` goes from all residuals and the unknown inputs to the unknown
-    results.
-    """
-
-    __slots__ = ("known", "unknown", "unknown_outs")
-
-    def __init__(self, known: Jaxpr, unknown: Jaxpr, sources: list[int],
-                 unknown_outs: list[bool]):
-        super().__init__(sources)
-        self.known, self.unknown, self.unknown_outs = known, unknown, unknown_outs
+        return [both[i] for i in self.residual_forwarding]
 
 
 def partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool],
@@ -183,7 +176,7 @@ def partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool],
 
 def _partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool], wanted: Sequence[bool],
                         effects_known: bool) -> PartialEvaluated:
-    made: dict[str, Any] = {}
+    made: list[Any] = []
 
     def run_known(*known_ins: Any) -> list[Any]:
         interp = PartialEvalInterpreter(thread.interpreter, jaxpr.debug_info, effects_known)
@@ -196,10 +189,10 @@ def _partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool], wanted: Sequence[
             atoms = [interp.atom(o) for o, u in zip(outs, unknown_outs, strict=True) if u]
         known_outs = [o for o, u in zip(outs, unknown_outs, strict=True) if not u]
         rest, residuals = lift_tracers(interp.build(atoms))
-        sources, extra = find_residuals(residuals, known_ins, known_outs)
-        made.update(unknown=rest, unknown_outs=unknown_outs, sources=sources)
+        forwarding, extra = find_residuals(residuals, known_ins, known_outs)
+        made.extend((rest, forwarding, unknown_outs))
         return known_outs + extra
 
     known_avals = [a for a, u in zip(jaxpr.in_avals, unknown, strict=True) if not u]
     known = trace_to_jaxpr(run_known, known_avals, jaxpr.debug_info)
-    return PartialEvaluated(known=known, **made)
+    return PartialEvaluated(known, *made)

@@ -24,28 +24,14 @@ from mjax._engine.ir.types import ShapedArray
 from mjax._engine.primitives.convert import reduce_precision_p
 from mjax._engine.tracing.rule_errors import applied_at
 from mjax._engine.transforms.dce import dce_jaxpr
-from mjax._engine.transforms.partial_eval import Cut
+from mjax._engine.transforms.partial_eval import PartialEvaluated
 
 #: (primitive, *types of operands, **params) -> whether the results may be saved.
 Policy = Callable[..., bool]
 
 
-class Recomputable(Cut):
-    """A jaxpr that saves what is needed to compute some of its results again.
-
-    `known` goes from the inputs to the results kept and the saved values that are not results;
-    `again` goes from inputs and saved values, its residuals, to the results wanted again.
-    """
-
-    __slots__ = ("again", "known")
-
-    def __init__(self, known: Jaxpr, again: Jaxpr, sources: list[int]):
-        super().__init__(sources)
-        self.known, self.again = known, again
-
-
 def recompute_jaxpr(jaxpr: Jaxpr, keep: Sequence[bool], wanted: Sequence[bool],
-                    saveable: Policy) -> Recomputable:
+                    saveable: Policy) -> PartialEvaluated:
     """Cuts a jaxpr for recomputation; cached on it.
 
     Args:
@@ -53,6 +39,10 @@ def recompute_jaxpr(jaxpr: Jaxpr, keep: Sequence[bool], wanted: Sequence[bool],
       keep: which results the first computation gives.
       wanted: which results the second computation gives.
       saveable: the policy; a function that compares by identity.
+
+    Returns:
+      What gives the results kept and the saved values, and what gives those wanted again from
+      inputs and saved values.
 
     Raises:
       NotImplementedError: an equation that would be repeated has an effect whose policy forbids it.
@@ -63,7 +53,7 @@ def recompute_jaxpr(jaxpr: Jaxpr, keep: Sequence[bool], wanted: Sequence[bool],
 
 
 def _recompute_jaxpr(jaxpr: Jaxpr, keep: Sequence[bool], wanted: Sequence[bool],
-                     saveable: Policy) -> Recomputable:
+                     saveable: Policy) -> PartialEvaluated:
     again_outs = [v for v, w in zip(jaxpr.outvars, wanted, strict=True) if w]
     known, again, needed, saved = _walk(jaxpr, again_outs, saveable)
     inputs = [v for v in jaxpr.invars if v in needed]
@@ -82,7 +72,8 @@ def _recompute_jaxpr(jaxpr: Jaxpr, keep: Sequence[bool], wanted: Sequence[bool],
     places: dict[Any, int] = {}
     for i, v in enumerate([*jaxpr.invars, *kept, *extra]):
         places.setdefault(v, i)
-    return Recomputable(known=first, again=second, sources=[places[v] for v in second.invars])
+    return PartialEvaluated(first, second, [places[v] for v in second.invars],
+                            [True] * len(again_outs))
 
 
 def _walk(jaxpr: Jaxpr, again_outs: Sequence[Any], saveable: Policy

@@ -32,15 +32,15 @@ def test_of_jaxprs(name):
         inexact = [a.dtype.kind == "f" for a in jaxpr.out_avals]
         for instantiate in (False, inexact):
             parts = linearize_jaxpr(jaxpr, nonzeros, instantiate)
-            outs = evaluate(parts.primal, *inputs)
-            tangents = evaluate(parts.linear, *parts.residuals(inputs, outs), *ts)
+            outs = evaluate(parts.known, *inputs)
+            tangents = evaluate(parts.unknown, *parts.residuals(inputs, outs), *ts)
             derived, nonzero_outs = jvp_jaxpr(jaxpr, nonzeros, instantiate)
-            assert parts.nonzero_outs == nonzero_outs
+            assert parts.unknown_outs == nonzero_outs
             close([*outs[:n], *tangents], evaluate(derived, *inputs, *ts))
             # Nothing is a residual twice, and nothing is one in vain.
-            assert len(set(parts.sources)) == len(parts.sources)
-            read = {v for e in parts.linear.eqns for v in e.invars}
-            assert all(v in read for v in parts.linear.invars[:len(parts.sources)])
+            assert len(set(parts.residual_forwarding)) == len(parts.residual_forwarding)
+            read = {v for e in parts.unknown.eqns for v in e.invars}
+            assert all(v in read for v in parts.unknown.invars[:len(parts.residual_forwarding)])
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -97,7 +97,7 @@ def test_linear_programs_hold_no_work_on_primals():
 
     jaxpr = stage(lambda x, y: [f(x, y)], [typeof(X), typeof(Y)])
     parts = linearize_jaxpr(jaxpr, [True, True])
-    (eqn,) = parts.linear.eqns
+    (eqn,) = parts.unknown.eqns
     assert {e.primitive.name for e in eqn.params["jaxpr"].eqns} == {"mul", "neg", "add_any"}
 
 
@@ -105,8 +105,8 @@ def test_zeros_are_made_where_they_are_used():
     """An instantiated zero is staged; computed ahead it would be a residual."""
     jaxpr = stage(lambda x, y: [lax.sin(x), lax.exp(y)], [typeof(X), typeof(Y)])
     parts = linearize_jaxpr(jaxpr, [True, False], [True, True])
-    assert parts.nonzero_outs == [True, True] and len(parts.sources) == 1
-    assert "broadcast_in_dim" in [e.primitive.name for e in parts.linear.eqns]
+    assert parts.unknown_outs == [True, True] and len(parts.residual_forwarding) == 1
+    assert "broadcast_in_dim" in [e.primitive.name for e in parts.unknown.eqns]
 
 
 def test_has_aux_and_trees():

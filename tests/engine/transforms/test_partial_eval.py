@@ -86,7 +86,7 @@ def test_residuals_are_given_once():
         return a, lax.mul(lax.mul(a, y), lax.mul(x, lax.add(a, y)))
 
     parts = partial_eval_jaxpr(stage(f, [typeof(X), typeof(Y)]), [False, True])
-    assert len(parts.known.outvars) == 1 and sorted(parts.sources) == [0, 1]
+    assert len(parts.known.outvars) == 1 and sorted(parts.residual_forwarding) == [0, 1]
 
 
 def test_find_residuals():
@@ -104,7 +104,7 @@ def test_constants_stay_constants():
     parts = partial_eval_jaxpr(stage(f, [typeof(X), typeof(Y)]), [False, True])
     assert [c is table for c in parts.known.consts] == [True]
     assert [c is table for c in parts.unknown.consts] == [True]
-    assert len(parts.sources) == 1
+    assert len(parts.residual_forwarding) == 1
 
 
 def test_scalars_are_literals_and_arrays_residuals():

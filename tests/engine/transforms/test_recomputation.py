@@ -54,12 +54,12 @@ def test_recomputed_results_are_the_same(name, policy):
             parts = recompute_jaxpr(jaxpr, keep, wanted, POLICIES[policy])
             first = evaluate(parts.known, *inputs)
             close(first[: sum(keep)], split(keep, expected)[1])
-            again = evaluate(parts.again, *parts.residuals(inputs, first))
+            again = evaluate(parts.unknown, *parts.residuals(inputs, first))
             close(again, split(wanted, expected)[1])
             # Nothing is saved twice, and nothing in vain.
-            assert len(set(parts.sources)) == len(parts.sources)
+            assert len(set(parts.residual_forwarding)) == len(parts.residual_forwarding)
             extra = range(len(inputs) + sum(keep), len(inputs) + len(first))
-            assert set(extra) <= set(parts.sources)
+            assert set(extra) <= set(parts.residual_forwarding)
             if policy == "nothing":
                 assert not extra
 
@@ -78,7 +78,7 @@ def test_nothing_that_may_be_saved_is_computed_again(name):
     jaxpr, _ = staged(name)
     n = len(jaxpr.outvars)
     parts = recompute_jaxpr(jaxpr, [True] * n, [True] * n, POLICIES["everything"])
-    assert not computed(parts.again)
+    assert not computed(parts.unknown)
 
 
 def cut(f, policy, *args):
@@ -89,15 +89,15 @@ def cut(f, policy, *args):
 
 def test_the_walk_ends_at_what_is_saved():
     parts = cut(lambda x: lax.exp(lax.neg(lax.sin(lax.cos(x)))), "sines", X)
-    assert computed(parts.again) == ["neg", "exp"] and parts.sources == [1]
+    assert computed(parts.unknown) == ["neg", "exp"] and parts.residual_forwarding == [1]
     assert computed(parts.known) == ["cos", "sin"]
 
 
 def test_the_policy_is_asked_about_what_is_in_calls():
     f = mjax.jit(lambda x: lax.exp(lax.sin(lax.cos(x))))
-    assert computed(cut(f, "sines", X).again) == ["exp"]
+    assert computed(cut(f, "sines", X).unknown) == ["exp"]
     # Not about the call: what it would save of one may not be saved inside of it.
-    assert computed(cut(f, "products and calls", X).again) == ["cos", "sin", "exp"]
+    assert computed(cut(f, "products and calls", X).unknown) == ["cos", "sin", "exp"]
 
 
 def test_what_is_withheld_is_saved_neither_before_nor_after():
@@ -105,11 +105,11 @@ def test_what_is_withheld_is_saved_neither_before_nor_after():
     made = mjax.jit(lambda x: lax.exp(lax.sin(x)))
     for f in (made, lambda x: lax.exp(lax.sin(x))):
         parts = cut(lambda x, f=f: lax.mul(lax.neg(f(x)), f(x)), "withholding", X)
-        assert computed(parts.again) == []  # the product is saved
+        assert computed(parts.unknown) == []  # the product is saved
         parts = cut(lambda x, f=f: lax.neg(f(x)), "withholding", X)
-        assert computed(parts.again)[-2:] == ["exp", "neg"]
+        assert computed(parts.unknown)[-2:] == ["exp", "neg"]
     # What it is made of may be saved, outside of calls.
-    assert computed(cut(lambda x: lax.neg(lax.exp(lax.sin(x))), "withholding", X).again) == [
+    assert computed(cut(lambda x: lax.neg(lax.exp(lax.sin(x))), "withholding", X).unknown) == [
         "exp", "neg"]
 
 

@@ -44,8 +44,8 @@ def test_of_what_linearize_gives(name):
         ts = [rng.normal(size=x.shape).astype("float32")
               for x, nz in zip(inputs, nonzeros, strict=True) if nz]
         parts = linearize_jaxpr(jaxpr, nonzeros)
-        residuals = parts.residuals(inputs, evaluate(parts.primal, *inputs))
-        outs = evaluate(parts.linear, *residuals, *ts)
+        residuals = parts.residuals(inputs, evaluate(parts.known, *inputs))
+        outs = evaluate(parts.unknown, *residuals, *ts)
         undefined = [False] * len(residuals) + [True] * len(ts)
         for nonzero_cts in subsets(len(outs)) if len(outs) < 4 else [(True,) * len(outs), *(
                 tuple(i == j for j in range(len(outs))) for i in range(len(outs)))]:
@@ -53,7 +53,7 @@ def test_of_what_linearize_gives(name):
                    for o, nz in zip(outs, nonzero_cts, strict=True) if nz]
             expected = dot([o for o, nz in zip(outs, nonzero_cts, strict=True) if nz], cts)
             for instantiate in (False, True, [i == 0 for i in range(len(ts))]):
-                back, nonzero_ins = transpose_jaxpr(parts.linear, undefined, nonzero_cts,
+                back, nonzero_ins = transpose_jaxpr(parts.unknown, undefined, nonzero_cts,
                                                     instantiate)
                 found = iter(evaluate(back, *residuals, *cts))
                 given = [next(found) if nz else np.zeros(2) for nz in nonzero_ins]

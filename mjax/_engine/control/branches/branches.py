@@ -9,23 +9,23 @@ Source: Radul et al. 2022, arXiv:2204.10923, for linearizing.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.base.records import Record
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.control.frame import Transforms
 from mjax._engine.ir.effects import Effects, join_effects
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Var
 from mjax._engine.primitives.shapes import zeros_of
 from mjax._engine.tracing.stage import trace_to_jaxpr
-from mjax._engine.transforms.batching import AxisData, batch_jaxpr
+from mjax._engine.transforms.batching import batch_jaxpr
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.jvp import jvp_jaxpr
-from mjax._engine.transforms.linearize import LinearizedJaxpr, linearize_jaxpr
+from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.partial_eval import PartialEvaluated, partial_eval_jaxpr
-from mjax._engine.transforms.recomputation import Policy, Recomputable, recompute_jaxpr
+from mjax._engine.transforms.recomputation import Policy, recompute_jaxpr
 from mjax._engine.transforms.transpose import transpose_jaxpr
 
 
@@ -75,32 +75,21 @@ class Branches(tuple[Jaxpr, ...]):
 
 
 def _alike(branches: Branches, transform: Callable[[Jaxpr, Any], Any],
-           flags: Callable[[Any], Sequence[bool]]) -> tuple[list[Any], list[bool]]:
+           flags: Callable[[Any], Sequence[bool]]) -> list[Any]:
     """Transforms each branch so that the same results are marked in all.
 
     Args:
       branches: the branches.
       transform: from a branch and what has to be marked (or False) to a transformed one.
       flags: which results of a transformed branch are marked.
-
-    Returns:
-      The transformed branches, and what is marked.
     """
     found = [transform(b, False) for b in branches]
     marked = [any(same) for same in zip(*map(flags, found), strict=True)]
     return [f if list(flags(f)) == marked else transform(b, marked)
-            for b, f in zip(branches, found, strict=True)], marked
+            for b, f in zip(branches, found, strict=True)]
 
 
-class _Part(Record):
-    """A branch cut in two; see `find_residuals` for `sources`."""
-
-    first: Jaxpr
-    second: Jaxpr
-    sources: Sequence[int]
-
-
-def _join(parts: Sequence[_Part], n_ins: int, n_outs: int) -> tuple[Any, Any, list[int]]:
+def _join(parts: Sequence[PartialEvaluated], n_outs: int) -> PartialEvaluated:
     """Gives the halves of all branches the same types.
 
     An operand or a result that one branch has to hand on is handed on for all, once. Residuals
@@ -109,40 +98,37 @@ def _join(parts: Sequence[_Part], n_ins: int, n_outs: int) -> tuple[Any, Any, li
 
     Args:
       parts: the branches, each cut in two.
-      n_ins: how many operands the first halves have.
-      n_outs: how many results they have besides residuals.
-
-    Returns:
-      The first halves, the second ones, and where residuals are among operands and results of the
-      first.
+      n_outs: how many results the first halves have besides residuals.
     """
+    n_ins = len(parts[0].known.invars)
     base = n_ins + n_outs
-    shared = sorted({s for part in parts for s in part.sources if s < base})
+    shared = sorted({s for part in parts for s in part.residual_forwarding if s < base})
     extra: list[Any] = []
     places: dict[Any, list[int]] = {}
     placed = [_place(part, n_ins, base, places, extra) for part in parts]
     sources = [*shared, *range(base, base + len(extra))]
     first, second = [], []
     for part, at in zip(parts, placed, strict=True):
-        first.append(_with_extra(part.first, n_ins, n_outs, extra, {
+        first.append(_with_extra(part.known, n_ins, n_outs, extra, {
             place: source for source, place in at.items() if source >= base}))
-        own = {at.get(s, s): v for s, v in zip(part.sources, part.second.invars, strict=False)}
-        types = [*part.first.in_avals, *part.first.out_avals[:n_outs], *extra]
-        second.append(part.second.replace(
+        own = {at.get(s, s): v for s, v in zip(
+            part.residual_forwarding, part.unknown.invars, strict=False)}
+        types = [*part.known.in_avals, *part.known.out_avals[:n_outs], *extra]
+        second.append(part.unknown.replace(
             invars=[*(own.get(s) or Var(types[s]) for s in sources),
-                    *part.second.invars[len(part.sources):]],
-            debug_info=part.second.debug_info._replace(arg_names=None)))
-    return Branches(first), Branches(second), sources
+                    *part.unknown.invars[len(part.residual_forwarding):]],
+            debug_info=part.unknown.debug_info._replace(arg_names=None)))
+    return PartialEvaluated(Branches(first), Branches(second), sources, parts[0].unknown_outs)
 
 
-def _place(part: _Part, n_ins: int, base: int, places: dict[Any, list[int]], extra: list[Any]
-           ) -> dict[int, int]:
+def _place(part: PartialEvaluated, n_ins: int, base: int, places: dict[Any, list[int]],
+           extra: list[Any]) -> dict[int, int]:
     """Where each residual that is nothing else goes; grows `places`, by type, and `extra`."""
     taken: Counter[Any] = Counter()
     found = {}
-    for source in part.sources:
+    for source in part.residual_forwarding:
         if source >= base:
-            aval = part.first.outvars[source - n_ins].aval.strip_weak_type()
+            aval = part.known.outvars[source - n_ins].aval.strip_weak_type()
             same = places.setdefault(aval, [])
             if taken[aval] == len(same):
                 same.append(base + len(extra))
@@ -176,42 +162,29 @@ def _with_extra(jaxpr: Jaxpr, n_ins: int, n_outs: int, extra: Sequence[Any],
 # ---- transformations -------------------------------------------------------------------
 
 
-def _jvp(branches: Branches, nonzeros: Sequence[bool], wanted: Any) -> Any:
-    found, nonzero_outs = _alike(
-        branches, lambda b, wanted: jvp_jaxpr(b, nonzeros, wanted), lambda jvp: jvp[1])
-    return Branches(jvp for jvp, _ in found), nonzero_outs
+def _to_marks(transform: Callable[..., Any]) -> Callable[..., Any]:
+    """Of branches, what gives a program and marks of its results, by what does so of one."""
+
+    def of_branches(branches: Branches, *args: Any) -> Any:
+        found = _alike(branches, lambda b, wanted: transform(b, *args[:-1], wanted),
+                       lambda one: [mark is not None and mark is not False for mark in one[1]])
+        return Branches(program for program, _ in found), found[0][1]
+
+    return of_branches
 
 
-def _linearize(branches: Branches, nonzeros: Sequence[bool], wanted: Any) -> LinearizedJaxpr:
-    parts, nonzero_outs = _alike(
-        branches, lambda b, wanted: linearize_jaxpr(b, nonzeros, wanted),
-        lambda part: part.nonzero_outs)
-    return LinearizedJaxpr(*_join([_Part(p.primal, p.linear, p.sources) for p in parts],
-                                  len(nonzeros), len(nonzero_outs)), nonzero_outs)
+def _to_halves(transform: Callable[..., PartialEvaluated], all_known: bool
+               ) -> Callable[..., PartialEvaluated]:
+    """Of branches, what splits a program in two, by what does so with one; `all_known`: whether
+    the first half gives all results."""
 
+    def of_branches(branches: Branches, *args: Any, **options: Any) -> PartialEvaluated:
+        parts = _alike(branches, lambda b, wanted: transform(b, *args[:-1], wanted, **options),
+                       operator.attrgetter("unknown_outs"))
+        unknown_outs = parts[0].unknown_outs
+        return _join(parts, len(unknown_outs) - (0 if all_known else sum(unknown_outs)))
 
-def _transpose(branches: Branches, undefined: Sequence[bool], nonzero_cts: Sequence[bool]) -> Any:
-    found, nonzeros = _alike(
-        branches, lambda b, wanted: transpose_jaxpr(b, undefined, nonzero_cts, wanted),
-        lambda transposed: transposed[1])
-    return Branches(transposed for transposed, _ in found), nonzeros
-
-
-def _partial_eval(branches: Branches, unknown: Sequence[bool], wanted: Any, effects_known: bool
-                  ) -> PartialEvaluated:
-    parts, unknown_outs = _alike(
-        branches, lambda b, wanted: partial_eval_jaxpr(b, unknown, wanted, effects_known),
-        lambda part: part.unknown_outs)
-    return PartialEvaluated(
-        *_join([_Part(p.known, p.unknown, p.sources) for p in parts],
-               len(unknown) - sum(unknown), len(unknown_outs) - sum(unknown_outs)), unknown_outs)
-
-
-def _batch(branches: Branches, axis: AxisData, dims: Sequence[int | None], wanted: Any) -> Any:
-    found, batched = _alike(
-        branches, lambda b, wanted: batch_jaxpr(b, axis, dims, wanted),
-        lambda batch: [d is not None for d in batch[1]])
-    return Branches(b for b, _ in found), [0 if b else None for b in batched]
+    return of_branches
 
 
 def _dce(branches: Branches, used: Sequence[bool], kept: Sequence[bool]) -> Any:
@@ -221,14 +194,11 @@ def _dce(branches: Branches, used: Sequence[bool], kept: Sequence[bool]) -> Any:
 
 
 def _recompute(branches: Branches, keep: Sequence[bool], used: Sequence[bool], saveable: Policy
-               ) -> Recomputable:
-    def make() -> Recomputable:
-        parts = [recompute_jaxpr(b, keep, used, saveable) for b in branches]
-        return Recomputable(*_join([_Part(p.known, p.again, p.sources) for p in parts],
-                                   len(branches.invars), len(keep)))
-
-    found: Recomputable = branches.cached(("recompute", tuple(used), saveable), make)
-    return found
+               ) -> PartialEvaluated:
+    return branches.cached(("recompute", tuple(keep), tuple(used), saveable), lambda: _join(
+        [recompute_jaxpr(b, keep, used, saveable) for b in branches], sum(keep)))
 
 
-OF_BRANCHES = Transforms(_jvp, _linearize, _transpose, _partial_eval, _batch, _dce, _recompute)
+OF_BRANCHES = Transforms(
+    _to_marks(jvp_jaxpr), _to_halves(linearize_jaxpr, True), _to_marks(transpose_jaxpr),
+    _to_halves(partial_eval_jaxpr, False), _to_marks(batch_jaxpr), _dce, _recompute)

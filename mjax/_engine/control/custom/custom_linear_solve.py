@@ -169,14 +169,14 @@ def directional(jaxpr: Jaxpr, consts: Sequence[Any], tangents: Sequence[Any], x:
     moving = [t for t in tangents if type(t) is not Zero]
     parts = linearize_jaxpr(jaxpr, [*(type(t) is not Zero for t in tangents), *[False] * len(x)])
     args = [*consts, *x]
-    wanted = [len(args) + i in parts.sources for i in range(len(parts.primal.outvars))]
-    primal, used = dce_jaxpr(parts.primal, wanted)
+    wanted = [len(args) + i in parts.residual_forwarding for i in range(len(parts.known.outvars))]
+    primal, used = dce_jaxpr(parts.known, wanted)
     values = iter(eval_jaxpr(primal, primal.consts, *(
         a for a, u in zip(args, used, strict=True) if u)))
     residuals = parts.residuals(args, [next(values) if w else None for w in wanted])
-    found = iter(eval_jaxpr(parts.linear, parts.linear.consts, *residuals, *moving))
+    found = iter(eval_jaxpr(parts.unknown, parts.unknown.consts, *residuals, *moving))
     return [next(found) if nz else Zero(a.to_tangent())
-            for a, nz in zip(jaxpr.out_avals, parts.nonzero_outs, strict=True)]
+            for a, nz in zip(jaxpr.out_avals, parts.unknown_outs, strict=True)]
 
 
 @linear_solve_p.def_transpose

@@ -26,8 +26,8 @@ from mjax._engine.ir.source import here
 from mjax._engine.primitives.shapes import zeros_of
 from mjax._engine.primitives.tangents import add_any_p, instantiate
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
-from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
-from mjax._engine.transforms.recomputation import Policy, Recomputable, recompute_jaxpr
+from mjax._engine.transforms.partial_eval import PartialEvaluated, partial_eval_jaxpr
+from mjax._engine.transforms.recomputation import Policy, recompute_jaxpr
 from mjax._engine.transforms.transpose import transpose_jaxpr
 
 CONST, CARRY, EACH = range(3)
@@ -135,7 +135,8 @@ class _ScanFrame(Frame):
             partition_list(reached, held.ins), partition_list(parts.unknown_outs, held.outs))
         split = self.split(
             held._replace(body=parts.known, ins=known_ins, outs=known_outs),
-            held._replace(body=parts.unknown, ins=rest_ins, outs=rest_outs), parts.sources)
+            held._replace(body=parts.unknown, ins=rest_ins, outs=rest_outs),
+            parts.residual_forwarding)
         known_args, rest_args = partition_list(reached, args)
         operands = [*split.residuals(known_args, self.runner(split.first)(known_args)), *rest_args]
         second, ins, outs = self.arranged(split.second)
@@ -150,15 +151,15 @@ class _ScanFrame(Frame):
         jaxpr, nc, nk = (eqn.params[k] for k in ("jaxpr", "num_consts", "num_carry"))
         n, m, length = len(jaxpr.invars), len(jaxpr.outvars), eqn.params["length"]
 
-        def recompute(wanted: Sequence[bool]) -> Recomputable:
+        def recompute(wanted: Sequence[bool]) -> PartialEvaluated:
             return recompute_jaxpr(jaxpr, [True] * m, wanted, saveable)
 
         # A carry is wanted again if its result is, or if a later iteration reads it.
         wanted = fixpoint(used, slice(nk), lambda w: [
-            nc + i in recompute(w).sources for i in range(nk)])
+            nc + i in recompute(w).residual_forwarding for i in range(nk)])
         parts = recompute(wanted)
         # The first loop gives all it gave and, per iteration, what is saved.
-        carries = [s - n for s in dict.fromkeys(parts.sources) if n <= s < n + nk]
+        carries = [s - n for s in dict.fromkeys(parts.residual_forwarding) if n <= s < n + nk]
         first = parts.known.replace(outvars=[
             *parts.known.outvars, *(parts.known.outvars[i] for i in carries)])
         outvars = [Var(v.aval) if type(v) is DropVar else v for v in eqn.outvars]
@@ -167,11 +168,11 @@ class _ScanFrame(Frame):
         place = dict(enumerate([*eqn.invars, *outvars[:len(parts.known.outvars)]]))
         place |= {n + i: outvars[len(parts.known.outvars) + k] for k, i in enumerate(carries)}
         # The second reads consts and xs of the first and what is saved, and has the carries wanted.
-        reads = dict(zip(parts.sources, parts.again.invars, strict=True))
+        reads = dict(zip(parts.residual_forwarding, parts.unknown.invars, strict=True))
         groups = [[s for s in reads if s < nc], [nc + i for i, w in enumerate(wanted[:nk]) if w],
                   [s for s in reads if s >= nc + nk]]
         ins = [s for group in groups for s in group]
-        again = parts.again.replace(invars=[
+        again = parts.unknown.replace(invars=[
             reads[s] if s in reads else Var(jaxpr.in_avals[s]) for s in ins])
         return known, eqn.replace(
             invars=[place[s] for s in ins], effects=again.effects,
@@ -198,7 +199,7 @@ class _Once(Record):
     """
 
     jaxpr: Jaxpr
-    taken: list[int]
+    taken: Sequence[int]
 
 
 class _Cut(Record):
@@ -229,7 +230,7 @@ def _make_cut(first: Held, sources: Sequence[int]) -> _Cut:
         if source - n in once:
             return ~once.index(source - n), CONST
         # A carry is a result only once, but its values in all iterations are needed.
-        atom = (loop.invars[len(cut.sources) + source - (n - len(moving))] if source < n
+        atom = (loop.invars[len(cut.residual_forwarding) + source - (n - len(moving))] if source < n
                 else history[kept.index(source - n)])
         for i, how in enumerate(outs):
             if how == EACH and history[i] is atom:
@@ -240,8 +241,8 @@ def _make_cut(first: Held, sources: Sequence[int]) -> _Cut:
 
     places = [place(s) for s in sources]
     return _Cut(
-        _Once(cut.known, cut.sources), loop.replace(outvars=history),
-        [CONST] * len(cut.sources) + moving, outs, [how for _, how in places],
+        _Once(cut.known, cut.residual_forwarding), loop.replace(outvars=history),
+        [CONST] * len(cut.residual_forwarding) + moving, outs, [how for _, how in places],
         [p if p >= 0 else n + len(outs) + ~p for p, _ in places])
 
 

@@ -142,10 +142,10 @@ def _make_cut(program: Jaxpr, n_keep: int, sources: Sequence[int], rest: Jaxpr, 
     parts = recompute_jaxpr(program, [i < n_keep for i in range(m)],
                             [i in wanted for i in range(m)], Decided(policy))
     # Inputs that the rest reads directly pass through.
-    direct = sorted({s for s in sources if s < n} - set(parts.sources))
-    again = parts.again.replace(
-        invars=[*parts.again.invars, *[program.invars[i] for i in direct]])
-    saved = [*parts.sources, *direct]
+    direct = sorted({s for s in sources if s < n} - set(parts.residual_forwarding))
+    again = parts.unknown.replace(
+        invars=[*parts.unknown.invars, *[program.invars[i] for i in direct]])
+    saved = [*parts.residual_forwarding, *direct]
     atoms: list[Any] = [again.outvars[wanted.index(s - n)] if s >= n
                         else again.invars[saved.index(s)] for s in sources]
     known = round_saved(parts.known, [parts.known.invars[s] for s in saved if s < n])

@@ -115,5 +115,5 @@ def test_where_devices_may_branch_differently_results_vary():
         assert [a.varying for a in jaxpr.out_avals] == [axes, frozenset()]
         parts = linearize_jaxpr(jaxpr, [False, True, False])
         recomputed = recompute_jaxpr(jaxpr, [True] * 2, [True] * 2, lambda *_, **__: False)
-        for j in (jaxpr, parts.primal, parts.linear, recomputed.known, recomputed.again):
+        for j in (jaxpr, parts.known, parts.unknown, recomputed.known, recomputed.unknown):
             check_jaxpr(j)

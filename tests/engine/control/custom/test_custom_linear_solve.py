@@ -286,8 +286,8 @@ def test_staged():
     assert jaxprs.vecmat is jaxprs.matvec and jaxprs.solve is not jaxprs.transpose_solve
     assert str(jaxpr).count("lambda") == 5 and "matvec=" in str(jaxpr)
     parts = linearize_jaxpr(jaxpr, [True, True])
-    check_jaxpr(parts.primal)
-    check_jaxpr(parts.linear)
+    check_jaxpr(parts.known)
+    check_jaxpr(parts.unknown)
     one_way = mjax.make_jaxpr(lambda a, b: lax.custom_linear_solve(
         lambda x: a * x, b, lambda _, b: b / a))(B[0], B[1]).eqns[0].params
     assert one_way["const_lengths"] == (1, 0, 1, 0) and one_way["jaxprs"].vecmat is None

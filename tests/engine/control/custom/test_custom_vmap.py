@@ -290,7 +290,7 @@ def test_dead_code_elimination_and_remat_keep_the_rule():
     parts = partial_eval_jaxpr(jaxpr, [False, True])
     assert names(parts.known) == ["exp"] and "custom_vmap_call" in names(parts.unknown)
     parts = recompute_jaxpr(jaxpr, [True] * 2, [True] * 2, lambda *_, **__: False)
-    np.testing.assert_allclose(mapped(parts.again, XS, Y)[0], 3 * np.exp(XS) * Y, 1e-5)
+    np.testing.assert_allclose(mapped(parts.unknown, XS, Y)[0], 3 * np.exp(XS) * Y, 1e-5)
     jaxpr.eqns[-1] = jaxpr.eqns[-1].replace(invars=jaxpr.eqns[-1].invars[:1])
     with pytest.raises(JaxprTypeError, match="custom_vmap_call of a program .* float32.* appl"):
         check_jaxpr(jaxpr)

@@ -179,18 +179,18 @@ def test_parts_make_the_whole(name, policy):
               for x, nz in zip(inputs, nonzeros, strict=True) if nz]
         derived, nonzero_outs = jvp_jaxpr(plain, nonzeros, False)
         linear = linearize_jaxpr(jaxpr, nonzeros)
-        results = evaluate(linear.primal, *inputs)
-        assert linear.nonzero_outs == nonzero_outs
-        close([*results[:n], *evaluate(linear.linear, *linear.residuals(inputs, results), *ts)],
+        results = evaluate(linear.known, *inputs)
+        assert linear.unknown_outs == nonzero_outs
+        close([*results[:n], *evaluate(linear.unknown, *linear.residuals(inputs, results), *ts)],
               evaluate(derived, *inputs, *ts))
-        assert len(set(linear.sources)) == len(linear.sources)
+        assert len(set(linear.residual_forwarding)) == len(linear.residual_forwarding)
     for wanted in subsets(n)[:: 1 if n < 4 else 2**n // 8 - 1]:
         smaller, used = dce_jaxpr(jaxpr, wanted)
         close(evaluate(smaller, *split(used, inputs)[1]), split(wanted, outs)[1])
         again = recompute_jaxpr(jaxpr, [True] * n, wanted, sines)
         first = evaluate(again.known, *inputs)
         close(first[:n], outs)
-        close(evaluate(again.again, *again.residuals(inputs, first)), split(wanted, outs)[1])
+        close(evaluate(again.unknown, *again.residuals(inputs, first)), split(wanted, outs)[1])
 
 
 def test_of_trees_with_keywords():
