@@ -13,7 +13,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import alias, canonicalize_axis
-from mjax._engine.control.calls.static import Static
+from mjax._engine.control.calls.static import Parameters, Static
 from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec, cuts
 from mjax._engine.ir.pytree import (
     broadcast_prefix,
@@ -38,7 +38,6 @@ from mjax._engine.runtime.processes.multihost import (
 from mjax._engine.spmd.shard_map import shard_map
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import (
-    argument_numbers,
     check_callable,
     function_name,
     wraps,
@@ -138,13 +137,14 @@ def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes:
     check_callable("pmap", fun)
     _check_axes("in_axes", in_axes)
     _check_axes("out_axes", out_axes)
-    numbers = argument_numbers("pmap", static_broadcasted_argnums)
+    parameters = Parameters.of("pmap", fun)
+    static = parameters.numbers("static_broadcasted", static_broadcasted_argnums)
     if devices is not None and not len(devices):
         msg = "pmap: devices is empty; give one at least, or None for the first ones there are."
         raise ValueError(msg)
-    static = frozenset((numbers,) if isinstance(numbers, int) else numbers)
-    mapped = _Mapped(fun, _unnamed if axis_name is None else axis_name, in_axes, out_axes, static,
-                     None if devices is None else tuple(devices), backend, axis_size)
+    mapped = _Mapped(fun, parameters, _unnamed if axis_name is None else axis_name, in_axes,
+                     out_axes, static, None if devices is None else tuple(devices), backend,
+                     axis_size)
 
     def jitted(everywhere: bool) -> Any:
         @wraps(fun)
@@ -152,7 +152,7 @@ def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes:
             return mapped(args, kwargs, everywhere)
 
         # Arguments given by name have slices, whatever the numbers say of their positions.
-        return jit(whole, static_argnums=tuple(static), static_argnames=(),
+        return jit(whole, static_argnums=static, static_argnames=(),
                    donate_argnums=donate_argnums, donate_argnames=())
 
     here, everywhere = jitted(False), jitted(True)
@@ -161,7 +161,7 @@ def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes:
     @boundary
     def on_devices(*args: Any, **kwargs: Any) -> Any:
         if static:
-            mapped.check_static(args)
+            mapped.marked(args)  # refuses what is not hashable
         if mapped.is_everywhere():
             return mapped.own_part(everywhere, args, kwargs)
         return here(*args, **kwargs)
@@ -190,10 +190,11 @@ class _Mapped(Record):
     """
 
     fun: Callable[..., Any]
+    parameters: Parameters
     name: Any
     in_axes: Any
     out_axes: Any
-    static: frozenset[int]
+    static: tuple[int, ...]
     devices: tuple[Any, ...] | None
     backend: str | None
     axis_size: int | None
@@ -209,28 +210,20 @@ class _Mapped(Record):
         size = _size(self.fun, args, kwargs, leaves, dims, self.axis_size)
         return self.on_slices(self.mesh(size, everywhere), tree, dims, leaves)
 
-    def check_static(self, args: tuple[Any, ...]) -> None:
-        """Refuses static arguments that are not hashable.
+    def marked(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments by position, with static ones as `Static`.
 
         Raises:
-          ValueError: one is.
+          ValueError: one of these is not hashable.
         """
-        for i, argument in enumerate(args):
-            if i in self.static or i - len(args) in self.static:
-                try:
-                    hash(argument)
-                except TypeError:
-                    msg = (f"pmap: static argument {i} of {function_name(self.fun)} is not "
-                           f"hashable: a {type(argument).__name__}. Static arguments are part of "
-                           "the cache key: pass a tuple for a list, or take it out of "
-                           "static_broadcasted_argnums.")
-                    raise ValueError(msg) from None
+        places = self.parameters.places("static_broadcasted", self.static, len(args))
+        return tuple([Static(self.parameters.hashable(a, f"argument {i}")) if i in places else a
+                      for i, a in enumerate(args)])
 
     def cut(self, args: tuple[Any, ...], kwargs: dict[str, Any]
             ) -> tuple[list[Any], Any, list[int | None]]:
         """The leaves of the arguments, their structure, and along which axis each has slices."""
-        args = tuple(Static(a) if i in self.static or i - len(args) in self.static else a
-                     for i, a in enumerate(args))
+        args = self.marked(args)
         leaves, tree = tree_flatten((args, kwargs))
         return leaves, tree, _dims(self.fun, self.in_axes, args, kwargs, leaves)
 

@@ -1,4 +1,5 @@
-"""Static arguments: Python values that a function is traced for, each anew.
+"""Arguments that are chosen by number or by name; static ones above all: Python values that a
+function is traced for, each anew.
 
 In a flattened call they are nodes without leaves. So they are part of the structure, which
 is part of the keys of caches, and come out of it as they went in.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import exact
@@ -50,24 +51,147 @@ class Static:
 register_pytree_node(Static, lambda static: ((), static), lambda static, _: static.value)
 
 
-class StaticArguments(Record):
-    """Which arguments of a function are static.
+class Parameters(Record):
+    """What a signature says of arguments that are chosen by number or by name.
 
     Attributes:
       who: the transformation, for messages.
       function: the function's name, for messages.
-      numbers: positions.
-      names: names; with those of the positions, where the signature has them.
       positional: names of the positional parameters.
+      unnamed: how many of these, the first ones, cannot be given by name.
+      names: those that arguments can be given by; None: any.
       fixed: whether there are no other positional arguments.
+      signature: that of the function; None if it has none.
     """
 
     who: str
     function: str
+    positional: tuple[str, ...]
+    unnamed: int
+    names: frozenset[str] | None
+    fixed: bool
+    signature: inspect.Signature | None
+
+    @classmethod
+    def of(cls, who: str, f: Callable[..., Any]) -> Parameters:
+        """Those of a function."""
+        try:
+            signature = inspect.signature(f)
+        except (TypeError, ValueError):
+            return cls(who, function_name(f), (), 0, None, False, None)
+        parameters = list(signature.parameters.values())
+        named = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+        kinds = {p.kind for p in parameters}
+        positional = [p.name for p in parameters
+                      if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        return cls(
+            who, function_name(f), tuple(positional), sum(n not in named for n in positional),
+            None if inspect.Parameter.VAR_KEYWORD in kinds else frozenset(named),
+            inspect.Parameter.VAR_POSITIONAL not in kinds, signature)
+
+    def numbers(self, what: str, numbers: Any) -> tuple[int, ...]:
+        """Argument numbers that users give; below zero only where any number of them is taken.
+
+        Args:
+          what: "static", "donate" or "nondiff".
+          numbers: an int, several, or None.
+
+        Raises:
+          TypeError: one is not an integer.
+          ValueError: the function has no such argument.
+        """
+        given = () if numbers is None else _integers(f"{self.who}: {what}_argnums", numbers)
+        count = len(self.positional)
+        if not self.fixed:
+            return given
+        for n in given:
+            if not -count <= n < count:
+                self._refuse(what, n, "takes", count)
+        return tuple([n % count for n in given])
+
+    def words(self, what: str, names: Any) -> tuple[str, ...]:
+        """Names of arguments that users give: one, several, or None.
+
+        Raises:
+          TypeError: one is not a string.
+          ValueError: the function has no such argument.
+        """
+        given = () if names is None else _strings(f"{self.who}: {what}_argnames", names)
+        for name in given:
+            if self.names is not None and name not in self.names:
+                msg = (f"{self.who}: {what}_argnames has {name!r}, which is not an argument of "
+                       f"{self.function} that is given by name.")
+                raise ValueError(msg)
+        return given
+
+    def places(self, what: str, numbers: Iterable[int], count: int, all_given: bool = False
+               ) -> list[int]:
+        """The positions that numbers mean in a call with so many positional arguments.
+
+        Args:
+          what: as in `numbers`.
+          numbers: what `numbers` gave.
+          count: of the positional arguments.
+          all_given: whether each has to be among them, unless it can be given by name.
+
+        Raises:
+          ValueError: one has to be, and is not.
+        """
+        for n in numbers:
+            if n < -count or (all_given and not self.fixed and n >= count):
+                self._refuse(what, n, "was called with", count)
+        return sorted({n % count for n in numbers if n < count})
+
+    def _refuse(self, what: str, number: int, has: str, count: int) -> NoReturn:
+        msg = (f"{self.who}: {what}_argnums has {number}, but {self.function} {has} {count} "
+               f"positional argument{'s' * (count != 1)}.")
+        raise ValueError(msg)
+
+    def hashable(self, value: Any, which: str) -> Any:
+        """A static argument.
+
+        Raises:
+          ValueError: it is not hashable.
+        """
+        try:
+            hash(value)
+        except TypeError:
+            msg = (f"{self.who}: static {which} of {self.function} is not hashable: a "
+                   f"{type(value).__name__}. Static arguments are part of the cache key: pass a "
+                   "tuple for a list, a frozen dataclass for a mutable object, or do not mark the "
+                   "argument static.")
+            raise ValueError(msg) from None
+        return value
+
+
+def with_static(f: Callable[..., Any], static: Sequence[tuple[int | str, Any]]
+                ) -> Callable[..., Any]:
+    """The function with its static arguments, by position or name, put back in their places."""
+    if not static:
+        return f
+    places = {name: value for name, value in static if isinstance(name, int)}
+    words = {name: value for name, value in static if isinstance(name, str)}
+
+    def complete(*args: Any, **kwargs: Any) -> Any:
+        given, total = iter(args), len(args) + len(places)
+        return f(*[places[i] if i in places else next(given) for i in range(total)], **kwargs,
+                 **words)
+
+    return complete
+
+
+class StaticArguments(Record):
+    """Which arguments of a function are static.
+
+    Attributes:
+      parameters: what its signature says.
+      numbers: positions.
+      names: names; with those of the positions, where the signature has them.
+    """
+
+    parameters: Parameters
     numbers: tuple[int, ...]
     names: frozenset[str]
-    positional: tuple[str, ...]
-    fixed: bool
 
     @classmethod
     def of(cls, who: str, f: Callable[..., Any], numbers: Any, names: Any) -> StaticArguments:
@@ -77,31 +201,10 @@ class StaticArguments(Record):
           TypeError: a number is not an integer, or a name is not a string.
           ValueError: the function has no such argument.
         """
-        numbers, names = _integers(who, numbers), _strings(who, names)
-        function = function_name(f)
-        try:
-            parameters = list(inspect.signature(f).parameters.values())
-        except (TypeError, ValueError):
-            return cls(who, function, numbers, frozenset(names), (), False)
-        kinds = {p.kind for p in parameters}
-        positional = tuple([p.name for p in parameters if p.kind in (
-            p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)])
-        count, fixed = len(positional), inspect.Parameter.VAR_POSITIONAL not in kinds
-        for n in numbers:
-            if fixed and not -count <= n < count:
-                msg = (f"{who}: static_argnums has {n}, but {function} takes {count} positional "
-                       f"argument{'s' * (count != 1)}.")
-                raise ValueError(msg)
-        for name in names:
-            if inspect.Parameter.VAR_KEYWORD not in kinds and name not in {
-                    p.name for p in parameters}:
-                msg = (f"{who}: static_argnames has {name!r}, which is not an argument of "
-                       f"{function}.")
-                raise ValueError(msg)
-        if fixed:
-            numbers = tuple([n % count for n in numbers])
-        return cls(who, function, numbers, frozenset(names).union(
-            positional[n] for n in numbers if 0 <= n < count), positional, fixed)
+        parameters = Parameters.of(who, f)
+        positional, numbers = parameters.positional, parameters.numbers("static", numbers)
+        return cls(parameters, numbers, frozenset(parameters.words("static", names)).union(
+            positional[n] for n in numbers if 0 <= n < len(positional)))
 
     def mark(self, args: Sequence[Any], kwargs: dict[str, Any]
              ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -113,14 +216,9 @@ class StaticArguments(Record):
         if not self.numbers and not self.names:
             return tuple(args), kwargs
         count = len(args)
-        for n in self.numbers:
-            # By position they may be left out where they can be given by name.
-            if not self.fixed and not -count <= n < count:
-                msg = (f"{self.who}: static_argnums has {n}, but {self.function} was called with "
-                       f"{count} positional argument{'s' * (count != 1)}.")
-                raise ValueError(msg)
-        places = {n % count for n in self.numbers if n < count}
-        places.update(i for i, name in enumerate(self.positional[:count]) if name in self.names)
+        places = {*self.parameters.places("static", self.numbers, count, all_given=True)}
+        places.update(i for i, name in enumerate(self.parameters.positional[:count])
+                      if name in self.names)
         return (tuple([self._static(a, f"argument {i}") if i in places else a
                        for i, a in enumerate(args)]),
                 {name: self._static(a, f"argument {name!r}") if name in self.names else a
@@ -128,25 +226,26 @@ class StaticArguments(Record):
 
     def _static(self, value: Any, which: str) -> Static:
         if isinstance(value, Tracer):
-            msg = (f"{self.who}: static {which} of {self.function} is a traced value of type "
-                   f"{value.aval}; its value is not known. Pass it as an ordinary argument.")
+            msg = (f"{self.parameters.who}: static {which} of {self.parameters.function} is a "
+                   f"traced value of type {value.aval}; its value is not known. Pass it as an "
+                   "ordinary argument.")
             raise ValueError(msg)
         return Static.any(value)
 
 
-def _integers(who: str, numbers: Any) -> tuple[int, ...]:
+def _integers(what: str, numbers: Any) -> tuple[int, ...]:
     several = isinstance(numbers, (tuple, list, set, frozenset, range))
     try:
         return tuple(map(operator.index, numbers if several else (numbers,)))
     except TypeError:
-        msg = f"{who}: static_argnums must be an integer or a tuple of these, got {numbers!r}."
+        msg = f"{what} must be an integer or a tuple of these, got {numbers!r}."
         raise TypeError(msg) from None
 
 
-def _strings(who: str, names: Any) -> tuple[str, ...]:
+def _strings(what: str, names: Any) -> tuple[str, ...]:
     several = not isinstance(names, str) and isinstance(names, Iterable)
     words = tuple(names) if several else (names,)
     if not all(isinstance(word, str) for word in words):
-        msg = f"{who}: static_argnames must be a string or a sequence of these, got {names!r}."
+        msg = f"{what} must be a string or a sequence of these, got {names!r}."
         raise TypeError(msg)
     return words

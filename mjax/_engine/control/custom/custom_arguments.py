@@ -3,30 +3,22 @@ differentiated."""
 
 from __future__ import annotations
 
-import inspect
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.records import Record
-from mjax._engine.tracing.flat import function_name
+from mjax._engine.control.calls.static import Parameters
 
 
 class Arguments(Record):
     """How the arguments of a function with custom rules are taken apart.
 
     Attributes:
-      who: the decorator, for messages.
-      function: name of the function, for messages.
-      signature: that of the function, if it has one.
-      positional: the number of positional arguments, if it is fixed.
+      parameters: what its signature says.
       nondiff: positions of the arguments that are handed to rules by themselves.
     """
 
-    who: str
-    function: str
-    signature: inspect.Signature | None
-    positional: int | None
+    parameters: Parameters
     nondiff: tuple[int, ...]
 
     @classmethod
@@ -37,28 +29,17 @@ class Arguments(Record):
           TypeError: a number is not an integer.
           ValueError: the function has no such argument.
         """
-        function = function_name(f)
-        try:
-            signature = inspect.signature(f)
-        except (TypeError, ValueError):
-            signature = None
-        positional, fixed = _positional(signature)
-        places = set()
-        for n in (numbers,) if hasattr(numbers, "__index__") else numbers:
-            n = operator.index(n)
-            if fixed and not -len(positional) <= n < len(positional):
-                msg = (f"{who}: nondiff_argnums has {n}, but {function} takes {len(positional)} "
-                       "positional arguments.")
-                raise ValueError(msg)
-            places.add(n + len(positional) if n < 0 else n)
+        parameters = Parameters.of(who, f)
+        positional = parameters.positional
+        places = {n + len(positional) if n < 0 else n
+                  for n in parameters.numbers("nondiff", numbers)}
         for name in (names,) if isinstance(names, str) else names:
             if name not in positional:
                 msg = (f"{who}: nondiff_argnames has {name!r}, which is not a positional argument "
-                       f"of {function}.")
+                       f"of {parameters.function}.")
                 raise ValueError(msg)
             places.add(positional.index(name))
-        return cls(who, function, signature, len(positional) if fixed else None,
-                   tuple(sorted(places)))
+        return cls(parameters, tuple(sorted(places)))
 
     def resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """The arguments of a call by position, defaults among them: rules take them so.
@@ -66,24 +47,25 @@ class Arguments(Record):
         Raises:
           TypeError: they do not fit the signature, or one has no position.
         """
-        if not kwargs and len(args) == self.positional:
+        who, function, positional, _, _, fixed, signature = self.parameters
+        if not kwargs and fixed and len(args) == len(positional):
             return args
-        if self.signature is None:
+        if signature is None:
             if kwargs:
-                msg = (f"{self.who} of {self.function}: it has no signature to be seen, so that "
+                msg = (f"{who} of {function}: it has no signature to be seen, so that "
                        f"the keyword arguments {', '.join(kwargs)} have no position.")
                 raise TypeError(msg)
             return args
         try:
-            bound = self.signature.bind(*args, **kwargs)
+            bound = signature.bind(*args, **kwargs)
         except TypeError as error:
-            msg = f"{self.who} of {self.function}: {error}."
+            msg = f"{who} of {function}: {error}."
             raise TypeError(msg) from None
         bound.apply_defaults()
         # Those left out of the call take their defaults when the function is called.
         without_position = [name for name in bound.kwargs if name in kwargs]
         if without_position:
-            msg = (f"{self.who} of {self.function}: the keyword arguments "
+            msg = (f"{who} of {function}: the keyword arguments "
                    f"{', '.join(without_position)} have no position, and rules take arguments by "
                    "position. Make them positional parameters.")
             raise TypeError(msg)
@@ -99,15 +81,6 @@ class Arguments(Record):
         given, rest = dict(zip(self.nondiff, static, strict=False)), iter(dynamic)
         return [given[i] if i in given else next(rest)
                 for i in range(len(static) + len(dynamic))]
-
-
-def _positional(signature: inspect.Signature | None) -> tuple[list[str], bool]:
-    """Names of the positional parameters, and whether there are no others."""
-    if signature is None:
-        return [], False
-    parameters = signature.parameters.values()
-    return ([p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)],
-            all(p.kind is not p.VAR_POSITIONAL for p in parameters))
 
 
 __all__ = ["Arguments"]

@@ -227,7 +227,7 @@ class Call:
         """Names for messages about what is traced."""
         arguments = self.custom.arguments
         args = arguments.join(self.static, self.in_tree.unflatten([0] * self.in_tree.num_leaves))
-        info = debug_info_of(arguments.who, self.custom.fun, args, {}, arguments.nondiff)
+        info = debug_info_of(arguments.parameters.who, self.custom.fun, args, {}, arguments.nondiff)
         hidden = ["a static argument"] * self.hidden
         return info._replace(arg_names=(*hidden, *(info.arg_names or ())))
 

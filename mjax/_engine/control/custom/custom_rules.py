@@ -96,7 +96,7 @@ class Custom(MadeOfFunctions):
             for leaf in leaves:
                 typeof(leaf)
         except (TypeError, OverflowError):
-            check_arguments(f"{self.who} of {self.arguments.function}", dynamic)
+            check_arguments(f"{self.who} of {self.arguments.parameters.function}", dynamic)
             raise
         hidden = [x for x in tree_leaves(static) if isinstance(x, Tracer)] if static else []
         call = make(self, static, in_tree)

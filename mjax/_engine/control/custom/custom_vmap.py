@@ -388,7 +388,7 @@ class custom_vmap(Custom):
                    f"{self.__name__}.def_vmap.")
             raise AttributeError(msg)
         args = self.arguments.resolve(args, kwargs)
-        check_arguments(f"custom_vmap of {self.arguments.function}", args)
+        check_arguments(f"custom_vmap of {self.arguments.parameters.function}", args)
         if thread.interpreter.parent is None:
             return self.fun(*tree_map(array_of, args))
         leaves, in_tree = tree_flatten((args, {}))

@@ -21,6 +21,7 @@ from mjax._engine.base.jitted import PjitFunction
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import NOT_GIVEN, exact
 from mjax._engine.control.calls.jit import jit_p
+from mjax._engine.control.calls.static import Parameters
 from mjax._engine.ir.pytree import keystr, registry, tree_flatten_with_path
 from mjax._engine.ir.types import is_foreign_array, typeof
 from mjax._engine.runtime.arrays.array import Array
@@ -137,9 +138,10 @@ def jit(fun: Any = NOT_GIVEN, /, *, in_shardings: Any = None,
         msg = f"jit cannot compile the generator or coroutine function {function_name(fun)}."
         raise TypeError(msg)
     device = _device_of(device, backend)
+    parameters = Parameters.of("jit", fun)
     options = JitOptions(
-        *normalize(fun, static_argnums, static_argnames, "static"),
-        *normalize(fun, donate_argnums, donate_argnames, "donate"), bool(keep_unused),
+        *normalize(parameters, static_argnums, static_argnames, "static"),
+        *normalize(parameters, donate_argnums, donate_argnames, "donate"), bool(keep_unused),
         bool(inline), device, compiler_options_of(compiler_options),
         asked(in_shardings, "in_shardings"), asked(out_shardings, "out_shardings"))
     if device is not None and (options.in_shardings or options.out_shardings):
@@ -150,7 +152,7 @@ def jit(fun: Any = NOT_GIVEN, /, *, in_shardings: Any = None,
     if both:
         msg = f"jit: arguments {sorted(both)} cannot be static and donated at once."
         raise ValueError(msg)
-    jitted = Jitted(fun, options)
+    jitted = Jitted(fun, options, parameters)
     function = PjitFunction(jitted.short.dispatcher(jitted.evaluated, jitted.staged))
     function._jitted = jitted
     return wraps(fun)(function)
@@ -182,12 +184,13 @@ class Jitted:
     Args:
       fun: the user's function.
       options: what `jit` was asked for.
+      parameters: those of the function.
     """
 
-    __slots__ = ("caches", "fun", "name", "options", "shardings", "shared", "short")
+    __slots__ = ("caches", "fun", "name", "options", "parameters", "shardings", "shared", "short")
 
-    def __init__(self, fun: Callable[..., Any], options: JitOptions):
-        self.fun = fun
+    def __init__(self, fun: Callable[..., Any], options: JitOptions, parameters: Parameters):
+        self.fun, self.parameters = fun, parameters
         self.options = options
         self.name = function_name(fun)
         # 1 and True are equal, and no equal options to XLA.
@@ -203,7 +206,7 @@ class Jitted:
     def evaluated(self, args: tuple[Any, ...], kwargs: dict[str, Any], short_key: Any,
                   taken: Sequence[Any]) -> Any:
         """A call under evaluation, with what it is known by from now on: see `ShortCalls.put`."""
-        call = take_apart(self.fun, self.options, args, kwargs)
+        call = take_apart(self.parameters, self.options, args, kwargs)
         if not _ARRAYS.issuperset(map(type, call.leaves)):
             call = call._replace(leaves=self.as_placed(call.leaves, args, kwargs))
         if thread.settings.disable_jit:
@@ -252,8 +255,9 @@ class Jitted:
         for value in trace.closed_over:
             refuse_dead(value)  # under evaluation no trace is open
         return runners_of(
-            Asked(trace.jaxpr, self.name, placements, donated_leaves(self.fun, options, call),
-                  options.keep_unused, options.device, *self.asked(call, trace.out_tree)),
+            Asked(trace.jaxpr, self.name, placements,
+                  donated_leaves(self.parameters, options, call), options.keep_unused,
+                  options.device, *self.asked(call, trace.out_tree)),
             trace.out_tree, dict(options.compiler_options))
 
     def asked(self, call: JitCall, out_tree: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -274,7 +278,7 @@ class Jitted:
             # need none.
             return self.fun(*args, **kwargs)
         options = self.options
-        call = take_apart(self.fun, options, args, kwargs)
+        call = take_apart(self.parameters, options, args, kwargs)
         try:
             avals = [typeof(a) for a in call.leaves]
         except TypeError:
@@ -288,7 +292,7 @@ class Jitted:
         if options.inline and options.device is None and not options.compiler_options:
             outs = eval_jaxpr(trace.jaxpr, trace.jaxpr.consts, *operands)
         else:
-            donated = donated_leaves(self.fun, options, call)
+            donated = donated_leaves(self.parameters, options, call)
             outs = calling(
                 f"jit({self.name})", jit_p.bind, *operands, jaxpr=trace.jaxpr, name=self.name,
                 inline=options.inline, donated_invars=(False,) * len(trace.closed_over) + donated,
@@ -300,10 +304,10 @@ class Jitted:
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Traces for these arguments, or for `ShapeDtypeStruct`s in their place."""
-        call = take_apart(self.fun, self.options, args, kwargs)
+        call = take_apart(self.parameters, self.options, args, kwargs)
         trace = trace_call(self.fun, call, avals_of(self.name, call, args, kwargs), self.caches)
         return Traced(trace.jaxpr, self.name, call, trace.out_tree,
-                      donated_leaves(self.fun, self.options, call), self.options,
+                      donated_leaves(self.parameters, self.options, call), self.options,
                       self.asked(call, trace.out_tree))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:

@@ -12,8 +12,9 @@ from mjax._engine.base.monitoring import TRACE
 from mjax._engine.base.programs import forget_programs, programs_of
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
+from mjax._engine.control.calls.static import with_static
 from mjax._engine.ir.jaxpr import Jaxpr
-from mjax._engine.runtime.dispatch.arguments import JitCall, names_of, with_static
+from mjax._engine.runtime.dispatch.arguments import JitCall, names_of
 from mjax._engine.runtime.dispatch.explain import explain_trace, timed
 from mjax._engine.runtime.dispatch.short import Caches
 from mjax._engine.tracing.flat import FlatFunction, function_name

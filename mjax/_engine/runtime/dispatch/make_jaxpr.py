@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.control.calls.static import Parameters, with_static
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
@@ -45,22 +46,18 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
         in (b,) }
     """
     check_callable("make_jaxpr", fun)
-    single = hasattr(static_argnums, "__index__")
-    numbers: tuple[int, ...] = (static_argnums,) if single else tuple(static_argnums)  # type: ignore
+    parameters = Parameters.of("make_jaxpr", fun)
+    numbers = parameters.numbers("static", static_argnums)
 
     @wraps(fun)
     @boundary
     def make(*args: Any, **kwargs: Any) -> Any:
-        static = {n + len(args) if n < 0 else n for n in numbers}
+        static = parameters.places("static", numbers, len(args))
         dynamic = [a for i, a in enumerate(args) if i not in static]
         check_arguments("make_jaxpr", dynamic)
         leaves, in_tree = tree_flatten((tuple(dynamic), kwargs))
 
-        def f(*given: Any, **named: Any) -> Any:
-            rest = iter(given)
-            return fun(*[a if i in static else next(rest) for i, a in enumerate(args)], **named)
-
-        flat = FlatFunction(f, in_tree)
+        flat = FlatFunction(with_static(fun, [(i, args[i]) for i in static]), in_tree)
         info = debug_info_of("make_jaxpr", fun, args, kwargs, tuple(static))
         with axes_in_scope(axis_env or ()):
             jaxpr = stage(flat, [typeof(leaf) for leaf in leaves], info)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from mjax._engine.control.calls.static import Static, StaticArguments
@@ -32,7 +31,7 @@ def test_positions_and_names_complete_each_other():
     assert marked(function, (), "flag", 1, 2) == ([1], [])
     assert marked(function, [2], {"mode"}, 1, flag=2, mode=3) == ([], ["mode"])
     assert marked(variadic, (0, -1), "a", 1, 2, 3, a=4, b=5) == ([0, 2], ["a"])
-    assert marked(np.sin, 0, "x", 1, x=2) == ([0], ["x"])  # it may have no signature
+    assert marked(min, 0, "x", 1, x=2) == ([0], ["x"])  # it may have no signature
 
 
 def test_they_come_out_as_they_went_in():

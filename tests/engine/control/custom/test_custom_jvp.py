@@ -221,7 +221,7 @@ def test_nondiff_arguments_may_be_traced():
     ({"nondiff_argnums": 2}, ValueError, "nondiff_argnums has 2, but f takes 1 positional"),
     ({"nondiff_argnums": (-2,)}, ValueError, "nondiff_argnums has -2, but f takes 1 positional"),
     ({"nondiff_argnames": "q"}, ValueError, "nondiff_argnames has 'q', which is not a positional"),
-    ({"nondiff_argnums": ("a",)}, TypeError, "cannot be interpreted as an integer"),
+    ({"nondiff_argnums": ("a",)}, TypeError, "must be an integer or a tuple"),
 ])
 def test_nondiff_arguments_that_are_not_there(options, error, text):
     def f(x):
