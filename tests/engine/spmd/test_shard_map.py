@@ -421,6 +421,11 @@ def test_a_value_used_several_times_is_cast_once():
     assert names.count("psum_invariant") == 2  # one forward, one of the cotangent of w
 
 
+def test_cotangents_of_results_that_nobody_uses_vary_as_these():
+    f = sharded(lambda x: mjax.jit(lambda x: (x, lax.sin(x)))(x)[1], CUT, CUT)
+    np.testing.assert_allclose(mjax.grad(lambda x: jnp.sum(f(x)))(X), np.cos(X), 1e-5, 1e-5)
+
+
 def test_casts_say_which_line_needs_them():
     def f(w, x):
         y = jnp.sin(x)

@@ -1,11 +1,10 @@
 """`lax.scan` under every transformation, and what it traces.
 
-The programs and their meaning in NumPy are in `loops.py`.
+The programs and their meaning in NumPy are in `loop_programs.py`.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 
 import numpy as np
@@ -47,15 +46,17 @@ def x64():
 # ---- values and derivatives ------------------------------------------------------------
 
 PROGRAMS = {**SCANS, **WHILES}
-#: All pairs of ways, and for each pair one way as the third.
-WORDS = [*itertools.product(ALONG, repeat=2), *(
-    (a, b, list(ALONG)[(i + j) % 3]) for i, a in enumerate(ALONG) for j, b in enumerate(ALONG))]
+#: Ways to differentiate twice: all pairs.
+TWICE = list(itertools.product(ALONG, repeat=2))
+#: Ways to differentiate three times: each pair with a third way, each way with all others.
+THRICE = [(*pair, third) for pair, third in zip(
+    TWICE, ["jvp", "lin", "grad", "lin", "grad", "jvp", "grad", "jvp", "lin"], strict=True)]
 
 
-def along(program, word):
-    """A program differentiated along `DIRECTION`, by the first way first."""
+def differentiated(program, *ways):
+    """A program as a function of arrays, differentiated by one way after the other."""
     f = on(program)
-    for way in word:
+    for way in ways:
         f = ALONG[way](f)
     return f
 
@@ -63,12 +64,12 @@ def along(program, word):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_and_slopes(x64, name):
     program = PROGRAMS[name]
-    ways = [way for way in ALONG if way != "grad" or name in SCANS]
-    value, *slopes = compiled(lambda *x: [on(program)(*x), *(
-        along(program, [way])(*x) for way in ways)])(*POINT)
-    expected = derivatives(program)
-    close(value, expected[0], 1e-12)
-    close(slopes, [expected[1]] * len(ways))
+    ways = ALONG if name in SCANS else ["jvp", "lin"]
+    functions = [differentiated(program), *[differentiated(program, way) for way in ways]]
+    found = compiled(lambda *x: [f(*x) for f in functions])(*POINT)
+    value, slope, *_ = derivatives(program)
+    close(found[0], value, 1e-12)
+    close(found[1:], [slope] * len(ways))
 
 
 @pytest.mark.parametrize("name", ["rnn", "counting", "for_each", "bounded"])
@@ -76,7 +77,7 @@ def test_evaluation_without_jit(x64, name):
     program = PROGRAMS[name]
     way = "jvp" if name in WHILES else "grad"
     close(on(program)(*POINT), derivatives(program)[0], 1e-12)
-    close(along(program, [way])(*POINT), derivatives(program)[1])
+    close(differentiated(program, way)(*POINT), derivatives(program)[1])
 
 
 @pytest.mark.slow
@@ -97,29 +98,33 @@ def test_gradients(x64, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "word"), [
-    pytest.param(name, word, id=f"{name}-{' of '.join(word)}")
-    for name in PROGRAMS for word in WORDS if name in SCANS or "grad" not in word])
-def test_higher_derivatives(x64, name, word):
+@pytest.mark.parametrize(("name", "ways"), [
+    pytest.param(name, ways, id=f"{name}-{' of '.join(ways)}")
+    for name in PROGRAMS for ways in [*TWICE, *THRICE] if name in SCANS or "grad" not in ways])
+def test_higher_derivatives(x64, name, ways):
     program = PROGRAMS[name]
-    expected = derivatives(program)[len(word)]
-    close(compiled(along(program, word))(*POINT), expected, 1e-7 * max(1, abs(expected)))
+    expected = derivatives(program)[len(ways)]
+    close(compiled(differentiated(program, *ways))(*POINT), expected,
+          1e-7 * max(1, abs(expected)))
 
 
 # ---- batches ---------------------------------------------------------------------------
 
-SUBSETS = [axes for axes in itertools.product([None, 0], repeat=3) if any(
-    a is not None for a in axes)]
+#: Which operands of `(w, c, xs)` are batched: any of them, at least one.
+BATCHED = [flags for flags in itertools.product([False, True], repeat=3) if any(flags)]
 
 
-def element(axes, i):
-    return [x[i] if a is not None else p for x, p, a in zip(POINTS, POINT, axes, strict=True)]
+def batch(flags):
+    """The operands of three programs, and their batch dimensions: the last one or None."""
+    args = [np.moveaxis(many, 0, -1) if batched else one
+            for many, one, batched in zip(POINTS, POINT, flags, strict=True)]
+    return args, [-1 if batched else None for batched in flags]
 
 
-def batch(axes):
-    """Operands with batch axes in other places than the first, where there are any."""
-    return [(np.moveaxis(x, 0, -1), -1) if a is not None else (p, None)
-            for x, p, a in zip(POINTS, POINT, axes, strict=True)]
+def elements(flags):
+    """The operands of each of the three programs of `batch`."""
+    return [[many[i] if batched else one
+             for many, one, batched in zip(POINTS, POINT, flags, strict=True)] for i in range(3)]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -128,14 +133,10 @@ def test_batches(x64, name):
 
     @compiled
     def batched():
-        found = []
-        for axes in SUBSETS:
-            args, dims = zip(*batch(axes), strict=True)
-            found.append(mjax.vmap(on(program), dims)(*args))
-        return found
+        return [mjax.vmap(on(program), dims)(*args) for args, dims in map(batch, BATCHED)]
 
-    for axes, found in zip(SUBSETS, batched(), strict=True):
-        close(found, np.stack([program(PYTHON, *element(axes, i)) for i in range(3)]), 1e-10)
+    for flags, found in zip(BATCHED, batched(), strict=True):
+        close(found, np.stack([program(PYTHON, *args) for args in elements(flags)]), 1e-10)
 
 
 @pytest.mark.slow
@@ -143,20 +144,18 @@ def test_batches(x64, name):
 def test_derivatives_of_batches_and_batches_of_derivatives(x64, name):
     f = on(PROGRAMS[name])
     differentiate = mjax.grad if name in SCANS else mjax.jacfwd
-    slopes = differentiate(f, (0, 1, 2))
-    one = compiled(slopes)
-
-    def both(dims, *args):
-        total = differentiate(lambda *x: jnp.sum(mjax.vmap(f, dims)(*x)), (0, 1, 2))
-        return mjax.vmap(slopes, dims)(*args), total(*args)
-
-    for axes in SUBSETS[1::2]:
-        args, dims = zip(*batch(axes), strict=True)
-        batched, summed = compiled(functools.partial(both, dims))(*args)
-        each = [one(*element(axes, i)) for i in range(3)]
-        close(batched, [np.stack(rows) for rows in zip(*each, strict=True)])
-        close(summed, [np.stack(rows, -1) if a is not None else np.sum(rows, 0)
-                       for rows, a in zip(zip(*each, strict=True), axes, strict=True)])
+    slopes = compiled(differentiate(f, (0, 1, 2)))
+    for flags in BATCHED[1::2]:
+        args, dims = batch(flags)
+        batched = compiled(mjax.vmap(differentiate(f, (0, 1, 2)), dims))(*args)
+        of_sum = compiled(differentiate(
+            lambda *x, dims=dims: jnp.sum(mjax.vmap(f, dims)(*x)), (0, 1, 2)))(*args)
+        one_by_one = [slopes(*args) for args in elements(flags)]
+        for i, is_batched in enumerate(flags):
+            expected = np.stack([each[i] for each in one_by_one])
+            close(batched[i], expected)
+            # Where all programs share an operand, its derivative is the sum of theirs.
+            close(of_sum[i], np.moveaxis(expected, 0, -1) if is_batched else expected.sum(0))
 
 
 def test_batches_of_batches(x64):
@@ -198,9 +197,8 @@ def test_unrolling(reverse, unroll):
     expected_c, expected_ys = python_scan(add_up, 1.0, XS, reverse=reverse)
     close((c, ys), (expected_c, expected_ys), 1e-6)
     slope = mjax.grad(lambda x: lax.scan(add_up, 1.0, x, reverse=reverse, unroll=unroll)[1].sum())
-    place = range(5) if reverse else range(4, -1, -1)
     # d/dx_k of sum_i x_i (1 + sum of the x before): 1 + sum of all others.
-    close(slope(XS), [11.0 - XS[k] for k in sorted(place)], 1e-6)
+    close(slope(XS), 11.0 - XS, 1e-6)
 
 
 @pytest.mark.parametrize("unroll", [1, 2, True])
