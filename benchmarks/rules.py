@@ -38,12 +38,10 @@ def written(primitive: Any) -> dict[str, Any]:
     found, frames = {}, set()
     for field in FIELDS:
         rule = getattr(primitive, field)
-        if rule is None or field in primitive.derived:
-            continue
         owner = getattr(rule, "__self__", None)
         if isinstance(owner, Frame):
             frames.add(owner)
-        else:
+        elif rule is not None and field not in primitive.derived:
             found[field] = rule
     for frame in frames:
         for cls in type(frame).__mro__[:type(frame).__mro__.index(Frame)]:  # Frame is the kit

@@ -81,9 +81,8 @@ def deflinear2(primitive: Primitive, transpose_rule: Rule) -> None:
                          else zero_tangent(out))
         return out, primitive.bind(*map(instantiate_zeros, tangents), **params)
 
-    primitive_jvps[primitive] = jvp
     primitive_transposes[primitive] = transpose_rule
-    primitive.derived.add("jvp")
+    primitive.define("jvp", jvp, derived=True)
 
 
 def deflinear(primitive: Primitive, transpose_rule: Callable[..., Any]) -> None:

@@ -68,8 +68,7 @@ def defvectorized(primitive: Primitive) -> None:
             dim = 0
         return primitive.bind(*args, **params), dim
 
-    primitive_batchers[primitive] = batch
-    primitive.derived.add("batch")
+    primitive.define("batch", batch, derived=True)
 
 
 def defbroadcasting(primitive: Primitive) -> None:
@@ -79,8 +78,7 @@ def defbroadcasting(primitive: Primitive) -> None:
         args, dim = align_batches(args, dims)
         return primitive.bind(*args, **params), dim
 
-    primitive_batchers[primitive] = batch
-    primitive.derived.add("batch")
+    primitive.define("batch", batch, derived=True)
 
 
 def defreducer(primitive: Primitive) -> None:
@@ -92,8 +90,7 @@ def defreducer(primitive: Primitive) -> None:
         out_dim = dim - sum(a < dim for a in axes)
         return primitive.bind(*args, axes=tuple(a + (a >= dim) for a in axes), **params), out_dim
 
-    primitive_batchers[primitive] = batch
-    primitive.derived.add("batch")
+    primitive.define("batch", batch, derived=True)
 
 
 def __dir__() -> list[str]:

@@ -324,6 +324,7 @@ def _one_by_one(primitive: Primitive, axis: AxisData, args: Sequence[Any],
     return outs, [0] * len(outs)
 
 
+@pure_callback_p.def_axis_batch
 def _pure_batch(axis: AxisData, args: Any, dims: Any, *, vmap_method: str | None,
                 result_avals: Sequence[Any], **params: Any) -> Any:
     if vmap_method is None:
@@ -352,22 +353,15 @@ def _with_batch(x: Any, dim: int | None, size: int, method: str) -> Any:
     return batch_to_front(x, dim, size)
 
 
-pure_callback_p.axis_batch = _pure_batch
-
-
+@io_callback_p.def_axis_batch
 def _io_batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
     refuse_effects(io_callback_p, _io_type(**params)[1], "batchable")
     return _one_by_one(io_callback_p, axis, args, dims, params)
 
 
-io_callback_p.axis_batch = _io_batch
-
-
+@debug_callback_p.def_axis_batch
 def _debug_batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
     return _one_by_one(debug_callback_p, axis, args, dims, params)
-
-
-debug_callback_p.axis_batch = _debug_batch
 
 
 __all__ = [

@@ -132,7 +132,7 @@ def retypes_as_call(primitive: Primitive, param: str) -> None:
         wanted = joined(varying[n:], varying_of(jaxpr))
         return [*varying[:n], *wanted], {**params, param: widened(jaxpr, wanted)}
 
-    primitive.define("cast_varying", cast_varying)
+    primitive.define("cast_varying", cast_varying, derived=True)
 
 
 def bind_cast(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:

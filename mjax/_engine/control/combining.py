@@ -92,7 +92,7 @@ def define_derivatives(primitive: Primitive, by_arrays: Callable[..., list[Any]]
 
         return outs, flags, linear.jaxpr.consts, tangents_of
 
-    primitive.linearize = linearize
+    primitive.def_linearize(linearize)
 
 
 def _in_pairs(jaxpr: Jaxpr, smooth: Sequence[bool]) -> Jaxpr:

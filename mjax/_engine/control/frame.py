@@ -117,7 +117,8 @@ class Frame:
         self.primitive = primitive
         self.param = param
         for field in self.rules:
-            primitive.define(field, getattr(self, field))
+            primitive.define(field, getattr(self, field),
+                             derived=getattr(type(self), field) is getattr(Frame, field))
 
     # -- what a frame declares: here, a call ------------------------------------------------
 

@@ -81,14 +81,13 @@ def define_matrix_types(primitive: Primitive, ranks: Sequence[int], kinds: str,
 def define_stack_batching(primitive: Primitive) -> None:
     """Batching of a primitive that takes stacks: one more axis in front."""
 
-    @primitive.def_batch
     def batch(args: Any, dims: Any, **params: Any) -> Any:
         size = batch_size(args, dims)
         args = [batch_to_front(x, d, size) for x, d in zip(args, dims, strict=True)]
         out = primitive.bind(*args, **params)
         return out, [0] * len(out) if primitive.multiple_results else 0
 
-    primitive.derived.add("batch")
+    primitive.define("batch", batch, derived=True)
 
 
 def check_square(name: str, shape: tuple[int, ...]) -> int:

@@ -86,13 +86,13 @@ define_linear(neg_p, lambda ct, x: neg(ct))
 
 add_p, add = binary("add", "iufc", "stablehlo.add", None, None, "Elementwise sum: `x + y`.",
                     example="1.5, 2.0 -> 3.5")
-add_p.jvp = _sum_jvp(add_p, lambda t: t)
-add_p.transpose = _sum_transpose(lambda ct: ct)
+add_p.def_jvp(_sum_jvp(add_p, lambda t: t))
+add_p.def_transpose(_sum_transpose(lambda ct: ct))
 
 sub_p, sub = binary("sub", "iufc", "stablehlo.subtract", None, None,
                     "Elementwise difference: `x - y`.", example="1.5, 2.0 -> -0.5")
-sub_p.jvp = _sum_jvp(sub_p, neg)
-sub_p.transpose = _sum_transpose(neg)
+sub_p.def_jvp(_sum_jvp(sub_p, neg))
+sub_p.def_transpose(_sum_transpose(neg))
 
 mul_p, _ = binary("mul", "iufc", "stablehlo.multiply",
                   lambda t, out, x, y: stretch(mul_p.bind(t, y), typeof(out).shape),

@@ -454,7 +454,7 @@ def _empty_batch(args: Any, dims: Any, params: dict[str, Any]) -> Any:
 
 # ---- printing --------------------------------------------------------------------------
 
-conv_general_dilated_p.pretty = lambda params: {k: v for k, v in params.items() if v is not None}
+conv_general_dilated_p.def_pretty(lambda params: {k: v for k, v in params.items() if v is not None})
 
 # ---- public functions ------------------------------------------------------------------
 

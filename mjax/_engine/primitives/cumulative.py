@@ -259,12 +259,11 @@ def _define_cumulative(name: str, kinds: str, combine: Callable[[Any, Any], Any]
     primitive.def_lowering(traced(_at_least_32_bits(in_tree)))
     primitive.def_lowering(traced(_at_least_32_bits(in_loop)), "cpu")
 
-    @primitive.def_batch
     def batch(args: Any, dims: Any, *, axis: int, reverse: bool) -> Any:
         dim, = dims
         return primitive.bind(args[0], axis=axis + (axis >= dim), reverse=reverse), dim
 
-    primitive.derived.add("batch")
+    primitive.define("batch", batch, derived=True)
     return primitive, _public(primitive, name, doc, example)
 
 

@@ -222,13 +222,11 @@ def _shift(axes: Iterable[int], dim: int) -> tuple[int, ...]:
 # ---- printing --------------------------------------------------------------------------
 
 
+@dot_general_p.def_pretty
 def _dot_general_params(params: dict[str, Any]) -> dict[str, Any]:
     dimension_numbers = tuple(tuple(map(list, pair)) for pair in params["dimension_numbers"])
     rest = {k: v for k, v in params.items() if v is not None}
     return {**rest, "dimension_numbers": dimension_numbers}
-
-
-dot_general_p.pretty = _dot_general_params
 
 # ---- public functions ------------------------------------------------------------------
 

@@ -142,8 +142,7 @@ def define_elementwise_batching(primitive: Primitive) -> None:
         args, dim = align_batches(args, dims)
         return primitive.bind(*args, **params), dim
 
-    primitive.batch = batch
-    primitive.derived.add("batch")
+    primitive.define("batch", batch, derived=True)
 
 
 def align_batches(args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Sequence[Any], int]:

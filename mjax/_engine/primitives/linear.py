@@ -29,6 +29,5 @@ def define_linear(primitive: Primitive, transpose: Callable[..., Any]) -> None:
         return [transpose(ct, operand, *others, **params)] + [None] * len(others)
 
     transpose_rule.__wrapped__ = transpose  # type: ignore[attr-defined]
-    primitive.jvp = jvp
-    primitive.transpose = transpose_rule
-    primitive.derived.add("jvp")
+    primitive.define("jvp", jvp, derived=True)
+    primitive.def_transpose(transpose_rule)

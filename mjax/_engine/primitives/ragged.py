@@ -336,7 +336,7 @@ def _sizes_of_batch(sizes: Any, batch: Sequence[int]) -> Any:
 
 # ---- printing --------------------------------------------------------------------------
 
-ragged_dot_general_p.pretty = lambda params: {k: v for k, v in params.items() if v is not None}
+ragged_dot_general_p.def_pretty(lambda params: {k: v for k, v in params.items() if v is not None})
 
 # ---- public functions ------------------------------------------------------------------
 

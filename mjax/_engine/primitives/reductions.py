@@ -136,12 +136,11 @@ def _define_reduction(name: str, kinds: str, identity: Callable[[Any], Any],
         dtype = ctx.avals_in[0].dtype
         return [reduce_ir(ctx.out_types[0], x, dtype, axes, identity(dtype), combine(dtype))]
 
-    @primitive.def_batch
     def batch(args: Any, dims: Any, *, axes: tuple[int, ...]) -> Any:
         shifted, out_dim = batch_axes(dims[0], axes)
         return primitive.bind(args[0], axes=shifted), out_dim
 
-    primitive.derived.add("batch")
+    primitive.define("batch", batch, derived=True)
 
     @boundary
     def function(operand: Any, axes: Sequence[int]) -> Any:

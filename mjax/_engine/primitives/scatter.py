@@ -234,12 +234,11 @@ def define_scatter(name: str, kinds: str, combine: Callable[..., Any]) -> Primit
         return emit_scatter(ctx, operand, indices, updates, lambda a, b: combine(ctx, a, b),
                             **params)
 
-    @primitive.def_batch
     def batch(args: Any, dims: Any, *, dimension_numbers: Any, **params: Any) -> Any:
         return batch_scatter(primitive, args, dims, dimension_numbers, params)
 
     lowering.__wrapped__ = combine
-    primitive.derived |= {"abstract_eval", "lowering", "batch"}
+    primitive.define("batch", batch, derived=True)
     return primitive
 
 

@@ -132,7 +132,7 @@ def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | No
     given = [r for r in rules if r is not None]
     jvp = from_one_place if all(map(is_ours, given)) else apply
     jvp.__wrapped__ = given[0] if given else apply  # type: ignore[attr-defined]
-    primitive.jvp = jvp
+    primitive.def_jvp(jvp)
 
 
 def define_zero_jvp(primitive: Primitive) -> None:
@@ -144,8 +144,7 @@ def define_zero_jvp(primitive: Primitive) -> None:
             return out, [zero_tangent(o) for o in out]
         return out, zero_tangent(out)
 
-    primitive.jvp = jvp
-    primitive.derived.add("jvp")
+    primitive.define("jvp", jvp, derived=True)
 
 
 def define_bilinear(primitive: Primitive, left: Callable[..., Any], right: Callable[..., Any]
@@ -159,7 +158,7 @@ def define_bilinear(primitive: Primitive, left: Callable[..., Any], right: Calla
     """
     define_jvp(primitive, lambda t, x, y, **params: primitive.bind(t, y, **params),
                lambda t, x, y, **params: primitive.bind(x, t, **params))
-    primitive.derived.add("jvp")
+    primitive.define("jvp", primitive.jvp, derived=True)
 
     def transpose(ct: Any, x: Any, y: Any, **params: Any) -> Any:
         if type(x) is UndefinedPrimal:
@@ -167,7 +166,7 @@ def define_bilinear(primitive: Primitive, left: Callable[..., Any], right: Calla
         return [None, right(ct, x, y, **params)]
 
     transpose.__wrapped__ = left  # type: ignore[attr-defined]
-    primitive.transpose = transpose
+    primitive.def_transpose(transpose)
 
 
 # ---- stop_gradient ---------------------------------------------------------------------

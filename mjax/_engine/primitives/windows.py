@@ -199,11 +199,10 @@ def _define_window_reduction(name: str, kinds: str, identity: Callable[[Any], An
         init, emit = constant(np.asarray(identity(dtype), dtype)), combine(dtype)
         return window_ir(ctx.out_types, [x], [init], [dtype], lambda a, b: [emit(a, b)], params)
 
-    @primitive.def_batch
     def batch(args: Any, dims: Any, **params: Any) -> Any:
         return primitive.bind(args[0], **batch_windows(params, dims[0])), dims[0]
 
-    primitive.derived |= {"abstract_eval", "lowering", "batch"}
+    primitive.define("batch", batch, derived=True)
     return primitive
 
 

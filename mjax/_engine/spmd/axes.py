@@ -192,8 +192,8 @@ Batched = tuple[Any, int | None]
 def collective(name: str, own_varying: bool = False) -> Primitive:
     """A primitive whose types depend on the axes in scope."""
     primitive = Primitive(name, types_cacheable=False, own_varying=own_varying)
-    primitive.collective_axes = lambda *avals, **params: frozenset(names_of(
-        params["axes"] if "axes" in params else params["axis_name"]))
+    primitive.def_collective_axes(lambda *avals, **params: frozenset(names_of(
+        params["axes"] if "axes" in params else params["axis_name"])))
     return primitive
 
 
@@ -203,7 +203,7 @@ def def_unary_batch(primitive: Primitive) -> None:
         primitive.bind(*args, **params), dims[0]))
 
 
-def def_axis_batch(primitive: Primitive) -> Callable[..., Any]:
+def def_collective_batch(primitive: Primitive) -> Callable[..., Any]:
     """Decorator: sets the batching rule of a collective with one operand or none.
 
     The abstract evaluation runs first: it holds the checks, and vmap leaves none of the
@@ -218,7 +218,7 @@ def def_axis_batch(primitive: Primitive) -> Callable[..., Any]:
                     for x, d in zip(args, dims, strict=True)), params)
             return rule(axis, *args, *dims, **params)
 
-        primitive.axis_batch = checked
+        primitive.def_axis_batch(checked)
         return rule
 
     return define

@@ -38,7 +38,7 @@ from mjax._engine.spmd.axes import (
     by_groups,
     checked_groups,
     collective,
-    def_axis_batch,
+    def_collective_batch,
     names_of,
     reorder,
     require_varying,
@@ -78,7 +78,7 @@ define_linear(ppermute_p, lambda ct, x, *, axis_name, perm: ppermute_p.bind(
     ct, axis_name=axis_name, perm=tuple((d, s) for s, d in perm)))
 
 
-@def_axis_batch(ppermute_p)
+@def_collective_batch(ppermute_p)
 def _ppermute_batch(axis: AxisData, x: Any, dim: int | None, *, axis_name: Names, perm: Any
                     ) -> Batched:
     if axis.name not in axis_name:
@@ -186,7 +186,7 @@ def _pbroadcast_transpose(ct: Any, x: Any, *, axis_name: Any, source: int) -> An
 define_linear(pbroadcast_p, _pbroadcast_transpose)
 
 
-@def_axis_batch(pbroadcast_p)
+@def_collective_batch(pbroadcast_p)
 def _pbroadcast_batch(axis: AxisData, x: Any, dim: int | None, *, axis_name: Any, source: int
                       ) -> Batched:
     names = names_of(axis_name)
@@ -258,7 +258,7 @@ define_linear(all_to_all_p, lambda ct, x, *, split_axis, concat_axis, **params: 
     ct, split_axis=concat_axis, concat_axis=split_axis, **params))
 
 
-@def_axis_batch(all_to_all_p)
+@def_collective_batch(all_to_all_p)
 def _all_to_all_batch(axis: AxisData, x: Any, dim: int | None, *, split_axis: int, concat_axis: int,
                       axis_name: Any, tiled: bool, axis_index_groups: Groups | None) -> Batched:
     names = names_of(axis_name)

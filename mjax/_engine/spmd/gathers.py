@@ -40,7 +40,7 @@ from mjax._engine.spmd.axes import (
     by_groups,
     checked_groups,
     collective,
-    def_axis_batch,
+    def_collective_batch,
     names_of,
     require_varying,
     sizes_of,
@@ -63,7 +63,7 @@ def _def_own_axis_batch(primitive: Primitive, place: str) -> Callable[..., Any]:
       place: the param that says along which dimension arrays are put together or cut.
     """
     def define(rule: Callable[..., Batched]) -> Callable[..., Batched]:
-        @def_axis_batch(primitive)
+        @def_collective_batch(primitive)
         def batch(axis: AxisData, x: Any, dim: int | None, **params: Any) -> Batched:
             groups = params["axis_index_groups"]
             if axis.name not in params["axis_name"]:
@@ -287,7 +287,7 @@ def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0,
 
 all_gather_invariant_p = collective("all_gather_invariant", own_varying=True)
 pscatter_p = collective("pscatter", own_varying=True)
-pscatter_p.collective_axes = None
+pscatter_p.def_collective_axes(None)
 
 
 @all_gather_invariant_p.def_abstract_eval

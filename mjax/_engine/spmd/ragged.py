@@ -36,7 +36,7 @@ from mjax._engine.spmd.axes import (
     Names,
     checked_groups,
     collective,
-    def_axis_batch,
+    def_collective_batch,
     names_of,
     require_varying,
 )
@@ -169,7 +169,7 @@ def _ragged_transpose(ct: Any, operand: Any, output: Any, *vectors: Any, axis_na
 # ---- batches ---------------------------------------------------------------------------
 
 
-@def_axis_batch(ragged_all_to_all_p)
+@def_collective_batch(ragged_all_to_all_p)
 def _ragged_batch(axis: AxisData, *args_and_dims: Any, axis_name: Names,
                   axis_index_groups: Groups | None) -> Batched:
     args, dims = args_and_dims[:6], args_and_dims[6:]

@@ -44,7 +44,7 @@ from mjax._engine.spmd.axes import (
     Names,
     checked_groups,
     collective,
-    def_axis_batch,
+    def_collective_batch,
     def_unary_batch,
     differ,
     invariant_names,
@@ -87,7 +87,7 @@ def _define_reduction(name: str, reduce_p: Primitive, of_equals: Callable[[Any, 
     def lowering(ctx: Any, x: Any, *, axes: Names, axis_index_groups: Groups | None) -> Any:
         return [all_reduce(ctx, x, partition_groups(ctx, axes, axis_index_groups))]
 
-    @def_axis_batch(primitive)
+    @def_collective_batch(primitive)
     def batch(axis: AxisData, x: Any, dim: int | None, *, axes: Names,
               axis_index_groups: Groups | None) -> Batched:
         if axis.name not in axes:
@@ -168,7 +168,7 @@ def _define_invariant(name: str, reduce_p: Primitive, all_reduce: Callable[..., 
         return ctx.inline(trace_to_jaxpr(lambda x: [of_equals(x, count)],
                                                  ctx.avals_out), x)
 
-    primitive.collective_axes = lambda x, *, axes: x.varying.intersection(axes)
+    primitive.def_collective_axes(lambda x, *, axes: x.varying.intersection(axes))
     def_unary_batch(primitive)
     return primitive
 
@@ -199,12 +199,10 @@ define_linear(pvary_p, lambda ct, x, *, axes: (
 def_unary_batch(pvary_p)
 
 
+@pvary_p.def_cast_varying
 def _pvary_cast_varying(varying: Any, *, axes: Names) -> Any:
     """Of a value that varies along some of the axes by now nothing is left of their cast."""
     return varying, {"axes": tuple(a for a in axes if a not in varying[0])}
-
-
-pvary_p.cast_varying = _pvary_cast_varying
 
 
 class _Reduction(NamedTuple):
@@ -437,7 +435,7 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
 # ---- axis_index ------------------------------------------------------------------------
 
 axis_index_p = collective("axis_index", own_varying=True)
-axis_index_p.collective_axes = None
+axis_index_p.def_collective_axes(None)
 
 
 @axis_index_p.def_abstract_eval
@@ -451,7 +449,7 @@ def _axis_index_lowering(ctx: Any, *, axis_name: Any) -> Any:
     return [axis_index_ir(ctx, axis_name)]
 
 
-@def_axis_batch(axis_index_p)
+@def_collective_batch(axis_index_p)
 def _axis_index_batch(axis: AxisData, *, axis_name: Any) -> Batched:
     return iota(np.int32, axis.size), 0
 

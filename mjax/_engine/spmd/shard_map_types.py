@@ -135,10 +135,11 @@ def check_pieces(avals: Sequence[Any], *, jaxpr: Jaxpr, in_specs: Specs, out_spe
             raise TypeError(msg)
 
 
-shard_map_p.scope = lambda mesh, manual_axes, check_vma, **params: Region(
-    mesh, manual_axes, check_vma).scope()
+shard_map_p.def_scope(lambda mesh, manual_axes, check_vma, **params: Region(
+    mesh, manual_axes, check_vma).scope())
 
 
+@shard_map_p.def_pretty
 def _pretty(params: dict[str, Any]) -> dict[str, Any]:
     """Manual axes are shown where some are not, the check where it is off."""
     shown = {name: params[name] for name in ("jaxpr", "mesh", "in_specs", "out_specs")}
@@ -146,9 +147,6 @@ def _pretty(params: dict[str, Any]) -> dict[str, Any]:
         shown["manual_axes"] = Region(params["mesh"], params["manual_axes"], True).in_order(
             params["manual_axes"])
     return shown if params["check_vma"] else {**shown, "check_vma": False}
-
-
-shard_map_p.pretty = _pretty
 
 
 # ---- lowering --------------------------------------------------------------------------

@@ -54,6 +54,14 @@ Rule = Callable[..., Any]
 registry: weakref.WeakSet[Primitive] = weakref.WeakSet()
 
 
+#: The fields that hold rules.
+_RULES = (
+    "abstract_eval", "axis_batch", "batch", "cast_varying", "collective_axes", "dce", "impl", "jvp",
+    "linearize", "partial_eval", "pretty", "recompute", "scope", "transpose", "typecheck",
+    "users_rule",
+)
+
+
 class Primitive:
     """A primitive operation.
 
@@ -82,36 +90,39 @@ class Primitive:
     """
 
     __slots__ = (
+        *_RULES,
         "__dict__",
         "__weakref__",
-        "abstract_eval",
-        "axis_batch",
-        "batch",
-        "cast_varying",
-        "collective_axes",
-        "dce",
         "derived",
         "exact_params",
         "executables",
-        "impl",
-        "jvp",
-        "linearize",
         "lowerings",
         "multiple_results",
         "name",
         "own_varying",
-        "partial_eval",
-        "pretty",
-        "recompute",
-        "scope",
         "structural",
-        "transpose",
-        "typecheck",
         "types",
         "types_cacheable",
         "used",
-        "users_rule",
     )
+
+    impl: Rule | None
+    #: Gives (avals, effects); `def_abstract_eval` adapts rules that give avals only.
+    abstract_eval: Rule | None
+    typecheck: Rule | None
+    scope: Rule | None
+    jvp: Rule | None
+    linearize: Rule | None
+    partial_eval: Rule | None
+    transpose: Rule | None
+    batch: Rule | None
+    axis_batch: Rule | None
+    dce: Rule | None
+    recompute: Rule | None
+    cast_varying: Rule | None
+    collective_axes: Rule | None
+    pretty: Rule | None
+    users_rule: Rule | None
 
     def __init__(self, name: str, *, multiple_results: bool = False,
                  types_cacheable: bool = True, structural: bool = False,
@@ -122,28 +133,10 @@ class Primitive:
         self.structural = structural
         self.own_varying = own_varying
         self.exact_params = exact_params
-        self.impl: Rule | None = None
-        #: Gives (avals, effects); `def_abstract_eval` adapts rules that give avals only.
-        self.abstract_eval: Rule | None = None
-        self.typecheck: Rule | None = None
-        #: Gives, from the params, a context manager that puts the named axes in scope which the
-        #: jaxprs among them refer to.
-        self.scope: Rule | None = None
+        for field in _RULES:
+            object.__setattr__(self, field, None)
         #: Platform (None: any) -> rule.
         self.lowerings: dict[str | None, Any] = {}
-        self.jvp: Rule | None = None
-        self.linearize: Rule | None = None
-        self.partial_eval: Rule | None = None
-        self.transpose: Rule | None = None
-        self.batch: Rule | None = None
-        self.axis_batch: Rule | None = None
-        self.dce: Rule | None = None
-        self.recompute: Rule | None = None
-        self.cast_varying: Rule | None = None
-        self.collective_axes: Rule | None = None
-        self.pretty: Rule | None = None
-        #: `params -> text`: the user's rule that the jvp rule runs, for messages that blame it.
-        self.users_rule: Rule | None = None
         #: Names of rules that a helper derived rather than an author wrote.
         self.derived: set[str] = set()
         #: (settings, avals, params) -> (type or list of types, effects).
@@ -203,6 +196,14 @@ class Primitive:
         """Sets the forward derivative."""
         return self.define("jvp", rule)
 
+    def def_linearize(self, rule: Rule) -> Rule:
+        """Sets the forward derivative in two parts: the result, and a linear function."""
+        return self.define("linearize", rule)
+
+    def def_partial_eval(self, rule: Rule) -> Rule:
+        """Sets what is computed where only some operands are known."""
+        return self.define("partial_eval", rule)
+
     def def_transpose(self, rule: Rule) -> Rule:
         """Sets the transpose of the operation in its undefined operands."""
         return self.define("transpose", rule)
@@ -211,14 +212,60 @@ class Primitive:
         """Sets how the operation is done for a batch at once."""
         return self.define("batch", rule)
 
-    def define(self, field: str, rule: Rule | None) -> Any:
-        """Sets a rule that somebody wrote; what was made by the old one is forgotten."""
-        setattr(self, field, rule)
-        self.derived.discard(field)
+    def def_axis_batch(self, rule: Rule) -> Rule:
+        """`def_batch` for rules that need the axis; wins over the other."""
+        return self.define("axis_batch", rule)
+
+    def def_dce(self, rule: Rule) -> Rule:
+        """Sets what is left of an equation some of whose results are unused."""
+        return self.define("dce", rule)
+
+    def def_typecheck(self, rule: Rule) -> Rule:
+        """Sets how the jaxprs in the params are compared with the operands."""
+        return self.define("typecheck", rule)
+
+    def def_cast_varying(self, rule: Rule) -> Rule:
+        """Sets along which mesh axes operands have to vary."""
+        return self.define("cast_varying", rule)
+
+    def def_collective_axes(self, rule: Rule | None) -> Rule | None:
+        """Sets over which named axes devices wait for each other; None: over none."""
+        return self.define("collective_axes", rule)
+
+    def def_scope(self, rule: Rule) -> Rule:
+        """Sets the context manager, from the params, that puts the named axes in scope which the
+        jaxprs among them refer to."""
+        return self.define("scope", rule)
+
+    def def_pretty(self, rule: Rule) -> Rule:
+        """Sets which params are printed."""
+        return self.define("pretty", rule)
+
+    def def_users_rule(self, rule: Rule) -> Rule:
+        """Sets `params -> text`: the user's rule that the jvp rule runs, for messages."""
+        return self.define("users_rule", rule)
+
+    def define(self, field: str, rule: Rule | None, *, derived: bool = False) -> Any:
+        """Sets a rule; what was made by the old one is forgotten.
+
+        Args:
+          field: the rule's name.
+          rule: the rule, or None.
+          derived: a helper made it, rather than an author.
+        """
+        object.__setattr__(self, field, rule)
         if field in ("impl", "abstract_eval") and not is_ours(rule):
             self.exact_params = True
+        (self.derived.add if derived else self.derived.discard)(field)
         self._forget()
         return rule
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Rules that are assigned are defined."""
+        if name in _RULES:
+            self.define(name, value)
+        else:
+            object.__setattr__(self, name, value)
 
     def _forget(self) -> None:
         if self.used:
@@ -318,7 +365,8 @@ class Primitive:
             return self.type_of(tuple(a.with_varying(varying) for a in avals), params)[1]
 
     def _type_of(self, avals: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, Effects]:
-        self.used = True
+        if not self.used:
+            self.used = True
         if self.abstract_eval is None:
             self.missing("abstract_eval", operands=len(avals), params=params)
         varying = no_axes if self.own_varying else joint_varying(self, avals)

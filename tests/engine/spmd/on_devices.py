@@ -27,7 +27,7 @@ BOTH = ("i", "j")
 
 on_devices_p = Primitive("on_devices", multiple_results=True, types_cacheable=False,
                          own_varying=True)
-on_devices_p.scope = lambda *, jaxpr, mesh, manual, mode: in_manual(mesh, manual, mode)
+on_devices_p.def_scope(lambda *, jaxpr, mesh, manual, mode: in_manual(mesh, manual, mode))
 
 
 @functools.cache

@@ -76,12 +76,12 @@ def test_effects():
 def test_a_rule_of_its_own():
     pair_p = Primitive("pair", multiple_results=True)
     pair_p.def_abstract_eval(lambda x, y: [x, y])
-    pair_p.dce = lambda used, eqn: (
+    pair_p.def_dce(lambda used, eqn: (
         (list(used), None) if not any(used) else
         (list(used), eqn.replace(
             primitive=lax.sin_p, invars=[v for v, u in zip(eqn.invars, used, strict=True) if u],
             outvars=[v for v, u in zip(eqn.outvars, used, strict=True) if u]))
-        if sum(used) == 1 else ([True, True], eqn))
+        if sum(used) == 1 else ([True, True], eqn)))
     jaxpr = stage(lambda x, y: pair_p.bind(x, y), [typeof(X), typeof(Y)])
     smaller, used = dce_jaxpr(jaxpr, [False, True])
     assert used == [False, True] and smaller.eqns[0].primitive is lax.sin_p

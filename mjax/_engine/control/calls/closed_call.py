@@ -25,7 +25,7 @@ def types_as_call(primitive: Primitive, param: str) -> None:
         check_program_inputs(primitive, params[param].in_avals, avals)
 
     primitive.def_effectful_abstract_eval(abstract_eval)
-    primitive.define("typecheck", typecheck)
+    primitive.define("typecheck", typecheck, derived=True)
     retypes_as_call(primitive, param)
 
 

@@ -62,12 +62,10 @@ def call(jaxpr: Jaxpr, name: str, args: Sequence[Any], like: Mapping[str, Any] =
                       **_like(like))
 
 
+@jit_p.def_pretty
 def _jit_pretty(params: dict[str, Any]) -> dict[str, Any]:
     shown = {"name": params["name"], "jaxpr": params["jaxpr"]}
     if any(params["donated_invars"]):
         shown["donated_invars"] = params["donated_invars"]
     return shown | {name: params[name] for name in ("device", "compiler_options_kvs")
                     if params.get(name)}
-
-
-jit_p.pretty = _jit_pretty

@@ -108,7 +108,7 @@ def _rule_name(custom: Any) -> str:
     return f"jvp rule {describe_function(custom.jvp)} of {custom.describe()}"
 
 
-custom_jvp_call_p.users_rule = lambda params: _rule_name(params["jvp_jaxpr_fun"].custom)
+custom_jvp_call_p.def_users_rule(lambda params: _rule_name(params["jvp_jaxpr_fun"].custom))
 
 
 # ---- what users call -------------------------------------------------------------------

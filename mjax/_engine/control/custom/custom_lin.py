@@ -105,6 +105,7 @@ def refuse_unsummed(rule: Any, i: int, ct: Any, operand: Any) -> None:
             f"{not_summed(actual, expected)}"))
 
 
+@custom_lin_p.def_axis_batch
 def _batch(axis: AxisData, args: Any, dims: Any, *, num_res: int, bwd: Backward, out_avals: Any,
            in_zeros: tuple[bool, ...], **params: Any) -> Any:
     batched = any(d is not None for d in dims)
@@ -122,13 +123,8 @@ def _batch(axis: AxisData, args: Any, dims: Any, *, num_res: int, bwd: Backward,
     return outs, [dim] * len(outs)
 
 
-custom_lin_p.axis_batch = _batch
-
-
+@custom_lin_p.def_pretty
 def _pretty(params: dict[str, Any]) -> dict[str, Any]:
     return {**params, "bwd": params["bwd"].rule.custom.bwd}
-
-
-custom_lin_p.pretty = _pretty
 
 __all__ = ["Backward", "custom_lin_p", "refuse_forward_mode", "refuse_unsummed"]

@@ -80,6 +80,7 @@ def _solve_type(*avals: Any, const_lengths: LinearSolve, jaxprs: LinearSolve) ->
     return jaxprs.solve.out_avals, renumbered(jaxprs.solve.effects, [*places.solve, *b])
 
 
+@linear_solve_p.def_typecheck
 def _solve_typecheck(*avals: Any, const_lengths: LinearSolve, jaxprs: LinearSolve) -> None:
     consts, b = _split(avals, const_lengths)
     for name, jaxpr, own in zip(LinearSolve._fields, jaxprs, consts, strict=True):
@@ -94,9 +95,7 @@ def _solve_typecheck(*avals: Any, const_lengths: LinearSolve, jaxprs: LinearSolv
                 raise TypeError(msg)
 
 
-linear_solve_p.typecheck = _solve_typecheck
-
-
+@linear_solve_p.def_cast_varying
 def _solve_cast_varying(varying: Sequence[Axes], *, const_lengths: LinearSolve, jaxprs: LinearSolve
                   ) -> Any:
     """The right-hand side, the solution, and what any of the functions makes of them vary alike,
@@ -121,9 +120,6 @@ def _solve_cast_varying(varying: Sequence[Axes], *, const_lengths: LinearSolve, 
         "const_lengths": const_lengths, "jaxprs": LinearSolve(*[
             jaxpr and widened(jaxpr, [*own, *b], [*b, *[no_axes] * (len(jaxpr.outvars) - n)])
             for jaxpr, own in zip(jaxprs, consts, strict=True)])}
-
-
-linear_solve_p.cast_varying = _solve_cast_varying
 
 
 @linear_solve_p.def_impl
@@ -204,6 +200,7 @@ def _solve_transpose(cts: Any, *args: Any, const_lengths: LinearSolve, jaxprs: L
 # ---- batching --------------------------------------------------------------------------
 
 
+@linear_solve_p.def_axis_batch
 def _solve_batch(axis: AxisData, args: Any, dims: Any, *, const_lengths: LinearSolve,
                  jaxprs: LinearSolve) -> Any:
     """Batches together what any of the four functions makes of a batched leaf."""
@@ -228,16 +225,11 @@ def _solve_batch(axis: AxisData, args: Any, dims: Any, *, const_lengths: LinearS
     return _bind_solve(consts, placed, batched), batch(jaxprs.solve, const_dims.solve, flags)[1]
 
 
-linear_solve_p.axis_batch = _solve_batch
-
-
+@linear_solve_p.def_pretty
 def _solve_pretty(params: dict[str, Any]) -> dict[str, Any]:
     jaxprs = {name: jaxpr for name, jaxpr in params["jaxprs"]._asdict().items()
               if jaxpr is not None}
     return {"const_lengths": tuple(params["const_lengths"]), **jaxprs}
-
-
-linear_solve_p.pretty = _solve_pretty
 
 # ---- what users call -------------------------------------------------------------------
 

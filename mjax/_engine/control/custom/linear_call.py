@@ -148,6 +148,7 @@ def _transpose(cts: Any, *args: Any, callee: Jaxpr, transpose_thunk: Any, num_ca
     return [None] * n + outs
 
 
+@linear_call_p.def_axis_batch
 def _batch(axis: AxisData, args: Any, dims: Any, *, callee: Jaxpr, transpose_thunk: Any,
            num_callee_consts: int, num_res: int) -> Any:
     n = num_callee_consts + num_res
@@ -157,9 +158,6 @@ def _batch(axis: AxisData, args: Any, dims: Any, *, callee: Jaxpr, transpose_thu
     return linear_call_p.bind(
         *args, callee=batched, transpose_thunk=BatchedTranspose(transpose_thunk, info),
         num_callee_consts=num_callee_consts, num_res=num_res), out_dims
-
-
-linear_call_p.axis_batch = _batch
 
 
 # ---- what users call -------------------------------------------------------------------

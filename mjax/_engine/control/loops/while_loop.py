@@ -92,6 +92,7 @@ def _effects(cond: Jaxpr, body: Jaxpr, n_cond: int, n_body: int) -> Effects:
         body.effects, range(n_cond, n))
 
 
+@while_p.def_typecheck
 def _while_typecheck(*avals: Any, cond_jaxpr: Jaxpr, cond_nconsts: int, body_jaxpr: Jaxpr,
                      body_nconsts: int) -> None:
     cond_consts, body_consts, carry = parts_of(avals, cond_nconsts, body_nconsts)
@@ -107,9 +108,7 @@ def _while_typecheck(*avals: Any, cond_jaxpr: Jaxpr, cond_nconsts: int, body_jax
             raise TypeError(msg)
 
 
-while_p.typecheck = _while_typecheck
-
-
+@while_p.def_cast_varying
 def _while_cast_varying(varying: Sequence[Axes], *, cond_jaxpr: Jaxpr, cond_nconsts: int,
                   body_jaxpr: Jaxpr, body_nconsts: int) -> Any:
     """A carry varies along what it varies along after an iteration, and along what decides how
@@ -131,9 +130,6 @@ def _while_cast_varying(varying: Sequence[Axes], *, cond_jaxpr: Jaxpr, cond_ncon
     return [*cond_consts, *body_consts, *carry], {
         "cond_jaxpr": cond, "cond_nconsts": cond_nconsts, "body_nconsts": body_nconsts,
         "body_jaxpr": widened(body_jaxpr, [*body_consts, *carry], carry)}
-
-
-while_p.cast_varying = _while_cast_varying
 
 
 @while_p.def_lowering
@@ -246,6 +242,7 @@ def _while_jvp(primals: Any, tangents: Any, *, cond_jaxpr: Jaxpr, cond_nconsts: 
                      body_jaxpr)
 
 
+@while_p.def_linearize
 def _while_linearize(nonzeros: Any, *primals: Any, cond_jaxpr: Jaxpr, cond_nconsts: int,
                      body_jaxpr: Jaxpr, body_nconsts: int) -> Any:
     """The linear program runs the loop once more: nothing of a first run could be kept."""
@@ -261,9 +258,6 @@ def _while_linearize(nonzeros: Any, *primals: Any, cond_jaxpr: Jaxpr, cond_ncons
     return outs, moving[body_nconsts:], list(primals), linear
 
 
-while_p.linearize = _while_linearize
-
-
 @while_p.def_transpose
 def _while_transpose(cts: Any, *args: Any, **params: Any) -> Any:
     raise LazyValueError(
@@ -277,6 +271,7 @@ def _while_transpose(cts: Any, *args: Any, **params: Any) -> Any:
 # ---- the other rules -------------------------------------------------------------------
 
 
+@while_p.def_partial_eval
 def _while_partial_eval(interp: PartialEvalInterpreter, *args: Any, cond_jaxpr: Jaxpr,
                         cond_nconsts: int, body_jaxpr: Jaxpr, body_nconsts: int) -> Any:
     """The carries that no unknown reaches are known, if they alone decide when the loop ends;
@@ -308,9 +303,6 @@ def _without(cond: Jaxpr, body: Jaxpr, dropped: Sequence[bool], parts: Parts
     return cond, body, Parts(
         parts.cond_consts, [c for c, u in zip(parts.body_consts, body_used, strict=False) if u],
         [c for c, k in zip(parts.carry, kept, strict=True) if k])
-
-
-while_p.partial_eval = _while_partial_eval
 
 
 class _Batched(Record):
@@ -369,6 +361,7 @@ def _select(going: Any, old: Any, new: Any) -> Any:
     return select_n_p.bind(which, old, new)
 
 
+@while_p.def_axis_batch
 def _while_batch(axis: AxisData, args: Any, dims: Any, *, cond_jaxpr: Jaxpr, cond_nconsts: int,
                  body_jaxpr: Jaxpr, body_nconsts: int) -> Any:
     n_cond, start = cond_nconsts, cond_nconsts + body_nconsts
@@ -388,9 +381,7 @@ def _while_batch(axis: AxisData, args: Any, dims: Any, *, cond_jaxpr: Jaxpr, con
     return outs[1:], out_dims
 
 
-while_p.axis_batch = _while_batch
-
-
+@while_p.def_dce
 def _while_dce(used: Sequence[bool], eqn: Any) -> Any:
     cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
     n_cond, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
@@ -408,8 +399,5 @@ def _while_dce(used: Sequence[bool], eqn: Any) -> Any:
         params=params, effects=_effects(cond, body, n_cond, sum(body_used[:n_body])),
         invars=[v for v, u in zip(eqn.invars, used_ins, strict=True) if u],
         outvars=[v for v, u in zip(eqn.outvars, needed, strict=True) if u])
-
-
-while_p.dce = _while_dce
 
 __all__ = ["Parts", "bind_while", "while_p"]

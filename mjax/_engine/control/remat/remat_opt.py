@@ -107,11 +107,9 @@ def _lowering(ctx: Any, *operands: Any, fwd_jaxpr: Jaxpr, **params: Any) -> Any:
     return ctx.inline(fwd_jaxpr, *operands)
 
 
+@remat_opt_p.def_pretty
 def _pretty(params: Params) -> Params:
     shown = {name: params[name] for name in ("fwd_jaxpr", "num_consts", "num_res")}
     return {**shown, "fun_jaxpr_thunk": params["fun_jaxpr_thunk"].params["call_jaxpr"]}
-
-
-remat_opt_p.pretty = _pretty
 
 __all__ = ["Fallback", "forward", "remat_opt_p"]

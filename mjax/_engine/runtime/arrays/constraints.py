@@ -55,14 +55,12 @@ define_linear(sharding_constraint_p, lambda ct, x, *, sharding: (
     sharding_constraint_p.bind(ct, sharding=sharding)))
 
 
+@sharding_constraint_p.def_axis_batch
 def _sharding_constraint_batch(axis: AxisData, args: Sequence[Any], dims: Sequence[Any], *,
                                sharding: Any) -> Any:
     return sharding_constraint_p.bind(
         args[0], sharding=of_batch(sharding, dims[0], typeof(args[0]).ndim,
                                    axis.spmd_name or UNCONSTRAINED)), dims[0]
-
-
-sharding_constraint_p.axis_batch = _sharding_constraint_batch
 
 
 def of_batch(sharding: Any, dim: int, ndim: int, entry: Any = None) -> Any:

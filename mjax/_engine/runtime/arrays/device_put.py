@@ -47,13 +47,11 @@ define_linear(device_put_p, lambda ct, x, *, device, src: (
     ct if src is None else device_put_p.bind(ct, device=src, src=device)))
 
 
+@device_put_p.def_axis_batch
 def _device_put_batch(axis: AxisData, args: Any, dims: Any, *, device: Any, src: Any) -> Any:
     device, src = (of_batch(s, dims[0], typeof(args[0]).ndim, axis.spmd_name)
                    for s in (device, src))
     return device_put_p.bind(args[0], device=device, src=src), dims[0]
-
-
-device_put_p.axis_batch = _device_put_batch
 
 
 def _source(x: Any) -> Sharding | None:
