@@ -9,7 +9,6 @@ import numpy as np
 
 from mjax._engine.base.util import canonicalize_axes
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.promotion import inexact_dtype
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives import reductions as prims
@@ -20,31 +19,29 @@ from mjax._numpy.comparison import is_nan
 from mjax._numpy.core import (
     broadcast_to,
     broadcast_values,
-    cast,
     choose,
-    dtype_argument,
-    refuse_out,
 )
 from mjax._numpy.fused import fused
-from mjax._numpy.reductions import keep_axes, wide_dtype
-from mjax._numpy.statistics import mean_over, refuse_rounded_root, variance
+from mjax._numpy.statistics import mean_of, variance_of
 
 _STATIC = ("axis", "dtype", "out", "keepdims")
 
 
-def _numbers(name: str, a: Any, fill: Any) -> Any:
+def _numbers(a: Any, fill: Any) -> Any:
     """`a` with another number in place of NaN."""
     if not dtypes.is_inexact(typeof(a).dtype):
         return a
     return choose(is_nan(a), as_settled(np.asarray(fill).astype(typeof(a).dtype)[()]), a)
 
 
-def _mask(name: str, a: Any, where: Any) -> Any:
-    """Where there are numbers that count."""
+def _counted(name: str, a: Any, axis: Any, where: Any) -> tuple[Any, tuple[int, ...], Any]:
+    """The array stretched to its mask, its own axes, and the mask: where numbers are that count."""
+    axes = canonicalize_axes(axis, typeof(a).ndim)
     there = lax.bitwise_not(is_nan(a))
-    if where is None:
-        return there
-    return lax.bitwise_and(*broadcast_values(name, there, reductions.mask_argument(name, where)))
+    if where is not None:
+        where = reductions.mask_argument(name, where)
+        there = lax.bitwise_and(*broadcast_values(name, there, where))
+    return broadcast_to(a, typeof(there).shape), axes, there
 
 
 # ---- sums, products, extrema -----------------------------------------------------------
@@ -70,7 +67,7 @@ def nansum(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdi
       >>> jnp.nansum(jnp.array([1.0, jnp.nan, 2.0]))
       Array(3., dtype=float32)
     """
-    return reductions.sum(_numbers("nansum", a, 0), axis, dtype, out, keepdims, initial, where)
+    return reductions.sum(_numbers(a, 0), axis, dtype, out, keepdims, initial, where)
 
 
 @fused(values=("a", "initial", "where"), static_argnames=_STATIC)
@@ -93,7 +90,7 @@ def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepd
       >>> jnp.nanprod(jnp.array([3.0, jnp.nan, 2.0]))
       Array(6., dtype=float32)
     """
-    return reductions.prod(_numbers("nanprod", a, 1), axis, dtype, out, keepdims, initial, where)
+    return reductions.prod(_numbers(a, 1), axis, dtype, out, keepdims, initial, where)
 
 
 def _nan_extreme(name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any,
@@ -101,7 +98,7 @@ def _nan_extreme(name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial
     dtype = typeof(a).dtype
     if not dtypes.is_inexact(dtype):
         return reduce(a, axis, out, keepdims, initial, where)
-    result = reduce(_numbers(name, a, identity(dtype)), axis, out, keepdims, initial, where)
+    result = reduce(_numbers(a, identity(dtype)), axis, out, keepdims, initial, where)
     if initial is not None:
         return result
     return choose(reductions.all(is_nan(a), axis, keepdims=keepdims), _c(result, np.nan), result)
@@ -157,7 +154,7 @@ def _nan_position(name: str, a: Any, axis: Any, out: Any, keepdims: Any,
                   find: Callable[..., Any], identity: Callable[[Any], Any]) -> Any:
     if not dtypes.is_inexact(typeof(a).dtype):
         return find(a, axis, out, keepdims)
-    position = find(_numbers(name, a, identity(typeof(a).dtype)), axis, out, keepdims)
+    position = find(_numbers(a, identity(typeof(a).dtype)), axis, out, keepdims)
     none = reductions.all(is_nan(a), axis, keepdims=bool(keepdims))
     return choose(none, _c(position, -1), position)
 
@@ -218,7 +215,7 @@ def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = No
       >>> jnp.nancumsum(jnp.array([1.0, jnp.nan, 2.0]))
       Array([1., 1., 3.], dtype=float32)
     """
-    return reductions.cumsum(_numbers("nancumsum", a, 0), axis, dtype, out)
+    return reductions.cumsum(_numbers(a, 0), axis, dtype, out)
 
 
 @fused(values=("a",), static_argnames=("axis", "dtype", "out"))
@@ -237,7 +234,7 @@ def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = N
       >>> jnp.nancumprod(jnp.array([3.0, jnp.nan, 2.0]))
       Array([3., 3., 6.], dtype=float32)
     """
-    return reductions.cumprod(_numbers("nancumprod", a, 1), axis, dtype, out)
+    return reductions.cumprod(_numbers(a, 1), axis, dtype, out)
 
 
 # ---- mean, variance --------------------------------------------------------------------
@@ -262,30 +259,8 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepd
       >>> jnp.nanmean(jnp.array([1.0, jnp.nan, 2.0]))
       Array(1.5, dtype=float32)
     """
-    refuse_out("nanmean", out)
-    target = dtype_argument(dtype, "nanmean") or inexact_dtype(dtypes.canonicalize(typeof(a).dtype))
-    where = _mask("nanmean", a, where)
-    axes = canonicalize_axes(axis, typeof(a).ndim)
-    a = cast(a, wide_dtype(target) if dtypes.is_inexact(target) else inexact_dtype(target))
-    shape = typeof(where).shape
-    a = broadcast_to(a, shape)
-    result = mean_over("nanmean", a, axes, where)
-    return cast(keep_axes(result, shape, axes) if keepdims else result, target)
-
-
-def _nanvar(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: bool,
-            where: Any, mean: Any) -> Any:
-    refuse_out(name, out)
-    own = inexact_dtype(dtypes.canonicalize(typeof(a).dtype))
-    target = dtype_argument(dtype, name) or dtypes.real_dtype(own)
-    refuse_rounded_root(name, target)
-    where = _mask(name, a, where)
-    axes = canonicalize_axes(axis, typeof(a).ndim)
-    a = cast(a, wide_dtype(own if dtypes.is_complex(own) else inexact_dtype(target)))
-    shape = typeof(where).shape
-    a = broadcast_to(a, shape)
-    result = variance(name, a, axes, ddof, where, mean)
-    return keep_axes(result, shape, axes) if keepdims else result, target
+    a, axes, where = _counted("nanmean", a, axis, where)
+    return mean_of("nanmean", a, axes, dtype, out, keepdims, where)
 
 
 @fused(values=("a", "where", "mean"), static_argnames=(*_STATIC, "ddof"))
@@ -309,8 +284,8 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: 
       >>> jnp.nanvar(jnp.array([1.0, jnp.nan, 3.0]))
       Array(1., dtype=float32)
     """
-    result, target = _nanvar("nanvar", a, axis, dtype, out, ddof, keepdims, where, mean)
-    return cast(result, target)
+    a, axes, where = _counted("nanvar", a, axis, where)
+    return variance_of("nanvar", a, axes, dtype, out, ddof, keepdims, where, mean)
 
 
 @fused(values=("a", "where", "mean"), static_argnames=(*_STATIC, "ddof"))
@@ -334,5 +309,5 @@ def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: 
       >>> jnp.nanstd(jnp.array([1.0, jnp.nan, 3.0]))
       Array(1., dtype=float32)
     """
-    result, target = _nanvar("nanstd", a, axis, dtype, out, ddof, keepdims, where, mean)
-    return cast(lax.sqrt(result), target)
+    a, axes, where = _counted("nanstd", a, axis, where)
+    return variance_of("nanstd", a, axes, dtype, out, ddof, keepdims, where, mean)

@@ -81,13 +81,18 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims
       >>> jnp.mean(jnp.array([[1, 2], [3, 4]]), axis=0)
       Array([2., 3.], dtype=float32)
     """
-    refuse_out("mean", out)
-    target = dtype_argument(dtype, "mean") or inexact_dtype(dtypes.canonicalize(typeof(a).dtype))
+    return mean_of("mean", a, axis, dtype, out, keepdims, where)
+
+
+def mean_of(name: str, a: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, where: Any) -> Any:
+    """`mean`, called `name` in messages."""
+    refuse_out(name, out)
+    target = dtype_argument(dtype, name) or inexact_dtype(dtypes.canonicalize(typeof(a).dtype))
     a = cast(a, wide_dtype(target) if dtypes.is_inexact(target) else inexact_dtype(target))
     shape = typeof(a).shape
     axes = canonicalize_axes(axis, len(shape))
-    out = mean_over("mean", a, axes, where)
-    return cast(keep_axes(out, shape, axes) if keepdims else out, target)
+    result = mean_over(name, a, axes, where)
+    return cast(keep_axes(result, shape, axes) if keepdims else result, target)
 
 
 def _correction(name: str, ddof: Any, correction: Any) -> Any:
@@ -125,25 +130,23 @@ def variance(name: str, a: Any, axes: tuple[int, ...], correction: Any, where: A
     return choose(enough, lax.div(total, divisor), _c(total, np.nan))
 
 
-def refuse_rounded_root(name: str, dtype: Any) -> None:
-    """Refuses dtypes of deviations, which are roots, that hold no fractions."""
-    if name.endswith("std") and not dtypes.is_inexact(dtype):
-        msg = f"{name}: dtype must be a float or complex one, got {dtype}; convert the result."
-        raise ValueError(msg)
-
-
-def _var(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: bool, where: Any,
-         mean: Any, correction: Any) -> Any:
+def variance_of(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: bool,
+                where: Any, mean: Any, correction: Any = None) -> Any:
+    """`var`, called `name` in messages; its root where that is of a standard deviation."""
     refuse_out(name, out)
     own = inexact_dtype(dtypes.canonicalize(typeof(a).dtype))
     target = dtype_argument(dtype, name) or dtypes.real_dtype(own)
-    refuse_rounded_root(name, target)
-    compute = wide_dtype(own if dtypes.is_complex(own) else inexact_dtype(target))
-    a = cast(a, compute)
+    is_root = name.endswith("std")
+    if is_root and not dtypes.is_inexact(target):
+        msg = f"{name}: dtype must be a float or complex one, got {target}; convert the result."
+        raise ValueError(msg)
+    a = cast(a, wide_dtype(own if dtypes.is_complex(own) else inexact_dtype(target)))
     shape = typeof(a).shape
     axes = canonicalize_axes(axis, len(shape))
     result = variance(name, a, axes, _correction(name, ddof, correction), where, mean)
-    return keep_axes(result, shape, axes) if keepdims else result, target
+    if keepdims:
+        result = keep_axes(result, shape, axes)
+    return cast(lax.sqrt(result) if is_root else result, target)
 
 
 @fused(values=("a", "where", "mean"), static_argnames=(*_STATIC, "ddof", "correction"))
@@ -176,8 +179,7 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int
       >>> jnp.var(jnp.array([1.0, 3.0]))
       Array(1., dtype=float32)
     """
-    result, target = _var("var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
-    return cast(result, target)
+    return variance_of("var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
 
 
 @fused(values=("a", "where", "mean"), static_argnames=(*_STATIC, "ddof", "correction"))
@@ -210,8 +212,7 @@ def std(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int
       >>> jnp.std(jnp.array([1.0, 3.0]))
       Array(1., dtype=float32)
     """
-    result, target = _var("std", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
-    return cast(lax.sqrt(result), target)
+    return variance_of("std", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
 
 
 # ---- average ---------------------------------------------------------------------------
