@@ -119,7 +119,7 @@ OTHERS = {
         "ClosedJaxpr", "Compiled", "CustomVJPPrimal", "DebugEffect", "DropVar", "Effect", "Format",
         "Initializer", "Interpreter", "Jaxpr", "JaxprBuilder", "JaxprEqn", "JVPTracer", "Literal",
         "Lowered", "LoweringContext", "Mesh", "ModuleContext", "NamedSharding",
-        "OrderedDebugEffect",
+        "OperandEffect", "OrderedDebugEffect",
         "PartialEvaluated", "Primitive", "Shard", "Sharding", "SingleDeviceSharding",
         "StepTraceAnnotation", "SymbolicZero", "TokenSet", "TraceAnnotation", "Traced", "Tracer",
         "UndefinedPrimal", "Var", "Zero", "custom_jvp", "custom_vjp", "custom_vmap", "set_mesh",
