@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mjax._engine.base.faces import face
 from mjax._engine.control.calls.inline import inline_calls
+from mjax._engine.control.frame import Frame, Held
 from mjax._engine.ir.check import check_jaxpr
 from mjax._engine.ir.effects import Effect, EffectPolicy, Effects, OperandEffect, no_effects
 from mjax._engine.ir.jaxpr import (
@@ -39,7 +40,7 @@ from mjax_ext.core._interpreter import Interpreter
 
 __all__ = [
     # primitives and interpreters
-    "Interpreter", "Primitive", "Tracer", "primitives",
+    "Frame", "Held", "Interpreter", "Primitive", "Tracer", "primitives",
     # types
     "AbstractToken", "AbstractValue", "ShapedArray", "get_aval", "mapped_aval",
     "primal_dtype_to_tangent_dtype", "unmapped_aval", "valid_jaxtype",

@@ -117,9 +117,10 @@ OTHERS = {
     "by their public names": lambda cls: "._" not in cls.__module__,
     "of this process: devices, programs, traces, functions": lambda cls: cls.__name__ in {
         "ClosedJaxpr", "Compiled", "CustomVJPPrimal", "DebugEffect", "DropVar", "Effect", "Format",
-        "Initializer", "Interpreter", "Jaxpr", "JaxprBuilder", "JaxprEqn", "JVPTracer", "Literal",
+        "Frame", "Held", "Initializer", "Interpreter", "Jaxpr", "JaxprBuilder", "JaxprEqn",
+        "JVPTracer", "Literal", "OperandEffect",
         "Lowered", "LoweringContext", "Mesh", "ModuleContext", "NamedSharding",
-        "OperandEffect", "OrderedDebugEffect",
+        "OrderedDebugEffect",
         "PartialEvaluated", "Primitive", "Shard", "Sharding", "SingleDeviceSharding",
         "StepTraceAnnotation", "SymbolicZero", "TokenSet", "TraceAnnotation", "Traced", "Tracer",
         "UndefinedPrimal", "Var", "Zero", "custom_jvp", "custom_vjp", "custom_vmap", "set_mesh",

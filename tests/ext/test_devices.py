@@ -9,7 +9,7 @@ import mjax
 from mjax import lax
 from mjax.sharding import Mesh
 from mjax.sharding import PartitionSpec as P
-from mjax_ext.core import Primitive, ShapedArray, eval_jaxpr
+from mjax_ext.core import Frame, Primitive, ShapedArray, eval_jaxpr
 from mjax_ext.interpreters import ad, batching, mlir
 
 MESH = Mesh(np.array(mjax.devices()[:4]), ("i",))
@@ -99,27 +99,21 @@ def test_a_primitive_may_say_itself_how_it_varies():
     np.testing.assert_array_equal(out, [10, 11, 12, 13])
 
 
-def calling(own_varying):
-    """A primitive that holds the program it calls."""
-    p = Primitive("called", multiple_results=True, own_varying=own_varying)
+def calling():
+    """A primitive that holds the program it calls, and says so by a frame."""
+    p = Primitive("called", multiple_results=True)
+    Frame(p)
 
     def run(*args, jaxpr):
         return eval_jaxpr(jaxpr, jaxpr.consts, *args)
 
-    def jvp(primals, tangents, *, jaxpr):
-        tangents = [ad.instantiate_zeros(t) for t in tangents]
-        return mjax.jvp(lambda *args: run(*args, jaxpr=jaxpr), tuple(primals), tuple(tangents))
-
-    p.def_abstract_eval(lambda *avals, jaxpr: jaxpr.out_avals)
     mlir.register_lowering(p, mlir.lower_fun(run, multiple_results=True))
-    ad.primitive_jvps[p] = jvp
     return lambda f, *args: p.bind(*args, jaxpr=mjax.make_jaxpr(f)(*args))[0]
 
 
-@pytest.mark.parametrize("own_varying", [False, True])
-def test_a_program_among_the_params_is_staged_for_how_operands_vary(own_varying):
+def test_a_program_among_the_params_is_staged_for_how_operands_vary():
     """They come to vary alike, or as a carry does, after it was made."""
-    call = calling(own_varying)
+    call = calling()
 
     def product(call, w, x):
         return call(lambda w, x: lax.mul(lax.sin(x), w), w, x[0])
@@ -143,7 +137,7 @@ def test_a_program_among_the_params_is_staged_for_how_operands_vary(own_varying)
 
 
 def test_a_program_among_the_params_may_communicate():
-    call = calling(True)
+    call = calling()
     total = mjax.shard_map(lambda w, x: call(lambda w, x: lax.psum(lax.mul(w, x), "i"), w, x[0]),
                            mesh=MESH, in_specs=(P(), P("i")), out_specs=P())
     np.testing.assert_allclose(total(W, X), (W * X).sum(0), 1e-5)

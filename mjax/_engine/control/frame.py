@@ -46,7 +46,7 @@ class Held(Record):
     """A program as an equation holds it.
 
     Attributes:
-      body: the program: a jaxpr, or what a frame has for one.
+      body: the program: a jaxpr, or a tuple of jaxprs of one type, of which one runs.
       ins: how each operand enters it.
       outs: how each result leaves it.
       rest: the params that are neither; None for a program by itself.
@@ -56,6 +56,24 @@ class Held(Record):
     ins: Sequence[How]
     outs: Sequence[How]
     rest: Any
+
+    @property
+    def jaxprs(self) -> tuple[Jaxpr, ...]:
+        """The jaxprs that the body is made of."""
+        return self.body if isinstance(self.body, tuple) else (self.body,)
+
+    def transformed(self, f: Callable[[Jaxpr], Jaxpr], more_ins: Sequence[How] = (),
+                    more_outs: Sequence[How] = ()) -> Held:
+        """The same with each jaxpr transformed.
+
+        Args:
+          f: the transformation; may add inputs and results behind the others.
+          more_ins: how operands enter for the inputs that it adds.
+          more_outs: how the results leave that it adds.
+        """
+        body = (type(self.body)(map(f, self.body)) if isinstance(self.body, tuple)
+                else f(self.body))
+        return self._replace(body=body, ins=[*self.ins, *more_ins], outs=[*self.outs, *more_outs])
 
 
 class Split(Record):
@@ -99,9 +117,34 @@ UNCUT = ("abstract_eval", "typecheck", "cast_varying", "jvp", "linearize", "tran
 class Frame:
     """Gives a primitive that holds a jaxpr its rules, but for impl and lowering.
 
+    As it is, the frame says that the primitive is a call: its operands are the inputs of the jaxpr,
+    its results those of the jaxpr. A subclass says otherwise, by `open`, `close` and the other
+    declarations. What transforms the primitive transforms the jaxpr.
+
     Args:
-      primitive: the primitive; its applications give several results.
+      primitive: the primitive; its applications give several results. It is found again as
+        `primitive.frame`.
       param: which of its params is the jaxpr.
+
+    Raises:
+      TypeError: the primitive was made without `multiple_results=True`.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> region_p = core.Primitive("region", multiple_results=True)
+      >>> frame = core.Frame(region_p, "jaxpr")
+      >>> region_p.def_impl(lambda *args, jaxpr: core.eval_jaxpr(jaxpr, jaxpr.consts, *args))
+      ... # doctest: +ELLIPSIS
+      <function ...>
+      >>> region_p.def_lowering(lambda ctx, *args, jaxpr: ctx.inline(jaxpr, *args))
+      ... # doctest: +ELLIPSIS
+      <function ...>
+      >>> body = mjax.make_jaxpr(lambda x: lax.sin(x))(1.0)
+      >>> f = lambda x: region_p.bind(x, jaxpr=body)[0]
+      >>> float(mjax.grad(f)(0.0)), mjax.vmap(f)(jnp.zeros(2))
+      (1.0, Array([0., 0.], dtype=float32))
+
+    Source: `docs/design/0009-frames.md`.
     """
 
     #: The rules that the primitive gets.
@@ -110,12 +153,21 @@ class Frame:
     keeps_operands = False
     #: How many leading operands do not enter the body; each equation that is made has them too.
     aside = 0
+    #: How a value enters and leaves that each iteration, if there are several, hands to the next.
+    threaded: How = None
     #: The functions that transform the body.
     transforms = OF_JAXPRS
 
     def __init__(self, primitive: Primitive, param: str = "jaxpr"):
+        if not primitive.multiple_results:
+            msg = (f"a frame for the primitive {primitive.name!r}: it holds a program, which gives "
+                   "a list of results; make it with multiple_results=True.")
+            raise TypeError(msg)
         self.primitive = primitive
         self.param = param
+        primitive.frame = self
+        # The types of its results, and along which axes they vary, are those of the body.
+        primitive.types_cacheable, primitive.own_varying = False, True
         for field in self.rules:
             primitive.define(field, getattr(self, field),
                              derived=getattr(type(self), field) is getattr(Frame, field))
@@ -165,6 +217,10 @@ class Frame:
             return lambda args: eval_jaxpr(body, body.consts, *args)
         params = self.close(held)
         return lambda args: self.primitive.bind(*args, **params)
+
+    def times(self, held: Held) -> int | None:
+        """How often the body runs, if that is known."""
+        return 1
 
     def carries(self, held: Held) -> list[tuple[int, int]]:
         """Which results an iteration hands to the next, and the operands that take them: pairs of

@@ -96,6 +96,7 @@ class Primitive:
         "derived",
         "exact_params",
         "executables",
+        "frame",
         "lowerings",
         "multiple_results",
         "name",
@@ -137,6 +138,8 @@ class Primitive:
             object.__setattr__(self, field, None)
         #: Platform (None: any) -> rule.
         self.lowerings: dict[str | None, Any] = {}
+        #: How it holds the program in its params, if it does (`control.frame.Frame`).
+        self.frame: Any = None
         #: Names of rules that a helper derived rather than an author wrote.
         self.derived: set[str] = set()
         #: (settings, avals, params) -> (type or list of types, effects).

@@ -6,7 +6,6 @@ function means the same whatever is known when it is traced.
 
 from __future__ import annotations
 
-import functools
 import gc
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +38,7 @@ from mjax._engine.ir.source import (
     summarize,
     without_names,
 )
-from mjax._engine.ir.types import same_array_type, typeof
+from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import (
     Interpreter,
@@ -165,15 +164,12 @@ class StageInterpreter(Interpreter):
             key.append(atom.aval)
         if params:
             key += primitive.params_key(params) if primitive.exact_params else params.items()
-        # Jaxprs that a user's primitive holds may be of other types than operands are by now.
-        holds = (primitive.exact_params is True and primitive.cast_varying is None
-                 and thread.axis_env and any(type(value) is Jaxpr for value in params.values()))
         try:
-            typed = None if holds else primitive.types.get(tuple(key))
+            typed = primitive.types.get(tuple(key))
         except TypeError:  # a param is not hashable, as `type_of` will say
             typed = None
         if typed is None:
-            if holds or (primitive.cast_varying is not None and thread.axis_env):
+            if primitive.cast_varying is not None and thread.axis_env:
                 invars, params = self.retyped(primitive, invars, params)
             typed = self.type_of(primitive, invars, params)
         out, effects = typed
@@ -207,11 +203,8 @@ class StageInterpreter(Interpreter):
     def retyped(self, primitive: Primitive, invars: list[Any], params: dict[str, Any]
                 ) -> tuple[list[Any], dict[str, Any]]:
         """An application of a primitive that holds jaxprs, of types that fit each other."""
-        given = [v.aval.varying for v in invars]
-        if primitive.cast_varying is None:
-            wanted, params = _retyped_as_calls(primitive, invars, params)
-        else:
-            wanted, params = primitive.cast_varying(given, **params)
+        given, rule = [v.aval.varying for v in invars], primitive.cast_varying
+        wanted, params = (given, params) if rule is None else rule(given, **params)
         operands = invars
         if wanted != given:
             invars = vary_along(self, invars, wanted, OperandsVaryError(lambda: (
@@ -267,37 +260,6 @@ class StageInterpreter(Interpreter):
             text += f"; the value depends on its {'arguments' if len(names) > 1 else 'argument'} "
             text += ", ".join(names[:5]) + (" and others" if len(names) > 5 else "")
         return text + "."
-
-
-def _retyped_as_calls(primitive: Primitive, invars: Sequence[Any], params: dict[str, Any]
-                      ) -> tuple[list[Any], dict[str, Any]]:
-    """The result of a `cast_varying` rule for a primitive of a user: jaxprs that can be called with
-    its last operands are staged for how these vary."""
-    wanted = [v.aval.varying for v in invars]
-    if not primitive.own_varying:
-        wanted = [frozenset[Any]().union(*wanted)] * len(wanted)
-    programs = {name: value for name, value in params.items()
-                if type(value) is Jaxpr and len(value.invars) <= len(invars) and all(
-                    map(same_array_type, value.in_avals, [
-                        v.aval for v in invars[len(invars) - len(value.invars):]]))}
-    for jaxpr in programs.values():
-        skip = len(invars) - len(jaxpr.invars)
-        wanted = [*wanted[:skip], *(w | a.varying for w, a in zip(
-            wanted[skip:], jaxpr.in_avals, strict=True))]
-    return wanted, {**params, **{
-        name: _staged_at(jaxpr, wanted[len(invars) - len(jaxpr.invars):])
-        for name, jaxpr in programs.items()}}
-
-
-def _staged_at(jaxpr: Jaxpr, varying: Sequence[frozenset[Any]]) -> Jaxpr:
-    """A jaxpr for inputs that vary along these axes; cached on it."""
-    avals = [a.with_varying(v) for a, v in zip(jaxpr.in_avals, varying, strict=True)]
-    if all(a is b for a, b in zip(avals, jaxpr.in_avals, strict=True)):
-        return jaxpr
-    return jaxpr.cached(
-        ("staged at", thread.settings, thread.axis_env, *avals),
-        lambda: trace_to_jaxpr(functools.partial(eval_jaxpr, jaxpr, jaxpr.consts), avals,
-                                       jaxpr.debug_info))
 
 
 def stage(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],

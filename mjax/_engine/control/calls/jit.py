@@ -28,6 +28,8 @@ def _like(params: Mapping[str, Any]) -> dict[str, Any]:
 class _JitFrame(Frame):
     """How an operand enters: whether it is donated."""
 
+    threaded = False
+
     def open(self, params: dict[str, Any]) -> Held:
         rest = {name: value for name, value in params.items()
                 if name not in ("jaxpr", "donated_invars")}

@@ -36,6 +36,8 @@ CONST, CARRY, EACH = range(3)
 class _ScanFrame(Frame):
     """Operands enter, and results leave, as one of these, in this order."""
 
+    threaded = CARRY
+
     def open(self, params: dict[str, Any]) -> Held:
         body, nc, nk = params["jaxpr"], params["num_consts"], params["num_carry"]
         return Held(
@@ -46,6 +48,9 @@ class _ScanFrame(Frame):
     def close(self, held: Held) -> dict[str, Any]:
         return {"jaxpr": held.body, "num_consts": held.ins.count(CONST),
                 "num_carry": held.outs.count(CARRY), **held.rest}
+
+    def times(self, held: Held) -> int:
+        return int(held.rest["length"])
 
     def carries(self, held: Held) -> list[tuple[int, int]]:
         return list(zip(_places(held.ins, CARRY), _places(held.outs, CARRY), strict=True))

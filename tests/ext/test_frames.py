@@ -1,0 +1,180 @@
+"""Frames for extension authors: primitives that hold programs, and transformations of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import mjax
+import mjax.numpy as jnp
+from mjax import lax
+from mjax_ext import core
+from mjax_ext.core import primitives
+from mjax_ext.interpreters import mlir
+
+region_p = core.Primitive("region", multiple_results=True)
+core.Frame(region_p, "program")
+
+
+def evaluate(*args, program):
+    return core.eval_jaxpr(program, program.consts, *args)
+
+
+region_p.def_impl(evaluate)
+mlir.register_lowering(region_p, mlir.lower_fun(evaluate, multiple_results=True))
+
+
+def region(f):
+    """The function as one equation."""
+    return lambda *args: region_p.bind(*args, program=mjax.make_jaxpr(f)(*args))[0]
+
+
+X = jnp.linspace(0.0, 1.0, 6).reshape(2, 3)
+Y = jnp.linspace(1.0, 2.0, 6).reshape(2, 3)
+
+
+def product(x, y):
+    return jnp.sin(x) * y
+
+
+TRANSFORMATIONS = {
+    "evaluation": lambda f: f(X, Y),
+    "jit": lambda f: mjax.jit(f)(X, Y),
+    "grad": lambda f: mjax.grad(lambda x, y: f(x, y).sum(), (0, 1))(X, Y),
+    "grad of jit": lambda f: mjax.grad(lambda x, y: mjax.jit(f)(x, y).sum(), (0, 1))(X, Y),
+    "grad of checkpoint": lambda f: mjax.grad(lambda x: mjax.checkpoint(f)(x, Y).sum())(X),
+    "vmap": lambda f: mjax.vmap(f, (0, None))(X, Y),
+    "vmap of grad": lambda f: mjax.vmap(mjax.grad(lambda x, y: f(x, y).sum()))(X, Y),
+    "jvp": lambda f: mjax.jvp(f, (X, Y), (Y, X)),
+    "linearize": lambda f: mjax.linearize(f, X, Y)[1](Y, X),
+    "vjp": lambda f: mjax.vjp(f, X, Y)[1](Y),
+    "linear_transpose": lambda f: mjax.linear_transpose(lambda y: f(X, y), Y)(X),
+    "hessian": lambda f: mjax.hessian(lambda x: f(x, Y[0]).sum())(X[0]),
+    "scan": lambda f: lax.scan(lambda c, x: (f(c, x), c), X, jnp.stack([Y, Y])),
+    "cond": lambda f: lax.cond(True, f, product, X, Y),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMATIONS)
+def test_a_primitive_with_a_frame_has_every_transformation(name):
+    found, expected = (mjax.tree.leaves(TRANSFORMATIONS[name](f)) for f in (
+        region(product), product))
+    for actual, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(actual, wanted, 1e-5, 1e-6)
+
+
+def test_transformations_transform_the_program():
+    def names(jaxpr):
+        return [e.primitive.name for e in jaxpr.eqns]
+
+    jaxpr = mjax.make_jaxpr(mjax.vmap(region(product)))(X, Y)
+    core.check_jaxpr(jaxpr)
+    (eqn,) = jaxpr.eqns
+    assert eqn.primitive is region_p and names(eqn.params["program"]) == ["sin", "mul"]
+    assert "frame.py" in region_p.rules()["jvp"]
+    jaxpr = mjax.make_jaxpr(mjax.grad(lambda x: region(product)(x, 2.0)))(1.0)
+    inner = [name for e in jaxpr.eqns if e.primitive is region_p
+             for name in names(e.params["program"])]
+    assert "cos" in inner
+
+
+def test_a_program_gives_several_results():
+    with pytest.raises(TypeError, match=r"frame for the primitive 'one'.*multiple_results=True"):
+        core.Frame(core.Primitive("one"))
+
+
+# ---- two transformations, with one rule each -------------------------------------------
+
+
+def flops(jaxpr):
+    """Elements that a program computes; of branches, those of the longest."""
+    total = 0
+    for eqn in jaxpr.eqns:
+        frame = eqn.primitive.frame
+        if frame is None:
+            total += sum(math.prod(v.aval.shape) for v in eqn.outvars)
+        else:
+            held = frame.open(eqn.params)
+            total += frame.times(held) * max(map(flops, held.jaxprs))
+    return total
+
+
+@mjax.custom_jvp
+def halved(x):
+    return x / 2.0
+
+
+halved.defjvp(lambda primals, tangents: (halved(*primals), tangents[0] / 2.0))
+
+
+@pytest.mark.parametrize("f, expected", [
+    (lambda x: x * x + x, 12),
+    (mjax.jit(lambda x: x * x + x), 12),
+    (region(lambda x: x * x), 6),
+    (mjax.checkpoint(lambda x: x * x + x), 12),
+    (lambda x: lax.scan(lambda c, _: (c * c, c + c), x, None, length=5)[0], 60),
+    (lambda x: lax.cond(x[0, 0] > 0.0, lambda x: x * x + x, lambda x: x, x), 12),
+    (lambda x: region(lambda x: lax.scan(lambda c, _: (c * x, None), x, None, length=4)[0])(x), 24),
+    (lambda x: halved(x) * x, 12),
+])
+def test_a_counter_reads_bodies(f, expected):
+    jaxpr = mjax.make_jaxpr(f)(X)
+    # Beside the bodies: the index of a cond.
+    extra = sum(math.prod(v.aval.shape) for e in jaxpr.eqns for v in e.outvars
+                if e.primitive.name in ("gt", "convert_element_type", "slice", "squeeze",
+                                        "dynamic_slice", "reshape"))
+    assert flops(jaxpr) - extra == expected
+
+
+def with_errors(jaxpr):
+    """From `(inputs, error)` to `(results, error)`: whether something was divided by zero."""
+
+    def run(*args):
+        *inputs, error = args
+        env = dict(zip(jaxpr.constvars, jaxpr.consts, strict=True))
+        env.update(zip(jaxpr.invars, inputs, strict=True))
+
+        def read(v):
+            return v.val if type(v) is core.Literal else env[v]
+
+        for eqn in jaxpr.eqns:
+            operands, frame = list(map(read, eqn.invars)), eqn.primitive.frame
+            if frame is not None:
+                held = frame.again(frame.open(eqn.params)).transformed(
+                    with_errors, [frame.threaded], [frame.threaded])
+                *outs, error = frame.runner(held)([*operands, error])
+            else:
+                if eqn.primitive is primitives.div_p:
+                    error = error | jnp.any(operands[1] == 0)
+                outs = eqn.primitive.bind(*operands, **eqn.params)
+            env.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs],
+                           strict=True))
+        return [*map(read, jaxpr.outvars), error]
+
+    avals = [mjax.ShapeDtypeStruct(a.shape, a.dtype) for a in jaxpr.in_avals]
+    return mjax.make_jaxpr(run)(*avals, mjax.ShapeDtypeStruct((), bool))
+
+
+def inverse(x):
+    return 1.0 / x
+
+
+@pytest.mark.parametrize("f", [
+    inverse, mjax.jit(inverse), region(inverse), mjax.checkpoint(inverse),
+    lambda x: lax.scan(lambda c, x: (c + inverse(x), c), x[0], x)[0],
+    lambda x: lax.cond(x[0, 0] > 0.0, inverse, lambda x: x, x),
+    lambda x: region(mjax.jit(lambda x: lax.scan(
+        lambda c, x: (c + mjax.checkpoint(inverse)(x), c), x[0], x)[0]))(x),
+    mjax.grad(lambda x: region(inverse)(x).sum()),
+], ids=["plain", "jit", "region", "checkpoint", "scan", "cond", "nested", "grad"])
+def test_a_transformation_adds_an_error_to_every_body(f):
+    jaxpr = mjax.make_jaxpr(f)(Y)
+    checked = with_errors(jaxpr)
+    core.check_jaxpr(checked)
+    for x, wanted in ((Y, False), (Y.at[1, 2].set(0.0), True)):
+        *outs, error = core.eval_jaxpr(checked, checked.consts, x, False)
+        assert bool(error) is wanted
+        for actual, expected in zip(outs, mjax.tree.leaves(f(x)), strict=True):
+            np.testing.assert_array_equal(actual, expected)
