@@ -47,6 +47,7 @@ from mjax._engine.primitives.shapes import (
     zeros_of,
 )
 from mjax._engine.primitives.tangents import (
+    ZERO,
     define_jvp_from_result,
     zero_tangent,
 )
@@ -165,7 +166,7 @@ def comparison(name: str, direction: str, kinds: str, doc: str, example: str
             return compare_stored_ir(ctx, x, y, direction, dtype)
         return [compare_ir(x, y, direction, dtype)]
 
-    return binary(name, kinds, lowering, None, None, doc, lambda dtype: _bool, example=example)
+    return binary(name, kinds, lowering, ZERO, ZERO, doc, lambda dtype: _bool, example=example)
 
 
 eq_p, eq = comparison("eq", "EQ", "biufcX", "Elementwise `x == y`.", example="1, 1 -> True")
@@ -186,7 +187,7 @@ def _total_order(name: str, direction: str) -> Primitive:
         return [hlo.compare(x, y, hlo.ComparisonDirectionAttr.get(direction),
                             compare_type=hlo.ComparisonTypeAttr.get("TOTALORDER"))]
 
-    return binary(name, "biuf", lowering, None, None, "", lambda dtype: _bool)[0]
+    return binary(name, "biuf", lowering, ZERO, ZERO, "", lambda dtype: _bool)[0]
 
 
 eq_to_p = _total_order("eq_to", "EQ")
@@ -224,25 +225,25 @@ min_p, min = binary("min", "biufc", _extremum_lowering("stablehlo.minimum", "LT"
 
 # ---- bits ------------------------------------------------------------------------------
 
-not_p, bitwise_not = unary("not", "biu", "stablehlo.not", None, "Elementwise `~x`.",
+not_p, bitwise_not = unary("not", "biu", "stablehlo.not", ZERO, "Elementwise `~x`.",
                            public="bitwise_not", example="5 -> -6")
-and_p, bitwise_and = binary("and", "biu", "stablehlo.and", None, None, "Elementwise `x & y`.",
+and_p, bitwise_and = binary("and", "biu", "stablehlo.and", ZERO, ZERO, "Elementwise `x & y`.",
                             public="bitwise_and", example="6, 3 -> 2")
-or_p, bitwise_or = binary("or", "biu", "stablehlo.or", None, None, "Elementwise `x | y`.",
+or_p, bitwise_or = binary("or", "biu", "stablehlo.or", ZERO, ZERO, "Elementwise `x | y`.",
                           public="bitwise_or", example="6, 3 -> 7")
-xor_p, bitwise_xor = binary("xor", "biu", "stablehlo.xor", None, None, "Elementwise `x ^ y`.",
+xor_p, bitwise_xor = binary("xor", "biu", "stablehlo.xor", ZERO, ZERO, "Elementwise `x ^ y`.",
                             public="bitwise_xor", example="6, 3 -> 5")
 shift_left_p, shift_left = binary(
-    "shift_left", "iu", "stablehlo.shift_left", None, None, "Elementwise `x << y`.",
+    "shift_left", "iu", "stablehlo.shift_left", ZERO, ZERO, "Elementwise `x << y`.",
     example="1, 3 -> 8")
 shift_right_arithmetic_p, shift_right_arithmetic = binary(
-    "shift_right_arithmetic", "iu", "stablehlo.shift_right_arithmetic", None, None,
+    "shift_right_arithmetic", "iu", "stablehlo.shift_right_arithmetic", ZERO, ZERO,
     "Elementwise `x >> y` that repeats the sign bit.", example="-8, 1 -> -4")
 shift_right_logical_p, shift_right_logical = binary(
-    "shift_right_logical", "iu", "stablehlo.shift_right_logical", None, None,
+    "shift_right_logical", "iu", "stablehlo.shift_right_logical", ZERO, ZERO,
     "Elementwise `x >> y` that fills with zeros.", example="-8, 28 -> 15")
 population_count_p, population_count = unary(
-    "population_count", "iu", "stablehlo.popcnt", None, "Elementwise number of bits set.",
+    "population_count", "iu", "stablehlo.popcnt", ZERO, "Elementwise number of bits set.",
     example="7 -> 3")
 def _clz_ir(ctx: Any, x: Any) -> list[Any]:
     """Of unsigned numbers: XLA, to jaxlib 0.10, extends the sign of constants that it folds."""
@@ -254,7 +255,7 @@ def _clz_ir(ctx: Any, x: Any) -> list[Any]:
     return [hlo.bitcast_convert(ctx.out_types[0], zeros)]
 
 
-clz_p, clz = unary("clz", "iu", _clz_ir, None,
+clz_p, clz = unary("clz", "iu", _clz_ir, ZERO,
                    "Elementwise number of leading zero bits.", example="1 -> 31")
 
 # ---- sign, absolute value, rounding ----------------------------------------------------
@@ -284,17 +285,17 @@ def _abs_derivative(t: Any, out: Any, x: Any) -> Any:
     return div(real(mul(conj(x), t)), convert(scale, typeof(out).dtype))
 
 
-sign_p, sign = unary("sign", "iufc", _sign_lowering, None,
+sign_p, sign = unary("sign", "iufc", _sign_lowering, ZERO,
                      "Elementwise sign: -1, 0 or 1; `x / abs(x)` for complex numbers.",
                      example="-1.5 -> -1")
 abs_p, abs = unary("abs", "ifc", _abs_lowering, _abs_derivative,
                    "Elementwise absolute value; real for complex numbers.", dtypes.real_dtype,
                    example="-1.5 -> 1.5")
-floor_p, floor = unary("floor", "f", "stablehlo.floor", None, "Elementwise floor.",
+floor_p, floor = unary("floor", "f", "stablehlo.floor", ZERO, "Elementwise floor.",
                        example="-1.2 -> -2")
-ceil_p, ceil = unary("ceil", "f", "stablehlo.ceil", None, "Elementwise ceiling.",
+ceil_p, ceil = unary("ceil", "f", "stablehlo.ceil", ZERO, "Elementwise ceiling.",
                      example="1.2 -> 2")
-is_finite_p, is_finite = unary("is_finite", "f", "stablehlo.is_finite", None,
+is_finite_p, is_finite = unary("is_finite", "f", "stablehlo.is_finite", ZERO,
                                "Elementwise: neither infinite nor NaN.", lambda dtype: _bool,
                                example="np.inf -> False")
 
@@ -317,7 +318,7 @@ def _round_lowering(ctx: Any, x: Any, *, rounding_method: RoundingMethod) -> Any
     return op(f"stablehlo.round_nearest_{'even' if even else 'afz'}", ctx.out_types, [x])
 
 
-round_p, _ = unary("round", "f", _round_lowering, None, "")
+round_p, _ = unary("round", "f", _round_lowering, ZERO, "")
 
 
 @boundary

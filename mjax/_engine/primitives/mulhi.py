@@ -13,6 +13,7 @@ from mjax._engine.primitives.comparing import compare_ir
 from mjax._engine.primitives.emit import full as full_ir
 from mjax._engine.primitives.emit import hlo, ir_type, op
 from mjax._engine.primitives.rows import binary
+from mjax._engine.primitives.tangents import ZERO
 
 
 def _mulhi_lowering(ctx: Any, x: Any, y: Any) -> Any:
@@ -52,6 +53,6 @@ def _mulhi_64_ir(x: Any, y: Any, aval: ShapedArray, signed: bool) -> Any:
     return total
 
 
-mulhi_p, mulhi = binary("mulhi", "iu", _mulhi_lowering, None, None,
+mulhi_p, mulhi = binary("mulhi", "iu", _mulhi_lowering, ZERO, ZERO,
                         "Elementwise upper half of the product of integers, of twice their bits.",
                         args="x, y, /", example="2**30, 8 -> 2")

@@ -10,6 +10,7 @@ from mjax._engine.primitives.elementwise import (
     public_function,
 )
 from mjax._engine.primitives.tangents import (
+    ZERO,
     define_jvp_from_result,
     define_zero_jvp,
 )
@@ -21,11 +22,16 @@ def unary(name: str, kinds: str, lowering: Any, derivative: Callable[..., Any] |
           example: str = "") -> tuple[Primitive, Any]:
     """A row of the tables: an elementwise function of one operand."""
     primitive = define_elementwise(name, kinds, lowering, result)
-    if derivative is None:
-        define_zero_jvp(primitive)
-    else:
-        define_jvp_from_result(primitive, derivative)
+    _define_derivatives(primitive, derivative)
     return primitive, public_function(primitive, public or name, doc, args, kinds, example)
+
+
+def _define_derivatives(primitive: Primitive, *derivatives: Callable[..., Any] | None) -> None:
+    """None: the primitive gets its jvp rule later."""
+    if all(d is ZERO for d in derivatives):
+        define_zero_jvp(primitive)
+    elif None not in derivatives:
+        define_jvp_from_result(primitive, *derivatives)
 
 
 _ACCURACY = """
@@ -57,8 +63,5 @@ def binary(name: str, kinds: str, lowering: Any, left: Callable[..., Any] | None
            args: str = "x, y", example: str = "") -> tuple[Primitive, Any]:
     """A row of the tables: an elementwise function of two operands of one dtype."""
     primitive = define_elementwise(name, (kinds, kinds), lowering, result)
-    if left is None:
-        define_zero_jvp(primitive)
-    else:
-        define_jvp_from_result(primitive, left, right)
+    _define_derivatives(primitive, left, right)
     return primitive, public_function(primitive, public or name, doc, args, kinds, example)

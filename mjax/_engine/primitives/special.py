@@ -43,7 +43,7 @@ from mjax._engine.tracing.primitive import Primitive
 _c = constant_like
 
 
-def _function(name: str, args: str, lowering: Any, derivatives: list[Callable[..., Any] | None],
+def _function(name: str, args: str, lowering: Any, derivatives: list[Callable[..., Any]],
               doc: str, public: str = "", example: str = "") -> tuple[Primitive, Any]:
     """A row: a function of floats, with a derivative per operand.
 

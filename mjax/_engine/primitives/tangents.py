@@ -84,18 +84,27 @@ def with_zeros(nonzeros: Sequence[bool], tangents: Iterable[Any], avals: Iterabl
 # ---- rule makers -----------------------------------------------------------------------
 
 
+def _zero(tangent: Any, out: Any, *primals: Any, **params: Any) -> Zero:
+    return zero_tangent(out)
+
+
+#: The derivative by an operand on which the result does not depend smoothly.
+ZERO: Callable[..., Any] = _zero
+
+
 def define_jvp(primitive: Primitive, *rules: Callable[..., Any] | None) -> None:
     """Gives a primitive with one result the jvp rule that sums contributions of its operands.
 
     Args:
       primitive: the primitive.
-      rules: per operand `(tangent, *primals, **params) -> tangent of the result`, or None
-        where the result does not depend on the operand smoothly.
+      rules: per operand `(tangent, *primals, **params) -> tangent of the result`, or `ZERO`
+        where the result does not depend on the operand smoothly. Users may say None for it.
     """
-    define_jvp_from_result(primitive, *[rule and _without_result(rule) for rule in rules])
+    define_jvp_from_result(primitive, *[
+        rule if rule in (ZERO, None) else _without_result(rule) for rule in rules])
 
 
-def _without_result(rule: Callable[..., Any]) -> Callable[..., Any]:
+def _without_result(rule: Any) -> Callable[..., Any]:
     def adapted(tangent: Any, out: Any, *primals: Any, **params: Any) -> Any:
         return rule(tangent, *primals, **params)
 
@@ -105,6 +114,7 @@ def _without_result(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | None) -> None:
     """`define_jvp` for rules `(tangent, result, *primals, **params)`."""
+    derivatives = [ZERO if rule is None else rule for rule in rules]
 
     def apply(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         if len(rules) != len(tangents):
@@ -113,8 +123,8 @@ def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | No
                 "None, for each."))
         out = primitive.bind(*primals, **params)
         total: Any = None
-        for rule, tangent in zip(rules, tangents, strict=True):
-            if rule is not None and type(tangent) is not Zero:
+        for rule, tangent in zip(derivatives, tangents, strict=True):
+            if type(tangent) is not Zero:
                 term = rule(tangent, out, *primals, **params)
                 total = term if total is None else add_tangents(total, term)
         return out, zero_tangent(out) if total is None else total
@@ -129,7 +139,7 @@ def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | No
         finally:
             thread.source = None
 
-    given = [r for r in rules if r is not None]
+    given = [rule for rule in derivatives if rule is not ZERO]
     jvp = from_one_place if all(map(is_ours, given)) else apply
     jvp.__wrapped__ = given[0] if given else apply  # type: ignore[attr-defined]
     primitive.def_jvp(jvp)

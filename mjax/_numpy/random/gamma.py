@@ -29,7 +29,7 @@ from mjax._engine.primitives.keys import random_split_p
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import batch_size, batch_to_front, reshape
 from mjax._engine.primitives.special import random_gamma_grad
-from mjax._engine.primitives.tangents import define_jvp_from_result
+from mjax._engine.primitives.tangents import ZERO, define_jvp_from_result
 from mjax._engine.runtime.arrays.laid_out import lays_out
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.transforms.vectorize import vmap
@@ -146,7 +146,7 @@ def _implicit_derivative(t: Any, out: Any, keys: Any, a: Any, *, log_space: bool
     return mul(t, div(random_gamma_grad(a, sample), sample))
 
 
-define_jvp_from_result(random_gamma_p, None, _implicit_derivative)
+define_jvp_from_result(random_gamma_p, ZERO, _implicit_derivative)
 
 # ---- the distribution ------------------------------------------------------------------
 
