@@ -25,7 +25,7 @@ from mjax._engine.runtime.arrays.transfer import to_array
 from mjax._engine.runtime.dispatch.device_assignment import moved_to
 from mjax._engine.runtime.dispatch.executable import Asked
 from mjax._engine.runtime.dispatch.forms import LEAF
-from mjax._engine.runtime.dispatch.runners import Runners, runners_of
+from mjax._engine.runtime.dispatch.runners import Runners, buffer_of, runners_of
 from mjax._engine.runtime.dispatch.short import placement_of, program_for
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
@@ -42,17 +42,17 @@ def execute(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any])
         args = tuple([a if type(a) is Array else to_array(a) for a in args])
         placements = tuple(map(placement_of, args))
     known = primitive.executables if primitive.types_cacheable else primitive.programs_of(params)
-    what: Any = () if not params else (
-        primitive.params_key(params) if primitive.exact_params else params.items())
+    key: tuple[Any, ...] = (thread.settings, placements)
+    if params:
+        key = (*key, *(primitive.params_key(params) if primitive.exact_params else params.items()))
     try:
-        # A known one is found without a call of `program_for`.
-        found = known.get((thread.settings, placements, *what))
+        found = known.get(key)  # as `program_for` does, without a call
     except TypeError:
         primitive.refuse_unhashable(params)
         raise
-    run, _ = found or program_for(known, tuple(what), placements, compile_primitive, primitive,
-                                  params)
-    return run(*args)
+    run, of_buffers = found or program_for(known, key[2:], placements, compile_primitive,
+                                           primitive, params)
+    return run(*args) if of_buffers is None else of_buffers([*map(buffer_of, args)])
 
 
 def compile_primitive(placements: tuple[Any, ...], primitive: Primitive, params: dict[str, Any],

@@ -226,10 +226,37 @@ def runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Plac
       names: of the program and its arguments.
       out_tree: how the results are nested.
     """
-    written = _written("buffers", "buffers", execute, placements, names, out_tree)
-    if written is not None:
-        return written
-    handlers = [p.handler for p in placements]
+    handlers, count = [p.handler for p in placements], len(placements)
+    held: list[Any] = []
+    nest = _nest(out_tree, iter(range(count)), 0, held) if count <= _MOST else None
+    if nest is None:
+        return _general_runner_of(execute, placements, handlers, names, out_tree)
+    outs = "".join(f"x{i}, " for i in range(count)) or "()"
+    # The same as `Array(x, p)`, without a call of Python.
+    arrays = "".join(f"""
+    r{i} = new(Array)
+    r{i}._buffer = x{i}
+    r{i}._placement = p{i}""" for i in range(count))
+    text = f"""
+def make(execute, handlers, names, held, {", ".join(f"p{i}" for i in range(count))}):
+  {"".join(f"h{i}, " for i in range(len(held))) or "()"} = held
+  def run(buffers):
+    try:
+      {outs} = execute(buffers).consume_with_handlers(handlers)
+    except Exception as error:
+      explain_failure(error, names, buffers)
+      raise{arrays}
+    return {nest}
+  return run
+"""
+    written: Callable[..., Any] = _maker(text)(execute, handlers, names, held, *placements)
+    return written
+
+
+def _general_runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Placement],
+                       handlers: list[Any], names: ArgumentNames, out_tree: Any
+                       ) -> Callable[[Sequence[Any]], Any]:
+    """`runner_of` for results that are too many, or nested in another way than is written."""
 
     def run(buffers: Sequence[Any]) -> Any:
         try:
@@ -240,52 +267,6 @@ def runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Plac
         return out_tree.unflatten(map(Array, outs, placements))
 
     return run
-
-
-def direct_runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Placement],
-                     names: ArgumentNames, out_tree: Any, arity: int) -> Callable[..., Any]:
-    """`runner_of`, but a function from so many arrays."""
-    arguments = [f"a{i}" for i in range(arity)]
-    written = None
-    if arity <= _MOST:
-        buffers = f"[{', '.join(f'{a}._buffer' for a in arguments)}]"
-        written = _written(", ".join(arguments), buffers, execute, placements, names, out_tree)
-    if written is not None:
-        return written
-    run = runner_of(execute, placements, names, out_tree)
-    return lambda *args: run([x._buffer for x in args])
-
-
-def _written(parameters: str, buffers: str, execute: Callable[[Sequence[Any]], Any],
-             placements: Sequence[Placement], names: ArgumentNames, out_tree: Any
-             ) -> Callable[..., Any] | None:
-    """A runner of these parameters, from which `buffers` makes buffers; None for results that are
-    too many or nested in another way."""
-    handlers, count = [p.handler for p in placements], len(placements)
-    held: list[Any] = []
-    nest = _nest(out_tree, iter(range(count)), 0, held) if count <= _MOST else None
-    if nest is None:
-        return None
-    outs = "".join(f"x{i}, " for i in range(count)) or "()"
-    # The same as `Array(x, p)`, without a call of Python.
-    arrays = "".join(f"""
-    r{i} = new(Array)
-    r{i}._buffer = x{i}
-    r{i}._placement = p{i}""" for i in range(count))
-    text = f"""
-def make(execute, handlers, names, held, {", ".join(f"p{i}" for i in range(count))}):
-  {"".join(f"h{i}, " for i in range(len(held))) or "()"} = held
-  def run({parameters}):
-    try:
-      {outs} = execute({buffers}).consume_with_handlers(handlers)
-    except Exception as error:
-      explain_failure(error, names, {buffers})
-      raise{arrays}
-    return {nest}
-  return run
-"""
-    written: Callable[..., Any] = _maker(text)(execute, handlers, names, held, *placements)
-    return written
 
 
 def _nest(tree: Any, numbers: Iterator[int], depth: int, held: list[Any]) -> str | None:

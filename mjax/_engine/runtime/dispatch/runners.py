@@ -37,12 +37,12 @@ from mjax._engine.runtime.dispatch.executable import (
     place,
     shard,
 )
-from mjax._engine.runtime.dispatch.forms import direct_runner_of, runner_of
+from mjax._engine.runtime.dispatch.forms import runner_of
 from mjax._engine.runtime.effects.background import before_donating, holds_caller, in_background
 from mjax._engine.runtime.effects.tokens import thread_tokens, token_placement
 from mjaxlib_shim import guards
 
-_buffer_of = operator.attrgetter("_buffer")
+buffer_of = operator.attrgetter("_buffer")
 
 
 class Runners(Record):
@@ -96,8 +96,7 @@ def run(loaded: Loaded, out_tree: Any) -> Runners:
         of_buffers = runner_of(execute, placements, names, out_tree)
         if donated:
             of_buffers = before_donating(of_buffers, names, kept, donated)
-            return Runners(lambda *args: of_buffers([x._buffer for x in args]), of_buffers)
-        return Runners(direct_runner_of(execute, placements, names, out_tree, arity), of_buffers)
+        return Runners(lambda *args: of_buffers([*map(buffer_of, args)]), of_buffers)
     compute = _general_runner(loaded, execute, placements, constants)
     if donated:
         compute = _guarded(compute, before_donating(len, names, kept, donated))
@@ -148,7 +147,7 @@ def _constant(program: Program, value: Any) -> Array:
 def _guarded(compute: Callable[..., Any], check: Callable[[Sequence[Any]], Any]
              ) -> Callable[..., Any]:
     def guarded(*args: Any) -> Any:
-        check([x._buffer for x in args])
+        check([*map(buffer_of, args)])
         return compute(*args)
 
     return guarded
@@ -177,7 +176,7 @@ def _general_runner(loaded: Loaded, execute: Any, placements: Sequence[Placement
                 for i in kept]
             computed: Sequence[Any] = execute(given).consume_with_handlers(handlers)
         except Exception as error:
-            explain_failure(error, names, map(_buffer_of, args))
+            explain_failure(error, names, map(buffer_of, args))
             raise
         return computed
 
@@ -246,7 +245,7 @@ def _with_effects(execute: Any, handlers: Sequence[Any], names: tuple[str, ...],
         mine = thread_tokens()
         taken = mine.take(names, placement)
         try:
-            results = execute([*map(_buffer_of, taken), *given], with_tokens=unordered)
+            results = execute([*map(buffer_of, taken), *given], with_tokens=unordered)
             buffers = results.consume_with_handlers(handlers)
         except Exception:
             mine.forget(names)
