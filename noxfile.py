@@ -161,15 +161,19 @@ def _check_links(session):
 
 #: What `quick` runs: the tables of primitives and of the NumPy front end take minutes, and so do
 #: programs over several devices, of which it has a few.
-QUICK = ["tests/test_tiny.py", "tests/test_errors.py", "tests/ext", "tests/shim",
-         "tests/engine/primitives/test_registry.py",
+QUICK = ["tests/test_tiny.py", "tests/test_errors.py", "tests/test_imports.py", "tests/ext",
+         "tests/shim", "tests/engine/primitives/test_registry.py",
          *(f"tests/engine/{layer}" for layer in (
              "base", "ir", "lowering", "runtime", "tracing", "transforms",
-             "spmd/test_collectives.py", "spmd/test_transposes.py"))]
+             "spmd/test_collectives.py::test_one_axis", "spmd/test_transposes.py",
+             "transforms/test_jacobian.py::test_scalars"))]
+#: Files of these folders that are not among them, but for the tests that `QUICK` names.
 NOT_QUICK = [f"tests/{name}.py" for name in (
     "shim/test_distributed", "engine/transforms/test_compositions",
+    "engine/transforms/test_jacobian",
     "engine/transforms/test_recomputation", *(f"engine/runtime/{name}" for name in (
-        "test_array_shards", "test_exit", "test_sharded_jit", "arrays/test_assembling",
+        "test_array_shards", "test_exit", "test_sharded_effects", "test_sharded_jit",
+        "arrays/test_assembling",
         "arrays/test_dlpack", "arrays/test_resharding", "arrays/test_transfer",
         "dispatch/test_collective_throttle", "dispatch/test_debugging", "effects/test_background",
         "effects/test_callbacks", "effects/test_tokens")))]
@@ -179,7 +183,8 @@ NOT_QUICK = [f"tests/{name}.py" for name in (
 def quick(session):
     """Before each commit, under 90 s: lint, and the tests of everything but the tables.
 
-    Those of the tables are collected at least: what they import is there.
+    Those of the tables are collected at least: what they import is there. `test_imports` looks at
+    benchmarks, examples and the tests beside jax.
     """
     _install(session, "test", "lint", jaxlib=_newest_here(session))
     _lint(session)
@@ -244,6 +249,20 @@ def floor(session):
     """The core tests on the oldest jaxlib; `matrix` has all tests on it."""
     _install(session, "test", jaxlib=TABLE.FLOOR)
     _pytest(session, "-q", "-m", "not slow", *CORE)
+
+
+#: The matrix's quick cut: the oldest release, one between, the newest.
+CUT = [TABLE.FLOOR, "0.6.2", TABLE.SUPPORT[-1].version]
+
+
+@nox.session(venv_backend="none")
+def cut(session):
+    """The core tests on three releases of the matrix."""
+    for version in CUT:
+        if MATRIX[version] in HOMES:
+            session.notify(f"tests_jaxlib({version})", [*CORE, *session.posargs])
+        else:
+            session.warn(f"jaxlib {version} left out: no Python {MATRIX[version]} on this machine")
 
 
 @nox.session
