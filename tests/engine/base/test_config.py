@@ -170,9 +170,10 @@ def test_number_of_cpu_devices(code, environment, expected):
     ("import mjax; mjax.numpy.ones(2) + 1; " + NUMBER, {},
      "RuntimeError: num_cpu_devices cannot become 5 any more: the CPU's devices are in use. Set it "
      "before the first computation, or set the environment variable MJAX_NUM_CPU_DEVICES=5"),
-    ("import mjax; mjax.config.num_cpu_devices = 0", {}, "must be at least 1 (or -1: not set)"),
-    ("import mjax; mjax.config.num_cpu_devices = 2.0", {}, "takes an integer; got 2.0"),
-    ("import mjax", {"MJAX_NUM_CPU_DEVICES": "many"}, "MJAX_NUM_CPU_DEVICES: config flag"),
+    *[pytest.param(*case, marks=pytest.mark.slow) for case in [
+        ("import mjax; mjax.config.num_cpu_devices = 0", {}, "must be at least 1 (or -1: not set)"),
+        ("import mjax; mjax.config.num_cpu_devices = 2.0", {}, "takes an integer; got 2.0"),
+        ("import mjax", {"MJAX_NUM_CPU_DEVICES": "many"}, "MJAX_NUM_CPU_DEVICES: config flag")]],
 ])
 def test_numbers_of_cpu_devices_that_cannot_be(code, environment, error):
     caught = f"try:\n {code}\nexcept Exception as e: print(f'{{type(e).__name__}}: {{e}}')"
