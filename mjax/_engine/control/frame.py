@@ -332,7 +332,9 @@ class Frame:
 
     def effects(self, body: Any) -> Effects:
         """The effects of an equation that holds a body."""
-        return renumbered(body.effects, range(self.aside, self.aside + len(body.invars)))
+        effects: Effects = body.effects
+        return effects and renumbered(
+            effects, range(self.aside, self.aside + len(body.invars)))
 
     def typecheck(self, *avals: Any, **params: Any) -> None:
         """Compares the operands with the inputs of the body, and carries after an iteration with

@@ -388,8 +388,8 @@ class Primitive:
                 f"gave {describe_value(result)}; an effectful one must give a pair of types and "
                 "a set of effects."))
         out, effects = result
-        beyond = [e for e in effects if isinstance(e, OperandEffect)
-                  and e.index not in (None, *range(len(avals)))]
+        beyond = effects and [e for e in effects if isinstance(e, OperandEffect)
+                              and e.index not in (None, *range(len(avals)))]
         if beyond:
             bad_rule_result(self, "abstract_eval", lambda: (
                 f"gave the effect {beyond[0]!r} for {len(avals)} operands; the first one is 0."))

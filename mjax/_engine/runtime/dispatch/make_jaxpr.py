@@ -46,13 +46,14 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
         in (b,) }
     """
     check_callable("make_jaxpr", fun)
-    parameters = Parameters.of("make_jaxpr", fun)
-    numbers = parameters.numbers("static", static_argnums)
+    # Signatures take time, and most programs are made once.
+    parameters = None if static_argnums in ((), None) else Parameters.of("make_jaxpr", fun)
+    numbers = () if parameters is None else parameters.numbers("static", static_argnums)
 
     @wraps(fun)
     @boundary
     def make(*args: Any, **kwargs: Any) -> Any:
-        static = parameters.places("static", numbers, len(args))
+        static = [] if parameters is None else parameters.places("static", numbers, len(args))
         dynamic = [a for i, a in enumerate(args) if i not in static]
         check_arguments("make_jaxpr", dynamic)
         leaves, in_tree = tree_flatten((tuple(dynamic), kwargs))
