@@ -83,14 +83,16 @@ class Stage:
       out_info: tree of `ShapeDtypeStruct`s of the results.
     """
 
-    __slots__ = ("_donated", "_jaxpr", "in_tree", "out_tree")
+    __slots__ = ("_donated", "_jaxpr", "_out_shardings", "in_tree", "out_tree")
     _program: Program
 
-    def __init__(self, jaxpr: Jaxpr, in_tree: Any, out_tree: Any, donated: Sequence[bool]):
+    def __init__(self, jaxpr: Jaxpr, in_tree: Any, out_tree: Any, donated: Sequence[bool],
+                 out_shardings: Sequence[Any]):
         self._jaxpr = jaxpr
         self.in_tree = in_tree
         self.out_tree = out_tree
         self._donated = tuple(donated)
+        self._out_shardings = out_shardings
 
     @property
     def _name(self) -> str:
@@ -128,8 +130,9 @@ class Stage:
 
     @property
     def out_info(self) -> Any:
-        """Tree of `ShapeDtypeStruct`s of the results."""
-        return out_info(self._jaxpr, self.out_tree)
+        """Tree of `ShapeDtypeStruct`s of the results, with their shardings: those that were asked
+        for, or once it is compiled all."""
+        return out_info(self._jaxpr, self.out_tree, self._out_shardings)
 
 
 class Traced(Stage):
@@ -150,7 +153,7 @@ class Traced(Stage):
 
     def __init__(self, jaxpr: Jaxpr, name: str, call: Any, out_tree: Any,
                  donated: tuple[bool, ...], options: Any, asked: Any):
-        super().__init__(jaxpr, call.tree, out_tree, donated)
+        super().__init__(jaxpr, call.tree, out_tree, donated, asked[1])
         self.fun_name = name
         self._call = call
         self._options = options
@@ -164,11 +167,6 @@ class Traced(Stage):
     def jaxpr(self) -> Jaxpr:
         """The program."""
         return self._jaxpr
-
-    @property
-    def out_info(self) -> Any:
-        """Tree of `ShapeDtypeStruct`s of the results, with the shardings that were asked for."""
-        return out_info(self._jaxpr, self.out_tree, self._asked[1])
 
     @boundary
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
@@ -239,19 +237,14 @@ class Lowered(_Bound):
       True
     """
 
-    __slots__ = ("_asked", "_lowered", "_options", "_program", "_static")
+    __slots__ = ("_lowered", "_options", "_program", "_static")
 
     def __init__(self, program: Program, lowered: LoweredModule, traced: Traced):
-        super().__init__(traced.jaxpr, traced.in_tree, traced.out_tree, traced._donated)
+        super().__init__(traced.jaxpr, traced.in_tree, traced.out_tree, traced._donated,
+                         traced._out_shardings)
         self._program, self._lowered = program, lowered
         self._options = dict(traced._options.compiler_options)
         self._static = [name for name, _ in traced._call.static]
-        self._asked = traced._asked[1]
-
-    @property
-    def out_info(self) -> Any:
-        """Tree of `ShapeDtypeStruct`s of the results, with the shardings that were asked for."""
-        return out_info(self._jaxpr, self.out_tree, self._asked)
 
     @boundary
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
@@ -329,21 +322,14 @@ class Compiled(_Bound):
     __slots__ = ("_executable", "_known", "_program", "_run", "_static")
 
     def __init__(self, loaded: Loaded, lowered: Lowered):
-        super().__init__(lowered._jaxpr, lowered.in_tree, lowered.out_tree, lowered._donated)
+        shardings = loaded.program.shardings
+        super().__init__(lowered._jaxpr, lowered.in_tree, lowered.out_tree, lowered._donated, [
+            shardings.moved_to.get(n, s) for n, s in enumerate(shardings.outputs)])
         self._program, self._executable = loaded.program, loaded.executable
         self._static = lowered._static
         self._run = run(loaded, self.out_tree).arrays
         #: Tuples of placements of arguments that were examined and need nothing.
         self._known: set[tuple[Any, ...]] = set()
-
-    @property
-    def out_info(self) -> Any:
-        """Tree of `ShapeDtypeStruct`s of the results."""
-        return out_info(self._jaxpr, self.out_tree, self._out_shardings())
-
-    def _out_shardings(self) -> list[Any]:
-        shardings = self._program.shardings
-        return [shardings.moved_to.get(n, s) for n, s in enumerate(shardings.outputs)]
 
     @property
     def input_shardings(self) -> Any:
@@ -354,7 +340,7 @@ class Compiled(_Bound):
     @property
     def output_shardings(self) -> Any:
         """The tree of where the results are."""
-        return self.out_tree.unflatten(self._out_shardings())
+        return self.out_tree.unflatten(self._out_shardings)
 
     @property
     def input_formats(self) -> Any:
