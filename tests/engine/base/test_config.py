@@ -135,8 +135,8 @@ def test_initial_values():
 
 @pytest.mark.parametrize(("environment", "expected"), [
     pytest.param({"MJAX_ENABLE_X64": "1"}, {"enable_x64": "True"}, marks=pytest.mark.slow),
-    ({"JAX_ENABLE_X64": "True", "MJAX_TRACEBACK_FILTERING": "off"},
-     {"enable_x64": "True", "traceback_filtering": "off"}),
+    pytest.param({"JAX_ENABLE_X64": "True", "MJAX_TRACEBACK_FILTERING": "off"},
+                 {"enable_x64": "True", "traceback_filtering": "off"}, marks=pytest.mark.slow),
     ({"MJAX_ENABLE_X64": "off", "JAX_ENABLE_X64": "on", "JAX_NUMPY_RANK_PROMOTION": "raise",
       "MJAX_DEFAULT_MATMUL_PRECISION": "highest", "JAX_DEFAULT_PRNG_IMPL": "rbg"},
      {"enable_x64": "False", "numpy_rank_promotion": "raise",
@@ -154,8 +154,8 @@ COUNT = "import mjax; print(len(mjax.devices()), mjax.config.num_cpu_devices)"
 
 @pytest.mark.parametrize(("code", "environment", "expected"), [
     (COUNT, {"JAX_NUM_CPU_DEVICES": "2"}, "2 2"),  # more than what conftest.py asks XLA for
-    (NUMBER + "mjax.devices(); " + NUMBER + COUNT, {}, "5 5"),
     *[pytest.param(*case, marks=pytest.mark.slow) for case in [
+        (NUMBER + "mjax.devices(); " + NUMBER + COUNT, {}, "5 5"),
         (COUNT, {"MJAX_NUM_CPU_DEVICES": "3", "XLA_FLAGS": ""}, "3 3"),
         (COUNT, {"MJAX_NUM_CPU_DEVICES": "-1", "XLA_FLAGS": ""}, "1 -1"),
         (COUNT, {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}, "4 -1"),

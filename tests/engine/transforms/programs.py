@@ -182,8 +182,8 @@ PROGRAMS |= {f"random {seed}": random_program(seed) for seed in range(12)}
 PROGRAMS |= {f"random branches {seed}": random_program(seed, True) for seed in (0, 1, 4, 5)}
 #: The names, for tests that go through many subsets of arguments: of four it takes seconds.
 NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in (
-    "choosing 0", "choosing 1", "random branches 4", "random branches 5") else name
-    for name in PROGRAMS]
+    "choosing 0", "choosing 1", "random branches 1", "random branches 4", "random branches 5")
+    else name for name in PROGRAMS]
 
 
 def staged(name: str) -> tuple[Jaxpr, list]:
