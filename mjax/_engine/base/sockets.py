@@ -7,8 +7,13 @@ class below it. `SOCKETS` says who fills each and why; a test compares it with t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NoReturn
+
+
+def _unfilled(name: str, *args: Any) -> NoReturn:
+    raise RuntimeError(f"nothing has filled the socket {name!r} yet: import mjax.")
 
 
 class Sockets:
@@ -25,10 +30,9 @@ class Sockets:
     watch: Any
 
     def __init__(self) -> None:
+        for name in self.__slots__:  # a __getattr__ would slow down all reads
+            setattr(self, name, functools.partial(_unfilled, name))
         self.watch = None
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise RuntimeError(f"nothing has filled the socket {name!r} yet: import mjax.")
 
 
 sockets = Sockets()

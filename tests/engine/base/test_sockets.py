@@ -177,6 +177,7 @@ def test_what_is_not(text):
 def test_sockets_are_filled_once_mjax_is_imported():
     names = {name.removeprefix("sockets.") for name in SOCKETS if name.startswith("sockets.")}
     assert names == set(Sockets.__slots__)
-    assert all(callable(getattr(sockets, name)) for name in names - {"watch"})
+    filled = {name: getattr(sockets, name).__module__ for name in names - {"watch"}}
+    assert all(f"mjax.{SOCKETS[f'sockets.{n}'][0][0]}" == home for n, home in filled.items())
     with pytest.raises(RuntimeError, match="nothing has filled the socket 'execute' yet"):
         Sockets().execute(None, (), {})
