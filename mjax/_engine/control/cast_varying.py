@@ -123,18 +123,6 @@ def _culprit(jaxpr: Jaxpr, axes: Axes) -> str:
 # ---- calls -------------------------------------------------------------------------------
 
 
-def retypes_as_call(primitive: Primitive, param: str) -> None:
-    """Gives a primitive that calls the jaxpr in a param, on its last operands, the rule."""
-
-    def cast_varying(varying: Sequence[Axes], **params: Any) -> Any:
-        jaxpr = params[param]
-        n = len(varying) - len(jaxpr.invars)
-        wanted = joined(varying[n:], varying_of(jaxpr))
-        return [*varying[:n], *wanted], {**params, param: widened(jaxpr, wanted)}
-
-    primitive.define("cast_varying", cast_varying, derived=True)
-
-
 def bind_cast(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     """Applies a primitive that holds jaxprs to values that vary otherwise than its inputs say.
 

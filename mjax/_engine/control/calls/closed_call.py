@@ -8,25 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mjax._engine.control.cast_varying import retypes_as_call
-from mjax._engine.control.frame import Frame, check_program_inputs
+from mjax._engine.control.frame import Frame
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr
-
-
-def types_as_call(primitive: Primitive, param: str) -> None:
-    """Gives a primitive that calls the jaxpr in a param the rules for types and effects."""
-
-    def abstract_eval(*avals: Any, **params: Any) -> Any:
-        return params[param].out_avals, params[param].effects
-
-    def typecheck(*avals: Any, **params: Any) -> None:
-        check_program_inputs(primitive, params[param].in_avals, avals)
-
-    primitive.def_effectful_abstract_eval(abstract_eval)
-    primitive.define("typecheck", typecheck, derived=True)
-    retypes_as_call(primitive, param)
 
 
 def evaluates_as_call(primitive: Primitive, param: str) -> None:

@@ -8,14 +8,16 @@ transpose of an application is an application of the transpose, whose own is the
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
-from mjax._engine.control.calls.closed_call import evaluates_as_call, types_as_call
-from mjax._engine.control.custom.custom_batching import BatchedInfo, batched_backward
+from mjax._engine.control.calls.closed_call import evaluates_as_call
+from mjax._engine.control.custom.custom_batching import BatchedInfo, batch_call, batched_backward
 from mjax._engine.control.custom.custom_calls import users_code
+from mjax._engine.control.frame import OF_JAXPRS, Frame, Held
 from mjax._engine.control.trace_body import Typed, agree, differences
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr
 from mjax._engine.ir.pytree import tree_flatten
@@ -30,13 +32,11 @@ from mjax._engine.tracing.flat import (
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
 from mjax._engine.tracing.symbolic import Zero
-from mjax._engine.transforms.batching import AxisData, batch_jaxpr
+from mjax._engine.transforms.batching import AxisData
 from mjax._engine.transforms.jvp import jvp_flat
 
 linear_call_p = Primitive("linear_call", multiple_results=True, types_cacheable=False,
                           own_varying=True)
-types_as_call(linear_call_p, "callee")
-evaluates_as_call(linear_call_p, "callee")
 
 
 # ---- transposes as functions of flat values --------------------------------------------
@@ -96,68 +96,61 @@ class CalleeAsTranspose:
                           *map(instantiate, cts))
 
 
-class BatchedTranspose:
-    """A transpose for a batch."""
-
-    __slots__ = ("info", "transpose")
-
-    def __init__(self, transpose: Any, info: BatchedInfo):
-        self.transpose, self.info = transpose, info
-
-    def __call__(self, fixed: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-        return batched_backward(self.transpose, self.info, fixed, cts)
-
-
 # ---- the primitive ---------------------------------------------------------------------
+
+
+class _LinearCallFrame(Frame):
+    """The transpose goes along with the function."""
+
+    rules = ("abstract_eval", "typecheck", "cast_varying", "jvp", "transpose", "axis_batch")
+    transforms = OF_JAXPRS._replace(batch=batch_call)
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        n, callee = params["num_callee_consts"] + params["num_res"], params["callee"]
+        outs = linear_call_p.bind(*primals, **params)
+        out_tangents: list[Any] = list(map(zero_tangent, outs))
+        if any(type(t) is not Zero for t in tangents[n:]):
+            out_tangents = linear_call_p.bind(
+                *primals[:n], *map(instantiate, tangents[n:]), **params)
+        if any(type(t) is not Zero for t in tangents[:n]):
+            held = [*tangents[:n], *map(zero_tangent, primals[n:])]
+            _, more = jvp_flat(
+                lambda *args: eval_jaxpr(callee, callee.consts, *args), primals, held)
+            out_tangents = list(map(add_tangents, out_tangents, more))
+        return outs, out_tangents
+
+    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
+        callee, num_res = params["callee"], params["num_res"]
+        n = params["num_callee_consts"] + num_res
+        fixed, avals = args[:n], [a.to_tangent() for a in callee.out_avals]
+
+        def f(*values: Any) -> list[Any]:
+            return params["transpose_thunk"](values[:n], values[n:])
+
+        info = DebugInfo("linear_call", "the transpose of a linear_call")
+        transposed, consts = lift_tracers(stage(f, [*map(typeof, fixed), *avals], info))
+        outs = linear_call_p.bind(
+            *consts, *fixed, *map(instantiate, cts), callee=transposed,
+            transpose_thunk=CalleeAsTranspose(callee, len(consts)),
+            num_callee_consts=len(consts) + params["num_callee_consts"], num_res=num_res)
+        return [None] * n + outs
+
+    def batched(self, held: Held, axis: AxisData, dims: Sequence[int | None],
+                out_dims: Sequence[int | None]) -> Held:
+        n = held.rest["num_callee_consts"] + held.rest["num_res"]
+        info = BatchedInfo(axis, None, dims[:n], [a.to_tangent() for a in held.body.in_avals[n:]],
+                           dims[n:], out_dims[:1] == [0])
+        return held._replace(rest={**held.rest, "transpose_thunk": functools.partial(
+            batched_backward, held.rest["transpose_thunk"], info)})
+
+
+_LinearCallFrame(linear_call_p, "callee")
+evaluates_as_call(linear_call_p, "callee")
 
 
 @linear_call_p.def_lowering
 def _lowering(ctx: Any, *operands: Any, callee: Jaxpr, **params: Any) -> Any:
     return ctx.inline(callee, *operands)
-
-
-@linear_call_p.def_jvp
-def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-    n, callee = params["num_callee_consts"] + params["num_res"], params["callee"]
-    outs = linear_call_p.bind(*primals, **params)
-    out_tangents: list[Any] = list(map(zero_tangent, outs))
-    if any(type(t) is not Zero for t in tangents[n:]):
-        out_tangents = linear_call_p.bind(*primals[:n], *map(instantiate, tangents[n:]), **params)
-    if any(type(t) is not Zero for t in tangents[:n]):
-        held = [*tangents[:n], *map(zero_tangent, primals[n:])]
-        _, more = jvp_flat(lambda *args: eval_jaxpr(callee, callee.consts, *args), primals, held)
-        out_tangents = list(map(add_tangents, out_tangents, more))
-    return outs, out_tangents
-
-
-@linear_call_p.def_transpose
-def _transpose(cts: Any, *args: Any, callee: Jaxpr, transpose_thunk: Any, num_callee_consts: int,
-               num_res: int) -> Any:
-    n = num_callee_consts + num_res
-    fixed, avals = args[:n], [a.to_tangent() for a in callee.out_avals]
-
-    def f(*values: Any) -> list[Any]:
-        return transpose_thunk(values[:n], values[n:])
-
-    info = DebugInfo("linear_call", "the transpose of a linear_call")
-    transposed, consts = lift_tracers(stage(f, [*map(typeof, fixed), *avals], info))
-    outs = linear_call_p.bind(
-        *consts, *fixed, *map(instantiate, cts), callee=transposed,
-        transpose_thunk=CalleeAsTranspose(callee, len(consts)),
-        num_callee_consts=len(consts) + num_callee_consts, num_res=num_res)
-    return [None] * n + outs
-
-
-@linear_call_p.def_axis_batch
-def _batch(axis: AxisData, args: Any, dims: Any, *, callee: Jaxpr, transpose_thunk: Any,
-           num_callee_consts: int, num_res: int) -> Any:
-    n = num_callee_consts + num_res
-    batched, out_dims = batch_jaxpr(callee, axis, dims, any(d is not None for d in dims))
-    info = BatchedInfo(axis, None, dims[:n], [typeof(a).to_tangent() for a in args[n:]], dims[n:],
-                       out_dims[:1] == [0])
-    return linear_call_p.bind(
-        *args, callee=batched, transpose_thunk=BatchedTranspose(transpose_thunk, info),
-        num_callee_consts=num_callee_consts, num_res=num_res), out_dims
 
 
 # ---- what users call -------------------------------------------------------------------
