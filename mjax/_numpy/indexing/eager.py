@@ -57,12 +57,12 @@ class Programs:
           arrays: the operands.
           known_as: what stands for `static` in the cache's keys, if not itself.
         """
-        return self.program(static, *arrays, known_as=known_as)(*arrays)
+        return self.program(static, *arrays, known_as=known_as).arrays(*arrays)
 
-    def program(self, static: Any, *arrays: Array, known_as: Any = None) -> Callable[..., Array]:
+    def program(self, static: Any, *arrays: Array, known_as: Any = None) -> Runners:
         """The compiled function of such arrays as these."""
         return program_for(self.cache, (known_as or static,), tuple(map(placement_of, arrays)),
-                           self._compile, static).arrays
+                           self._compile, static)
 
     def _compile(self, placements: tuple[Any, ...], static: Any) -> Runners:
         return compile_for(placements, functools.partial(self.function, static), self.name)

@@ -115,10 +115,11 @@ def _row(x: Array, i: int) -> Array:
         structure, numbers = take_apart(index, x.shape)
         known = _rows.put((thread.settings, x._placement), (
             x.shape[0], _read_programs.program((structure, ()), x, *numbers)))
-    size, run = known
+    size, (run, of_buffers) = known
     if i < 0:
         i += size
-    return run(x, place(i if 0 <= i < size else 0 if i < 0 else size - 1))
+    at = place(i if 0 <= i < size else 0 if i < 0 else size - 1)
+    return run(x, at) if of_buffers is None else of_buffers([x._buffer, at._buffer])
 
 
 #: (settings, placement) -> size of the first axis, program that takes what is at one place.
