@@ -75,6 +75,8 @@ def fused(f: F | None = None, *, values: Sequence[str] = (), static_argnames: Se
         if out_sharding and "out_sharding" in kwargs:
             place = kwargs.pop("out_sharding")
             return laid_out(wrapper(*args, **kwargs), place, f.__name__)
+        # In the order of names, in which short calls take them.
+        kwargs = dict(sorted(kwargs.items()))
         key = known = None
         try:
             key, arrays = _key_of([thread.settings], _add_operand, args, kwargs, positions, names)

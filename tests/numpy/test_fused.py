@@ -39,3 +39,11 @@ def test_ints_that_only_another_dtype_holds():
     for _ in range(12):  # more often than forms of calls are looked for
         np.testing.assert_array_equal(jnp.full((2,), 2**32 - 1, np.uint32), [2**32 - 1] * 2)
         np.testing.assert_array_equal(jnp.minimum(x, 2**32 - 2), [1, 2**32 - 2])
+
+
+def test_arguments_by_name_come_in_any_order():
+    x, a, b = jnp.eye(3), jnp.array([1, 2, 3]), jnp.array([0.5, 1.5, 2.5])
+    expected = np.cov(np.eye(3), fweights=[1, 2, 3], aweights=[0.5, 1.5, 2.5])
+    for _ in range(4):  # short from the third call on
+        np.testing.assert_allclose(jnp.cov(x, fweights=a, aweights=b), expected, rtol=1e-5)
+        np.testing.assert_allclose(jnp.cov(x, aweights=b, fweights=a), expected, rtol=1e-5)
