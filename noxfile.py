@@ -166,14 +166,16 @@ QUICK = ["tests/test_tiny.py", "tests/test_errors.py", "tests/test_imports.py", 
          *(f"tests/engine/{layer}" for layer in (
              "base", "ir", "lowering", "runtime", "tracing", "transforms",
              "spmd/test_collectives.py::test_one_axis", "spmd/test_transposes.py",
-             "transforms/test_jacobian.py::test_scalars"))]
+             *(f"transforms/test_{test}" for test in (
+                 "jacobian.py::test_scalars", "reverse.py::test_argnums",
+                 "reverse.py::test_values_and_types"))))]
 #: Files of these folders that are not among them, but for the tests that `QUICK` names.
 NOT_QUICK = [f"tests/{name}.py" for name in (
     "shim/test_distributed", "engine/transforms/test_compositions",
-    "engine/transforms/test_jacobian",
-    "engine/transforms/test_recomputation", *(f"engine/runtime/{name}" for name in (
-        "test_array_shards", "test_exit", "test_sharded_effects", "test_sharded_jit",
-        "arrays/test_assembling",
+    "engine/transforms/test_jacobian", "engine/transforms/test_recomputation",
+    "engine/transforms/test_reverse", *(f"engine/runtime/{name}" for name in (
+        "test_array_shards", "test_exit", "test_failures", "test_sharded_effects",
+        "test_sharded_jit", "arrays/test_assembling",
         "arrays/test_dlpack", "arrays/test_resharding", "arrays/test_transfer",
         "dispatch/test_collective_throttle", "dispatch/test_debugging", "effects/test_background",
         "effects/test_callbacks", "effects/test_tokens")))]
