@@ -47,7 +47,8 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
     """
     check_callable("make_jaxpr", fun)
     # Signatures take time, and most programs are made once.
-    parameters = None if static_argnums in ((), None) else Parameters.of("make_jaxpr", fun)
+    unused = static_argnums is None or (type(static_argnums) is tuple and not static_argnums)
+    parameters = None if unused else Parameters.of("make_jaxpr", fun)
     numbers = () if parameters is None else parameters.numbers("static", static_argnums)
 
     @wraps(fun)
