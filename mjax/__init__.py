@@ -92,6 +92,12 @@ _SUBMODULES = (
     "test_util", "tree", "tree_util", "typing", "version",
 )
 
+#: Name -> the module that it is loaded from when it is first used.
+_LATER = {
+    "pmap": "mjax._engine.spmd.pmap", "print_environment_info": "mjax._tools.environment",
+    "shard_map": "mjax._engine.spmd.shard_map", "smap": "mjax._engine.spmd.smap",
+}
+
 __all__ = [
     "Array", "Device", "NamedSharding", "P", "ShapeDtypeStruct", "Shard", "__version__",
     "__version_info__", "allow_f16_reductions", "block_until_ready", "check_tracer_leaks",
@@ -107,14 +113,13 @@ __all__ = [
     "make_array_from_callback", "make_array_from_process_local_data",
     "make_array_from_single_device_arrays", "make_jaxpr", "make_mesh", "make_user_context",
     "named_call", "named_scope", "no_execution", "no_tracing", "numpy_dtype_promotion",
-    "numpy_rank_promotion", "pmap", "print_environment_info", "process_count", "process_index",
-    "process_indices", "pure_callback", "remat", "set_mesh", "shard_map", "smap",
+    "numpy_rank_promotion", "process_count", "process_index",
+    "process_indices", "pure_callback", "remat", "set_mesh",
     "threefry_partitionable",
     "transfer_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
-    "transfer_guard_host_to_device", "typeof", "value_and_grad", "vjp", "vmap", *_SUBMODULES,
+    "transfer_guard_host_to_device", "typeof", "value_and_grad", "vjp", "vmap", *_LATER,
+    *_SUBMODULES,
 ]
 
 
-__getattr__, __dir__ = face("mjax", modules=_SUBMODULES, later={
-    "pmap": "mjax._engine.spmd.pmap", "print_environment_info": "mjax._tools.environment",
-    "shard_map": "mjax._engine.spmd.shard_map", "smap": "mjax._engine.spmd.smap"})
+__getattr__, __dir__ = face("mjax", modules=_SUBMODULES, later=_LATER)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import pathlib
 import pkgutil
 
 import pytest
@@ -36,6 +38,32 @@ def test_a_face_shows_what_it_exports(name):
     assert shown <= exported | _submodules(name), f"leaked: {shown - exported - _submodules(name)}"
     for n in exported:
         getattr(face, n)
+
+
+def _bound(module):
+    """The names that the source of a module binds, each as often as it does."""
+    found = []
+    for node in ast.walk(ast.parse(pathlib.Path(module.__file__).read_text())):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias in node.names:
+                found += (_bound(importlib.import_module(node.module)) if alias.name == "*"
+                          else [alias.asname or alias.name])
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.append(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.append(node.id)
+    return found
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_a_face_lists_and_binds_each_name_once(name):
+    """No name is made at run time: all but those that load later stand in the source."""
+    face = importlib.import_module(name)
+    exported, bound = list(getattr(face, "__all__", ())), _bound(face)
+    assert len(exported) == len(set(exported)), "listed twice"
+    later = {*_submodules(name), *getattr(face, "_LATER", ())}
+    assert set(exported) <= {*bound, *later}, set(exported) - later - set(bound)
+    assert not [n for n in exported if bound.count(n) > 1], "bound twice"
 
 
 @pytest.mark.parametrize("name", [n for n in FACES if n.partition(".")[0] == "mjax"])

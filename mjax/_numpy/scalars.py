@@ -59,7 +59,9 @@ def _scalar_type(name: str, dtype: Any) -> Any:
 
 
 bool_ = _scalar_type("bool", np.bool_)
-if hasattr(ml_dtypes, "int1"):  # from ml_dtypes 0.6 on
+#: Names of the types of one bit; ml_dtypes has them from 0.6 on.
+ONE_BIT = ("int1", "uint1") if hasattr(ml_dtypes, "int1") else ()
+if ONE_BIT:
     uint1, int1 = _scalar_type("uint1", ml_dtypes.uint1), _scalar_type("int1", ml_dtypes.int1)
 uint2, uint4 = _scalar_type("uint2", ml_dtypes.uint2), _scalar_type("uint4", ml_dtypes.uint4)
 uint8, uint16 = _scalar_type("uint8", np.uint8), _scalar_type("uint16", np.uint16)

@@ -220,6 +220,7 @@ from mjax._numpy.rounding import (
     spacing,
     trunc,
 )
+from mjax._numpy.scalars import ONE_BIT as _LATER
 from mjax._numpy.scalars import (
     bfloat16,
     bool_,
@@ -408,14 +409,14 @@ __all__ = [
     "sort_complex", "spacing", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract",
     "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace",
     "transpose", "trapezoid", "tri", "tril", "tril_indices", "tril_indices_from", "trim_zeros",
-    "triu", "triu_indices", "triu_indices_from", "true_divide", "trunc", "ufunc", "uint", "uint1",
+    "triu", "triu_indices", "triu_indices_from", "true_divide", "trunc", "ufunc", "uint",
     "uint16", "uint2", "uint32", "uint4", "uint64", "uint8", "union1d", "unique", "unique_all",
     "unique_counts", "unique_inverse", "unique_values", "unpackbits", "unravel_index",
     "unsignedinteger", "unstack", "unwrap", "vander", "var", "vdot", "vecdot", "vecmat",
     "vectorize", "vsplit", "vstack", "where", "zeros", "zeros_like",
+    *_LATER,
 ]
 
 __getattr__, __dir__ = face(
     "mjax.numpy", modules=("fft", "linalg"), rest="mjax.numpy._rare",
-    # ml_dtypes has these two from 0.6 on.
-    later=dict.fromkeys(("int1", "uint1"), "mjax._numpy.scalars"))
+    later=dict.fromkeys(_LATER, "mjax._numpy.scalars"))
