@@ -31,8 +31,10 @@ def keeps_results() -> bool:
 
 
 def lacks_pieces() -> str:
-    """What has to be there for each device to call a function with its own pieces of what XLA
-    cuts; empty if it is."""
+    """The release needed for each device to call a function with its own pieces of a sharded array.
+
+    Empty if this release can do so.
+    """
     gate = gates.FFI_CALLBACKS
     return "" if gate.open else f"jaxlib {gate.since_release} or newer"
 

@@ -121,7 +121,7 @@ def fused(f: F | None = None, *, values: Sequence[str] = (), static_argnames: Se
 
 def _unknown(f: Callable[..., Any], public: Callable[..., Any], values: Sequence[str],
              args: Sequence[Any], kwargs: dict[str, Any], key: Any) -> Callable[[], Any] | None:
-    """What to do about a call of which nothing is known; None: make a program for it.
+    """A function that answers a call that is not known yet; None: make a program for it.
 
     Args:
       f: the function.

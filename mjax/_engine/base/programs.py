@@ -46,7 +46,7 @@ _of_functions: _Table = weakref.WeakKeyDictionary()
 
 
 def programs_of(*functions: Callable[..., Any]) -> ProgramCache:
-    """What is kept with users' functions, as long as all of them live.
+    """The programs kept with users' functions, as long as all of them live.
 
     Its values must not refer to the functions. Its keys begin with who keeps the value. One that
     cannot be referred to weakly, or is not hashable, has nothing kept: its cache is a new one.

@@ -122,7 +122,7 @@ def without_names() -> Iterator[None]:
 
 
 def replayed(source: Any, outer: Any, mark: str = "") -> Any:
-    """What `thread.source` is while an equation is run again.
+    """The value of `thread.source` while an equation is run again.
 
     Args:
       source: that of the equation.

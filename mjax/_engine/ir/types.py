@@ -98,7 +98,7 @@ class AbstractValue:
         self._refuse("batched(dim, size)", "cannot be batched, nor be stacked by loops")
 
     def axis_size(self, dim: int) -> int | None:
-        """Of how many elements values consist along a dimension; None if there is none."""
+        """The number of elements along a dimension; None if values have no such dimension."""
         return None
 
     def physical(self) -> tuple[ShapedArray, ...]:
@@ -121,7 +121,7 @@ class AbstractValue:
             f"values of type {self} {what}: {type(self).__name__} does not define {method}."))
 
     def __getattr__(self, name: str) -> Any:
-        # What treats values as arrays asks for their shape or dtype.
+        # Code that takes values for arrays asks for their shape or dtype.
         raise LazyNoArrayError(lambda: (
             f"a value of type {self} does not have {name}: it is not an array."))
 
@@ -370,7 +370,7 @@ class AbstractToken(AbstractValue):
     to_tangent_aval = to_cotangent_aval = AbstractValue.to_tangent
 
     def physical(self) -> tuple[ShapedArray, ...]:
-        """What tokens are between programs."""
+        """The type of tokens between programs."""
         return (token_buffer_aval,)
 
     def str_short(self, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:

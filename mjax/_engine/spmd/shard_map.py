@@ -199,7 +199,7 @@ class _Application(Record):
             self.jaxpr, self.operands, self.in_specs, self.out_specs))
 
     def compiled(self, placements: tuple[Any, ...]) -> Runners:
-        """What applies the primitive to arrays so placed."""
+        """The functions that apply the primitive to arrays so placed."""
         params = self.region.params(self.jaxpr, self.in_specs, self.out_specs)
         return compile_primitive(placements, shard_map_p, params, self.out_tree)
 

@@ -46,8 +46,10 @@ def fitted(value: Any, expected: Any) -> Any:
 
 
 def not_summed(actual: Any, expected: Any) -> str:
-    """What to do about a cotangent that varies along more mesh axes than its operand: nothing to
-    be said if that is not what is wrong with it."""
+    """Advice for a cotangent that varies along more mesh axes than its operand.
+
+    Empty if over-variance is not the cause.
+    """
     axes = sorted_axes(actual.varying - expected.varying) if actual else ()
     if not axes or not same_array_type(actual, expected):
         return ""

@@ -135,8 +135,8 @@ def find_residuals(residuals: Sequence[Any], ins: Sequence[Any], outs: Sequence[
 class PartialEvaluated(Record):
     """A jaxpr split in two, of which the second takes inputs and results of the first: residuals.
 
-    Of partial evaluation, the first is what the known inputs determine. Of linearization, tangents
-    are unknown. Of recomputation, the second computes results again.
+    Partial evaluation puts first what the known inputs determine. Linearization takes tangents as
+    unknown. The second program of recomputation computes results again.
 
     Attributes:
       known: from the known inputs to the known results and the residuals that are neither inputs

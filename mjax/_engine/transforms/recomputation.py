@@ -41,8 +41,8 @@ def recompute_jaxpr(jaxpr: Jaxpr, keep: Sequence[bool], wanted: Sequence[bool],
       saveable: the policy; a function that compares by identity.
 
     Returns:
-      What gives the results kept and the saved values, and what gives those wanted again from
-      inputs and saved values.
+      A program that gives the results kept and the saved values, and one that gives those wanted
+      again from inputs and saved values.
 
     Raises:
       NotImplementedError: an equation that would be repeated has an effect whose policy forbids it.

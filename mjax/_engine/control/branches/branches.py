@@ -163,7 +163,7 @@ def _with_extra(jaxpr: Jaxpr, n_ins: int, n_outs: int, extra: Sequence[Any],
 
 
 def _to_marks(transform: Callable[..., Any]) -> Callable[..., Any]:
-    """Of branches, what gives a program and marks of its results, by what does so of one."""
+    """Lifts a transformation to branches that gives a program and marks of its results."""
 
     def of_branches(branches: Branches, *args: Any) -> Any:
         found = _alike(branches, lambda b, wanted: transform(b, *args[:-1], wanted),
@@ -175,8 +175,12 @@ def _to_marks(transform: Callable[..., Any]) -> Callable[..., Any]:
 
 def _to_halves(transform: Callable[..., PartialEvaluated], all_known: bool
                ) -> Callable[..., PartialEvaluated]:
-    """Of branches, what splits a program in two, by what does so with one; `all_known`: whether
-    the first half gives all results."""
+    """Lifts a transformation to branches that splits a program in two.
+
+    Args:
+      transform: splits one program.
+      all_known: whether the first half gives all results.
+    """
 
     def of_branches(branches: Branches, *args: Any, **options: Any) -> PartialEvaluated:
         parts = _alike(branches, lambda b, wanted: transform(b, *args[:-1], wanted, **options),

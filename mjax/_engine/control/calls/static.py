@@ -52,7 +52,7 @@ register_pytree_node(Static, lambda static: ((), static), lambda static, _: stat
 
 
 class Parameters(Record):
-    """What a signature says of arguments that are chosen by number or by name.
+    """Facts of a signature about arguments that are chosen by number or by name.
 
     Attributes:
       who: the transformation, for messages.

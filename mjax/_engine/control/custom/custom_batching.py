@@ -3,7 +3,8 @@
 A rule is an object with `jvp(primals, tangents) -> outs, tangents`, or with
 `forward(nonzeros, primals) -> outs, residuals, info` and `backward(info, residuals, cts) ->
 cotangents`, on lists of values among which may be `Zero`s; or, for `custom_vmap`, with
-`batch(size, batched, args) -> outs, out_batched`. What transforms a function transforms its rule.
+`batch(size, batched, args) -> outs, out_batched`. Each transformation of a function is one of its
+rule, too.
 """
 
 from __future__ import annotations
@@ -284,7 +285,7 @@ class PrunedRule(_Derived):
 
 
 class BatchedInfo(Record):
-    """What the backward pass of a batch has to know.
+    """Facts that the backward pass of a batch needs.
 
     Attributes:
       axis: the axis.

@@ -246,7 +246,7 @@ class Call:
           key: what it depends on beside types.
 
         Returns:
-          What `rule` gives.
+          The results of `rule`.
         """
         if not staging() and not self.outer:
             with users_code():

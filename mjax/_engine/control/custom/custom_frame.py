@@ -14,7 +14,7 @@ from mjax._engine.transforms.batching import AxisData
 
 
 class CustomFrame(Frame):
-    """What transforms the function transforms the rule with it.
+    """Each transformation of the function is one of the rule, too.
 
     A batched rule applies the rule to a batch, a pruned one drops results.
 
@@ -48,7 +48,7 @@ class CustomFrame(Frame):
         return held._replace(outs=range(len(held.outs)))
 
     def again(self, held: Held) -> Held:
-        """What is derived from the function by itself does not have the rule."""
+        """Programs derived from the function by itself do not have the rule."""
         return held._replace(rest=None)
 
     def batched(self, held: Held, axis: AxisData, dims: Sequence[int | None],

@@ -296,7 +296,7 @@ def custom_linear_solve(matvec: Callable[[Any], Any], b: Any,
 
 
 def solved(solver: Callable[[], Any], f: Callable[[], Any]) -> Callable[[Any], Any]:
-    """What a solver finds for a function, by what it is given next; to be `derived`."""
+    """A function from a right-hand side to the solver's solution; to be `derived`."""
     return lambda x: solver()(f(), x)
 
 

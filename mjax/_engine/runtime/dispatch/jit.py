@@ -247,7 +247,7 @@ class Jitted:
                 f"{number}static_argnames={name!r}.")
 
     def compiled(self, placements: tuple[Any, ...], call: JitCall) -> Runners:
-        """What runs calls like this one."""
+        """The functions that run calls like this one."""
         options = self.options
         if thread.options.explain_cache_misses:
             explain_compilation(self.fun, call, placements, self.caches.calls)

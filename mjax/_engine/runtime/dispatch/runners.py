@@ -64,7 +64,7 @@ def refuse_execution(name: str) -> NoReturn:
 
 
 def runners_of(asked: Asked, out_tree: Any, options: dict[str, Any] | None = None) -> Runners:
-    """What runs a program.
+    """The functions that run a program.
 
     Args:
       asked: the program.
@@ -129,7 +129,7 @@ def _only_executes(loaded: Loaded) -> bool:
     program = loaded.program
     return not (program.in_layouts or program.out_layouts or program.jaxpr.effects
                 or program.moved or program.shardings.moved_to or loaded.lowered.host_callbacks
-                or debugging() or any(map(_is_no_array, program.jaxpr.out_avals)))
+                or debugging() or any(map(_is_not_array, program.jaxpr.out_avals)))
 
 
 def _picking(execute: Any, constants: list[Any], kept: list[int], arity: int) -> Any:
@@ -182,14 +182,14 @@ def _general_runner(loaded: Loaded, execute: Any, placements: Sequence[Placement
 
     compute = (in_background(buffers, placements, constants) if _runs_aside(loaded) else
                lambda *args: list(map(Array, buffers(*args), placements)))
-    if not moved_to and not any(_is_no_array(p.aval) for p in placements):
+    if not moved_to and not any(_is_not_array(p.aval) for p in placements):
         return compute
 
     def result(n: int, array: Array) -> Any:
         aval: Any = array._placement.aval
         if aval is abstract_token:
             return Token(array)
-        if _is_no_array(aval):
+        if _is_not_array(aval):
             return np.zeros(aval.shape, dtypes.float0)
         return move(array, moved_to[n], committed) if n in moved_to else array
 
@@ -197,9 +197,10 @@ def _general_runner(loaded: Loaded, execute: Any, placements: Sequence[Placement
 
 
 def _runs_aside(loaded: Loaded) -> bool:
-    """Whether it is to run aside: it calls Python, which may take long.
+    """Whether a program runs aside: it calls Python, which may take long.
 
-    What donates frees its arguments when it is called; a breakpoint is to stop its caller.
+    A donating program does not, since it frees its arguments when called. Neither does one with a
+    breakpoint, which has to stop its caller.
     """
     program = loaded.program
     return (program.platform == "cpu" and program.shardings.single
@@ -207,13 +208,13 @@ def _runs_aside(loaded: Loaded) -> bool:
             and not any(program.donation) and not holds_caller(program.jaxpr))
 
 
-def _is_no_array(aval: Any) -> bool:
-    """Whether values of a type are something else than `Array`s."""
+def _is_not_array(aval: Any) -> bool:
+    """Whether values of a type are not `Array`s."""
     return not isinstance(aval, ShapedArray) or bool(aval.dtype == dtypes.float0)
 
 
 class _Results:
-    """What an execution gave, without its tokens."""
+    """Results of an execution, without its tokens."""
 
     __slots__ = ("_buffers",)
 

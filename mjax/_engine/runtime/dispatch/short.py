@@ -58,7 +58,7 @@ def program_for(known: ProgramCache, what: tuple[Any, ...], placements: tuple[An
 
 
 class Caches:
-    """What is remembered about one function under one set of options.
+    """Known calls of one function under one set of options.
 
     Attributes:
       short: what stands for a call -> settings, and a function of buffers under these;
