@@ -147,8 +147,8 @@ class Frame:
     Source: `docs/design/0009-frames.md`.
     """
 
-    #: The rules that the primitive gets.
-    rules: tuple[str, ...] = (*UNCUT, "partial_eval", "dce", "recompute")
+    #: The rules that the primitive gets from the frame.
+    derives: tuple[str, ...] = (*UNCUT, "partial_eval", "dce", "recompute")
     #: Whether an equation keeps operands that its body does not read.
     keeps_operands = False
     #: How many leading operands do not enter the body; each equation that is made has them too.
@@ -168,7 +168,7 @@ class Frame:
         primitive.frame = self
         # The types of its results, and along which axes they vary, are those of the body.
         primitive.types_cacheable, primitive.own_varying = False, True
-        for field in self.rules:
+        for field in self.derives:
             primitive.define(field, getattr(self, field),
                              derived=getattr(type(self), field) is getattr(Frame, field))
 

@@ -37,7 +37,7 @@ composite_p = Primitive("composite", multiple_results=True, types_cacheable=Fals
 class _CompositeFrame(Frame):
     """Its derivatives and batches are those of its decomposition; it is not cut."""
 
-    rules = UNCUT
+    derives = UNCUT
 
     def runner(self, held: Held) -> Runner:
         return closed_call_frame.runner(held._replace(rest={}))

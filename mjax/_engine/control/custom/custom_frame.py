@@ -24,8 +24,8 @@ class CustomFrame(Frame):
       param: which is the function.
     """
 
-    rules: tuple[str, ...] = ("abstract_eval", "typecheck", "cast_varying", "jvp", "transpose",
-                              "axis_batch", "dce")
+    derives: tuple[str, ...] = ("abstract_eval", "typecheck", "cast_varying", "jvp", "transpose",
+                                "axis_batch", "dce")
     keeps_operands = True  # rules may read them
     transforms = OF_JAXPRS._replace(batch=batch_call)
 

@@ -70,7 +70,7 @@ custom_vjp_call_p = Primitive("custom_vjp_call", multiple_results=True, types_ca
 class _VJPFrame(CustomFrame):
     """Linearized by the forward pass, transposed by the backward pass."""
 
-    rules = (*CustomFrame.rules, "linearize")
+    derives = (*CustomFrame.derives, "linearize")
 
     def close(self, held: Held) -> Params:
         return {**super().close(held), "bwd": held.rest[self.rule].backward}

@@ -56,7 +56,7 @@ custom_vmap_call_p = Primitive("custom_vmap_call", multiple_results=True, types_
 class _VmapFrame(CustomFrame):
     """Batched by the rule; derivatives are functions with rules again."""
 
-    rules = (*CustomFrame.rules, "linearize")
+    derives = (*CustomFrame.derives, "linearize")
 
     def axis_batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
         call, rule = params["call"], params["rule"]

@@ -102,7 +102,7 @@ class CalleeAsTranspose:
 class _LinearCallFrame(Frame):
     """The transpose goes along with the function."""
 
-    rules = ("abstract_eval", "typecheck", "cast_varying", "jvp", "transpose", "axis_batch")
+    derives = ("abstract_eval", "typecheck", "cast_varying", "jvp", "transpose", "axis_batch")
     transforms = OF_JAXPRS._replace(batch=batch_call)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:

@@ -45,7 +45,7 @@ class Fallback:
 class _RematOptFrame(Frame):
     """The function goes along with batches; what is derived of the forward pass lacks it."""
 
-    rules = (*UNCUT, "dce")
+    derives = (*UNCUT, "dce")
 
     def again(self, held: Held) -> Held:
         # Residuals are differentiated: what follows reads them.
