@@ -404,8 +404,9 @@ def test_what_is_rematerialized_looks_again(log, how):
 
 def test_io_may_not_happen_twice():
     f = mjax.checkpoint(lambda x: jnp.sin(io_callback(lambda v: v, F, lax.stop_gradient(x)) * x))
-    with pytest.raises(NotImplementedError, match=r"io_callback has the effects IOEffect, whose "
-                                                  r"policy says remat=False(.|\n)*test_callbacks"):
+    with pytest.raises(NotImplementedError, match=(
+            r"io_callback has the effects IOEffect, whose policy says remat=False(.|\n)*"
+            r"test_callback_primitives")):
         mjax.grad(f)(np.float32(1))
     assert f(np.float32(0)) == 0
 
