@@ -10,6 +10,7 @@ is to pickle others registers another way (`copyreg`).
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -49,13 +50,21 @@ def make_registry(*, none_is_node: bool = True) -> Any:
 
     `none_is_node=False` makes None a leaf.
     """
-    return PyTreeRegistry(
-        enable_none=none_is_node,
-        enable_tuple=True,
-        enable_namedtuple=True,
-        enable_list=True,
-        enable_dict=True,
-    )
+    # On 0.4.36 a collection that falls into the constructor visits the registry before it is one,
+    # and ends the process.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return PyTreeRegistry(
+            enable_none=none_is_node,
+            enable_tuple=True,
+            enable_namedtuple=True,
+            enable_list=True,
+            enable_dict=True,
+        )
+    finally:
+        if collecting:
+            gc.enable()
 
 
 #: mjax's registry.

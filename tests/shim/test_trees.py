@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import gc
 
 import pytest
 
@@ -47,6 +48,29 @@ def test_registry_is_private():
     assert trees.make_registry().flatten(Box(1))[0] != registry.flatten(Box(1))[0]
     with pytest.raises(ValueError, match="Box"):
         trees.register_node(Box, lambda box: ((), None), lambda data, items: Box())
+
+
+def test_no_collection_falls_into_the_making_of_a_registry(monkeypatch):
+    """One there ended processes while mjax was imported, on jaxlib 0.4.36."""
+    seen = []
+    callback = lambda phase, info: seen.append(phase)
+
+    def constructor(**options):
+        start = len(seen)
+        kept = [[] for _ in range(100)]
+        return len(seen) - start, len(kept)
+
+    monkeypatch.setattr(trees, "PyTreeRegistry", constructor)
+    threshold = gc.get_threshold()
+    gc.callbacks.append(callback)
+    gc.set_threshold(1, 1, 1)
+    try:
+        assert constructor()[0] > 0
+        assert trees.make_registry() == (0, 100)
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(callback)
+    assert gc.isenabled()
 
 
 def test_paths():
