@@ -1,4 +1,4 @@
-"""What the files that ordinary runs do not import want of mjax and of the tests is there."""
+"""Files that ordinary runs do not import find what they import from mjax and the tests."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ ROOT = Path(mjax.__file__).parent
 #: Folders in the order of imports.
 LAYERS = ["_engine/base", "_engine/ir", "_engine/tracing", "_engine/primitives", "_engine/runtime",
           "_numpy"]
-#: What dispatches: calls under evaluation, and equations.
+#: Modules that dispatch calls under evaluation, and equations.
 DISPATCHERS = ("_engine/runtime/dispatch/", "_engine/tracing/")
 
 

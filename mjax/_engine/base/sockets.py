@@ -26,7 +26,7 @@ class Sockets:
     execute: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
     sharding_shown: Callable[[int], Any]
     wait_for_readers: Callable[[Any], None]
-    #: None: there are no other processes.
+    #: A `Watch`, or None if this process is alone.
     watch: Any
 
     def __init__(self) -> None:

@@ -101,7 +101,7 @@ def statements(node):
 
 
 def targets(node):
-    """What a statement assigns."""
+    """The targets that a statement assigns to."""
     found = [*getattr(node, "targets", ()), getattr(node, "target", None)]
     for target in found:
         found += getattr(target, "elts", ())
@@ -120,7 +120,7 @@ def setter(node):
 
 
 def imported(tree):
-    """What a module imports from mjax: name there -> (last name of the home, name, object)."""
+    """The imports of a module from mjax: name there -> (last name of the home, name, object)."""
     found = {}
     for node in tree.body:  # the house has no others
         if isinstance(node, ast.ImportFrom) and node.module.startswith(("mjax.", "mjax_ext")):

@@ -216,7 +216,7 @@ def test_holders_name_their_operand(name):
 
 
 def test_rows_are_values_of_the_loops_own():
-    """What a body does to a slice of an x, it does to that operand."""
+    """An effect of a body on a slice of an x is one on that operand."""
     jaxpr = checked(mjax.make_jaxpr(lambda xs, x: lax.scan(
         lambda c, row: (write(c, row), None), x, xs)[0])(jnp.ones(3), 1.0))
     assert jaxpr.effects == {Write(0)}
@@ -287,7 +287,7 @@ def test_recomputation_of_holders(name):
 
 
 def test_constants_that_become_inputs():
-    """What a body closes over becomes an operand in front of the others."""
+    """A value that a body closes over becomes an operand in front of the others."""
     def f(t, a, x):
         return lax.scan(lambda c, _: (write(c * a, t), None), x, None, length=2)[0]
 

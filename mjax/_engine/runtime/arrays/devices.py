@@ -12,7 +12,7 @@ from mjaxlib_shim import client as shim
 from mjaxlib_shim.client import Device
 
 _clients: dict[str, Any] = {}
-#: What the factory of a platform's client gets.
+#: The options that the factory of a platform's client gets.
 options: dict[str, dict[str, Any]] = {}
 _lock = threading.Lock()
 

@@ -154,7 +154,7 @@ def test_derivatives_of_batches_and_batches_of_derivatives(x64, name):
         for i, is_batched in enumerate(flags):
             expected = np.stack([each[i] for each in one_by_one])
             close(batched[i], expected)
-            # Where all programs share an operand, its derivative is the sum of theirs.
+            # The derivative of an operand that all programs share is the sum of theirs.
             close(of_sum[i], np.moveaxis(expected, 0, -1) if is_batched else expected.sum(0))
 
 
