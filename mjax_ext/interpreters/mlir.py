@@ -22,17 +22,15 @@ from mjax._engine.lowering.context import ModuleContext
 from mjax._engine.lowering.tokens import TokenSet
 from mjax._engine.primitives.emit import (
     array_attr,
-    chlo,
     constant,
     element_type,
-    hlo,
-    ir,
     ir_types,
     reducer_region,
 )
 from mjax._engine.primitives.emit import dense_bool as dense_bool_array
 from mjax._engine.primitives.emit import dense_i64 as dense_int_array
 from mjax._engine.tracing.primitive import Primitive, traced
+from mjaxlib_shim.mlir import chlo, hlo, ir
 
 __all__ = [
     # registration

@@ -37,8 +37,6 @@ from mjax._engine.primitives.tangents import instantiate, zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.symbolic import Zero
 
-__all__ = ["cholesky", "cholesky_p", "cholesky_update", "cholesky_update_p"]
-
 # ---- cholesky --------------------------------------------------------------------------
 
 cholesky_p = Primitive("cholesky")

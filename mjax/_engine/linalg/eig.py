@@ -35,8 +35,6 @@ from mjax._engine.primitives.tangents import zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.symbolic import Zero
 
-__all__ = ["EigImplementation", "eig", "eig_p"]
-
 
 @pickled_by("eig_implementation_v1")
 class EigImplementation(enum.Enum):

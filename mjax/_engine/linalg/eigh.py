@@ -31,8 +31,6 @@ from mjax._engine.primitives.tangents import zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.symbolic import Zero
 
-__all__ = ["EighImplementation", "eigh", "eigh_p"]
-
 
 @pickled_by("eigh_implementation_v1")
 class EighImplementation(enum.Enum):

@@ -42,8 +42,6 @@ from mjax._engine.primitives.tangents import define_zero_jvp, zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.symbolic import Zero
 
-__all__ = ["lu", "lu_p", "lu_pivots_to_permutation", "lu_pivots_to_permutation_p", "lu_solve"]
-
 # ---- lu --------------------------------------------------------------------------------
 
 lu_p = Primitive("lu", multiple_results=True)

@@ -40,8 +40,6 @@ from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import as_settled, reduce_sum
 from mjax._engine.primitives.slicing import index_in_dim, pad, slice_in_dim
 
-__all__ = ["qdwh"]
-
 #: Weights above this make the matrices of the Cholesky variant ill-conditioned.
 _CUTOFF = 100.0
 

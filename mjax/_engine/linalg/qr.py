@@ -34,8 +34,6 @@ from mjax._engine.primitives.tangents import zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.symbolic import Zero
 
-__all__ = ["qr", "qr_p"]
-
 qr_p = Primitive("qr", multiple_results=True)
 
 

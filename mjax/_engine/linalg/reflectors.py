@@ -43,11 +43,6 @@ from mjax._engine.primitives.shapes import broadcast_in_dim_p, expand_dims, redu
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.tracing.primitive import Primitive, traced
 
-__all__ = [
-    "geqp3", "geqp3_p", "geqrf", "geqrf_p", "householder_product", "householder_product_p",
-    "ormqr", "ormqr_p",
-]
-
 # ---- geqrf: the reflectors of a QR decomposition ---------------------------------------
 
 geqrf_p = Primitive("geqrf", multiple_results=True)

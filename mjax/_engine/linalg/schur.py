@@ -19,8 +19,6 @@ from mjax._engine.linalg.matrices import (
 )
 from mjax._engine.tracing.primitive import Primitive, traced
 
-__all__ = ["hessenberg", "hessenberg_p", "schur", "schur_p", "tridiagonal", "tridiagonal_p"]
-
 # ---- schur -----------------------------------------------------------------------------
 
 schur_p = Primitive("schur", multiple_results=True)

@@ -33,8 +33,6 @@ from mjax._engine.primitives.tangents import zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.symbolic import Zero
 
-__all__ = ["SvdAlgorithm", "svd", "svd_p"]
-
 
 @pickled_by("svd_algorithm_v1")
 class SvdAlgorithm(enum.Enum):

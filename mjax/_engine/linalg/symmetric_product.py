@@ -11,8 +11,6 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.tracing.primitive import Primitive, traced
 
-__all__ = ["symmetric_product", "symmetric_product_p"]
-
 symmetric_product_p = Primitive("symmetric_product", exact_params=("alpha", "beta"))
 
 

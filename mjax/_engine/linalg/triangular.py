@@ -34,8 +34,6 @@ from mjax._engine.primitives.shapes import (
 from mjax._engine.primitives.tangents import define_jvp_from_result
 from mjax._engine.tracing.primitive import Primitive, traced
 
-__all__ = ["triangular_solve", "triangular_solve_p"]
-
 triangular_solve_p = Primitive("triangular_solve")
 
 

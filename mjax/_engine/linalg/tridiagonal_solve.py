@@ -30,8 +30,6 @@ from mjax._engine.primitives.tangents import add_tangents, instantiate, zero_tan
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.symbolic import Zero
 
-__all__ = ["tridiagonal_solve", "tridiagonal_solve_p"]
-
 tridiagonal_solve_p = Primitive("tridiagonal_solve")
 
 

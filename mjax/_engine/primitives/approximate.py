@@ -119,5 +119,3 @@ approx_max_k = _define_search(
 approx_min_k = _define_search(
     "approx_min_k", False, "least",
     "[Array([1., 3.], dtype=float32), Array([0, 2], dtype=int32)]")
-
-__all__ = ["approx_max_k", "approx_min_k", "approx_top_k_p"]

@@ -140,6 +140,3 @@ def _refuse(fn: Any, wanted: Any, found: Any) -> NoReturn:
     raise LazyTypeError(lambda: (
         f"associative_scan: {describe_function(fn)} must give what it is given, {wanted!r}, but "
         f"it gave {found!r}."))
-
-
-__all__ = ["Combine", "associative_scan", "scan_in_tree"]

@@ -64,6 +64,3 @@ def optimization_barrier(operand: Any, /) -> Any:
 def barrier(x: Any) -> Any:
     """One array behind a barrier."""
     return optimization_barrier_p.bind(x)[0]
-
-
-__all__ = ["barrier", "optimization_barrier", "optimization_barrier_p"]

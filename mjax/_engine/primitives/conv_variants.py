@@ -444,10 +444,3 @@ def _in_order(shape: Sequence[int], spec: Sequence[int]) -> tuple[int, ...]:
     """The shape whose axes `spec` are of the given sizes."""
     sizes = dict(zip(spec, shape, strict=True))
     return tuple(sizes[i] for i in range(len(sizes)))
-
-
-__all__ = [
-    "conv", "conv_general_dilated_local", "conv_general_dilated_patches",
-    "conv_general_shape_tuple", "conv_shape_tuple", "conv_transpose",
-    "conv_transpose_shape_tuple", "conv_with_general_padding",
-]

@@ -521,9 +521,3 @@ def conv_general_dilated(lhs: Any, rhs: Any, window_strides: Sequence[int], padd
         dimension_numbers=numbers, feature_group_count=operator.index(feature_group_count),
         batch_group_count=operator.index(batch_group_count),
         precision=canonical_precision(precision), preferred_element_type=preferred)
-
-
-__all__ = [
-    "ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "conv_dimension_numbers",
-    "conv_general_dilated", "conv_general_dilated_p", "conv_general_permutations",
-]

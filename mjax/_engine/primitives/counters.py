@@ -173,6 +173,3 @@ def _register(primitive: Primitive, tag: str, words: int, key_words: int, seed_i
 threefry4x32_prng = _register(threefry4x32_p, "fry4", 4, 4, True)
 philox2x32_prng = _register(philox2x32_p, "phx2", 2, 1, False)
 philox4x32_prng = _register(philox4x32_p, "phx4", 4, 2, False)
-
-__all__ = ["philox2x32_p", "philox2x32_prng", "philox4x32_p", "philox4x32_prng", "threefry4x32_p",
-           "threefry4x32_prng"]

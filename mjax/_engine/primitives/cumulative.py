@@ -405,8 +405,3 @@ cumlogsumexp_p, cumlogsumexp = _define_cumulative(
     "Running logarithms of sums of exponentials.",
     ("[0.0, -jnp.inf, 0.0]", "[0.       , 0.       , 0.6931472]"))
 _define_jvp(cumlogsumexp_p, _softmax_weights)
-
-__all__ = [
-    "cumlogsumexp", "cumlogsumexp_p", "cummax", "cummax_p", "cummin",
-    "cummin_p", "cumprod", "cumprod_p", "cumsum", "cumsum_p", "linear_recurrence_p",
-]

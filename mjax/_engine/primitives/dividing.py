@@ -71,6 +71,3 @@ def _is_never_zero(value: Any) -> bool:
         return bool(np.all(np.asarray(elements)))
     except TypeError:  # of less than 8 bits
         return False
-
-
-__all__ = ["quotient", "remainder"]

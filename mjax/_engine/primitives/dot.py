@@ -343,7 +343,3 @@ def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
         raise ValueError(msg)
     batch = tuple(range(ndim - 2))
     return dot_general(lhs, rhs, (((ndim - 1,), (ndim - 2,)), (batch, batch)), precision)
-
-
-__all__ = ["DimensionNumbers", "DotDimensionNumbers", "batch_matmul", "dot", "dot_general",
-           "dot_general_p", "free_axes", "result_dtype"]

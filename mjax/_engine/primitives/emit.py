@@ -1,6 +1,6 @@
 """What lowering rules write with: MLIR types, constants and operations.
 
-`hlo`, `chlo` and `ir` are the shim's lazy proxies: MLIR loads when the first program is
+`hlo` and `ir` are the shim's lazy proxies: MLIR loads when the first program is
 lowered, not on import. All functions run inside an MLIR context, location and insertion
 point that the lowering pass has entered.
 """
@@ -17,10 +17,7 @@ import numpy as np
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import AbstractToken, AbstractValue, ShapedArray, physical_aval
-from mjaxlib_shim.mlir import chlo, hlo, ir
-
-__all__ = ["array_attr", "chlo", "constant", "dense", "dense_bool", "dense_i64", "element_type",
-           "flat", "full", "grouped", "hlo", "ir", "ir_type", "ir_types", "op", "reducer_region"]
+from mjaxlib_shim.mlir import hlo, ir
 
 _ELEMENT_TYPES: dict[str, Callable[[], Any]] = {
     "bool": lambda: ir.IntegerType.get_signless(1),

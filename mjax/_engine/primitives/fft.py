@@ -29,8 +29,6 @@ from mjax._engine.primitives.shapes import array_of, broadcast_in_dim_p, moveaxi
 from mjax._engine.primitives.slicing import pad
 from mjax._engine.tracing.primitive import Primitive
 
-__all__ = ["FftType", "fft", "fft_p"]
-
 
 @pickled_by("fft_type_v1")
 class FftType(enum.IntEnum):

@@ -64,6 +64,3 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
     shape = canonical_shape(shape)
     return iota_p.bind(dtype=dtypes.asked_dtype(dtype, "iota"), shape=shape,
                        dimension=operator.index(dimension))
-
-
-__all__ = ["broadcasted_iota", "iota", "iota_p"]

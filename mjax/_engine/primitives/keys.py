@@ -354,9 +354,3 @@ define_elementwise_batching(random_fold_in_p)
 for _primitive in (random_seed_p, random_split_p, random_fold_in_p, random_bits_p, random_wrap_p,
                    random_unwrap_p, random_clone_p):
     define_zero_jvp(_primitive)
-
-__all__ = [
-    "KeyType", "PRNGImpl", "PRNGSpec", "is_key_dtype", "random_bits_p", "random_clone_p",
-    "random_fold_in_p", "random_seed_p", "random_split_p", "random_unwrap_p", "random_wrap_p",
-    "register_prng", "registry", "resolve_impl", "spec_of", "unwrap", "wrap",
-]

@@ -35,6 +35,3 @@ def stage(x: Any, /) -> Any:
       Array(3., dtype=float32, weak_type=True)
     """
     return array_of(x) if isinstance(x, Tracer) or not staging() else stage_p.bind(x)
-
-
-__all__ = ["stage", "stage_p"]

@@ -54,6 +54,3 @@ def checkpoint_name(x: Any, name: str) -> Any:
         raise TypeError(msg)
     check_arguments("checkpoint_name", x, "x")
     return tree_map(lambda leaf: name_p.bind(leaf, name=name), x)
-
-
-__all__ = ["checkpoint_name", "name_p"]

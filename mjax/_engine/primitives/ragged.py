@@ -422,7 +422,3 @@ def ragged_dot(lhs: Any, rhs: Any, group_sizes: Any, precision: Any = None,
     return ragged_dot_general(
         lhs, rhs, group_sizes, RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,)),
         precision, preferred_element_type, group_offset)
-
-
-__all__ = ["RaggedDotDimensionNumbers", "ragged_dot", "ragged_dot_general",
-           "ragged_dot_general_p"]

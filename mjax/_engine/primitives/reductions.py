@@ -430,9 +430,3 @@ argmax_p, argmax = _define_arg("argmax", "maximum", "GT", lowest,
                                "The index of the greatest element along an axis.", "1")
 argmin_p, argmin = _define_arg("argmin", "minimum", "LT", highest,
                                "The index of the least element along an axis.", "2")
-
-__all__ = [
-    "argmax", "argmax_p", "argmin", "argmin_p", "reduce_and", "reduce_and_p", "reduce_max",
-    "reduce_max_p", "reduce_min", "reduce_min_p", "reduce_or", "reduce_or_p", "reduce_prod",
-    "reduce_prod_p", "reduce_xor", "reduce_xor_p",
-]

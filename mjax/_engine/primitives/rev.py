@@ -51,6 +51,3 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
                "dimensions, and not negative; count from the first axis.")
         raise LazyArgumentError(msg)
     return rev_p.bind(operand, dimensions=dimensions)
-
-
-__all__ = ["rev", "rev_p"]

@@ -243,6 +243,3 @@ rbg_prng = register_prng(PRNGImpl("rbg", "rbg", (4,), rbg_seed, rbg_split, rbg_r
                                   rbg_fold_in))
 unsafe_rbg_prng = register_prng(PRNGImpl("unsafe_rbg", "urbg", (4,), rbg_seed, unsafe_rbg_split,
                                          rbg_random_bits, unsafe_rbg_fold_in))
-
-__all__ = ["RandomAlgorithm", "rbg_prng", "rng_bit_generator", "rng_bit_generator_p",
-           "rng_uniform", "rng_uniform_p", "unsafe_rbg_prng"]

@@ -101,6 +101,3 @@ def scaled_dot(lhs: Any, rhs: Any, *, lhs_scale: Any = None, rhs_scale: Any = No
     return dot_general(_scaled("lhs", lhs, lhs_scale, of_left),
                        _scaled("rhs", rhs, rhs_scale, of_right), numbers,
                        preferred_element_type=np.dtype(dtype))
-
-
-__all__ = ["scaled_dot"]

@@ -143,7 +143,3 @@ def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
     """
     for leaf in tree_leaves(val):
         dce_sink_p.bind(leaf, prevent_mlir_dce=prevent_mlir_dce)
-
-
-__all__ = ["NoDCEEffect", "after_all", "after_all_p", "create_token", "create_token_p", "dce_sink",
-           "dce_sink_p"]

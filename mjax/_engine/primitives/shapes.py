@@ -557,12 +557,3 @@ def zeros_of(aval: Any) -> Any:
         return dtype.wrap(zeros_of(physical_aval(aval)))
     zeros = broadcast_in_dim_p.bind(scalar_of(aval, 0), shape=aval.shape, broadcast_dimensions=())
     return pvary_p.bind(zeros, axes=sorted_axes(aval.varying)) if aval.varying else zeros
-
-
-__all__ = [
-    "array_of", "batch_axes", "batch_size", "batch_to_front", "broadcast", "broadcast_in_dim",
-    "broadcast_in_dim_p", "canonical_shape", "collapse", "copy_p",
-    "expand_dims", "full", "integers_of_shape", "moveaxis", "reduce_sum",
-    "reduce_sum_p", "reduced_shape", "reshape", "reshape_p", "scalar_of",
-    "squeeze", "squeeze_p", "transpose", "transpose_p", "zeros_of",
-]

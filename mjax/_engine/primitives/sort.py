@@ -313,6 +313,3 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> Any:
     """
     axis = canonicalize_axis(axis, typeof(operand).ndim)
     return top_k_p.bind(operand, k=operator.index(k), axis=axis)
-
-
-__all__ = ["argsort", "sort", "sort_key_val", "sort_p", "top_k", "top_k_p"]

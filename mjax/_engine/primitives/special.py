@@ -252,11 +252,3 @@ bessel_i1e_p, bessel_i1e = _function(
     "bessel_i1e", "x", "chlo.bessel_i1e", [_i1e_derivative],
     "Elementwise modified Bessel function of order 1, times `exp(-abs(x))`.",
     example="1.0 -> 0.20791")
-
-__all__ = [
-    "bessel_i0e", "bessel_i0e_p", "bessel_i1e", "bessel_i1e_p", "betainc", "digamma",
-    "digamma_p", "erf", "erf_inv", "erf_inv_p", "erf_p", "erfc", "erfc_p", "igamma",
-    "igamma_grad_a", "igamma_grad_a_p", "igamma_p", "igammac", "igammac_p", "lgamma", "lgamma_p",
-    "polygamma", "polygamma_p", "random_gamma_grad", "random_gamma_grad_p",
-    "regularized_incomplete_beta", "regularized_incomplete_beta_p", "zeta", "zeta_p",
-]

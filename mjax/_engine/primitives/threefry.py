@@ -265,6 +265,3 @@ def join_words(high: Any, low: Any) -> Any:
 threefry_prng = register_prng(PRNGImpl(
     "threefry2x32", "fry", (2,), threefry_seed, threefry_split, threefry_random_bits,
     threefry_fold_in))
-
-__all__ = ["iota_2x32_shape_p", "join_words", "threefry2x32_p", "threefry_2x32", "threefry_fold_in",
-           "threefry_prng", "threefry_random_bits", "threefry_seed", "threefry_split"]

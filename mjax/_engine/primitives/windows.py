@@ -493,9 +493,3 @@ def reduce_window_shape_tuple(operand_shape: Sequence[int], window_dimensions: S
     params = window_params(name, shape, window_dimensions, window_strides, padding,
                            base_dilation, window_dilation)
     return windowed_shape(name, shape, **params)
-
-
-__all__ = [
-    "reduce_window_max_p", "reduce_window_min_p", "reduce_window_shape_tuple",
-    "reduce_window_sum_p", "select_and_gather_add_p", "select_and_scatter_add_p",
-]
