@@ -162,6 +162,7 @@ def _check_links(session):
 #: What `quick` runs: the tables of primitives and of the NumPy front end take minutes, and so do
 #: programs over several devices, of which it has a few.
 QUICK = ["tests/test_tiny.py", "tests/test_errors.py", "tests/test_imports.py", "tests/ext",
+         "tests/test_pages.py",
          "tests/shim", "tests/engine/primitives/test_registry.py",
          *(f"tests/engine/{layer}" for layer in (
              "base", "ir", "lowering", "runtime", "tracing", "transforms",
