@@ -182,55 +182,12 @@ class Settings(Values):
     """Flags that are part of every cache key."""
 
     __slots__ = ()
-    enable_x64: bool
-    numpy_dtype_promotion: str
-    numpy_rank_promotion: str
-    default_matmul_precision: str | None
-    default_device: Any
-    mesh: Any
-    mesh_for_all: bool
-    default_prng_impl: str
-    threefry_partitionable: bool
-    disable_jit: bool
-    debug_nans: bool
-    debug_infs: bool
-    explicit_x64_dtypes: str
-    check_static_indices: bool
-    random_seed_offset: int
-    legacy_prng_key: str
-    allow_f16_reductions: bool
-    no_execution: bool
-    user_contexts: tuple[Any, ...]
 
 
 class Options(Values):
     """Flags that change no trace."""
 
     __slots__ = ()
-    traceback_filtering: str
-    enable_checks: bool
-    check_tracer_leaks: bool
-    log_compiles: bool
-    explain_cache_misses: bool
-    cpu_enable_async_dispatch: bool
-    log_checkpoint_residuals: bool
-    num_cpu_devices: int
-    transfer_guard: str | None
-    transfer_guard_host_to_device: str | None
-    transfer_guard_device_to_device: str | None
-    transfer_guard_device_to_host: str | None
-    no_tracing: bool
-    captured_constants_warn_bytes: int
-    captured_constants_report_frames: int
-    platforms: str | None
-    platform_name: str
-    compilation_cache_dir: str | None
-    enable_compilation_cache: bool
-    compilation_cache_max_size: int
-    persistent_cache_min_compile_time_secs: float
-    persistent_cache_min_entry_size_bytes: int
-    raise_persistent_cache_errors: bool
-    compilation_cache_include_metadata_in_key: bool
 
 
 _FLAGS: dict[str, tuple[Flag, type[Values], str]] = {

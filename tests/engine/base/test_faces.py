@@ -9,8 +9,10 @@ import types
 
 import pytest
 
-from mjax._engine.base.absent import ABSENT, ELSEWHERE, FORMER
+from mjax._engine.base.absent import tables
 from mjax._engine.base.faces import face
+
+ABSENT, FORMER, ELSEWHERE = (tables()[kind] for kind in ("absent", "former", "elsewhere"))
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from mjax._engine.base.config import Settings
 from mjax._engine.base.monitoring import record_event_duration_secs, record_event_time_span
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.source import current_traceback, summarize
@@ -104,7 +103,7 @@ def _differences(f: Callable[..., Any], call: JitCall, new: tuple[Any, ...], old
                  ) -> list[str]:
     """A line for each thing in which two keys of traces differ."""
     lines = [f"setting {name}: now {new[0].values[name]!r}, before {old[0].values[name]!r}"
-             for name in Settings.__annotations__ if new[0].values[name] != old[0].values[name]]
+             for name in new[0].values if new[0].values[name] != old[0].values[name]]
     if new[1] != old[1]:
         lines.append(f"named axes: now {new[1]}, before {old[1]}")
     if new[2] != old[2]:
