@@ -13,7 +13,6 @@ import pytest
 from mjax._engine.base.absent import tables
 from tests.differential.surface import modules
 
-
 ABSENT, FORMER, ELSEWHERE = (tables()[kind] for kind in ("absent", "former", "elsewhere"))
 #: Modules whose `dir` shows what they import, and that do not say what they export.
 UNTIDY = {"example_libraries.optimizers", "experimental.mesh_utils",

@@ -68,14 +68,9 @@ def by_owner(*entries: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple([found[owner] for owner in sorted(found, key=id)])
 
 
-def _set_num_cpu_devices(count: int, everywhere: bool) -> None:
-    if everywhere:
-        set_num_cpu_devices(count)
-
-
-def _set_cpu_asynchronous(asynchronous: bool, everywhere: bool) -> None:
-    if everywhere:
-        set_cpu_asynchronous(asynchronous)
+def _for_process(effect: Callable[[Any], None]) -> Callable[[Any, bool], None]:
+    """An effect that only values for the whole process have."""
+    return lambda value, everywhere: effect(value) if everywhere else None
 
 
 def _guard(direction: str, which: str) -> Flag:
@@ -131,11 +126,11 @@ OPTIONS = (
     _guard("device_to_device", "copies between devices"),
     Flag("num_cpu_devices", -1, int,
          "How many devices the CPU is split into; to be set before the first is used. -1: one, "
-         "or what XLA_FLAGS say.", (), _set_num_cpu_devices),
+         "or what XLA_FLAGS say.", (), _for_process(set_num_cpu_devices)),
     Flag("cpu_enable_async_dispatch", True, bool,
          "Whether computations on the CPU go on after their call returned. Counts at each call "
          "for programs that call Python; for the others before the first device is used.",
-         (), _set_cpu_asynchronous),
+         (), _for_process(set_cpu_asynchronous)),
     _guard("device_to_host", "copies to the host, from devices whose memory is not the host's,"),
     Flag("no_tracing", False, bool, "Refuse to trace functions for `jit`."),
     Flag("captured_constants_warn_bytes", 2_000_000_000, int,
@@ -240,28 +235,29 @@ def _validated(flag: Flag, value: Any) -> Any:
         msg = (f"config flag {flag.name!r} can only be {flag.default!r} in mjax, got {value!r}: "
                f"{flag.doc}.")
         raise ValueError(msg)
-    if flag.accepts is bool:
-        if isinstance(value, (bool, int)) and value in (0, 1):
-            return bool(value)
-    elif flag.accepts is int:
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-    elif flag.accepts is float:
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return float(value)
-    elif flag.accepts is None:
+    if flag.accepts is None:
         if flag.name in checks:
             checks[flag.name](value)
         return value
-    elif isinstance(flag.accepts, tuple) and value in flag.accepts:
-        return value
-    accepted = ("True or False" if flag.accepts is bool else
-                "an integer" if flag.accepts is int else
-                "a number" if flag.accepts is float else f"one of {flag.accepts}")
+    if isinstance(flag.accepts, tuple):
+        accepted = f"one of {flag.accepts}"
+        if value in flag.accepts:
+            return value
+    else:
+        accepted, kinds = _ACCEPTED[flag.accepts]
+        if isinstance(value, kinds) and (
+                value in (0, 1) if flag.accepts is bool else not isinstance(value, bool)):
+            return flag.accepts(value)
     msg = f"config flag {flag.name!r} takes {accepted}; got {value!r}."
     raise ValueError(msg)
 
 
+#: Type of a flag -> what messages call its values, and the types that these may have.
+_ACCEPTED: dict[type, tuple[str, tuple[type, ...]]] = {
+    bool: ("True or False", (int,)),
+    int: ("an integer", (int,)),
+    float: ("a number", (int, float)),
+}
 _BOOLEANS = {**dict.fromkeys(("1", "true", "t", "yes", "y", "on"), True),
              **dict.fromkeys(("0", "false", "f", "no", "n", "off"), False)}
 

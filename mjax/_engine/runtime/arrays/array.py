@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,7 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.sockets import sockets
-from mjax._engine.base.util import BoundedCache, pickled_as
+from mjax._engine.base.util import pickled_as
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof_handlers
 from mjax._engine.runtime.arrays.devices import default_device
@@ -302,26 +303,26 @@ class Array(metaclass=_ArrayMeta):
             raise
 
     def _scalar(self, kind: str) -> Any:
-        if self.ndim:
-            msg = (f"only scalar arrays become a Python {kind}, and this one is {self.aval}; take "
+        """The one element, for a conversion to a Python number of a kind."""
+        aval = self._placement.aval
+        if kind != "complex" and dtypes.is_complex(aval.dtype):
+            msg = (f"a complex number does not become a Python {kind}, and this array is "
+                   f"{aval}; take x.real first.")
+            raise TypeError(msg)
+        if aval.shape:
+            msg = (f"only scalar arrays become a Python {kind}, and this one is {aval}; take "
                    "an element by its index, or x.item() of an array of one element.")
             raise TypeError(msg)
         return self._numpy()[()]
 
-    def _real_scalar(self, kind: str) -> Any:
-        if dtypes.is_complex(self.dtype):
-            msg = (f"a complex number does not become a Python {kind}, and this array is "
-                   f"{self.aval}; take x.real first.")
-            raise TypeError(msg)
-        return self._scalar(kind)
-
     def __bool__(self) -> bool:
         try:
-            if self.size > 1:
+            size = self._placement.aval.size
+            if size > 1:
                 msg = ("the truth value of an array with more than one element is ambiguous; use "
                        ".any() or .all().")
                 raise ValueError(msg)
-            if self.size == 0:
+            if size == 0:
                 msg = "the truth value of an empty array is ambiguous; test array.size > 0."
                 raise ValueError(msg)
             return bool(self._numpy())
@@ -329,19 +330,13 @@ class Array(metaclass=_ArrayMeta):
             fold(error)
             raise
 
+    @boundary
     def __int__(self) -> int:
-        try:
-            return int(self._real_scalar("int"))
-        except Exception as error:
-            fold(error)
-            raise
+        return int(self._scalar("int"))
 
+    @boundary
     def __float__(self) -> float:
-        try:
-            return float(self._real_scalar("float"))
-        except Exception as error:
-            fold(error)
-            raise
+        return float(self._scalar("float"))
 
     @boundary
     def __complex__(self) -> complex:
@@ -521,23 +516,17 @@ class Shard:
                 f"data={self.data})")
 
 
+@functools.lru_cache(4096)
 def _parts_of(sharding: Any, shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
     """Per device: itself, its part of an array of this shape, how many before it have the same
     part, and its place among the devices of this process, if it is one of them."""
-    key = (sharding, shape)
-    known: list[tuple[Any, ...]] | None = _parts.get(key)
-    if known is not None:
-        return known
     found, copies = [], dict[Any, int]()
     places = {device: i for i, device in enumerate(sharding.local_devices)}
     for device, index in sharding.devices_indices_map(shape).items():
         part = bounds(index, shape)
         copies[part] = copies.get(part, -1) + 1
         found.append((device, index, copies[part], places.get(device)))
-    return _parts.put(key, found)
-
-
-_parts = BoundedCache()
+    return found
 
 
 _DLPACK_KINDS = {"cpu": 1, "cuda": 2, "gpu": 2, "rocm": 10}

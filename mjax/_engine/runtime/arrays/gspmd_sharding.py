@@ -45,7 +45,6 @@ class GSPMDSharding(MeshSharding):
     mesh: Mesh
     spec: PartitionSpec
     tiles: Any
-    _native: dict[int, Any]
 
     def __new__(cls, devices: Sequence[Any], tiles: Any) -> GSPMDSharding:
         rank = max((i for i, n in enumerate(tiles.pieces, 1) if n > 1), default=0)
@@ -63,15 +62,11 @@ class GSPMDSharding(MeshSharding):
         with _lock:
             return _interned.setdefault(key, self)
 
-    def native_for(self, ndim: int) -> Any:
-        known = self._native.get(ndim)
-        if known is None:
-            pieces, order = self.tiles
-            whole = (1,) * (ndim - len(pieces))
-            copies = len(order) // math.prod(pieces)
-            hlo = shim.tiled((*pieces, *whole, copies), devices=order, replicate_last=True)
-            known = self._native[ndim] = shim.gspmd_sharding(self.flat_devices, hlo)
-        return known
+    def _hlo(self, ndim: int) -> Any:
+        pieces, order = self.tiles
+        whole = (1,) * (ndim - len(pieces))
+        copies = len(order) // math.prod(pieces)
+        return shim.tiled((*pieces, *whole, copies), devices=order, replicate_last=True)
 
     @property
     def memory_kind(self) -> str:

@@ -7,6 +7,7 @@ of devices, it is cut on the host.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,6 @@ import numpy as np
 from mjax._engine.base.config import override
 from mjax._engine.base.records import Record
 from mjax._engine.base.sockets import sockets
-from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval
 from mjax._engine.primitives.shapes import copy_p
@@ -45,21 +45,13 @@ class Layout(Record):
     keys: tuple[tuple[tuple[int, int], ...], ...]
 
 
-_layouts = BoundedCache()
-
-
+@functools.lru_cache(4096)
 def layout_of(aval: ShapedArray, sharding: Sharding, committed: bool = True) -> Layout:
     """How arrays of this type are laid out by a sharding.
 
     Raises:
       ValueError: the sharding does not divide a size, or has more dimensions.
     """
-    key = (aval, sharding, committed)
-    known = _layouts.get(key)
-    return known or _layouts.put(key, _layout(aval, sharding, committed))
-
-
-def _layout(aval: ShapedArray, sharding: Sharding, committed: bool) -> Layout:
     where = sharding.devices_indices_map(aval.shape)
     stored, devices = buffer_aval(aval), sharding.local_devices
     parts = tuple([where[device] for device in devices])
@@ -114,12 +106,11 @@ def resharded(array: Array, sharding: Sharding, committed: bool) -> Array:
     pieces = []
     for device, key in zip(target.devices, target.keys, strict=True):
         piece = here.get((device, key))
+        alone = SingleDeviceSharding(device, memory_kind=kind)
         if piece is None or not stays:
-            alone = SingleDeviceSharding(device, memory_kind=kind)
             piece = shim.copy_to_device(anywhere[key] if piece is None else piece, device,
                                         alone.native)
         elif not shares:
-            alone = SingleDeviceSharding(device, memory_kind=kind)
             shape = sharding.shard_shape(array.shape)
             piece = _copied(piece, array.aval.update(shape=shape), alone)
         pieces.append(piece)
@@ -135,27 +126,18 @@ def _copied(piece: Any, aval: ShapedArray, alone: SingleDeviceSharding) -> Any:
     return copy._buffer
 
 
-_exchanging = BoundedCache()
-
-
+@functools.lru_cache(4096)
 def _exchanges(aval: ShapedArray, source: Sharding, target: Sharding) -> bool:
     """Whether devices that cannot read each other's memory have to exchange parts of an array.
 
     All processes have to come to the same answer, whatever parts each of them has.
     """
-    key = (aval, source, target)
-    known = _exchanging.get(key)
-    if known is None:
-        known = _exchanging.put(key, (
-            (source.flat_devices[0].platform != "cpu" or not source.is_fully_addressable)
-            and source.device_set == target.device_set
-            and _keys(source, aval.shape) != _keys(target, aval.shape)))
-    return known
-
-
-def _keys(sharding: Sharding, shape: Sequence[int]) -> dict[Any, Any]:
-    parts = sharding.devices_indices_map(shape)
-    return {device: bounds(part, shape) for device, part in parts.items()}
+    if source.flat_devices[0].platform == "cpu" and source.is_fully_addressable:
+        return False
+    one, other = ({device: bounds(part, aval.shape) for device, part in
+                   sharding.devices_indices_map(aval.shape).items()}
+                  for sharding in (source, target))
+    return one.keys() == other.keys() and one != other
 
 
 def shares_memory(one: Array, other: Array) -> bool:

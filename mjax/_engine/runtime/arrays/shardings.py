@@ -153,12 +153,33 @@ class MeshSharding(Sharding):
     __slots__ = ()
     mesh: Any
     spec: PartitionSpec
+    _memory_kind: str | None = None
+    #: Rank -> jaxlib's sharding.
+    _native: dict[int, Any]
+
+    def native_for(self, ndim: int) -> Any:
+        known = self._native.get(ndim)
+        if known is None:
+            known = self._native[ndim] = shim.gspmd_sharding(
+                self.flat_devices, self._hlo(ndim), self._memory_kind)
+        return known
+
+    def _hlo(self, ndim: int) -> Any:
+        """XLA's sharding for arrays of this rank."""
+        raise NotImplementedError
 
     def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
         return shard_shape(self.spec, self.mesh, global_shape)
 
     def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
-        return indices_of(self, global_shape)
+        self.shard_shape(global_shape)  # refuses sizes that are not divisible
+        ndim, devices = len(global_shape), self.flat_devices
+        slices = shim.shard_slices(shim.hlo_sharding_of(self.native_for(ndim), ndim),
+                                   global_shape, len(devices))
+        is_cut = [count > 1 for count in cuts(self.spec, self.mesh, ndim)]
+        return {device: tuple([part if cut else slice(None)
+                               for part, cut in zip(parts, is_cut)])
+                for device, parts in zip(devices, slices, strict=True)}
 
 
 class SingleDeviceSharding(Sharding):
@@ -302,8 +323,6 @@ class NamedSharding(MeshSharding):
                  "spec")
     mesh: Mesh | AbstractMesh
     spec: PartitionSpec
-    _memory_kind: str | None
-    _native: dict[int, Any]
     _local: tuple[Any, ...] | None
 
     def __new__(cls, mesh: Any, spec: Any, *, memory_kind: str | None = None) -> NamedSharding:
@@ -335,8 +354,7 @@ class NamedSharding(MeshSharding):
         self.mesh, self.spec, self._memory_kind = mesh, spec, memory_kind
         if isinstance(mesh, Mesh):
             self.flat_devices = mesh.flat_devices
-        self._native = {}
-        self._local = None
+        self._native, self._local = {}, None
         with _lock:
             return _named.setdefault(key, self)
 
@@ -378,13 +396,6 @@ class NamedSharding(MeshSharding):
                 self.mesh is other.mesh and self._memory_kind == other._memory_kind
                 and bool(self._hlo(ndim) == other._hlo(ndim)))
         return super().is_equivalent_to(other, ndim)
-
-    def native_for(self, ndim: int) -> Any:
-        known = self._native.get(ndim)
-        if known is None:
-            known = self._native[ndim] = shim.gspmd_sharding(
-                self.flat_devices, self._hlo(ndim), self._memory_kind)
-        return known
 
     def _hlo(self, ndim: int) -> Any:
         pieces = cuts(self.spec, self.mesh, ndim)
@@ -470,25 +481,6 @@ def mesh_over(mesh: AbstractMesh, devices: Sequence[Any], who: str) -> Mesh:
     grid = np.empty(mesh.axis_sizes, object)
     grid.reshape(-1)[:] = devices
     return Mesh(grid, mesh.axis_names)
-
-
-def indices_of(sharding: Any, shape: Sequence[int]) -> dict[Any, Index]:
-    """Device -> the part of an array of this shape that it holds.
-
-    Args:
-      sharding: has a `mesh` and a `spec`.
-      shape: the shape.
-
-    Raises:
-      ValueError: a size is not divisible.
-    """
-    sharding.shard_shape(shape)
-    ndim, devices = len(shape), sharding.flat_devices
-    slices = shim.shard_slices(shim.hlo_sharding_of(sharding.native_for(ndim), ndim), shape,
-                               len(devices))
-    is_cut = [count > 1 for count in cuts(sharding.spec, sharding.mesh, ndim)]
-    return {device: tuple([part if cut else slice(None) for part, cut in zip(parts, is_cut)])
-            for device, parts in zip(devices, slices, strict=True)}
 
 
 def bounds(index: Index, shape: Sequence[int]) -> tuple[tuple[int, int], ...]:

@@ -44,28 +44,23 @@ class Job(Promise):
     """A program with its arguments, to be run in the background.
 
     Attributes:
+      compute: gives the buffers of the results; None once it has run.
+      buffers: those that it reads; none once it has run.
+      tokens: those of the thread that it is run for.
       future: done when it has run, whether it failed or not.
     """
 
-    __slots__ = (
-        "_compute",
-        "_context",
-        "_error",
-        "_tokens",
-        "_told",
-        "_unfilled",
-        "buffers",
-        "future",
-    )
+    __slots__ = ("_context", "_error", "_told", "_unfilled", "buffers", "compute", "future",
+                 "tokens")
     future: Future[None]
 
     def __init__(self, compute: Callable[..., Sequence[Any]], args: Sequence[Array],
                  constants: Sequence[Any], tokens: ThreadTokens):
-        self._compute: Any = lambda: compute(*args)
+        self.compute: Any = lambda: compute(*args)
         self._context = (contextvars.copy_context(), thread.settings, thread.options,
                          guards.levels())
         self.buffers = [*constants, *(arg._buffer for arg in args)]
-        self._tokens = tokens
+        self.tokens = tokens
         self._unfilled: list[weakref.ref[PendingArray]] = []
         self._error: BaseException | None = None
         self._told = False
@@ -81,12 +76,12 @@ class Job(Promise):
         context, thread.settings, thread.options, levels = self._context
         guards.set_levels(levels)
         try:
-            buffers = context.run(self._compute)
+            buffers = context.run(self.compute)
         except BaseException as error:
             # Without this frame, which has the job.
             trace = error.__traceback__
             self._error = error.with_traceback(trace.tb_next if trace else None)
-            self._tokens.failed.append(self)
+            self.tokens.failed.append(self)
         else:
             for reference, buffer in zip(self._unfilled, buffers, strict=True):
                 array = reference()
@@ -94,13 +89,8 @@ class Job(Promise):
                     array.fill(buffer)
         finally:
             self.buffers = []
-            self._compute = None  # before it is discarded, for who is about to add it
+            self.compute = None  # before it is discarded, for who is about to add it
             _unfinished.discard(self)
-
-    @property
-    def has_run(self) -> bool:
-        """Whether it needs its arguments no more."""
-        return self._compute is None
 
     def reads(self, buffers: Sequence[Any]) -> bool:
         """Whether one of these buffers, or its memory, is among its arguments."""
@@ -111,17 +101,13 @@ class Job(Promise):
             return not _addresses(mine).isdisjoint(_addresses(buffers))
         return False
 
-    def belongs_to(self, tokens: ThreadTokens) -> bool:
-        """Whether it is run by the worker that uses these tokens."""
-        return self._tokens is tokens
-
     def wait(self) -> None:
         """Waits until it has run.
 
         Raises:
           RuntimeError: it is the worker that asks, in a callback, and would wait for ever.
         """
-        if local.works and local.tokens is self._tokens and not self.future.done():
+        if local.works and local.tokens is self.tokens and not self.future.done():
             msg = ("a Python callback reads the result of a program that runs when the callback "
                    "is done, and would wait for ever: pass values to callbacks as arguments, or "
                    "switch mjax.config.cpu_enable_async_dispatch off.")
@@ -139,7 +125,7 @@ class Job(Promise):
         if error is not None:
             self._told = True
             with contextlib.suppress(ValueError):
-                self._tokens.failed.remove(self)
+                self.tokens.failed.remove(self)
             trace = error.__traceback__
             try:
                 raise error
@@ -192,7 +178,7 @@ def in_background(compute: Callable[..., Sequence[Any]], placements: Sequence[Pl
             local.worker = None
             return list(map(Array, compute(*args), placements))
         _unfinished.add(job)
-        if job.has_run:
+        if job.compute is None:  # it has run, and needs its arguments no more
             _unfinished.discard(job)
         tokens.jobs.append(job)
         return arrays
@@ -206,7 +192,7 @@ def wait_for_readers(buffers: Sequence[Any]) -> None:
     if thread.in_callback and not local.works:
         return
     for job in list(_unfinished):
-        if not (local.works and job.belongs_to(local.tokens)) and job.reads(buffers):
+        if not (local.works and job.tokens is local.tokens) and job.reads(buffers):
             job.wait()
 
 

@@ -127,7 +127,12 @@ class ThreadTokens:
         errors: list[Exception] = []
         for i, token in enumerate(waiting):
             try:
-                self._await(token)
+                try:
+                    token.block_until_ready()
+                except Exception as error:
+                    if not is_delivered(error):
+                        raise_original(error)
+                        raise
             except Exception as error:
                 errors.append(error)
             except BaseException:  # the user interrupts, or a callback ends the process
@@ -143,15 +148,6 @@ class ThreadTokens:
         outputs, self.outputs = self.outputs, []
         for token in [*outputs, *(t._buffer for t in self.ordered.values())]:
             self._settles(token)
-
-    @staticmethod
-    def _await(token: Any) -> None:
-        try:
-            token.block_until_ready()
-        except Exception as error:
-            if not is_delivered(error):
-                raise_original(error)
-                raise
 
 
 _lock = threading.Lock()

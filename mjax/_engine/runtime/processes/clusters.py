@@ -44,15 +44,11 @@ def _explicit(environment: Environment) -> Layout:
                   _number(environment, "MJAX_PROCESS_ID", "JAX_PROCESS_ID"))
 
 
-def _port_of(job: int) -> int:
-    """A port that all processes of a job compute alike and other jobs on the machine do not."""
-    return 61440 + job % 4096
-
-
 def _address(environment: Environment, host: str, job: int) -> str:
     port = _number(environment, "MJAX_COORDINATOR_PORT", "JAX_COORDINATOR_PORT")
-    host = f"[{host}]" if ":" in host else host
-    return f"{host}:{_port_of(job) if port is None else port}"
+    if port is None:  # all processes of a job compute the same one, those of other jobs another
+        port = 61440 + job % 4096
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def first_host(nodelist: str) -> str:
@@ -83,7 +79,7 @@ def _open_mpi(environment: Environment) -> Layout | None:
     if found:
         address: str | None = _address(environment, found[2] or found[3], int(found[1]))
     else:
-        address = _on_one_machine(environment, size, "OMPI_COMM_WORLD_LOCAL_SIZE", size)
+        address = _on_one_machine(environment, size, "OMPI_COMM_WORLD_LOCAL_SIZE")
     return Layout(address, size, _number(environment, "OMPI_COMM_WORLD_RANK"))
 
 
@@ -92,15 +88,14 @@ def _pmi(environment: Environment) -> Layout | None:
     size = _number(environment, "PMI_SIZE")
     if size is None:
         return None
-    address = _on_one_machine(environment, size, "MPI_LOCALNRANKS", size)
-    return Layout(address, size, _number(environment, "PMI_RANK"))
+    return Layout(_on_one_machine(environment, size, "MPI_LOCALNRANKS"), size,
+                  _number(environment, "PMI_RANK"))
 
 
-def _on_one_machine(environment: Environment, size: int | None, local: str,
-                    job: int | None) -> str | None:
+def _on_one_machine(environment: Environment, size: int | None, local: str) -> str | None:
     if size is None or _number(environment, local) != size:
         return None
-    return _address(environment, "127.0.0.1", job or 0)
+    return _address(environment, "127.0.0.1", size)
 
 
 def _kubernetes(environment: Environment) -> Layout | None:
