@@ -89,14 +89,14 @@ class _Awaited:
         results = self._loaded.execute_sharded(arguments, with_tokens=True)
         token = results.consume_token()
         token.block_until_ready()
-        return _Done(results, token)
+        return ResultsAndToken(results, token)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loaded, name)
 
 
-class _Done:
-    """Results whose token was read already."""
+class ResultsAndToken:
+    """The results of an execution whose token was taken from them before."""
 
     def __init__(self, results: Any, token: Any):
         self.consume_with_handlers = results.consume_with_handlers

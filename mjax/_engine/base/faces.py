@@ -44,7 +44,10 @@ def face(module: str, *, modules: Sequence[str] = (), later: Mapping[str, str] |
             names.update({key: getattr(others, key) for key in others.__all__})
             settle(module, vars(others))
             return names[name]
-        raise AttributeError(_why(module, name), name=name, obj=sys.modules[module])
+        text = f"module {module!r} has no attribute {name!r}"
+        if not name.startswith("_") and module.partition(".")[0] == "mjax":
+            text = why_absent(module, name)
+        raise AttributeError(text, name=name, obj=sys.modules[module])
 
     def show() -> list[str]:
         return sorted(vars(sys.modules[module])["__all__"])
@@ -75,9 +78,3 @@ def settle(module: str, names: Mapping[str, Any]) -> None:
 _PRIVATE = "mjax._", "mjax_ext."
 _LIBRARIES = "mjax._scipy.", "mjax._nn.", "mjax._library."
 
-
-def _why(module: str, name: str) -> str:
-    """The message for a name that is not there."""
-    if not name.startswith("_") and module.partition(".")[0] == "mjax":
-        return why_absent(module, name)
-    return f"module {module!r} has no attribute {name!r}"

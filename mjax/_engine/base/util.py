@@ -30,6 +30,21 @@ class _NotGiven:
 NOT_GIVEN: Any = _NotGiven()
 
 
+class Keyed:
+    """Base of values of one class that are equal where their `_key()` is."""
+
+    __slots__ = ()
+
+    def _key(self) -> Any:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and bool(self._key() == other._key())
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+
 def alias(f: F, name: str, module: str | None = None) -> F:
     """The same function under a second public name, which is its `__name__`.
 

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.pytree import broadcast_prefix, tree_flatten
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.emit import ir, op
 from mjax._engine.primitives.linear import define_linear
-from mjax._engine.runtime.arrays.layouts import Layout
+from mjax._engine.runtime.arrays.layouts import Layout, check_order
 from mjax._engine.tracing.primitive import Primitive
 
 layout_constraint_p = Primitive("layout_constraint")
@@ -20,10 +19,7 @@ layout_constraint_p = Primitive("layout_constraint")
 
 @layout_constraint_p.def_abstract_eval
 def _type(x: Any, *, layout: Layout) -> Any:
-    if sorted(layout.major_to_minor) != list(range(x.ndim)):
-        raise LazyValueError(lambda: (
-            f"with_layout_constraint: {layout} does not name each of the {x.ndim} axes of {x} "
-            "once."))
+    check_order(layout, x.ndim, "with_layout_constraint")
     return x
 
 

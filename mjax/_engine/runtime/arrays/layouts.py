@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mjax._engine.base.errors import LazyNotImplementedError, LazyTypeError, LazyValueError
-from mjax._engine.base.util import pickled_by
+from mjax._engine.base.util import Keyed, pickled_by
 from mjax._engine.runtime.arrays.shardings import Sharding
 
 
@@ -22,7 +22,7 @@ class AutoLayout:
 
 
 @pickled_by("layout_v1", "major_to_minor", "tiling", "sub_byte_element_size_in_bits")
-class Layout:
+class Layout(Keyed):
     """The order of an array's axes in memory.
 
     Args:
@@ -51,18 +51,12 @@ class Layout:
     def _key(self) -> tuple[Any, ...]:
         return self.major_to_minor, self.tiling, self.sub_byte_element_size_in_bits
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Layout) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
     def __repr__(self) -> str:
         return (f"Layout(major_to_minor={self.major_to_minor}, tiling={self.tiling}, "
                 f"sub_byte_element_size_in_bits={self.sub_byte_element_size_in_bits})")
 
 
-class Format:
+class Format(Keyed):
     """Where an array is, and how it lies in memory there.
 
     Args:
@@ -96,12 +90,8 @@ class Format:
         self.layout = layout
         self.sharding = sharding
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Format) and (self.layout, self.sharding) == (
-            other.layout, other.sharding)
-
-    def __hash__(self) -> int:
-        return hash((self.layout, self.sharding))
+    def _key(self) -> tuple[Any, ...]:
+        return self.layout, self.sharding
 
     def __repr__(self) -> str:
         return f"Format(layout={self.layout}, sharding={self.sharding})"

@@ -191,10 +191,8 @@ class set_mesh:  # a function that may also be a context manager
 
     @boundary
     def __init__(self, mesh: Mesh | None):
-        _check(mesh, Mesh, "set_mesh", "a Mesh")
+        _check_settable(mesh, "set_mesh")
         self._mesh = mesh
-        _refuse_traces("set_mesh")
-        _refuse_manual_axes(mesh, "set_mesh")
         # A flag that a thread has not set follows the process.
         follows = mesh is ThreadState.settings.mesh
         self._undo = set_here(mesh=UNSET if follows else mesh,
@@ -210,9 +208,7 @@ class set_mesh:  # a function that may also be a context manager
 @contextmanager
 def use_mesh(mesh: Mesh | None) -> Iterator[Mesh | None]:
     """`set_mesh` for the body of a `with` statement."""
-    _check(mesh, Mesh, "use_mesh", "a Mesh")
-    _refuse_traces("use_mesh")
-    _refuse_manual_axes(mesh, "use_mesh")
+    _check_settable(mesh, "use_mesh")
     with override(mesh=mesh, mesh_for_all=mesh is not None):
         yield mesh
 
@@ -225,15 +221,13 @@ def use_abstract_mesh(mesh: AbstractMesh | None) -> Iterator[AbstractMesh | None
         yield mesh
 
 
-def _refuse_traces(who: str) -> None:
+def _check_settable(mesh: Mesh | None, who: str) -> None:
+    _check(mesh, Mesh, who, "a Mesh")
     if thread.interpreter is not evaluation:
         msg = (f"{who} is called inside of a function that is traced (jit, grad, vmap, ...): a "
                "program runs on one set of devices. Set the mesh around the call of the outermost "
                "one; inside, give NamedShardings.")
         raise ValueError(msg)
-
-
-def _refuse_manual_axes(mesh: Mesh | None, who: str) -> None:
     manual = [] if mesh is None else [
         name for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True)
         if kind is AxisType.Manual]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mjax._engine.base.util import pickled_as
+from mjax._engine.base.util import Keyed, pickled_as
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ManualAxisType, ShapedArray, typeof
 from mjax._engine.runtime.arrays.constraints import check_rank, resolved
@@ -19,7 +19,7 @@ from mjax._engine.runtime.arrays.layouts import (
 from mjax._engine.tracing.variance import typed_axes
 
 
-class ShapeDtypeStruct:
+class ShapeDtypeStruct(Keyed):
     """The type of an array, where an array is not needed: for `eval_shape`, `make_jaxpr`, and
     the `trace`, `lower` and `eval_shape` of jitted functions.
 
@@ -149,12 +149,6 @@ class ShapeDtypeStruct:
     def _key(self) -> tuple[Any, ...]:
         place = self.sharding if self._layout is None else self.format
         return self.shape, self.dtype, place, self.weak_type, self.manual_axis_type
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShapeDtypeStruct) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
 
     def __reduce__(self) -> Any:
         return _rebuild, self._key()

@@ -15,10 +15,7 @@ from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.mesh import PartitionSpec
-from mjax._engine.ir.pytree import (
-    tree_flatten,
-    tree_map,
-)
+from mjax._engine.ir.pytree import tree_flatten, tree_map
 from mjax._engine.ir.types import ShapedArray, abstract_token, typeof
 from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.arrays.array import Array, is_array
@@ -54,7 +51,8 @@ def to_array(value: Any, shared: bool = True) -> Array:
     """
     kind = type(value)
     if kind is np.ndarray:
-        return _from_numpy(value)
+        put, placement = host(value)
+        return Array(put(value), placement)
     if kind is Array:
         return value
     if shared and (kind in dtypes.PYTHON_SCALARS or isinstance(value, np.generic)):
@@ -63,11 +61,6 @@ def to_array(value: Any, shared: bool = True) -> Array:
         settled: Array = value.settled()
         return settled
     return _own(value)
-
-
-def _from_numpy(value: np.ndarray[Any, Any]) -> Array:
-    put, placement = host(value)
-    return Array(put(value), placement)
 
 
 class HostArgument:
@@ -106,10 +99,9 @@ def arrived(argument: Array | HostArgument) -> Array:
 def host(value: np.ndarray[Any, Any]) -> tuple[Callable[[Any], Any], Placement]:
     """How NumPy arrays of this type get to the default device as buffers, and their placement."""
     key = (value.dtype, value.shape, thread.settings)
-    return _hosts.get(key) or _host(value, key)
-
-
-def _host(value: np.ndarray[Any, Any], key: Any) -> tuple[Callable[[Any], Any], Placement]:
+    known: tuple[Callable[[Any], Any], Placement] | None = _hosts.get(key)
+    if known is not None:
+        return known
     aval = typeof(value)
     sharding = SingleDeviceSharding(default_device())
     put = shim.putter(buffer_aval(aval), sharding.native, sharding.device)

@@ -33,6 +33,7 @@ from typing import Any
 from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import thread
 from mjaxlib_shim import arrays as shim
+from mjaxlib_shim.executables import ResultsAndToken
 
 #: One result of the program under way, the smallest.
 _under_way: list[Any] = []
@@ -108,17 +109,9 @@ def few_at_a_time(execute: Callable[..., Any], has_collectives: bool) -> Callabl
             results = execute(buffers, with_tokens=True)
             token = results.consume_token()
             tokens.append(token)
-        return _Told(results, token) if with_tokens else results
+        return ResultsAndToken(results, token) if with_tokens else results
 
     return waiting
-
-
-class _Told:
-    """Results whose token was taken already."""
-
-    def __init__(self, results: Any, token: Any):
-        self.consume_with_handlers = results.consume_with_handlers
-        self.consume_token = lambda: token
 
 
 class _Noted:

@@ -147,9 +147,9 @@ def place(asked: Asked) -> Placed:
     """
     jaxpr = asked.jaxpr
     names = ArgumentNames(asked.name, jaxpr.debug_info.arg_names, jaxpr.in_avals)
-    in_shardings = [sharding_behind(s) for s in _for_all(asked.in_shardings, jaxpr.invars)]
-    out_shardings = out_memories(
-        jaxpr, [sharding_behind(s) for s in _for_all(asked.out_shardings, jaxpr.outvars)])
+    in_shardings = [*map(sharding_behind, asked.in_shardings or [None] * len(jaxpr.invars))]
+    out_shardings = out_memories(jaxpr, [
+        *map(sharding_behind, asked.out_shardings or [None] * len(jaxpr.outvars))])
     live, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), asked.keep_unused)
     kept = [i for i, u in enumerate(used) if u]
     where = execution_place(asked.placements, set(kept), names, live, asked.device, in_shardings,
@@ -158,10 +158,6 @@ def place(asked: Asked) -> Placed:
     input_of: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
     copied = [None if type(v) is Literal else input_of.get(v) for v in jaxpr.outvars]
     return Placed(names, live, kept, copied, where, in_shardings, out_shardings)
-
-
-def _for_all(asked: Sequence[Any], variables: Sequence[Any]) -> Sequence[Any]:
-    return asked or (None,) * len(variables)
 
 
 def shard(asked: Asked, placed: Placed) -> Program:

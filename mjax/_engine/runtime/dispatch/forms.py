@@ -133,8 +133,8 @@ class _Text:
             self.require(f"type({name}) is {self.constant(kind)}")
             self.write(f"{name} = from_scalar({name})")
             self.leaf(name)
-        elif kind is tuple or kind is list:
-            self.require(f"type({name}) is {kind.__name__}")
+        elif kind is tuple or kind is list or _is_namedtuple(kind):
+            self.require(f"type({name}) is {self.constant(kind)}")
             for element, part in zip(self.unpack(name, len(value)), value):
                 self.tree(element, part)
         elif kind is dict and {*map(type, value)} <= {str}:
@@ -145,10 +145,6 @@ class _Text:
                 self.tree(element, value[key])
         elif value is None:
             self.require(f"{name} is None")
-        elif _is_namedtuple(kind):
-            self.require(f"type({name}) is {self.constant(kind)}")
-            for element, part in zip(self.unpack(name, len(value)), value):
-                self.tree(element, part)
         elif (functions := trees.node_functions(kind)) is not None:
             self.node(name, value, functions[0])
         else:

@@ -158,6 +158,22 @@ def jit(fun: Any = NOT_GIVEN, /, *, in_shardings: Any = None,
     return wraps(fun)(function)
 
 
+def pjit(fun: Callable[..., Any], in_shardings: Any = None, out_shardings: Any = None,
+         static_argnums: Any = None, static_argnames: Any = None, donate_argnums: Any = None,
+         donate_argnames: Any = None, keep_unused: bool = False, device: Any = None,
+         backend: str | None = None, inline: bool = False,
+         compiler_options: dict[str, Any] | None = None) -> Any:
+    """`mjax.jit`, with all its arguments by place too; see there.
+
+    Example:
+      >>> from mjax.experimental.pjit import pjit
+      >>> pjit(lambda x: x + 1)(1)
+      Array(2, dtype=int32, weak_type=True)
+    """
+    options = locals()
+    return jit(options.pop("fun"), **options)
+
+
 def _device_of(device: Any, backend: str | None) -> Any:
     """The device to run on, given as such or by a platform; None: where the arguments are."""
     if backend is None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.records import Record
 from mjax._engine.ir.types import physical_aval
 from mjax._engine.lowering.module import LoweredModule
 from mjax._engine.lowering.shardings import Partition
@@ -202,10 +203,8 @@ def _agreed(placement: Placement, asked: Any, names: ArgumentNames, index: int) 
     return _Wanted(aval, asked)
 
 
-class _Wanted:
-    """What is asked of a placement here: where an argument is to be."""
+class _Wanted(Record):
+    """A placement as far as it matters here: where an argument has to be."""
 
-    __slots__ = ("aval", "sharding")
-
-    def __init__(self, aval: Any, sharding: Any):
-        self.aval, self.sharding = aval, sharding
+    aval: Any
+    sharding: Any

@@ -159,9 +159,10 @@ def _general_runner(loaded: Loaded, execute: Any, placements: Sequence[Placement
     program = loaded.program
     shardings, donation = program.shardings, program.donation
     handlers = [p.handler for p in placements]
-    if program.jaxpr.effects:
-        execute = _with_effects(execute, handlers, loaded.lowered.tokens, program.place.sharding,
-                                program.jaxpr.effects)
+    results_of = (
+        _with_effects(execute, handlers, loaded.lowered.tokens, program.place.sharding,
+                      program.jaxpr.effects) if program.jaxpr.effects else
+        lambda given: execute(given).consume_with_handlers(handlers))
     moved = {i: shardings.inputs[i] for i in program.moved}
     kept, names, committed = program.kept, program.names, program.place.committed
     moved_to = shardings.moved_to
@@ -174,11 +175,10 @@ def _general_runner(loaded: Loaded, execute: Any, placements: Sequence[Placement
             given = constants + [
                 (bring(args[i], moved[i], committed) if i in moved else args[i])._buffer
                 for i in kept]
-            computed: Sequence[Any] = execute(given).consume_with_handlers(handlers)
+            return results_of(given)
         except Exception as error:
             explain_failure(error, names, map(buffer_of, args))
             raise
-        return computed
 
     compute = (in_background(buffers, placements, constants) if _runs_aside(loaded) else
                lambda *args: list(map(Array, buffers(*args), placements)))
@@ -213,22 +213,10 @@ def _is_not_array(aval: Any) -> bool:
     return not isinstance(aval, ShapedArray) or bool(aval.dtype == dtypes.float0)
 
 
-class _Results:
-    """Results of an execution, without its tokens."""
-
-    __slots__ = ("_buffers",)
-
-    def __init__(self, buffers: Sequence[Any]):
-        self._buffers = buffers
-
-    def consume_with_handlers(self, handlers: Any) -> Sequence[Any]:
-        """The buffers of the results; the handlers were applied to them already."""
-        return self._buffers
-
-
 def _with_effects(execute: Any, handlers: Sequence[Any], names: tuple[str, ...], sharding: Any,
-                  effects: Effects) -> Callable[[list[Any]], _Results]:
-    """`execute` that passes the thread's tokens to the program and keeps those it gives.
+                  effects: Effects) -> Callable[[list[Any]], Sequence[Any]]:
+    """A function from the buffers that a program reads to those of its results. It passes the
+    thread's tokens to the program and keeps those it gives.
 
     Args:
       execute: of the loaded program.
@@ -242,12 +230,12 @@ def _with_effects(execute: Any, handlers: Sequence[Any], names: tuple[str, ...],
     unordered = any(token_name(e) is None for e in effects)
     n = len(names)
 
-    def execute_with_effects(given: list[Any]) -> _Results:
+    def execute_with_effects(given: list[Any]) -> Sequence[Any]:
         mine = thread_tokens()
         taken = mine.take(names, placement)
         try:
             results = execute([*map(buffer_of, taken), *given], with_tokens=unordered)
-            buffers = results.consume_with_handlers(handlers)
+            buffers: Sequence[Any] = results.consume_with_handlers(handlers)
         except Exception:
             mine.forget(names)
             raise
@@ -255,6 +243,6 @@ def _with_effects(execute: Any, handlers: Sequence[Any], names: tuple[str, ...],
             mine.set(names, [Array(b, placement) for b in buffers[:n]])
         if unordered:
             mine.add_output(results.consume_token())
-        return _Results(buffers[n:])
+        return buffers[n:]
 
     return execute_with_effects

@@ -435,7 +435,7 @@ class Compiled(_Bound):
 
     def _wrong_structure(self, given: Any) -> str:
         """The text for arguments that are nested in another way."""
-        expected = self.in_tree.unflatten([_Leaf()] * self.in_tree.num_leaves)
+        expected = self.in_tree.unflatten([object()] * self.in_tree.num_leaves)
         left, right = ({_path(path) for path, _ in tree_flatten_with_path(tree)[0]}
                        for tree in (expected, given))
         lines = [f"  {path} is missing" for path in sorted(left - right)]
@@ -471,10 +471,6 @@ class Wrapped(Protocol):
 
 #: Options of XLA, by name.
 CompilerOptions = dict[str, str | bool]
-
-
-class _Leaf:
-    """Stands for a leaf of an argument."""
 
 
 def _path(path: Any) -> str:

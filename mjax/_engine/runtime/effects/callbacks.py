@@ -13,6 +13,7 @@ import numpy as np
 from mjax._engine.base.errors import LazyArgumentError, LazyText, LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import thread
+from mjax._engine.base.util import Keyed
 from mjax._engine.control.callback_primitives import (
     debug_callback_p,
     debug_effect,
@@ -321,7 +322,7 @@ def _look(callback: Any, args: tuple[Any, ...], kwargs: dict[str, Any], ordered:
     debug_callback_p.bind(*leaves, callback=flat, effect=effect, partitioned=bool(partitioned))
 
 
-class _Printer:
+class _Printer(Keyed):
     """Writes a format with its values: prints it, or logs it."""
 
     def __init__(self, who: str, fmt: str, write: Callable[[str], None]):
@@ -330,13 +331,9 @@ class _Printer:
         #: NumPy's print options now; the program may run under others, in another thread.
         self.options = np.get_printoptions()
         self.__name__ = f"{who}({fmt!r})"
-        self._key = fmt, write, repr(self.options)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Printer) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
+    def _key(self) -> tuple[Any, ...]:
+        return self.fmt, self.write, repr(self.options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         with np.printoptions(**self.options):
