@@ -17,11 +17,10 @@ from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import neg
-from mjax._engine.primitives.gather import take_along_axis
-from mjax._engine.primitives.sort import top_k_p
-from mjax._engine.primitives.tangents import zero_tangent
+from mjax._engine.primitives.shapes import define_batching_along
+from mjax._engine.primitives.sort import top_k_p, top_tangents
+from mjax._engine.primitives.tangents import define_jvp_from_result
 from mjax._engine.tracing.primitive import Primitive, traced
-from mjax._engine.tracing.symbolic import Zero
 
 approx_top_k_p = Primitive("approx_top_k", multiple_results=True,
                            exact_params=("recall_target",))
@@ -55,22 +54,9 @@ def _exactly(x: Any, *, k: int, reduction_dimension: int, is_max_k: bool, **para
 approx_top_k_p.def_lowering(traced(_exactly, multiple_results=True))
 
 
-@approx_top_k_p.def_jvp
-def _approx_top_k_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-    outs = approx_top_k_p.bind(*primals, **params)
-    if type(tangents[0]) is Zero:
-        return outs, [zero_tangent(o) for o in outs]
-    tangent = take_along_axis(tangents[0], outs[1], params["reduction_dimension"],
-                              unique_indices=True)
-    return outs, [tangent, zero_tangent(outs[1])]
-
-
-@approx_top_k_p.def_batch
-def _approx_top_k_batch(args: Any, dims: Any, *, reduction_dimension: int, **params: Any) -> Any:
-    dim, = dims
-    outs = approx_top_k_p.bind(
-        args[0], reduction_dimension=reduction_dimension + (reduction_dimension >= dim), **params)
-    return outs, [dim, dim]
+define_jvp_from_result(approx_top_k_p, lambda t, outs, x, *, reduction_dimension, **_: top_tangents(
+    t, outs, reduction_dimension))
+define_batching_along(approx_top_k_p, "reduction_dimension")
 
 
 def _define_search(name: str, is_max_k: bool, which: str, example: str) -> Callable[..., Any]:

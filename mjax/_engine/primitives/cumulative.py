@@ -31,14 +31,14 @@ from mjax._engine.primitives.rev import rev
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
     as_settled,
-    batch_size,
-    batch_to_front,
     broadcast_in_dim_p,
+    check_axis,
+    define_batching_along,
     moveaxis,
     reshape,
 )
 from mjax._engine.primitives.slicing import index_in_dim, pad, slice_in_dim
-from mjax._engine.primitives.tangents import add_tangents, zero_tangent
+from mjax._engine.primitives.tangents import add_tangents, define_jvp_from_result, zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjax._engine.tracing.symbolic import Zero
@@ -148,19 +148,13 @@ def shift(x: Any, axis: int, reverse: bool, fill: Any) -> Any:
 linear_recurrence_p = Primitive("linear_recurrence")
 
 
-def _check_axis(name: str, x: ShapedArray, axis: int) -> None:
-    if not 0 <= axis < x.ndim:
-        msg = f"{name}: axis {axis} is out of range for an operand of shape {x.shape}."
-        raise ValueError(msg)
-
-
 @linear_recurrence_p.def_abstract_eval
 def _recurrence_type(a: Any, b: Any, *, axis: int, reverse: bool) -> ShapedArray:
     check_kinds("linear_recurrence", a, "fc")
     if a.shape != b.shape or a.dtype != b.dtype:
         msg = f"linear_recurrence needs operands of one shape and dtype, got {a} and {b}."
         raise TypeError(msg)
-    _check_axis("linear_recurrence", a, axis)
+    check_axis("linear_recurrence", a, axis)
     return b.strip_weak_type()
 
 
@@ -206,14 +200,7 @@ def _recurrence_transpose(ct: Any, a: Any, b: Any, *, axis: int, reverse: bool) 
                                            reverse=not reverse)]
 
 
-@linear_recurrence_p.def_batch
-def _recurrence_batch(args: Any, dims: Any, *, axis: int, reverse: bool) -> Any:
-    dim = dims[0]
-    if dims[0] != dims[1]:
-        size, dim = batch_size(args, dims), 0
-        args = [batch_to_front(x, d, size) for x, d in zip(args, dims, strict=True)]
-    return linear_recurrence_p.bind(*args, axis=axis + (axis >= dim), reverse=reverse), dim
-
+define_batching_along(linear_recurrence_p, "axis")
 
 # ---- the five --------------------------------------------------------------------------
 
@@ -236,7 +223,7 @@ def _define_cumulative(name: str, kinds: str, combine: Callable[[Any, Any], Any]
 
     @primitive.def_abstract_eval
     def type_rule(x: Any, *, axis: int, reverse: bool) -> ShapedArray:
-        _check_axis(name, x, axis)
+        check_axis(name, x, axis)
         # With no elements nothing is computed, whatever numbers they are.
         check_kinds(name, x, kinds if x.size else "iufc")
         return x
@@ -259,11 +246,7 @@ def _define_cumulative(name: str, kinds: str, combine: Callable[[Any, Any], Any]
     primitive.def_lowering(traced(_at_least_32_bits(in_tree)))
     primitive.def_lowering(traced(_at_least_32_bits(in_loop)), "cpu")
 
-    def batch(args: Any, dims: Any, *, axis: int, reverse: bool) -> Any:
-        dim, = dims
-        return primitive.bind(args[0], axis=axis + (axis >= dim), reverse=reverse), dim
-
-    primitive.define("batch", batch, derived=True)
+    define_batching_along(primitive, "axis")
     return primitive, _public(primitive, name, doc, example)
 
 
@@ -328,17 +311,12 @@ def _define_jvp(primitive: Primitive, weights: Callable[..., tuple[Any, Any]]) -
       weights: `(x, out, axis, reverse) -> ` partial derivatives of f in its two arguments.
     """
 
-    @primitive.def_jvp
-    def jvp(primals: Any, tangents: Any, *, axis: int, reverse: bool) -> Any:
-        (x,), (t,) = primals, tangents
-        out = primitive.bind(x, axis=axis, reverse=reverse)
-        if type(t) is Zero:
-            return out, zero_tangent(out)
+    def tangent(t: Any, out: Any, x: Any, *, axis: int, reverse: bool) -> Any:
         of_before, of_x = weights(x, out, axis, reverse)
-        return out, linear_recurrence_p.bind(of_before, lax.mul(t, of_x), axis=axis,
-                                             reverse=reverse)
+        return linear_recurrence_p.bind(of_before, lax.mul(t, of_x), axis=axis, reverse=reverse)
 
-    jvp.__wrapped__ = weights  # type: ignore[attr-defined]
+    tangent.__wrapped__ = weights  # type: ignore[attr-defined]
+    define_jvp_from_result(primitive, tangent)
 
 
 _define_jvp(cumprod_p, lambda x, out, axis, reverse: (x, shift(out, axis, reverse, 1)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -20,7 +20,7 @@ from mjax._engine.primitives.precision import (
     canonical_precision,
     precision_attr,
 )
-from mjax._engine.primitives.shapes import transpose
+from mjax._engine.primitives.shapes import shift_axes, transpose
 from mjax._engine.primitives.tangents import define_bilinear
 from mjax._engine.tracing.primitive import Primitive
 
@@ -199,9 +199,9 @@ def _dot_general_batch(args: Any, dims: Any, *, dimension_numbers: DimensionNumb
     (lc, rc), (lb, rb) = dimension_numbers
     left, right = dims
     if left is not None:
-        lc, lb = _shift(lc, left), _shift(lb, left)
+        lc, lb = shift_axes(lc, left), shift_axes(lb, left)
     if right is not None:
-        rc, rb = _shift(rc, right), _shift(rb, right)
+        rc, rb = shift_axes(rc, right), shift_axes(rb, right)
     if left is not None and right is not None:
         lb, rb, out_dim = (left, *lb), (right, *rb), 0
     elif left is not None:
@@ -212,11 +212,6 @@ def _dot_general_batch(args: Any, dims: Any, *, dimension_numbers: DimensionNumb
                    + free_axes(typeof(args[1]).ndim, rc, rb).index(right))
     out = dot_general_p.bind(*args, dimension_numbers=((lc, rc), (lb, rb)), **params)
     return out, out_dim
-
-
-def _shift(axes: Iterable[int], dim: int) -> tuple[int, ...]:
-    """Axes counted with a new one at `dim`."""
-    return tuple(a + (a >= dim) for a in axes)
 
 
 # ---- printing --------------------------------------------------------------------------

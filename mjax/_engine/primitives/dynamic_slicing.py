@@ -22,10 +22,8 @@ from mjax._engine.primitives.emit import dense_i64, op
 from mjax._engine.primitives.gather import (
     GatherDimensionNumbers,
     GatherScatterMode,
-    batch_at,
     batch_gather,
     gather,
-    insert,
     widen_indices,
 )
 from mjax._engine.primitives.joining import stack_p
@@ -33,16 +31,18 @@ from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers, batch_scatter, scatter_p
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
+    batch_at,
     batch_size,
     expand_dims,
+    insert,
     scalar_of,
     squeeze,
     zeros_of,
 )
 from mjax._engine.primitives.slicing import index_in_dim
-from mjax._engine.primitives.tangents import instantiate, zero_tangent
+from mjax._engine.primitives.tangents import define_jointly_linear
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.tracing.symbolic import UndefinedPrimal
 
 dynamic_slice_p = Primitive("dynamic_slice", structural=True)
 dynamic_update_slice_p = Primitive("dynamic_update_slice", structural=True)
@@ -265,12 +265,7 @@ def _dynamic_update_slice_lowering(ctx: Any, x: Any, update: Any, *starts: Any) 
               [x, update, *_starts_ir(ctx, starts)])
 
 
-@dynamic_update_slice_p.def_jvp
-def _dynamic_update_slice_jvp(primals: Any, tangents: Any) -> Any:
-    out = dynamic_update_slice_p.bind(*primals)
-    if type(tangents[0]) is Zero and type(tangents[1]) is Zero:
-        return out, zero_tangent(out)
-    return out, dynamic_update_slice_p.bind(*map(instantiate, tangents[:2]), *primals[2:])
+define_jointly_linear(dynamic_update_slice_p, slice(2))
 
 
 @dynamic_update_slice_p.def_transpose

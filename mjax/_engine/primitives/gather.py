@@ -31,9 +31,10 @@ from mjax._engine.primitives.emit import (
     reducer_region,
 )
 from mjax._engine.primitives.shapes import (
-    broadcast_in_dim_p,
+    insert,
     moveaxis,
     reshape,
+    shift_axes,
 )
 from mjax._engine.primitives.tangents import zero_tangent
 from mjax._engine.tracing.primitive import Primitive
@@ -303,25 +304,6 @@ def _gather_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         # What is filled in does not depend on the operand.
         params = params | {"fill_value": 0}
     return out, gather_p.bind(tangents[0], indices, **params)
-
-
-def shift_axes(axes: Sequence[int], new: int) -> tuple[int, ...]:
-    """The same axes after another one came in at place `new`."""
-    return tuple(a + (a >= new) for a in axes)
-
-
-def batch_at(x: Any, dim: int | None, place: int, size: int) -> Any:
-    """`x` with its batch axis at the given place, repeated `size` times where it has none."""
-    if dim is not None:
-        return moveaxis(x, dim, place)
-    shape = typeof(x).shape
-    kept = tuple(i for i in range(len(shape) + 1) if i != place)
-    return broadcast_in_dim_p.bind(x, shape=insert(shape, place, size), broadcast_dimensions=kept)
-
-
-def insert(values: Sequence[int], place: int, value: int) -> tuple[int, ...]:
-    """The values with another one at the given place."""
-    return (*values[:place], value, *values[place:])
 
 
 @gather_p.def_batch

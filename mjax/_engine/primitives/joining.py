@@ -10,34 +10,18 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.emit import dense_i64, ir, ir_type, op
-from mjax._engine.primitives.gather import batch_at, insert
 from mjax._engine.primitives.linear import define_linear
-from mjax._engine.primitives.shapes import batch_size, reduce_sum, reshape
-from mjax._engine.primitives.tangents import instantiate, zero_tangent
+from mjax._engine.primitives.shapes import (
+    batched_alike,
+    check_axis,
+    define_batching_along,
+    insert,
+    reduce_sum,
+    reshape,
+)
+from mjax._engine.primitives.tangents import define_jointly_linear, instantiate
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
-
-
-def _define_linear_join(primitive: Primitive) -> None:
-    """The jvp rule of a primitive that is linear in all its operands together."""
-
-    @primitive.def_jvp
-    def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-        out = primitive.bind(*primals, **params)
-        if all(type(t) is Zero for t in tangents):
-            return out, zero_tangent(out)
-        return out, primitive.bind(*map(instantiate, tangents), **params)
-
-
-def _define_linear_parts(primitive: Primitive) -> None:
-    """The jvp rule of a linear primitive with one operand and several results."""
-
-    @primitive.def_jvp
-    def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-        outs = primitive.bind(*primals, **params)
-        if type(tangents[0]) is Zero:
-            return outs, [zero_tangent(o) for o in outs]
-        return outs, primitive.bind(*tangents, **params)
+from mjax._engine.tracing.symbolic import UndefinedPrimal
 
 
 def _check_same(name: str, operands: Sequence[ShapedArray]) -> None:
@@ -58,13 +42,6 @@ def _weak(operands: Sequence[ShapedArray]) -> bool:
 def _concatenate_ir(out_type: Any, values: Sequence[Any], dimension: int) -> Any:
     axis = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dimension)
     return op("stablehlo.concatenate", [out_type], list(values), {"dimension": axis})[0]
-
-
-def _align(args: Any, dims: Any) -> tuple[list[Any], int]:
-    """Operands of equal rank with their batch axes at one place, and that place."""
-    size = batch_size(args, dims)
-    dim = next(d for d in dims if d is not None)
-    return [batch_at(x, d, dim, size) for x, d in zip(args, dims, strict=True)], dim
 
 
 # ---- concatenate -----------------------------------------------------------------------
@@ -115,13 +92,8 @@ def _concatenate_transpose(ct: Any, *operands: Any, dimension: int) -> Any:
     return [p if u else None for p, u in zip(parts, undefined, strict=True)]
 
 
-@concatenate_p.def_batch
-def _concatenate_batch(args: Any, dims: Any, *, dimension: int) -> Any:
-    args, dim = _align(args, dims)
-    return concatenate_p.bind(*args, dimension=dimension + (dimension >= dim)), dim
-
-
-_define_linear_join(concatenate_p)
+define_jointly_linear(concatenate_p, slice(None))
+define_batching_along(concatenate_p, "dimension")
 
 
 @boundary
@@ -160,9 +132,7 @@ split_p = Primitive("split", multiple_results=True, structural=True)
 
 @split_p.def_abstract_eval
 def _split_type(x: Any, *, sizes: tuple[int, ...], axis: int) -> list[ShapedArray]:
-    if not 0 <= axis < x.ndim:
-        msg = f"split: axis {axis} is not an axis of an operand of shape {x.shape}."
-        raise ValueError(msg)
+    check_axis("split", x, axis)
     if any(n < 0 for n in sizes) or sum(sizes) != x.shape[axis]:
         msg = (f"split: sizes {sizes} must not be negative and must sum up to {x.shape[axis]}, "
                f"the size of axis {axis} of an operand of shape {x.shape}.")
@@ -189,17 +159,9 @@ def _split_lowering(ctx: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -> A
     return _parts_ir(x, ctx.avals_in[0], sizes, axis)
 
 
-@split_p.def_transpose
-def _split_transpose(cts: Any, x: Any, *, sizes: tuple[int, ...], axis: int) -> Any:
-    return [concatenate_p.bind(*map(instantiate, cts), dimension=axis)]
-
-
-@split_p.def_batch
-def _split_batch(args: Any, dims: Any, *, sizes: tuple[int, ...], axis: int) -> Any:
-    return split_p.bind(args[0], sizes=sizes, axis=axis + (axis >= dims[0])), dims[0]
-
-
-_define_linear_parts(split_p)
+define_linear(split_p, lambda cts, x, *, sizes, axis: concatenate_p.bind(
+    *map(instantiate, cts), dimension=axis))
+define_batching_along(split_p, "axis")
 
 
 @boundary
@@ -261,19 +223,17 @@ def _stack_transpose(ct: Any, *operands: Any, axis: int) -> Any:
 
 @stack_p.def_batch
 def _stack_batch(args: Any, dims: Any, *, axis: int) -> Any:
-    args, dim = _align(args, dims)
+    args, dim = batched_alike(args, dims)
     # Of the two places between the same neighbours the batch axis takes the one in front.
     return stack_p.bind(*args, axis=axis + (axis >= dim)), dim + (axis < dim)
 
 
-_define_linear_join(stack_p)
+define_jointly_linear(stack_p, slice(None))
 
 
 @unstack_p.def_abstract_eval
 def _unstack_type(x: Any, *, axis: int) -> list[ShapedArray]:
-    if not 0 <= axis < x.ndim:
-        msg = f"unstack: axis {axis} is not an axis of an operand of shape {x.shape}."
-        raise ValueError(msg)
+    check_axis("unstack", x, axis)
     out = ShapedArray(x.shape[:axis] + x.shape[axis + 1 :], x.dtype, x.weak_type)
     return [out] * x.shape[axis]
 
@@ -286,18 +246,13 @@ def _unstack_lowering(ctx: Any, x: Any, *, axis: int) -> Any:
             for t, part in zip(ctx.out_types, parts, strict=True)]
 
 
-@unstack_p.def_transpose
-def _unstack_transpose(cts: Any, x: Any, *, axis: int) -> Any:
-    return [stack_p.bind(*map(instantiate, cts), axis=axis)]
+define_linear(unstack_p, lambda cts, x, *, axis: stack_p.bind(*map(instantiate, cts), axis=axis))
 
 
 @unstack_p.def_batch
 def _unstack_batch(args: Any, dims: Any, *, axis: int) -> Any:
     dim, axis = dims[0], axis + (axis >= dims[0])
     return unstack_p.bind(args[0], axis=axis), dim - (axis < dim)
-
-
-_define_linear_parts(unstack_p)
 
 
 @boundary

@@ -10,19 +10,21 @@ from mjax._engine.tracing.symbolic import Zero
 
 
 def define_linear(primitive: Primitive, transpose: Callable[..., Any]) -> None:
-    """Gives a unary linear primitive its jvp and transpose rules.
+    """Gives a primitive that is linear in its first operand its jvp and transpose rules.
 
     Args:
       primitive: takes one operand in which it is linear, and perhaps more operands in which
         it is not (indices), which come after it.
       transpose: `(cotangent, operand, *others, **params) -> cotangent of the operand`; the
-        operand is an `UndefinedPrimal`, the others are values.
+        operand is an `UndefinedPrimal`, the others are values. With `multiple_results` it takes
+        a list of cotangents.
     """
 
     def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         out = primitive.bind(*primals, **params)
         if type(tangents[0]) is Zero:
-            return out, Zero.from_primal_value(out)
+            zero = Zero.from_primal_value
+            return out, [*map(zero, out)] if primitive.multiple_results else zero(out)
         return out, primitive.bind(tangents[0], *primals[1:], **params)
 
     def transpose_rule(ct: Any, operand: Any, *others: Any, **params: Any) -> Any:

@@ -25,7 +25,6 @@ from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.cumulative import cumsum_p
 from mjax._engine.primitives.dot import DimensionNumbers, dot_general_p, free_axes, result_dtype
 from mjax._engine.primitives.elementwise import stretch
-from mjax._engine.primitives.gather import shift_axes
 from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.precision import canonical_precision
 from mjax._engine.primitives.select import select_n
@@ -35,11 +34,12 @@ from mjax._engine.primitives.shapes import (
     broadcast_in_dim_p,
     moveaxis,
     scalar_of,
+    shift_axes,
     transpose,
 )
-from mjax._engine.primitives.tangents import add_tangents, zero_tangent
+from mjax._engine.primitives.tangents import ZERO, define_jvp
 from mjax._engine.tracing.primitive import Primitive, traced
-from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.tracing.symbolic import UndefinedPrimal
 
 
 @pickled_by("ragged_dot_dimension_numbers_v1")
@@ -183,17 +183,10 @@ ragged_dot_general_p.def_lowering(traced(_by_masks))
 # ---- derivatives -----------------------------------------------------------------------
 
 
-@ragged_dot_general_p.def_jvp
-def _ragged_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-    lhs, rhs, group_sizes = primals
-    out = ragged_dot_general_p.bind(*primals, **params)
-    total: Any = zero_tangent(out)
-    if type(tangents[0]) is not Zero:
-        total = ragged_dot_general_p.bind(tangents[0], rhs, group_sizes, **params)
-    if type(tangents[1]) is not Zero:
-        total = add_tangents(
-            total, ragged_dot_general_p.bind(lhs, tangents[1], group_sizes, **params))
-    return out, total
+define_jvp(
+    ragged_dot_general_p,
+    lambda t, lhs, rhs, sizes, **params: ragged_dot_general_p.bind(t, rhs, sizes, **params),
+    lambda t, lhs, rhs, sizes, **params: ragged_dot_general_p.bind(lhs, t, sizes, **params), ZERO)
 
 
 @ragged_dot_general_p.def_transpose
@@ -206,9 +199,7 @@ def _ragged_transpose(ct: Any, lhs: Any, rhs: Any, group_sizes: Any, *,
     axes = _Axes.of(lhs.aval if left else typeof(lhs), typeof(rhs) if left else rhs.aval, numbers)
     if type(precision) is tuple and _known_first(left, numbers):
         precision = precision[::-1]
-    rule = {"free": _transpose_free, "contracting": _transpose_contracting,
-            "batch": _transpose_batch}[_kind_of(numbers)]
-    out, order = rule(ct, known, group_sizes, axes, left, {
+    out, order = _product_with_cotangent(ct, known, group_sizes, axes, left, _kind_of(numbers), {
         "precision": precision, "preferred_element_type": preferred_element_type})
     # `order` says which axis of the unknown operand each axis of the product is.
     out = convert(transpose(out, np.argsort(order).tolist()), unknown.dtype)
@@ -258,38 +249,24 @@ def _paired(axes: Sequence[int], by: Sequence[int]) -> list[int]:
     return [axes[i] for i in np.argsort(by)]
 
 
-def _transpose_free(ct: Any, known: Any, sizes: Any, axes: _Axes, left: bool,
-                    params: dict[str, Any]) -> Any:
-    b, m, n = axes.of_product(0)
-    if left:
-        # The rows of the cotangent, in the same groups, by the same matrices.
-        out = _product(ct, known, sizes, (n, axes.rf), (b, axes.rb),
-                       m[axes.lf.index(axes.ragged)], axes.group, params)
-        return out, [*axes.lb, *axes.lf, *_paired(axes.lc, axes.rc)]
-    out = _product(known, ct, sizes, (axes.lf, m), (axes.lb, b), axes.ragged, (), params)
-    return out, [*axes.group, *axes.rb, *_paired(axes.rc, axes.lc), *axes.rf]
-
-
-def _transpose_contracting(ct: Any, known: Any, sizes: Any, axes: _Axes, left: bool,
-                           params: dict[str, Any]) -> Any:
-    b, m, n = axes.of_product(1)
-    if left:
+def _product_with_cotangent(ct: Any, known: Any, sizes: Any, axes: _Axes, left: bool, kind: str,
+                            params: dict[str, Any]) -> Any:
+    """The cotangent of an operand, and which of its axes each axis of that product is."""
+    contracting = kind == "contracting"
+    b, m, n = axes.of_product(1 if contracting else 0)
+    if not left:
+        out = _product(known, ct, sizes, (axes.lf, m), (axes.lb, b), axes.ragged,
+                       (0,) if contracting else (), params)
+        return out, [*axes.group, *axes.rb, *_paired(axes.rc, axes.lc), *axes.rf]
+    if contracting:
         ragged = axes.rc[axes.lc.index(axes.ragged)]
         out = _product(known, ct, sizes, (axes.rf, n), (axes.rb, b), ragged, (0,), params)
         return out, [*axes.lb, *_paired(axes.lc, axes.rc), *axes.lf]
-    out = _product(known, ct, sizes, (axes.lf, m), (axes.lb, b), axes.ragged, (0,), params)
-    return out, [*axes.rb, *_paired(axes.rc, axes.lc), *axes.rf]
-
-
-def _transpose_batch(ct: Any, known: Any, sizes: Any, axes: _Axes, left: bool,
-                     params: dict[str, Any]) -> Any:
-    b, m, n = axes.of_product(0)
-    place = axes.lb.index(axes.ragged)
-    if left:
-        out = _product(ct, known, sizes, (n, axes.rf), (b, axes.rb), b[place], (), params)
-        return out, [*axes.lb, *axes.lf, *_paired(axes.lc, axes.rc)]
-    out = _product(known, ct, sizes, (axes.lf, m), (axes.lb, b), axes.ragged, (), params)
-    return out, [*axes.rb, *_paired(axes.rc, axes.lc), *axes.rf]
+    # The rows of the cotangent, in the same groups, by the same matrices.
+    ragged = (b if kind == "batch" else m)[
+        (axes.lb if kind == "batch" else axes.lf).index(axes.ragged)]
+    out = _product(ct, known, sizes, (n, axes.rf), (b, axes.rb), ragged, axes.group, params)
+    return out, [*axes.lb, *axes.lf, *_paired(axes.lc, axes.rc)]
 
 
 # ---- batching --------------------------------------------------------------------------

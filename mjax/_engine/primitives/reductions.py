@@ -26,7 +26,7 @@ from mjax._engine.primitives.comparing import (
     complex_extremum_ir,
 )
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.elementwise import KIND_NAMES, constant_like
+from mjax._engine.primitives.elementwise import KIND_NAMES, check_kinds, constant_like
 from mjax._engine.primitives.emit import (
     constant,
     dense_i64,
@@ -38,8 +38,9 @@ from mjax._engine.primitives.emit import (
 )
 from mjax._engine.primitives.emit import full as full_ir
 from mjax._engine.primitives.shapes import (
-    batch_axes,
     broadcast_in_dim_p,
+    check_axis,
+    define_reduction_batching,
     reduce_sum,
     reduced_shape,
     reshape,
@@ -47,9 +48,13 @@ from mjax._engine.primitives.shapes import (
     transpose,
 )
 from mjax._engine.primitives.slicing import pad, slice_in_dim
-from mjax._engine.primitives.tangents import add_tangents, define_zero_jvp, zero_tangent
+from mjax._engine.primitives.tangents import (
+    add_tangents,
+    define_jvp_from_result,
+    define_zero_jvp,
+    zero_tangent,
+)
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.symbolic import Zero
 
 # ---- what the reductions share ---------------------------------------------------------
 
@@ -125,10 +130,7 @@ def _define_reduction(name: str, kinds: str, identity: Callable[[Any], Any],
     @primitive.def_abstract_eval
     def type_rule(x: Any, *, axes: tuple[int, ...]) -> ShapedArray:
         shape = reduced_shape(x, axes, name)
-        if dtypes.kind(x.dtype) not in kinds:
-            accepted = ", ".join(KIND_NAMES[k] for k in kinds)
-            msg = f"{name} does not accept dtype {x.dtype}. Accepted dtypes: {accepted}."
-            raise TypeError(msg)
+        check_kinds(name, x, kinds)
         return ShapedArray(shape, x.dtype, keeps_weak and x.weak_type)
 
     @primitive.def_lowering
@@ -136,11 +138,7 @@ def _define_reduction(name: str, kinds: str, identity: Callable[[Any], Any],
         dtype = ctx.avals_in[0].dtype
         return [reduce_ir(ctx.out_types[0], x, dtype, axes, identity(dtype), combine(dtype))]
 
-    def batch(args: Any, dims: Any, *, axes: tuple[int, ...]) -> Any:
-        shifted, out_dim = batch_axes(dims[0], axes)
-        return primitive.bind(args[0], axes=shifted), out_dim
-
-    primitive.define("batch", batch, derived=True)
+    define_reduction_batching(primitive)
 
     @boundary
     def function(operand: Any, axes: Sequence[int]) -> Any:
@@ -192,14 +190,9 @@ reduce_prod_p, reduce_prod = _define_reduction(
     "Multiplies over axes.", "30")
 
 
-@reduce_prod_p.def_jvp
-def _reduce_prod_jvp(primals: Any, tangents: Any, *, axes: tuple[int, ...]) -> Any:
-    (x,), (t,) = primals, tangents
-    out = reduce_prod_p.bind(x, axes=axes)
-    if type(t) is Zero:
-        return out, zero_tangent(out)
+def _reduce_prod_tangent(t: Any, out: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
     if not axes:
-        return out, t
+        return t
     # Half by half, never dividing: right where factors are zero, for all orders of derivatives.
     factors, terms = _flatten_last(x, axes), _flatten_last(t, axes)
     size = factors.shape[-1]
@@ -210,9 +203,10 @@ def _reduce_prod_jvp(primals: Any, tangents: Any, *, axes: tuple[int, ...]) -> A
         factors = mul(left, right)
         terms = add_tangents(mul(t_left, right), mul(left, t_right))
         size = half
-    if size == 0:
-        return out, zero_tangent(out)
-    return out, squeeze(terms, (terms.ndim - 1,))
+    return squeeze(terms, (terms.ndim - 1,)) if size else zero_tangent(out)
+
+
+define_jvp_from_result(reduce_prod_p, _reduce_prod_tangent)
 
 
 def _flatten_last(x: Any, axes: tuple[int, ...]) -> Any:
@@ -241,16 +235,12 @@ def _define_extremum(name: str, operation: str, identity: Callable[[Any], Any], 
     primitive, function = _define_reduction(
         name, "biufc", identity, lambda dtype: extremum_ir(operation, dtype), doc, example)
 
-    @primitive.def_jvp
-    def jvp(primals: Any, tangents: Any, *, axes: tuple[int, ...]) -> Any:
+    def tangent(t: Any, out: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
         """The mean tangent of the elements that are extreme."""
-        (x,), (t,) = primals, tangents
-        out = primitive.bind(x, axes=axes)
-        if type(t) is Zero:
-            return out, zero_tangent(out)
         chosen = convert(eq(x, keep_axes(out, typeof(x).shape, axes)), typeof(x).dtype)
-        return out, div(reduce_sum(mul(t, chosen), axes), reduce_sum(chosen, axes))
+        return div(reduce_sum(mul(t, chosen), axes), reduce_sum(chosen, axes))
 
+    define_jvp_from_result(primitive, tangent)
     return primitive, function
 
 
@@ -313,11 +303,7 @@ def _define_arg(name: str, operation: str, direction: str, identity: Callable[[A
 
     primitive.def_lowering(on_cpu, "cpu")
     define_zero_jvp(primitive)
-
-    @primitive.def_batch
-    def batch(args: Any, dims: Any, *, axes: tuple[int, ...], index_dtype: Any) -> Any:
-        shifted, out_dim = batch_axes(dims[0], axes)
-        return primitive.bind(args[0], axes=shifted, index_dtype=index_dtype), out_dim
+    define_reduction_batching(primitive)
 
     @boundary
     def function(operand: Any, axis: int, index_dtype: Any) -> Any:
@@ -351,9 +337,7 @@ _ARG_DOC = """{doc}
 
 def _arg_type(name: str, x: Any, axes: tuple[int, ...], index_dtype: Any) -> ShapedArray:
     axis, = axes
-    if not 0 <= axis < x.ndim:
-        msg = f"{name}: axis {axis} is not an axis of an operand of shape {x.shape}."
-        raise ValueError(msg)
+    check_axis(name, x, axis)
     if x.shape[axis] == 0:
         msg = f"{name} of an empty sequence: axis {axis} of shape {x.shape} has size 0."
         raise ValueError(msg)

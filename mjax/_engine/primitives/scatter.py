@@ -34,26 +34,31 @@ from mjax._engine.primitives.emit import constant, dense_i64, full, hlo, ir, ir_
 from mjax._engine.primitives.gather import (
     GatherDimensionNumbers,
     GatherScatterMode,
-    batch_at,
     check_axes,
     check_batching,
     check_indices,
     gather_p,
-    insert,
-    shift_axes,
     widen_indices,
 )
 from mjax._engine.primitives.iota import iota
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
+    batch_at,
     batch_size,
     broadcast_in_dim_p,
+    insert,
     moveaxis,
     reshape,
+    shift_axes,
     zeros_of,
 )
 from mjax._engine.primitives.shapes import full as full_array
-from mjax._engine.primitives.tangents import add_tangents, instantiate, zero_tangent
+from mjax._engine.primitives.tangents import (
+    add_tangents,
+    define_jointly_linear,
+    instantiate,
+    zero_tangent,
+)
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
@@ -288,14 +293,7 @@ def _define_additive(name: str, operation: str, sign: Callable[[Any], Any]) -> P
                  for f in (hlo.real, hlo.imag)]
         return [hlo.complex(*parts)]
 
-    @primitive.def_jvp
-    def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-        operand, indices, updates = primals
-        out = primitive.bind(operand, indices, updates, **params)
-        if type(tangents[0]) is Zero and type(tangents[2]) is Zero:
-            return out, zero_tangent(out)
-        return out, primitive.bind(instantiate(tangents[0]), indices, instantiate(tangents[2]),
-                                   **params)
+    define_jointly_linear(primitive, slice(0, None, 2))
 
     @primitive.def_transpose
     def transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> Any:

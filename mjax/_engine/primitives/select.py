@@ -16,9 +16,9 @@ from mjax._engine.primitives.shapes import (
     broadcast_in_dim_p,
     zeros_of,
 )
-from mjax._engine.primitives.tangents import instantiate, zero_tangent
+from mjax._engine.primitives.tangents import define_jointly_linear
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.tracing.symbolic import UndefinedPrimal
 
 select_n_p = Primitive("select_n", structural=True)
 
@@ -70,12 +70,7 @@ def _select_n_lowering(ctx: Any, which: Any, *cases: Any) -> Any:
     return [choose(0, len(cases))]
 
 
-@select_n_p.def_jvp
-def _select_n_jvp(primals: Any, tangents: Any) -> Any:
-    out = select_n_p.bind(*primals)
-    if all(type(t) is Zero for t in tangents[1:]):
-        return out, zero_tangent(out)
-    return out, select_n_p.bind(primals[0], *map(instantiate, tangents[1:]))
+define_jointly_linear(select_n_p, slice(1, None))
 
 
 @select_n_p.def_transpose

@@ -7,7 +7,7 @@ transposes; the other reductions are in `reductions`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -158,16 +158,28 @@ def _reduce_sum_transpose(ct: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
 define_linear(reduce_sum_p, _reduce_sum_transpose)
 
 
-@reduce_sum_p.def_batch
-def _reduce_sum_batch(args: Any, dims: Any, *, axes: tuple[int, ...]) -> Any:
-    out_axes, out_dim = batch_axes(dims[0], axes)
-    return reduce_sum_p.bind(args[0], axes=out_axes), out_dim
+def shift_axes(axes: Iterable[int], new: int) -> tuple[int, ...]:
+    """The same axes after another one came in at place `new`."""
+    return tuple(a + (a >= new) for a in axes)
 
 
 def batch_axes(dim: int, axes: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
     """Reduction axes and batch dim of a result, for an operand with a batch axis at `dim`."""
-    shifted = tuple(a + (a >= dim) for a in axes)
+    shifted = shift_axes(axes, dim)
     return shifted, dim - sum(a < dim for a in shifted)
+
+
+def define_reduction_batching(primitive: Primitive, name: str = "axes") -> None:
+    """Sets the batching rule of a primitive that removes axes, which the param `name` holds."""
+
+    def batch(args: Any, dims: Any, **params: Any) -> Any:
+        params[name], out_dim = batch_axes(dims[0], params[name])
+        return primitive.bind(args[0], **params), out_dim
+
+    primitive.define("batch", batch, derived=True)
+
+
+define_reduction_batching(reduce_sum_p)
 
 
 @boundary
@@ -275,8 +287,7 @@ define_linear(transpose_p, lambda ct, x, *, permutation: transpose_p.bind(
 @transpose_p.def_batch
 def _transpose_batch(args: Any, dims: Any, *, permutation: tuple[int, ...]) -> Any:
     dim = dims[0]
-    perm = (dim, *(p + (p >= dim) for p in permutation))
-    return transpose_p.bind(args[0], permutation=perm), 0
+    return transpose_p.bind(args[0], permutation=(dim, *shift_axes(permutation, dim))), 0
 
 
 @boundary
@@ -329,12 +340,7 @@ def _squeeze_lowering(ctx: Any, x: Any, *, dimensions: tuple[int, ...]) -> Any:
 
 
 define_linear(squeeze_p, lambda ct, x, *, dimensions: reshape(ct, x.aval.shape))
-
-
-@squeeze_p.def_batch
-def _squeeze_batch(args: Any, dims: Any, *, dimensions: tuple[int, ...]) -> Any:
-    axes, out_dim = batch_axes(dims[0], dimensions)
-    return squeeze_p.bind(args[0], dimensions=axes), out_dim
+define_reduction_batching(squeeze_p, "dimensions")
 
 
 @boundary
@@ -477,11 +483,58 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
 
 def batch_to_front(x: Any, dim: int | None, size: int) -> Any:
     """`x` with its batch axis first, repeated `size` times where it has none."""
+    return batch_at(x, dim, 0, size)
+
+
+def batch_at(x: Any, dim: int | None, place: int, size: int) -> Any:
+    """`x` with its batch axis at the given place, repeated `size` times where it has none."""
     if dim is not None:
-        return moveaxis(x, dim, 0)
-    aval = typeof(x)
-    return broadcast_in_dim_p.bind(x, shape=(size, *aval.shape),
-                                   broadcast_dimensions=tuple(range(1, aval.ndim + 1)))
+        return moveaxis(x, dim, place)
+    shape = typeof(x).shape
+    return broadcast_in_dim_p.bind(x, shape=insert(shape, place, size),
+                                   broadcast_dimensions=shift_axes(range(len(shape)), place))
+
+
+def insert(values: Sequence[int], place: int, value: int) -> tuple[int, ...]:
+    """The values with another one at the given place."""
+    return (*values[:place], value, *values[place:])
+
+
+def batched_alike(args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Sequence[Any], int]:
+    """Operands of equal rank with their batch axes at one place, and that place."""
+    dim = next(d for d in dims if d is not None)
+    if all(d == dim for d in dims):
+        return args, dim
+    size = batch_size(args, dims)
+    return [batch_at(x, d, dim, size) for x, d in zip(args, dims, strict=True)], dim
+
+
+def define_batching_along(primitive: Primitive, name: str) -> None:
+    """Sets the batching rule of a primitive that works along an axis and keeps it.
+
+    Args:
+      primitive: its operands have equal rank, and so have its results.
+      name: of the param that holds the axis.
+    """
+
+    def batch(args: Any, dims: Any, **params: Any) -> Any:
+        args, dim = batched_alike(args, dims)
+        params[name] += params[name] >= dim
+        out = primitive.bind(*args, **params)
+        return out, [dim] * len(out) if primitive.multiple_results else dim
+
+    primitive.define("batch", batch, derived=True)
+
+
+def check_axis(name: str, x: ShapedArray, axis: int) -> None:
+    """Refuses an axis that an operand does not have.
+
+    Raises:
+      ValueError: the axis is negative or too great.
+    """
+    if not 0 <= axis < x.ndim:
+        msg = f"{name}: axis {axis} is not an axis of an operand of shape {x.shape}."
+        raise ValueError(msg)
 
 
 def batch_size(args: Sequence[Any], dims: Sequence[int | None]) -> int:

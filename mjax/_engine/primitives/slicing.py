@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -13,25 +14,23 @@ from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.emit import dense_i64, hlo, ir, op
-from mjax._engine.primitives.gather import (
-    batch_at,
-    insert,
-)
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
+    batch_at,
     batch_size,
     broadcast_in_dim_p,
     full,
+    insert,
     reduce_sum,
     reshape,
     scalar_of,
     squeeze,
     zeros_of,
 )
-from mjax._engine.primitives.tangents import instantiate, zero_tangent
+from mjax._engine.primitives.tangents import define_jointly_linear
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.tracing.symbolic import UndefinedPrimal
 
 # ---- slice -----------------------------------------------------------------------------
 
@@ -257,12 +256,7 @@ def _without_holes(x: Any, value: Any, padding_config: Any) -> tuple[Any, Any]:
     return x, config
 
 
-@pad_p.def_jvp
-def _pad_jvp(primals: Any, tangents: Any, *, padding_config: Any) -> Any:
-    out = pad_p.bind(*primals, padding_config=padding_config)
-    if all(type(t) is Zero for t in tangents):
-        return out, zero_tangent(out)
-    return out, pad_p.bind(*map(instantiate, tangents), padding_config=padding_config)
+define_jointly_linear(pad_p, builtins.slice(2))
 
 
 @pad_p.def_transpose

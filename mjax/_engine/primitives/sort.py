@@ -22,12 +22,9 @@ from mjax._engine.primitives.emit import constant, dense_i64, hlo, ir, ir_type, 
 from mjax._engine.primitives.gather import take_along_axis
 from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.rev import rev
-from mjax._engine.primitives.shapes import (
-    batch_size,
-    batch_to_front,
-)
+from mjax._engine.primitives.shapes import check_axis, define_batching_along
 from mjax._engine.primitives.slicing import slice_in_dim
-from mjax._engine.primitives.tangents import zero_tangent
+from mjax._engine.primitives.tangents import define_jvp_from_result, zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.symbolic import Zero
 from mjaxlib_shim.mlir import takes_top_k
@@ -47,9 +44,7 @@ def _sort_type(*operands: Any, dimension: int, is_stable: bool, num_keys: int) -
         listed = ", ".join(str(o.shape) for o in operands)
         msg = f"sort needs operands of equal shapes, got {listed}."
         raise TypeError(msg)
-    if not 0 <= dimension < len(shape):
-        msg = f"sort: dimension {dimension} is not an axis of operands of shape {shape}."
-        raise ValueError(msg)
+    check_axis("sort", operands[0], dimension)
     if any(dtypes.is_extended(o.dtype) for o in operands):
         msg = f"sort does not accept keys, got {', '.join(map(str, operands))}: they have no order."
         raise TypeError(msg)
@@ -135,15 +130,7 @@ def _indices(aval: ShapedArray, dimension: int) -> Any:
     return broadcasted_iota(dtype, aval.shape, dimension)
 
 
-@sort_p.def_batch
-def _sort_batch(args: Any, dims: Any, *, dimension: int, is_stable: bool, num_keys: int) -> Any:
-    dim = dims[0]
-    if any(d != dim for d in dims):
-        size, dim = batch_size(args, dims), 0
-        args = [batch_to_front(x, d, size) for x, d in zip(args, dims, strict=True)]
-    outs = sort_p.bind(*args, dimension=dimension + (dimension >= dim), is_stable=is_stable,
-                       num_keys=num_keys)
-    return outs, [dim] * len(outs)
+define_batching_along(sort_p, "dimension")
 
 
 @boundary
@@ -224,9 +211,7 @@ top_k_p = Primitive("top_k", multiple_results=True)
 
 @top_k_p.def_abstract_eval
 def _top_k_type(x: Any, *, k: int, axis: int) -> list[ShapedArray]:
-    if not 0 <= axis < x.ndim:
-        msg = f"top_k: axis {axis} is not an axis of an operand of shape {x.shape}."
-        raise ValueError(msg)
+    check_axis("top_k", x, axis)
     if dtypes.kind(x.dtype) not in "biuf":
         msg = f"top_k does not accept dtype {x.dtype}: its elements have no order."
         raise ValueError(msg)
@@ -272,19 +257,13 @@ def _top_k_lowering(ctx: Any, x: Any, *, k: int, axis: int) -> Any:
     return swap(outs, swapped)
 
 
-@top_k_p.def_jvp
-def _top_k_jvp(primals: Any, tangents: Any, *, k: int, axis: int) -> Any:
-    outs = top_k_p.bind(*primals, k=k, axis=axis)
-    if type(tangents[0]) is Zero:
-        return outs, [zero_tangent(o) for o in outs]
-    tangent = take_along_axis(tangents[0], outs[1], axis, unique_indices=True)
-    return outs, [tangent, zero_tangent(outs[1])]
+def top_tangents(t: Any, outs: Any, axis: int) -> list[Any]:
+    """The tangents of the greatest elements along an axis, and of their indices."""
+    return [take_along_axis(t, outs[1], axis, unique_indices=True), zero_tangent(outs[1])]
 
 
-@top_k_p.def_batch
-def _top_k_batch(args: Any, dims: Any, *, k: int, axis: int) -> Any:
-    dim, = dims
-    return top_k_p.bind(args[0], k=k, axis=axis + (axis >= dim)), [dim, dim]
+define_jvp_from_result(top_k_p, lambda t, outs, x, *, k, axis: top_tangents(t, outs, axis))
+define_batching_along(top_k_p, "axis")
 
 
 @boundary

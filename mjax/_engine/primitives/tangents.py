@@ -13,7 +13,7 @@ from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
 from mjax._engine.primitives.emit import flat, op
-from mjax._engine.primitives.shapes import batch_size, batch_to_front, zeros_of
+from mjax._engine.primitives.shapes import batched_alike, zeros_of
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.primitive import Primitive, is_ours
 from mjax._engine.tracing.rule_errors import bad_rule_result
@@ -41,11 +41,8 @@ add_any_p.def_transpose(lambda ct, x, y: [ct if type(a) is UndefinedPrimal else 
 
 @add_any_p.def_batch
 def _add_any_batch(args: Any, dims: Any) -> Any:
-    if dims[0] == dims[1]:
-        return add_any_p.bind(*args), dims[0]
-    size = batch_size(args, dims)
-    return add_any_p.bind(*[batch_to_front(x, d, size) for x, d in zip(args, dims, strict=True)]
-                          ), 0
+    args, dim = batched_alike(args, dims)
+    return add_any_p.bind(*args), dim
 
 
 def add_tangents(a: Any, b: Any) -> Any:
@@ -113,7 +110,10 @@ def _without_result(rule: Any) -> Callable[..., Any]:
 
 
 def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | None) -> None:
-    """`define_jvp` for rules `(tangent, result, *primals, **params)`."""
+    """`define_jvp` for rules `(tangent, result, *primals, **params)`.
+
+    A primitive with several results has one such rule, which takes and gives lists of them.
+    """
     derivatives = [ZERO if rule is None else rule for rule in rules]
 
     def apply(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
@@ -127,7 +127,7 @@ def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | No
             if type(tangent) is not Zero:
                 term = rule(tangent, out, *primals, **params)
                 total = term if total is None else add_tangents(total, term)
-        return out, zero_tangent(out) if total is None else total
+        return out, _zeros(primitive, out) if total is None else total
 
     def from_one_place(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         # The user's line is the same for all equations: looked up once, not for each.
@@ -150,9 +150,30 @@ def define_zero_jvp(primitive: Primitive) -> None:
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         out = primitive.bind(*primals, **params)
-        if primitive.multiple_results:
-            return out, [zero_tangent(o) for o in out]
-        return out, zero_tangent(out)
+        return out, _zeros(primitive, out)
+
+    primitive.define("jvp", jvp, derived=True)
+
+
+def _zeros(primitive: Primitive, out: Any) -> Any:
+    return [*map(zero_tangent, out)] if primitive.multiple_results else zero_tangent(out)
+
+
+def define_jointly_linear(primitive: Primitive, operands: slice) -> None:
+    """Gives a primitive that is linear in several operands together its jvp rule.
+
+    Args:
+      primitive: has one result.
+      operands: the places of these operands.
+    """
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        out = primitive.bind(*primals, **params)
+        if all(type(t) is Zero for t in tangents[operands]):
+            return out, zero_tangent(out)
+        mixed = list(primals)
+        mixed[operands] = [instantiate(t) for t in tangents[operands]]
+        return out, primitive.bind(*mixed, **params)
 
     primitive.define("jvp", jvp, derived=True)
 

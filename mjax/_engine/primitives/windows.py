@@ -30,11 +30,10 @@ from mjax._engine.primitives.emit import (
     op,
     reducer_region,
 )
-from mjax._engine.primitives.gather import batch_at
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.reductions import combine_ir, extremum_ir, highest, lowest
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import as_settled, batch_size, canonical_shape, scalar_of
+from mjax._engine.primitives.shapes import as_settled, batched_alike, canonical_shape, scalar_of
 from mjax._engine.primitives.slicing import pad_p, slice_in_dim, slice_p
 from mjax._engine.primitives.sliding import (
     Padding,
@@ -49,9 +48,8 @@ from mjax._engine.primitives.sliding import (
     slid_shape,
     transposed_padding,
 )
-from mjax._engine.primitives.tangents import zero_tangent
+from mjax._engine.primitives.tangents import define_jvp_from_result
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.symbolic import Zero
 
 #: The params of windows, by name.
 Windows = dict[str, Any]
@@ -232,16 +230,12 @@ def _define_window_extremum(name: str, operation: str, identity: Callable[[Any],
     primitive = _define_window_reduction(
         name, "biufc", identity, lambda dtype: extremum_ir(operation, dtype))
 
-    @primitive.def_jvp
-    def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-        (x,), (t,) = primals, tangents
-        out = primitive.bind(x, **params)
-        if type(t) is Zero:
-            return out, zero_tangent(out)
+    def tangent(t: Any, out: Any, x: Any, **params: Any) -> Any:
         if any(d != 1 for d in params["window_dilation"]):
-            return out, _gather_by_slices(t, x, select, params)
-        return out, select_and_gather_add_p.bind(t, x, select_prim=select, **params)
+            return _gather_by_slices(t, x, select, params)
+        return select_and_gather_add_p.bind(t, x, select_prim=select, **params)
 
+    define_jvp_from_result(primitive, tangent)
     return primitive
 
 
@@ -300,16 +294,6 @@ def _gather_lowering(ctx: Any, tangents: Any, operand: Any, *, select_prim: Prim
                      params)[1:]
 
 
-@select_and_gather_add_p.def_jvp
-def _gather_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-    # Which elements are extreme does not change with the operand, almost everywhere.
-    out = select_and_gather_add_p.bind(*primals, **params)
-    if type(tangents[0]) is Zero:
-        return out, zero_tangent(out)
-    return out, select_and_gather_add_p.bind(tangents[0], primals[1], **params)
-
-
-@select_and_gather_add_p.def_transpose
 def _gather_transpose(ct: Any, tangents: Any, operand: Any, *, select_prim: Primitive,
                       base_dilation: Sizes, window_dilation: Sizes, padding: Padding,
                       **params: Any) -> Any:
@@ -329,20 +313,17 @@ def _gather_transpose(ct: Any, tangents: Any, operand: Any, *, select_prim: Prim
     if wide is not operand:
         out = slice_p.bind(out, start_indices=(0,) * len(shape), limit_indices=typeof(out).shape,
                            strides=base_dilation)
-    return [out, None]
+    return out
+
+
+# Which elements are extreme does not change with the operand, almost everywhere.
+define_linear(select_and_gather_add_p, _gather_transpose)
 
 
 @select_and_gather_add_p.def_batch
 def _gather_batch(args: Any, dims: Any, **params: Any) -> Any:
-    args, dim = _batched_alike(args, dims)
+    args, dim = batched_alike(args, dims)
     return select_and_gather_add_p.bind(*args, **batch_windows(params, dim)), dim
-
-
-def _batched_alike(args: Any, dims: Any) -> tuple[Any, int]:
-    """Operands with their batch axes at one place."""
-    place = next(d for d in dims if d is not None)
-    size = batch_size(args, dims)
-    return [batch_at(x, d, place, size) for x, d in zip(args, dims, strict=True)], place
 
 
 def _gather_by_slices(tangents: Any, operand: Any, select: Primitive, params: Windows) -> Any:
@@ -442,24 +423,18 @@ def _edges_ir(out: ShapedArray, x: Any, value: Any, edges: Sequence[tuple[int, i
         "interior_padding": dense_i64([0] * len(edges))})[0]
 
 
-@select_and_scatter_add_p.def_jvp
-def _scatter_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-    out = select_and_scatter_add_p.bind(*primals, **params)
-    if type(tangents[0]) is Zero:
-        return out, zero_tangent(out)
-    return out, select_and_scatter_add_p.bind(tangents[0], primals[1], **params)
-
-
-@select_and_scatter_add_p.def_transpose
 def _scatter_transpose(ct: Any, source: Any, operand: Any, **params: Any) -> Any:
     ones = (1,) * typeof(operand).ndim
-    return [select_and_gather_add_p.bind(ct, operand, base_dilation=ones, window_dilation=ones,
-                                         **params), None]
+    return select_and_gather_add_p.bind(ct, operand, base_dilation=ones, window_dilation=ones,
+                                        **params)
+
+
+define_linear(select_and_scatter_add_p, _scatter_transpose)
 
 
 @select_and_scatter_add_p.def_batch
 def _scatter_batch(args: Any, dims: Any, **params: Any) -> Any:
-    args, dim = _batched_alike(args, dims)
+    args, dim = batched_alike(args, dims)
     return select_and_scatter_add_p.bind(*args, **batch_windows(params, dim)), dim
 
 
