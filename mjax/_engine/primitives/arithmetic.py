@@ -23,7 +23,7 @@ from mjax._engine.primitives.accuracy import AccuracyMode, accuracy_attributes
 from mjax._engine.primitives.comparing import (
     compare_ir,
     compare_stored_ir,
-    complex_extremum_ir,
+    extremum_ir,
     parts_ir,
 )
 from mjax._engine.primitives.convert import convert, convert_ir
@@ -75,10 +75,18 @@ def _sum_jvp(primitive: Primitive, sign: Callable[[Any], Any]) -> Callable[..., 
     return jvp
 
 
-def _sum_transpose(sign: Callable[[Any], Any]) -> Callable[..., Any]:
-    return lambda ct, x, y: [
-        unbroadcast(x.aval, ct) if type(x) is UndefinedPrimal else None,
-        unbroadcast(y.aval, sign(ct)) if type(y) is UndefinedPrimal else None]
+def _define_transpose(primitive: Primitive, left: Callable[..., Any],
+                      right: Callable[..., Any] | None) -> None:
+    """Gives a primitive of two operands its transpose rule.
+
+    Args:
+      primitive: the primitive.
+      left: `(cotangent, x, y) -> ` that of `x`, before it is summed to the operand's shape.
+      right: the same for `y`; None if it is not linear in `y`.
+    """
+    primitive.def_transpose(lambda ct, x, y: [
+        unbroadcast(v.aval, rule(ct, x, y)) if rule and type(v) is UndefinedPrimal else None
+        for v, rule in ((x, left), (y, right))])
 
 
 neg_p, neg = unary("neg", "iufc", "stablehlo.negate", None, "Elementwise negation: `-x`.",
@@ -88,19 +96,17 @@ define_linear(neg_p, lambda ct, x: neg(ct))
 add_p, add = binary("add", "iufc", "stablehlo.add", None, None, "Elementwise sum: `x + y`.",
                     example="1.5, 2.0 -> 3.5")
 add_p.def_jvp(_sum_jvp(add_p, lambda t: t))
-add_p.def_transpose(_sum_transpose(lambda ct: ct))
+_define_transpose(add_p, lambda ct, x, y: ct, lambda ct, x, y: ct)
 
 sub_p, sub = binary("sub", "iufc", "stablehlo.subtract", None, None,
                     "Elementwise difference: `x - y`.", example="1.5, 2.0 -> -0.5")
 sub_p.def_jvp(_sum_jvp(sub_p, neg))
-sub_p.def_transpose(_sum_transpose(neg))
+_define_transpose(sub_p, lambda ct, x, y: ct, lambda ct, x, y: neg(ct))
 
 mul_p, _ = binary("mul", "iufc", "stablehlo.multiply",
                   lambda t, out, x, y: stretch(mul_p.bind(t, y), typeof(out).shape),
                   lambda t, out, x, y: stretch(mul_p.bind(x, t), typeof(out).shape), "")
-mul_p.def_transpose(lambda ct, x, y: [
-    unbroadcast(x.aval, mul_p.bind(ct, y)) if type(x) is UndefinedPrimal else None,
-    unbroadcast(y.aval, mul_p.bind(x, ct)) if type(y) is UndefinedPrimal else None])
+_define_transpose(mul_p, lambda ct, x, y: mul_p.bind(ct, y), lambda ct, x, y: mul_p.bind(x, ct))
 
 
 def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
@@ -140,7 +146,7 @@ div_p, div = binary("div", "iufc", dividing.quotient,
                     lambda t, out, x, y: mul(mul(neg(t), x), integer_pow(y, -2)),
                     "Elementwise quotient: `x / y`, rounded towards zero for integers.",
                     example="7, -2 -> -3")
-div_p.def_transpose(lambda ct, x, y: [unbroadcast(x.aval, div_p.bind(ct, y)), None])
+_define_transpose(div_p, lambda ct, x, y: div_p.bind(ct, y), None)
 
 rem_p, rem = binary("rem", "iuf", dividing.remainder,
                     lambda t, out, x, y: stretch(t, typeof(out).shape),
@@ -156,15 +162,24 @@ def _truncate(x: Any) -> Any:
 # ---- comparison, extrema ---------------------------------------------------------------
 
 
-def comparison(name: str, direction: str, kinds: str, doc: str, example: str
-               ) -> tuple[Primitive, Any]:
-    """A row of the tables: a comparison of two operands of one dtype."""
+def comparison(name: str, direction: str, kinds: str, doc: str = "", example: str = "",
+               floats: str = "FLOAT") -> tuple[Primitive, Any]:
+    """A row of the tables: a comparison of two operands of one dtype.
+
+    Args:
+      name: the primitive's name.
+      direction: as StableHLO calls it.
+      kinds: accepted dtype kinds.
+      doc: docstring of the function users call.
+      example: arguments of a call, `->`, and what it prints.
+      floats: how floats are compared; as StableHLO calls it.
+    """
 
     def lowering(ctx: Any, x: Any, y: Any) -> Any:
         dtype = ctx.avals_in[0].dtype
         if dtypes.is_extended(dtype):
             return compare_stored_ir(ctx, x, y, direction, dtype)
-        return [compare_ir(x, y, direction, dtype)]
+        return [compare_ir(x, y, direction, dtype, floats)]
 
     return binary(name, kinds, lowering, ZERO, ZERO, doc, lambda dtype: _bool, example=example)
 
@@ -177,31 +192,10 @@ le_p, le = comparison("le", "LE", "biuf", "Elementwise `x <= y`.", example="1, 2
 lt_p, lt = comparison("lt", "LT", "biuf", "Elementwise `x < y`.", example="1, 2 -> True")
 
 
-def _total_order(name: str, direction: str) -> Primitive:
-    """A comparison in IEEE 754's total order: -NaN, negative numbers, -0.0, 0.0, ..., NaN."""
-
-    def lowering(ctx: Any, x: Any, y: Any) -> Any:
-        dtype = ctx.avals_in[0].dtype
-        if not dtypes.is_float(dtype):
-            return [compare_ir(x, y, direction, dtype)]
-        return [hlo.compare(x, y, hlo.ComparisonDirectionAttr.get(direction),
-                            compare_type=hlo.ComparisonTypeAttr.get("TOTALORDER"))]
-
-    return binary(name, "biuf", lowering, ZERO, ZERO, "", lambda dtype: _bool)[0]
-
-
-eq_to_p = _total_order("eq_to", "EQ")
-le_to_p = _total_order("le_to", "LE")
-lt_to_p = _total_order("lt_to", "LT")
-
-
-def _extremum_lowering(name: str, direction: str) -> Callable[..., Any]:
-    def lowering(ctx: Any, x: Any, y: Any) -> Any:
-        aval = ctx.avals_out[0]
-        if aval.dtype.kind != "c":
-            return op(name, ctx.out_types, [x, y])
-        return [complex_extremum_ir(x, y, aval, direction)]
-    return lowering
+# In IEEE 754's total order: -NaN, negative numbers, -0.0, 0.0, positive numbers, NaN.
+eq_to_p, _ = comparison("eq_to", "EQ", "biuf", floats="TOTALORDER")
+le_to_p, _ = comparison("le_to", "LE", "biuf", floats="TOTALORDER")
+lt_to_p, _ = comparison("lt_to", "LT", "biuf", floats="TOTALORDER")
 
 
 def _share_of_winner(x: Any, out: Any, y: Any) -> Any:
@@ -212,16 +206,19 @@ def _share_of_winner(x: Any, out: Any, y: Any) -> Any:
     return select_n(eq(x, out), zero, tie)
 
 
-max_p, max = binary("max", "biufc", _extremum_lowering("stablehlo.maximum", "GT"),
-                    lambda t, out, x, y: mul(t, _share_of_winner(x, out, y)),
-                    lambda t, out, x, y: mul(t, _share_of_winner(y, out, x)),
-                    "Elementwise greater one of `x` and `y`; NaN if either is.",
-                    example="1.0, 2.0 -> 2")
-min_p, min = binary("min", "biufc", _extremum_lowering("stablehlo.minimum", "LT"),
-                    lambda t, out, x, y: mul(t, _share_of_winner(x, out, y)),
-                    lambda t, out, x, y: mul(t, _share_of_winner(y, out, x)),
-                    "Elementwise smaller one of `x` and `y`; NaN if either is.",
-                    example="1.0, 2.0 -> 1")
+def _extremum(name: str, operation: str, doc: str, example: str) -> tuple[Primitive, Any]:
+    return binary(name, "biufc",
+                  lambda ctx, x, y: [extremum_ir(operation, x, y, ctx.avals_out[0])],
+                  lambda t, out, x, y: mul(t, _share_of_winner(x, out, y)),
+                  lambda t, out, x, y: mul(t, _share_of_winner(y, out, x)), doc, example=example)
+
+
+max_p, max = _extremum(
+    "max", "maximum", "Elementwise greater one of `x` and `y`; NaN if either is.",
+    "1.0, 2.0 -> 2")
+min_p, min = _extremum(
+    "min", "minimum", "Elementwise smaller one of `x` and `y`; NaN if either is.",
+    "1.0, 2.0 -> 1")
 
 # ---- bits ------------------------------------------------------------------------------
 
@@ -546,25 +543,18 @@ def _complex_of(dtype: Any, name: str = "complex") -> Any:
 complex_p, complex = binary("complex", "f", "stablehlo.complex", None, None,
                             "Elementwise complex number with real part `x` and imaginary part "
                             "`y`.", _complex_of, example="1.0, 2.0 -> (1+2j)")
-define_linear(real_p, lambda ct, x: complex(ct, _zeros_like(ct)))
-define_linear(imag_p, lambda ct, x: complex(_zeros_like(ct), neg(ct)))
+define_linear(real_p, lambda ct, x: complex(ct, zeros_of(typeof(ct))))
+define_linear(imag_p, lambda ct, x: complex(zeros_of(typeof(ct)), neg(ct)))
 define_jvp_from_result(
     complex_p, lambda t, out, x, y: stretch(complex(t, _c(t, 0)), typeof(out).shape),
     lambda t, out, x, y: stretch(complex(_c(t, 0), t), typeof(out).shape))
-complex_p.def_transpose(lambda ct, x, y: [
-    unbroadcast(x.aval, real(ct)) if type(x) is UndefinedPrimal else None,
-    unbroadcast(y.aval, imag(neg(ct))) if type(y) is UndefinedPrimal else None])
-
-
-def _zeros_like(x: Any) -> Any:
-    return zeros_of(typeof(x))
+_define_transpose(complex_p, lambda ct, x, y: real(ct), lambda ct, x, y: imag(neg(ct)))
 
 
 def _conj_lowering(ctx: Any, x: Any, *, input_dtype: Any) -> Any:
-    part = ctx.avals_in[0].update(dtype=dtypes.real_dtype(input_dtype))
     if not dtypes.is_complex(input_dtype):
-        return [hlo.complex(x, full_ir(0, part))]
-    re, im = [op(f"stablehlo.{p}", [ir_type(part)], [x])[0] for p in ("real", "imag")]
+        return [hlo.complex(x, full_ir(0, ctx.avals_in[0]))]
+    (re, im), _ = parts_ir(x, ctx.avals_in[0])
     return [hlo.complex(re, hlo.negate(im))]
 
 

@@ -15,7 +15,7 @@ from mjax._engine.primitives.arithmetic import (
     gt,
     lt,
 )
-from mjax._engine.primitives.comparing import complex_extremum_ir
+from mjax._engine.primitives.comparing import extremum_ir
 from mjax._engine.primitives.elementwise import (
     check_kinds,
     define_elementwise_lowering,
@@ -66,14 +66,10 @@ def _clamp_share(of: int) -> Callable[..., Any]:
 
 def _clamp_lowering(ctx: Any, low: Any, x: Any, high: Any) -> Any:
     aval = ctx.avals_out[0]
-    if aval.dtype.kind == "c":
-        # XLA's own looks at the real parts alone.
-        return [complex_extremum_ir(complex_extremum_ir(x, low, aval, "GT"), high, aval, "LT")]
-    if aval.dtype != np.bool_:
+    if aval.dtype.kind != "c" and aval.dtype != np.bool_:
         return op("stablehlo.clamp", ctx.out_types, [low, x, high])
-    # XLA had no clamp of booleans at the floor.
-    above = op("stablehlo.or", ctx.out_types, [x, low])[0]
-    return op("stablehlo.and", ctx.out_types, [above, high])
+    # XLA's own looks at the real parts alone, and does not take booleans at the floor.
+    return [extremum_ir("minimum", extremum_ir("maximum", x, low, aval), high, aval)]
 
 
 define_elementwise_lowering(clamp_p, _clamp_lowering)

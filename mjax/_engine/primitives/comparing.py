@@ -8,7 +8,7 @@ import numpy as np
 
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray
-from mjax._engine.primitives.emit import constant, dense_i64, hlo, ir_type, op, reducer_region
+from mjax._engine.primitives.emit import hlo, ir_type, op, reduce_ir
 
 _bool = np.dtype(bool)
 
@@ -18,16 +18,13 @@ def compare_stored_ir(ctx: Any, x: Any, y: Any, direction: str, dtype: Any) -> A
     equal = direction == "EQ"
     each = compare_ir(x, y, direction, dtype.element_dtype)
     rank = ctx.avals_out[0].ndim
-    axes = dense_i64(range(rank, rank + len(dtype.element_shape)))
-    reduce = hlo.ReduceOp(ctx.out_types, [each], [constant(np.asarray(equal))], axes)
-    reducer_region(reduce.regions[0], [_bool],
-                   lambda a, b: [hlo.and_(a, b) if equal else hlo.or_(a, b)])
-    return reduce.results
+    return [reduce_ir(ctx.out_types[0], each, _bool, range(rank, rank + len(dtype.element_shape)),
+                      equal, hlo.and_ if equal else hlo.or_)]
 
 
-def compare_ir(x: Any, y: Any, direction: str, dtype: Any) -> Any:
-    """Emits a comparison of two values of one type."""
-    kind = {"i": "SIGNED", "u": "UNSIGNED", "b": "UNSIGNED"}.get(dtypes.kind(dtype), "FLOAT")
+def compare_ir(x: Any, y: Any, direction: str, dtype: Any, floats: str = "FLOAT") -> Any:
+    """Emits a comparison of two values of one type; `floats` is how floats are compared."""
+    kind = {"i": "SIGNED", "u": "UNSIGNED", "b": "UNSIGNED"}.get(dtypes.kind(dtype), floats)
     return hlo.compare(x, y, hlo.ComparisonDirectionAttr.get(direction),
                        compare_type=hlo.ComparisonTypeAttr.get(kind))
 
@@ -38,8 +35,14 @@ def parts_ir(x: Any, aval: ShapedArray) -> tuple[list[Any], ShapedArray]:
     return [op(f"stablehlo.{p}", [ir_type(part)], [x])[0] for p in ("real", "imag")], part
 
 
-def complex_extremum_ir(x: Any, y: Any, aval: ShapedArray, direction: str) -> Any:
-    """Emits the greater or smaller of two complex values: real parts first, then imaginary."""
+def extremum_ir(name: str, x: Any, y: Any, aval: ShapedArray) -> Any:
+    """Emits the `maximum` or `minimum` of two values of one type.
+
+    Complex numbers are compared by their real parts, then by their imaginary parts.
+    """
+    if aval.dtype.kind != "c":
+        return op(f"stablehlo.{name}", [x.type], [x, y])[0]
+    direction = "GT" if name == "maximum" else "LT"
     ((rx, ix), part), ((ry, iy), _) = parts_ir(x, aval), parts_ir(y, aval)
     wins = hlo.select(compare_ir(rx, ry, "EQ", part.dtype),
                       compare_ir(ix, iy, direction, part.dtype),

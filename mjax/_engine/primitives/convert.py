@@ -11,6 +11,7 @@ from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives.comparing import compare_ir
 from mjax._engine.primitives.elementwise import (
     check_kinds,
     define_elementwise,
@@ -48,16 +49,10 @@ def convert_ir(x: Any, aval: ShapedArray, new_dtype: Any) -> Any:
     old, new = dtypes.kind(aval.dtype), dtypes.kind(new_dtype)
     if new == "b" and old != "b":
         # Not a conversion but a test: every number but zero is true.
-        return _compare_ne(x, full(0, aval), {"i": "SIGNED", "u": "UNSIGNED"}.get(old, "FLOAT"))
+        return compare_ir(x, full(0, aval), "NE", aval.dtype)
     if old == "c" and new != "c":
-        aval = aval.update(dtype=dtypes.real_dtype(aval.dtype))
-        x = op("stablehlo.real", [ir_type(aval)], [x])[0]
+        x = hlo.real(x)
     return op("stablehlo.convert", [ir_type(aval.update(dtype=new_dtype))], [x])[0]
-
-
-def _compare_ne(x: Any, y: Any, kind: str) -> Any:
-    return hlo.compare(x, y, hlo.ComparisonDirectionAttr.get("NE"),
-                       compare_type=hlo.ComparisonTypeAttr.get(kind))
 
 
 def _convert_jvp(primals: Any, tangents: Any, *, new_dtype: Any, weak_type: bool) -> Any:

@@ -19,7 +19,7 @@ from mjax._engine.base.util import pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.emit import dense_bool, dense_i64, hlo, ir, ir_type, op
+from mjax._engine.primitives.emit import dense_bool, dense_i64, hlo, i64_attr, ir_type, op
 from mjax._engine.primitives.precision import canonical_precision, precision_attr
 from mjax._engine.primitives.rev import rev
 from mjax._engine.primitives.shapes import (
@@ -294,11 +294,10 @@ def _conv_ir(out: ShapedArray, lhs: Any, rhs: Any, *, window_strides: Sizes, pad
         kernel_input_feature_dimension=ins, kernel_spatial_dimensions=window,
         output_batch_dimension=batch, output_feature_dimension=feature,
         output_spatial_dimensions=spatial)
-    i64 = ir.IntegerType.get_signless(64)
     return hlo.ConvolutionOp(
         ir_type(out), lhs, rhs, dimension_numbers=numbers,
-        feature_group_count=ir.IntegerAttr.get(i64, feature_group_count),
-        batch_group_count=ir.IntegerAttr.get(i64, batch_group_count),
+        feature_group_count=i64_attr(feature_group_count),
+        batch_group_count=i64_attr(batch_group_count),
         window_strides=dense_i64(window_strides), padding=pairs_attr(padding),
         lhs_dilation=dense_i64(lhs_dilation), rhs_dilation=dense_i64(rhs_dilation),
         window_reversal=dense_bool([False] * len(window_strides)),

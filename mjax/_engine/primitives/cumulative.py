@@ -23,9 +23,10 @@ from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.associative import Combine, scan_in_tree
+from mjax._engine.primitives.comparing import compare_ir
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import check_kinds, constant_like, stretch
-from mjax._engine.primitives.emit import constant, dense_i64, hlo, ir, ir_type, op
+from mjax._engine.primitives.emit import constant, dense_i64, hlo, ir_type, op, while_ir
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.rev import rev
 from mjax._engine.primitives.select import select_n
@@ -76,25 +77,18 @@ def _cumulative_loop_lowering(ctx: Any, *xs: Any, combine: Jaxpr, reverse: bool)
 
     first = scalar(n - 1 if reverse else 0)
     state = [scalar(1), *[row(x, first, k) for k, x in enumerate(xs)], *xs]
-    types = [v.type for v in state]
-    loop = hlo.WhileOp(types, state)
-    condition = loop.regions[0].blocks.append(*types)
-    with ir.InsertionPoint(condition):
-        hlo.return_([hlo.compare(condition.arguments[0], scalar(n),
-                                 hlo.ComparisonDirectionAttr.get("LT"),
-                                 compare_type=hlo.ComparisonTypeAttr.get("SIGNED"))])
-    body = loop.regions[1].blocks.append(*types)
-    with ir.InsertionPoint(body):
-        i, *values = body.arguments
+
+    def step(i: Any, *values: Any) -> list[Any]:
         at = hlo.subtract(scalar(n - 1), i) if reverse else i
         totals, arrays = values[:count], values[count:]
         totals = ctx.inline(combine, *totals, *[row(x, at, k) for k, x in enumerate(arrays)])
         boxes = [op("stablehlo.reshape", [ir_type(a.update(shape=(1, *a.shape[1:])))], [t])[0]
                  for t, a in zip(totals, ctx.avals_in, strict=True)]
-        arrays = [op("stablehlo.dynamic_update_slice", [x.type], [x, box, *place(at, a)])[0]
-                  for x, box, a in zip(arrays, boxes, ctx.avals_in, strict=True)]
-        hlo.return_([hlo.add(i, scalar(1)), *totals, *arrays])
-    return list(loop.results)[1 + count:]
+        updated = [op("stablehlo.dynamic_update_slice", [x.type], [x, box, *place(at, a)])[0]
+                   for x, box, a in zip(arrays, boxes, ctx.avals_in, strict=True)]
+        return [hlo.add(i, scalar(1)), *totals, *updated]
+
+    return while_ir(state, lambda i, *_: compare_ir(i, scalar(n), "LT", dtype), step)[1 + count:]
 
 
 def _loop(combine: Combine, arrays: Sequence[Any], reverse: bool) -> list[Any]:

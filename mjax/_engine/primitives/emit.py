@@ -19,46 +19,26 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import AbstractToken, AbstractValue, ShapedArray, physical_aval
 from mjaxlib_shim.mlir import hlo, ir
 
-_ELEMENT_TYPES: dict[str, Callable[[], Any]] = {
-    "bool": lambda: ir.IntegerType.get_signless(1),
-    "float16": lambda: ir.F16Type.get(),
-    "bfloat16": lambda: ir.BF16Type.get(),
-    "float32": lambda: ir.F32Type.get(),
-    "float64": lambda: ir.F64Type.get(),
-    "complex64": lambda: ir.ComplexType.get(ir.F32Type.get()),
-    "complex128": lambda: ir.ComplexType.get(ir.F64Type.get()),
-    "float8_e3m4": lambda: ir.Float8E3M4Type.get(),
-    "float8_e4m3": lambda: ir.Float8E4M3Type.get(),
-    "float8_e4m3b11fnuz": lambda: ir.Float8E4M3B11FNUZType.get(),
-    "float8_e4m3fn": lambda: ir.Float8E4M3FNType.get(),
-    "float8_e4m3fnuz": lambda: ir.Float8E4M3FNUZType.get(),
-    "float8_e5m2": lambda: ir.Float8E5M2Type.get(),
-    "float8_e5m2fnuz": lambda: ir.Float8E5M2FNUZType.get(),
-    "float8_e8m0fnu": lambda: ir.Float8E8M0FNUType.get(),
-    "float4_e2m1fn": lambda: ir.Float4E2M1FNType.get(),
-    "float6_e2m3fn": lambda: ir.Float6E2M3FNType.get(),
-    "float6_e3m2fn": lambda: ir.Float6E3M2FNType.get(),
-}
-
-
-def _signless(bits: int) -> Callable[[], Any]:
-    return lambda: ir.IntegerType.get_signless(bits)
-
-
-def _unsigned(bits: int) -> Callable[[], Any]:
-    return lambda: ir.IntegerType.get_unsigned(bits)
-
-
-for _bits in (1, 2, 4, 8, 16, 32, 64):
-    _ELEMENT_TYPES[f"int{_bits}"] = _signless(_bits)
-    _ELEMENT_TYPES[f"uint{_bits}"] = _unsigned(_bits)
+#: The names of classes of MLIR types; those of narrow floats are the dtypes' own.
+_FLOATS = {"float16": "F16Type", "bfloat16": "BF16Type", "float32": "F32Type",
+           "float64": "F64Type"}
 
 
 def element_type(dtype: Any) -> Any:
     """The MLIR type of elements of a dtype."""
-    if dtype == dtypes.float0:
+    name = np.dtype(dtype).name
+    if name in _FLOATS:
+        return getattr(ir, _FLOATS[name]).get()
+    if name == "bool" or dtype == dtypes.float0:
         return ir.IntegerType.get_signless(1)
-    return _ELEMENT_TYPES[np.dtype(dtype).name]()
+    if name.startswith("int"):
+        return ir.IntegerType.get_signless(int(name[3:]))
+    if name.startswith("uint"):
+        return ir.IntegerType.get_unsigned(int(name[4:]))
+    if name.startswith("complex"):
+        return ir.ComplexType.get(element_type(dtypes.real_dtype(dtype)))
+    # Such as Float8E4M3FNType for float8_e4m3fn.
+    return getattr(ir, f"Float{name.removeprefix('float').replace('_', '').upper()}Type").get()
 
 
 def ir_types(aval: AbstractValue) -> list[Any]:
@@ -126,6 +106,11 @@ def dense_bool(values: Sequence[bool]) -> Any:
     return ir.DenseBoolArrayAttr.get(list(values))
 
 
+def i64_attr(value: int) -> Any:
+    """An attribute of one 64-bit integer."""
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
+
 def array_attr(values: Sequence[Any]) -> Any:
     """An attribute of attributes."""
     return ir.ArrayAttr.get(list(values))
@@ -175,3 +160,29 @@ def reducer_region(region: Any, dtypes_: Sequence[Any], body: Callable[..., Sequ
     block = region.blocks.append(*types, *types)
     with ir.InsertionPoint(block):
         hlo.return_(list(body(*block.arguments)))
+
+
+def reduce_ir(out_type: Any, x: Any, dtype: Any, axes: Sequence[int], identity: Any,
+              combine: Callable[[Any, Any], Any]) -> Any:
+    """Emits a reduction of one array."""
+    reduce = hlo.ReduceOp([out_type], [x], [constant(np.asarray(identity, dtype))],
+                          dense_i64(axes))
+    reducer_region(reduce.regions[0], [dtype], lambda a, b: [combine(a, b)])
+    return reduce.results[0]
+
+
+def iota_ir(aval: ShapedArray, axis: int) -> Any:
+    """Emits an array whose elements are their own index along an axis."""
+    return op("stablehlo.iota", [ir_type(aval)], [], {"iota_dimension": i64_attr(axis)})[0]
+
+
+def while_ir(state: Sequence[Any], condition: Callable[..., Any],
+             body: Callable[..., Sequence[Any]]) -> list[Any]:
+    """Emits a loop: `condition` and `body` are given the values of the state one by one."""
+    types = [v.type for v in state]
+    loop = hlo.WhileOp(types, state)
+    for region, emit in zip(loop.regions, (lambda *v: [condition(*v)], body), strict=True):
+        block = region.blocks.append(*types)
+        with ir.InsertionPoint(block):
+            hlo.return_(list(emit(*block.arguments)))
+    return list(loop.results)

@@ -17,6 +17,7 @@ import ml_dtypes
 import numpy as np
 
 from mjax._engine.ir.types import ShapedArray
+from mjax._engine.primitives.comparing import compare_ir
 from mjax._engine.primitives.emit import (
     constant,
     dense_i64,
@@ -24,7 +25,8 @@ from mjax._engine.primitives.emit import (
     ir,
     ir_type,
     op,
-    reducer_region,
+    reduce_ir,
+    while_ir,
 )
 
 _bool = np.dtype(bool)
@@ -64,10 +66,24 @@ class Truth:
         """A scalar value: whether this is true of any element."""
         if not self.aval.shape:
             return self.value
-        reduce = hlo.ReduceOp([ir_type(ShapedArray((), _bool))], [self.value],
-                              [constant(np.False_)], dense_i64(range(self.aval.ndim)))
-        reducer_region(reduce.regions[0], [_bool], lambda a, b: [hlo.or_(a, b)])
-        return reduce.results[0]
+        return reduce_ir(ir_type(ShapedArray((), _bool)), self.value, _bool,
+                         range(self.aval.ndim), False, hlo.or_)
+
+
+def _operation(name: str) -> Callable[..., Number]:
+    """A method of numbers: the operation of this name."""
+
+    def method(self: Number, *others: Number | float) -> Number:
+        values = [self.value, *[_value(o, self.aval) for o in others]]
+        return Number(op(name, [self.value.type], values)[0], self.aval)
+
+    return method
+
+
+def _comparison(direction: str) -> Callable[..., Truth]:
+    """A method of numbers: elementwise comparison."""
+    return lambda self, other: Truth(
+        compare_ir(self.value, _value(other, self.aval), direction, self.aval.dtype), self.aval)
 
 
 class Number:
@@ -84,22 +100,19 @@ class Number:
         """The distance from 1 to the next greater number."""
         return float(ml_dtypes.finfo(self.aval.dtype).eps)
 
-    def _apply(self, name: str, *others: Number | float) -> Number:
-        values = [self.value, *[_value(o, self.aval) for o in others]]
-        return Number(op(name, [self.value.type], values)[0], self.aval)
-
-    def __add__(self, other: Number | float) -> Number:
-        return self._apply("stablehlo.add", other)
-
-    def __sub__(self, other: Number | float) -> Number:
-        return self._apply("stablehlo.subtract", other)
-
-    def __mul__(self, other: Number | float) -> Number:
-        return self._apply("stablehlo.multiply", other)
-
-    def __truediv__(self, other: Number | float) -> Number:
-        return self._apply("stablehlo.divide", other)
-
+    __add__ = _operation("stablehlo.add")
+    __sub__ = _operation("stablehlo.subtract")
+    __mul__ = _operation("stablehlo.multiply")
+    __truediv__ = _operation("stablehlo.divide")
+    __neg__ = _operation("stablehlo.negate")
+    __abs__ = _operation("stablehlo.abs")
+    sqrt = _operation("stablehlo.sqrt")
+    exp = _operation("stablehlo.exponential")
+    expm1 = _operation("stablehlo.exponential_minus_one")
+    log = _operation("stablehlo.log")
+    log1p = _operation("stablehlo.log_plus_one")
+    erfc = _operation("chlo.erfc")
+    digamma = _operation("chlo.digamma")
     __radd__, __rmul__ = __add__, __mul__
 
     def __rsub__(self, other: float) -> Number:
@@ -107,44 +120,6 @@ class Number:
 
     def __rtruediv__(self, other: float) -> Number:
         return Number(_value(other, self.aval), self.aval) / self
-
-    def __neg__(self) -> Number:
-        return self._apply("stablehlo.negate")
-
-    def __abs__(self) -> Number:
-        return self._apply("stablehlo.abs")
-
-    def sqrt(self) -> Number:
-        """Square root."""
-        return self._apply("stablehlo.sqrt")
-
-    def exp(self) -> Number:
-        """Exponential."""
-        return self._apply("stablehlo.exponential")
-
-    def expm1(self) -> Number:
-        """Exponential minus one."""
-        return self._apply("stablehlo.exponential_minus_one")
-
-    def log(self) -> Number:
-        """Natural logarithm."""
-        return self._apply("stablehlo.log")
-
-    def log1p(self) -> Number:
-        """Natural logarithm of one more."""
-        return self._apply("stablehlo.log_plus_one")
-
-    def erfc(self) -> Number:
-        """Complementary error function."""
-        return self._apply("chlo.erfc")
-
-    def lgamma(self) -> Number:
-        """Logarithm of the gamma function."""
-        return self._apply("chlo.lgamma")
-
-    def digamma(self) -> Number:
-        """Logarithmic derivative of the gamma function."""
-        return self._apply("chlo.digamma")
 
     def polynomial(self, coefficients: Sequence[float], within: float) -> Number:
         """`coefficients[0] + coefficients[1] * x + ...` for |x| <= within, by Horner's scheme.
@@ -176,31 +151,12 @@ class Number:
             high, low = twice * high - low + c, high
         return self * high - low + kept[0]
 
-    def compare(self, direction: str, other: Number | float) -> Truth:
-        """Elementwise comparison; `direction` is EQ, NE, GE, GT, LE or LT."""
-        return Truth(hlo.compare(self.value, _value(other, self.aval),
-                                 hlo.ComparisonDirectionAttr.get(direction),
-                                 compare_type=hlo.ComparisonTypeAttr.get("FLOAT")), self.aval)
-
-    def __lt__(self, other: Number | float) -> Truth:
-        return self.compare("LT", other)
-
-    def __le__(self, other: Number | float) -> Truth:
-        return self.compare("LE", other)
-
-    def __gt__(self, other: Number | float) -> Truth:
-        return self.compare("GT", other)
-
-    def __ge__(self, other: Number | float) -> Truth:
-        return self.compare("GE", other)
-
-    def is_(self, other: Number | float) -> Truth:
-        """Elementwise equality."""
-        return self.compare("EQ", other)
+    __lt__, __le__, __gt__, __ge__ = map(_comparison, ("LT", "LE", "GT", "GE"))
+    is_ = _comparison("EQ")
 
     def is_nan(self) -> Truth:
         """Whether it is not a number."""
-        return self.compare("NE", self)
+        return _comparison("NE")(self, self)
 
 
 def _value(number: Number | float, aval: ShapedArray) -> Any:
@@ -248,25 +204,20 @@ def loop(body: Body, active: Truth, state: Sequence[Number | float], fixed: Sequ
     scalar = ShapedArray((), aval.dtype)
     values = [constant(np.ones((), aval.dtype)), active.value,
               *[_value(s, aval) for s in state], *[f.value for f in fixed]]
-    types = [v.type for v in values]
-    loop_op = hlo.WhileOp(types, values)
-    condition = loop_op.regions[0].blocks.append(*types)
-    with ir.InsertionPoint(condition):
-        count, going = condition.arguments[:2]
-        in_time = hlo.compare(count, constant(np.full((), limit, aval.dtype)),
-                              hlo.ComparisonDirectionAttr.get("LE"),
-                              compare_type=hlo.ComparisonTypeAttr.get("FLOAT"))
-        hlo.return_([hlo.and_(in_time, Truth(going, aval).any())])
-    block = loop_op.regions[1].blocks.append(*types)
-    with ir.InsertionPoint(block):
-        count, going, *rest = block.arguments
+
+    def condition(count: Any, going: Any, *_: Any) -> Any:
+        in_time = Number(count, scalar) <= float(limit)
+        return hlo.and_(in_time.value, Truth(going, aval).any())
+
+    def step(count: Any, going: Any, *rest: Any) -> list[Any]:
         splat = hlo.broadcast_in_dim(ir_type(aval), count, dense_i64([])) if aval.shape else count
         numbers = [Number(v, aval) for v in rest]
         go_on, new = body(Number(splat, aval), numbers[:len(state)], numbers[len(state):])
         following = Number(count, scalar) + 1.0
-        hlo.return_([following.value, (Truth(going, aval) & go_on).value,
-                     *[n.value for n in new], *rest[len(state):]])
-    return [Number(v, aval) for v in list(loop_op.results)[2:2 + len(state)]]
+        return [following.value, (Truth(going, aval) & go_on).value,
+                *[n.value for n in new], *rest[len(state):]]
+
+    return [Number(v, aval) for v in while_ir(values, condition, step)[2:2 + len(state)]]
 
 
 def by_formula(formula: Callable[..., Number]) -> Callable[..., Any]:

@@ -28,7 +28,7 @@ from mjax._engine.primitives.emit import (
     ir,
     ir_type,
     op,
-    reducer_region,
+    reduce_ir,
 )
 from mjax._engine.primitives.shapes import (
     insert,
@@ -265,8 +265,7 @@ def widen_indices(indices: Any, aval: ShapedArray) -> tuple[Any, ShapedArray]:
     """Emits indices in at least 32 bits, and their type: in fewer XLA's bounds wrap around."""
     if aval.dtype.itemsize >= 4:
         return indices, aval
-    aval = aval.update(dtype=np.dtype(np.int32))
-    return op("stablehlo.convert", [ir_type(aval)], [indices])[0], aval
+    return _converted(indices, aval, np.int32)
 
 
 def signed_indices(indices: Any, aval: ShapedArray, operand: ShapedArray) -> Any:
@@ -275,10 +274,13 @@ def signed_indices(indices: Any, aval: ShapedArray, operand: ShapedArray) -> Any
     Unsigned indices too great for it become negative, which is out of bounds all the same.
     """
     wide = aval.dtype.itemsize == 8 or max(operand.shape, default=0) >= 2**31
-    dtype = np.dtype(np.int64 if wide else np.int32)
+    return _converted(indices, aval, np.int64 if wide else np.int32)
+
+
+def _converted(indices: Any, aval: ShapedArray, dtype: Any) -> tuple[Any, ShapedArray]:
     if aval.dtype == dtype:
         return indices, aval
-    aval = aval.update(dtype=dtype)
+    aval = aval.update(dtype=np.dtype(dtype))
     return op("stablehlo.convert", [ir_type(aval)], [indices])[0], aval
 
 
@@ -289,9 +291,7 @@ def _inside(indices: Any, aval: ShapedArray, limits: Sequence[int]) -> Any:
     each = hlo.and_(compare_ir(indices, full(0, aval), "GE", aval.dtype),
                     compare_ir(indices, bound, "LE", aval.dtype))
     out_type = ir_type(ShapedArray(aval.shape[:-1], np.dtype(bool)))
-    reduce = hlo.ReduceOp([out_type], [each], [constant(np.True_)], dense_i64([aval.ndim - 1]))
-    reducer_region(reduce.regions[0], [np.dtype(bool)], lambda a, b: [hlo.and_(a, b)])
-    return reduce.results[0]
+    return reduce_ir(out_type, each, np.dtype(bool), [aval.ndim - 1], True, hlo.and_)
 
 
 @gather_p.def_jvp

@@ -9,7 +9,7 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray
-from mjax._engine.primitives.emit import ir, op
+from mjax._engine.primitives.emit import iota_ir
 from mjax._engine.primitives.shapes import canonical_shape
 from mjax._engine.tracing.primitive import Primitive
 
@@ -29,8 +29,7 @@ def _iota_type(*, dtype: Any, shape: tuple[int, ...], dimension: int) -> ShapedA
 
 @iota_p.def_lowering
 def _iota_lowering(ctx: Any, *, dtype: Any, shape: Any, dimension: int) -> Any:
-    attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dimension)
-    return op("stablehlo.iota", ctx.out_types, [], {"iota_dimension": attribute})
+    return [iota_ir(ctx.avals_out[0], dimension)]
 
 
 @boundary

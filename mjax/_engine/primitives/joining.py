@@ -9,7 +9,7 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir.types import ShapedArray, typeof
-from mjax._engine.primitives.emit import dense_i64, ir, ir_type, op
+from mjax._engine.primitives.emit import dense_i64, i64_attr, ir_type, op
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import (
     batched_alike,
@@ -40,8 +40,8 @@ def _weak(operands: Sequence[ShapedArray]) -> bool:
 
 
 def _concatenate_ir(out_type: Any, values: Sequence[Any], dimension: int) -> Any:
-    axis = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dimension)
-    return op("stablehlo.concatenate", [out_type], list(values), {"dimension": axis})[0]
+    return op("stablehlo.concatenate", [out_type], list(values),
+              {"dimension": i64_attr(dimension)})[0]
 
 
 # ---- concatenate -----------------------------------------------------------------------

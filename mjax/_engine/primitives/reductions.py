@@ -16,24 +16,23 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives import comparing
 from mjax._engine.primitives.arithmetic import (
     div,
     eq,
     mul,
 )
-from mjax._engine.primitives.comparing import (
-    compare_ir,
-    complex_extremum_ir,
-)
+from mjax._engine.primitives.comparing import compare_ir
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import KIND_NAMES, check_kinds, constant_like
 from mjax._engine.primitives.emit import (
     constant,
     dense_i64,
     hlo,
-    ir,
+    iota_ir,
     ir_type,
     op,
+    reduce_ir,
     reducer_region,
 )
 from mjax._engine.primitives.emit import full as full_ir
@@ -95,20 +94,8 @@ def combine_ir(name: str, a: Any, b: Any) -> Any:
 
 
 def extremum_ir(name: str, dtype: Any) -> Callable[[Any, Any], Any]:
-    """What emits `maximum` or `minimum` of two scalars; complex ones compare lexicographically."""
-    if dtypes.kind(dtype) != "c":
-        return lambda a, b: combine_ir(name, a, b)
-    direction = "GT" if name == "maximum" else "LT"
-    return lambda a, b: complex_extremum_ir(a, b, ShapedArray((), dtype), direction)
-
-
-def reduce_ir(out_type: Any, x: Any, dtype: Any, axes: Sequence[int], identity: Any,
-              combine: Callable[[Any, Any], Any]) -> Any:
-    """Emits a reduction of one array."""
-    reduce = hlo.ReduceOp([out_type], [x], [constant(np.asarray(identity, dtype))],
-                          dense_i64(axes))
-    reducer_region(reduce.regions[0], [dtype], lambda a, b: [combine(a, b)])
-    return reduce.results[0]
+    """What emits `maximum` or `minimum` of two scalars."""
+    return lambda a, b: comparing.extremum_ir(name, a, b, ShapedArray((), dtype))
 
 
 def _define_reduction(name: str, kinds: str, identity: Callable[[Any], Any],
@@ -357,11 +344,6 @@ def _check_index_dtype(name: str, size: int, index_dtype: Any) -> None:
         raise ValueError(msg)
 
 
-def _iota_ir(aval: ShapedArray, axis: int) -> Any:
-    attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), axis)
-    return op("stablehlo.iota", [ir_type(aval)], [], {"iota_dimension": attribute})[0]
-
-
 def _arg_by_pairs(ctx: Any, x: Any, axes: tuple[int, ...], index_dtype: Any, direction: str,
                   identity: Callable[[Any], Any]) -> Any:
     """Emits one reduction of pairs (element, index).
@@ -370,7 +352,7 @@ def _arg_by_pairs(ctx: Any, x: Any, axes: tuple[int, ...], index_dtype: Any, dir
     """
     aval, out = ctx.avals_in[0], ctx.avals_out[0]
     dtype = aval.dtype
-    iota = _iota_ir(aval.update(dtype=index_dtype, weak_type=False), axes[0])
+    iota = iota_ir(aval.update(dtype=index_dtype, weak_type=False), axes[0])
     reduce = hlo.ReduceOp([ir_type(out.update(dtype=dtype)), ctx.out_types[0]], [x, iota],
                           [constant(np.asarray(identity(dtype), dtype)),
                            constant(np.zeros((), index_dtype))], dense_i64(axes))
@@ -405,7 +387,7 @@ def _arg_by_search(ctx: Any, x: Any, axes: tuple[int, ...], index_dtype: Any, op
         found = hlo.or_(found, compare_ir(x, x, "NE", dtype))
     indices = aval.update(dtype=index_dtype, weak_type=False)
     last = aval.shape[axes[0]] - 1
-    candidates = hlo.select(found, _iota_ir(indices, axes[0]), full_ir(last, indices))
+    candidates = hlo.select(found, iota_ir(indices, axes[0]), full_ir(last, indices))
     return [reduce_ir(ctx.out_types[0], candidates, index_dtype, axes, last,
                       extremum_ir("minimum", index_dtype))]
 

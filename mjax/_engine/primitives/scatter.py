@@ -16,7 +16,6 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import pickled_by
-from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import (
     add,
@@ -27,10 +26,19 @@ from mjax._engine.primitives.arithmetic import (
     ne,
     neg,
 )
-from mjax._engine.primitives.comparing import complex_extremum_ir
+from mjax._engine.primitives.comparing import extremum_ir
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import check_kinds
-from mjax._engine.primitives.emit import constant, dense_i64, full, hlo, ir, ir_type, op
+from mjax._engine.primitives.emit import (
+    constant,
+    dense_i64,
+    full,
+    hlo,
+    ir,
+    ir_type,
+    op,
+    reducer_region,
+)
 from mjax._engine.primitives.gather import (
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -152,10 +160,7 @@ def emit_scatter(ctx: Any, operand: Any, indices: Any, updates: Any, combine: Ca
     scatter = hlo.ScatterOp(ctx.out_types, [operand], indices, [updates], dims,
                             indices_are_sorted=ir.BoolAttr.get(indices_are_sorted),
                             unique_indices=ir.BoolAttr.get(unique_indices))
-    scalar = ir_type(ShapedArray((), aval.dtype))
-    block = scatter.regions[0].blocks.append(scalar, scalar)
-    with ir.InsertionPoint(block):
-        hlo.return_(list(combine(*block.arguments)))
+    reducer_region(scatter.regions[0], [aval.dtype], combine)
     return scatter.results
 
 
@@ -419,13 +424,9 @@ def _scatter_mul_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **
 # ---- scatter_min, scatter_max ----------------------------------------------------------
 
 
-def _extremum(name: str, direction: str) -> Callable[..., Any]:
-    def combine(ctx: Any, old: Any, new: Any) -> Any:
-        scalar = ShapedArray((), ctx.avals_in[0].dtype)
-        if dtypes.is_complex(scalar.dtype):
-            return [complex_extremum_ir(old, new, scalar, direction)]
-        return op(name, [old.type], [old, new])
-    return combine
+def _extremum(name: str) -> Callable[..., Any]:
+    return lambda ctx, old, new: [extremum_ir(
+        name, old, new, ShapedArray((), ctx.avals_in[0].dtype))]
 
 
 def _define_extremal_jvp(primitive: Primitive) -> None:
@@ -450,8 +451,8 @@ def _define_extremal_jvp(primitive: Primitive) -> None:
         return out, scatter_add_p.bind(operand_dot, indices, updates_dot, **params)
 
 
-scatter_min_p = define_scatter("scatter-min", "biufc", _extremum("stablehlo.minimum", "LT"))
-scatter_max_p = define_scatter("scatter-max", "biufc", _extremum("stablehlo.maximum", "GT"))
+scatter_min_p = define_scatter("scatter-min", "biufc", _extremum("minimum"))
+scatter_max_p = define_scatter("scatter-max", "biufc", _extremum("maximum"))
 _define_extremal_jvp(scatter_min_p)
 _define_extremal_jvp(scatter_max_p)
 

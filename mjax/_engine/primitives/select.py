@@ -9,7 +9,8 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
-from mjax._engine.primitives.emit import constant, dense_i64, hlo, ir_type, op
+from mjax._engine.primitives.comparing import compare_ir
+from mjax._engine.primitives.emit import full, op
 from mjax._engine.primitives.shapes import (
     batch_size,
     batch_to_front,
@@ -58,13 +59,7 @@ def _select_n_lowering(ctx: Any, which: Any, *cases: Any) -> Any:
         if high - low == 1:
             return cases[low]
         mid = (low + high) // 2
-        bound = constant(which_aval.dtype.type(mid))
-        if which_aval.shape:
-            bound = op("stablehlo.broadcast_in_dim", [ir_type(which_aval)], [bound],
-                       {"broadcast_dimensions": dense_i64([])})[0]
-        below = hlo.compare(which, bound, hlo.ComparisonDirectionAttr.get("LT"),
-                            compare_type=hlo.ComparisonTypeAttr.get(
-                                "UNSIGNED" if which_aval.dtype.kind == "u" else "SIGNED"))
+        below = compare_ir(which, full(mid, which_aval), "LT", which_aval.dtype)
         return op("stablehlo.select", [out_type], [below, choose(low, mid), choose(mid, high)])[0]
 
     return [choose(0, len(cases))]

@@ -19,13 +19,7 @@ from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.base.util import canonicalize_axes, canonicalize_axis, listed
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
-from mjax._engine.primitives.emit import (
-    constant,
-    dense_i64,
-    hlo,
-    op,
-    reducer_region,
-)
+from mjax._engine.primitives.emit import dense_i64, hlo, op, reduce_ir
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import call_with
@@ -145,9 +139,7 @@ _HALF = (np.dtype(np.float16), dtypes.bfloat16)
 @reduce_sum_p.def_lowering
 def _reduce_sum_lowering(ctx: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
     dtype = ctx.avals_in[0].dtype
-    reduce = hlo.ReduceOp(ctx.out_types, [x], [constant(np.zeros((), dtype))], dense_i64(axes))
-    reducer_region(reduce.regions[0], [dtype], lambda a, b: [hlo.add(a, b)])
-    return reduce.results
+    return [reduce_ir(ctx.out_types[0], x, dtype, axes, 0, hlo.add)]
 
 
 def _reduce_sum_transpose(ct: Any, x: Any, *, axes: tuple[int, ...]) -> Any:

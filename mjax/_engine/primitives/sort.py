@@ -17,8 +17,8 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
-from mjax._engine.primitives.comparing import compare_ir
-from mjax._engine.primitives.emit import constant, dense_i64, hlo, ir, ir_type, op
+from mjax._engine.primitives.comparing import compare_ir, parts_ir
+from mjax._engine.primitives.emit import constant, dense_i64, hlo, i64_attr, ir, ir_type, op
 from mjax._engine.primitives.gather import take_along_axis
 from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.rev import rev
@@ -59,7 +59,7 @@ def _sort_type(*operands: Any, dimension: int, is_stable: bool, num_keys: int) -
 def _sort_lowering(ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_keys: int
                    ) -> Any:
     sort = hlo.SortOp(ctx.out_types, operands, is_stable=ir.BoolAttr.get(is_stable),
-                      dimension=ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dimension))
+                      dimension=i64_attr(dimension))
     elements = [ShapedArray((), a.dtype) for a in ctx.avals_in]
     comparator = sort.regions[0].blocks.append(*[ir_type(a) for a in elements for _ in "ab"])
     with ir.InsertionPoint(comparator):
@@ -76,9 +76,8 @@ def _less_ir(a: Any, b: Any, aval: ShapedArray, otherwise: Any, platform: str) -
     """Emits whether `a` comes before `b`; `otherwise` decides where they are equal."""
     kind = dtypes.kind(aval.dtype)
     if kind == "c":
-        part = aval.update(dtype=dtypes.real_dtype(aval.dtype))
-        for name in ("imag", "real"):
-            x, y = [op(f"stablehlo.{name}", [ir_type(part)], [v])[0] for v in (a, b)]
+        (a_parts, part), (b_parts, _) = parts_ir(a, aval), parts_ir(b, aval)
+        for x, y in zip(reversed(a_parts), reversed(b_parts), strict=True):
             otherwise = _less_ir(x, y, part, otherwise, platform)
         return otherwise
     if kind != "f":
@@ -106,10 +105,8 @@ def _compare_total_ir(a: Any, b: Any, aval: ShapedArray) -> tuple[Any, Any]:
         return hlo.select(compare_ir(x, x, "NE", aval.dtype), nan, x_or_zero)
 
     a, b = canonical(a), canonical(b)
-    order = hlo.ComparisonTypeAttr.get("TOTALORDER")
-    less, equal = [hlo.compare(a, b, hlo.ComparisonDirectionAttr.get(d), compare_type=order)
-                   for d in ("LT", "EQ")]
-    return less, equal
+    return (compare_ir(a, b, "LT", aval.dtype, "TOTALORDER"),
+            compare_ir(a, b, "EQ", aval.dtype, "TOTALORDER"))
 
 
 @sort_p.def_jvp
@@ -238,8 +235,7 @@ _by_sorting = traced(_top_k_by_sorting, multiple_results=True)
 def _top_k_lowering(ctx: Any, x: Any, *, k: int, axis: int) -> Any:
     if not takes_top_k(ctx.module_context.cut_by_xla):
         return _by_sorting(ctx, x, k=k, axis=axis)
-    aval, last = ctx.avals_in[0], ctx.avals_in[0].ndim - 1
-    size = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), k)
+    aval, last, size = ctx.avals_in[0], ctx.avals_in[0].ndim - 1, i64_attr(k)
     if axis == last:
         return op("chlo.top_k", ctx.out_types, [x], {"k": size})
 

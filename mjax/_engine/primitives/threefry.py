@@ -31,7 +31,7 @@ from mjax._engine.primitives.arithmetic import (
 from mjax._engine.primitives.barrier import barrier
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import align_batches, broadcast_types, constant_like
-from mjax._engine.primitives.emit import dense_i64, full, hlo, ir, ir_type, op
+from mjax._engine.primitives.emit import dense_i64, full, hlo, iota_ir, ir_type, op
 from mjax._engine.primitives.iota import broadcasted_iota, iota
 from mjax._engine.primitives.joining import concatenate, split, stack, unstack
 from mjax._engine.primitives.keys import PRNGImpl, register_prng
@@ -118,8 +118,7 @@ def _iota_2x32_shape_lowering(ctx: Any, *, shape: tuple[int, ...]) -> Any:
     wide = aval if aval.size < 2**32 else aval.update(dtype=np.dtype("uint64"))
     position = None
     for axis in range(len(shape)):
-        number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), axis)
-        term = op("stablehlo.iota", [ir_type(wide)], [], {"iota_dimension": number})[0]
+        term = iota_ir(wide, axis)
         stride = math.prod(shape[axis + 1 :])
         if stride != 1:
             term = hlo.multiply(term, full(stride, wide))

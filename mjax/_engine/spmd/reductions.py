@@ -26,14 +26,13 @@ from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import add, div, mul
 from mjax._engine.primitives.convert import convert_element_type
-from mjax._engine.primitives.emit import hlo, ir_type
+from mjax._engine.primitives.emit import hlo, ir_type, reduce_ir
 from mjax._engine.primitives.iota import iota
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.reductions import (
     extremum_ir,
     highest,
     lowest,
-    reduce_ir,
     reduce_max_p,
     reduce_min_p,
 )
