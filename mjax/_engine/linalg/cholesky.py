@@ -7,9 +7,8 @@ from typing import Any
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.loops.looping import fori_loop
-from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
-from mjax._engine.linalg.lapack import INFO, call, has_kernel, succeeded
+from mjax._engine.linalg.lapack import call_or_nan, has_kernel
 from mjax._engine.linalg.matrices import (
     INT32,
     check_square,
@@ -17,14 +16,13 @@ from mjax._engine.linalg.matrices import (
     define_matrix_types,
     dot,
     eye_like,
-    nan_unless,
     row,
     swap,
     symmetrized,
     tril,
     triu,
 )
-from mjax._engine.linalg.triangular import triangular_solve_p
+from mjax._engine.linalg.triangular import triangular_solve
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.dynamic_slicing import dynamic_slice_in_dim
@@ -33,9 +31,8 @@ from mjax._engine.primitives.emit import ir, op
 from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import reshape
-from mjax._engine.primitives.tangents import instantiate, zero_tangent
+from mjax._engine.primitives.tangents import define_jvp_from_result, instantiate
 from mjax._engine.tracing.primitive import Primitive, traced
-from mjax._engine.tracing.symbolic import Zero
 
 # ---- cholesky --------------------------------------------------------------------------
 
@@ -57,9 +54,8 @@ def _cholesky_lowering(ctx: Any, x: Any) -> Any:
 
 def _by_potrf(x: Any) -> Any:
     aval = typeof(x)
-    out, info = call("potrf", (x,), [(aval.shape[-2:], aval.dtype), INFO], aval.ndim - 2,
-                     [(0, 0)], uplo="L")
-    return tril(nan_unless(succeeded(info), out))
+    return tril(call_or_nan("potrf", (x,), [(aval.shape[-2:], aval.dtype)], aval.ndim - 2,
+                            [(0, 0)], uplo="L")[0])
 
 
 def _cholesky_on_cpu(ctx: Any, x: Any) -> Any:
@@ -70,26 +66,18 @@ def _cholesky_on_cpu(ctx: Any, x: Any) -> Any:
 cholesky_p.def_lowering(_cholesky_on_cpu, "cpu")
 
 
-@cholesky_p.def_jvp
-def _cholesky_jvp(primals: Any, tangents: Any) -> Any:
-    (x,), (t,) = primals, tangents
-    factor = cholesky_p.bind(x)
-    return factor, zero_tangent(factor) if type(t) is Zero else _factor_tangent(factor, t)
-
-
 def _factor_tangent(factor: Any, t: Any) -> Any:
     """That of the lower factor, for a tangent of the matrix.
 
     Source: I. Murray, "Differentiation of the Cholesky decomposition", 2016, section 3.1.
     """
-    solve = {"lower": True, "unit_diagonal": False}
-    inner = triangular_solve_p.bind(
-        factor, t, left_side=False, transpose_a=True,
-        conjugate_a=dtypes.is_complex(typeof(factor).dtype), **solve)
-    inner = tril(triangular_solve_p.bind(factor, inner, left_side=True, transpose_a=False,
-                                         conjugate_a=False, **solve))
+    inner = triangular_solve(factor, t, lower=True, transpose_a=True, conjugate_a=True)
+    inner = tril(triangular_solve(factor, inner, left_side=True, lower=True))
     halves = lax.add(eye_like(factor), constant_like(factor, 1))
     return dot(factor, lax.div(inner, halves))
+
+
+define_jvp_from_result(cholesky_p, lambda t, factor, x: _factor_tangent(factor, t))
 
 
 @boundary

@@ -9,7 +9,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
-from mjax._engine.linalg.lapack import INFO, call, succeeded
+from mjax._engine.linalg.lapack import call_or_nan
 from mjax._engine.linalg.lu import lu_p, lu_solve
 from mjax._engine.linalg.matrices import (
     INT32,
@@ -20,7 +20,6 @@ from mjax._engine.linalg.matrices import (
     define_matrix_types,
     dot,
     eye_like,
-    nan_unless,
     row,
     swap,
 )
@@ -72,15 +71,14 @@ def _by_geev(x: Any, *, compute_left_eigenvectors: bool, compute_right_eigenvect
     wide = dtypes.complex_dtype(dtype)
     parts = [((n,), dtype)] * (1 if dtypes.is_complex(dtype) else 2)
     mode = {True: "V", False: "N"}
-    *parts, left, right, info = call(
-        "geev", (x,), [*parts, ((n, n), wide), ((n, n), wide), INFO], aval.ndim - 2,
+    *parts, left, right = call_or_nan(
+        "geev", (x,), [*parts, ((n, n), wide), ((n, n), wide)], aval.ndim - 2,
         compute_left=mode[compute_left_eigenvectors],
         compute_right=mode[compute_right_eigenvectors])
     values = parts[0] if len(parts) == 1 else lax.complex(*parts)
     asked = [(values, True), (left, compute_left_eigenvectors),
              (right, compute_right_eigenvectors)]
-    ok = succeeded(info)
-    return [nan_unless(ok, out) for out, wanted in asked if wanted]
+    return [out for out, wanted in asked if wanted]
 
 
 eig_p.def_lowering(traced(_by_geev, multiple_results=True), "cpu")

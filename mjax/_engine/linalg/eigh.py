@@ -8,7 +8,7 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir.types import typeof
-from mjax._engine.linalg.lapack import INFO, call, hermitian, succeeded
+from mjax._engine.linalg.lapack import call_or_nan, hermitian
 from mjax._engine.linalg.matrices import (
     adjoint,
     check_square,
@@ -16,7 +16,6 @@ from mjax._engine.linalg.matrices import (
     define_matrix_types,
     dot,
     eye_like,
-    nan_unless,
     real,
     real_of,
     row,
@@ -58,21 +57,21 @@ def _by_syevd(x: Any, *, lower: bool, sort_eigenvalues: bool,
               subset_by_index: tuple[int, int] | None, algorithm: Any) -> list[Any]:
     aval = typeof(x)
     n = aval.shape[-1]
-    stack = aval.ndim - 2
     if algorithm not in (None, EighImplementation.QR):
         msg = (f"eigh: the implementation {algorithm} does not exist on CPU; leave it out, or take "
                "EighImplementation.QR.")
         raise NotImplementedError(msg)
-    vectors, values, info = call(
-        hermitian("evd", aval.dtype), (x,),
-        [((n, n), aval.dtype), ((n,), real_of(aval.dtype)), INFO], stack, [(0, 0)],
-        mode="V", uplo="L" if lower else "U")
-    ok = succeeded(info)
-    if subset_by_index is not None:
-        start, end = subset_by_index
-        vectors = slice_in_dim(vectors, start, end, axis=stack + 1)
-        values = slice_in_dim(values, start, end, axis=stack)
-    return [nan_unless(ok, vectors), nan_unless(ok, values)]
+    return _chosen(subset_by_index, *call_or_nan(
+        hermitian("evd", aval.dtype), (x,), [((n, n), aval.dtype), ((n,), real_of(aval.dtype))],
+        aval.ndim - 2, [(0, 0)], mode="V", uplo="L" if lower else "U"))
+
+
+def _chosen(subset: tuple[int, int] | None, vectors: Any, values: Any) -> list[Any]:
+    """The eigenvectors and eigenvalues of a subset."""
+    last = typeof(values).ndim - 1
+    if subset in (None, (0, typeof(values).shape[last])):
+        return [vectors, values]
+    return [slice_in_dim(vectors, *subset, axis=last + 1), slice_in_dim(values, *subset, axis=last)]
 
 
 eigh_p.def_lowering(traced(_by_syevd, multiple_results=True), "cpu")
@@ -84,17 +83,8 @@ def _eigh_jvp(primals: Any, tangents: Any, *, subset_by_index: tuple[int, int] |
     # First-order perturbation theory for distinct eigenvalues: M. Giles, "An extended collection
     # of matrix derivative results for forward and reverse mode algorithmic differentiation", 2008.
     (a,), (t,) = primals, tangents
-    n, (start, end) = typeof(a).shape[-1], subset_by_index or (0, typeof(a).shape[-1])
-    last = typeof(a).ndim - 1
     vectors, values = eigh_p.bind(symmetrized(a), subset_by_index=None, **params)
-
-    def chosen(vectors: Any, values: Any) -> list[Any]:
-        if (start, end) == (0, n):
-            return [vectors, values]
-        return [slice_in_dim(vectors, start, end, axis=last),
-                slice_in_dim(values, start, end, axis=last - 1)]
-
-    outs = chosen(vectors, values)
+    outs = _chosen(subset_by_index, vectors, values)
     if type(t) is Zero:
         return outs, [zero_tangent(out) for out in outs]
     inner = dot(adjoint(vectors), t, vectors)
@@ -104,7 +94,7 @@ def _eigh_jvp(primals: Any, tangents: Any, *, subset_by_index: tuple[int, int] |
     # Ones on the diagonal, so that nothing is divided by zero there.
     factors = lax.sub(lax.integer_pow(lax.add(gaps, one), -1), one)
     vectors_dot = dot(vectors, lax.mul(convert(factors, typeof(inner).dtype), inner))
-    return outs, chosen(vectors_dot, diagonal(real(inner)))
+    return outs, _chosen(subset_by_index, vectors_dot, diagonal(real(inner)))
 
 
 @boundary

@@ -14,7 +14,7 @@ import numpy as np
 
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
-from mjax._engine.linalg.matrices import INT32
+from mjax._engine.linalg.matrices import INT32, nan_unless
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.elementwise import constant_like
 from mjax._engine.primitives.emit import array_attr, hlo, ir, op
@@ -129,9 +129,12 @@ def call(name: str, operands: Sequence[Any], results: Sequence[Result], stack: i
         attributes=tuple(sorted(attributes.items())), aliases=tuple(aliases))
 
 
-def succeeded(info: Any) -> Any:
-    """Whether a kernel computed all that it should."""
-    return lax.eq(info, constant_like(info, 0))
+def call_or_nan(name: str, operands: Sequence[Any], results: Sequence[Result], stack: int,
+                aliases: Sequence[tuple[int, int]] = (), **attributes: Any) -> list[Any]:
+    """`call` for kernels that say whether they succeeded: NaN for matrices where they did not."""
+    *outs, info = call(name, operands, [*results, INFO], stack, aliases, **attributes)
+    ok = lax.eq(info, constant_like(info, 0))
+    return [nan_unless(ok, x) if dtypes.is_inexact(typeof(x).dtype) else x for x in outs]
 
 
 def unitary(name: str, dtype: Any) -> str:

@@ -24,7 +24,7 @@ from mjax._engine.linalg.matrices import (
     tril,
     triu,
 )
-from mjax._engine.linalg.triangular import triangular_solve_p
+from mjax._engine.linalg.triangular import triangular_solve
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.dynamic_slicing import (
@@ -38,9 +38,8 @@ from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, expand_dims
 from mjax._engine.primitives.slicing import pad, slice_in_dim
 from mjax._engine.primitives.sort import argsort
-from mjax._engine.primitives.tangents import define_zero_jvp, zero_tangent
+from mjax._engine.primitives.tangents import define_jvp_from_result, define_zero_jvp, zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
-from mjax._engine.tracing.symbolic import Zero
 
 # ---- lu --------------------------------------------------------------------------------
 
@@ -64,25 +63,21 @@ def _by_getrf(x: Any) -> list[Any]:
 lu_p.def_lowering(traced(_by_getrf, multiple_results=True), "cpu")
 
 
-@lu_p.def_jvp
-def _lu_jvp(primals: Any, tangents: Any) -> Any:
+def _lu_tangents(t: Any, outs: Any, a: Any) -> list[Any]:
     # With l and u extended to square matrices, from  l' u + l u' = p a':
     # l' = l tril(m, -1) and u' = triu(m) u, where m = inv(l) p a' inv(u).
     # F. de Hoog, R. Anderssen and M. Lukas, "Differentiation of matrix functionals using
     # triangular factorization", 2011.
-    (a,), (t,) = primals, tangents
-    out, pivots, permutation = lu_p.bind(a)
-    fixed = [zero_tangent(pivots), zero_tangent(permutation)]
-    if type(t) is Zero:
-        return [out, pivots, permutation], [zero_tangent(out), *fixed]
+    out, pivots, permutation = outs
     lower, upper = _lower_of(out), _upper_of(out)
-    solve = {"transpose_a": False, "conjugate_a": False}
-    inner = triangular_solve_p.bind(lower, permuted(t, permutation), left_side=True, lower=True,
-                                    unit_diagonal=True, **solve)
-    inner = triangular_solve_p.bind(upper, inner, left_side=False, lower=False,
-                                    unit_diagonal=False, **solve)
+    inner = triangular_solve(lower, permuted(t, permutation), left_side=True, lower=True,
+                             unit_diagonal=True)
+    inner = triangular_solve(upper, inner)
     tangent = lax.add(dot(lower, tril(inner, -1)), dot(triu(inner), upper))
-    return [out, pivots, permutation], [tangent, *fixed]
+    return [tangent, zero_tangent(pivots), zero_tangent(permutation)]
+
+
+define_jvp_from_result(lu_p, _lu_tangents)
 
 
 def permuted(x: Any, permutation: Any) -> Any:
@@ -227,14 +222,11 @@ def lu_solve(out: Any, permutation: Any, b: Any, trans: int = 0) -> Any:
       b: matrices with as many rows, stacked alike.
       trans: which system.
     """
-    lower = {"left_side": True, "lower": True, "unit_diagonal": True}
-    upper = {"left_side": True, "lower": False, "unit_diagonal": False}
+    lower = {"lower": True, "unit_diagonal": True}
     if trans == 0:
-        plain = {"transpose_a": False, "conjugate_a": False}
-        x = triangular_solve_p.bind(out, permuted(b, permutation), **lower, **plain)
-        return triangular_solve_p.bind(out, x, **upper, **plain)
-    turned = {"transpose_a": True,
-              "conjugate_a": trans == 2 and dtypes.is_complex(typeof(out).dtype)}
-    x = triangular_solve_p.bind(out, b, **upper, **turned)
-    x = triangular_solve_p.bind(out, x, **lower, **turned)
+        x = triangular_solve(out, permuted(b, permutation), left_side=True, **lower)
+        return triangular_solve(out, x, left_side=True)
+    turned = {"left_side": True, "transpose_a": True, "conjugate_a": trans == 2}
+    x = triangular_solve(out, b, **turned)
+    x = triangular_solve(out, x, **lower, **turned)
     return permuted(x, argsort(permutation))

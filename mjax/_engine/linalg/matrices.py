@@ -25,7 +25,9 @@ from mjax._engine.primitives.shapes import (
     batch_to_front,
     broadcast_in_dim_p,
     expand_dims,
+    moveaxis,
     reduce_sum,
+    reshape,
     transpose,
 )
 from mjax._engine.tracing.primitive import Primitive
@@ -82,10 +84,34 @@ def define_stack_batching(primitive: Primitive) -> None:
     """Batching of a primitive that takes stacks: one more axis in front."""
 
     def batch(args: Any, dims: Any, **params: Any) -> Any:
-        size = batch_size(args, dims)
-        args = [batch_to_front(x, d, size) for x, d in zip(args, dims, strict=True)]
-        out = primitive.bind(*args, **params)
-        return out, [0] * len(out) if primitive.multiple_results else 0
+        return _batch_stacks(primitive, args, dims, params)
+
+    primitive.define("batch", batch, derived=True)
+
+
+def _batch_stacks(primitive: Primitive, args: Any, dims: Any, params: dict[str, Any]) -> Any:
+    size = batch_size(args, dims)
+    args = [batch_to_front(x, d, size) for x, d in zip(args, dims, strict=True)]
+    out = primitive.bind(*args, **params)
+    return out, [0] * len(out) if primitive.multiple_results else 0
+
+
+def define_solver_batching(primitive: Primitive) -> None:
+    """Batching of a primitive that solves systems of equations.
+
+    Its last operand holds the right-hand sides: columns, or rows if the param `left_side` is False.
+    If only they are batched, those of all elements are put side by side: one system with more.
+    """
+
+    def batch(args: Any, dims: Any, **params: Any) -> Any:
+        *matrix, b = args
+        if any(d is not None for d in dims[:-1]):
+            return _batch_stacks(primitive, args, dims, params)
+        place = typeof(b).ndim - (1 if params.get("left_side", True) else 2)
+        b = moveaxis(b, dims[-1], place)
+        shape = typeof(b).shape
+        flat = (*shape[:place - 1], shape[place - 1] * shape[place], *shape[place + 1:])
+        return reshape(primitive.bind(*matrix, reshape(b, flat), **params), shape), place
 
     primitive.define("batch", batch, derived=True)
 

@@ -22,7 +22,7 @@ from mjax._engine.linalg.matrices import (
     zeros,
 )
 from mjax._engine.linalg.reflectors import geqp3_p, geqrf_p, householder_product_p
-from mjax._engine.linalg.triangular import triangular_solve_p
+from mjax._engine.linalg.triangular import triangular_solve
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.elementwise import constant_like, stretch
 from mjax._engine.primitives.gather import take_along_axis
@@ -30,9 +30,8 @@ from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.shapes import expand_dims
 from mjax._engine.primitives.slicing import diagonal, pad, slice_in_dim
-from mjax._engine.primitives.tangents import zero_tangent
+from mjax._engine.primitives.tangents import define_jvp_from_result, zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
-from mjax._engine.tracing.symbolic import Zero
 
 qr_p = Primitive("qr", multiple_results=True)
 
@@ -77,14 +76,8 @@ def _by_reflectors(a: Any, *, pivoting: bool, full_matrices: bool, use_magma: An
 qr_p.def_lowering(traced(_by_reflectors, multiple_results=True))
 
 
-@qr_p.def_jvp
-def _qr_jvp(primals: Any, tangents: Any, *, pivoting: bool, full_matrices: bool, use_magma: Any
-            ) -> Any:
-    (x,), (t,) = primals, tangents
-    q, r, *order = outs = qr_p.bind(x, pivoting=pivoting, full_matrices=full_matrices,
-                                    use_magma=use_magma)
-    if type(t) is Zero:
-        return outs, [zero_tangent(out) for out in outs]
+def _qr_tangents(t: Any, outs: Any, x: Any, *, full_matrices: bool, **_: Any) -> list[Any]:
+    q, r, *order = outs
     m, n = typeof(x).shape[-2:]
     columns = typeof(x).ndim - 1
     if order:
@@ -102,7 +95,10 @@ def _qr_jvp(primals: Any, tangents: Any, *, pivoting: bool, full_matrices: bool,
         q_dot, r_dot = _full(q, r, t)
     else:
         q_dot, r_dot = _thin(q, r, t)
-    return outs, [q_dot, r_dot, *map(zero_tangent, order)]
+    return [q_dot, r_dot, *map(zero_tangent, order)]
+
+
+define_jvp_from_result(qr_p, _qr_tangents)
 
 
 def _thin(q: Any, r: Any, t: Any) -> tuple[Any, Any]:
@@ -111,8 +107,7 @@ def _thin(q: Any, r: Any, t: Any) -> tuple[Any, Any]:
     Source: S. Walter and L. Lehmann, "Algorithmic differentiation of linear algebra functions with
     application in optimum experimental design", 2010.
     """
-    t = triangular_solve_p.bind(r, t, left_side=False, lower=False, transpose_a=False,
-                                conjugate_a=False, unit_diagonal=False)
+    t = triangular_solve(r, t)
     inner = dot(adjoint(q), t)
     # q.H @ q_dot is skew-Hermitian, and r_dot @ inv(r) upper triangular with a real diagonal.
     low = tril(inner, -1)

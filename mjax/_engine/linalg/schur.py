@@ -9,12 +9,11 @@ from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
-from mjax._engine.linalg.lapack import INFO, call, hermitian, succeeded
+from mjax._engine.linalg.lapack import call_or_nan, hermitian
 from mjax._engine.linalg.matrices import (
     INT32,
     check_square,
     define_matrix_types,
-    nan_unless,
     real_of,
 )
 from mjax._engine.tracing.primitive import Primitive, traced
@@ -41,11 +40,10 @@ def _by_gees(x: Any, *, compute_schur_vectors: bool, sort_eig_vals: bool, select
     aval = typeof(x)
     n, dtype = aval.shape[-1], aval.dtype
     values = [((n,), dtype)] * (1 if dtypes.is_complex(dtype) else 2)
-    form, vectors, *_, info = call(
-        "gees", (x,), [((n, n), dtype), ((n, n), dtype), *values, ((), INT32), INFO],
-        aval.ndim - 2, [(0, 0)], mode="V" if compute_schur_vectors else "N", sort="N")
-    ok = succeeded(info)
-    return [nan_unless(ok, out) for out in (form, vectors)[:1 + compute_schur_vectors]]
+    outs = call_or_nan(
+        "gees", (x,), [((n, n), dtype), ((n, n), dtype), *values, ((), INT32)], aval.ndim - 2,
+        [(0, 0)], mode="V" if compute_schur_vectors else "N", sort="N")
+    return outs[:1 + compute_schur_vectors]
 
 
 schur_p.def_lowering(traced(_by_gees, multiple_results=True), "cpu")
@@ -97,11 +95,8 @@ define_matrix_types(hessenberg_p, (2,), "fc", _hessenberg_shapes)
 def _by_gehrd(a: Any) -> list[Any]:
     aval = typeof(a)
     n = aval.shape[-1]
-    out, taus, info = call(
-        "gehrd", (a,), [((n, n), aval.dtype), ((max(n - 1, 0),), aval.dtype), INFO], aval.ndim - 2,
-        [(0, 0)], low=1, high=n)
-    ok = succeeded(info)
-    return [nan_unless(ok, out), nan_unless(ok, taus)]
+    return call_or_nan("gehrd", (a,), [((n, n), aval.dtype), ((max(n - 1, 0),), aval.dtype)],
+                       aval.ndim - 2, [(0, 0)], low=1, high=n)
 
 
 hessenberg_p.def_lowering(traced(_by_gehrd, multiple_results=True), "cpu")
@@ -153,12 +148,10 @@ define_matrix_types(
 def _by_sytrd(a: Any, *, lower: bool) -> list[Any]:
     aval = typeof(a)
     n, dtype = aval.shape[-1], aval.dtype
-    *outs, info = call(
+    return call_or_nan(
         hermitian("trd", dtype), (a,),
-        [((n, n), dtype), ((n,), real_of(dtype)), ((n - 1,), real_of(dtype)), ((n - 1,), dtype),
-         INFO], aval.ndim - 2, [(0, 0)], uplo="L" if lower else "U")
-    ok = succeeded(info)
-    return [nan_unless(ok, out) for out in outs]
+        [((n, n), dtype), ((n,), real_of(dtype)), ((n - 1,), real_of(dtype)), ((n - 1,), dtype)],
+        aval.ndim - 2, [(0, 0)], uplo="L" if lower else "U")
 
 
 tridiagonal_p.def_lowering(traced(_by_sytrd, multiple_results=True), "cpu")

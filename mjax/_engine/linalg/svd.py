@@ -8,7 +8,7 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir.types import typeof
-from mjax._engine.linalg.lapack import INFO, call, has_kernel, succeeded
+from mjax._engine.linalg.lapack import call_or_nan, has_kernel
 from mjax._engine.linalg.matrices import (
     adjoint,
     column,
@@ -16,7 +16,6 @@ from mjax._engine.linalg.matrices import (
     dot,
     eye,
     eye_like,
-    nan_unless,
     over,
     real,
     real_of,
@@ -78,7 +77,7 @@ def _by_gesdd(x: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index:
               algorithm: Any) -> list[Any]:
     aval = typeof(x)
     (m, n), stack = aval.shape[-2:], aval.shape[:-2]
-    k, rank = min(m, n), len(stack)
+    k = min(m, n)
     if algorithm not in _KERNELS:
         msg = (f"svd: the algorithm {algorithm} does not exist on CPU; take SvdAlgorithm.QR or "
                "DIVIDE_AND_CONQUER.")
@@ -91,18 +90,11 @@ def _by_gesdd(x: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index:
                     over(eye(columns, n, aval.dtype), (*stack, columns, n))]
         return out
     kernel = _KERNELS[algorithm] if has_kernel(_KERNELS[algorithm], aval.dtype) else "gesdd"
-    _, s, u, vt, info = call(
+    _, s, u, vt = call_or_nan(
         kernel, (x,), [((m, n), aval.dtype), ((k,), real_of(aval.dtype)), ((m, rows), aval.dtype),
-                       ((columns, n), aval.dtype), INFO], rank, [(0, 0)],
+                       ((columns, n), aval.dtype)], len(stack), [(0, 0)],
         mode="N" if not compute_uv else "A" if full_matrices else "S")
-    ok, (start, end) = succeeded(info), subset_by_index or (0, k)
-    s = slice_in_dim(s, start, end, axis=rank)
-    if not compute_uv:
-        return [nan_unless(ok, s)]
-    if not full_matrices:
-        u = slice_in_dim(u, start, end, axis=rank + 1)
-        vt = slice_in_dim(vt, start, end, axis=rank)
-    return [nan_unless(ok, out) for out in (s, u, vt)]
+    return _chosen(subset_by_index, s, *((u, vt) if compute_uv else ()))
 
 
 svd_p.def_lowering(traced(_by_gesdd, multiple_results=True), "cpu")

@@ -8,7 +8,7 @@ from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.linalg.matrices import check_square, define_matrix_types, dot, scaled, swap, tril
 from mjax._engine.primitives import arithmetic as lax
-from mjax._engine.primitives.tangents import instantiate
+from mjax._engine.primitives.tangents import define_jvp_from_result
 from mjax._engine.tracing.primitive import Primitive, traced
 
 symmetric_product_p = Primitive("symmetric_product", exact_params=("alpha", "beta"))
@@ -32,12 +32,13 @@ def _product(a: Any, c: Any, *, alpha: float, beta: float) -> Any:
 symmetric_product_p.def_lowering(traced(_product))
 
 
-@symmetric_product_p.def_jvp
-def _symmetric_product_jvp(primals: Any, tangents: Any, *, alpha: float, beta: float) -> Any:
-    (a, _), (a_dot, c_dot) = primals, map(instantiate, tangents)
-    half = dot(a_dot, swap(a))
-    tangent = lax.add(scaled(lax.add(half, swap(half)), alpha), scaled(c_dot, beta))
-    return symmetric_product_p.bind(*primals, alpha=alpha, beta=beta), tangent
+def _matrix_tangent(t: Any, out: Any, a: Any, c: Any, *, alpha: float, beta: float) -> Any:
+    half = dot(t, swap(a))
+    return scaled(lax.add(half, swap(half)), alpha)
+
+
+define_jvp_from_result(symmetric_product_p, _matrix_tangent,
+                       lambda t, out, a, c, *, alpha, beta: scaled(t, beta))
 
 
 @boundary

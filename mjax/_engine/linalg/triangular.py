@@ -5,6 +5,7 @@ The primitive is linear in its second operand, the right-hand sides.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from mjax._engine.base.errors import LazyValueError
@@ -16,6 +17,7 @@ from mjax._engine.linalg.matrices import (
     check_square,
     conj,
     define_matrix_types,
+    define_solver_batching,
     dot,
     swap,
     tril,
@@ -24,11 +26,7 @@ from mjax._engine.linalg.matrices import (
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.emit import hlo, ir, op
 from mjax._engine.primitives.shapes import (
-    batch_size,
-    batch_to_front,
     expand_dims,
-    moveaxis,
-    reshape,
     squeeze,
 )
 from mjax._engine.primitives.tangents import define_jvp_from_result
@@ -84,21 +82,16 @@ def _triangular_solve_on_cpu(ctx: Any, a: Any, b: Any, **params: Any) -> Any:
 triangular_solve_p.def_lowering(_triangular_solve_on_cpu, "cpu")
 
 
-def _matrix_tangent(t: Any, x: Any, a: Any, b: Any, *, left_side: bool, lower: bool,
-                    transpose_a: bool, conjugate_a: bool, unit_diagonal: bool) -> Any:
+def _matrix_tangent(t: Any, x: Any, a: Any, b: Any, **params: Any) -> Any:
     """From a x = b: a dx = db - da x, with the triangle of `da` that counts."""
-    t = tril(t, -int(unit_diagonal)) if lower else triu(t, int(unit_diagonal))
-    t = swap(t) if transpose_a else t
-    t = lax.neg(conj(t) if conjugate_a else t)
-
-    def solved(right: Any) -> Any:
-        return triangular_solve_p.bind(
-            a, right, left_side=left_side, lower=lower, transpose_a=transpose_a,
-            conjugate_a=conjugate_a, unit_diagonal=unit_diagonal)
-
+    unit = int(params["unit_diagonal"])
+    t = tril(t, -unit) if params["lower"] else triu(t, unit)
+    t = swap(t) if params["transpose_a"] else t
+    t = lax.neg(conj(t) if params["conjugate_a"] else t)
+    solved = functools.partial(triangular_solve_p.bind, a, **params)
     # The order that solves fewer systems.
     rows, columns = typeof(b).shape[-2:]
-    if left_side:
+    if params["left_side"]:
         return solved(dot(t, x)) if rows > columns else dot(solved(t), x)
     return solved(dot(x, t)) if rows < columns else dot(x, solved(t))
 
@@ -114,23 +107,7 @@ def _triangular_solve_transpose(ct: Any, a: Any, b: Any, *, transpose_a: bool, *
     return [None, triangular_solve_p.bind(a, ct, transpose_a=not transpose_a, **params)]
 
 
-@triangular_solve_p.def_batch
-def _triangular_solve_batch(args: Any, dims: Any, *, left_side: bool, **params: Any) -> Any:
-    a, b = args
-    if dims[0] is None:
-        # The right-hand sides of all elements side by side: one system with more of them.
-        last = typeof(b).ndim - (1 if left_side else 2)
-        b = moveaxis(b, dims[1], last)
-        shape = typeof(b).shape
-        if left_side:
-            flat = (*shape[:-2], shape[-2] * shape[-1])
-        else:
-            flat = (*shape[:-3], shape[-3] * shape[-2], shape[-1])
-        out = triangular_solve_p.bind(a, reshape(b, flat), left_side=left_side, **params)
-        return reshape(out, shape), last
-    size = batch_size(args, dims)
-    a, b = [batch_to_front(x, d, size) for x, d in zip(args, dims, strict=True)]
-    return triangular_solve_p.bind(a, b, left_side=left_side, **params), 0
+define_solver_batching(triangular_solve_p)
 
 
 @boundary

@@ -10,8 +10,14 @@ from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.loops.looping import scan
 from mjax._engine.ir.types import typeof
-from mjax._engine.linalg.lapack import INFO, call, has_kernel, succeeded
-from mjax._engine.linalg.matrices import column, define_matrix_types, nan_unless, real_of
+from mjax._engine.linalg.lapack import call, call_or_nan, has_kernel
+from mjax._engine.linalg.matrices import (
+    column,
+    define_matrix_types,
+    define_solver_batching,
+    nan_unless,
+    real_of,
+)
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import constant_like, stretch
@@ -19,8 +25,6 @@ from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.reductions import reduce_and, reduce_max
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
-    batch_size,
-    batch_to_front,
     expand_dims,
     moveaxis,
     reshape,
@@ -56,10 +60,8 @@ def _on_cpu(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool) -> Any:
     if perturb_singular:
         return call(kernel, (dl, d, du, b), [(aval.shape[-2:], aval.dtype)], stack)[0]
     line = (aval.shape[-2:-1], aval.dtype)
-    *_, out, info = call(kernel, (dl, d, du, b),
-                         [line, line, line, (aval.shape[-2:], aval.dtype), INFO], stack,
-                         [(i, i) for i in range(4)])
-    return nan_unless(succeeded(info), out)
+    return call_or_nan(kernel, (dl, d, du, b), [line, line, line, (aval.shape[-2:], aval.dtype)],
+                       stack, [(i, i) for i in range(4)])[-1]
 
 
 def _by_elimination(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool) -> Any:
@@ -192,20 +194,7 @@ def _tridiagonal_solve_transpose(ct: Any, dl: Any, d: Any, du: Any, b: Any, **pa
         _moved(du, 1, axis), d, _moved(dl, -1, axis), ct, **params)]
 
 
-@tridiagonal_solve_p.def_batch
-def _tridiagonal_solve_batch(args: Any, dims: Any, **params: Any) -> Any:
-    *diagonals, b = args
-    if dims[0] is dims[1] is dims[2] is None:
-        # One matrix: the right-hand sides of all elements side by side.
-        place = typeof(b).ndim - 1
-        b = moveaxis(b, dims[3], place)
-        shape = typeof(b).shape
-        out = tridiagonal_solve_p.bind(
-            *diagonals, reshape(b, (*shape[:-2], shape[-2] * shape[-1])), **params)
-        return reshape(out, shape), place
-    size = batch_size(args, dims)
-    args = [batch_to_front(x, dim, size) for x, dim in zip(args, dims, strict=True)]
-    return tridiagonal_solve_p.bind(*args, **params), 0
+define_solver_batching(tridiagonal_solve_p)
 
 
 @boundary

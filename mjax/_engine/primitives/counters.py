@@ -9,12 +9,11 @@ Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import (
     add,
     bitwise_or,
@@ -25,40 +24,21 @@ from mjax._engine.primitives.arithmetic import (
 )
 from mjax._engine.primitives.barrier import barrier
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.elementwise import align_batches, broadcast_types
 from mjax._engine.primitives.joining import stack, unstack
 from mjax._engine.primitives.keys import PRNGImpl, register_prng
 from mjax._engine.primitives.mulhi import mulhi
-from mjax._engine.primitives.shapes import reshape
-from mjax._engine.primitives.tangents import define_zero_jvp
-from mjax._engine.primitives.threefry import iota_2x32_shape_p, join_words, threefry_seed
+from mjax._engine.primitives.threefry import (
+    define_hash,
+    join_words,
+    key_and_positions,
+    threefry_seed,
+)
 from mjax._engine.tracing.primitive import Primitive, traced
 
 _uint32 = np.dtype("uint32")
 _ZERO = np.uint32(0)
 
 # ---- the hashes ------------------------------------------------------------------------
-
-
-def _hash(name: str, results: int, function: Callable[..., Sequence[Any]]) -> Primitive:
-    """The primitive of a hash: of key words and as many counter words as it has results."""
-    primitive = Primitive(name, multiple_results=True)
-
-    @primitive.def_abstract_eval
-    def _type(*operands: Any) -> list[ShapedArray]:
-        if any(a.dtype != _uint32 for a in operands):
-            msg = f"{name} takes arrays of uint32, got {', '.join(map(str, operands))}."
-            raise TypeError(msg)
-        return [ShapedArray(broadcast_types(name, operands), _uint32)] * results
-
-    @primitive.def_batch
-    def _batch(args: Any, dims: Any) -> Any:
-        args, dim = align_batches(args, dims)
-        return primitive.bind(*args), dim
-
-    primitive.def_lowering(traced(function, multiple_results=True))
-    define_zero_jvp(primitive)
-    return primitive
 
 
 def _rotate_left(x: Any, distance: int) -> Any:
@@ -110,9 +90,9 @@ def _philox4x32(key0: Any, key1: Any, *x: Any) -> list[Any]:
     return list(x)
 
 
-threefry4x32_p = _hash("threefry4x32", 4, _threefry4x32)
-philox2x32_p = _hash("philox2x32", 2, _philox2x32)
-philox4x32_p = _hash("philox4x32", 4, _philox4x32)
+threefry4x32_p = define_hash("threefry4x32", 4, traced(_threefry4x32, multiple_results=True))
+philox2x32_p = define_hash("philox2x32", 2, traced(_philox2x32, multiple_results=True))
+philox4x32_p = define_hash("philox4x32", 4, traced(_philox4x32, multiple_results=True))
 
 # ---- the generators --------------------------------------------------------------------
 
@@ -132,12 +112,7 @@ def _register(primitive: Primitive, tag: str, words: int, key_words: int, seed_i
 
     def hash_positions(keys: Any, shape: tuple[int, ...], last: bool) -> list[Any]:
         """Hashes of positions, which are the last words of counters or the first."""
-        key: Sequence[Any] = unstack(keys, axis=-1)
-        batch = typeof(key[0]).shape
-        counters = iota_2x32_shape_p.bind(shape=shape)
-        if batch:
-            key = [reshape(k, (*batch, *(1,) * len(shape))) for k in key]
-            counters = [reshape(c, (*(1,) * len(batch), *shape)) for c in counters]
+        key, counters = key_and_positions(keys, shape)
         return primitive.bind(*key, *((*zeros, *counters) if last else (*counters, *zeros)))
 
     def key_of(hashes: Sequence[Any]) -> Any:

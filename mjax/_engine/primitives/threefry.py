@@ -30,7 +30,11 @@ from mjax._engine.primitives.arithmetic import (
 )
 from mjax._engine.primitives.barrier import barrier
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.elementwise import align_batches, broadcast_types, constant_like
+from mjax._engine.primitives.elementwise import (
+    broadcast_types,
+    constant_like,
+    define_elementwise_batching,
+)
 from mjax._engine.primitives.emit import dense_i64, full, hlo, iota_ir, ir_type, op
 from mjax._engine.primitives.iota import broadcasted_iota, iota
 from mjax._engine.primitives.joining import concatenate, split, stack, unstack
@@ -44,21 +48,28 @@ _uint32 = np.dtype("uint32")
 
 # ---- the hash --------------------------------------------------------------------------
 
-threefry2x32_p = Primitive("threefry2x32", multiple_results=True)
+
+def define_hash(name: str, results: int, lowering: Any) -> Primitive:
+    """The primitive of a hash: of key words and as many counter words as it has results."""
+    primitive = Primitive(name, multiple_results=True)
+
+    @primitive.def_abstract_eval
+    def type_rule(*operands: Any) -> list[ShapedArray]:
+        if any(a.dtype != _uint32 for a in operands):
+            msg = f"{name} takes arrays of uint32, got {', '.join(map(str, operands))}."
+            raise TypeError(msg)
+        return [ShapedArray(broadcast_types(name, operands), _uint32)] * results
+
+    primitive.def_lowering(lowering)
+    define_elementwise_batching(primitive)
+    define_zero_jvp(primitive)
+    return primitive
+
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 
 
-@threefry2x32_p.def_abstract_eval
-def _threefry2x32_type(*operands: Any) -> list[ShapedArray]:
-    if any(a.dtype != _uint32 for a in operands):
-        msg = f"threefry2x32 takes arrays of uint32, got {', '.join(map(str, operands))}."
-        raise TypeError(msg)
-    return [ShapedArray(broadcast_types("threefry2x32", operands), _uint32)] * 2
-
-
-@threefry2x32_p.def_lowering
 def _threefry2x32_lowering(ctx: Any, k1: Any, k2: Any, x: Any, y: Any) -> Any:
     out = ctx.avals_out[0]
 
@@ -93,14 +104,7 @@ def _rotate_left(x: Any, distance: int, aval: ShapedArray) -> Any:
                    hlo.shift_right_logical(x, full(32 - distance, aval)))
 
 
-define_zero_jvp(threefry2x32_p)
-
-
-@threefry2x32_p.def_batch
-def _threefry2x32_batch(args: Any, dims: Any) -> Any:
-    args, dim = align_batches(args, dims)
-    return threefry2x32_p.bind(*args), dim
-
+threefry2x32_p = define_hash("threefry2x32", 2, _threefry2x32_lowering)
 
 # ---- counters --------------------------------------------------------------------------
 
@@ -130,15 +134,24 @@ def _iota_2x32_shape_lowering(ctx: Any, *, shape: tuple[int, ...]) -> Any:
     return [op("stablehlo.convert", [ir_type(aval)], [v])[0] for v in (high, position)]
 
 
-def _hash_positions(keys: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
-    """Two hashes, of shape `(*batch, *shape)`, of each position in an array of a shape."""
-    k1, k2 = unstack(keys, axis=-1)
-    batch = typeof(k1).shape
+def key_and_positions(keys: Any, shape: tuple[int, ...]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The words of keys, and the two words of each position in an array of a shape.
+
+    All have as many axes as `(*batch, *shape)`.
+    """
+    words = unstack(keys, axis=-1)
+    batch = typeof(words[0]).shape
     counters = iota_2x32_shape_p.bind(shape=shape)
     if batch:
-        k1, k2 = [reshape(k, (*batch, *(1,) * len(shape))) for k in (k1, k2)]
+        words = tuple([reshape(k, (*batch, *(1,) * len(shape))) for k in words])
         counters = [reshape(c, (*(1,) * len(batch), *shape)) for c in counters]
-    return threefry2x32_p.bind(k1, k2, *counters)
+    return words, counters
+
+
+def _hash_positions(keys: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Two hashes, of shape `(*batch, *shape)`, of each position in an array of a shape."""
+    words, counters = key_and_positions(keys, shape)
+    return threefry2x32_p.bind(*words, *counters)
 
 
 def _hash_counters(keys: Any, size: int) -> Any:
