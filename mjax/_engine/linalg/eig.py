@@ -85,37 +85,31 @@ eig_p.def_lowering(traced(_by_geev, multiple_results=True), "cpu")
 
 
 @eig_p.def_jvp
-def _eig_jvp(primals: Any, tangents: Any, *, compute_left_eigenvectors: bool,
-             compute_right_eigenvectors: bool, enable_eigvec_derivs: bool, implementation: Any
-             ) -> Any:
+def _eig_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     (a,), (t,) = primals, tangents
-    params = {"enable_eigvec_derivs": enable_eigvec_derivs, "implementation": implementation}
     if type(t) is Zero:
-        outs = eig_p.bind(a, compute_left_eigenvectors=compute_left_eigenvectors,
-                          compute_right_eigenvectors=compute_right_eigenvectors, **params)
+        outs = eig_p.bind(a, **params)
         return outs, [zero_tangent(out) for out in outs]
-    vectors_asked = compute_left_eigenvectors or compute_right_eigenvectors
-    if vectors_asked and not enable_eigvec_derivs:
+    left_asked, right_asked = [params[f"compute_{side}_eigenvectors"] for side in ("left", "right")]
+    if (left_asked or right_asked) and not params["enable_eigvec_derivs"]:
         msg = ("eig: derivatives of eigenvectors hold for matrices with distinct eigenvalues, "
                "which mjax cannot check. Give enable_eigvec_derivs=True to lax.linalg.eig if yours "
                "are; the derivative of the eigenvalues alone needs nothing.")
         raise NotImplementedError(msg)
     # If only eigenvalues are asked for, higher derivatives need those of the eigenvectors.
-    params["enable_eigvec_derivs"] = True
     values, *left, right = eig_p.bind(
-        a, compute_left_eigenvectors=compute_left_eigenvectors, compute_right_eigenvectors=True,
-        **params)
+        a, **{**params, "compute_right_eigenvectors": True, "enable_eigvec_derivs": True})
     t = convert(t, typeof(right).dtype)
-    if not vectors_asked:
+    if not (left_asked or right_asked):
         factors, _, order = lu_p.bind(right)
         inner = lax.mul(lu_solve(factors, order, t), swap(right))
         return [values], [reduce_sum(inner, (typeof(inner).ndim - 1,))]
     values_dot, right_dot = _vectors_tangent(values, right, t)
     outs, out_tangents = [values], [values_dot]
-    if compute_left_eigenvectors:
+    if left_asked:
         outs += left
         out_tangents.append(_vectors_tangent(conj(values), left[0], adjoint(t))[1])
-    if compute_right_eigenvectors:
+    if right_asked:
         outs.append(right)
         out_tangents.append(right_dot)
     return outs, out_tangents

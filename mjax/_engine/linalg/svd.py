@@ -101,27 +101,26 @@ svd_p.def_lowering(traced(_by_gesdd, multiple_results=True), "cpu")
 
 
 @svd_p.def_jvp
-def _svd_jvp(primals: Any, tangents: Any, *, full_matrices: bool, compute_uv: bool,
-             subset_by_index: Subset, algorithm: Any) -> Any:
+def _svd_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     (a,), (t,) = primals, tangents
-    m, n = typeof(a).shape[-2:]
     if type(t) is Zero:
-        outs = svd_p.bind(a, full_matrices=full_matrices, compute_uv=compute_uv,
-                          subset_by_index=subset_by_index, algorithm=algorithm)
+        outs = svd_p.bind(a, **params)
         return outs, [zero_tangent(out) for out in outs]
-    if compute_uv and full_matrices and m != n:
+    m, n = typeof(a).shape[-2:]
+    subset, compute_uv = params["subset_by_index"], params["compute_uv"]
+    if compute_uv and params["full_matrices"] and m != n:
         msg = ("svd: with full_matrices=True the derivative is not defined for matrices that are "
                f"not square, as those of {typeof(a)}: the additional columns are any basis. Use "
                "full_matrices=False.")
         raise NotImplementedError(msg)
-    s, u, vt = svd_p.bind(a, full_matrices=False, compute_uv=True, subset_by_index=None,
-                          algorithm=algorithm)
+    s, u, vt = svd_p.bind(a, **{**params, "full_matrices": False, "compute_uv": True,
+                                "subset_by_index": None})
     inner = dot(adjoint(u), t, adjoint(vt))
     s_dot = diagonal(real(inner))
     if not compute_uv:
-        return _chosen(subset_by_index, s), _chosen(subset_by_index, s_dot)
+        return _chosen(subset, s), _chosen(subset, s_dot)
     u_dot, vt_dot = _tangents_of_vectors(t, s, u, vt, inner)
-    return _chosen(subset_by_index, s, u, vt), _chosen(subset_by_index, s_dot, u_dot, vt_dot)
+    return _chosen(subset, s, u, vt), _chosen(subset, s_dot, u_dot, vt_dot)
 
 
 def _chosen(subset: Subset, s: Any, *vectors: Any) -> list[Any]:

@@ -17,6 +17,7 @@ from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import neg
+from mjax._engine.primitives.elementwise import in_lax
 from mjax._engine.primitives.shapes import define_batching_along
 from mjax._engine.primitives.sort import top_k_p, top_tangents
 from mjax._engine.primitives.tangents import define_jvp_from_result
@@ -72,9 +73,8 @@ def _define_search(name: str, is_max_k: bool, which: str, example: str) -> Calla
             aggregate_to_topk=bool(aggregate_to_topk))
         return outs
 
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = "mjax.lax"
-    function.__doc__ = f"""The {which} elements along an axis and their indices; some may be missed.
+    return in_lax(
+        function, name, f"""The {which} elements along an axis and their indices, or most of them.
 
     Args:
       operand: array of floats.
@@ -95,8 +95,7 @@ def _define_search(name: str, is_max_k: bool, which: str, example: str) -> Calla
     Example:
       >>> lax.{name}(jnp.array([1.0, 5.0, 3.0]), 2)
       {example}
-    """
-    return function
+    """)
 
 
 approx_max_k = _define_search(

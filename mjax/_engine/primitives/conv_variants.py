@@ -30,12 +30,12 @@ from mjax._engine.primitives.slicing import pad, slice_in_dim
 from mjax._engine.primitives.sliding import (
     Padding,
     Sizes,
-    check_positive,
     dilated,
     dilated_shape,
     explicit_padding,
     index_tuple,
     pads_of,
+    positive_tuple,
     slid_shape,
 )
 
@@ -176,9 +176,8 @@ def conv_transpose(lhs: Any, rhs: Any, strides: Sequence[int], padding: Any,
     numbers = conv_dimension_numbers(*shapes, dimension_numbers)
     spatial = numbers.rhs_spec[2:]
     count = len(spatial)
-    factors = index_tuple(_TRANSPOSE, "strides", strides, count, "spatial axes")
+    factors = positive_tuple(_TRANSPOSE, "strides", strides, count, "spatial axes")
     step = index_tuple(_TRANSPOSE, "rhs_dilation", rhs_dilation, count, "spatial axes")
-    check_positive(_TRANSPOSE, "strides", factors)
     window = tuple(dilated(shapes[1][i], d) for i, d in zip(spatial, step, strict=True))
     if transpose_kernel:
         outs, ins = numbers.rhs_spec[:2]
@@ -239,12 +238,9 @@ def conv_general_dilated_patches(lhs: Any, filter_shape: Sequence[int],
                "and features.")
         raise TypeError(msg)
     window, strides, base, step = [
-        index_tuple(name, argument, given, count, "spatial axes") for argument, given in (
+        positive_tuple(name, argument, given, count, "spatial axes") for argument, given in (
             ("filter_shape", filter_shape), ("window_strides", window_strides),
             ("lhs_dilation", lhs_dilation), ("rhs_dilation", rhs_dilation))]
-    for argument, values in (("filter_shape", window), ("window_strides", strides),
-                             ("lhs_dilation", base), ("rhs_dilation", step)):
-        check_positive(name, argument, values)
     numbers = conv_dimension_numbers(aval.shape, (1, 1, *window), _kernel_order(
         dimension_numbers))
     sizes = [aval.shape[i] for i in numbers.lhs_spec[2:]]
@@ -374,8 +370,7 @@ def conv_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int], strides
     name = "conv_shape_tuple"
     batch, *rest = integers_of_shape(lhs_shape)
     (_, *sizes), (outs, _, *window) = canonical_shape(rest), canonical_shape(rhs_shape)
-    steps = index_tuple(name, "strides", strides, len(sizes), "spatial axes")
-    check_positive(name, "strides", steps)
+    steps = positive_tuple(name, "strides", strides, len(sizes), "spatial axes")
     if batch % batch_group_count:
         msg = (f"{name}: the batch size, {batch}, must be a multiple of batch_group_count, "
                f"{batch_group_count}.")
@@ -432,8 +427,7 @@ def conv_transpose_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int
     lhs, rhs, out = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
     sizes = canonical_shape([lhs_shape[i] for i in lhs[2:]])
     window = canonical_shape([rhs_shape[i] for i in rhs[2:]])
-    factors = index_tuple(name, "window_strides", window_strides, len(sizes), "spatial axes")
-    check_positive(name, "window_strides", factors)
+    factors = positive_tuple(name, "window_strides", window_strides, len(sizes), "spatial axes")
     ones = (1,) * len(sizes)
     places = slid_shape(name, sizes, window, ones, _transpose_pads(padding, window, factors, False),
                         factors, ones)

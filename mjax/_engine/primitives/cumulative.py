@@ -25,7 +25,7 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.associative import Combine, scan_in_tree
 from mjax._engine.primitives.comparing import compare_ir
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.elementwise import check_kinds, constant_like, stretch
+from mjax._engine.primitives.elementwise import check_kinds, constant_like, in_lax, stretch
 from mjax._engine.primitives.emit import constant, dense_i64, hlo, ir_type, op, while_ir
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.rev import rev
@@ -263,9 +263,7 @@ def _public(primitive: Primitive, name: str, doc: str, example: tuple[str, str])
     def function(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
         return primitive.bind(operand, axis=operator.index(axis), reverse=bool(reverse))
 
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = "mjax.lax"
-    function.__doc__ = f"""{doc}
+    return in_lax(function, name, f"""{doc}
 
     Args:
       operand: array.
@@ -282,8 +280,7 @@ def _public(primitive: Primitive, name: str, doc: str, example: tuple[str, str])
     Example:
       >>> lax.{name}(jnp.array({example[0]}))
       Array({example[1]}, dtype=float32)
-    """
-    return function
+    """)
 
 
 # ---- cumsum, cumprod -------------------------------------------------------------------

@@ -246,9 +246,14 @@ def public_function(primitive: Primitive, name: str, doc: str, args: str = "x",
     if function is None:
         operands = args.removesuffix(", /")
         function = boundary(eval(f"lambda {args}: bind({operands})", {"bind": primitive.bind}))
+    return in_lax(function, name, _documentation(name, inspect.cleandoc(doc), args, kinds, example))
+
+
+def in_lax(function: Any, name: str, doc: str) -> Any:
+    """A function that a table makes, under its name in `mjax.lax`."""
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = _documentation(name, inspect.cleandoc(doc), args, kinds, example)
     function.__module__ = "mjax.lax"
+    function.__doc__ = doc
     return function
 
 

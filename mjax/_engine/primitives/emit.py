@@ -176,6 +176,13 @@ def iota_ir(aval: ShapedArray, axis: int) -> Any:
     return op("stablehlo.iota", [ir_type(aval)], [], {"iota_dimension": i64_attr(axis)})[0]
 
 
+def pad_ir(out_type: Any, x: Any, value: Any, config: Sequence[tuple[int, int, int]]) -> Any:
+    """Emits a padding: `(low, high, interior)` for each axis."""
+    return op("stablehlo.pad", [out_type], [x, value], {
+        name: dense_i64([axis[i] for axis in config]) for i, name in enumerate(
+            ("edge_padding_low", "edge_padding_high", "interior_padding"))})[0]
+
+
 def while_ir(state: Sequence[Any], condition: Callable[..., Any],
              body: Callable[..., Sequence[Any]]) -> list[Any]:
     """Emits a loop: `condition` and `body` are given the values of the state one by one."""

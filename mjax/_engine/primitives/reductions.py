@@ -24,7 +24,7 @@ from mjax._engine.primitives.arithmetic import (
 )
 from mjax._engine.primitives.comparing import compare_ir
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.elementwise import KIND_NAMES, check_kinds, constant_like
+from mjax._engine.primitives.elementwise import KIND_NAMES, check_kinds, constant_like, in_lax
 from mjax._engine.primitives.emit import (
     constant,
     dense_i64,
@@ -131,7 +131,7 @@ def _define_reduction(name: str, kinds: str, identity: Callable[[Any], Any],
     def function(operand: Any, axes: Sequence[int]) -> Any:
         return primitive.bind(operand, axes=tuple(map(operator.index, axes)))
 
-    return primitive, _public(function, name, _REDUCTION_DOC.format(
+    return primitive, in_lax(function, name, _REDUCTION_DOC.format(
         name=name, doc=doc, example=example, dtypes=", ".join(KIND_NAMES[k] for k in kinds)))
 
 
@@ -154,14 +154,6 @@ _REDUCTION_DOC = """{doc}
       >>> lax.{name}(jnp.array([1, 5, 6]), (0,))
       Array({example}, dtype=int32)
     """
-
-
-def _public(function: Any, name: str, doc: str) -> Any:
-    """A function that a table makes, under its name in `mjax.lax`."""
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = "mjax.lax"
-    function.__doc__ = doc
-    return function
 
 
 def keep_axes(reduced: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
@@ -297,7 +289,7 @@ def _define_arg(name: str, operation: str, direction: str, identity: Callable[[A
         return primitive.bind(operand, axes=(operator.index(axis),),
                               index_dtype=dtypes.asked_dtype(index_dtype, name))
 
-    return primitive, _public(function, name, _ARG_DOC.format(
+    return primitive, in_lax(function, name, _ARG_DOC.format(
         name=name, doc=doc, example=example))
 
 

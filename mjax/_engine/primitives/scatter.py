@@ -28,7 +28,7 @@ from mjax._engine.primitives.arithmetic import (
 )
 from mjax._engine.primitives.comparing import extremum_ir
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.elementwise import check_kinds
+from mjax._engine.primitives.elementwise import check_kinds, in_lax
 from mjax._engine.primitives.emit import (
     constant,
     dense_i64,
@@ -284,17 +284,16 @@ def _define_additive(name: str, operation: str, sign: Callable[[Any], Any]) -> P
         return op(operation, [old.type], [old, new])
 
     primitive = define_scatter(name, "iufc", combine)
+    in_one = primitive.lowerings[None]
 
     @primitive.def_lowering
     def lowering(ctx: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> Any:
         if ctx.avals_out[0].dtype != np.complex128 or ctx.platform in ("cpu", "tpu"):
-            return emit_scatter(ctx, operand, indices, updates,
-                                lambda a, b: combine(ctx, a, b), **params)
+            return in_one(ctx, operand, indices, updates, **params)
         # GPUs have no atomic addition of 128 bits: real and imaginary parts by themselves.
         part = [a.update(dtype=np.dtype(np.float64)) for a in ctx.avals_in]
         inner = ctx.replace(avals_in=[part[0], ctx.avals_in[1], part[2]], avals_out=part[:1])
-        parts = [emit_scatter(inner, f(operand), indices, f(updates),
-                              lambda a, b: combine(ctx, a, b), **params)[0]
+        parts = [in_one(inner, f(operand), indices, f(updates), **params)[0]
                  for f in (hlo.real, hlo.imag)]
         return [hlo.complex(*parts)]
 
@@ -498,12 +497,9 @@ def _public(primitive: Primitive, name: str, summary: str, result: str) -> Any:
             indices_are_sorted=bool(indices_are_sorted), unique_indices=bool(unique_indices),
             mode=scatter_mode(mode))
 
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = "mjax.lax"
-    function.__doc__ = inspect.cleandoc(summary + ARGUMENTS.format(
+    return boundary(in_lax(function, name, inspect.cleandoc(summary + ARGUMENTS.format(
         updates="updates: array of the operand's dtype.\n      ", more="",
-        example=f"{name}(x, i, jnp.array([2, 3]), dims)\n      Array({result}, dtype=int32)"))
-    return boundary(function)
+        example=f"{name}(x, i, jnp.array([2, 3]), dims)\n      Array({result}, dtype=int32)"))))
 
 
 def scatter_mode(mode: str | GatherScatterMode | None) -> GatherScatterMode:

@@ -13,7 +13,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
-from mjax._engine.primitives.emit import dense_i64, hlo, ir, op
+from mjax._engine.primitives.emit import dense_i64, hlo, ir, op, pad_ir
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
@@ -226,10 +226,7 @@ def _pad_type(x: Any, value: Any, *, padding_config: tuple[tuple[int, int, int],
 def _pad_lowering(ctx: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
     if ctx.module_context.cut_by_xla:
         x, padding_config = _without_holes(x, value, padding_config)
-    low, high, interior = zip(*padding_config, strict=True) if padding_config else ((), (), ())
-    return op("stablehlo.pad", ctx.out_types, [x, value], {
-        "edge_padding_low": dense_i64(low), "edge_padding_high": dense_i64(high),
-        "interior_padding": dense_i64(interior)})
+    return [pad_ir(ctx.out_types[0], x, value, padding_config)]
 
 
 def _without_holes(x: Any, value: Any, padding_config: Any) -> tuple[Any, Any]:
@@ -244,12 +241,9 @@ def _without_holes(x: Any, value: Any, padding_config: Any) -> tuple[Any, Any]:
         if interior and shape[i]:
             before, after = shape[:i + 1], shape[i + 1:]
             x = hlo.reshape(ir.RankedTensorType.get([*before, 1, *after], element), x)
-            zeros = dense_i64([0] * (len(shape) + 1))
-            holes = dense_i64([interior if j == i + 1 else 0 for j in range(len(shape) + 1)])
-            x = op("stablehlo.pad", [ir.RankedTensorType.get(
-                [*before, 1 + interior, *after], element)], [x, value], {
-                    "edge_padding_low": zeros, "edge_padding_high": holes,
-                    "interior_padding": zeros})[0]
+            holes = [(0, interior if j == i + 1 else 0, 0) for j in range(len(shape) + 1)]
+            x = pad_ir(ir.RankedTensorType.get([*before, 1 + interior, *after], element), x, value,
+                       holes)
             before[-1] *= 1 + interior
             x = hlo.reshape(ir.RankedTensorType.get([*before, *after], element), x)
             config[i] = (low, high - interior, 0)

@@ -74,6 +74,13 @@ def check_positive(name: str, argument: str, values: Sequence[int],
         raise error(msg)
 
 
+def positive_tuple(name: str, argument: str, values: Any, count: int, axes: str) -> Sizes:
+    """`index_tuple` of window sizes, strides or dilations; refuses those below 1."""
+    found = index_tuple(name, argument, values, count, axes)
+    check_positive(name, argument, found)
+    return found
+
+
 def explicit_padding(name: str, padding: Any, count: int) -> Padding:
     """Pairs of integers that a `padding` argument which is not a string stands for.
 

@@ -27,7 +27,7 @@ from mjax._engine.primitives.emit import (
     full,
     hlo,
     ir_type,
-    op,
+    pad_ir,
     reducer_region,
 )
 from mjax._engine.primitives.linear import define_linear
@@ -38,13 +38,12 @@ from mjax._engine.primitives.slicing import pad_p, slice_in_dim, slice_p
 from mjax._engine.primitives.sliding import (
     Padding,
     Sizes,
-    check_positive,
     dilated,
     dilated_shape,
     explicit_padding,
-    index_tuple,
     pads_of,
     pairs_attr,
+    positive_tuple,
     slid_shape,
     transposed_padding,
 )
@@ -65,10 +64,9 @@ def window_params(name: str, shape: Sequence[int], window_dimensions: Any, windo
     ndim = len(shape)
     given = {"window_dimensions": window_dimensions, "window_strides": window_strides,
              "base_dilation": base_dilation, "window_dilation": window_dilation}
-    params: Windows = {argument: index_tuple(name, argument, values, ndim, "axes of the operand")
-                       for argument, values in given.items()}
-    for argument, values in params.items():
-        check_positive(name, argument, values)
+    params: Windows = {
+        argument: positive_tuple(name, argument, values, ndim, "axes of the operand")
+        for argument, values in given.items()}
     spans = dilated_shape(params["window_dimensions"], params["window_dilation"])
     params["padding"] = pads_of(name, padding, dilated_shape(shape, params["base_dilation"]),
                                 spans, params["window_strides"])
@@ -83,8 +81,7 @@ def windowed_shape(name: str, shape: Sequence[int], *, window_dimensions: Sizes,
     params = {"window_dimensions": window_dimensions, "window_strides": window_strides,
               "base_dilation": base_dilation or ones, "window_dilation": window_dilation or ones}
     for argument, values in params.items():
-        index_tuple(name, argument, values, len(shape), "axes of the operand")
-        check_positive(name, argument, values)
+        positive_tuple(name, argument, values, len(shape), "axes of the operand")
     return slid_shape(name, shape, window_dimensions, window_strides,
                       explicit_padding(name, padding, len(shape)), params["base_dilation"],
                       params["window_dilation"])
@@ -417,10 +414,7 @@ def select_and_scatter_ir(out_type: Any, operand: Any, source: Any, init: Any, d
 def _edges_ir(out: ShapedArray, x: Any, value: Any, edges: Sequence[tuple[int, int]]) -> Any:
     if not any(low or high for low, high in edges):
         return x
-    return op("stablehlo.pad", [ir_type(out)], [x, value], {
-        "edge_padding_low": dense_i64([low for low, _ in edges]),
-        "edge_padding_high": dense_i64([high for _, high in edges]),
-        "interior_padding": dense_i64([0] * len(edges))})[0]
+    return pad_ir(ir_type(out), x, value, [(low, high, 0) for low, high in edges])
 
 
 def _scatter_transpose(ct: Any, source: Any, operand: Any, **params: Any) -> Any:
