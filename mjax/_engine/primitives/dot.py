@@ -51,8 +51,8 @@ def product_shape(lhs: ShapedArray, rhs: ShapedArray, dimension_numbers: Dimensi
     (lc, rc), (lb, rb) = dimension_numbers
     _check_axes("lhs", lhs, lc, lb)
     _check_axes("rhs", rhs, rc, rb)
-    _check_sizes("contracting", lhs, rhs, lc, rc)
-    _check_sizes("batch", lhs, rhs, lb, rb)
+    check_paired("dot_general", "contracting", lhs, rhs, lc, rc)
+    check_paired("dot_general", "batch", lhs, rhs, lb, rb)
     return (*(lhs.shape[i] for i in lb), *(lhs.shape[i] for i in free_axes(lhs.ndim, lc, lb)),
             *(rhs.shape[i] for i in free_axes(rhs.ndim, rc, rb)))
 
@@ -71,15 +71,16 @@ def _check_axes(side: str, aval: ShapedArray, contracting: Sequence[int], batch:
     raise TypeError(msg)
 
 
-def _check_sizes(role: str, lhs: ShapedArray, rhs: ShapedArray, left: Sequence[int],
+def check_paired(name: str, role: str, lhs: ShapedArray, rhs: ShapedArray, left: Sequence[int],
                  right: Sequence[int]) -> None:
+    """Refuses pairs of axes of the operands of a product that differ in number or in size."""
     if len(left) != len(right):
-        msg = (f"dot_general: lhs and rhs need equal numbers of {role} axes, got {left} and "
+        msg = (f"{name}: lhs and rhs need equal numbers of {role} axes, got {left} and "
                f"{right}.")
         raise TypeError(msg)
     for i, j in zip(left, right, strict=True):
         if lhs.shape[i] != rhs.shape[j]:
-            msg = (f"dot_general: {role} axes must have equal sizes, but axis {i} of the lhs, of "
+            msg = (f"{name}: {role} axes must have equal sizes, but axis {i} of the lhs, of "
                    f"shape {lhs.shape}, has size {lhs.shape[i]} and axis {j} of the rhs, of shape "
                    f"{rhs.shape}, has size {rhs.shape[j]}.")
             raise TypeError(msg)
@@ -336,5 +337,10 @@ def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
         msg = (f"batch_matmul needs operands of equal rank, at least 2, got shapes {left} and "
                f"{right}.")
         raise ValueError(msg)
+    return dot_general(lhs, rhs, matmul_numbers(ndim), precision)
+
+
+def matmul_numbers(ndim: int) -> DimensionNumbers:
+    """The dimension numbers of a product of stacks of matrices."""
     batch = tuple(range(ndim - 2))
-    return dot_general(lhs, rhs, (((ndim - 1,), (ndim - 2,)), (batch, batch)), precision)
+    return ((ndim - 1,), (ndim - 2,)), (batch, batch)

@@ -23,7 +23,13 @@ from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.cumulative import cumsum_p
-from mjax._engine.primitives.dot import DimensionNumbers, dot_general_p, free_axes, result_dtype
+from mjax._engine.primitives.dot import (
+    DimensionNumbers,
+    check_paired,
+    dot_general_p,
+    free_axes,
+    result_dtype,
+)
 from mjax._engine.primitives.elementwise import stretch
 from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.precision import canonical_precision
@@ -114,12 +120,7 @@ def _check_sizes(lhs: ShapedArray, rhs: ShapedArray, group_sizes: ShapedArray,
                  numbers: RaggedDotDimensionNumbers) -> None:
     (lc, rc), (lb, rb) = numbers.dot_dimension_numbers
     for role, left, right in (("contracting", lc, rc), ("batch", lb, rb)):
-        sizes = [tuple(a.shape[i] for i in axes) for a, axes in ((lhs, left), (rhs, right))]
-        if sizes[0] != sizes[1]:
-            msg = (f"{_NAME}: the {role} axes {left} of the lhs, of shape {lhs.shape}, and {right} "
-                   f"of the rhs, of shape {rhs.shape}, must have equal sizes, not {sizes[0]} and "
-                   f"{sizes[1]}.")
-            raise TypeError(msg)
+        check_paired(_NAME, role, lhs, rhs, left, right)
     if not dtypes.is_integer(group_sizes.dtype):
         msg = f"{_NAME}: group_sizes must be integers, not {group_sizes.dtype}."
         raise TypeError(msg)

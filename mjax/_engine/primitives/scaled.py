@@ -12,7 +12,7 @@ from mjax._engine.ir.dtypes import asked_dtype
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import mul
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.dot import dot_general
+from mjax._engine.primitives.dot import dot_general, matmul_numbers
 from mjax._engine.primitives.shapes import broadcast_in_dim, reshape
 
 _BF16 = asked_dtype("bfloat16", "scaled_dot")
@@ -57,8 +57,7 @@ def _axes(lhs: Sequence[int], dimension_numbers: Any) -> Any:
         msg = (f"scaled_dot multiplies matrices and stacks of them, got lhs of shape {lhs}; give "
                "dimension_numbers for other products.")
         raise TypeError(msg)
-    batch = tuple(range(ndim - 2))
-    return ((ndim - 1,), (ndim - 2,)), (batch, batch)
+    return matmul_numbers(ndim)
 
 
 @boundary

@@ -152,7 +152,8 @@ FREE = ((1,), (1,))
     ((X, Y[0], N, numbers(((1,), (0,)), group=())), "rhs_group_dimensions () must be one axis, "
      "since the ragged axis of the lhs, 0, is a free one."),
     ((X, X, N, numbers(((0,), (0,)))), "(0, 0) of the rhs, of shape (5, 2), that"),
-    ((X, Y, N, numbers(((1,), (2,)))), "must have equal sizes, not (2,) and (4,)."),
+    ((X, Y, N, numbers(((1,), (2,)))), "contracting axes must have equal sizes, but "
+     "axis 1 of the lhs"),
     ((X, Y, N, numbers(FREE, ragged=(0, 1))), "lhs_ragged_dimensions (0, 1) must be one axis"),
     ((X, Y, N, numbers(FREE, ragged=(2,))), "lhs_ragged_dimensions (2,) must be one axis"),
     ((X, X, N, numbers(((0,), (0,)), group=(1,))), "rhs_group_dimensions (1,) must be none, since "
