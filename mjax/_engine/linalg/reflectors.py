@@ -187,7 +187,7 @@ def _reflect(a: Any, rows: Any, columns: Any, i: Any) -> tuple[Any, Any]:
         done = lax.bitwise_and(done, lax.eq(lax.imag(pivot), constant_like(tail, 0)))
     negative = lax.lt(real(pivot), constant_like(size, 0))
     beta = convert(select_n(negative, lax.neg(size), size), aval.dtype)
-    # Where nothing is to be reflected the divisors are ones, and the factor is 0.
+    # Columns that need no reflection get ones as divisors, and the factor 0.
     one = stretch(constant_like(beta, 1), typeof(beta).shape)
     none = stretch(constant_like(beta, 0), typeof(beta).shape)
     tau = select_n(done, lax.div(lax.sub(beta, pivot), select_n(done, beta, one)), none)

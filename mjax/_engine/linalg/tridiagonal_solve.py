@@ -90,7 +90,7 @@ def _eliminated(dl: Any, d: Any, du: Any, b: Any) -> list[Any]:
         low, middle, high, rhs = line
         stays = lax.ge(lax.abs(pivot), lax.abs(low))
         nothing = lax.sub(low, low)
-        # Where the element below is 0 nothing is eliminated, whatever the pivot.
+        # An element below that is 0 needs no elimination, whatever the pivot.
         none = lax.eq(low, constant_like(low, 0))
         one = stretch(constant_like(low, 1), typeof(low).shape)
         factor = lax.div(select_n(stays, pivot, low),

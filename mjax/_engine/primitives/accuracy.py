@@ -1,4 +1,4 @@
-"""How accurately elementwise functions are computed: `AccuracyMode`, `Tolerance`."""
+"""The accuracy of elementwise functions: `AccuracyMode`, `Tolerance`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mjaxlib_shim.mlir import result_accuracy
 
 @pickled_by("accuracy_mode_v1")
 class AccuracyMode(enum.Enum):
-    """Which implementation of an elementwise function the compiler takes, where it has several.
+    """The choice between several implementations of an elementwise function.
 
     Attributes:
       HIGHEST: the most accurate one.

@@ -243,7 +243,7 @@ population_count_p, population_count = unary(
     "population_count", "iu", "stablehlo.popcnt", ZERO, "Elementwise number of bits set.",
     example="7 -> 3")
 def _clz_ir(ctx: Any, x: Any) -> list[Any]:
-    """Of unsigned numbers: XLA, to jaxlib 0.10, extends the sign of constants that it folds."""
+    """Counts in unsigned numbers: XLA, up to jaxlib 0.10, folds signed constants wrongly."""
     aval, = ctx.avals_in
     if dtypes.kind(aval.dtype) == "u":
         return [hlo.count_leading_zeros(x)]
@@ -299,7 +299,7 @@ is_finite_p, is_finite = unary("is_finite", "f", "stablehlo.is_finite", ZERO,
 
 @pickled_by("rounding_method_v1")
 class RoundingMethod(enum.IntEnum):
-    """What `round` does with halves.
+    """How `round` rounds halves.
 
     Example:
       >>> lax.round(jnp.array([0.5, 1.5]), lax.RoundingMethod.TO_NEAREST_EVEN)

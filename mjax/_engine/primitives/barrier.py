@@ -1,4 +1,4 @@
-"""Keeping the compiler from moving or fusing operations across a line: optimization_barrier."""
+"""optimization_barrier: the compiler moves and fuses no operations across it."""
 
 from __future__ import annotations
 

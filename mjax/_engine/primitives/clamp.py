@@ -56,7 +56,7 @@ def _clamp_share(of: int) -> Callable[..., Any]:
     """The contribution of operand `of`: its tangent where it is the one let through."""
 
     def rule(t: Any, out: Any, low: Any, x: Any, high: Any) -> Any:
-        # Where the bounds cross, the upper one is the result.
+        # The upper bound is the result if the bounds cross.
         passed = (bitwise_and(gt(low, x), lt(low, high)), bitwise_and(gt(x, low), lt(x, high)),
                   bitwise_or(lt(high, x), bitwise_and(gt(low, x), gt(low, high))))[of]
         t = stretch(t, typeof(x).shape)

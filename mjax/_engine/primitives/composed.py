@@ -1,4 +1,4 @@
-"""Functions of `lax` that are made of others: full_like, reciprocal, broadcasting by rank."""
+"""Functions of `lax` made of others: full_like, reciprocal, broadcasting by rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of conv_general_dilated: conv, conv_transpose, patches, unshared kernels, shapes."""
+"""Functions made of conv_general_dilated: transposes, patches, unshared kernels, shapes."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def conv_transpose(lhs: Any, rhs: Any, strides: Sequence[int], padding: Any,
       lhs: array with an axis for the batch, one for features and `n` spatial ones.
       rhs: the kernel, with axes for output features, input features and `n` spatial ones.
       strides: for each spatial axis the factor, that is the reciprocal of the kernel's step.
-      padding: `"SAME"` or `"VALID"`, meant for the convolution of which this is the transpose;
+      padding: `"SAME"` or `"VALID"`, meant for the convolution whose transpose this is;
         or `(low, high)` pairs for the array with holes.
       rhs_dilation: for each spatial axis the distance to which elements of the kernel are
         pulled apart.
@@ -200,7 +200,7 @@ def conv_general_dilated_patches(lhs: Any, filter_shape: Sequence[int],
                                  rhs_dilation: Sequence[int] | None = None,
                                  dimension_numbers: Any = None, precision: Any = None,
                                  preferred_element_type: Any = None) -> Any:
-    """What a kernel sees at each of its places, as features.
+    """The window of the kernel at each of its places, as features.
 
     Args:
       lhs: array with an axis for the batch, one for features and `n` spatial ones.

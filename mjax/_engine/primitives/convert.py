@@ -110,7 +110,7 @@ def convert(operand: Any, dtype: Any, weak_type: bool = False) -> Any:
             and hasattr(operand, "aval")):
         return operand
     if not hasattr(operand, "aval") and not dtypes.is_extended(dtype):
-        # Of foreign values the full precision is still at hand: round once, not twice.
+        # Foreign values still have their full precision: round once, not twice.
         operand = np.asarray(operand).astype(dtype)
         if not weak_type:
             return array_of(as_settled(operand))

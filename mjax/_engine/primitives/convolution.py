@@ -49,7 +49,7 @@ from mjax._engine.tracing.primitive import Primitive
 
 @pickled_by("conv_dimension_numbers_v1")
 class ConvDimensionNumbers(Record):
-    """Which axes of the operands and the result of a convolution play which part.
+    """The roles of the axes of the operands and the result of a convolution.
 
     Attributes:
       lhs_spec: the axes of the lhs that are (batch, feature, spatial ...).
@@ -62,7 +62,7 @@ class ConvDimensionNumbers(Record):
     out_spec: tuple[int, ...]
 
 
-#: What `dimension_numbers` arguments take.
+#: The values that `dimension_numbers` arguments take.
 ConvGeneralDilatedDimensionNumbers = Union[  # noqa: UP007 (an object of JAX's kind)
     tuple[str, str, str], ConvDimensionNumbers, None]
 

@@ -46,7 +46,7 @@ def _rotate_left(x: Any, distance: int) -> Any:
                       shift_right_logical(x, np.uint32(32 - distance)))
 
 
-#: Of the left and the right pair of words, by round.
+#: Rotation distances of the left and the right pair of words, by round.
 _ROTATIONS = ((10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20))
 
 
@@ -67,7 +67,7 @@ def _threefry4x32(*operands: Any) -> list[Any]:
     return x
 
 
-#: What is added to each key word between rounds.
+#: The increment of each key word between rounds.
 _WEYL = (np.uint32(0x9E3779B9), np.uint32(0xBB67AE85))
 
 

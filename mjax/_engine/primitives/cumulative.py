@@ -218,7 +218,7 @@ def _define_cumulative(name: str, kinds: str, combine: Callable[[Any, Any], Any]
     @primitive.def_abstract_eval
     def type_rule(x: Any, *, axis: int, reverse: bool) -> ShapedArray:
         check_axis(name, x, axis)
-        # With no elements nothing is computed, whatever numbers they are.
+        # Empty operands may have any numeric dtype: there is nothing to compute.
         check_kinds(name, x, kinds if x.size else "iufc")
         return x
 
@@ -317,7 +317,7 @@ _define_jvp(cumprod_p, lambda x, out, axis, reverse: (x, shift(out, axis, revers
 
 def _shares(x: Any, out: Any, axis: int, reverse: bool) -> tuple[Any, Any]:
     """1 for what the total is equal to, 1/2 where it is equal to both."""
-    # Before the first element is nothing that could be equal.
+    # NaN is equal to nothing: the first element has no predecessor.
     before = shift(out, axis, reverse, np.nan)
     kept, taken = lax.eq(before, out), lax.eq(x, out)
     shape = typeof(out).shape
@@ -363,7 +363,7 @@ def _softmax_weights(x: Any, out: Any, axis: int, reverse: bool) -> tuple[Any, A
     before = shift(out, axis, reverse, -np.inf)
     size = lax.real(out) if dtypes.is_complex(typeof(out).dtype) else out
     finite = lax.is_finite(size)
-    # Where the total is infinite, it belongs to what is infinite too.
+    # An infinite total gets its tangent from the infinite terms.
     kept, taken = _shares(x, out, axis, reverse)
     return (select_n(finite, kept, lax.exp(lax.sub(before, out))),
             select_n(finite, taken, lax.exp(lax.sub(x, out))))

@@ -1,4 +1,4 @@
-"""Products of arrays that sum over axes: dot_general, and dot and batch_matmul in its terms."""
+"""Products that sum over axes: dot_general, and dot and batch_matmul made of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mjax._engine.tracing.primitive import Primitive
 DimensionNumbers = tuple[tuple[tuple[int, ...], tuple[int, ...]],
                          tuple[tuple[int, ...], tuple[int, ...]]]
 
-#: What `dimension_numbers` arguments take.
+#: The values that `dimension_numbers` arguments take.
 DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]],
                             tuple[Sequence[int], Sequence[int]]]
 

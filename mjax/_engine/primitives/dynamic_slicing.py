@@ -89,7 +89,7 @@ define_linear(dynamic_slice_p, _dynamic_slice_transpose)
 
 
 def _index_vectors(starts: Sequence[Any], dims: Sequence[int | None]) -> Any:
-    """Start indices, of which some are batched, as a batch of index vectors."""
+    """Start indices, some of them batched, as a batch of index vectors."""
     size = batch_size(starts, dims)
     return stack_p.bind(*[batch_at(i, d, 0, size) for i, d in zip(starts, dims, strict=True)],
                         axis=1)

@@ -1,4 +1,4 @@
-"""What all elementwise primitives share: types, broadcasting, lowering, batching.
+"""Types, broadcasting, lowering and batching of elementwise primitives.
 
 Operands have one dtype and equal shapes, except that scalars (shape `()`) and axes of
 size 1 stretch to the others' sizes. The tables of operations are in `arithmetic` and `special`;

@@ -1,4 +1,4 @@
-"""What lowering rules write with: MLIR types, constants and operations.
+"""MLIR types, constants and operations, for lowering rules.
 
 `hlo` and `ir` are the shim's lazy proxies: MLIR loads when the first program is
 lowered, not on import. All functions run inside an MLIR context, location and insertion

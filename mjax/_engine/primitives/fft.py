@@ -94,14 +94,14 @@ def _fft_lowering(ctx: Any, x: Any, *, fft_type: FftType, fft_lengths: tuple[int
 
 def _fft_transpose(ct: Any, x: Any, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Any:
     if fft_type is FftType.RFFT:
-        # Of a transform whose last axis is cut: zeros for what was cut, then the real part.
+        # The forward transform drops half of the last axis: pad with zeros, take the real part.
         missing = fft_lengths[-1] - typeof(ct).shape[-1]
         config = [(0, 0, 0)] * (typeof(ct).ndim - 1) + [(0, missing, 0)]
         whole = pad(ct, constant_like(ct, 0), config)
         return lax.real(fft_p.bind(whole, fft_type=FftType.FFT, fft_lengths=fft_lengths))
     if fft_type is FftType.IRFFT:
-        # Each kept number stands for itself and for its conjugate, but for the first of the last
-        # axis and, if the length is even, the last, whose conjugates are among them.
+        # Each kept number stands for itself and its conjugate. Only for the first of the last axis
+        # and, if the length is even, the last one the conjugates are kept as well.
         n = fft_lengths[-1]
         out = lax.conj(fft_p.bind(ct, fft_type=FftType.RFFT, fft_lengths=fft_lengths))
         weights = np.full(n // 2 + 1, 2 / max(math.prod(fft_lengths), 1), typeof(out).dtype)

@@ -45,7 +45,7 @@ from mjax._engine.tracing.symbolic import Zero
 
 @pickled_by("gather_dimension_numbers_v1")
 class GatherDimensionNumbers(Record):
-    """Which axes of the operand, the indices and the result of a gather belong together.
+    """The correspondence of axes of a gather's operand, indices and result.
 
     The last axis of the indices holds index vectors; its other axes are batch axes.
 
@@ -71,7 +71,7 @@ class GatherDimensionNumbers(Record):
 
 @pickled_by("gather_scatter_mode_v1")
 class GatherScatterMode(enum.Enum):
-    """What happens to windows that are not entirely inside the operand.
+    """The treatment of windows that are not entirely inside the operand.
 
     Attributes:
       CLIP: they are moved to the nearest place inside.
@@ -301,7 +301,7 @@ def _gather_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     if type(tangents[0]) is Zero:
         return out, zero_tangent(out)
     if params["mode"] is _FILL:
-        # What is filled in does not depend on the operand.
+        # The fill value does not depend on the operand.
         params = params | {"fill_value": 0}
     return out, gather_p.bind(tangents[0], indices, **params)
 

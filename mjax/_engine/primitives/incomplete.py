@@ -42,7 +42,7 @@ def _stirling_error(a: Number) -> Number:
 def _log1p_curvature(u: Number) -> Number:
     """`2 (u - log1p(u)) / u**2` for |u| <= 0.35, without cancellation.
 
-    With v = u / (2 + u), log1p(u) = 2 artanh(v), of which the first term is taken out.
+    With v = u / (2 + u), log1p(u) = 2 artanh(v); the first term is taken out.
     """
     w = 1.0 / (u + 2.0)
     v = u * w
@@ -121,7 +121,7 @@ def _temme(eps: float) -> list[Sequence[float]]:
     return rows
 
 
-#: Bounds steps of a series or fraction if nothing else does; 200 are reached.
+#: A last bound of the steps of a series or fraction; about 200 occur.
 _STEPS = 2000
 
 
@@ -141,7 +141,7 @@ class IncompleteGamma:
         self.by_fraction: Truth = (x > 1.0) & (x > a) & ~self.uniform
         self.by_series: Truth = ~(self.by_fraction | self.uniform) & (x > 0.0)
         self.a, self.x = a, x
-        # What the methods get where they do not apply only has to be harmless.
+        # Outside their domains the methods get harmless operands.
         self.mu = self.uniform.where(mu, 0.0)
         self.large_a = self.uniform.where(a, _TEMME_FROM)
 
@@ -290,7 +290,7 @@ class IncompleteGamma:
 
 
 def _at_most_one(p: Number) -> Number:
-    """What rounding errors may have carried beyond."""
+    """Clips a probability that rounding errors carried above 1."""
     return (p > 1.0).where(1.0, p)
 
 

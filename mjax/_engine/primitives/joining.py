@@ -224,7 +224,7 @@ def _stack_transpose(ct: Any, *operands: Any, axis: int) -> Any:
 @stack_p.def_batch
 def _stack_batch(args: Any, dims: Any, *, axis: int) -> Any:
     args, dim = batched_alike(args, dims)
-    # Of the two places between the same neighbours the batch axis takes the one in front.
+    # If both new axes have the same neighbours, the batch axis comes first.
     return stack_p.bind(*args, axis=axis + (axis >= dim)), dim + (axis < dim)
 
 

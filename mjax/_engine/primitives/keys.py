@@ -302,7 +302,7 @@ def _random_wrap_type(data: Any, *, impl: PRNGImpl) -> ShapedArray:
     return ShapedArray(data.shape[:start], KeyType(impl))
 
 
-# Keys are stored as this very array.
+# Keys are stored as this array.
 random_wrap_p.def_lowering(lambda ctx, data, *, impl: [data])
 
 random_unwrap_p = Primitive("random_unwrap")

@@ -1,4 +1,4 @@
-"""How precisely products are computed: `Precision`, dot algorithms, and their attributes.
+"""The precision of products: `Precision`, dot algorithms, and their attributes.
 
 Shared by `dot` and `convolution`. A canonical precision is None, a pair of `Precision`s (one
 per operand), or a `DotAlgorithm` or one of its presets.
@@ -20,7 +20,7 @@ from mjax._engine.primitives.emit import array_attr, element_type, hlo, ir
 
 @pickled_by("precision_v1")
 class Precision(enum.Enum):
-    """How hard a platform works for the products of `dot_general` and convolutions.
+    """The precision of the products of `dot_general` and convolutions.
 
     Attributes:
       DEFAULT: the fastest way (`"default"`, `"fastest"`, `"bfloat16"`).
@@ -100,7 +100,7 @@ class DotAlgorithmPreset(enum.Enum):
         return self.name
 
 
-#: What `precision` arguments take.
+#: The values that `precision` arguments take.
 PrecisionLike = Union[  # noqa: UP007 (an object of JAX's kind)
     str, Precision, tuple[str, str], tuple[Precision, Precision], DotAlgorithm,
     DotAlgorithmPreset, None]
@@ -156,7 +156,7 @@ _f16, _f32, _f64 = map(np.dtype, ("float16", "float32", "float64"))
 
 
 class AlgorithmFacts(Record):
-    """What lowering needs to know of a dot algorithm.
+    """The facts about a dot algorithm that lowering needs.
 
     Attributes:
       algorithm: the algorithm; a type of "tf32" or "any_f8" is not a dtype of arrays.

@@ -1,9 +1,9 @@
-"""Products in groups of rows: ragged_dot_general, and ragged_dot in its terms.
+"""Products in groups of rows: ragged_dot_general, and ragged_dot made of it.
 
 One axis of the lhs, the ragged one, is cut into consecutive groups whose sizes are known when
 the program runs. If it is a free axis, each group is multiplied by a matrix of its own, which
 are stacked along an axis of the rhs. If it is contracted, each group gives a product of its
-own. These two are each other's derivatives. What is in no group counts as zero.
+own. These two are each other's derivatives. Elements outside all groups count as zero.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from mjax._engine.tracing.symbolic import UndefinedPrimal
 
 @pickled_by("ragged_dot_dimension_numbers_v1")
 class RaggedDotDimensionNumbers(Record):
-    """Which axes of the operands of a product in groups play which part.
+    """The roles of the axes of the operands of a product in groups.
 
     Attributes:
       dot_dimension_numbers: `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`, as
@@ -72,7 +72,7 @@ ragged_dot_general_p = Primitive(_NAME)
 
 
 def _kind_of(numbers: RaggedDotDimensionNumbers) -> str:
-    """What the ragged axis is: `"free"`, `"contracting"` or `"batch"`."""
+    """The role of the ragged axis: `"free"`, `"contracting"` or `"batch"`."""
     (lc, _), (lb, _) = numbers.dot_dimension_numbers
     ragged, = numbers.lhs_ragged_dimensions
     return "contracting" if ragged in lc else "batch" if ragged in lb else "free"
@@ -283,7 +283,7 @@ def _ragged_batch(args: Any, dims: Any, *,
     size = batch_size(args, dims)
     own_sizes = groups is not None or typeof(sizes).ndim > 1
     both = own_sizes or (left is not None and right is not None)
-    # Of one operand alone, the batch is one more free axis, the first one.
+    # If one operand alone is batched, the batch is its first free axis.
     dim = (0 if both else len(lb) if right is None
            else len(lb) + len(free_axes(typeof(lhs).ndim, lc, lb)))
     if own_sizes:
@@ -329,7 +329,8 @@ def ragged_dot_general(lhs: Any, rhs: Any, group_sizes: Any, ragged_dot_dimensio
       lhs: array. Its ragged axis is cut into consecutive groups.
       rhs: array.
       group_sizes: how many elements of the ragged axis each of the `g` groups has: integers of
-        shape `(g,)`, or `(..., g)` with an axis for each batch axis. What is left counts as 0.
+        shape `(g,)`, or `(..., g)` with an axis for each batch axis. Elements beyond the
+        groups count as 0.
       ragged_dot_dimension_numbers: a `RaggedDotDimensionNumbers`. Where the ragged axis is
         contracted, each group gives a product. Where it is free, each group is multiplied by
         its own part of the rhs, along the rhs's group axis. Where it is a batch axis, groups

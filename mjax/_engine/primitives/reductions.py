@@ -94,7 +94,7 @@ def combine_ir(name: str, a: Any, b: Any) -> Any:
 
 
 def extremum_ir(name: str, dtype: Any) -> Callable[[Any, Any], Any]:
-    """What emits `maximum` or `minimum` of two scalars."""
+    """A function that emits `maximum` or `minimum` of two scalars."""
     return lambda a, b: comparing.extremum_ir(name, a, b, ShapedArray((), dtype))
 
 
@@ -274,8 +274,8 @@ def _define_arg(name: str, operation: str, direction: str, identity: Callable[[A
         return _arg_by_pairs(ctx, x, axes, index_dtype, direction, identity)
 
     def on_cpu(ctx: Any, x: Any, *, axes: tuple[int, ...], index_dtype: Any) -> Any:
-        # Measured: with pairs XLA's loop is not vectorized (4 ns an element), unless the axis
-        # is so short that it is unrolled.
+        # XLA does not vectorize the loop over pairs (4 ns an element), unless the axis is so
+        # short that it unrolls it.
         if ctx.avals_in[0].shape[axes[0]] <= 16:
             return pairs(ctx, x, axes=axes, index_dtype=index_dtype)
         return _arg_by_search(ctx, x, axes, index_dtype, operation, identity)

@@ -32,7 +32,7 @@ _uint32, _uint64 = np.dtype("uint32"), np.dtype("uint64")
 
 @pickled_by("random_algorithm_v1")
 class RandomAlgorithm(enum.IntEnum):
-    """Which generator `rng_bit_generator` uses; the default one is the platform's choice.
+    """The generator that `rng_bit_generator` uses; the platform chooses the default one.
 
     Example:
       >>> key = jnp.arange(4, dtype="uint32")
@@ -218,7 +218,7 @@ def rbg_random_bits(keys: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
                                     algorithm=RandomAlgorithm.RNG_DEFAULT)[1]
 
 
-#: Of this many consecutive keys, which are too alike, `unsafe_rbg` uses one.
+#: `unsafe_rbg` uses one in this many consecutive keys, since neighbours are too alike.
 _STRIDE = 10
 
 

@@ -73,7 +73,7 @@ from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
 @pickled_by("scatter_dimension_numbers_v1")
 class ScatterDimensionNumbers(Record):
-    """Which axes of the operand, the indices and the updates of a scatter belong together.
+    """The correspondence of axes of a scatter's operand, indices and updates.
 
     The last axis of the indices holds index vectors; its other axes are batch axes.
 
@@ -440,7 +440,7 @@ def _define_extremal_jvp(primitive: Primitive) -> None:
         aval, updates_aval = typeof(out).strip_weak_type(), typeof(updates)
         result = gather_p.bind(out, indices, **_reading(aval, updates_aval, params, np.nan))
         won = convert(eq(updates, result), aval.dtype)
-        # NaN is unequal to itself: where nothing was written the operand stays the winner.
+        # NaN is unequal to itself: the operand stays the winner if no update reached it.
         stayed = convert(bitwise_or(eq(operand, out), ne(out, out)), aval.dtype)
         winners = scatter_add_p.bind(stayed, indices, won, **params)
         reading = _reading(aval, updates_aval, params, 1)

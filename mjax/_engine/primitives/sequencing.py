@@ -94,7 +94,7 @@ def after_all(*operands: Any) -> Any:
 
 
 class NoDCEEffect(Effect):
-    """Being used, though by nothing; allowed everywhere."""
+    """Marks an equation that dead-code elimination must keep; allowed everywhere."""
 
 
 no_dce_effect = NoDCEEffect()

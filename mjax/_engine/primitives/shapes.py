@@ -1,4 +1,4 @@
-"""Moving elements: broadcast_in_dim, reshape, transpose, squeeze, rev, iota, copy; reduce_sum.
+"""Moving elements: broadcast_in_dim, reshape, transpose, squeeze, copy; also reduce_sum.
 
 All are linear. `reduce_sum` stands here because it and `broadcast_in_dim` are each other's
 transposes; the other reductions are in `reductions`.

@@ -259,7 +259,7 @@ def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
     if type(x) is UndefinedPrimal:
         x_ct = ct
         if any(low < 0 or high < 0 for low, high, _ in padding_config):
-            # What was cut off has no influence: its cotangent is zero.
+            # Elements that were cut off have a cotangent of zero.
             restored = tuple((max(-low, 0), max(-high, 0), 0) for low, high, _ in padding_config)
             x_ct = pad_p.bind(ct, _zero(ct), padding_config=restored)
         rows = list(zip(typeof(x_ct).shape, padding_config, strict=True))
@@ -275,7 +275,7 @@ def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
 
 
 def _inside(shape: tuple[int, ...], padding_config: Any) -> Any:
-    """Where a padded array has elements of the original."""
+    """A mask of the elements of a padded array that come from the original."""
     return pad_p.bind(full(shape, True), np.False_, padding_config=padding_config)
 
 

@@ -1,4 +1,4 @@
-"""Where windows slide over arrays: padding, strides, dilations, and the sizes that follow.
+"""Sliding windows: padding, strides, dilations, and the sizes that follow.
 
 Shared by `convolution` and `windows`. An array dilated by `d` along an axis has `d - 1` holes
 between any two elements; a dilated window leaves as many elements out.

@@ -142,7 +142,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
         where the earlier ones are equal.
 
     Returns:
-      What `operand` was: an array, or a tuple of arrays.
+      An array, or a tuple of arrays if `operand` is a sequence.
 
     Raises:
       TypeError: there are no arrays, or their shapes differ.

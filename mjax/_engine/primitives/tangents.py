@@ -1,4 +1,4 @@
-"""Adding, instantiating and stopping tangents, and rule makers for several operands."""
+"""Tangents: their sums, their zeros, stop_gradient; jvp rules made of derivatives."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ define_zero_jvp(stop_gradient_p)
 
 @boundary
 def stop_gradient(x: Any) -> Any:
-    """The same values, held constant by differentiation.
+    """The identity, with derivatives of zero.
 
     Args:
       x: a tree of arrays.

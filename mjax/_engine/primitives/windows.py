@@ -243,7 +243,7 @@ reduce_window_min_p = _define_window_extremum("reduce_window_min", "minimum", hi
 
 
 def _identity(select: Primitive, dtype: Any) -> Any:
-    """What is selected only where there is nothing else."""
+    """The value that loses against all others."""
     return lowest(dtype) if select is ge_p else highest(dtype)
 
 
@@ -313,7 +313,7 @@ def _gather_transpose(ct: Any, tangents: Any, operand: Any, *, select_prim: Prim
     return out
 
 
-# Which elements are extreme does not change with the operand, almost everywhere.
+# The places of the extreme elements are locally constant in the operand.
 define_linear(select_and_gather_add_p, _gather_transpose)
 
 
@@ -393,7 +393,7 @@ def select_and_scatter_ir(out_type: Any, operand: Any, source: Any, init: Any, d
       out_type: MLIR type of the result, and of the operand.
       operand: what is selected from.
       source: what is scattered.
-      init: a scalar of which what nothing is scattered to is made.
+      init: a scalar, the initial value of all elements of the result.
       dtype: of all of these.
       select: emits whether the first of two elements is selected.
       scatter: emits what two elements give that are scattered to one place.
