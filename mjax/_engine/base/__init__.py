@@ -1,4 +1,4 @@
-"""What every layer needs and which needs none of them: thread state, settings, errors."""
+"""What every layer imports: thread state, settings, errors. It imports no other layer."""
 
 # Gives `thread.thread` its settings, which everything else reads.
 from mjax._engine.base import config as config

@@ -1,4 +1,4 @@
-"""Docstrings that share what functions share: the description of a parameter is written once."""
+"""Fragments of docstrings: the description of a shared parameter is written once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules of primitives have made, and how it is forgotten.
+"""Caches of what the rules of primitives produced, and how they are cleared.
 
 Types, jaxprs and compiled programs are remembered in many places. When a rule of a primitive
 that has been used is written anew, all of them may be made by the old one; that is rare, so

@@ -1,4 +1,4 @@
-"""Contexts of users: values that traces may depend on, and that every cache key has."""
+"""User contexts: values that traces may depend on, and that are part of every cache key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small helpers without an engine behind them."""
+"""Small helpers that need nothing else of the engine."""
 
 from __future__ import annotations
 

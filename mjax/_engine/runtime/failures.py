@@ -1,8 +1,8 @@
-"""What is behind errors of XLA: exceptions of Python callbacks, and processes that are gone.
+"""Maps errors of XLA back to their causes: exceptions of Python callbacks, and lost processes.
 
-XLA knows of an error only its text, and reports it wherever somebody waits: at the call, when
-a result is read, at a barrier. The text carries a number, by which the exception that the
-callback raised is found again.
+XLA keeps only the text of an error, and raises it wherever somebody waits: at the call, when a
+result is read, at a barrier. The text carries a number, which finds the exception that the
+callback raised.
 """
 
 from __future__ import annotations

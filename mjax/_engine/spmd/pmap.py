@@ -176,8 +176,9 @@ def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes:
 
         return staged
 
-    for name in ("trace", "lower", "eval_shape"):
-        setattr(on_devices, name, stage(name))
+    on_devices.trace = stage("trace")
+    on_devices.lower = stage("lower")
+    on_devices.eval_shape = stage("eval_shape")
     return on_devices
 
 

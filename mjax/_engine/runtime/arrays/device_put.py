@@ -1,4 +1,4 @@
-"""`device_put`: values where the user wants them, and in the order in memory that he asks for."""
+"""`device_put`: moves values to devices, shardings and layouts that the user names."""
 
 from __future__ import annotations
 

@@ -105,8 +105,8 @@ def is_supported_dtype(dtype: Any) -> bool:
       dtype: a dtype, or what `numpy.dtype` makes one of.
 
     Returns:
-      False for numbers of less than a byte and floats of 8 bits, which the protocol had not when
-      the oldest jaxlib was made; True for all other dtypes of arrays.
+      False for numbers of less than a byte and floats of 8 bits, which the protocol did not have
+      when the oldest jaxlib was made; True for all other dtypes of arrays.
 
     Raises:
       TypeError: it is none.

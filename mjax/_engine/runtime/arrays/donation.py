@@ -89,7 +89,7 @@ def _bytes(aval: Any) -> int:
 
 def refuse_same(names: ArgumentNames, kept: Sequence[int], buffers: Sequence[Any],
                  donated: Collection[int]) -> None:
-    """Refuses that the buffer of a donated argument is that of another argument too.
+    """Refuses a donated argument whose buffer another argument has too.
 
     Raises:
       JaxRuntimeError: it is.

@@ -1,4 +1,4 @@
-"""New arrays where they are asked for; of those of one value only the parts are made."""
+"""New arrays on a device or in a sharding. Those of one value are made shard by shard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shardings that XLA chose, as ours.
+"""Turns shardings that XLA chose into ours.
 
 The partitioner says for each result which device holds which piece. That is a `NamedSharding`
 wherever axes of a mesh of the program say the same; else a `GSPMDSharding`.

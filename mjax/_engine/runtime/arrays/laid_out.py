@@ -19,7 +19,6 @@ from mjax._engine.runtime.arrays.shardings import NamedSharding
 
 _ENTRY = """out_sharding: how the result is cut over devices: a `NamedSharding`, or a
   `PartitionSpec` for the mesh that is set; None leaves it to XLA."""
-#: Stands for an argument that was not given.
 
 
 def layout(given: Any, who: str) -> NamedSharding | None:

@@ -1,8 +1,8 @@
 """Arrays cut into shards, put together from shards, and moved from one sharding to another.
 
-A part that a device needs and another has goes from device to device. For the rest, a program over
-the array's devices exchanges what is wanting; on the CPUs of one process, or between different sets
-of devices, it is cut on the host.
+A part that another device holds is copied from device to device. Otherwise a program over the
+array's devices exchanges the missing parts. On the CPUs of one process, and between different sets
+of devices, the array is cut on the host.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mjaxlib_shim import arrays as shim
 
 
 class Layout(Record):
-    """What there is to know of arrays of one placement to put them there, or to read them.
+    """The facts by which arrays of one placement are put on devices, or read.
 
     Attributes:
       placement: of the array.

@@ -1,4 +1,4 @@
-"""Tokens as users have them: what programs take and give for values that hold no numbers."""
+"""Tokens as users hold them: values without numbers that programs take and return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `jit` is asked for, and calls taken apart by it: static arguments, donated ones, names."""
+"""The options of `jit`, and what they make of a call: static and donated arguments, names."""
 
 from __future__ import annotations
 

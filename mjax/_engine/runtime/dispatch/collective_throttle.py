@@ -1,4 +1,4 @@
-"""How far programs over several devices may run ahead: with collectives not at all.
+"""Limits how far programs over several devices run ahead; those with collectives never do.
 
 Programs over several processes run one after the other. Where two of them are under way at a
 time, jaxlib's collectives between CPUs get stuck: seen from 0.4.36 to 0.10.2, with `jax` too, after

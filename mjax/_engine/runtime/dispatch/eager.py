@@ -1,6 +1,6 @@
 """Eager execution: single primitives, compiled once per types, params and placements.
 
-And the program that brings an array into another sharding, and the last one of all.
+Also: resharding by program, and the wait at exit.
 """
 
 from __future__ import annotations

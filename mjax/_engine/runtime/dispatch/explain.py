@@ -1,5 +1,7 @@
-"""Why something was traced and compiled, and how long it took: what `log_compiles` and
-`explain_cache_misses` say, through the logger "mjax"."""
+"""Logs why a function was traced or compiled, and how long that took.
+
+The flags `log_compiles` and `explain_cache_misses` ask for it; the logger is "mjax".
+"""
 
 from __future__ import annotations
 

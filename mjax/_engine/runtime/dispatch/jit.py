@@ -1,5 +1,5 @@
 """`jit` as users call it: from Python arguments to a compiled program, by as few lookups as
-can be.
+possible.
 
 Three levels, each a dictionary lookup: short calls, from buffers to results (see `short`); any
 calls under evaluation (keyed by settings, structure and placements); and traces (keyed by structure
@@ -178,7 +178,7 @@ def _device_of(device: Any, backend: str | None) -> Any:
     """The device to run on, given as such or by a platform; None: where the arguments are."""
     if backend is None:
         if device is not None:
-            sharding_of(device)  # refuses what is none
+            sharding_of(device)  # refuses anything else
         return device
     if device is not None:
         msg = f"jit: give a device or a backend, not both: {device} and {backend!r}."

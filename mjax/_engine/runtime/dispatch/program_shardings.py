@@ -1,4 +1,4 @@
-"""How what a program takes and gives is cut over its devices: as asked for, or as XLA chooses."""
+"""The shardings of a program's arguments and results: as requested, or as XLA chooses."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Running compiled programs.
 
-Which arguments a program reads and what has to be moved is settled when its runners are made, so
-that a call does nothing but execute. Every result has memory of its own: the program copies an
+The runners of a program know which arguments it reads and which have to be moved, so that a call
+does nothing but execute. Every result has memory of its own: the program copies an
 argument that it gives back, so that deleting or donating one leaves the other.
 
 Runners hold neither the program nor its module, which would stay in memory with them.

@@ -1,4 +1,4 @@
-"""Daemon threads at exit: none is left inside of a computation.
+"""Ends daemon threads at exit, so that none is left inside of a computation.
 
 When Python ends, it ends a daemon thread at the moment that the thread asks for the lock of the
 interpreter. A thread that comes back from C++ does so in the midst of C++, which aborts the

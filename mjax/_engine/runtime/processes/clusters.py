@@ -1,6 +1,7 @@
-"""What launchers tell the processes they start, read from environment variables.
+"""Reads from environment variables what launchers tell the processes they start.
 
-Each launcher is one function from the environment to what it says; what it leaves open is None.
+Each launcher is one function from the environment to a `Layout`; fields that it leaves open are
+None.
 Nothing here asks a network service.
 """
 

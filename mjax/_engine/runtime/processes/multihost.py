@@ -1,4 +1,4 @@
-"""What the processes of one program tell each other through their devices."""
+"""Exchange of values between the processes of one program, through their devices."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ reads all beats and writes down who is missing; the others read that, and watch 
 beat costs each process two calls, however many there are. A process that ends with an exception
 says so itself.
 
-What waits for others, waits here: in a thread, while its caller waits for either the thread or
-the news that a process is missing. A caller that C++ holds cannot be told; when it has not moved
+Calls that wait for other processes run in a thread. The caller waits for that thread, or for the
+news that a process is missing. A caller that C++ holds cannot be told; when it has not moved
 for a while after such news, the process is ended with the same text.
 """
 
