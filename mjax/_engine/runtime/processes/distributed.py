@@ -13,7 +13,7 @@ import itertools
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from mjax._engine.base.folding import boundary
@@ -206,13 +206,8 @@ def key_value_set(key: str, value: str | bytes, *, overwrite: bool = False) -> N
     write = session.client.key_value_set_bytes if isinstance(value, bytes) else (
         session.client.key_value_set)
     what = f"key_value_set({key!r})"
-    try:
-        session.watch.call(lambda: write(_USER + key, value, overwrite), what)
-    except Exception as error:
-        if "ALREADY_EXISTS" not in str(error):
-            raise
-        msg = f"{what}: the key has a value; say overwrite=True to replace it."
-        raise ValueError(msg) from None
+    _call(session, lambda: write(_USER + key, value, overwrite), what, "ALREADY_EXISTS",
+          lambda _: ValueError(f"{what}: the key has a value; say overwrite=True to replace it."))
 
 
 @boundary
@@ -423,29 +418,30 @@ def _milliseconds(timeout: float | None) -> int:
     return int((_NO_TIMEOUT if timeout is None else timeout) * 1000)
 
 
+def _call(session: _Session, function: Callable[[], Any], what: str, code: str,
+          instead: Callable[[Exception], Exception]) -> Any:
+    """`Watch.call`, which raises another error in place of jaxlib's of one status code."""
+    try:
+        return session.watch.call(function, what)
+    except Exception as error:
+        if code not in str(error):
+            raise
+        raise instead(error) from None
+
+
 def _barrier(session: _Session, name: str, timeout: float | None) -> None:
     # jaxlib lets everyone pass at once where a name was used before.
     unique = f"{name}#{next(session.barriers[name])}"
     shown = name.removeprefix(_USER)
-    try:
-        session.watch.call(
-            lambda: session.client.wait_at_barrier(unique, _milliseconds(timeout)),
-            f"The barrier {shown!r}")
-    except Exception as error:
-        if "DEADLINE_EXCEEDED" not in str(error):
-            raise
-        msg = f"the barrier {shown!r} was not reached by all processes in {timeout} s.\n{error}"
-        raise TimeoutError(msg) from None
+    _call(session, lambda: session.client.wait_at_barrier(unique, _milliseconds(timeout)),
+          f"The barrier {shown!r}", "DEADLINE_EXCEEDED", lambda error: TimeoutError(
+              f"the barrier {shown!r} was not reached by all processes in {timeout} s.\n{error}"))
 
 
 def _get(key: str, timeout: float | None, method: str) -> Any:
     session = _current()
     read = getattr(session.client, method)
     what = f"key_value_get({key!r})"
-    try:
-        return session.watch.call(lambda: read(_USER + key, _milliseconds(timeout)), what)
-    except Exception as error:
-        if "DEADLINE_EXCEEDED" not in str(error):
-            raise
-        msg = f"{what}: no process has set the key within {timeout} s."
-        raise TimeoutError(msg) from None
+    return _call(
+        session, lambda: read(_USER + key, _milliseconds(timeout)), what, "DEADLINE_EXCEEDED",
+        lambda _: TimeoutError(f"{what}: no process has set the key within {timeout} s."))
