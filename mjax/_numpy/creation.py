@@ -18,7 +18,7 @@ from mjax._engine.primitives.joining import stack_p
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, canonical_shape, copy_p, reshape_p
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.full import on_device, placed, sharding_like
-from mjax._engine.runtime.arrays.laid_out import chosen_place
+from mjax._engine.runtime.arrays.out_sharding import chosen_place
 from mjax._engine.runtime.arrays.transfer import put
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._numpy.core import (

@@ -29,7 +29,7 @@ from mjax._engine.primitives.shapes import (
     transpose,
 )
 from mjax._engine.primitives.slicing import slice_in_dim
-from mjax._engine.runtime.arrays.laid_out import lays_out
+from mjax._engine.runtime.arrays.out_sharding import lays_out
 from mjax._numpy.core import cast, check_array, shape_of
 from mjax._numpy.fused import fused
 from mjax._numpy.joining import refuse_out

@@ -23,7 +23,7 @@ from mjax._engine.ir.pytree import is_one_leaf, registry
 from mjax._engine.ir.types import typeof, typeof_handlers
 from mjax._engine.primitives.shapes import array_of
 from mjax._engine.runtime.arrays.array import Array
-from mjax._engine.runtime.arrays.laid_out import laid_out, with_out_sharding
+from mjax._engine.runtime.arrays.out_sharding import laid_out, with_out_sharding
 from mjax._engine.runtime.arrays.transfer import to_array, unshared
 from mjax._engine.runtime.dispatch.executable import Asked
 from mjax._engine.runtime.dispatch.runners import Runners, runners_of

@@ -26,7 +26,7 @@ from mjax._engine.primitives.shapes import (
     scalar_of,
 )
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
-from mjax._engine.runtime.arrays.laid_out import lays_out
+from mjax._engine.runtime.arrays.out_sharding import lays_out
 from mjax._numpy.core import (
     as_array,
     cast,

@@ -27,7 +27,7 @@ from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter_add
 from mjax._engine.primitives.shapes import broadcast_in_dim, full, own, reshape
 from mjax._engine.primitives.shapes import expand_dims as lax_expand_dims
 from mjax._engine.primitives.slicing import slice_in_dim
-from mjax._engine.runtime.arrays.laid_out import lays_out
+from mjax._engine.runtime.arrays.out_sharding import lays_out
 from mjax._numpy.core import (
     as_array,
     broadcast_to,

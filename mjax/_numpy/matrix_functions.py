@@ -9,7 +9,7 @@ from typing import Any
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
-from mjax._engine.runtime.arrays.laid_out import lays_out
+from mjax._engine.runtime.arrays.out_sharding import lays_out
 from mjax._numpy import matrices, products
 from mjax._numpy.core import check_arrays, shape_of
 

@@ -27,7 +27,7 @@ from mjax._engine.primitives.shapes import reshape as lax_reshape
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.runtime.arrays.array import Array, is_array
 from mjax._engine.runtime.arrays.device_put import device_put
-from mjax._engine.runtime.arrays.laid_out import laid_out
+from mjax._engine.runtime.arrays.out_sharding import laid_out
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._numpy import (

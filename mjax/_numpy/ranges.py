@@ -26,7 +26,7 @@ from mjax._engine.primitives.shapes import (
     moveaxis,
     reshape,
 )
-from mjax._engine.runtime.arrays.laid_out import chosen_place
+from mjax._engine.runtime.arrays.out_sharding import chosen_place
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.transforms.vectorize import vmap

@@ -24,7 +24,7 @@ from mjax._engine.primitives.shapes import (
 from mjax._engine.primitives.shapes import (
     expand_dims as lax_expand_dims,
 )
-from mjax._engine.runtime.arrays.laid_out import laid_out
+from mjax._engine.runtime.arrays.out_sharding import laid_out
 from mjax._numpy.core import (
     as_array,
     broadcast_values,

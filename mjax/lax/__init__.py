@@ -395,7 +395,7 @@ from mjax._engine.primitives.windows import (
 from mjax._engine.runtime.arrays.constraints import sharding_constraint_p, with_sharding_constraint
 from mjax._engine.runtime.arrays.device_put import device_put_p
 from mjax._engine.runtime.arrays.full import full, full_like
-from mjax._engine.runtime.arrays.laid_out_lax import (
+from mjax._engine.runtime.arrays.out_sharding_lax import (
     broadcast,
     broadcast_in_dim,
     broadcasted_iota,

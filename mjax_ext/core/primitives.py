@@ -102,7 +102,7 @@ from mjax._engine.primitives.convert import (
     reduce_precision_p,
 )
 from mjax._engine.primitives.convolution import conv_general_dilated_p
-from mjax._engine.primitives.counters import philox2x32_p, philox4x32_p, threefry4x32_p
+from mjax._engine.primitives.counter_generators import philox2x32_p, philox4x32_p, threefry4x32_p
 from mjax._engine.primitives.cumulative import (
     cumlogsumexp_p,
     cummax_p,

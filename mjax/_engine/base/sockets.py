@@ -70,7 +70,7 @@ SOCKETS: dict[str, tuple[tuple[str, ...], str]] = {
     "Tracer": (("_numpy.methods",), "tracers have the operators and methods of arrays"),
     "types.typeof_handlers": (
         ("_engine.tracing.symbolic", "_engine.control.custom.symbolic_zeros", f"{_ARRAYS}.array",
-         f"{_ARRAYS}.ordered", f"{_ARRAYS}.token_values", "_engine.runtime.effects.pending",
+         f"{_ARRAYS}.memory_order", f"{_ARRAYS}.token_values", "_engine.runtime.effects.pending",
          "_engine.tracing.interpreter"),
         "`typeof` finds the types of values of all layers: class -> function of the value"),
     "register_tracer": (
@@ -78,7 +78,8 @@ SOCKETS: dict[str, tuple[tuple[str, ...], str]] = {
          "mjax_ext.core._interpreter"),
         "it is `typeof_handlers` for tracers"),
     "register_prng": (
-        ("_engine.primitives.counters", "_engine.primitives.rng", "_engine.primitives.threefry"),
+        ("_engine.primitives.counter_generators", "_engine.primitives.rng",
+         "_engine.primitives.threefry"),
         "keys name their generator, and call its functions; users register theirs"),
     "register_pytree_node": (
         ("_engine.control.calls.static", "_library.optimizers"),

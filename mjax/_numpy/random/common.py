@@ -20,7 +20,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.source import warn
 from mjax._engine.ir.types import typeof
-from mjax._engine.primitives import counters as counters  # registers key types
+from mjax._engine.primitives import counter_generators as counter_generators  # registers key types
 from mjax._engine.primitives import rng as rng  # registers key types, with threefry
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.keys import PRNGImpl, is_key_dtype, resolve_impl, wrap

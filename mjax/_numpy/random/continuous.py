@@ -27,7 +27,7 @@ from mjax._engine.primitives.arithmetic import (
 from mjax._engine.primitives.joining import unstack
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.trigonometric import tan
-from mjax._engine.runtime.arrays.laid_out import lays_out
+from mjax._engine.runtime.arrays.out_sharding import lays_out
 from mjax._numpy.random.common import (
     float_dtype,
     one_key,

@@ -18,7 +18,7 @@ from mjax._engine.primitives.reductions import reduce_or
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import full, moveaxis
 from mjax._engine.primitives.special import lgamma
-from mjax._engine.runtime.arrays.laid_out import lays_out
+from mjax._engine.runtime.arrays.out_sharding import lays_out
 from mjax._numpy.core import broadcast_to, check_array, choose, promote_dtypes_inexact
 from mjax._numpy.random.common import (
     as_given,

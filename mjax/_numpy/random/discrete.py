@@ -21,7 +21,7 @@ from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import expand_dims, full, moveaxis, reshape
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.sort import sort, top_k
-from mjax._engine.runtime.arrays.laid_out import lays_out
+from mjax._engine.runtime.arrays.out_sharding import lays_out
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._numpy.core import check_array
 from mjax._numpy.random.common import (

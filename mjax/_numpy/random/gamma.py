@@ -30,7 +30,7 @@ from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import batch_size, batch_to_front, reshape
 from mjax._engine.primitives.special import random_gamma_grad
 from mjax._engine.primitives.tangents import ZERO, define_jvp_from_result
-from mjax._engine.runtime.arrays.laid_out import lays_out
+from mjax._engine.runtime.arrays.out_sharding import lays_out
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.transforms.vectorize import vmap
 from mjax._numpy.random.common import (

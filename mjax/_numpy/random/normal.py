@@ -28,7 +28,7 @@ from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import reduce_sum
 from mjax._engine.primitives.special import erf, erf_inv
 from mjax._engine.primitives.tangents import stop_gradient
-from mjax._engine.runtime.arrays.laid_out import lays_out
+from mjax._engine.runtime.arrays.out_sharding import lays_out
 from mjax._numpy.random.common import (
     float_dtype,
     inexact_dtype,

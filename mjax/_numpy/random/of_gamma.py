@@ -9,7 +9,7 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.reductions import reduce_max
 from mjax._engine.primitives.shapes import expand_dims
 from mjax._engine.primitives.tangents import stop_gradient
-from mjax._engine.runtime.arrays.laid_out import lays_out
+from mjax._engine.runtime.arrays.out_sharding import lays_out
 from mjax._numpy.arithmetic import add, divide, multiply, power
 from mjax._numpy.random.common import (
     documents,

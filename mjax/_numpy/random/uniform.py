@@ -29,7 +29,7 @@ from mjax._engine.primitives.convert import bitcast_convert_type, convert
 from mjax._engine.primitives.joining import unstack
 from mjax._engine.primitives.keys import random_bits_p, random_split_p
 from mjax._engine.primitives.select import select_n
-from mjax._engine.runtime.arrays.laid_out import lays_out
+from mjax._engine.runtime.arrays.out_sharding import lays_out
 from mjax._numpy.random.common import (
     dtype_argument,
     float_dtype,

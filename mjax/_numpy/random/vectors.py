@@ -7,7 +7,7 @@ from typing import Any
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
-from mjax._engine.runtime.arrays.laid_out import lays_out
+from mjax._engine.runtime.arrays.out_sharding import lays_out
 from mjax._numpy.arithmetic import add, multiply, sqrt
 from mjax._numpy.core import check_array, concrete_int, promote_dtypes_inexact
 from mjax._numpy.decompositions import cholesky, eigh, qr, svd

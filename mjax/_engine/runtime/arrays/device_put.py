@@ -18,7 +18,7 @@ from mjax._engine.runtime.arrays.array import Array, is_array
 from mjax._engine.runtime.arrays.constraints import constrain, of_batch, refuse_manual
 from mjax._engine.runtime.arrays.devices import Device
 from mjax._engine.runtime.arrays.layouts import Format, check_order, layout_behind, sharding_behind
-from mjax._engine.runtime.arrays.ordered import ordered
+from mjax._engine.runtime.arrays.memory_order import ordered
 from mjax._engine.runtime.arrays.resharding import shares_memory
 from mjax._engine.runtime.arrays.shardings import NamedSharding, Sharding
 from mjax._engine.runtime.arrays.transfer import as_result, converted, move, put, sharding_of

@@ -22,7 +22,7 @@ from mjax._engine.ir.effects import Effects, token_name
 from mjax._engine.ir.types import ShapedArray, abstract_token
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.donation import explain_failure, refuse_deleted
-from mjax._engine.runtime.arrays.ordered import in_orders
+from mjax._engine.runtime.arrays.memory_order import in_orders
 from mjax._engine.runtime.arrays.placement import Placement, placement_of
 from mjax._engine.runtime.arrays.token_values import Token
 from mjax._engine.runtime.arrays.transfer import arrived, brought, move, to_array

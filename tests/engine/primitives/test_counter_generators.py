@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mjax import random
-from mjax._engine.primitives.counters import philox2x32_p, philox4x32_p, threefry4x32_p
+from mjax._engine.primitives.counter_generators import philox2x32_p, philox4x32_p, threefry4x32_p
 from tests.engine.primitives.harness import Case, table
 
 ROTATIONS = [(10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20)]

@@ -15,7 +15,7 @@ from mjax._engine.primitives.shapes import broadcast as _broadcast
 from mjax._engine.primitives.shapes import broadcast_in_dim as _broadcast_in_dim
 from mjax._engine.primitives.shapes import reduce_sum as _reduce_sum
 from mjax._engine.primitives.shapes import reshape as _reshape
-from mjax._engine.runtime.arrays.laid_out import lays_out
+from mjax._engine.runtime.arrays.out_sharding import lays_out
 
 broadcast = lays_out(_broadcast)
 broadcast_in_dim = lays_out(_broadcast_in_dim)
