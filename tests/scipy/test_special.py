@@ -290,3 +290,9 @@ def test_all_in_one_program() -> None:
     x = np.float32(0.375)
     expected = [leaf for r in names for leaf in mjax.tree.leaves(r.expected(float(x)))]
     np.testing.assert_allclose(np.asarray(jnp.stack(f(x))), expected, rtol=1e-5)
+
+
+def test_slopes_of_expn_of_order_0():
+    x = np.array([0.01, 0.5, 1.0, 1.63, 10.0], np.float32)
+    slopes = mjax.vmap(mjax.grad(lambda x: mjax.scipy.special.expn(0, x)))(x)
+    np.testing.assert_allclose(slopes, -np.exp(-x) * (1 / x + 1 / x**2), 1e-5)

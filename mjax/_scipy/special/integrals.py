@@ -187,7 +187,10 @@ def _expn(n: Any, x: Any) -> Any:
 @_expn.defjvp
 def _expn_jvp(n: Any, primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
-    return _expn(n, x), -t * _expn(n - 1, x)
+    zero = n == 0  # E_{-1} by the recurrence, DLMF 8.19.12
+    below = _expn(where(zero, n, n - 1), x)
+    safe = where(zero, x, 1)
+    return _expn(n, x), -t * where(zero, (below + lax.exp(-safe)) / safe, below)
 
 
 @fused
