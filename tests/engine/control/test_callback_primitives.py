@@ -13,24 +13,10 @@ import mjax.numpy as jnp
 from mjax import lax
 from mjax.experimental import io_callback
 from mjax_ext.core import primitives
+from tests.engine.recorder import Recorder
 
 F = mjax.ShapeDtypeStruct((), "float32")
 X = np.linspace(0.1, 0.9, 3, dtype="float32")
-
-
-class Recorder:
-    """Writes down what it is called with, as Python values."""
-
-    def __init__(self):
-        self.seen = []
-
-    def __call__(self, *args):
-        self.seen.append(args[0].tolist() if len(args) == 1 else tuple(a.tolist() for a in args))
-
-    def taken(self):
-        mjax.effects_barrier()
-        seen, self.seen = self.seen, []
-        return seen
 
 
 @pytest.fixture

@@ -22,11 +22,11 @@ from mjax_ext.core import JaxprBuilder, Primitive, ShapedArray
 
 
 class Write(OperandEffect):
-    """Of an operand."""
+    """An effect on an operand."""
 
 
 class Once(OperandEffect):
-    """Of an operand, in no loop."""
+    """An effect on an operand; loops refuse it."""
 
     policy = EffectPolicy(control_flow=False, remat=False, batchable=False, differentiable=False)
 

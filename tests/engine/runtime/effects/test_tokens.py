@@ -18,27 +18,7 @@ import mjax.numpy as jnp
 from mjax import lax
 from mjax._engine.runtime.effects import tokens
 from mjax.experimental import io_callback
-
-
-class Recorder:
-    """Callbacks that write down what they are called with, in a process or a compiled program."""
-
-    def __init__(self):
-        self.seen = []
-
-    def __call__(self, x):
-        self.seen.append(int(x))
-
-    def ordered(self, x):
-        io_callback(self, None, x, ordered=True)
-
-    def unordered(self, x):
-        io_callback(self, None, x)
-
-    def taken(self):
-        mjax.effects_barrier()
-        seen, self.seen = self.seen, []
-        return seen
+from tests.engine.recorder import Recorder
 
 
 @pytest.fixture
