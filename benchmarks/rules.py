@@ -21,7 +21,7 @@ FIELDS = ("jvp", "linearize", "partial_eval", "transpose", "batch", "axis_batch"
 #: Methods of frames that declare and do not transform, and rules that every primitive needs.
 DECLARATIONS = {"open", "close", "body", "again", "derivative", "scope", "entered", "outer",
                 "carries", "batch_dim", "abstract_eval", "typecheck", "lowering", "pretty",
-                "params", "effects", "times"}
+                "params", "effects", "times", "alike"}
 
 
 def holding() -> list[Any]:

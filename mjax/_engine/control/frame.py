@@ -157,6 +157,8 @@ class Frame:
     threaded: How = None
     #: The functions that transform the body.
     transforms = OF_JAXPRS
+    #: The params that are users' rules of the program, which are transformed along with it.
+    rules: tuple[str, ...] = ()
 
     def __init__(self, primitive: Primitive, param: str = "jaxpr"):
         if not primitive.multiple_results:
@@ -256,17 +258,9 @@ class Frame:
     def handed_on(self, split: Split) -> None:
         """Told of each application that was split, for derivatives and for partial evaluation."""
 
-    def batched(self, held: Held, axis: AxisData, dims: Sequence[int | None],
-                out_dims: Sequence[int | None]) -> Held:
-        """The program for a batch as it is to be, from the one whose body is that for the batch.
-
-        Args:
-          held: that.
-          axis: the axis.
-          dims: batch dims of the operands.
-          out_dims: those of the results.
-        """
-        return held
+    def alike(self, held: Held) -> list[bool]:
+        """Which results of a program with rules are batched if any operand or result is."""
+        return [True] * len(held.outs)
 
     def transposed(self, held: Held, back: Held, known: int) -> Held:
         """The transpose as it is to be, from that of the body alone.
@@ -318,6 +312,11 @@ class Frame:
                 return marks, found
             for i in grown:
                 marks[i] = True
+
+    def ruled(self, held: Held, transform: Callable[[Any], Any]) -> Held:
+        """The same with each rule transformed."""
+        return held._replace(rest={
+            **held.rest, **{name: transform(held.rest[name]) for name in self.rules}})
 
     # -- the kit: types ---------------------------------------------------------------------
 
@@ -514,18 +513,35 @@ class Frame:
         return run(args), out_dims
 
     def _batch_plan(self, held: Held, axis: AxisData, dims: Sequence[int | None]) -> Any:
-        places = list(map(self.batch_dim, held.ins))
-        marks, (body, out_dims) = self.complete(
-            held, [d is not None for d in dims],
-            lambda body, marks, wanted: self.transforms.batch(body, axis, [
-                d if place is None else 0 if mark else None
-                for mark, d, place in zip(marks, dims, places, strict=True)], wanted),
-            lambda found: [d is not None for d in found[1]])
-        moves = [place if mark else None for mark, place in zip(marks, places, strict=True)]
-        return (self.runner(self.batched(held._replace(body=body), axis, dims, out_dims)),
-                None if all(place is None for place in moves) else moves,
+        batched, moves, out_dims = self.batched(held, axis, dims)
+        return (self.runner(batched), None if all(place is None for place in moves) else moves,
                 [None if d is None else self.batch_dim(how) or 0
                  for d, how in zip(out_dims, held.outs, strict=True)])
+
+    def batched(self, held: Held, axis: AxisData, dims: Sequence[int | None]
+                ) -> tuple[Held, list[int | None], list[int | None]]:
+        """The program for a batch, where the batch dims of its operands have to be (None: as they
+        are), and those of the results of its body."""
+        places = list(map(self.batch_dim, held.ins))
+
+        def batch(body: Any, marks: Sequence[bool], wanted: Sequence[bool]) -> Any:
+            in_dims = [d if place is None else 0 if mark else None
+                       for mark, d, place in zip(marks, dims, places, strict=True)]
+            if self.rules and any(marks):
+                wanted = self.alike(held)
+            found = self.transforms.batch(body, axis, in_dims, wanted)
+            if self.rules and not any(marks) and any(d is not None for d in found[1]):
+                return self.transforms.batch(body, axis, in_dims, self.alike(held))
+            return found
+
+        marks, (body, out_dims) = self.complete(
+            held, [d is not None for d in dims], batch,
+            lambda found: [d is not None for d in found[1]])
+        new = held._replace(body=body)
+        if self.rules:
+            new = self.ruled(new, lambda rule: rule.batched(new, axis, dims, out_dims))
+        return new, [place if mark else None
+                     for mark, place in zip(marks, places, strict=True)], out_dims
 
     def dce(self, used: Sequence[bool], eqn: JaxprEqn) -> Any:
         """The equation that gives the used results only."""
@@ -544,6 +560,10 @@ class Frame:
             return [False] * len(eqn.invars), None
         smaller = held._replace(body=body, ins=selected(used_ins, held.ins),
                                 outs=selected(used, held.outs))
+        if self.rules and not all(used):
+            wanted = [i for i, u in enumerate(used) if u]
+            smaller = held.body.cached(self._key("pruned", eqn.params, *wanted), lambda: self.ruled(
+                smaller, lambda rule: rule.pruned(wanted)))
         used_ins = [*[True] * self.aside, *used_ins]
         return used_ins, self.equation(
             eqn, smaller, selected(used_ins, eqn.invars), selected(used, eqn.outvars))

@@ -28,7 +28,7 @@ from mjax._engine.base.errors import (
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import NamedAxis, thread
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.types import typeof, typeof_handlers
+from mjax._engine.ir.types import typeof_handlers
 from mjax._engine.tracing.flat import describe_function
 
 
@@ -77,8 +77,8 @@ class Interpreter:
           call: the call (`control.custom.custom_calls`).
           values: its operands.
         """
-        leading, params = call.equation(list(map(typeof, values)))
-        return self.process(call.frame.primitive, (*leading, *values), params)
+        outs: list[Any] = call.apply(values)
+        return outs
 
 
 def interpreters() -> Iterator[Interpreter]:

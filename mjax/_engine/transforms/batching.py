@@ -129,7 +129,7 @@ class BatchInterpreter(Interpreter):
         if parent.parent is None:  # nobody will ask for the rule
             return call.evaluate(values)
         mine = [type(v) is BatchTracer and v.interp is self for v in values]
-        batch = call.batched(self, [v.dim if m else None
+        batch = call.mapped(self, [v.dim if m else None
                                     for v, m in zip(values, mine, strict=True)])
         outs = call_with(parent, parent.process_custom, batch, [
             v.value if m else v for v, m in zip(values, mine, strict=True)])

@@ -17,7 +17,6 @@ from typing import Any
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
-from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import array_of, reduce_sum
 from mjax._engine.primitives.tangents import zero_tangent
@@ -28,13 +27,33 @@ from mjax._engine.transforms.batching import (
     BatchInterpreter,
     BatchTracer,
     batch_flat,
-    batch_jaxpr,
     element_type,
     split_results,
     to_dim,
 )
 
 Dims = Sequence[int | None]
+
+
+class Rule:
+    """A rule, which its frame transforms along with the function."""
+
+    __slots__ = ()
+
+    def batched(self, held: Any, axis: AxisData, dims: Dims, out_dims: Dims) -> BatchedRule:
+        """The rule of a batch.
+
+        Args:
+          held: the program for the batch.
+          axis: the axis.
+          dims: batch dims of the operands.
+          out_dims: those of the results: all are batched, or none.
+        """
+        return BatchedRule(self, axis, dims, out_dims[:1] != [None])
+
+    def pruned(self, kept: Sequence[int]) -> PrunedRule:
+        """The rule of the function that gives these results only."""
+        return PrunedRule(self, kept)
 
 
 class BatchedCall:
@@ -92,37 +111,18 @@ class BatchedCall:
         rule = self.frame.rule
         return {**params, rule: BatchedRule(params[rule], self.interp.axis, self.dims, True, self)}
 
-    def batched(self, interp: BatchInterpreter, dims: Dims) -> BatchedCall:
+    def mapped(self, interp: BatchInterpreter, dims: Dims) -> BatchedCall:
         """The same for a batch of batches."""
         return BatchedCall(self, interp, dims)
 
-    def equation(self, avals: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
-        """The operands of an equation that lead the function's, and its params."""
-        with self.on_top():
-            leading, params = self.call.equation([
-                a if d is None else element_type(a, d)
-                for a, d in zip(avals, self.dims, strict=True)])
-        leading, dims = split_results(self.interp, leading)
-        dims = [*dims, *self.dims]
-        params, self.out_dims = self.frame.batched_params(params, self.interp.axis, dims)
-        return leading, params
+    def apply(self, values: Sequence[Any]) -> list[Any]:
+        """Applies the primitive for a batch."""
+        outs, self.out_dims = self.within(lambda *args: self.call.apply(args), values, self.dims)
+        return outs
 
     def outside(self, tracer: Tracer) -> str:
         """Why a value is refused that is not among the arguments."""
         return self.call.outside(tracer)
-
-
-def batch_call(jaxpr: Jaxpr, axis: AxisData, dims: Dims, wanted: Any = False
-               ) -> tuple[Jaxpr, list[int | None]]:
-    """The jaxpr of a function with rules for a batch: all results are batched, or none.
-
-    A rule may make a batch of what the function gives once.
-    """
-    if all(d is None for d in dims):
-        batched, out_dims = batch_jaxpr(jaxpr, axis, dims)
-        if all(d is None for d in out_dims):
-            return batched, out_dims
-    return batch_jaxpr(jaxpr, axis, dims, True)
 
 
 def run_batched(within: Callable[..., Any], f: Callable[..., Sequence[Any]], args: Sequence[Any],
@@ -156,7 +156,7 @@ def run_batched(within: Callable[..., Any], f: Callable[..., Sequence[Any]], arg
 # ---- rules made of rules -------------------------------------------------------------------
 
 
-class _Derived:
+class _Derived(Rule):
     """A rule made of another."""
 
     def __init__(self, rule: Any, names_in_scope: Sequence[Any]):
@@ -181,7 +181,7 @@ class BatchedRule(_Derived):
     def __init__(self, rule: Any, axis: AxisData, dims: Dims, batched: bool,
                  live: BatchedCall | None = None):
         super().__init__(rule, tuple(n for n in rule.names_in_scope if n != axis.name))
-        self.axis, self.dims, self.batched, self.live = axis, dims, batched, live
+        self.axis, self.dims, self.is_batch, self.live = axis, dims, batched, live
         self.within = _on(axis) if live is None else live.within
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -200,7 +200,7 @@ class BatchedRule(_Derived):
             self.live.out_dims = dims
         else:
             self._refuse_batched(dims)
-            dims = [0 if self.batched else None] * n
+            dims = [0 if self.is_batch else None] * n
         outs = [to_dim(o, dim, d, size) for (o, dim), d in zip(found, dims, strict=False)]
         return outs, [zero_tangent(o) if type(t) is Zero else to_dim(t, dim, d, size)
                       for o, (t, dim), d in zip(outs, found[n:], dims, strict=True)]
@@ -216,7 +216,7 @@ class BatchedRule(_Derived):
 
         values, dims = self.within(f, primals, self.dims)
         n, inner = known
-        batched = self.batched
+        batched = self.is_batch
         if self.live is not None:
             # Each element has cotangents of its own, those of a common result too.
             batched = any(d is not None for d in [*self.dims, *dims[:n]])
@@ -236,7 +236,7 @@ class BatchedRule(_Derived):
 
     def _refuse_batched(self, dims: Dims) -> None:
         """Refuses a batch of results where the function, called once for all elements, has one."""
-        if not self.batched and any(d is not None for d in dims):
+        if not self.is_batch and any(d is not None for d in dims):
             raise LazyTypeError(lambda: (
                 f"a rule of {self.custom.describe()} gives each element of the axis "
                 f"{self.axis.name!r} another result, though all have the same arguments and the "
@@ -339,5 +339,4 @@ def _on(axis: AxisData) -> Callable[..., Any]:
     return lambda f, args, dims: batch_flat(f, axis, args, dims)
 
 
-__all__ = ["BatchedCall", "BatchedInfo", "BatchedRule", "PrunedRule", "batch_call",
-           "batched_backward"]
+__all__ = ["BatchedCall", "BatchedInfo", "PrunedRule", "Rule", "batched_backward"]

@@ -33,7 +33,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import exact
 from mjax._engine.control.cast_varying import vary_over
-from mjax._engine.control.custom.custom_batching import BatchedCall
+from mjax._engine.control.custom.custom_batching import BatchedCall, Rule
 from mjax._engine.control.trace_body import Body, Typed, agree, differences
 from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Var
@@ -54,7 +54,7 @@ class Signature:
     """What is known of a function with rules at one abstract signature.
 
     Attributes:
-      body: the staged function, unless it closes over tracers.
+      body: the staged function, unless it closes over tracers that no operands stand for.
       results: structure and types of what the function gives, once it was staged.
       call: a call at this signature, whose rules equations hold.
       traces: rules staged, by kind, types and what is known to be zero.
@@ -79,7 +79,7 @@ class Trace(Record):
     known: Any
 
 
-class Call:
+class Call(Rule):
     """A call of a function with rules, but for its operands.
 
     Args:
@@ -94,10 +94,9 @@ class Call:
       names_in_scope: the axes that its rules may refer to.
       outer: tracers that function or rules close over and that an equation has as its leading
         operands; those stand for them when the rules run.
-      jaxpr: that of such an equation.
     """
 
-    __slots__ = ("custom", "hidden", "in_tree", "jaxpr", "names_in_scope", "out_tree", "outer",
+    __slots__ = ("custom", "hidden", "in_tree", "names_in_scope", "out_tree", "outer",
                  "places", "signature", "static")
     frame: ClassVar[Any]
 
@@ -110,7 +109,6 @@ class Call:
         self.names_in_scope = tuple([axis.name for axis in thread.axis_env])
         self.signature: Signature | None = None
         self.outer: Sequence[Tracer] = ()
-        self.jaxpr: Jaxpr | None = None
 
     # -- what interpreters make of it --
 
@@ -122,9 +120,16 @@ class Call:
         """Params for a rule that runs at once."""
         return self.frame.params(self)
 
-    def batched(self, interp: BatchInterpreter, dims: Sequence[int | None]) -> BatchedCall:
+    def mapped(self, interp: BatchInterpreter, dims: Sequence[int | None]) -> BatchedCall:
         """The same for a batch."""
         return BatchedCall(self, interp, dims)
+
+    def apply(self, values: Sequence[Any]) -> list[Any]:
+        """Applies the primitive that holds the function and its rules."""
+        leading, params = self.equation(list(map(typeof, values)))
+        outs: list[Any] = thread.interpreter.process(
+            self.frame.primitive, (*leading, *values), params)
+        return outs
 
     def equation(self, avals: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
         """The operands of an equation that lead the function's, and its params."""
@@ -139,12 +144,13 @@ class Call:
             return (), self.frame.params(self.known(avals).call, body.jaxpr)
         rule = copy.copy(self)
         rule.outer = outer
+        jaxpr = body.jaxpr if not more else body.jaxpr.replace(invars=[
+            *body.jaxpr.invars[:n], *(Var(t.aval) for t in more), *body.jaxpr.invars[n:]])
         # Its traces have inputs for these.
         rule.signature = Signature(rule)
         rule.signature.results = self.known(avals).results
-        rule.jaxpr = body.jaxpr if not more else body.jaxpr.replace(invars=[
-            *body.jaxpr.invars[:n], *(Var(t.aval) for t in more), *body.jaxpr.invars[n:]])
-        return outer, self.frame.params(rule, rule.jaxpr, n)
+        rule.signature.body = Body(jaxpr, outer, body.out_tree)
+        return outer, self.frame.params(rule, jaxpr, n)
 
     def outside(self, tracer: Tracer) -> str:
         """Why a value is refused that is not among the arguments."""

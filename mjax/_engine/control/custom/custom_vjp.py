@@ -181,7 +181,7 @@ class VJPCall(Call):
     def _optimized(self, run: Callable[..., Any], avals: Sequence[Any], primals: Sequence[Any],
                    outer: Sequence[Any]) -> Any:
         trace = self.trace("fwd", run, avals, primals, outer)
-        leading, params = (outer, self.frame.params(self, self.jaxpr, len(outer))
+        leading, params = (outer, self.frame.params(self, self.staged(avals).jaxpr, len(outer))
                            ) if self.outer else self.equation(avals)
         fallback = remat_opt.Fallback(self.frame, params)
         body = Body(trace.jaxpr, [*trace.consts, *outer], None)

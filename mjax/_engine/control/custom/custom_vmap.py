@@ -18,7 +18,7 @@ from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import merge_lists, partition_list, selected
-from mjax._engine.control.custom.custom_batching import PrunedRule
+from mjax._engine.control.custom.custom_batching import PrunedRule, Rule
 from mjax._engine.control.custom.custom_calls import users_code, vary_as_function
 from mjax._engine.control.custom.custom_frame import CustomFrame
 from mjax._engine.control.custom.custom_rules import Custom
@@ -132,7 +132,7 @@ def _derivative(call: Jaxpr, rule: Any, nonzeros: Sequence[bool]) -> tuple[Jaxpr
 # ---- rules as functions of flat values -------------------------------------------------
 
 
-class UsersRule:
+class UsersRule(Rule):
     """The rule that a user wrote.
 
     Args:
@@ -205,7 +205,7 @@ class UsersRule:
         return outs, flags
 
 
-class JVPRule:
+class JVPRule(Rule):
     """The rule of a derivative, `(primals, nonzero tangents) -> (outs, smooth tangents)`.
 
     Args:
@@ -272,7 +272,7 @@ class JVPRule:
                  for o, d in zip(outs, dims, strict=True)], [d is not None for d in dims])
 
 
-class TransposedRule:
+class TransposedRule(Rule):
     """The rule of the transpose, `(defined operands, nonzero cotangents) -> cotangents`.
 
     Args:

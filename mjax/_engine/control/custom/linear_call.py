@@ -15,9 +15,9 @@ from typing import Any
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.calls.closed_call import evaluates_as_call
-from mjax._engine.control.custom.custom_batching import BatchedInfo, batch_call, batched_backward
+from mjax._engine.control.custom.custom_batching import BatchedInfo, batched_backward
 from mjax._engine.control.custom.custom_calls import users_code
-from mjax._engine.control.frame import OF_JAXPRS, Frame, Held
+from mjax._engine.control.frame import Frame, Held
 from mjax._engine.control.trace_body import Typed, agree, differences
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr
 from mjax._engine.ir.pytree import tree_flatten
@@ -42,58 +42,51 @@ linear_call_p = Primitive("linear_call", multiple_results=True, types_cacheable=
 # ---- transposes as functions of flat values --------------------------------------------
 
 
-class UsersTranspose:
-    """The transpose that a user wrote.
+class Transpose:
+    """The transpose of a function, as the primitive holds it.
 
     Args:
-      f: takes residuals and a cotangent.
-      num_res: how many leaves the residuals have.
-      res_tree, out_tree, in_tree: structures of residuals, output and linear argument.
-      in_avals: types of the leaves of the linear argument.
+      f: from what is fixed and cotangents to those of the operands in which it is linear.
     """
 
-    __slots__ = ("f", "in_avals", "in_tree", "num_res", "out_tree", "res_tree")
+    __slots__ = ("f",)
 
-    def __init__(self, f: Callable[..., Any], res_tree: Any, out_tree: Any, in_tree: Any,
-                 in_avals: Sequence[Any]):
+    def __init__(self, f: Callable[[Sequence[Any], Sequence[Any]], list[Any]]):
         self.f = f
-        self.num_res = res_tree.num_leaves
-        self.res_tree, self.out_tree, self.in_tree = res_tree, out_tree, in_tree
-        self.in_avals = in_avals
 
-    def __call__(self, fixed: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-        residuals = self.res_tree.unflatten(fixed[len(fixed) - self.num_res:])
+    def batched(self, held: Held, axis: AxisData, dims: Sequence[int | None],
+                out_dims: Sequence[int | None]) -> Transpose:
+        """The transpose of the function for a batch."""
+        n = held.rest["num_callee_consts"] + held.rest["num_res"]
+        info = BatchedInfo(axis, None, dims[:n], [a.to_tangent() for a in held.body.in_avals[n:]],
+                           dims[n:], out_dims[:1] == [0])
+        return Transpose(functools.partial(batched_backward, self.f, info))
+
+
+def _by_user(f: Callable[..., Any], res_tree: Any, out_tree: Any, linear: Typed) -> Transpose:
+    """The transpose that a user wrote; takes residuals and a cotangent of the output.
+
+    Args:
+      f: the user's function.
+      res_tree, out_tree: structures of residuals and output.
+      linear: the tangents of the linear argument.
+    """
+
+    def transpose(fixed: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        residuals = res_tree.unflatten(fixed[len(fixed) - res_tree.num_leaves:])
         with users_code():
-            result = self.f(residuals, self.out_tree.unflatten(map(instantiate, cts)))
-        who = f"linear_call: the transpose {describe_function(self.f)}"
+            result = f(residuals, out_tree.unflatten(map(instantiate, cts)))
+        who = f"linear_call: the transpose {describe_function(f)}"
         check_arguments(who, result, "result")
         found, tree = tree_flatten(result)
-        expected = Typed("the linear argument", self.in_tree,
-                         [a.to_tangent() for a in self.in_avals])
         given = Typed("the result", tree, list(map(typeof, found)))
-        if not agree(expected, given):
+        if not agree(linear, given):
             raise LazyTypeError(lambda: (
                 f"{who} must give a value of the structure and types of the linear argument:\n"
-                f"{differences(expected, given, 'result')}"))
+                f"{differences(linear, given, 'result')}"))
         return found
 
-
-class CalleeAsTranspose:
-    """The function itself, as the transpose of its transpose.
-
-    Args:
-      callee: its jaxpr.
-      skip: how many operands lead that it does not take.
-    """
-
-    __slots__ = ("callee", "skip")
-
-    def __init__(self, callee: Jaxpr, skip: int):
-        self.callee, self.skip = callee, skip
-
-    def __call__(self, fixed: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-        return eval_jaxpr(self.callee, self.callee.consts, *fixed[self.skip:],
-                          *map(instantiate, cts))
+    return Transpose(transpose)
 
 
 # ---- the primitive ---------------------------------------------------------------------
@@ -103,7 +96,7 @@ class _LinearCallFrame(Frame):
     """The transpose goes along with the function."""
 
     derives = ("abstract_eval", "typecheck", "cast_varying", "jvp", "transpose", "axis_batch")
-    transforms = OF_JAXPRS._replace(batch=batch_call)
+    rules = ("transpose_thunk",)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         n, callee = params["num_callee_consts"] + params["num_res"], params["callee"]
@@ -125,23 +118,18 @@ class _LinearCallFrame(Frame):
         fixed, avals = args[:n], [a.to_tangent() for a in callee.out_avals]
 
         def f(*values: Any) -> list[Any]:
-            return params["transpose_thunk"](values[:n], values[n:])
+            return params["transpose_thunk"].f(values[:n], values[n:])
+
+        def callee_again(fixed: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+            return eval_jaxpr(callee, callee.consts, *fixed[len(consts):], *map(instantiate, cts))
 
         info = DebugInfo("linear_call", "the transpose of a linear_call")
         transposed, consts = lift_tracers(stage(f, [*map(typeof, fixed), *avals], info))
         outs = linear_call_p.bind(
             *consts, *fixed, *map(instantiate, cts), callee=transposed,
-            transpose_thunk=CalleeAsTranspose(callee, len(consts)),
+            transpose_thunk=Transpose(callee_again),
             num_callee_consts=len(consts) + params["num_callee_consts"], num_res=num_res)
         return [None] * n + outs
-
-    def batched(self, held: Held, axis: AxisData, dims: Sequence[int | None],
-                out_dims: Sequence[int | None]) -> Held:
-        n = held.rest["num_callee_consts"] + held.rest["num_res"]
-        info = BatchedInfo(axis, None, dims[:n], [a.to_tangent() for a in held.body.in_avals[n:]],
-                           dims[n:], out_dims[:1] == [0])
-        return held._replace(rest={**held.rest, "transpose_thunk": functools.partial(
-            batched_backward, held.rest["transpose_thunk"], info)})
 
 
 _LinearCallFrame(linear_call_p, "callee")
@@ -203,7 +191,8 @@ def linear_call(fun: Callable[[Any, Any], Any], fun_transpose: Callable[[Any, An
     avals = list(map(typeof, leaves))
     info = debug_info_of("linear_call", fun, (residual_args, linear_args), {})
     callee, consts = lift_tracers(stage(flat, [*map(typeof, residuals), *avals], info))
-    transpose = UsersTranspose(fun_transpose, res_tree, trees[0], in_tree, avals)
+    transpose = _by_user(fun_transpose, res_tree, trees[0], Typed(
+        "the linear argument", in_tree, [a.to_tangent() for a in avals]))
     outs = linear_call_p.bind(*consts, *residuals, *leaves, callee=callee,
                               transpose_thunk=transpose, num_callee_consts=len(consts), num_res=n)
     return trees[0].unflatten(outs)

@@ -17,7 +17,7 @@ from mjax._engine.control.trace_body import Body
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Var
 from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.transforms.batching import AxisData, batch_jaxpr
+from mjax._engine.transforms.batching import AxisData
 
 remat_opt_p = Primitive("remat_opt", multiple_results=True, types_cacheable=False,
                         own_varying=True)
@@ -37,30 +37,26 @@ class Fallback:
         self.frame, self.params = frame, params
         self.names_in_scope = params[frame.rule].names_in_scope
 
-    def batched(self, axis: AxisData, dims: Sequence[int | None]) -> Fallback:
-        """The same for a batch."""
-        return Fallback(self.frame, self.frame.batched_params(self.params, axis, dims)[0])
+    def batched(self, held: Held, axis: AxisData, dims: Sequence[int | None],
+                out_dims: Sequence[int | None]) -> Fallback:
+        """The same for a batch; see `custom_batching.Rule`."""
+        own = self.frame.open(self.params)
+        new, _, _ = self.frame.batched(own, axis, dims[held.rest["num_consts"]:])
+        return Fallback(self.frame, self.frame.close(new))
 
 
 class _RematOptFrame(Frame):
     """The function goes along with batches; what is derived of the forward pass lacks it."""
 
     derives = (*UNCUT, "dce")
+    rules = ("fun_jaxpr_thunk",)
 
     def again(self, held: Held) -> Held:
         # Residuals are differentiated: what follows reads them.
         return held._replace(rest=None)
 
-    def axis_batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
-        fwd, fallback, num_consts = (
-            params["fwd_jaxpr"], params["fun_jaxpr_thunk"], params["num_consts"])
-        # Results are batched if those of the function are.
-        results = [i >= params["num_res"] for i in range(len(fwd.outvars))]
-        batched, out_dims = batch_jaxpr(fwd, axis, dims, results)
-        fallback = fwd.cached(("batched fallback", fallback, axis, tuple(dims)),
-                              lambda: fallback.batched(axis, dims[num_consts:]))
-        return remat_opt_p.bind(*args, **{
-            **params, "fwd_jaxpr": batched, "fun_jaxpr_thunk": fallback}), out_dims
+    def alike(self, held: Held) -> list[bool]:
+        return [i >= held.rest["num_res"] for i in range(len(held.outs))]
 
     def dce(self, used: Sequence[bool], eqn: JaxprEqn) -> Any:
         params = eqn.params
