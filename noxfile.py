@@ -3,7 +3,7 @@
 Before each commit `nox -s quick`, before a push `nox -s tests`. Nothing is listed twice: jaxlib
 releases come from `mjaxlib_shim/versions.py`, Python versions and requirements from
 `pyproject.toml`. Environments are reused, and installed into only when what they should hold has
-changed; `nox --reuse-venv=no` makes them anew. What follows `--` goes to pytest.
+changed; `nox --reuse-venv=no` makes them anew. Arguments after `--` go to pytest.
 """
 
 import json
@@ -238,7 +238,7 @@ def tests_jaxlib(session, version):
     _pytest(session, "-q", "-m", "not slow")
 
 
-#: What differs between releases: everything that compiles, runs or asks the shim.
+#: Tests of all that differs between releases: everything that compiles, runs or asks the shim.
 CORE = ["tests/test_tiny.py", "tests/test_errors.py", "tests/ext", "tests/shim",
         "tests/engine/lowering", "tests/engine/linalg", "tests/engine/runtime",
         "tests/engine/control", "tests/engine/primitives/test_fft.py",
@@ -312,7 +312,7 @@ def differential(session):
     _pytest(session, "tests/differential")
 
 
-#: What CI runs of `differential`: in less than three minutes, some of everything.
+#: The part of `differential` that CI runs: in less than three minutes, some of everything.
 SAMPLE = [f"tests/differential/test_{name}.py" for name in (
     "cond", "dispatch", "dtypes", "fft", "fuzz", "jitted", "lax", "surface", "transformations")]
 

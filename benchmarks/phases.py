@@ -31,7 +31,7 @@ class Phase(NamedTuple):
 
 
 def calls(m: Any, program: Program, args: Any, stock: int) -> dict[str, Callable[[], Any]]:
-    """What is timed, of the value and gradient. Each call traces or compiles a new function."""
+    """The value and gradient, to be timed. Each call traces or compiles a new function."""
     def fresh() -> Any:
         return m.value_and_grad(lambda *args: program.run(m, *args), program.differentiated)
 

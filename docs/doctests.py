@@ -1,7 +1,7 @@
 """The pytest plugin of `nox -s docs`: runs what the documentation shows.
 
-Every Python block of a Markdown file, in order, and every example in a docstring. What follows a
-prompt is compared with the output shown. `<!--- skip: next -->` in front of a Markdown block leaves
+Every Python block of a Markdown file, in order, and every example in a docstring. Output is
+compared with that shown. `<!--- skip: next -->` in front of a Markdown block leaves
 it out. In docstrings `mjax`, `jnp`, `lax`, `random` and `np` are there already.
 """
 

@@ -39,7 +39,7 @@ def apply(primitive, *operands):
 
 
 def results():
-    """What the JEP shows, and the primitive as a static argument."""
+    """The JEP's program, and the primitive as a static argument."""
     return {
         "mul_add_p.bind(2, 3, 4)": mul_add_p.bind(2, 3, 4),
         "jit(mul_add_p.bind)(2, 3, 4)": mjax.jit(mul_add_p.bind)(2, 3, 4),

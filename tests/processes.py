@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 
 class Ended(NamedTuple):
-    """What a process left behind."""
+    """The output of a process that has ended."""
 
     code: int
     out: str
@@ -23,7 +23,7 @@ class Ended(NamedTuple):
 
 
 def free_port():
-    """A port that nobody listens on now."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

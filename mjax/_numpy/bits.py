@@ -69,7 +69,7 @@ def _count(x: Any) -> Any:
     if kind == "b":
         return as_array(cast(x, np.dtype(np.uint8)))
     if kind == "i":
-        # Of negative numbers NumPy counts the bits of the absolute value.
+        # NumPy counts the bits of the absolute value of negative numbers.
         x = choose(lax.lt(x, scalar_of(typeof(x), 0)), lax.neg(x), x)
     return cast(lax.population_count(x), np.dtype(np.uint8))
 

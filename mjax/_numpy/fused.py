@@ -155,7 +155,7 @@ def _unknown(f: Callable[..., Any], public: Callable[..., Any], values: Sequence
 def _key_of(key: list[Any], add: Callable[..., None], args: Sequence[Any],
             kwargs: dict[str, Any], positions: frozenset[int], names: frozenset[str]
             ) -> tuple[tuple[Any, ...], list[Any]]:
-    """What a call depends on, and the operands it takes.
+    """The key of a call, and its operands.
 
     Args:
       key: what it begins with.

@@ -186,7 +186,7 @@ c_ = _Joiner(-1, 2, 0, """Joins slices, numbers and arrays along the last axis; 
 
 
 class _IndexExpression:
-    """What stands between the brackets, as a value.
+    """The index between the brackets, as a value.
 
     Args:
       tuples: whether a single index is given as a tuple of one.

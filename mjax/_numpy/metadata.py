@@ -24,7 +24,7 @@ class ArrayNamespaceInfo:
     """
 
     def capabilities(self) -> dict[str, Any]:
-        """Which optional features there are.
+        """The optional features that exist.
 
         Shapes that depend on values are False: they do not exist inside of transformations.
         """

@@ -102,7 +102,7 @@ def _by_sorting(a: Any, v: Any, side: str, dtype: np.dtype[Any]) -> Any:
 @fused(values=("a", "v", "sorter"), static_argnames=("side", "method"))
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
                  ) -> Any:
-    """Where values would have to be inserted into a sorted array.
+    """The places at which values keep a sorted array sorted.
 
     Args:
       a: sorted array of one axis.

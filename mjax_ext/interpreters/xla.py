@@ -1,4 +1,4 @@
-"""What is left of JAX's module of this name: `apply_primitive`."""
+"""The remains of JAX's module of this name: `apply_primitive`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it means that mjax does what jax does.
+"""Comparisons of results of mjax with those of jax.
 
 A program takes the library, `jax` or `mjax`, and arguments: `lambda m, x: m.grad(m.numpy.sin)(x)`.
 """

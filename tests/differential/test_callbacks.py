@@ -17,7 +17,7 @@ F = jax.ShapeDtypeStruct((), "float32")
 
 
 def logged(m, program, *args):
-    """What a program hands to its callbacks, and its results."""
+    """The arguments of a program's callbacks, and its results."""
     seen = []
 
     def look(*values):

@@ -1,4 +1,4 @@
-"""What processes tell each other through their devices."""
+"""Values that processes exchange through their devices."""
 
 from __future__ import annotations
 

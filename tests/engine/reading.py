@@ -1,4 +1,4 @@
-"""What several files of tests read off programs and runs."""
+"""Facts that several files of tests read off programs and runs."""
 
 from __future__ import annotations
 

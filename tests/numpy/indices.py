@@ -14,7 +14,7 @@ _COLUMN = np.array([[0], [2]])
 _MASK3 = np.array([True, False, True])
 _MASK34 = np.arange(12).reshape(3, 4) % 5 < 2
 
-#: What stands between the brackets, for an array of shape `SHAPE`.
+#: Indices between the brackets, for an array of shape `SHAPE`.
 BASIC: dict[str, Any] = {
     "int": 1, "negative int": -1, "NumPy int": np.int64(2), "NumPy 0-d": np.array(1),
     "ints": (1, 2), "all ints": (1, -2, 3), "int at the end": (..., 2), "empty tuple": (),

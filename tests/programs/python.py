@@ -16,7 +16,7 @@ from tests.engine.control.loop_programs import PYTHON as LOOPS
 
 
 def vmap(f: Any) -> Any:
-    """What `vmap` over the first axes means."""
+    """The meaning of `vmap` over the first axes."""
     def mapped(*args: Any) -> Any:
         outs = [f(*(x[i] for x in args)) for i in range(len(args[0]))]
         return tree_map(lambda *rows: np.stack(rows), *outs)
@@ -35,13 +35,13 @@ def differences(f: Any, x: np.ndarray, step: float = 1e-5) -> np.ndarray:
 
 
 def slope(f: Any, primals: Any, tangents: Any, step: float = 1e-5) -> Any:
-    """What `jvp` of a function of one array means."""
+    """The meaning of `jvp` of a function of one array."""
     (x,), (t,) = primals, tangents
     return f(x), (f(x + step * t) - f(x - step * t)) / (2 * step)
 
 
 class WithoutRule:
-    """What `custom_vjp` means to who evaluates."""
+    """The meaning of `custom_vjp` in an evaluation."""
 
     def __init__(self, f: Any):
         self.f = f
@@ -54,7 +54,7 @@ class WithoutRule:
 
 
 def accumulated(f: Any, xs: Any) -> Any:
-    """What `associative_scan` means."""
+    """The meaning of `associative_scan`."""
     row = lambda i: tree_map(lambda x: x[i:i + 1], xs)
     out = [row(0)]
     for i in range(1, len(tree_leaves(xs)[0])):

@@ -1,4 +1,4 @@
-"""What `import mjaxlib_shim` loads, and what it does not."""
+"""The modules that `import mjaxlib_shim` loads, and others."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def take_apart(index: Index, shape: Sequence[int]) -> tuple[Any, list[Array]]:
             operands.append(place(e.low))
         elif type(e) is At:
             structure.append(("at", e.known))
-            # Of places outside only the side matters.
+            # Only the side matters for places outside.
             operands.append(place(min(max(e.index, -1), size)) if isinstance(e.index, int)
                             else to_array(e.index))
         else:

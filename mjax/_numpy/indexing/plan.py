@@ -131,7 +131,7 @@ def box(shape: Sequence[int], entries: Sequence[Any]) -> Box:
 
 # ---- windows ---------------------------------------------------------------------------
 
-# What an axis of the result is.
+# The origin of an axis of the result.
 _COMMON, _WINDOW, _STEPS, _NEW = "common", "window", "steps", "new"
 
 

@@ -58,7 +58,7 @@ def _places(x: Any) -> Any:
 
 
 class ModeResult(NamedTuple):
-    """What `mode` gives.
+    """The result of `mode`.
 
     Attributes:
       mode: the commonest elements.

@@ -44,7 +44,7 @@ def compiled(f: Any) -> Any:
 
 def python_scan(f: Any, init: Any, xs: Any = None, length: int | None = None,
                 reverse: bool = False, unroll: int | bool = 1) -> Any:
-    """What `scan` means."""
+    """The meaning of `scan`."""
     if length is None:
         length = len(mjax.tree_util.tree_leaves(xs)[0])
     carry, ys = init, []
@@ -57,21 +57,21 @@ def python_scan(f: Any, init: Any, xs: Any = None, length: int | None = None,
 
 
 def python_while(condition: Any, body: Any, value: Any) -> Any:
-    """What `while_loop` means."""
+    """The meaning of `while_loop`."""
     while condition(value):
         value = body(value)
     return value
 
 
 def python_fori(lower: int, upper: int, body: Any, value: Any, *, unroll: Any = None) -> Any:
-    """What `fori_loop` means."""
+    """The meaning of `fori_loop`."""
     for i in range(lower, upper):
         value = body(np.int32(i), value)
     return value
 
 
 def python_cond(which: Any, yes: Any, no: Any, *operands: Any) -> Any:
-    """What `cond` means."""
+    """The meaning of `cond`."""
     return yes(*operands) if which else no(*operands)
 
 

@@ -43,7 +43,7 @@ def convolution(lhs: Array, rhs: Array, strides: Sequence[int], padding: Sequenc
                 lhs_dilation: Sequence[int] | None = None,
                 rhs_dilation: Sequence[int] | None = None, numbers: Any = None,
                 feature_groups: int = 1, batch_groups: int = 1) -> Array:
-    """What lax.conv_general_dilated gives for explicit padding."""
+    """The result of lax.conv_general_dilated for explicit padding."""
     count = lhs.ndim - 2
     specs = [tuple(range(lhs.ndim))] * 3
     if numbers is not None:
@@ -72,7 +72,7 @@ def convolution(lhs: Array, rhs: Array, strides: Sequence[int], padding: Sequenc
 def reduce_window(x: Array, init: Any, combine: Callable[..., Any], window: Sequence[int],
                   strides: Sequence[int], padding: Sequence[Any], base_dilation: Sequence[int],
                   window_dilation: Sequence[int]) -> Array:
-    """What lax.reduce_window gives for explicit padding; `combine` reduces a vector."""
+    """The result of lax.reduce_window for explicit padding; `combine` reduces a vector."""
     x = padded(x, padding, base_dilation, init)
     counts, each = places(x.shape, window, strides, window_dilation)
     out = np.empty(counts, x.dtype)

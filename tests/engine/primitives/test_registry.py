@@ -44,7 +44,7 @@ TABLES = [importlib.import_module(f"tests.engine.{folder}.{path.stem}")
 #: Factorizations that are parts of others; jax does not differentiate them either.
 PARTS = ({"jvp"}, "a part of decompositions that have derivatives; jax has none")
 CASES = [case for module in TABLES for case in getattr(module, "CASES", ())]
-#: What is left out of rules and cases, and why.
+#: Exceptions from rules and cases, and their reasons.
 WITHOUT = {
     "after_all": ({"cases"}, "it takes no arrays; tested in test_sequencing"),
     "create_token": ({"cases"}, "it gives no array; tested in test_sequencing"),

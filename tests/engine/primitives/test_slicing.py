@@ -13,7 +13,7 @@ DTYPES = "f32 i32 bool u8 bf16 c64 f64"
 
 
 def padded(x, value, config):
-    """What lax.pad gives."""
+    """The result of lax.pad."""
     for axis, (low, high, interior) in enumerate(config):
         n = x.shape[axis]
         spread = np.full((*x.shape[:axis], n + max(n - 1, 0) * interior, *x.shape[axis + 1 :]),

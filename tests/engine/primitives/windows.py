@@ -35,7 +35,7 @@ def _place(ndim: int, window_axes: Sequence[int], position: Sequence[int]) -> tu
 
 def gather(operand: Array, indices: Array, dims: Sequence[Sequence[int]], sizes: Sequence[int],
            clip: bool, fill: Any = None) -> Array:
-    """What lax.gather gives."""
+    """The result of lax.gather."""
     offset, collapsed, index_map, batching, index_batching = dims
     absent = tuple(sorted((*collapsed, *batching)))
     window = iter([n for i, n in enumerate(sizes) if i not in absent])
@@ -52,7 +52,7 @@ def gather(operand: Array, indices: Array, dims: Sequence[Sequence[int]], sizes:
 
 def scatter(operand: Array, indices: Array, updates: Array, dims: Sequence[Sequence[int]],
             combine: Callable[[Array, Array], Array], clip: bool = False) -> Array:
-    """What lax.scatter and its variants give; of windows that overlap the last one stays."""
+    """The results of lax.scatter and its variants; of windows that overlap the last one stays."""
     window, inserted, index_map, batching, index_batching = dims
     absent = tuple(sorted((*inserted, *batching)))
     inner = iter([updates.shape[i] for i in window])

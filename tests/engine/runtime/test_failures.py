@@ -49,7 +49,7 @@ def clean():
 
 
 def raised(f, *args):
-    """What a computation raises, at the call or where its result or its effects are awaited."""
+    """The exception of a computation, at the call or where its result or effects are awaited."""
     with pytest.raises(Exception) as found:
         mjax.block_until_ready(f(*args))
         mjax.effects_barrier()

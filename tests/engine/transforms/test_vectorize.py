@@ -18,7 +18,7 @@ T = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
 
 
 def loop(f, in_axes, out_axis, *args):
-    """What vmap of a function of arrays with one result means."""
+    """The meaning of vmap of a function of arrays with one result."""
     size = next(a.shape[i] for a, i in zip(args, in_axes) if i is not None)
     rows = [np.asarray(f(*[a if i is None else np.take(a, n, axis=i)
                            for a, i in zip(args, in_axes)])) for n in range(size)]

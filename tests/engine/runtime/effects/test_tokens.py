@@ -35,7 +35,7 @@ def clean():
 
 
 def run(code, *args, devices=1, **kwargs):
-    """What a process of its own prints."""
+    """Runs code in a process of its own."""
     environment = {**os.environ, "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
     process = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(PRELUDE) + textwrap.dedent(code), *args],
