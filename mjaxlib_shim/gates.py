@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 
-from . import lapack_gates
+from . import artifact_gates, lapack_gates
 from .gate import Gate, file_mentions, jaxlib_file, keyword
 from .native import ext, nb_signatures, xc
 
@@ -241,7 +241,9 @@ GATES: tuple[Gate, ...] = (
     LITERAL_LAYOUTS,
     BUSY_EXIT,
     UNREAD_USES,
+    artifact_gates.ARTIFACT_CONTEXT,
     lapack_gates.LAPACK_ORMQR,
+    artifact_gates.ARTIFACT_MODULE,
     PROFILED_SUBPROCESSES,
     HANDLER_UNCHECKED,
     TO_NUMPY_WHOLE,

@@ -1,0 +1,26 @@
+"""The gates of portable artifacts."""
+
+from __future__ import annotations
+
+from .gate import Gate, keyword
+from .native import ext, nb_signatures
+
+__all__ = ["ARTIFACT_CONTEXT", "ARTIFACT_MODULE"]
+
+
+ARTIFACT_CONTEXT = Gate(
+    "artifact_context",
+    "deserialize_portable_artifact(bytes, context) gives an ir.Module",
+    439, "0.10.0",
+    "before, it gives bytecode",
+    lambda: keyword(ext.mlir.deserialize_portable_artifact, "context"),
+)  # fmt: skip
+ARTIFACT_MODULE = Gate(
+    "artifact_module",
+    "serialize_portable_artifact(ir.Module, ...)",
+    452, "0.10.1",
+    "before, bytecode",
+    lambda: not any(
+        "mlir_module: bytes" in text for text in nb_signatures(ext.mlir.serialize_portable_artifact)
+    ),
+)  # fmt: skip
