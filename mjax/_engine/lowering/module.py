@@ -75,7 +75,7 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
                     aliases: dict[int, int] | None = None,
                     donated: Sequence[int] = (),
                     client: Callable[[], Any] = no_client,
-                    partition: Partition | None = None) -> LoweredModule:
+                    partition: Partition | None = None, whole: bool = False) -> LoweredModule:
     """Lowers a jaxpr to a module with a public function `main`.
 
     Args:
@@ -86,6 +86,7 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
       donated: indices of inputs whose buffers XLA may reuse otherwise.
       client: gives the client that will compile it; asked only if it has Python callbacks.
       partition: over which devices it runs; None: one.
+      whole: whether all that it closes over stands in the module, arrays of any size.
 
     Raises:
       MissingRuleError: a primitive has no lowering for the platform.
@@ -98,7 +99,7 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
             f"cannot compile a program with the effects {describe(unlowerable)}: their policy "
             f"says lowerable=False.\n{carriers(jaxpr, unlowerable)}"))
     try:
-        return _lower(jaxpr, name, platform, aliases or {}, donated, client, partition,
+        return _lower(jaxpr, name, platform, aliases or {}, donated, client, partition, whole,
                       checking=False)
     except LazyText:
         raise
@@ -106,7 +107,7 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
         # Some rule emitted what does not fit together: do it again, comparing each rule's
         # results with the declared types, to name the rule.
         try:
-            _lower(jaxpr, name, platform, aliases or {}, donated, client, partition,
+            _lower(jaxpr, name, platform, aliases or {}, donated, client, partition, whole,
                    checking=True)
         except Exception as named:
             raise named from None
@@ -117,7 +118,7 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
 
 def _lower(jaxpr: Jaxpr, name: str, platform: str, aliases: dict[int, int],
            donated: Sequence[int], client: Callable[[], Any], partition: Partition | None,
-           checking: bool) -> LoweredModule:
+           whole: bool, checking: bool) -> LoweredModule:
     context = new_context()
     with context, ir.Location.unknown(context):
         module = ir.Module.create()
@@ -127,7 +128,7 @@ def _lower(jaxpr: Jaxpr, name: str, platform: str, aliases: dict[int, int],
         captured = nested_constants(jaxpr)
         if captured and not checking:
             warn_of_size(captured, jaxpr, name)
-        constants = [c for c in captured if not _is_written_down(mctx, c)]
+        constants = [c for c in captured if not (whole or _is_written_down(mctx, c))]
         names = mctx.main_token_names(jaxpr)
         avals = [*map(typeof, constants), *jaxpr.in_avals]
         main = mctx.new_function(
@@ -205,8 +206,7 @@ def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
     env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
     for var, const in zip(jaxpr.constvars, jaxpr.consts, strict=True):
         value = constants.get(id(const))
-        env[var] = (constant(np.asarray(const, physical_aval(var.aval).dtype)) if value is None
-                    else value)
+        env[var] = _written(const, var.aval) if value is None else value
     literals: dict[Any, Any] = {}
 
     def read(atom: Any) -> Any:
@@ -231,6 +231,12 @@ def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
             tokens = tokens.update_tokens(ctx.tokens)
     outs = [read(v) for v in jaxpr.outvars]
     return flat(outs) if mctx.several else outs, tokens
+
+
+def _written(const: Any, aval: Any) -> Any:
+    """A constant in the module's text; of keys it is what they are stored as."""
+    return constant(np.asarray(const._stored() if aval.extended else const,
+                               physical_aval(aval).dtype))
 
 
 def _refuse_lost_tokens(ctx: LoweringContext) -> NoReturn:

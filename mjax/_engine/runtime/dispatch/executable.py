@@ -191,13 +191,14 @@ def _layouts(what: str, asked: Asked, given: Sequence[Any], avals: Sequence[Any]
     return found
 
 
-def lower(program: Program, platform: str | None = None) -> LoweredModule:
-    """The StableHLO module, for the platform of the devices if no other one is asked for."""
+def lower(program: Program, platform: str | None = None, whole: bool = False) -> LoweredModule:
+    """The StableHLO module, for the platform of the devices if no other one is asked for; `whole`
+    if what it closes over is to stand in it."""
     with timed("Finished lowering jit(%s) to StableHLO in %.6f s", program.name, event=LOWER):
         return lower_to_module(
             program.jaxpr, program.name, platform or program.platform, *program.donation,
             client=lambda: program.devices[0].client,
-            partition=program.shardings.partition(program.kept))
+            partition=program.shardings.partition(program.kept), whole=whole)
 
 
 def compile_module(program: Program, lowered: LoweredModule, options: dict[str, Any]) -> Loaded:

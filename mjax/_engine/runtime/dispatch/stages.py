@@ -180,19 +180,27 @@ class Traced(Stage):
           TypeError: the function uses values of an outer trace.
           ValueError: `lowering_platforms` names not just one.
         """
-        if len(self._call.leaves) != len(self._jaxpr.invars):
-            msg = (f"{self.fun_name} uses values of an outer trace (grad, vmap, jit) and cannot be "
-                   "lowered on its own: pass them as arguments.")
-            raise TypeError(msg)
+        program = self.program()
         if lowering_platforms is not None and len(lowering_platforms) != 1:
             msg = (f"lowering_platforms={lowering_platforms!r}: a module is lowered for one "
                    "platform.")
             raise ValueError(msg)
+        return Lowered(program, lower(program, (lowering_platforms or (None,))[0]), self)
+
+    def program(self) -> Program:
+        """What is lowered.
+
+        Raises:
+          TypeError: the function uses values of an outer trace.
+        """
+        if len(self._call.leaves) != len(self._jaxpr.invars):
+            msg = (f"{self.fun_name} uses values of an outer trace (grad, vmap, jit) and cannot be "
+                   "lowered on its own: pass them as arguments.")
+            raise TypeError(msg)
         placements = list(map(_placement, self._call.leaves, self._jaxpr.in_avals))
         asked = Asked(self._jaxpr, self.fun_name, placements, self._donated,
                       self._options.keep_unused, self._options.device, *self._asked)
-        program = shard(asked, place(asked))
-        return Lowered(program, lower(program, *(lowering_platforms or ())), self)
+        return shard(asked, place(asked))
 
 
 def _placement(leaf: Any, aval: Any) -> Any:
