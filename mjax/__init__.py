@@ -87,8 +87,8 @@ from mjax._numpy import methods as _methods  # noqa: F401
 
 _SUBMODULES = (
     "ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack",
-    "dtypes", "errors", "example_libraries", "experimental", "flatten_util", "image", "lax",
-    "monitoring", "nn", "numpy", "ops", "profiler", "random", "scipy", "sharding", "stages",
+    "dtypes", "errors", "example_libraries", "experimental", "export", "flatten_util", "image",
+    "lax", "monitoring", "nn", "numpy", "ops", "profiler", "random", "scipy", "sharding", "stages",
     "test_util", "tree", "tree_util", "typing", "version",
 )
 

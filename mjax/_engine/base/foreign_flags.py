@@ -55,7 +55,7 @@ FOREIGN: tuple[Foreign, ...] = (
                   jax2tf_default_native_serialization=True),
     *_meaningless("it is about references and sparse types, which mjax does not have",
                   mutable_array_checks=True, refs_to_pins=False),
-    *_meaningless("it is about mjax.export, which is not there yet",
+    *_meaningless("mjax.export writes one version, which all of its readers take",
                   export_calling_convention_version=10,
                   export_ignore_forward_compatibility=False, serialization_version=0),
     *_meaningless("it chooses between implementations inside of JAX; the results are the same",

@@ -1,0 +1,1 @@
+"""Exported programs: functions as bytes that other processes, machines and releases run."""

@@ -1,0 +1,126 @@
+"""The primitive that calls an exported program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.platforms import names_of
+from mjax._engine.ir.effects import token_names
+from mjax._engine.ir.pytree import keystr, tree_flatten_with_path
+from mjax._engine.ir.types import ShapedArray, physical_aval
+from mjax._engine.lowering.shardings import tensor_sharding
+from mjax._engine.lowering.tokens import TokenSet
+from mjax._engine.primitives.emit import constant, hlo, ir, op
+from mjax._engine.tracing.primitive import Primitive
+from mjax._export.checks import DisabledSafetyCheck, custom_call_targets
+from mjax._export.merging import main_of, merge
+from mjaxlib_shim.artifacts import deserialize_artifact
+from mjaxlib_shim.custom_calls import register_lapack
+from mjaxlib_shim.mlir import func, sdy, takes_literal
+
+call_exported_p = Primitive("call_exported", multiple_results=True)
+
+
+@call_exported_p.def_effectful_abstract_eval
+def _call_type(*avals: Any, exported: Any) -> Any:
+    for i, (given, wanted) in enumerate(zip(avals, exported.in_avals, strict=True)):
+        if not isinstance(given, ShapedArray) or given.shape != wanted.shape:
+            _refuse(exported, i, "shape", getattr(wanted, "shape", wanted),
+                    getattr(given, "shape", given))
+        if given.dtype != wanted.dtype:
+            _refuse(exported, i, "dtype", wanted.dtype, given.dtype)
+    return list(exported.out_avals), frozenset(
+        (*exported.ordered_effects, *exported.unordered_effects))
+
+
+def _refuse(exported: Any, index: int, what: str, wanted: Any, given: Any) -> None:
+    tree = exported.in_tree
+    paths = tree_flatten_with_path(tree.unflatten(range(tree.num_leaves)))[0]
+    path = paths[index][0]
+    raise LazyValueError(lambda: (
+        f"{exported.fun_name}: {('args', 'kwargs')[path[0].idx]}{keystr(path[1:])} was exported "
+        f"with the {what} {wanted}, and is called with {given}."))
+
+
+@call_exported_p.def_lowering
+def _call_lowering(ctx: Any, *operands: Any, exported: Any) -> Any:
+    mctx = ctx.module_context
+    number = _platform_number(exported, ctx.platform)
+    count = len(mctx.devices or (None,))
+    if exported.nr_devices not in (1, count):
+        raise LazyValueError(lambda: (
+            f"{exported.fun_name} was exported for {exported.nr_devices} devices, and is called in "
+            f"a program on {count}. Place its arguments by exported.in_shardings_jax(mesh), over a "
+            "mesh of as many devices."))
+    function, inputs, outputs = _function_of(mctx, exported)
+    tokens = token_names(frozenset(exported.ordered_effects))
+    args = _constrained(mctx, operands, exported.in_avals, exported._in_named_shardings)
+    given = [*([constant(np.int32(number))] if len(exported.platforms) > 1 else ()),
+             *map(ctx.tokens_in.get, tokens),
+             *(args[i] for i in exported.module_kept_var_idx)]
+    given = [g if g.type == t else hlo.convert(t, g) for g, t in zip(given, inputs, strict=True)]
+    results = list(func.CallOp(list(outputs), ir.FlatSymbolRefAttr.get(function), given).results)
+    if tokens:
+        ctx.set_tokens_out(ctx.tokens_in.update_tokens(TokenSet(
+            zip(tokens, results[:len(tokens)], strict=True))))
+    return _constrained(mctx, results[len(tokens):], exported.out_avals,
+                        exported._out_named_shardings)
+
+
+def _platform_number(exported: Any, platform: str) -> int:
+    for i, name in enumerate(exported.platforms):
+        if not set(names_of(platform)).isdisjoint(names_of(name)):
+            return i
+    if DisabledSafetyCheck.platform() in exported.disabled_safety_checks:
+        return 0
+    raise LazyValueError(lambda: (
+        f"{exported.fun_name} was exported for {', '.join(exported.platforms)} and is called on "
+        f"{platform}. Export it with platforms={(*exported.platforms, platform)}."))
+
+
+def _function_of(mctx: Any, exported: Any) -> tuple[str, list[Any], list[Any]]:
+    """The function of a program in a module, and its types; made once per module."""
+    known: tuple[str, list[Any], list[Any]] | None = mctx.functions.get(id(exported))
+    if known is None:
+        part = deserialize_artifact(exported.mlir_module_serialized, mctx.module.context)
+        if any(target.startswith("lapack_") for target in custom_call_targets(part)):
+            register_lapack()
+        main = main_of(part)
+        types = list(main.type.inputs), list(main.type.results)
+        _keep_literals(part)
+        name = merge(mctx.module, part, mctx.fresh_name(f"call_exported_{exported.fun_name}"),
+                     mctx.fresh_name)
+        mctx.kept.append(exported)
+        known = mctx.functions[id(exported)] = (name, *types)
+    return known
+
+
+def _keep_literals(operation: Any) -> None:
+    """Keeps XLA from computing ahead with constants, on jaxlibs where it computes wrong."""
+    for region in operation.operation.regions:
+        for block in region:
+            operations = list(block)
+            for inner, following in zip(operations, [*operations[1:], None], strict=True):
+                _keep_literals(inner)
+                if inner.operation.name != "stablehlo.constant":
+                    continue
+                value = inner.operation.results[0]
+                if takes_literal(int(np.prod(value.type.shape))):
+                    continue
+                with ir.InsertionPoint(following), inner.operation.location:
+                    kept = op("stablehlo.optimization_barrier", [value.type], [value])
+                value.replace_all_uses_except(kept[0], kept[0].owner)
+
+
+def _constrained(mctx: Any, values: Sequence[Any], avals: Sequence[Any],
+                 shardings: Sequence[Any]) -> list[Any]:
+    """Values cut as the program takes and gives them."""
+    if not mctx.partitioned:
+        return list(values)
+    return [v if s is None else sdy.ShardingConstraintOp(v, tensor_sharding(
+        mctx, s.mesh, s.spec, physical_aval(a).ndim)).result
+        for v, a, s in zip(values, avals, shardings, strict=True)]

@@ -1,0 +1,204 @@
+"""`Exported`: a program that can be written down, called, and differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.folding import boundary
+from mjax._engine.control.custom.custom_vjp import custom_vjp
+from mjax._engine.ir.dtypes import float0
+from mjax._engine.ir.effects import Effect
+from mjax._engine.ir.mesh import AbstractMesh, Mesh
+from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path
+from mjax._engine.ir.types import ShapedArray
+from mjax._engine.runtime.arrays.shardings import NamedSharding
+from mjax._export.calling import call_exported_p
+from mjax._export.checks import DisabledSafetyCheck
+from mjax._export.writing import serialize
+from mjaxlib_shim.artifacts import deserialize_artifact
+from mjaxlib_shim.mlir import new_context
+
+#: Versions of the calling convention: what `main` of a module takes and gives.
+minimum_supported_calling_convention_version = 9
+maximum_supported_calling_convention_version = 10
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A function as a portable program; what `export` and `deserialize` give.
+
+    Attributes:
+      fun_name: the function's name.
+      in_tree: structure of `(args, kwargs)`.
+      in_avals: types of the arguments, in a row.
+      out_tree: structure of the results.
+      out_avals: types of the results, in a row.
+      in_shardings_hlo, out_shardings_hlo: None for each; older artifacts of JAX have them.
+      nr_devices: how many devices it runs on.
+      platforms: what it was lowered for. If there are several, `main` takes their number first.
+      ordered_effects, unordered_effects: its effects. `main` takes and gives a token for each
+        ordered one.
+      disabled_safety_checks: what was not checked.
+      mlir_module_serialized: the module, as a portable artifact of StableHLO.
+      calling_convention_version: what `main` takes and gives.
+      module_kept_var_idx: numbers of the arguments that `main` takes, in order.
+      uses_global_constants: whether shapes in the module depend on the arguments.
+
+    Example:
+      >>> exported = mjax.export.export(mjax.jit(jnp.sin))(jnp.ones(2))
+      >>> exported.in_avals, exported.platforms
+      ((ShapedArray(float32[2]),), ('cpu',))
+    """
+
+    fun_name: str
+    in_tree: Any
+    in_avals: tuple[ShapedArray, ...]
+    out_tree: Any
+    out_avals: tuple[ShapedArray, ...]
+    _has_named_shardings: bool
+    _in_named_shardings: tuple[NamedSharding | None, ...]
+    _out_named_shardings: tuple[NamedSharding | None, ...]
+    in_shardings_hlo: tuple[Any, ...]
+    out_shardings_hlo: tuple[Any, ...]
+    nr_devices: int
+    platforms: tuple[str, ...]
+    ordered_effects: tuple[Effect, ...]
+    unordered_effects: tuple[Effect, ...]
+    disabled_safety_checks: Sequence[DisabledSafetyCheck]
+    mlir_module_serialized: bytes
+    calling_convention_version: int
+    module_kept_var_idx: tuple[int, ...]
+    uses_global_constants: bool
+    _get_vjp: Callable[[Exported], Exported] | None
+
+    @boundary
+    def mlir_module(self, serialized: bool = True) -> Any:
+        """The module as text, or with `serialized=False` as an `ir.Module`.
+
+        Example:
+          >>> "stablehlo.sine" in mjax.export.export(mjax.jit(jnp.sin))(1.0).mlir_module()
+          True
+        """
+        module = deserialize_artifact(self.mlir_module_serialized, new_context())
+        return str(module) if serialized else module
+
+    def __str__(self) -> str:
+        return f"Exported(fun_name={self.fun_name}, ...)"
+
+    @boundary
+    def in_shardings_jax(self, mesh: Mesh | AbstractMesh) -> Sequence[NamedSharding | None]:
+        """How the arguments are cut, over a mesh like the one of the export; None: not said.
+
+        Raises:
+          ValueError: the mesh has other axes.
+        """
+        return tuple(_over(s, mesh) for s in self._in_named_shardings)
+
+    @boundary
+    def out_shardings_jax(self, mesh: Mesh | AbstractMesh) -> Sequence[NamedSharding | None]:
+        """How the results are cut; see `in_shardings_jax`."""
+        return tuple(_over(s, mesh) for s in self._out_named_shardings)
+
+    def has_vjp(self) -> bool:
+        """Whether there is a derivative."""
+        return self._get_vjp is not None
+
+    @boundary
+    def vjp(self) -> Exported:
+        """The derivative: from arguments and cotangents of the results, in a row, to cotangents of
+        the arguments.
+
+        Raises:
+          ValueError: it was not serialized.
+
+        Example:
+          >>> exported = mjax.export.export(mjax.jit(jnp.sin))(0.0)
+          >>> exported.vjp().call(0.0, 2.0)
+          (Array(2., dtype=float32, weak_type=True),)
+        """
+        if self._get_vjp is None:
+            msg = (f"{self.fun_name} was read without its derivative: write it with "
+                   "exported.serialize(vjp_order=1), or a higher order for derivatives of that.")
+            raise ValueError(msg)
+        return self._get_vjp(self)
+
+    @boundary
+    def serialize(self, vjp_order: int = 0) -> bytearray:
+        """The bytes that `deserialize` reads, in this release, a later one, or JAX.
+
+        Args:
+          vjp_order: how many derivatives go with it.
+
+        Raises:
+          ValueError: a derivative is missing, or the structure of arguments or results has nodes
+            of a type that is not registered for serialization.
+
+        Example:
+          >>> artifact = mjax.export.export(mjax.jit(jnp.sin))(0.0).serialize(vjp_order=1)
+          >>> mjax.grad(mjax.export.deserialize(artifact).call)(0.0)
+          Array(1., dtype=float32, weak_type=True)
+        """
+        return serialize(self, vjp_order)
+
+    @boundary
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls it, in any program: it can be jitted, and differentiated in reverse mode.
+
+        Args:
+          args, kwargs: of the structure and types of the export.
+
+        Raises:
+          ValueError: they are not; or it was exported for another platform, or for another number
+            of devices.
+
+        Example:
+          >>> exported = mjax.export.export(mjax.jit(lambda x: x + 1))(jnp.float32(0))
+          >>> exported.call(jnp.float32(2))
+          Array(3., dtype=float32)
+        """
+        leaves, tree = tree_flatten((args, kwargs))
+        if tree != self.in_tree:
+            _refuse_structure(self, (args, kwargs), tree)
+        return self.out_tree.unflatten(_flat(self)(*leaves))
+
+
+def _flat(exported: Exported) -> Callable[..., Any]:
+    @custom_vjp
+    def f(*leaves: Any) -> Any:
+        return call_exported_p.bind(*leaves, exported=exported)
+
+    def backward(leaves: Any, cts: Any) -> Any:
+        derivative = exported.vjp()
+        wanted = derivative.in_avals[len(leaves):]
+        given = [np.zeros(ct.shape, float0) if aval.dtype == float0 else ct
+                 for ct, aval in zip(cts, wanted, strict=True)]
+        return tuple(derivative.call(*leaves, *given))
+
+    f.defvjp(lambda *leaves: (f(*leaves), leaves), backward)
+    return f
+
+
+def _refuse_structure(exported: Exported, given: Any, tree: Any) -> None:
+    expected = exported.in_tree.unflatten([0] * exported.in_tree.num_leaves)
+    left, right = ({("args", "kwargs")[path[0].idx] + keystr(path[1:])
+                    for path, _ in tree_flatten_with_path(one)[0]} for one in (expected, given))
+    lines = [*(f"  {path} is missing" for path in sorted(left - right)),
+             *(f"  {path} is not expected" for path in sorted(right - left))]
+    raise LazyValueError(lambda: "\n".join([
+        f"{exported.fun_name}: the pytree structure of the arguments differs from the one it was "
+        "exported for:", *(lines or [f"  {tree} in place of {exported.in_tree}"])]))
+
+
+def _over(sharding: NamedSharding | None, mesh: Mesh | AbstractMesh) -> NamedSharding | None:
+    if sharding is None:
+        return None
+    if mesh.shape_tuple != sharding.mesh.shape_tuple:
+        raise LazyValueError(lambda: (
+            f"the mesh {mesh} differs from the one of the export, {sharding.mesh}: the axes and "
+            "their sizes must be the same."))
+    return NamedSharding(mesh, sharding.spec)
