@@ -9,10 +9,9 @@ mesh, its elements are on different devices, and collectives communicate.
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import operator
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, NamedTuple, NoReturn
 
@@ -25,7 +24,7 @@ from mjax._engine.ir.mesh import AbstractMesh, Mesh
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
 from mjax._engine.primitives.joining import concatenate
-from mjax._engine.primitives.shapes import batch_to_front, reshape
+from mjax._engine.primitives.shapes import batch_to_front, moveaxis, reshape
 from mjax._engine.tracing.interpreter import axes_in_scope
 from mjax._engine.tracing.primitive import OperandsVaryError, Primitive
 from mjax._engine.transforms.batching import AxisData, batch_flat, element_type, to_dim
@@ -33,7 +32,8 @@ from mjax._engine.transforms.batching import AxisData, batch_flat, element_type,
 Names = tuple[Hashable, ...]
 #: Sets of indices along an axis between which a collective keeps to itself.
 Groups = tuple[tuple[int, ...], ...]
-
+#: What batching rules give.
+Batched = tuple[Any, int | None]
 
 #: How a shard_map keeps track of device variance. "checked": types say along which mesh axes
 #: values differ, and casts are inserted where operands do not vary alike; "explicit": the author
@@ -55,9 +55,9 @@ class Manual(NamedTuple):
     mode: Mode
 
 
-def manual_axes(mesh: Mesh | AbstractMesh, axes: Iterable[Hashable], mode: Mode
-                ) -> tuple[NamedAxis, ...]:
-    """The named axes in the body of a shard_map, in the mesh's order.
+def in_manual(mesh: Mesh | AbstractMesh, axes: Iterable[Hashable], mode: Mode
+              ) -> AbstractContextManager[None]:
+    """Puts the axes of a shard_map in scope: where its body is staged, transformed, lowered.
 
     Args:
       mesh: its mesh.
@@ -68,13 +68,7 @@ def manual_axes(mesh: Mesh | AbstractMesh, axes: Iterable[Hashable], mode: Mode
     around = frozenset(axis.name for axis in thread.axis_env
                        if axis.manual is not None and axis.name in mesh.axis_names)
     manual = Manual(mesh, mine | around, mode)
-    return tuple(NamedAxis(name, size, manual) for name, size in mesh.shape_tuple if name in mine)
-
-
-def in_manual(mesh: Mesh | AbstractMesh, axes: Iterable[Hashable], mode: Mode
-              ) -> AbstractContextManager[None]:
-    """Puts the axes of a shard_map in scope: where its body is staged, transformed, lowered."""
-    return axes_in_scope(manual_axes(mesh, axes, mode))
+    return axes_in_scope([(name, size, manual) for name, size in mesh.shape_tuple if name in mine])
 
 
 def axis_of(name: Hashable) -> NamedAxis | None:
@@ -159,6 +153,11 @@ def sizes_of(names: Names, who: str = "") -> list[int]:
     return [size_of(name, who) for name in names]
 
 
+def parties(who: str, names: Names, groups: Groups | None = None) -> int:
+    """The number of elements that a collective is between: those of its axes, or of a group."""
+    return len(groups[0]) if groups else math.prod(sizes_of(names, who))
+
+
 @boundary
 def axis_size(axis_name: Any) -> int:
     """The number of elements along a named axis, as a Python int.
@@ -173,7 +172,7 @@ def axis_size(axis_name: Any) -> int:
       >>> mjax.vmap(lambda x: x * lax.axis_size('i'), axis_name='i')(jnp.ones(3))
       Array([3., 3., 3.], dtype=float32)
     """
-    return math.prod(sizes_of(names_of(axis_name), "axis_size"))
+    return parties("axis_size", names_of(axis_name))
 
 
 def refuse_unbound(name: Hashable, who: str = "") -> NoReturn:
@@ -185,43 +184,80 @@ def refuse_unbound(name: Hashable, who: str = "") -> NoReturn:
         f"mjax.vmap(..., axis_name={name!r}), or mjax.shard_map on a mesh with this axis."))
 
 
-#: What batching rules give.
-Batched = tuple[Any, int | None]
-
-
 def collective(name: str, own_varying: bool = False) -> Primitive:
     """A primitive whose types depend on the axes in scope."""
     primitive = Primitive(name, types_cacheable=False, own_varying=own_varying)
-    primitive.def_collective_axes(lambda *avals, **params: frozenset(names_of(
-        params["axes"] if "axes" in params else params["axis_name"])))
+    primitive.def_collective_axes(lambda *avals, **params: frozenset(_names_in(params)))
     return primitive
 
 
-def def_unary_batch(primitive: Primitive) -> None:
-    """Sets the batching rule of a collective over mesh axes alone, whatever vmap calls its own."""
-    primitive.def_batch(lambda args, dims, **params: (
-        primitive.bind(*args, **params), dims[0]))
+def _names_in(params: dict[str, Any]) -> Names:
+    return names_of(params["axes"] if "axes" in params else params["axis_name"])
 
 
-def def_collective_batch(primitive: Primitive) -> Callable[..., Any]:
+def _along_other_axes(primitive: Primitive, x: Any, dim: Any, places: Sequence[str],
+                      params: dict[str, Any]) -> Batched:
+    """Binds a collective for a batch along an axis that it does not name."""
+    if places:
+        x, dim = moveaxis(x, dim, 0), 0
+        params = {**params, **{place: params[place] + 1 for place in places}}
+    return primitive.bind(x, **params), dim
+
+
+def def_mesh_batch(primitive: Primitive, *places: str) -> None:
+    """Sets the batching rule of a collective over mesh axes alone, whatever vmap calls its own.
+
+    Args:
+      primitive: the collective.
+      places: the params that are dimensions of its operand.
+    """
+    primitive.def_batch(lambda args, dims, **params: _along_other_axes(
+        primitive, args[0], dims[0], places, params))
+
+
+def def_collective_batch(primitive: Primitive, *places: str) -> Callable[..., Any]:
     """Decorator: sets the batching rule of a collective with one operand or none.
 
-    The abstract evaluation runs first: it holds the checks, and vmap leaves none of the
-    equations for which it would run otherwise.
-    """
-    def define(rule: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(rule)
-        def checked(axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
-            with contextlib.suppress(OperandsVaryError):  # the parent casts what the rule binds
-                primitive.type_of(tuple(
-                    typeof(x) if d is None else element_type(typeof(x), d)
-                    for x, d in zip(args, dims, strict=True)), params)
-            return rule(axis, *args, *dims, **params)
+    The rule is for an axis that the collective names. A batch along another axis is one more
+    dimension of the operand.
 
-        primitive.def_axis_batch(checked)
+    Args:
+      primitive: the collective.
+      places: the params that are dimensions of its operand. With some, each group is an axis of its
+        own, and the rule is without groups.
+    """
+    def define(rule: Callable[..., Batched]) -> Callable[..., Batched]:
+        def batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> Batched:
+            check_types(primitive, args, dims, params)
+            if axis.name not in _names_in(params):
+                return _along_other_axes(primitive, args[0], dims[0], places, params)
+            groups = params.get("axis_index_groups")
+            if groups is None or not places:
+                return rule(axis, *args, *dims, **params)
+            return _by_groups(lambda x: primitive.bind(
+                x, **{**params, "axis_index_groups": None}), axis, args[0], dims[0], groups)
+
+        batch.__wrapped__ = rule  # type: ignore[attr-defined]
+        primitive.def_axis_batch(batch)
         return rule
 
     return define
+
+
+def check_types(primitive: Primitive, args: Any, dims: Any, params: dict[str, Any]) -> None:
+    """Runs a collective's abstract evaluation for one element of a batch.
+
+    It holds the checks, and vmap leaves none of the equations for which it would run otherwise.
+    """
+    with contextlib.suppress(OperandsVaryError):  # the parent casts what the rule binds
+        primitive.type_of(tuple(typeof(x) if d is None else element_type(typeof(x), d)
+                                for x, d in zip(args, dims, strict=True)), params)
+
+
+def mapped(f: Callable[[Any], Any], axis: AxisData, x: Any, dim: int | None) -> Batched:
+    """Applies a function of one array to each element of a batch."""
+    (out,), (out_dim,) = batch_flat(lambda x: [f(x)], axis, [x], [dim])
+    return out, out_dim
 
 
 # ---- groups ----------------------------------------------------------------------------
@@ -244,7 +280,7 @@ def checked_groups(who: str, names: Names, groups: Any, alike: bool = True) -> G
     if groups is None:
         return None
     found = tuple(tuple(map(operator.index, g)) for g in groups)
-    size = math.prod(sizes_of(names, who))
+    size = parties(who, names)
     if len(names) != 1 and not all(map(manual_of, names)):
         msg = (f"{who}: axis_index_groups needs one axis, or several that are all of a mesh, got "
                f"{names}.")
@@ -263,13 +299,13 @@ def differ(groups: Groups | None) -> bool:
     return groups is not None and len(set(map(len, groups))) > 1
 
 
-def by_groups(collective: Callable[..., Any], axis: AxisData, x: Any, dim: int | None,
-              groups: Groups) -> tuple[Any, int]:
+def _by_groups(collective: Callable[..., Any], axis: AxisData, x: Any, dim: int | None,
+               groups: Groups) -> Batched:
     """Batches a collective within groups: each group is an axis of its own.
 
     Args:
       collective: applies the collective without groups.
-      axis: the axis; its name stands for that of the members of one group meanwhile.
+      axis: the axis; meanwhile its name stands for the members of one group.
       x: the operand.
       dim: its batch dim.
       groups: the groups.
@@ -279,17 +315,15 @@ def by_groups(collective: Callable[..., Any], axis: AxisData, x: Any, dim: int |
     members = axis._replace(size=len(groups[0]))
     x = reshape(x, (len(groups), members.size, *x.shape[1:]))
 
-    def group(x: Any) -> list[Any]:
-        (out,), (out_dim,) = batch_flat(lambda x: [collective(x)], members, [x], [0])
-        return [to_dim(out, out_dim, 0, members.size)]
+    def group(x: Any) -> Any:
+        return to_dim(*mapped(collective, members, x, 0), 0, members.size)
 
-    (out,), (out_dim,) = batch_flat(group, AxisData(None, len(groups)), [x], [0])
-    out = to_dim(out, out_dim, 0, len(groups))
+    out = to_dim(*mapped(group, AxisData(None, len(groups)), x, 0), 0, len(groups))
     return reorder(reshape(out, (axis.size, *out.shape[2:])), np.argsort(order)), 0
 
 
 def reduced_by_groups(reduce: Callable[[Any], Any], axis: AxisData, x: Any, dim: int | None,
-                      groups: Groups) -> tuple[Any, int]:
+                      groups: Groups) -> Batched:
     """Batches a reduction within groups, which may differ in size.
 
     Args:

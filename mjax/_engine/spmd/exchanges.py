@@ -6,7 +6,6 @@ Over several axes of vmap, what does not fall apart into one axis after the othe
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -17,8 +16,8 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.types import ShapedArray, typeof
-from mjax._engine.primitives.arithmetic import eq, mul
-from mjax._engine.primitives.dynamic_slicing import dynamic_index_in_dim, dynamic_slice_in_dim
+from mjax._engine.primitives.arithmetic import eq
+from mjax._engine.primitives.dynamic_slicing import dynamic_index_in_dim
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.select import select
 from mjax._engine.primitives.shapes import (
@@ -35,20 +34,27 @@ from mjax._engine.spmd.axes import (
     Groups,
     Names,
     axis_size,
-    by_groups,
     checked_groups,
     collective,
     def_collective_batch,
+    mapped,
     names_of,
+    parties,
     reorder,
     require_varying,
-    sizes_of,
 )
-from mjax._engine.spmd.gathers import cut_axis, gather, merge_axes, resize
+from mjax._engine.spmd.gathers import (
+    check_parts,
+    cut_axis,
+    gather,
+    merge_axes,
+    own_part,
+    resize,
+)
 from mjax._engine.spmd.partitions import emit, number, partition_groups
 from mjax._engine.spmd.reductions import axis_index, psum_p
 from mjax._engine.tracing.primitive import traced
-from mjax._engine.transforms.batching import AxisData, batch_flat
+from mjax._engine.transforms.batching import AxisData
 
 # ---- ppermute, pbroadcast --------------------------------------------------------------
 
@@ -57,7 +63,7 @@ ppermute_p = collective("ppermute")
 
 @ppermute_p.def_abstract_eval
 def _ppermute_type(x: Any, *, axis_name: Names, perm: tuple[tuple[int, int], ...]) -> ShapedArray:
-    size = math.prod(sizes_of(axis_name, "ppermute"))
+    size = parties("ppermute", axis_name)
     require_varying("ppermute", x, axis_name)
     for what, ends in (("source", [s for s, _ in perm]), ("destination", [d for _, d in perm])):
         if len(set(ends)) != len(ends) or not all(0 <= i < size for i in ends):
@@ -81,23 +87,20 @@ define_linear(ppermute_p, lambda ct, x, *, axis_name, perm: ppermute_p.bind(
 @def_collective_batch(ppermute_p)
 def _ppermute_batch(axis: AxisData, x: Any, dim: int | None, *, axis_name: Names, perm: Any
                     ) -> Batched:
-    if axis.name not in axis_name:
-        return ppermute_p.bind(x, axis_name=axis_name, perm=perm), dim
-    size = math.prod(sizes_of(axis_name))
+    size = parties("ppermute", axis_name)
     source_of = {d: s for s, d in perm}
     sources = np.array([source_of.get(i, 0) for i in range(size)], np.int32)
     receives = np.array([i in source_of for i in range(size)])
 
-    def from_all(x: Any) -> list[Any]:
+    def from_all(x: Any) -> Any:
         index = axis_index(axis_name)
         sent = dynamic_index_in_dim(gather(x, axis_name, 0, False),
                                     dynamic_index_in_dim(sources, index, keepdims=False),
                                     keepdims=False)
-        return [_where(dynamic_index_in_dim(receives, index, keepdims=False), sent)]
+        return _where(dynamic_index_in_dim(receives, index, keepdims=False), sent)
 
     if len(axis_name) > 1:
-        (out,), (out_dim,) = batch_flat(from_all, axis, [x], [dim])
-        return out, out_dim
+        return mapped(from_all, axis, x, dim)
     out = reorder(batch_to_front(x, dim, size), sources)
     return out if receives.all() else _where(receives, out), 0
 
@@ -163,7 +166,7 @@ pbroadcast_p = collective("pbroadcast")
 
 @pbroadcast_p.def_abstract_eval
 def _pbroadcast_type(x: Any, *, axis_name: Any, source: int) -> ShapedArray:
-    size = math.prod(sizes_of(names_of(axis_name), "pbroadcast"))
+    size = parties("pbroadcast", names_of(axis_name))
     require_varying("pbroadcast", x, names_of(axis_name))
     if not 0 <= source < size:
         msg = f"pbroadcast: source {source} is not an index along {axis_name}, of size {size}."
@@ -171,11 +174,12 @@ def _pbroadcast_type(x: Any, *, axis_name: Any, source: int) -> ShapedArray:
     return x
 
 
-@pbroadcast_p.def_lowering
-def _pbroadcast_lowering(ctx: Any, x: Any, *, axis_name: Any, source: int) -> Any:
+def _from_source(x: Any, *, axis_name: Any, source: int) -> Any:
     # CPU has no collective_broadcast.
-    return ctx.lower_traced(traced(lambda x: index_in_dim(
-        gather(x, names_of(axis_name), 0, False), source, keepdims=False)), [x], {})
+    return index_in_dim(gather(x, names_of(axis_name), 0, False), source, keepdims=False)
+
+
+pbroadcast_p.def_lowering(traced(_from_source))
 
 
 def _pbroadcast_transpose(ct: Any, x: Any, *, axis_name: Any, source: int) -> Any:
@@ -189,13 +193,7 @@ define_linear(pbroadcast_p, _pbroadcast_transpose)
 @def_collective_batch(pbroadcast_p)
 def _pbroadcast_batch(axis: AxisData, x: Any, dim: int | None, *, axis_name: Any, source: int
                       ) -> Batched:
-    names = names_of(axis_name)
-    if axis.name not in names:
-        return pbroadcast_p.bind(x, axis_name=axis_name, source=source), dim
-    (out,), (out_dim,) = batch_flat(
-        lambda x: [index_in_dim(gather(x, names, 0, False), source, keepdims=False)], axis,
-        [x], [dim])
-    return out, out_dim
+    return mapped(lambda x: _from_source(x, axis_name=axis_name, source=source), axis, x, dim)
 
 
 @boundary
@@ -229,20 +227,10 @@ def _all_to_all_type(x: Any, *, split_axis: int, concat_axis: int, axis_name: An
                      axis_index_groups: Groups | None) -> ShapedArray:
     count = parties("all_to_all", names_of(axis_name), axis_index_groups)
     require_varying("all_to_all", x, names_of(axis_name))
-    size = x.shape[split_axis]
-    if size % count if tiled else size != count:
-        msg = (f"all_to_all: axis {split_axis} of an operand of shape {x.shape} must have "
-               f"{'a multiple of ' if tiled else ''}{count} elements, as many as there are along "
-               f"{axis_name}" + ("." if tiled else ", or tiled=True and a multiple."))
-        raise ValueError(msg)
-    shape = resize(x.shape, split_axis, size // count)
+    check_parts("all_to_all", x.shape, split_axis, axis_name, count, tiled)
+    shape = resize(x.shape, split_axis, x.shape[split_axis] // count)
     shape = resize(shape, concat_axis, shape[concat_axis] * count)
     return ShapedArray(shape, x.dtype, x.weak_type)
-
-
-def parties(who: str, names: Names, groups: Groups | None) -> int:
-    """How many elements a collective exchanges values between: those of axes, or of a group."""
-    return len(groups[0]) if groups else math.prod(sizes_of(names, who))
 
 
 @all_to_all_p.def_lowering
@@ -258,29 +246,17 @@ define_linear(all_to_all_p, lambda ct, x, *, split_axis, concat_axis, **params: 
     ct, split_axis=concat_axis, concat_axis=split_axis, **params))
 
 
-@def_collective_batch(all_to_all_p)
+@def_collective_batch(all_to_all_p, "split_axis", "concat_axis")
 def _all_to_all_batch(axis: AxisData, x: Any, dim: int | None, *, split_axis: int, concat_axis: int,
-                      axis_name: Any, tiled: bool, axis_index_groups: Groups | None) -> Batched:
+                      axis_name: Any, **params: Any) -> Batched:
     names = names_of(axis_name)
-    params = {"axis_name": axis_name, "tiled": tiled}
-    if axis.name not in names:
-        return all_to_all_p.bind(
-            batch_to_front(x, dim, axis.size), split_axis=split_axis + 1,
-            concat_axis=concat_axis + 1, axis_index_groups=axis_index_groups, **params), 0
-    if axis_index_groups is not None:
-        return by_groups(lambda x: all_to_all_p.bind(
-            x, split_axis=split_axis, concat_axis=concat_axis, axis_index_groups=None, **params),
-            axis, x, dim, axis_index_groups)
 
-    def from_all(x: Any) -> list[Any]:
-        part = x.shape[split_axis] // axis_size(names)
-        out = dynamic_slice_in_dim(gather(x, names, 0, False),
-                                   mul(axis_index(names), np.int32(part)), part, split_axis + 1)
-        return [merge_axes(moveaxis(out, 0, concat_axis), concat_axis)]
+    def from_all(x: Any) -> Any:
+        out = own_part(gather(x, names, 0, False), names, split_axis + 1, True)
+        return merge_axes(moveaxis(out, 0, concat_axis), concat_axis)
 
     if len(names) > 1:
-        (out,), (out_dim,) = batch_flat(from_all, axis, [x], [dim])
-        return out, out_dim
+        return mapped(from_all, axis, x, dim)
     x = batch_to_front(x, dim, axis.size)
     out = cut_axis(x, split_axis + 1, (axis.size, x.shape[split_axis + 1] // axis.size))
     # From (source, ..., destination, ...) to (destination, ..., source, ...).
@@ -322,12 +298,8 @@ def all_to_all(x: Any, axis_name: Any, split_axis: int, concat_axis: int, *,
         split, concat = (canonicalize_axis(a, np.ndim(leaf)) for a in (split_axis, concat_axis))
         if tiled or split == concat:
             return all_to_all_p.bind(leaf, split_axis=split, concat_axis=concat, **params)
-        size, count = np.shape(leaf)[split], parties("all_to_all", names, groups)
-        if size != count:
-            msg = (f"all_to_all: split_axis {split_axis} of an operand of shape {np.shape(leaf)} "
-                   f"must have {count} elements, as many as there are along {axis_name}; with "
-                   "tiled=True it may have a multiple.")
-            raise ValueError(msg)
+        check_parts("all_to_all", np.shape(leaf), split, axis_name,
+                    parties("all_to_all", names, groups), False)
         # The parts are stacked along an axis that is new, and what is left of the one that was
         # cut is removed.
         if split < concat:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,11 +37,12 @@ from mjax._engine.spmd.axes import (
     Batched,
     Groups,
     Names,
-    by_groups,
     checked_groups,
     collective,
     def_collective_batch,
+    def_mesh_batch,
     names_of,
+    parties,
     require_varying,
     sizes_of,
     varying_names,
@@ -51,32 +52,6 @@ from mjax._engine.spmd.reductions import axis_index, times
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.variance import pvary_p
 from mjax._engine.transforms.batching import AxisData
-
-
-def _def_own_axis_batch(primitive: Primitive, place: str) -> Callable[..., Any]:
-    """Decorator: the batching rule for an axis that the collective names, without groups.
-
-    A batch along another axis is one more dimension; a group is an axis of its own.
-
-    Args:
-      primitive: the collective.
-      place: the param that says along which dimension arrays are put together or cut.
-    """
-    def define(rule: Callable[..., Batched]) -> Callable[..., Batched]:
-        @def_collective_batch(primitive)
-        def batch(axis: AxisData, x: Any, dim: int | None, **params: Any) -> Batched:
-            groups = params["axis_index_groups"]
-            if axis.name not in params["axis_name"]:
-                return primitive.bind(batch_to_front(x, dim, axis.size),
-                                      **{**params, place: params[place] + 1}), 0
-            if groups is not None:
-                return by_groups(lambda x: primitive.bind(
-                    x, **{**params, "axis_index_groups": None}), axis, x, dim, groups)
-            return rule(axis, x, dim, **params)
-
-        return batch
-
-    return define
 
 
 def insert(shape: Sequence[int], place: int, size: int) -> tuple[int, ...]:
@@ -102,43 +77,46 @@ def merge_axes(x: Any, place: int, count: int = 2) -> Any:
 
 # ---- all_gather, psum_scatter ----------------------------------------------------------
 
-all_gather_p = collective("all_gather")
-reduce_scatter_p = collective("reduce_scatter")
+
+def _define_gather(name: str, own_varying: bool = False) -> Primitive:
+    primitive = collective(name, own_varying)
+
+    @primitive.def_abstract_eval
+    def type_rule(x: Any, *, all_gather_dimension: int, axis_name: Names, axis_size: int,
+                  tiled: bool, axis_index_groups: Groups | None = None) -> ShapedArray:
+        sizes_of(axis_name, name)
+        require_varying(name, x, axis_name)
+        d = all_gather_dimension
+        shape = (resize(x.shape, d, x.shape[d] * axis_size) if tiled
+                 else insert(x.shape, d, axis_size))
+        return ShapedArray(shape, x.dtype, x.weak_type, x.varying.difference(axis_name))
+
+    @primitive.def_lowering
+    def lowering(ctx: Any, x: Any, *, all_gather_dimension: int, axis_name: Names, axis_size: int,
+                 tiled: bool, axis_index_groups: Groups | None = None) -> Any:
+        if not tiled:
+            aval = physical_aval(ctx.avals_in[0])
+            shape = insert(aval.shape, all_gather_dimension, 1)
+            x = hlo.reshape(ir_type(aval.update(shape=shape)), x)
+        pairs = partition_groups(ctx, axis_name, axis_index_groups)
+        return [emit(ctx, "all_gather", ctx.out_types[0], x, pairs,
+                     {"all_gather_dim": number(all_gather_dimension)})]
+
+    return primitive
 
 
-@all_gather_p.def_abstract_eval
-def _all_gather_type(x: Any, *, all_gather_dimension: int, axis_name: Names, axis_size: int,
-                     tiled: bool, axis_index_groups: Groups | None) -> ShapedArray:
-    sizes_of(axis_name, "all_gather")
-    require_varying("all_gather", x, axis_name)
-    return _gathered_type(x, all_gather_dimension, axis_size, tiled)
+def _define_transposes(gather_p: Primitive, scatter_p: Primitive) -> None:
+    define_linear(gather_p, lambda ct, x, *, all_gather_dimension, **params: scatter_p.bind(
+        ct, scatter_dimension=all_gather_dimension, **params))
+    define_linear(scatter_p, lambda ct, x, *, scatter_dimension, **params: gather_p.bind(
+        ct, all_gather_dimension=scatter_dimension, **params))
 
 
-def _gathered_type(x: Any, d: int, axis_size: int, tiled: bool) -> ShapedArray:
-    shape = (resize(x.shape, d, x.shape[d] * axis_size) if tiled
-             else insert(x.shape, d, axis_size))
-    return ShapedArray(shape, x.dtype, x.weak_type)
+all_gather_p, reduce_scatter_p = _define_gather("all_gather"), collective("reduce_scatter")
+_define_transposes(all_gather_p, reduce_scatter_p)
 
 
-@all_gather_p.def_lowering
-def _all_gather_lowering(ctx: Any, x: Any, *, all_gather_dimension: int, axis_name: Names,
-                         axis_size: int, tiled: bool, axis_index_groups: Groups | None) -> Any:
-    return _gather_ir(ctx, x, all_gather_dimension, tiled,
-                      partition_groups(ctx, axis_name, axis_index_groups))
-
-
-def _gather_ir(ctx: Any, x: Any, d: int, tiled: bool, pairs: Any) -> Any:
-    if not tiled:
-        aval = physical_aval(ctx.avals_in[0])
-        x = hlo.reshape(ir_type(aval.update(shape=insert(aval.shape, d, 1))), x)
-    return [emit(ctx, "all_gather", ctx.out_types[0], x, pairs, {"all_gather_dim": number(d)})]
-
-
-define_linear(all_gather_p, lambda ct, x, *, all_gather_dimension, **params: reduce_scatter_p.bind(
-    ct, scatter_dimension=all_gather_dimension, **params))
-
-
-@_def_own_axis_batch(all_gather_p, "all_gather_dimension")
+@def_collective_batch(all_gather_p, "all_gather_dimension")
 def _all_gather_batch(axis: AxisData, x: Any, dim: int | None, *, all_gather_dimension: int,
                       axis_name: Names, tiled: bool, **params: Any) -> Batched:
     d = all_gather_dimension
@@ -158,7 +136,7 @@ def gather(x: Any, names: Names, dimension: int, tiled: bool, groups: Groups | N
     """`all_gather` of one array, with its arguments checked."""
     return all_gather_p.bind(
         x, all_gather_dimension=dimension, axis_name=names, tiled=tiled, axis_index_groups=groups,
-        axis_size=len(groups[0]) if groups else math.prod(sizes_of(names, "all_gather")))
+        axis_size=parties("all_gather", names, groups))
 
 
 @boundary
@@ -214,14 +192,23 @@ def _reduce_scatter_type(x: Any, *, scatter_dimension: int, axis_name: Names, ax
 
 def _scattered_type(who: str, x: Any, d: int, names: Names, count: int, tiled: bool
                     ) -> ShapedArray:
-    size = x.shape[d]
-    if size % count if tiled else size != count:
+    check_parts(who, x.shape, d, names, count, tiled)
+    shape = resize(x.shape, d, x.shape[d] // count) if tiled else x.shape[:d] + x.shape[d + 1 :]
+    return ShapedArray(shape, x.dtype, x.weak_type)
+
+
+def check_parts(who: str, shape: tuple[int, ...], d: int, names: Any, count: int, tiled: bool
+                ) -> None:
+    """Refuses an operand that cannot be cut into a part for each element along named axes.
+
+    Raises:
+      ValueError: its axis `d` has the wrong size.
+    """
+    if shape[d] % count if tiled else shape[d] != count:
         raise LazyValueError(lambda: (
-            f"{who}: axis {d} of an operand of shape {x.shape} must have "
+            f"{who}: axis {d} of an operand of shape {shape} must have "
             f"{'a multiple of ' if tiled else ''}{count} elements, as many as there are "
             f"along {names}" + ("." if tiled else ", or tiled=True and a multiple.")))
-    shape = resize(x.shape, d, size // count) if tiled else x.shape[:d] + x.shape[d + 1 :]
-    return ShapedArray(shape, x.dtype, x.weak_type)
 
 
 @reduce_scatter_p.def_lowering
@@ -234,11 +221,7 @@ def _reduce_scatter_lowering(ctx: Any, x: Any, *, scatter_dimension: int, axis_n
     return [out if tiled else hlo.reshape(ctx.out_types[0], out)]
 
 
-define_linear(reduce_scatter_p, lambda ct, x, *, scatter_dimension, **params: all_gather_p.bind(
-    ct, all_gather_dimension=scatter_dimension, **params))
-
-
-@_def_own_axis_batch(reduce_scatter_p, "scatter_dimension")
+@def_collective_batch(reduce_scatter_p, "scatter_dimension")
 def _reduce_scatter_batch(axis: AxisData, x: Any, dim: int | None, *, scatter_dimension: int,
                           axis_name: Names, axis_size: int, tiled: bool, **params: Any) -> Batched:
     d = scatter_dimension
@@ -250,7 +233,7 @@ def _reduce_scatter_batch(axis: AxisData, x: Any, dim: int | None, *, scatter_di
     if rest:
         out = reduce_scatter_p.bind(
             merge_axes(out, d + 1, len(rest)), scatter_dimension=d + 1, axis_name=rest, tiled=False,
-            axis_size=math.prod(sizes_of(rest)), axis_index_groups=None)
+            axis_size=parties("psum_scatter", rest), axis_index_groups=None)
     return out if tiled else squeeze(out, (d + 1,)), 0
 
 
@@ -277,7 +260,7 @@ def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0,
     """
     names = names_of(axis_name)
     groups = checked_groups("psum_scatter", names, axis_index_groups)
-    size = len(groups[0]) if groups else math.prod(sizes_of(names, "psum_scatter"))
+    size = parties("psum_scatter", names, groups)
     return tree_map(lambda leaf: reduce_scatter_p.bind(
         leaf, scatter_dimension=canonicalize_axis(scatter_dimension, np.ndim(leaf)),
         axis_name=names, axis_size=size, axis_index_groups=groups, tiled=bool(tiled)), x)
@@ -285,30 +268,12 @@ def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0,
 
 # ---- all_gather_invariant, pscatter ----------------------------------------------------
 
-all_gather_invariant_p = collective("all_gather_invariant", own_varying=True)
+all_gather_invariant_p = _define_gather("all_gather_invariant", own_varying=True)
 pscatter_p = collective("pscatter", own_varying=True)
 pscatter_p.def_collective_axes(None)
-
-
-@all_gather_invariant_p.def_abstract_eval
-def _all_gather_invariant_type(x: Any, *, all_gather_dimension: int, axis_name: Names,
-                               axis_size: int, tiled: bool) -> ShapedArray:
-    require_varying("all_gather_invariant", x, axis_name)
-    out = _gathered_type(x, all_gather_dimension, axis_size, tiled)
-    return out.update(varying=x.varying.difference(axis_name))
-
-
-@all_gather_invariant_p.def_lowering
-def _all_gather_invariant_lowering(ctx: Any, x: Any, *, all_gather_dimension: int,
-                                   axis_name: Names, axis_size: int, tiled: bool) -> Any:
-    return _gather_ir(ctx, x, all_gather_dimension, tiled, partition_groups(ctx, axis_name))
-
-
-@all_gather_invariant_p.def_batch
-def _all_gather_invariant_batch(args: Any, dims: Any, *, all_gather_dimension: int, **params: Any
-                                ) -> Any:
-    return all_gather_invariant_p.bind(
-        moveaxis(args[0], dims[0], 0), all_gather_dimension=all_gather_dimension + 1, **params), 0
+_define_transposes(all_gather_invariant_p, pscatter_p)
+def_mesh_batch(all_gather_invariant_p, "all_gather_dimension")
+def_mesh_batch(pscatter_p, "scatter_dimension")
 
 
 @pscatter_p.def_abstract_eval
@@ -325,25 +290,13 @@ def _pscatter_type(x: Any, *, scatter_dimension: int, axis_name: Names, axis_siz
 @pscatter_p.def_lowering
 def _pscatter_lowering(ctx: Any, x: Any, *, scatter_dimension: int, axis_name: Names,
                        axis_size: int, tiled: bool) -> Any:
-    return ctx.lower_traced(traced(lambda x: _own_part(
+    return ctx.lower_traced(traced(lambda x: own_part(
         pvary_p.bind(x, axes=axis_name), axis_name, scatter_dimension, tiled)), [x], {})
 
 
-@pscatter_p.def_batch
-def _pscatter_batch(args: Any, dims: Any, *, scatter_dimension: int, **params: Any) -> Any:
-    return pscatter_p.bind(
-        moveaxis(args[0], dims[0], 0), scatter_dimension=scatter_dimension + 1, **params), 0
-
-
-define_linear(all_gather_invariant_p, lambda ct, x, *, all_gather_dimension, **params:
-              pscatter_p.bind(ct, scatter_dimension=all_gather_dimension, **params))
-define_linear(pscatter_p, lambda ct, x, *, scatter_dimension, **params:
-              all_gather_invariant_p.bind(ct, all_gather_dimension=scatter_dimension, **params))
-
-
-def _own_part(x: Any, names: Names, d: int, tiled: bool) -> Any:
+def own_part(x: Any, names: Names, d: int, tiled: bool) -> Any:
     """The part of an array that belongs to the present element."""
-    part = x.shape[d] // math.prod(sizes_of(names))
+    part = x.shape[d] // parties("axis_index", names)
     out = dynamic_slice_in_dim(x, mul(axis_index(names), np.int32(part)), part, d)
     return out if tiled else squeeze(out, (d,))
 
@@ -387,8 +340,8 @@ def all_gather_invariant(x: Any, axis_name: Any, *, axis: int = 0, tiled: bool =
         if not is_typed:
             return gather(x, run, d, tiled)
         return all_gather_invariant_p.bind(
-            x, all_gather_dimension=d, axis_name=run, axis_size=math.prod(sizes_of(run)),
-            tiled=tiled)
+            x, all_gather_dimension=d, axis_name=run, tiled=tiled,
+            axis_size=parties("all_gather_invariant", run))
 
     def of_leaf(leaf: Any) -> Any:
         d = canonicalize_axis(axis, np.ndim(leaf) + (not tiled))
@@ -427,7 +380,7 @@ def pscatter(x: Any, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> A
       Array([5, 6], dtype=int32)
     """
     names = names_of(axis_name)
-    size = math.prod(sizes_of(names, "pscatter"))
+    size = parties("pscatter", names)
     typed = varying_names(names)
 
     def of_leaf(leaf: Any) -> Any:
@@ -436,6 +389,6 @@ def pscatter(x: Any, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> A
             return pscatter_p.bind(leaf, scatter_dimension=d, axis_name=names, axis_size=size,
                                    tiled=bool(tiled))
         _scattered_type("pscatter", aval, d, names, size, tiled)
-        return _own_part(leaf, names, d, tiled)
+        return own_part(leaf, names, d, tiled)
 
     return tree_map(of_leaf, x)

@@ -34,13 +34,14 @@ from mjax._engine.spmd.axes import (
     Batched,
     Groups,
     Names,
+    check_types,
     checked_groups,
     collective,
-    def_collective_batch,
     names_of,
+    parties,
     require_varying,
 )
-from mjax._engine.spmd.exchanges import all_to_all, parties
+from mjax._engine.spmd.exchanges import all_to_all
 from mjax._engine.spmd.gathers import gather, merge_axes, reduce_scatter_p
 from mjax._engine.tracing.primitive import traced
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
@@ -169,11 +170,11 @@ def _ragged_transpose(ct: Any, operand: Any, output: Any, *vectors: Any, axis_na
 # ---- batches ---------------------------------------------------------------------------
 
 
-@def_collective_batch(ragged_all_to_all_p)
-def _ragged_batch(axis: AxisData, *args_and_dims: Any, axis_name: Names,
+@ragged_all_to_all_p.def_axis_batch
+def _ragged_batch(axis: AxisData, args: Any, dims: Any, *, axis_name: Names,
                   axis_index_groups: Groups | None) -> Batched:
-    args, dims = args_and_dims[:6], args_and_dims[6:]
     params: dict[str, Any] = {"axis_name": axis_name, "axis_index_groups": axis_index_groups}
+    check_types(ragged_all_to_all_p, args, dims, params)
     if axis.name in axis_name:
         (out,), (out_dim,) = batch_flat(lambda *xs: [_exchanged(*xs, **params)], axis, args, dims)
         return out, out_dim

@@ -12,7 +12,6 @@ Source: efficient transposition of replication-inducing collectives, JEP 17111.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -44,10 +43,11 @@ from mjax._engine.spmd.axes import (
     checked_groups,
     collective,
     def_collective_batch,
-    def_unary_batch,
+    def_mesh_batch,
     differ,
     invariant_names,
     names_of,
+    parties,
     reduced_by_groups,
     require_varying,
     size_of,
@@ -64,23 +64,51 @@ from mjax._engine.transforms.batching import AxisData
 # ---- psum, pmax, pmin ------------------------------------------------------------------
 
 
-def _define_reduction(name: str, reduce_p: Primitive, of_equals: Callable[[Any, int], Any],
-                      all_reduce: Callable[..., Any]) -> Primitive:
-    """A reduction over named axes.
+class _Reduction(NamedTuple):
+    """The primitives of one reduction.
+
+    Attributes:
+      name: what users call it.
+      over_axes: over axes of an array.
+      over_names: over named axes.
+      invariant: over mesh axes, with a result known to be the same.
+    """
+
+    name: str
+    over_axes: Primitive
+    over_names: Primitive
+    invariant: Primitive
+
+    def over(self, x: Any, names: Names, groups: Groups | None) -> Any:
+        """The reduction of an array over named axes, each by the primitive for it."""
+        typed = () if groups else varying_names(names)
+        same = invariant_names(self.name, x, typed)
+        for axes in tuple(n for n in typed if n not in same), same:
+            if axes:
+                x = self.invariant.bind(x, axes=axes)
+        if len(typed) < len(names):
+            x = self.over_names.bind(x, axes=tuple(n for n in names if n not in typed),
+                                     axis_index_groups=groups)
+        return x
+
+
+def _define(name: str, over_axes: Primitive, all_reduce: Callable[..., Any],
+            of_equals: Callable[[Any, int], Any] = lambda x, count: x) -> _Reduction:
+    """The primitives of a reduction over named axes.
 
     Args:
-      name: of the primitive.
-      reduce_p: the same over axes of an array.
-      of_equals: the result where all elements are the same, from one and their number.
+      name: what users call it.
+      over_axes: the same over axes of an array.
       all_reduce: `(ctx, x, pairs) -> result`, emits it between partitions.
+      of_equals: the result where all elements are the same, from one and their number.
     """
-    primitive = collective(name)
+    primitive, invariant = collective(name), collective(f"{name}_invariant", own_varying=True)
 
     @primitive.def_abstract_eval
     def type_rule(x: Any, *, axes: Names, axis_index_groups: Groups | None) -> ShapedArray:
         sizes_of(axes, name)
         require_varying(name, x, axes)
-        return reduce_p.infer([x], {"axes": ()})[0][0]
+        return over_axes.infer([x], {"axes": ()})[0][0]
 
     @primitive.def_lowering
     def lowering(ctx: Any, x: Any, *, axes: Names, axis_index_groups: Groups | None) -> Any:
@@ -89,16 +117,40 @@ def _define_reduction(name: str, reduce_p: Primitive, of_equals: Callable[[Any, 
     @def_collective_batch(primitive)
     def batch(axis: AxisData, x: Any, dim: int | None, *, axes: Names,
               axis_index_groups: Groups | None) -> Batched:
-        if axis.name not in axes:
-            return primitive.bind(x, axes=axes, axis_index_groups=axis_index_groups), dim
         if axis_index_groups is not None:
-            return reduced_by_groups(lambda x: reduce_p.bind(x, axes=(1,)), axis, x, dim,
+            return reduced_by_groups(lambda x: over_axes.bind(x, axes=(1,)), axis, x, dim,
                                      axis_index_groups)
-        out = of_equals(x, axis.size) if dim is None else reduce_p.bind(x, axes=(dim,))
+        out = of_equals(x, axis.size) if dim is None else over_axes.bind(x, axes=(dim,))
         rest = tuple(a for a in axes if a != axis.name)
         return primitive.bind(out, axes=rest, axis_index_groups=None) if rest else out, None
 
-    return primitive
+    # Over mesh axes, with a result known to be the same on all devices: it communicates over those
+    # along which its operand varies.
+    @invariant.def_abstract_eval
+    def invariant_type(x: Any, *, axes: Names) -> ShapedArray:
+        sizes_of(axes, f"{name}_invariant")
+        out = over_axes.infer([x], {"axes": ()})[0][0]
+        return out.update(varying=x.varying.difference(axes))
+
+    @invariant.def_lowering
+    def invariant_lowering(ctx: Any, x: Any, *, axes: Names) -> Any:
+        over, same = _apart(ctx.avals_in[0], axes)
+        if over:
+            x = all_reduce(ctx, x, partition_groups(ctx, over))
+        if not same:
+            return [x]
+        count = parties(name, same)
+        return ctx.inline(trace_to_jaxpr(lambda x: [of_equals(x, count)], ctx.avals_out), x)
+
+    invariant.def_collective_axes(lambda x, *, axes: x.varying.intersection(axes))
+    def_mesh_batch(invariant)
+    return _Reduction(name, over_axes, primitive, invariant)
+
+
+def _apart(aval: Any, axes: Names) -> tuple[Names, Names]:
+    """The axes along which a type varies, and the others."""
+    return (tuple(a for a in axes if a in aval.varying),
+            tuple(a for a in axes if a not in aval.varying))
 
 
 def times(x: Any, count: int) -> Any:
@@ -131,58 +183,13 @@ def _extremum_ir(name: str, identity: Callable[[Any], Any]) -> Callable[..., Any
     return all_reduce
 
 
-psum_p = _define_reduction("psum", reduce_sum_p, times, _sum_ir)
-pmax_p = _define_reduction("pmax", reduce_max_p, lambda x, count: x,
-                           _extremum_ir("maximum", lowest))
-pmin_p = _define_reduction("pmin", reduce_min_p, lambda x, count: x,
-                           _extremum_ir("minimum", highest))
+_SUM = _define("psum", reduce_sum_p, _sum_ir, times)
+_MAX = _define("pmax", reduce_max_p, _extremum_ir("maximum", lowest))
+_MIN = _define("pmin", reduce_min_p, _extremum_ir("minimum", highest))
+psum_p, psum_invariant_p = _SUM.over_names, _SUM.invariant
+pmax_p, pmax_invariant_p = _MAX.over_names, _MAX.invariant
+pmin_p, pmin_invariant_p = _MIN.over_names, _MIN.invariant
 define_linear(psum_p, lambda ct, x, **params: psum_p.bind(ct, **params))
-
-
-# ---- where types say what varies -------------------------------------------------------
-
-
-def _define_invariant(name: str, reduce_p: Primitive, all_reduce: Callable[..., Any],
-                      of_equals: Callable[[Any, int], Any]) -> Primitive:
-    """A reduction over mesh axes whose result is known to be the same on all devices.
-
-    It communicates over those of the axes along which its operand varies.
-    """
-    primitive = collective(name, own_varying=True)
-
-    @primitive.def_abstract_eval
-    def type_rule(x: Any, *, axes: Names) -> ShapedArray:
-        sizes_of(axes, name)
-        out = reduce_p.infer([x], {"axes": ()})[0][0]
-        return out.update(varying=x.varying.difference(axes))
-
-    @primitive.def_lowering
-    def lowering(ctx: Any, x: Any, *, axes: Names) -> Any:
-        over, same = _apart(ctx.avals_in[0], axes)
-        if over:
-            x = all_reduce(ctx, x, partition_groups(ctx, over))
-        if not same:
-            return [x]
-        count = math.prod(sizes_of(same))
-        return ctx.inline(trace_to_jaxpr(lambda x: [of_equals(x, count)],
-                                                 ctx.avals_out), x)
-
-    primitive.def_collective_axes(lambda x, *, axes: x.varying.intersection(axes))
-    def_unary_batch(primitive)
-    return primitive
-
-
-def _apart(aval: Any, axes: Names) -> tuple[Names, Names]:
-    """The axes along which a type varies, and the others."""
-    return (tuple(a for a in axes if a in aval.varying),
-            tuple(a for a in axes if a not in aval.varying))
-
-
-psum_invariant_p = _define_invariant("psum_invariant", reduce_sum_p, _sum_ir, times)
-pmax_invariant_p = _define_invariant("pmax_invariant", reduce_max_p,
-                                     _extremum_ir("maximum", lowest), lambda x, count: x)
-pmin_invariant_p = _define_invariant("pmin_invariant", reduce_min_p,
-                                     _extremum_ir("minimum", highest), lambda x, count: x)
 
 
 def _psum_transpose(ct: Any, x: Any, *, axes: Names) -> Any:
@@ -195,46 +202,13 @@ def _psum_transpose(ct: Any, x: Any, *, axes: Names) -> Any:
 define_linear(psum_invariant_p, _psum_transpose)
 define_linear(pvary_p, lambda ct, x, *, axes: (
     psum_invariant_p.bind(ct, axes=axes) if axes else ct))
-def_unary_batch(pvary_p)
+def_mesh_batch(pvary_p)
 
 
 @pvary_p.def_cast_varying
 def _pvary_cast_varying(varying: Any, *, axes: Names) -> Any:
     """Of a value that varies along some of the axes by now nothing is left of their cast."""
     return varying, {"axes": tuple(a for a in axes if a not in varying[0])}
-
-
-class _Reduction(NamedTuple):
-    """The primitives of one reduction.
-
-    Attributes:
-      name: what users call it.
-      over_axes: over axes of an array.
-      over_names: over named axes.
-      invariant: over mesh axes, with a result known to be the same.
-    """
-
-    name: str
-    over_axes: Primitive
-    over_names: Primitive
-    invariant: Primitive
-
-    def over(self, x: Any, names: Names, groups: Groups | None) -> Any:
-        """The reduction of an array over named axes, each by the primitive for it."""
-        typed = () if groups else varying_names(names)
-        same = invariant_names(self.name, x, typed)
-        for axes in tuple(n for n in typed if n not in same), same:
-            if axes:
-                x = self.invariant.bind(x, axes=axes)
-        if len(typed) < len(names):
-            x = self.over_names.bind(x, axes=tuple(n for n in names if n not in typed),
-                                     axis_index_groups=groups)
-        return x
-
-
-_SUM = _Reduction("psum", reduce_sum_p, psum_p, psum_invariant_p)
-_MAX = _Reduction("pmax", reduce_max_p, pmax_p, pmax_invariant_p)
-_MIN = _Reduction("pmin", reduce_min_p, pmin_p, pmin_invariant_p)
 
 
 def _reduce(reduction: _Reduction, x: Any, axis_name: Any, axis_index_groups: Any,
@@ -244,7 +218,7 @@ def _reduce(reduction: _Reduction, x: Any, axis_name: Any, axis_index_groups: An
     names = tuple(a for a in axes if not isinstance(a, int))
     positions = tuple(a for a in axes if isinstance(a, int))
     groups = checked_groups(reduction.name, names, axis_index_groups, alike=False)
-    count = len(groups[0]) if groups else math.prod(sizes_of(names, reduction.name))
+    count = parties(reduction.name, names, groups)
     uneven = differ(groups)
 
     def of_leaf(leaf: Any) -> Any:

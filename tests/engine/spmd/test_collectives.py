@@ -525,7 +525,7 @@ def test_a_jaxpr_outside_of_its_axes():
     (lambda x: lax.ppermute(x, "i", [(0, 7)]), "each destination is an index in \\[0, 4\\)"),
     (lambda x: lax.pshuffle(x, "i", [0, 0, 1, 2]), "each index from 0 to 3 along i once"),
     (lambda x: lax.pbroadcast(x, "i", 4), "source 4 is not an index along i, of size 4"),
-    (lambda x: lax.all_to_all(x, "i", 1, 0), r"split_axis 1 of an operand of shape \(4, 3\) mus"),
+    (lambda x: lax.all_to_all(x, "i", 1, 0), r"axis 1 of an operand of shape \(4, 3\) mus"),
     (lambda x: lax.pswapaxes(x, "i", 1), r"axis 1 of an operand of shape \(4, 3\) must have 4"),
     (lambda x: lax.all_to_all(x, "i", 1, 0, tiled=True), "must have a multiple of 4 elements"),
     (lambda x: lax.psum_scatter(x, "i", scatter_dimension=1), r"axis 1 .*\(4, 3\) must have 4"),
