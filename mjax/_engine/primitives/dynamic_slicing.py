@@ -40,7 +40,7 @@ from mjax._engine.primitives.shapes import (
     zeros_of,
 )
 from mjax._engine.primitives.slicing import index_in_dim
-from mjax._engine.primitives.tangents import define_jointly_linear
+from mjax._engine.primitives.tangents import aval_of, define_jointly_linear
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal
 
@@ -271,7 +271,7 @@ define_jointly_linear(dynamic_update_slice_p, slice(2))
 @dynamic_update_slice_p.def_transpose
 def _dynamic_update_slice_transpose(ct: Any, x: Any, update: Any, *starts: Any) -> Any:
     x_ct = update_ct = None
-    aval = update.aval if type(update) is UndefinedPrimal else typeof(update)
+    aval = aval_of(update)
     if type(x) is UndefinedPrimal:
         zeros = zeros_of(aval.update(dtype=typeof(ct).dtype, weak_type=False))
         x_ct = dynamic_update_slice_p.bind(ct, zeros, *starts)

@@ -19,7 +19,7 @@ from mjax._engine.primitives.shapes import (
     reduce_sum,
     reshape,
 )
-from mjax._engine.primitives.tangents import define_jointly_linear, instantiate
+from mjax._engine.primitives.tangents import aval_of, define_jointly_linear, instantiate
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal
 
@@ -86,8 +86,7 @@ def _concatenate_lowering(ctx: Any, *operands: Any, dimension: int) -> Any:
 @concatenate_p.def_transpose
 def _concatenate_transpose(ct: Any, *operands: Any, dimension: int) -> Any:
     undefined = [type(o) is UndefinedPrimal for o in operands]
-    sizes = tuple((o.aval if u else typeof(o)).shape[dimension]
-                  for o, u in zip(operands, undefined, strict=True))
+    sizes = tuple(aval_of(o).shape[dimension] for o in operands)
     parts = split_p.bind(ct, sizes=sizes, axis=dimension)
     return [p if u else None for p, u in zip(parts, undefined, strict=True)]
 

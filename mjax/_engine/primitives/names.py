@@ -49,8 +49,8 @@ def checkpoint_name(x: Any, name: str) -> Any:
     Source: JAX, `jax.ad_checkpoint.checkpoint_name`.
     """
     if not isinstance(name, str):
-        msg = f"checkpoint_name: the name must be a string, got {name!r} of type " \
-              f"{type(name).__name__}. The value comes first, the name second."
+        msg = (f"checkpoint_name: the name must be a string, got {name!r} of type "
+               f"{type(name).__name__}. The value comes first, the name second.")
         raise TypeError(msg)
     check_arguments("checkpoint_name", x, "x")
     return tree_map(lambda leaf: name_p.bind(leaf, name=name), x)

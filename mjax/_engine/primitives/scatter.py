@@ -63,6 +63,7 @@ from mjax._engine.primitives.shapes import (
 from mjax._engine.primitives.shapes import full as full_array
 from mjax._engine.primitives.tangents import (
     add_tangents,
+    aval_of,
     define_jointly_linear,
     instantiate,
     zero_tangent,
@@ -270,10 +271,6 @@ def _reading(aval: ShapedArray, updates: ShapedArray, params: dict[str, Any], fi
             "unique_indices": params["unique_indices"], "mode": mode, "fill_value": filled}
 
 
-def _aval(x: Any) -> Any:
-    return x.aval if type(x) is UndefinedPrimal else typeof(x)
-
-
 # ---- scatter_add, scatter_sub ----------------------------------------------------------
 
 
@@ -303,7 +300,7 @@ def _define_additive(name: str, operation: str, sign: Callable[[Any], Any]) -> P
     def transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> Any:
         updates_ct = None
         if type(updates) is UndefinedPrimal:
-            reading = _reading(typeof(ct), _aval(updates), params)
+            reading = _reading(typeof(ct), aval_of(updates), params)
             updates_ct = sign(gather_p.bind(ct, indices, **reading))
         return [ct if type(operand) is UndefinedPrimal else None, None, updates_ct]
 
@@ -376,7 +373,7 @@ def _scatter_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **para
                "unique_indices=True. (Gradients need no such promise.)")
         raise NotImplementedError(msg)
     operand_ct = updates_ct = None
-    updates_aval = _aval(updates)
+    updates_aval = aval_of(updates)
     if type(operand) is UndefinedPrimal:
         zeros = zeros_of(updates_aval.update(dtype=typeof(ct).dtype, weak_type=False))
         operand_ct = scatter_p.bind(ct, indices, zeros, **params)

@@ -28,7 +28,7 @@ from mjax._engine.primitives.shapes import (
     squeeze,
     zeros_of,
 )
-from mjax._engine.primitives.tangents import define_jointly_linear
+from mjax._engine.primitives.tangents import aval_of, define_jointly_linear
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal
 
@@ -78,10 +78,6 @@ def _slice_transpose(ct: Any, x: Any, *, start_indices: Any, limit_indices: Any,
         covered = (n - 1) * stride + 1 if n else 0
         config.append((start, size - start - covered, stride - 1))
     return pad_p.bind(ct, _zero(ct), padding_config=tuple(config))
-
-
-def _aval(x: Any) -> Any:
-    return x.aval if type(x) is UndefinedPrimal else typeof(x)
 
 
 def _zero(x: Any) -> Any:
@@ -268,7 +264,7 @@ def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
             limit_indices=tuple(n - max(high, 0) for n, (_, high, _) in rows),
             strides=tuple(interior + 1 for _, (_, _, interior) in rows))
     if type(value) is UndefinedPrimal:
-        inside = _inside(_aval(x).shape, padding_config)
+        inside = _inside(aval_of(x).shape, padding_config)
         padding = select_n(inside, ct, zeros_of(typeof(ct).strip_weak_type()))
         value_ct = reduce_sum(padding, tuple(range(len(padding_config))))
     return [x_ct, value_ct]

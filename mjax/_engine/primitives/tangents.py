@@ -59,6 +59,11 @@ def instantiate(tangent: Any) -> Any:
     return zeros_of(tangent.aval) if type(tangent) is Zero else tangent
 
 
+def aval_of(x: Any) -> Any:
+    """The type of an operand of a transpose rule, which may be undefined."""
+    return x.aval if type(x) is UndefinedPrimal else typeof(x)
+
+
 def zero_tangent(primal: Any) -> Zero:
     """The zero tangent of a value."""
     return Zero(typeof(primal).to_tangent())
