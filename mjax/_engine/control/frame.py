@@ -105,10 +105,11 @@ class Transforms(Record):
     batch: Callable[..., Any]
     dce: Callable[..., Any]
     recompute: Callable[..., Any]
+    cast: Callable[..., Any]
 
 
 OF_JAXPRS = Transforms(jvp_jaxpr, linearize_jaxpr, transpose_jaxpr, partial_eval_jaxpr, batch_jaxpr,
-                       dce_jaxpr, recompute_jaxpr)
+                       dce_jaxpr, recompute_jaxpr, widened)
 #: The rules of a frame whose equations are neither made two nor smaller.
 UNCUT = ("abstract_eval", "typecheck", "cast_varying", "jvp", "linearize", "transpose",
          "axis_batch")
@@ -221,7 +222,11 @@ class Frame:
         return lambda args: self.primitive.bind(*args, **params)
 
     def times(self, held: Held) -> int | None:
-        """How often the body runs, if that is known."""
+        """How often the body runs; None if that is not known when the program is compiled.
+
+        A loop of unknown length cannot keep values of its iterations. Its linear program, and
+        that of its unknown results, run it once more.
+        """
         return 1
 
     def carries(self, held: Held) -> list[tuple[int, int]]:
@@ -354,14 +359,14 @@ class Frame:
         entered = [self.entered(held, how) for how in held.ins]
         wanted, carries = joined(varying, entered, varying_of(held.body)), self.carries(held)
         with self.scope(held):
-            body = widened(held.body, wanted)
+            body = self.transforms.cast(held.body, wanted)
             if carries:
                 body, wanted = self._steady(held, carries, body, wanted)
         return [w - e for w, e in zip(wanted, entered, strict=True)], self.close(
             held._replace(body=body))
 
-    def _steady(self, held: Held, carries: Sequence[tuple[int, int]], body: Jaxpr,
-                wanted: list[Axes]) -> tuple[Jaxpr, list[Axes]]:
+    def _steady(self, held: Held, carries: Sequence[tuple[int, int]], body: Any,
+                wanted: list[Axes]) -> tuple[Any, list[Axes]]:
         """A body whose carries vary before an iteration along what they vary along after it.
 
         Another operand that the body does nothing with but cast it is cast in front of the loop:
@@ -374,14 +379,14 @@ class Frame:
             if grown == wanted:
                 break
             wanted = grown
-            body = widened(held.body, wanted)
+            body = self.transforms.cast(held.body, wanted)
         carried = {i for i, _ in carries}
         wanted = [w if i in carried else w | only_cast(body, var)
                   for i, (w, var) in enumerate(zip(wanted, body.invars, strict=True))]
         outs = [no_axes] * len(held.outs)
         for i, j in carries:
             outs[j] = wanted[i]
-        return widened(held.body, wanted, outs), wanted
+        return self.transforms.cast(held.body, wanted, outs), wanted
 
     # -- the kit: derivatives ---------------------------------------------------------------
 
@@ -425,6 +430,11 @@ class Frame:
         return outs[:len(nonzero_outs)], nonzero_outs, residuals, linear
 
     def _linearize_plan(self, held: Held, nonzeros: Sequence[bool]) -> Any:
+        if self.times(held) is None:
+            run, nonzeros, nonzero_outs = self._jvp_plan(held, nonzeros)
+            n = len(held.outs)
+            return (self.runner(held), lambda args: run(args)[n:],
+                    Split(held, held, range(len(held.ins))), nonzeros, nonzero_outs)
         nonzeros, parts = self.complete(
             held, nonzeros, self.transforms.linearize, operator.attrgetter("unknown_outs"))
         split = self.split(
@@ -489,6 +499,8 @@ class Frame:
             operator.attrgetter("unknown_outs"))
         if not (parts.known.eqns or carries):
             return ()
+        if self.times(held) is None:
+            return self._run_again_plan(held, unknown, parts.unknown_outs)
         (known_ins, unknown_ins), (known_outs, unknown_outs) = (
             partition_list(unknown, held.ins), partition_list(parts.unknown_outs, held.outs))
         split = self.split(
@@ -499,6 +511,22 @@ class Frame:
             return ()
         return (self.runner(split.first), self.runner(split.second), split, unknown,
                 parts.unknown_outs)
+
+    def _run_again_plan(self, held: Held, unknown: Sequence[bool], unknown_outs: Sequence[bool]
+                        ) -> Any:
+        """Runs what the known results need, and stages the whole for the unknown ones."""
+        if held.body.effects or all(unknown_outs):
+            return ()
+        known, known_outs = ([not u for u in flags] for flags in (unknown, unknown_outs))
+        body, _ = self.transforms.dce(held.body, known_outs, known)
+        first = held._replace(body=body, ins=selected(known, held.ins),
+                              outs=selected(known_outs, held.outs))
+        whole, n = self.runner(held), sum(known)
+
+        def run_again(args: Sequence[Any]) -> list[Any]:
+            return selected(unknown_outs, whole(merge_lists(unknown, args[:n], args[n:])))
+
+        return self.runner(first), run_again, Split(first, held, range(n)), unknown, unknown_outs
 
     def axis_batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
         """The same for a batch, of the same operands."""

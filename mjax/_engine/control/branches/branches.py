@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.base.util import BoundedCache
+from mjax._engine.control.cast_varying import widened
 from mjax._engine.control.frame import Transforms
-from mjax._engine.ir.effects import Effects, join_effects
-from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Var
+from mjax._engine.control.programs import Programs
+from mjax._engine.ir.jaxpr import Jaxpr, Var
 from mjax._engine.primitives.shapes import zeros_of
 from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjax._engine.transforms.batching import batch_jaxpr
@@ -29,46 +29,10 @@ from mjax._engine.transforms.recomputation import Policy, recompute_jaxpr
 from mjax._engine.transforms.transpose import transpose_jaxpr
 
 
-class Branches(tuple[Jaxpr, ...]):
-    """Jaxprs of one type; what they have in common has the names that a jaxpr has for it."""
+class Branches(Programs):
+    """Jaxprs of one type, of which one runs."""
 
     __slots__ = ()
-
-    @property
-    def invars(self) -> list[Var]:
-        """Those of the first."""
-        return self[0].invars
-
-    @property
-    def outvars(self) -> list[Any]:
-        """Those of the first."""
-        return self[0].outvars
-
-    @property
-    def effects(self) -> Effects:
-        """Those of any."""
-        return join_effects(branch.effects for branch in self)
-
-    @property
-    def eqns(self) -> list[JaxprEqn]:
-        """Those of one that has some."""
-        return next((branch.eqns for branch in self if branch.eqns), [])
-
-    def recall(self, key: Any) -> Any:
-        """The value kept under a key, or None."""
-        return self._known().get((self[1:], key))
-
-    def keep(self, key: Any, value: Any) -> Any:
-        """Keeps and gives a value."""
-        return self._known().put((self[1:], key), value)
-
-    def cached(self, key: Any, make: Callable[[], Any]) -> Any:
-        """The value kept under a key; made if there is none."""
-        known = self.recall(key)
-        return self.keep(key, make()) if known is None else known
-
-    def _known(self) -> Any:
-        return self[0].cached("of branches", lambda: BoundedCache(64))
 
 
 # ---- making branches alike -------------------------------------------------------------
@@ -205,4 +169,5 @@ def _recompute(branches: Branches, keep: Sequence[bool], used: Sequence[bool], s
 
 OF_BRANCHES = Transforms(
     _to_marks(jvp_jaxpr), _to_halves(linearize_jaxpr, True), _to_marks(transpose_jaxpr),
-    _to_halves(partial_eval_jaxpr, False), _to_marks(batch_jaxpr), _dce, _recompute)
+    _to_halves(partial_eval_jaxpr, False), _to_marks(batch_jaxpr), _dce, _recompute,
+    widened)

@@ -12,6 +12,7 @@ from mjax._engine.base.errors import ConcretizationTypeError, LazyArgumentError,
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import thread
 from mjax._engine.control.loops import scan_frame as _scan_frame  # noqa: F401  # rules of scan
+from mjax._engine.control.loops import while_frame as _while_frame  # noqa: F401  # rules of while
 from mjax._engine.control.loops.scan import Loop, bind_scan, rearranged
 from mjax._engine.control.loops.while_loop import Parts, bind_while
 from mjax._engine.control.trace_body import (

@@ -1,0 +1,246 @@
+"""The frame of `while`: consts of the condition, consts of the body, and carries.
+
+The frame holds the body and the condition as programs that both take all operands, so that every
+transformation marks and orders these once. `runner` gives each program only the consts that it
+reads.
+
+Reverse mode is refused: the number of iterations, and so the size of what they would save, is
+known only when the loop has run.
+
+Source: Frostig et al. 2018 (JAX) for the batching rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.util import selected
+from mjax._engine.control.cast_varying import Axes, refuse_alone, widened
+from mjax._engine.control.frame import OF_JAXPRS, Frame, Held, How, Runner
+from mjax._engine.control.loops.while_loop import Parts, bind_while, while_p
+from mjax._engine.control.programs import Programs
+from mjax._engine.ir.effects import keeps_equation
+from mjax._engine.ir.jaxpr import Jaxpr, Var
+from mjax._engine.primitives.reductions import reduce_or_p
+from mjax._engine.primitives.select import select_n_p
+from mjax._engine.primitives.shapes import broadcast_in_dim_p
+from mjax._engine.tracing.primitive import no_axes
+from mjax._engine.tracing.rule_errors import refuse_masked_effects
+from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
+from mjax._engine.transforms.batching import AxisData, batch_jaxpr
+from mjax._engine.transforms.dce import dce_jaxpr
+from mjax._engine.transforms.jvp import jvp_jaxpr
+from mjax._engine.transforms.partial_eval import PartialEvaluated, partial_eval_jaxpr
+
+COND, BODY, CARRY = range(3)
+
+
+class Iteration(Programs):
+    """The body of a loop and its condition; both take all operands."""
+
+    __slots__ = ()
+
+
+# ---- transformations of both programs ----------------------------------------------------
+
+
+def _jvp(programs: Iteration, nonzeros: Sequence[bool], wanted: Sequence[bool]) -> Any:
+    """The condition does not read tangents."""
+    body, cond = programs
+    jvp, nonzero_outs = jvp_jaxpr(body, nonzeros, wanted)
+    tangents = map(Var, jvp.in_avals[len(body.invars):])
+    return Iteration((jvp, cond.replace(invars=[*cond.invars, *tangents]))), nonzero_outs
+
+
+def _batch(programs: Iteration, axis: AxisData, dims: Sequence[int | None],
+           wanted: Sequence[bool]) -> Any:
+    """If the elements end at different times, then all carries are batched."""
+    body, cond = programs
+    many_cond, (decision,) = batch_jaxpr(cond, axis, dims)
+    if decision is not None:
+        refuse_masked_effects("while_loop", (cond, body))
+    many_body, out_dims = batch_jaxpr(body, axis, dims, decision is not None or wanted)
+    return Iteration((many_body, many_cond)), out_dims
+
+
+def _partial_eval(programs: Iteration, unknown: Sequence[bool], wanted: Sequence[bool],
+                  **options: Any) -> PartialEvaluated:
+    """That of the body. If the end of the loop is unknown, then all results are."""
+    body, cond = programs
+    (decides,) = partial_eval_jaxpr(cond, unknown).unknown_outs
+    return partial_eval_jaxpr(body, unknown, decides or wanted, **options)
+
+
+def _dce(programs: Iteration, used: Sequence[bool], kept: Sequence[bool]) -> Any:
+    body, cond = programs
+    runs = [any(used) or keeps_equation(programs.effects)]
+    read = [a or b for a, b in zip(dce_jaxpr(body, used, kept)[1], dce_jaxpr(cond, runs, kept)[1],
+                                   strict=True)]
+    return Iteration((dce_jaxpr(body, used, read)[0], dce_jaxpr(cond, runs, read)[0])), read
+
+
+def _cast(programs: Iteration, varying: Sequence[Axes], outs: Sequence[Axes] | None = None
+          ) -> Iteration:
+    """Carries also vary along the axes along which the number of iterations does."""
+    body, cond = programs
+    cond = widened(cond, varying)
+    ends = cond.out_avals[0].varying
+    refuse_alone("while", "the number of iterations", ends, (cond, body))
+    return Iteration((widened(body, varying, [
+        ends | axes for axes in outs or [no_axes] * len(body.outvars)]), cond))
+
+
+# ---- the frame ---------------------------------------------------------------------------
+
+
+class _WhileFrame(Frame):
+    """Operands enter as consts of the condition or the body, or as carries."""
+
+    derives = ("cast_varying", "jvp", "linearize", "transpose", "axis_batch", "partial_eval", "dce")
+    threaded = CARRY
+    transforms = OF_JAXPRS._replace(jvp=_jvp, partial_eval=_partial_eval, batch=_batch, dce=_dce,
+                                    cast=_cast)
+
+    def body(self, params: dict[str, Any]) -> Programs:
+        return Programs((params[self.param], params["cond_jaxpr"]))
+
+    def open(self, params: dict[str, Any]) -> Held:
+        both, nc, nb = self.body(params), params["cond_nconsts"], params["body_nconsts"]
+        outs = [CARRY] * len(both.outvars)
+        ins = [COND] * nc + [BODY] * nb + outs
+
+        def taking_all() -> Iteration:
+            body, cond = both
+            return Iteration((_renamed(body, [*map(Var, cond.in_avals[:nc]), *body.invars]),
+                              _renamed(cond, [*cond.invars[:nc], *map(Var, body.in_avals[:nb]),
+                                              *cond.invars[nc:]])))
+
+        return Held(both.cached(("open", nc, nb), taking_all), ins, outs, {})
+
+    def close(self, held: Held) -> dict[str, Any]:
+        body, cond = (_without(jaxpr, how, held.ins)
+                      for jaxpr, how in zip(held.body, (COND, BODY), strict=True))
+        return {"cond_jaxpr": cond, "cond_nconsts": held.ins.count(COND),
+                "body_jaxpr": body, "body_nconsts": held.ins.count(BODY)}
+
+    def times(self, held: Held) -> None:
+        return None
+
+    def carries(self, held: Held) -> list[tuple[int, int]]:
+        places = [i for i, how in enumerate(held.ins) if how == CARRY]
+        return list(zip(places, range(len(held.outs)), strict=True))
+
+    def batch_dim(self, how: How) -> int:
+        return 0
+
+    def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
+        raise LazyValueError(
+            "Reverse-mode differentiation of while_loop, or of fori_loop with bounds that are not "
+            "known when it is traced, is not possible: the number of iterations, and so what would "
+            "have to be remembered of them, is known only at run time. Use scan, or fori_loop with "
+            "static bounds (stop early by masking with where), or give the loop a rule by "
+            "custom_vjp or lax.custom_root; forward mode (jvp, jacfwd) works.")
+
+    def runner(self, held: Held) -> Runner:
+        """Applies the loop. A carry that each iteration hands on as it is becomes a const; a const
+        that neither program reads is left out."""
+        first, held = _rotated(self.carries(held), held)
+        (body, cond), n = held.body, len(held.ins)
+        sources = {j: i for i, j in self.carries(held)}
+        moving = [j for j, i in sources.items()
+                  if body.outvars[j] is not body.invars[i] or held.body.effects]
+        carried = [sources[j] for j in moving]
+        order = [*(i for i in range(n) if i not in carried), *carried]
+        consts = order[:n - len(carried)]
+
+        def fitting(jaxpr: Jaxpr, outvars: Sequence[Any]) -> tuple[Jaxpr, list[int]]:
+            jaxpr, read = dce_jaxpr(
+                _renamed(jaxpr, [jaxpr.invars[i] for i in order]).replace(outvars=outvars),
+                [True] * len(outvars), [i in carried for i in order])
+            return jaxpr, selected(read[:len(consts)], consts)
+
+        body, of_body = fitting(body, [body.outvars[j] for j in moving])
+        cond, of_cond = fitting(cond, cond.outvars)
+
+        def run(args: Sequence[Any]) -> list[Any]:
+            args = first(args)
+            outs = [args[sources[j]] for j in range(len(held.outs))]
+            if carried or held.body.effects:
+                found = bind_while(cond, body, Parts(*(
+                    [args[i] for i in places] for places in (of_cond, of_body, carried))))
+                for j, value in zip(moving, found, strict=True):
+                    outs[j] = value
+            return outs[:n_outs]
+
+        n_outs = len(held.outs) - (first is not _as_given)
+        return run
+
+
+while_frame = _WhileFrame(while_p, "body_jaxpr")
+
+
+def _rotated(carries: Sequence[tuple[int, int]], held: Held
+             ) -> tuple[Callable[[Sequence[Any]], Sequence[Any]], Held]:
+    """A loop whose condition gives only a predicate, and what is done to its operands first.
+
+    The condition of another runs before the loop and at the end of its body, and the loop
+    carries what it gives: which elements of a batch go on, or the values threaded through it.
+    """
+    body, cond = held.body
+    going, n_more = cond.out_avals[0], len(cond.outvars) - 1
+    if not going.shape and not n_more:
+        return _as_given, held
+    places = [i for i, _ in carries]
+
+    def decide(args: Sequence[Any]) -> list[Any]:
+        decision, *more = eval_jaxpr(cond, cond.consts, *args)
+        kept = list(args)
+        for i, value in zip(places[len(places) - n_more:], more, strict=True):
+            kept[i] = value
+        return [*kept, decision]
+
+    def iterate(*args: Any) -> list[Any]:
+        *old, decision = args
+        new = eval_jaxpr(body, body.consts, *old)
+        after = list(old)
+        for i, value in zip(places, new, strict=True):
+            after[i] = _select(decision, old[i], value) if going.shape else value
+        *after, decision = decide(after)
+        return [*(after[i] for i in places), decision]
+
+    def goes_on(*args: Any) -> list[Any]:
+        return [reduce_or_p.bind(args[-1], axes=(0,)) if going.shape else args[-1]]
+
+    avals = [*body.in_avals, going]
+    programs = Iteration((trace_to_jaxpr(iterate, avals, body.debug_info),
+                          trace_to_jaxpr(goes_on, avals, cond.debug_info)))
+    return decide, Held(programs, [*held.ins, CARRY], [*held.outs, CARRY], held.rest)
+
+
+def _as_given(args: Sequence[Any]) -> Sequence[Any]:
+    return args
+
+
+def _select(going: Any, old: Any, new: Any) -> Any:
+    """The new value of the elements that go on, the old one of the others."""
+    which = broadcast_in_dim_p.bind(going, shape=new.shape, broadcast_dimensions=(0,))
+    return select_n_p.bind(which, old, new)
+
+
+def _renamed(jaxpr: Jaxpr, invars: Sequence[Var]) -> Jaxpr:
+    """The same program with these inputs; their names are no longer those of arguments."""
+    return jaxpr.replace(invars=list(invars),
+                         debug_info=jaxpr.debug_info._replace(arg_names=None))
+
+
+def _without(jaxpr: Jaxpr, other: How, ins: Sequence[How]) -> Jaxpr:
+    """The program without the consts of the other one."""
+    if other not in ins:
+        return jaxpr
+    return jaxpr.cached(("without", other, *ins), lambda: _renamed(
+        jaxpr, [v for v, how in zip(jaxpr.invars, ins, strict=True) if how != other]))
+
+
+__all__ = ["while_frame"]
