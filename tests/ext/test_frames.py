@@ -89,7 +89,7 @@ def test_a_program_gives_several_results():
 
 
 def flops(jaxpr):
-    """Elements that a program computes; of branches, those of the longest."""
+    """Elements that a program computes: those of the longest branch, of one iteration of `while`."""
     total = 0
     for eqn in jaxpr.eqns:
         frame = eqn.primitive.frame
@@ -97,7 +97,7 @@ def flops(jaxpr):
             total += sum(math.prod(v.aval.shape) for v in eqn.outvars)
         else:
             held = frame.open(eqn.params)
-            total += frame.times(held) * max(map(flops, held.jaxprs))
+            total += (frame.times(held) or 1) * max(map(flops, held.jaxprs))
     return total
 
 
@@ -115,6 +115,7 @@ halved.defjvp(lambda primals, tangents: (halved(*primals), tangents[0] / 2.0))
     (region(lambda x: x * x), 6),
     (mjax.checkpoint(lambda x: x * x + x), 12),
     (lambda x: lax.scan(lambda c, _: (c * c, c + c), x, None, length=5)[0], 60),
+    (lambda x: lax.while_loop(lambda c: c[0, 0] > 9.0, lambda c: c * c + c, x), 12),
     # Four scalars make the index: slice, squeeze, gt, convert_element_type.
     (lambda x: lax.cond(x[0, 0] > 0.0, lambda x: x * x + x, lambda x: x, x), 12 + 4),
     (lambda x: region(lambda x: lax.scan(lambda c, _: (c * x, None), x, None, length=4)[0])(x), 24),
@@ -161,10 +162,15 @@ def inverse(x):
     inverse, mjax.jit(inverse), region(inverse), mjax.checkpoint(inverse),
     lambda x: lax.scan(lambda c, x: (c + inverse(x), c), x[0], x)[0],
     lambda x: lax.cond(x[0, 0] > 0.0, inverse, lambda x: x, x),
+    lambda x: lax.while_loop(lambda c: c[0, 0] < 5.0, lambda c: c + inverse(x), x),
+    lambda x: lax.while_loop(lambda c: inverse(c).sum() > 1.0, lambda c: c + 1.0, x),
+    lambda x: mjax.vmap(lambda x: lax.while_loop(
+        lambda c: c[0] < x[1] + 2.0, lambda c: c + inverse(x), x))(x),
     lambda x: region(mjax.jit(lambda x: lax.scan(
         lambda c, x: (c + mjax.checkpoint(inverse)(x), c), x[0], x)[0]))(x),
     mjax.grad(lambda x: region(inverse)(x).sum()),
-], ids=["plain", "jit", "region", "checkpoint", "scan", "cond", "nested", "grad"])
+], ids=["plain", "jit", "region", "checkpoint", "scan", "cond", "while",
+        "condition", "elements", "nested", "grad"])
 def test_a_transformation_adds_an_error_to_every_body(f):
     jaxpr = mjax.make_jaxpr(f)(Y)
     checked = with_errors(jaxpr)
