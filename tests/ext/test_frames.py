@@ -89,7 +89,7 @@ def test_a_program_gives_several_results():
 
 
 def flops(jaxpr):
-    """Elements that a program computes: those of the longest branch, of one iteration of `while`."""
+    """Elements that a program computes, in the longest branch and one iteration of `while`."""
     total = 0
     for eqn in jaxpr.eqns:
         frame = eqn.primitive.frame

@@ -15,11 +15,7 @@ from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr, jaxprs_in_params
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
-from mjax._engine.primitives.shapes import (
-    batch_size,
-    batch_to_front,
-    broadcast_in_dim_p,
-)
+from mjax._engine.primitives.shapes import batch_size, batched_alike, broadcast_in_dim_p
 from mjax._engine.primitives.special import (
     igamma_grad_a_p,
     igamma_p,
@@ -56,12 +52,16 @@ def filled(inits: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
     return [broadcast_in_dim_p.bind(i, shape=shape, broadcast_dimensions=()) for i in inits]
 
 
-def define_derivatives(primitive: Primitive, by_arrays: Callable[..., list[Any]]) -> None:
-    """Gives a reduction its derivatives.
+def define_rules(primitive: Primitive, by_arrays: Callable[..., list[Any]],
+                 in_order: Callable[..., list[Any]],
+                 batched_params: Callable[[Any, int], tuple[Any, int]]) -> None:
+    """Gives a reduction its derivatives and its batching rule.
 
     Args:
       primitive: takes `(*operands, *initial values)` and its function's `jaxpr`.
       by_arrays: the same by primitives that reverse mode knows.
+      in_order: the same by arrays, in the order that XLA has; for initial values that are batched.
+      batched_params: from params and the batch dim of operands to params and the dim of results.
     """
 
     @primitive.def_jvp
@@ -94,6 +94,16 @@ def define_derivatives(primitive: Primitive, by_arrays: Callable[..., list[Any]]
 
     primitive.def_linearize(linearize)
 
+    @primitive.def_batch
+    def batch(args: Any, dims: Any, **params: Any) -> Any:
+        n = len(args) // 2
+        if any(d is not None for d in dims[n:]):
+            axis = AxisData(None, batch_size(args, dims))
+            return batch_flat(lambda *elements: in_order(*elements, **params), axis, args, dims)
+        xs, dim = batched_alike(args[:n], dims[:n])
+        params, out_dim = batched_params(params, dim)
+        return primitive.bind(*xs, *args[n:], **params), [out_dim] * n
+
 
 def _in_pairs(jaxpr: Jaxpr, smooth: Sequence[bool]) -> Jaxpr:
     """The function of scalars with their tangents, of those that have one."""
@@ -106,21 +116,6 @@ def _in_pairs(jaxpr: Jaxpr, smooth: Sequence[bool]) -> Jaxpr:
         return both.replace(invars=[*a, *da, *b, *db])
 
     return jaxpr.cached(("in pairs", thread.settings), make)
-
-
-def batched_in_order(in_order: Callable[..., list[Any]], args: Any, dims: Any, params: Any
-                      ) -> Any:
-    """A reduction whose initial values are batched: by arrays, in the order that XLA has."""
-    axis = AxisData(None, batch_size(args, dims))
-    return batch_flat(lambda *elements: in_order(*elements, **params), axis, args, dims)
-
-
-def batched_alike(xs: Sequence[Any], dims: Sequence[int | None]) -> tuple[Sequence[Any], int]:
-    """Operands with their batch axes at one place."""
-    if None not in dims and len(set(dims)) == 1:
-        return xs, dims[0]  # type: ignore[return-value]
-    size = batch_size(xs, dims)
-    return [batch_to_front(x, d, size) for x, d in zip(xs, dims, strict=True)], 0
 
 
 def combined_operands(name: str, avals: Sequence[ShapedArray], jaxpr: Jaxpr) -> list[ShapedArray]:

@@ -17,7 +17,14 @@ from typing import Any
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import merge_lists, partition_list, selected
-from mjax._engine.control.cast_varying import Axes, joined, only_cast, varying_of, widened
+from mjax._engine.control.cast_varying import (
+    Axes,
+    bind_cast,
+    joined,
+    only_cast,
+    varying_of,
+    widened,
+)
 from mjax._engine.ir.effects import Effects, renumbered
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
 from mjax._engine.ir.types import same_type_but_weak, typeof
@@ -219,7 +226,7 @@ class Frame:
             body = held.body
             return lambda args: eval_jaxpr(body, body.consts, *args)
         params = self.close(held)
-        return lambda args: self.primitive.bind(*args, **params)
+        return lambda args: bind_cast(self.primitive, args, params)
 
     def times(self, held: Held) -> int | None:
         """How often the body runs; None if that is not known when the program is compiled.
@@ -614,7 +621,10 @@ class Frame:
     def equation(self, eqn: JaxprEqn, held: Held, invars: Sequence[Any], outvars: Sequence[Any]
                  ) -> JaxprEqn:
         """An equation that holds this, made from another."""
-        return eqn.replace(params=self.close(held), invars=list(invars), outvars=list(outvars),
+        params, varying = self.close(held), [v.aval.varying for v in invars]
+        if any(varying) and self.primitive.cast_varying is not None:
+            params = self.primitive.cast_varying(varying, **params)[1]
+        return eqn.replace(params=params, invars=list(invars), outvars=list(outvars),
                            effects=self.effects(held.body))
 
 

@@ -27,10 +27,8 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
 from mjax._engine.control.combining import (
     after_init,
-    batched_alike,
-    batched_in_order,
     combined_operands,
-    define_derivatives,
+    define_rules,
     elementwise,
     filled,
     is_plain,
@@ -60,6 +58,7 @@ from mjax._engine.primitives.reductions import (
 from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import (
     batch_axes,
+    batched_alike,
     broadcast_in_dim_p,
     reduce_sum_p,
     reduced_shape,
@@ -133,7 +132,6 @@ def _reduce_axis(jaxpr: Jaxpr, xs: Sequence[Any], axis: int) -> list[Any]:
 
 
 _reduce_tree = traced(_reduce_in_tree, multiple_results=True)
-define_derivatives(reduce_p, _reduce_in_tree)
 
 
 def _reduce_in_order(*args: Any, jaxpr: Jaxpr, dimensions: tuple[int, ...]) -> list[Any]:
@@ -153,16 +151,12 @@ def _rows(x: Any, axes: Sequence[int]) -> Any:
         math.prod(shape[i] for i in axes), *[shape[i] for i in rest]))
 
 
-@reduce_p.def_batch
-def _reduce_batch(args: Any, dims: Any, **params: Any) -> Any:
-    (xs, inits), (x_dims, init_dims) = [split_list(v, [len(args) // 2]) for v in (args, dims)]
-    if any(d is not None for d in init_dims):
-        return batched_in_order(_reduce_in_order, args, dims, params)
-    alike, dim = batched_alike(xs, x_dims)
+def _reduce_batched(params: Any, dim: int) -> Any:
     axes, out_dim = batch_axes(dim, params["dimensions"])
-    outs = reduce_p.bind(*alike, *inits, **{**params, "dimensions": axes})
-    return outs, [out_dim] * len(outs)
+    return {**params, "dimensions": axes}, out_dim
 
+
+define_rules(reduce_p, _reduce_in_tree, _reduce_in_order, _reduce_batched)
 
 # ---- reduce_window ---------------------------------------------------------------------
 
@@ -213,18 +207,8 @@ def _reduce_window_in_order(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any
 
 
 _reduce_window_by_arrays = traced(_reduce_window_in_order, multiple_results=True)
-define_derivatives(reduce_window_p, _reduce_window_in_order)
-
-
-@reduce_window_p.def_batch
-def _reduce_window_batch(args: Any, dims: Any, **params: Any) -> Any:
-    (xs, inits), (x_dims, init_dims) = [split_list(v, [len(args) // 2]) for v in (args, dims)]
-    if any(d is not None for d in init_dims):
-        return batched_in_order(_reduce_window_in_order, args, dims, params)
-    alike, dim = batched_alike(xs, x_dims)
-    outs = reduce_window_p.bind(*alike, *inits, **batch_windows(params, dim))
-    return outs, [dim] * len(outs)
-
+define_rules(reduce_window_p, _reduce_window_in_order, _reduce_window_in_order,
+             lambda params, dim: (batch_windows(params, dim), dim))
 
 # ---- select_and_scatter ----------------------------------------------------------------
 

@@ -21,9 +21,9 @@ from mjax._engine.base.thread import thread
 from mjax._engine.control.branches.branches import OF_BRANCHES, Branches
 from mjax._engine.control.calls.jit import call
 from mjax._engine.control.cast_varying import Axes, bind_cast, refuse_alone, varying_of, widened
-from mjax._engine.control.frame import Frame, Held, Runner
+from mjax._engine.control.frame import Frame, Held
 from mjax._engine.ir.effects import describe, forbidden
-from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn
+from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import ShapedArray, same_array_type, same_type_but_weak, typeof
 from mjax._engine.primitives.arithmetic import eq_p
 from mjax._engine.primitives.emit import constant, hlo, ir
@@ -54,16 +54,6 @@ class _CondFrame(Frame):
 
     def close(self, held: Held) -> dict[str, Any]:
         return {self.param: tuple(held.body), **held.rest}
-
-    def runner(self, held: Held) -> Runner:
-        params = self.close(held)
-        return lambda args: bind_cast(cond_p, args, params)
-
-    def equation(self, eqn: JaxprEqn, held: Held, invars: Sequence[Any], outvars: Sequence[Any]
-                 ) -> JaxprEqn:
-        new = super().equation(eqn, held, invars, outvars)
-        return new.replace(params=self.cast_varying([v.aval.varying for v in invars],
-                                                    **new.params)[1])
 
     def abstract_eval(self, index: Any, *operands: Any, branches: Sequence[Jaxpr], **params: Any
                       ) -> Any:
