@@ -37,6 +37,7 @@ from mjax._engine.runtime.arrays.layouts import Layout
 from mjax._engine.runtime.arrays.shape_dtype_struct import _rebuild as shape_dtype_struct_v1
 from mjax._engine.runtime.dispatch.stages import ArgInfo
 from mjax._engine.transforms.batching import AxisData
+from mjax._export.checks import DisabledSafetyCheck
 from mjax._library.image import ResizeMethod
 from mjax._numpy.ufuncs import _rebuilt as ufunc_v1
 
@@ -46,6 +47,7 @@ axis_data_v1 = from_pickle(AxisData)
 axis_type_v1 = from_pickle(AxisType)
 conv_dimension_numbers_v1 = from_pickle(ConvDimensionNumbers)
 debug_info_v1 = from_pickle(DebugInfo)
+disabled_safety_check_v1 = from_pickle(DisabledSafetyCheck)
 dot_algorithm_preset_v1 = from_pickle(DotAlgorithmPreset)
 dot_algorithm_v1 = from_pickle(DotAlgorithm)
 effect_policy_v1 = from_pickle(EffectPolicy)
@@ -73,13 +75,12 @@ tolerance_v1 = from_pickle(Tolerance)
 __all__ = [
     "abstract_mesh_v1", "abstract_token_v1", "accuracy_mode_v1", "arg_info_v1", "array_v1",
     "axis_data_v1", "axis_type_v1", "conv_dimension_numbers_v1", "debug_info_v1",
-    "dot_algorithm_preset_v1", "dot_algorithm_v1", "effect_policy_v1", "eig_implementation_v1",
-    "eigh_implementation_v1", "fft_type_v1", "gather_dimension_numbers_v1",
+    "disabled_safety_check_v1", "dot_algorithm_preset_v1", "dot_algorithm_v1", "effect_policy_v1",
+    "eig_implementation_v1", "eigh_implementation_v1", "fft_type_v1", "gather_dimension_numbers_v1",
     "gather_scatter_mode_v1", "key_type_v1", "layout_v1", "manual_axis_type_v1", "offloadable_v1",
-    "partial_v1", "partition_spec_v1", "policy_decided_v1", "policy_either_v1",
-    "policy_except_v1", "policy_names_v1", "precision_v1", "ragged_dot_dimension_numbers_v1",
-    "random_algorithm_v1", "resize_method_v1", "rounding_method_v1",
-    "scatter_dimension_numbers_v1",
+    "partial_v1", "partition_spec_v1", "policy_decided_v1", "policy_either_v1", "policy_except_v1",
+    "policy_names_v1", "precision_v1", "ragged_dot_dimension_numbers_v1", "random_algorithm_v1",
+    "resize_method_v1", "rounding_method_v1", "scatter_dimension_numbers_v1",
     "shape_dtype_struct_v1", "shaped_array_v1", "svd_algorithm_v1", "tolerance_v1",
     "tree_structure_v1", "ufunc_v1", "unconstrained_v1",
 ]

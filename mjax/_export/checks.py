@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from mjax._engine.base.util import pickled_by
+
 _CUSTOM_CALL = "custom_call:"
 
 
+@pickled_by("disabled_safety_check_v1", "_what")
 class DisabledSafetyCheck:
     """A check that is not done: `platform()` or `custom_call(target)`.
 
@@ -19,8 +22,8 @@ class DisabledSafetyCheck:
 
     __slots__ = ("_what",)
 
-    def __init__(self, what: str):
-        self._what = what
+    def __init__(self, _what: str):
+        self._what = _what
 
     @classmethod
     def platform(cls) -> DisabledSafetyCheck:

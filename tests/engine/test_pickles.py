@@ -19,7 +19,7 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 import mjax_ext
-from mjax import ad_checkpoint, lax, random, sharding
+from mjax import ad_checkpoint, export, lax, random, sharding
 from mjax import tree_util as tu
 from mjax.experimental import layout
 from mjax.sharding import AbstractMesh
@@ -108,7 +108,7 @@ def values():
         core.AbstractToken(), core.DebugInfo("jit", "f", ("x",)), core.EffectPolicy(ordered=True),
         batching.AxisData("i", 3), lax.FftType.RFFT, lax.linalg.EigImplementation.LAPACK,
         lax.linalg.EighImplementation.QR, lax.linalg.SvdAlgorithm.QR,
-        mjax.image.ResizeMethod.CUBIC]
+        mjax.image.ResizeMethod.CUBIC, export.DisabledSafetyCheck.custom_call("f")]
     return {type(value): value for value in made}
 
 
@@ -116,9 +116,9 @@ def values():
 OTHERS = {
     "by their public names": lambda cls: "._" not in cls.__module__,
     "of this process: devices, programs, traces, functions": lambda cls: cls.__name__ in {
-        "ClosedJaxpr", "Compiled", "CustomVJPPrimal", "DebugEffect", "DropVar", "Effect", "Format",
-        "Frame", "Held", "Initializer", "Interpreter", "Jaxpr", "JaxprBuilder", "JaxprEqn",
-        "JVPTracer", "Literal", "OperandEffect",
+        "ClosedJaxpr", "Compiled", "CustomVJPPrimal", "DebugEffect", "DropVar", "Effect",
+        "Exported", "Format", "Frame", "Held", "Initializer", "Interpreter", "Jaxpr",
+        "JaxprBuilder", "JaxprEqn", "JVPTracer", "Literal", "OperandEffect",
         "Lowered", "LoweringContext", "Mesh", "ModuleContext", "NamedSharding",
         "OrderedDebugEffect",
         "PartialEvaluated", "Primitive", "Shard", "Sharding", "SingleDeviceSharding",
