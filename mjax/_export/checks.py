@@ -1,4 +1,4 @@
-"""What is checked when a function is exported, and how to turn a check off."""
+"""Safety checks of exported programs, and how to turn one off."""
 
 from __future__ import annotations
 

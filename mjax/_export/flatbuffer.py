@@ -129,7 +129,7 @@ class _Reader:
             raise MalformedError(msg) from None
 
     def target(self, place: int) -> int:
-        """Where a reference leads to."""
+        """The place that a reference points to."""
         distance = self.number("<I", place)
         if distance < 4:
             msg = f"a reference at byte {place} leads nowhere"

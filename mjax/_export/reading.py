@@ -63,7 +63,7 @@ def deserialize(blob: bytes | bytearray) -> Exported:
 
 
 def _checked(data: bytearray) -> str:
-    """What the artifact says of its origin, when its checksum has been compared."""
+    """The origin of an artifact, read after its checksum has been compared."""
     marks = data[4:8] == MARK, data[-4:] == MARK and len(data) > CHECKSUM.stop
     if not any(marks):
         return "without the header of mjax"

@@ -48,7 +48,7 @@ SCHEMA: dict[str, dict[str, tuple[int, Any]]] = {
 NODES = ("leaf", "none", "tuple", "list", "dict", "custom")
 #: Who decides along a mesh axis, by number from 1 on.
 AXIS_TYPES = ("Auto", "Explicit", "Manual")
-#: What of arrays' memory can be said, by number from 1 on.
+#: Memory kinds of arrays, by number from 1 on.
 DEVICE_MEMORY = 1
 
 _DTYPES = (

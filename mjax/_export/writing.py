@@ -24,7 +24,7 @@ from mjax._export.trees import write_tree
 
 FORMAT_VERSION = 1
 MARK = b"MJAX"
-#: Where the checksum is.
+#: The place of the checksum.
 CHECKSUM = slice(12, 44)
 #: The number by which JAX's own readers of all ages know the tables.
 _SCHEMA_VERSION = 3

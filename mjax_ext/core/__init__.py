@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from mjax._engine.base.faces import face
 from mjax._engine.control.calls.inline import inline_calls
-from mjax._engine.control.frame import Frame, Held
+from mjax._engine.control.frame import Frame
+from mjax._engine.control.held import Held
 from mjax._engine.ir.check import check_jaxpr
 from mjax._engine.ir.effects import Effect, EffectPolicy, Effects, OperandEffect, no_effects
 from mjax._engine.ir.jaxpr import (

@@ -1,4 +1,4 @@
-"""What every layer imports: thread state, settings, errors. It imports no other layer."""
+"""Thread state, settings and errors: the lowest layer, which imports no other."""
 
 # Gives `thread.thread` its settings, which everything else reads.
 from mjax._engine.base import config as config

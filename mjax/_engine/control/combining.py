@@ -15,7 +15,8 @@ from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr, jaxprs_in_params
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
-from mjax._engine.primitives.shapes import batch_size, batched_alike, broadcast_in_dim_p
+from mjax._engine.primitives.along_axis import batched_alike
+from mjax._engine.primitives.shapes import batch_size, broadcast_in_dim_p
 from mjax._engine.primitives.special import (
     igamma_grad_a_p,
     igamma_p,

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import merge_lists, partition_list, selected
 from mjax._engine.control.cast_varying import (
@@ -23,100 +22,20 @@ from mjax._engine.control.cast_varying import (
     joined,
     only_cast,
     varying_of,
-    widened,
 )
+from mjax._engine.control.held import OF_JAXPRS, Held, How, Params, Runner, Split
 from mjax._engine.ir.effects import Effects, renumbered
-from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
+from mjax._engine.ir.jaxpr import DropVar, JaxprEqn, Var
 from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import instantiate, with_zeros
 from mjax._engine.tracing.primitive import Primitive, no_axes
 from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
-from mjax._engine.transforms.batching import AxisData, batch_jaxpr, to_dim
-from mjax._engine.transforms.dce import dce_jaxpr
-from mjax._engine.transforms.jvp import jvp_jaxpr
-from mjax._engine.transforms.linearize import linearize_jaxpr
-from mjax._engine.transforms.partial_eval import PartialEvalInterpreter, partial_eval_jaxpr
-from mjax._engine.transforms.recomputation import Policy, recompute_jaxpr
-from mjax._engine.transforms.transpose import transpose_jaxpr
-
-Params = dict[str, Any]
-#: From operands to results.
-Runner = Callable[[Sequence[Any]], list[Any]]
-#: How an operand enters a program, or a result leaves it; its meaning is the frame's own.
-How = Any
+from mjax._engine.transforms.batching import AxisData, to_dim
+from mjax._engine.transforms.partial_eval import PartialEvalInterpreter
+from mjax._engine.transforms.recomputation import Policy
 
 _NOWHERE: AbstractContextManager[Any] = nullcontext()
-
-
-class Held(Record):
-    """A program as an equation holds it.
-
-    Attributes:
-      body: the program: a jaxpr, or a tuple of jaxprs of one type, of which one runs.
-      ins: how each operand enters it.
-      outs: how each result leaves it.
-      rest: the params that are neither; None for a program by itself.
-    """
-
-    body: Any
-    ins: Sequence[How]
-    outs: Sequence[How]
-    rest: Any
-
-    @property
-    def jaxprs(self) -> tuple[Jaxpr, ...]:
-        """The jaxprs that the body is made of."""
-        return self.body if isinstance(self.body, tuple) else (self.body,)
-
-    def transformed(self, f: Callable[[Jaxpr], Jaxpr], more_ins: Sequence[How] = (),
-                    more_outs: Sequence[How] = ()) -> Held:
-        """The same with each jaxpr transformed.
-
-        Args:
-          f: the transformation; may add inputs and results behind the others.
-          more_ins: how operands enter for the inputs that it adds.
-          more_outs: how the results leave that it adds.
-        """
-        body = (type(self.body)(map(f, self.body)) if isinstance(self.body, tuple)
-                else f(self.body))
-        return self._replace(body=body, ins=[*self.ins, *more_ins], outs=[*self.outs, *more_outs])
-
-
-class Split(Record):
-    """A program split in two: the second takes operands and results of the first, its residuals.
-
-    Attributes:
-      first: gives its own results, then residuals that are neither operands nor results.
-      second: takes all residuals, then its own operands.
-      residual_forwarding: where each residual is among the operands and results of `first`.
-    """
-
-    first: Held
-    second: Held
-    residual_forwarding: Sequence[int]
-
-    def residuals(self, ins: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
-        """The residuals in order, from the operands and results of `first`."""
-        both = [*ins, *outs]
-        return [both[i] for i in self.residual_forwarding]
-
-
-class Transforms(Record):
-    """Functions that transform bodies; `OF_JAXPRS` are those of jaxprs."""
-
-    jvp: Callable[..., Any]
-    linearize: Callable[..., Any]
-    transpose: Callable[..., Any]
-    partial_eval: Callable[..., Any]
-    batch: Callable[..., Any]
-    dce: Callable[..., Any]
-    recompute: Callable[..., Any]
-    cast: Callable[..., Any]
-
-
-OF_JAXPRS = Transforms(jvp_jaxpr, linearize_jaxpr, transpose_jaxpr, partial_eval_jaxpr, batch_jaxpr,
-                       dce_jaxpr, recompute_jaxpr, widened)
 #: The rules of a frame whose equations are neither made two nor smaller.
 UNCUT = ("abstract_eval", "typecheck", "cast_varying", "jvp", "linearize", "transpose",
          "axis_batch")

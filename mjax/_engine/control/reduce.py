@@ -40,6 +40,7 @@ from mjax._engine.ir.jaxpr import Jaxpr, subjaxprs
 from mjax._engine.ir.promotion import result_type
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
+from mjax._engine.primitives.along_axis import batched_alike
 from mjax._engine.primitives.arithmetic import add_p, and_p, max_p, min_p, mul_p, or_p, xor_p
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.emit import dense_i64, hlo, reducer_region
@@ -58,7 +59,6 @@ from mjax._engine.primitives.reductions import (
 from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import (
     batch_axes,
-    batched_alike,
     broadcast_in_dim_p,
     reduce_sum_p,
     reduced_shape,

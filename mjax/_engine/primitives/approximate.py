@@ -16,9 +16,9 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives.along_axis import define_batching_along
 from mjax._engine.primitives.arithmetic import neg
 from mjax._engine.primitives.elementwise import in_lax
-from mjax._engine.primitives.shapes import define_batching_along
 from mjax._engine.primitives.sort import top_k_p, top_tangents
 from mjax._engine.primitives.tangents import define_jvp_from_result
 from mjax._engine.tracing.primitive import Primitive, traced

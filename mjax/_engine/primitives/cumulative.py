@@ -22,6 +22,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives.along_axis import define_batching_along
 from mjax._engine.primitives.associative import Combine, scan_in_tree
 from mjax._engine.primitives.comparing import compare_ir
 from mjax._engine.primitives.convert import convert
@@ -34,7 +35,6 @@ from mjax._engine.primitives.shapes import (
     as_settled,
     broadcast_in_dim_p,
     check_axis,
-    define_batching_along,
     moveaxis,
     reshape,
 )

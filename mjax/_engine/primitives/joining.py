@@ -9,16 +9,10 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives.along_axis import batched_alike, define_batching_along
 from mjax._engine.primitives.emit import dense_i64, i64_attr, ir_type, op
 from mjax._engine.primitives.linear import define_linear
-from mjax._engine.primitives.shapes import (
-    batched_alike,
-    check_axis,
-    define_batching_along,
-    insert,
-    reduce_sum,
-    reshape,
-)
+from mjax._engine.primitives.shapes import check_axis, insert, reduce_sum, reshape
 from mjax._engine.primitives.tangents import aval_of, define_jointly_linear, instantiate
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal

@@ -17,12 +17,13 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives.along_axis import define_batching_along
 from mjax._engine.primitives.comparing import compare_ir, parts_ir
 from mjax._engine.primitives.emit import constant, dense_i64, hlo, i64_attr, ir, ir_type, op
 from mjax._engine.primitives.gather import take_along_axis
 from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.rev import rev
-from mjax._engine.primitives.shapes import check_axis, define_batching_along
+from mjax._engine.primitives.shapes import check_axis
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.tangents import define_jvp_from_result, zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced

@@ -12,8 +12,9 @@ from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
+from mjax._engine.primitives.along_axis import batched_alike
 from mjax._engine.primitives.emit import flat, op
-from mjax._engine.primitives.shapes import batched_alike, zeros_of
+from mjax._engine.primitives.shapes import zeros_of
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.primitive import Primitive, is_ours
 from mjax._engine.tracing.rule_errors import bad_rule_result

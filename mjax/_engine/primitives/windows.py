@@ -15,6 +15,7 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.primitives.along_axis import batched_alike
 from mjax._engine.primitives.arithmetic import (
     ge_p,
     le_p,
@@ -33,7 +34,7 @@ from mjax._engine.primitives.emit import (
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.reductions import combine_ir, extremum_ir, highest, lowest
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import as_settled, batched_alike, canonical_shape, scalar_of
+from mjax._engine.primitives.shapes import as_settled, canonical_shape, scalar_of
 from mjax._engine.primitives.slicing import pad_p, slice_in_dim, slice_p
 from mjax._engine.primitives.sliding import (
     Padding,

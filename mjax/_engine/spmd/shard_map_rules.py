@@ -18,7 +18,8 @@ from typing import Any
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.records import Record
 from mjax._engine.control.cast_varying import Axes
-from mjax._engine.control.frame import Frame, Held, Split
+from mjax._engine.control.frame import Frame
+from mjax._engine.control.held import Held, Split
 from mjax._engine.ir.jaxpr import Jaxpr, named_axes
 from mjax._engine.ir.mesh import PartitionSpec
 from mjax._engine.ir.types import typeof

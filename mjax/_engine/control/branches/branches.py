@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.control.cast_varying import widened
-from mjax._engine.control.frame import Transforms
+from mjax._engine.control.held import Transforms
 from mjax._engine.control.programs import Programs
 from mjax._engine.ir.jaxpr import Jaxpr, Var
 from mjax._engine.primitives.shapes import zeros_of

@@ -21,7 +21,8 @@ from mjax._engine.base.thread import thread
 from mjax._engine.control.branches.branches import OF_BRANCHES, Branches
 from mjax._engine.control.calls.jit import call
 from mjax._engine.control.cast_varying import Axes, bind_cast, refuse_alone, varying_of, widened
-from mjax._engine.control.frame import Frame, Held
+from mjax._engine.control.frame import Frame
+from mjax._engine.control.held import Held
 from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import ShapedArray, same_array_type, same_type_but_weak, typeof

@@ -21,7 +21,8 @@ from mjax._engine.base.errors import UnexpectedTracerError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.control.calls.closed_call import closed_call_frame
-from mjax._engine.control.frame import UNCUT, Frame, Held, Runner
+from mjax._engine.control.frame import UNCUT, Frame
+from mjax._engine.control.held import Held, Runner
 from mjax._engine.control.trace_body import stage_body
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_structure

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mjax._engine.control.frame import Frame, Held
+from mjax._engine.control.frame import Frame
+from mjax._engine.control.held import Held
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.tracing.primitive import Primitive
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mjax._engine.control.calls.closed_call import evaluates_as_call
-from mjax._engine.control.frame import Frame, Held, Params
+from mjax._engine.control.frame import Frame
+from mjax._engine.control.held import Held, Params
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.tracing.primitive import Primitive
 

@@ -39,7 +39,7 @@ from mjax._engine.control.custom.symbolic_zeros import (
     for_rule,
     from_rule,
 )
-from mjax._engine.control.frame import Held, Params
+from mjax._engine.control.held import Held, Params
 from mjax._engine.control.remat import remat_opt
 from mjax._engine.control.trace_body import Body
 from mjax._engine.ir import dtypes

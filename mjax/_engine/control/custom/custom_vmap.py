@@ -22,7 +22,7 @@ from mjax._engine.control.custom.custom_batching import PrunedRule, Rule
 from mjax._engine.control.custom.custom_calls import users_code, vary_as_function
 from mjax._engine.control.custom.custom_frame import CustomFrame
 from mjax._engine.control.custom.custom_rules import Custom
-from mjax._engine.control.frame import Params
+from mjax._engine.control.held import Params
 from mjax._engine.control.loops.looping import map as loop_map
 from mjax._engine.control.trace_body import Body, Typed, agree, differences, stage_body
 from mjax._engine.ir.jaxpr import Jaxpr

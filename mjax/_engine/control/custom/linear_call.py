@@ -17,7 +17,8 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.control.calls.closed_call import evaluates_as_call
 from mjax._engine.control.custom.custom_batching import BatchedInfo, batched_backward
 from mjax._engine.control.custom.custom_calls import users_code
-from mjax._engine.control.frame import Frame, Held
+from mjax._engine.control.frame import Frame
+from mjax._engine.control.held import Held
 from mjax._engine.control.trace_body import Typed, agree, differences
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr
 from mjax._engine.ir.pytree import tree_flatten

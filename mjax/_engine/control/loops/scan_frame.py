@@ -17,7 +17,8 @@ from mjax._engine.base.thread import thread
 from mjax._engine.base.util import partition_list, split_list
 from mjax._engine.control.calls.jit import call
 from mjax._engine.control.cast_varying import bind_cast
-from mjax._engine.control.frame import Frame, Held, How, Runner, Split
+from mjax._engine.control.frame import Frame
+from mjax._engine.control.held import Held, How, Runner, Split
 from mjax._engine.control.loops.carries import fixpoint
 from mjax._engine.control.loops.scan import Loop, bind_scan, rearranged, scan_p, stacked
 from mjax._engine.ir.effects import no_effects

@@ -18,7 +18,8 @@ from typing import Any
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.util import selected
 from mjax._engine.control.cast_varying import Axes, refuse_alone, widened
-from mjax._engine.control.frame import OF_JAXPRS, Frame, Held, How, Runner
+from mjax._engine.control.frame import Frame
+from mjax._engine.control.held import OF_JAXPRS, Held, How, Runner
 from mjax._engine.control.loops.while_loop import Parts, bind_while, while_p
 from mjax._engine.control.programs import Programs
 from mjax._engine.ir.effects import keeps_equation
@@ -230,7 +231,7 @@ def _select(going: Any, old: Any, new: Any) -> Any:
 
 
 def _renamed(jaxpr: Jaxpr, invars: Sequence[Var]) -> Jaxpr:
-    """The same program with these inputs; their names are no longer those of arguments."""
+    """The program with other inputs, and without the names of its arguments."""
     return jaxpr.replace(invars=list(invars),
                          debug_info=jaxpr.debug_info._replace(arg_names=None))
 

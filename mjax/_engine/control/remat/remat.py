@@ -21,7 +21,8 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.util import alias, per_item
 from mjax._engine.control.calls.closed_call import evaluates_as_call
 from mjax._engine.control.calls.static import Static, StaticArguments
-from mjax._engine.control.frame import Frame, Held, Runner, Split, check_program_inputs
+from mjax._engine.control.frame import Frame, check_program_inputs
+from mjax._engine.control.held import Held, Runner, Split
 from mjax._engine.control.remat.origins import log_saved
 from mjax._engine.control.remat.policies import Decided, check_policy, nothing_saveable
 from mjax._engine.control.trace_body import stage_body

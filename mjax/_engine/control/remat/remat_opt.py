@@ -12,7 +12,8 @@ from typing import Any
 
 from mjax._engine.control.calls.closed_call import evaluates_as_call
 from mjax._engine.control.cast_varying import widened
-from mjax._engine.control.frame import UNCUT, Frame, Held, Params
+from mjax._engine.control.frame import UNCUT, Frame
+from mjax._engine.control.held import Held, Params
 from mjax._engine.control.trace_body import Body
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Var
 from mjax._engine.ir.types import typeof

@@ -188,7 +188,7 @@ class Traced(Stage):
         return Lowered(program, lower(program, (lowering_platforms or (None,))[0]), self)
 
     def program(self) -> Program:
-        """What is lowered.
+        """The program that `lower` lowers.
 
         Raises:
           TypeError: the function uses values of an outer trace.
