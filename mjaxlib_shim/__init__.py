@@ -1,13 +1,13 @@
 """mjaxlib_shim: the only door from mjax to jaxlib.
 
 Importing the package checks the installed jaxlib against the support window
-(`versions.py`) before any of its C++ is loaded, then loads `jaxlib.xla_client`
-and nothing else: MLIR, scipy and LAPACK stay unloaded until somebody needs them.
+(`versions.py`) before any of its C++ is loaded. Then it loads `jaxlib.xla_client`
+and nothing else: MLIR, scipy and LAPACK are loaded on first use.
 `jax` itself is never imported.
 
 Engine code imports the seam it needs (`client`, `arrays`, `executables`, `guards`, `mlir`,
 `trees`, `tracebacks`, `shardings`, `profiler`, `custom_calls`) and never
-looks at a jaxlib version: every difference between releases is a named `Gate`.
+checks a jaxlib version: every difference between releases is a named `Gate`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .versions import (
     check,
 )
 
-#: What keeps mjax from running here; None, unless this is `python -m mjaxlib_shim`, which says it.
+#: The reason why mjax cannot run here, for `python -m mjaxlib_shim`, which reports it; else None.
 _problem: Exception | None = None
 try:
     jaxlib_version: str = check()

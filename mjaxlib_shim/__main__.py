@@ -1,4 +1,4 @@
-"""`python -m mjaxlib_shim [--json]`: what runs here, for bug reports."""
+"""`python -m mjaxlib_shim [--json]`: versions and gates, for bug reports."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if _problem is None:
 def report() -> dict[str, Any]:
     """Everything the command prints, as JSON-able data.
 
-    Where mjax cannot run, without a jaxlib or with one outside of the window, `problem` says why,
-    and nothing is known about the gates.
+    If mjax cannot run, without a jaxlib or with one outside of the window, `problem` says why, and
+    the gates are not known.
     """
     return {
         **_about_jaxlib(),

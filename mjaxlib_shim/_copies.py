@@ -9,16 +9,16 @@ import numpy as np
 
 __all__ = ["copies_of_shared"]
 
-#: Bytes; what XLA wants of memory that it uses in place.
+#: Bytes; the alignment that XLA needs for memory that it uses in place.
 _ALIGNMENT: Final = 64
 
 
 def copies_of_shared(values: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]] | None:
-    """Copies of our own of values among which some are the same memory; None if none are.
+    """Copies of values of which some share memory; None if none do.
 
     jaxlib transfers one value per address, and from some release on fails
-    (`bad_function_call`) if it may not read that memory later. So there is one copy for all
-    who share it, which it may.
+    (`bad_function_call`) if it may not read that memory later. So values that share memory
+    get one common copy, which jaxlib may read.
     """
     views = [value.__array_interface__ for value in values]
     if len({view["data"][0] for view in views}) == len(views):

@@ -1,9 +1,9 @@
 """Keeps C++ from importing jax behind our back.
 
 From jaxlib 0.10.0 on, a few array methods run `import jax._src...` in C++ on every
-call. With jax installed that would load all of jax into a process that never asked
-for it. A finder at the head of `sys.meta_path` refuses `jax` for as long as this thread is
-inside such a method, and no longer: the user's own `import jax` works.
+call. With jax installed, that would load all of jax into a process that never asked
+for it. A finder at the head of `sys.meta_path` refuses `jax` while this thread is
+inside such a method. The user's own `import jax` works.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Buffers: arrays on devices, and the ways in and out.
+"""Buffers: arrays on devices, and transfers to and from them.
 
 A `Buffer` is jaxlib's C++ array. mjax wraps it and never adds to the class, which
-is shared with jax. Where a function takes an `aval`, any object with `shape`, `dtype`
-and `weak_type` will do; it is stored by reference.
+is shared with jax. An `aval` argument is any object with `shape`, `dtype` and
+`weak_type`; it is stored by reference.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _COPY: Final = {
 
 
 class PlainAval(NamedTuple):
-    """The least that C++ asks of an abstract value."""
+    """The attributes that C++ needs of an abstract value."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -190,9 +190,9 @@ def copy_to_device(buffer: Any, device: Any, sharding: Any) -> Any:
 def to_numpy(buffer: Any) -> np.ndarray[Any, Any]:
     """The value as a read-only NumPy array of the same dtype; blocks.
 
-    Without a copy where the device's memory is the host's; the memory then lives as long
-    as the result, even if the Buffer is deleted or donated. A sharded Buffer is put
-    together, if all its shards are in this process.
+    It is not a copy if the device's memory is the host's. That memory then lives as long as
+    the result, even if the Buffer is deleted or donated. A sharded Buffer is assembled, if
+    all its shards are in this process.
 
     Raises:
       XlaRuntimeError: the Buffer was deleted, or the computation that makes it failed.
@@ -204,7 +204,7 @@ def to_numpy(buffer: Any) -> np.ndarray[Any, Any]:
         # The fastest route, and on many releases the only one free of hidden imports.
         return np.asarray(memoryview(buffer))
     except BufferError:
-        # A dtype that the buffer protocol has no name for, or several devices.
+        # A dtype without a name in the buffer protocol, or several devices.
         return _slow_to_numpy(buffer)
 
 
@@ -232,7 +232,7 @@ else:
             )
         result: np.ndarray[Any, Any] = np.empty(shape, buffer.aval.dtype)
         parts = shard_slices(hlo_sharding, shape, count)
-        # Of copies the first counts, as `replicated_shard` has it: they may differ.
+        # Copies may differ: the first one counts, as in `replicated_shard`.
         first = {str(part): i for i, part in reversed(list(enumerate(parts)))}
         for i in first.values():
             result[parts[i]] = to_numpy(pieces[i])
@@ -272,9 +272,9 @@ def replicated_shard(buffer: Any) -> Any:
 if gates.HANDLER_UNCHECKED.open:
 
     def result_handler(aval: Any, sharding: Any, committed: bool) -> Any:
-        """What `ExecuteResults.consume_with_handlers` takes per output; make it once.
+        """The handler of an output for `ExecuteResults.consume_with_handlers`; make it once.
 
-        Neither `aval` nor `sharding` is compared with what the program really gives.
+        Neither `aval` nor `sharding` is compared with the real output of the program.
         """
         return ext.array_result_handler(aval, sharding, committed)
 

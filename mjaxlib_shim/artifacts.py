@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from . import artifact_gates
-from .mlir import bytecode, hlo, ir
+from .mlir import bytecode, hlo, ir, takes_literal
 from .native import ext
+from .sharding_texts import shardy_from_texts
 from .versions import SUPPORT
 
-__all__ = ["FORMAT", "deserialize_artifact", "serialize_artifact"]
+__all__ = ["FORMAT", "deserialize_artifact", "keep_literals", "refine_shapes", "serialize_artifact"]
 
 #: The version of StableHLO that artifacts are written in: that of the window's floor.
 FORMAT = SUPPORT[0].stablehlo
 
 
-def serialize_artifact(module: Any) -> bytes:
-    """The bytes of an `ir.Module` with a public function `main`.
+def serialize_artifact(module: Any, partitioned: bool) -> bytes:
+    """The bytes of an `ir.Module` with a public function `main`, for one device or, `partitioned`,
+    several.
 
     They are in the floor's version of StableHLO, so that each jaxlib of the window reads them. A
-    module that uses what is newer is in one that all later releases read.
+    module with newer operations is in a newer version, which all later releases read.
 
     Raises:
       ValueError: the module has operations that artifacts cannot hold.
@@ -29,30 +32,87 @@ def serialize_artifact(module: Any) -> bytes:
     )
     for target in (FORMAT, recent):
         try:
-            return _serialize(module, target)
+            return _serialize(module, target, partitioned)
         except (ValueError, RuntimeError, ir.MLIRError) as error:
             failure = error
     raise ValueError(str(failure)) from failure
 
 
-def _serialize(module: Any, target: str) -> bytes:
+def _serialize(module: Any, target: str, partitioned: bool) -> bytes:
     given = module if artifact_gates.ARTIFACT_MODULE.open else bytecode(module)
-    return bytes(ext.mlir.serialize_portable_artifact(given, target))
+    # Shardy's operations stay what they are; else they would become texts.
+    mixed = (True,) if partitioned and artifact_gates.ARTIFACT_SHARDY.open else ()
+    return bytes(ext.mlir.serialize_portable_artifact(given, target, *mixed))
 
 
 def deserialize_artifact(artifact: bytes, context: Any) -> Any:
     """The `ir.Module` of an artifact.
 
     Args:
-      artifact: what `serialize_artifact`, or jax, made.
-      context: the `ir.Context` that the module is to be in.
+      artifact: the bytes from `serialize_artifact`, or from jax.
+      context: the `ir.Context` for the module.
 
     Raises:
       ValueError: it is not an artifact that this jaxlib reads.
     """
     try:
         if artifact_gates.ARTIFACT_CONTEXT.open:
-            return ext.mlir.deserialize_portable_artifact(artifact, context)
-        return ir.Module.parse(ext.mlir.deserialize_portable_artifact(artifact), context)
+            module = ext.mlir.deserialize_portable_artifact(artifact, context)
+        else:
+            module = ir.Module.parse(ext.mlir.deserialize_portable_artifact(artifact), context)
     except (ValueError, RuntimeError, ir.MLIRError) as error:
         raise ValueError(f"this jaxlib does not read the artifact's module: {error}") from error
+    if artifact_gates.ARTIFACT_SHARDY.open:
+        with context:
+            shardy_from_texts(module)
+    return module
+
+
+def refine_shapes(module: Any, context: Any) -> Any:
+    """A module with static shapes, as far as they follow from the shapes of `main`'s inputs.
+
+    Args:
+      module: an `ir.Module` with dynamic shapes, and custom calls of `shape_assertion`.
+      context: its context.
+
+    Raises:
+      ValueError: an assertion does not hold, with its text, or a shape does not follow.
+      NotImplementedError: the module is for several devices, and this jaxlib does not do that.
+    """
+    if not artifact_gates.REFINE_SHARDY.open and any(
+            op.operation.name.startswith("sdy.") for op in module.body):
+        raise NotImplementedError(
+            "programs of symbolic shapes run over several devices from jaxlib 0.5.3 on: call this "
+            "one on one device, or update jaxlib.")
+    # Working out shapes computes ahead too. Vectors of sizes are joined from literals of one
+    # element, which stay.
+    keep_literals(module)
+    shardy = {"enable_shardy": True} if artifact_gates.REFINE_SHARDY.open else {}
+    try:
+        refined = ext.mlir.refine_polymorphic_shapes(
+            bytecode(module), enable_shape_assertions=True, validate_static_shapes=True, **shardy)
+    except (ValueError, RuntimeError, ir.MLIRError) as error:
+        raise ValueError(str(error)) from error
+    return ir.Module.parse(refined, context)
+
+
+def keep_literals(operation: Any) -> None:
+    """Keeps XLA from computing ahead with constants, on jaxlibs where it computes wrong.
+
+    Args:
+      operation: an `ir.Module`, or an operation in it.
+    """
+    for region in operation.operation.regions:
+        for block in region:
+            operations = list(block)
+            for inner, following in zip(operations, [*operations[1:], None], strict=True):
+                keep_literals(inner)
+                if inner.operation.name != "stablehlo.constant":
+                    continue
+                value = inner.operation.results[0]
+                if takes_literal(math.prod(value.type.shape)):
+                    continue
+                with ir.InsertionPoint(following), inner.operation.location:
+                    kept = ir.Operation.create("stablehlo.optimization_barrier",
+                                               results=[value.type], operands=[value])
+                value.replace_all_uses_except(kept.result, kept)

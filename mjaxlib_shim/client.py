@@ -1,12 +1,12 @@
 """Clients and devices.
 
-Making the first client also registers the process-wide states without which old
-jaxlibs abort (jaxlib's C++ expects jax to have done that).
+Making the first client also registers process-wide states. Without these, old jaxlibs
+abort: jaxlib's C++ expects that jax has registered them.
 
-mjax and jax can share a process, whichever is imported first. One thing no shim can mend:
-jaxlib 0.7.2 to 0.9.1 fix at the first transfer which types they take, so there a program
-that uses both must import jax before mjax's first transfer, or jax's jit refuses jax's own
-literals.
+mjax and jax can share a process, whichever is imported first. A shim cannot mend one thing:
+jaxlib 0.7.2 to 0.9.1 fix at the first transfer which types they take. A program that uses
+both must then import jax before mjax's first transfer; otherwise jax's jit refuses jax's
+own literals.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def cpu_client(num_devices: int | None = None, **options: Any) -> Any:
 
 @contextmanager
 def _spare_threads(num_devices: int | None) -> Iterator[None]:
-    """Within, clients get more threads than cores and devices, unless the user says how many."""
+    """Gives clients more threads than cores and devices, unless the user set a number."""
     if gates.SPARE_THREADS.open or "NPROC" in os.environ:
         yield
         return
@@ -102,17 +102,17 @@ def _with_device_count_flag(num_devices: int, options: dict[str, Any]) -> Any:
     return client
 
 
-#: How many devices `client_for("cpu")` makes; None: XLA_FLAGS, else 1.
+#: The number of devices of `client_for("cpu")`; None: from XLA_FLAGS, else 1.
 _num_cpu_devices: int | None = None
 _cpu_in_use = False
 _asynchronous = True
 
 
 def set_num_cpu_devices(count: int) -> None:
-    """Sets how many devices the CPU clients of `client_for` get.
+    """Sets the number of devices of the CPU clients of `client_for`.
 
     Args:
-      count: their number; -1: what XLA_FLAGS say, else 1.
+      count: their number; -1: from XLA_FLAGS, else 1.
 
     Raises:
       ValueError: it is neither -1 nor at least 1.
@@ -150,8 +150,8 @@ _FACTORIES: dict[str, Callable[..., Any]] = {"cpu": _configured_cpu_client}
 
 
 def vendor_platform(device: Device) -> str:
-    """The platform of a device. jaxlib calls the GPUs of CUDA and of ROCm "gpu"; this tells them
-    apart."""
+    """The platform of a device. jaxlib calls GPUs of CUDA and of ROCm both "gpu"; this
+    distinguishes them."""
     if device.platform != "gpu":
         return str(device.platform)
     made_with = str(device.client.platform_version).lower()
@@ -167,7 +167,7 @@ def client_for(platform: str, **options: Any) -> Any:
     """A new client for a platform; `options` go to its factory.
 
     Raises:
-      ValueError: nothing is known about the platform.
+      ValueError: the platform is unknown.
     """
     try:
         factory = _FACTORIES[platform]
@@ -178,9 +178,9 @@ def client_for(platform: str, **options: Any) -> Any:
 
 
 def unfinished_at_exit(client: Any) -> list[Any] | None:
-    """Buffers that have to be computed before the process ends, as has what was dropped.
+    """Buffers that have to be computed before the process ends; so have dropped ones.
 
-    None: it may end at once.
+    None: the process may end at once.
     """
     if gates.BUSY_EXIT.open or client.platform != "cpu" or not client.live_executables():
         return None
@@ -188,15 +188,15 @@ def unfinished_at_exit(client: Any) -> list[Any] | None:
 
 
 def device_list(devices: Iterable[Any]) -> Any:
-    """jaxlib's own list type, which compiling and copying take."""
+    """jaxlib's own list type, for compiling and copying."""
     return DeviceList(tuple(devices))
 
 
 def prepare_process() -> None:
     """Registers what C++ needs once per process; later calls do nothing.
 
-    Only what is unset is set: jax, when it was imported first, keeps its states, and
-    when it is imported later it replaces ours, which harms neither.
+    It sets only unset states. If jax was imported first, its states stay; if it is imported
+    later, it replaces ours. Neither harms the other.
     """
     global _prepared
     with _lock:
@@ -204,8 +204,8 @@ def prepare_process() -> None:
             return
         if not gates.ENABLE_X64.open:
             _register_jit_state()
-        # The runtime drops Python references from threads that hold no GIL; they
-        # wait in a queue until somebody empties it.
+        # The runtime drops Python references from threads without the GIL; they
+        # wait in a queue until it is emptied.
         gc.callbacks.append(_collect)
         _prepared = True
 

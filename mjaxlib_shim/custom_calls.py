@@ -36,7 +36,7 @@ def custom_call_targets(platform: str = "cpu") -> frozenset[str]:
     return frozenset(ext.custom_call_targets(xc.xla_platform_names.get(platform, platform)))
 
 
-#: Whether jaxlib has those kernels that not every release of the window has.
+#: Whether jaxlib has the kernels that some releases of the window lack.
 _NEWER = {
     "geqp3": lapack_gates.LAPACK_PIVOTED.open,
     "gesvd": lapack_gates.LAPACK_GESVD.open,
@@ -51,9 +51,9 @@ _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
 
 def lapack_kernel(name: str, dtype: str) -> str | None:
-    """The target of a LAPACK kernel, or None where this jaxlib does not have it.
+    """The target of a LAPACK kernel, or None if this jaxlib does not have it.
 
-    `name` is without the letter of the dtype, as `"potrf"`; `dtype` is NumPy's character for it.
+    `name` is without the letter of the dtype, such as `"potrf"`; `dtype` is NumPy's character.
     """
     if not _NEWER.get(name, True):
         return None

@@ -3,12 +3,11 @@
 One process runs the *service*; every process, that one included, connects a *client* to it. The
 client is a key-value store with barriers, through which jaxlib's CPU clients find each other.
 
-jaxlib's own answer to a missing process is to end all others from a thread of C++, with a text
-that no caller sees, and its callback for that case cannot be written in Python: in every release
-of the window its argument has no conversion, and the process is aborted. So nothing here leads
-there: heartbeats and timeouts are as good as off, and clients reach the service through a `relay`,
-which stays open when the service is gone. Whoever starts processes watches them, by keys of the
-store.
+When a process is missing, jaxlib itself ends all others from a C++ thread, with a text that callers
+do not see. Its callback for that case cannot be written in Python: in every release of the window
+its argument cannot be converted, and the process aborts. So this module avoids that case:
+heartbeats and timeouts are practically off. Clients reach the service through a `relay`, which
+stays open when the service is gone. mjax watches the processes by keys of the store.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["Client", "Service", "connect", "gloo_collectives", "start_service"]
 Client: Any = ext.DistributedRuntimeClient
 Service: Any = ext.DistributedRuntimeService
 
-#: Seconds without a heartbeat of jaxlib's after which it ends all processes: a week.
+#: Seconds without a heartbeat after which jaxlib ends all processes: a week.
 _NEVER = 7 * 24 * 3600
 
 
@@ -41,7 +40,7 @@ def start_service(address: str, num_processes: int) -> Any:
 
     Args:
       address: "host:port" to listen on; host `[::]` is every interface.
-      num_processes: how many clients will connect.
+      num_processes: the number of clients that will connect.
 
     Raises:
       XlaRuntimeError: the address cannot be listened on.
@@ -72,17 +71,17 @@ def connect(
     Args:
       address: "host:port" of the coordinator.
       process_id: this process, from 0 on.
-      timeout: seconds. Nothing can be taken back then: the process has to end.
-      on_service_lost: called from a thread when the connection breaks, at once where the
-        service's process died. Needed in all processes but the service's own; calls of the
-        client that wait then go on waiting.
+      timeout: seconds. After a timeout, the process has to end: connecting cannot be undone.
+      on_service_lost: called from a thread when the connection breaks, at once if the
+        service's process died. Needed in all processes but the service's own. Waiting calls
+        of the client continue to wait.
 
     Returns:
       the client, and the relay it uses, to be closed after its shutdown; None without
       `on_service_lost`.
 
     Raises:
-      TimeoutError: not everybody was there in time; says whether the service was.
+      TimeoutError: not all processes connected in time; says whether the service did.
     """
     relay = None if on_service_lost is None else Relay(address, on_service_lost)
     client = ext.get_distributed_runtime_client(
@@ -96,7 +95,7 @@ def connect(
     if not _within(timeout, client.connect):
         if relay is None or relay.connected:
             raise TimeoutError("not all processes connected to the coordinator")
-        raise TimeoutError("nobody answers there")
+        raise TimeoutError("the coordinator does not answer")
     if relay is not None:
         relay.hold()
     return client, relay
@@ -127,8 +126,8 @@ def gloo_collectives(
     """Collectives between CPU clients over TCP: `cpu_client(collectives=...)`.
 
     Args:
-      client: what `connect` gave.
-      hostname: of this process, for the others; default: what the machine calls itself.
+      client: the client from `connect`.
+      hostname: of this process, for the others; default: the machine's own name.
       interface: the network interface to listen on, instead of a host name.
     """
     return ext.make_gloo_tcp_collectives(

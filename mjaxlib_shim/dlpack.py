@@ -18,11 +18,11 @@ def to_dlpack(buffer: Any, stream: int | None = None) -> Any:
     The memory lives as long as the capsule or its consumer, even if the Buffer is deleted.
 
     Raises:
-      XlaRuntimeError: DLPack has no name for the dtype; the Buffer was deleted, or the
+      XlaRuntimeError: DLPack does not have the dtype; the Buffer was deleted, or the
         computation that makes it failed.
     """
     buffer.block_until_ready()
-    # A capsule does not keep the memory of a Buffer that is deleted. Nobody deletes the clone.
+    # A capsule does not keep the memory of a deleted Buffer. The clone is never deleted.
     return ext.buffer_to_dlpack_managed_tensor(buffer.clone(), stream=stream)
 
 
@@ -38,5 +38,5 @@ def from_dlpack(capsule: Any, device: Any, aval: Any = None, sharding: Any = Non
     if aval is None:
         value = to_numpy(buffer)
         aval = PlainAval(value.shape, value.dtype)
-    # C++ leaves the aval None (its class is jax's), so the array is made once more.
+    # C++ leaves the aval None (its class is jax's), so the array is made again.
     return assemble(aval, sharding, [buffer])

@@ -1,4 +1,4 @@
-"""Compiling, and what can be asked of a compiled program.
+"""Compiling, running and inspecting programs.
 
 Run one with `exe.execute_sharded(buffers).consume_with_handlers(handlers)`, both C++;
 `arrays.result_handler` makes the handlers. With `with_tokens=True` the result also has
@@ -39,7 +39,7 @@ LoadedExecutable: Any = ext.LoadedExecutable
 
 
 class UnknownOptionError(xc.XlaRuntimeError, ValueError):  # type: ignore[misc]
-    """Neither XLA nor jaxlib has an option of this name."""
+    """An option name is unknown to XLA and jaxlib."""
 
 
 def compile_module(
@@ -57,7 +57,7 @@ def compile_module(
     Args:
       devices: num_replicas * num_partitions devices, replica-major.
       options: see `compile_options`.
-      host_callbacks: what the module's Python callbacks refer to by position.
+      host_callbacks: the Python callbacks, to which the module refers by position.
 
     Raises:
       XlaRuntimeError: XLA cannot compile the module.
@@ -76,10 +76,10 @@ def compile_module(
 
 
 class _Awaited:
-    """A program with Python callbacks that is done when it is called, as on newer jaxlibs.
+    """A program with Python callbacks whose calls return when it is done, as on newer jaxlibs.
 
-    Where one fails that runs in a thread of its own, 0.4.36 lets programs that wait for its
-    results go on with whatever is in their buffers.
+    If such a program fails in a thread of its own, 0.4.36 lets programs that wait for its
+    results continue with undefined contents of their buffers.
     """
 
     def __init__(self, loaded: Any):
@@ -96,7 +96,7 @@ class _Awaited:
 
 
 class ResultsAndToken:
-    """The results of an execution whose token was taken from them before."""
+    """The results of an execution, without its token."""
 
     def __init__(self, results: Any, token: Any):
         self.consume_with_handlers = results.consume_with_handlers
@@ -125,7 +125,7 @@ def compile_options(
     build = settings.executable_build_options
     ids = np.array([device.id for device in devices], np.int32)
     assignment = xc.DeviceAssignment.create(ids.reshape(num_replicas, num_partitions))
-    # XLA reads some of these from one object and some from the other.
+    # XLA reads some of these from one object and some from another.
     for target in (settings, build):
         target.num_replicas = num_replicas
         target.num_partitions = num_partitions
@@ -161,7 +161,7 @@ def to_hlo(module: Any) -> Any:
 
 
 def cost_before_compiling(client: Any, module: Any) -> dict[str, float]:
-    """XLA's estimates for an `ir.Module` as it is, by name."""
+    """XLA's estimates for an `ir.Module` before optimization, by name."""
     return dict(ext.hlo_module_cost_analysis(client, to_hlo(module).get_hlo_module()))
 
 
@@ -171,7 +171,7 @@ def memory_analysis(executable: Any) -> Any:
 
 
 def hlo_text(executable: Any) -> str:
-    """The optimized HLO, all modules of it."""
+    """The optimized HLO of all modules."""
     return "\n\n".join(module.to_string() for module in executable.hlo_modules())
 
 
@@ -187,12 +187,12 @@ def has_collectives(executable: Any) -> bool:
 
 
 def output_shardings(executable: Any) -> list[Any] | None:
-    """What the partitioner chose per output (HloSharding); None if it was not run."""
+    """The HloSharding that the partitioner chose per output; None if it did not run."""
     return _shardings(executable.get_output_shardings())
 
 
 def parameter_shardings(executable: Any) -> list[Any] | None:
-    """What the partitioner chose per parameter (HloSharding); None if it was not run."""
+    """The HloSharding that the partitioner chose per parameter; None if it did not run."""
     return _shardings(executable.get_parameter_shardings())
 
 
@@ -214,7 +214,7 @@ def deserialize(
     num_replicas: int = 1,
     options: Mapping[str, object] | None = None,
 ) -> Any:
-    """Loads what `serialize` made; the rest as it was given to `compile_module`."""
+    """Loads a program from `serialize`; other arguments are as for `compile_module`."""
     settings = compile_options(
         devices, num_partitions=num_partitions, num_replicas=num_replicas, options=options
     )

@@ -1,4 +1,4 @@
-"""What a gate is, and ways to probe the installed library."""
+"""Gates, and ways to probe the installed library."""
 
 from __future__ import annotations
 

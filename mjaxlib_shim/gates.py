@@ -1,10 +1,10 @@
 """Every branch on jaxlib, in one table.
 
 A gate has a name, a declared opening (the extension version of the first release
-that has the new form) and a probe that looks at the real library. Modules branch on
-`GATE.open`, which follows the declaration; the tests hold declaration and probe
-against each other on every jaxlib of the matrix. A gate that is open on the whole
-window is dead: a test fails until its old branch is deleted.
+that has the new form) and a probe that inspects the real library. Modules branch on
+`GATE.open`, which follows the declaration; the tests compare declaration and probe on
+every jaxlib of the matrix. A gate that is open on the whole window is dead: a test
+fails until its old branch is deleted.
 """
 
 from __future__ import annotations
@@ -226,12 +226,14 @@ GATES: tuple[Gate, ...] = (
     lapack_gates.LAPACK_REGISTRATIONS,
     lapack_gates.LAPACK_GESVD,
     RESULT_ACCURACY,
+    artifact_gates.REFINE_SHARDY,
     FFI_CALLBACKS,
     COMPILE_AND_LOAD,
     REGION_TOKENS,
     PROFILER_MODULE,
     TRACEBACK_SWITCH,
     MLIR_EXT,
+    artifact_gates.ARTIFACT_SHARDY,
     HEARTBEAT_TIMEOUT,
     PROFILE_DATA,
     ENABLE_X64,

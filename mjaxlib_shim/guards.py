@@ -1,7 +1,7 @@
 """Transfer guards: C++ lets copies between host and devices pass, logs them, or refuses them.
 
-A level holds for the process or for this thread, where it goes first. Copies that the program
-asked for in so many words are *explicit*: only the levels named after them concern them.
+A level holds for the process or for a thread; the thread's takes precedence. Copies that the
+program requests by name are *explicit*: only levels with that word in their name apply to them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def set_level(direction: str, level: str | None, everywhere: bool) -> None:
 
 
 def levels() -> tuple[Any, ...]:
-    """Those of this thread, as `set_levels` takes them."""
+    """The levels of this thread, in the form that `set_levels` takes."""
     state = _state()
     return tuple([getattr(state, direction) for direction in DIRECTIONS])
 
@@ -47,7 +47,7 @@ def set_levels(levels: tuple[Any, ...]) -> None:
 
 @contextmanager
 def explicit() -> Iterator[None]:
-    """What the body of the `with` copies is copied explicitly."""
+    """Copies in the body of the `with` are explicit."""
     state = _state()
     before = state.explicit_device_put, state.explicit_device_get
     state.explicit_device_put = state.explicit_device_get = True
@@ -59,7 +59,7 @@ def explicit() -> Iterator[None]:
 
 @contextmanager
 def unguarded() -> Iterator[None]:
-    """Lets everything pass in the body of the `with`, in this thread."""
+    """Allows all copies in the body of the `with`, in this thread."""
     before = levels()
     set_levels((_levels.ALLOW,) * len(before))
     try:

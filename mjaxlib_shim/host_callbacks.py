@@ -1,4 +1,4 @@
-"""Python functions that a compiled program calls (on CPU and GPU), or its compiler."""
+"""Python functions that a compiled program (on CPU and GPU) or its compiler calls."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Signature = Sequence[tuple[tuple[int, ...], np.dtype[Any]] | None]
 
 
 def one_device_calls(has_side_effect: bool) -> bool:
-    """Whether one device of a partitioned program calls a function for all, told by its sharding;
-    or each may, without side effects."""
+    """Whether a sharding can let one device of a partitioned program call a function for all; or
+    each may call it, without side effects."""
     return gates.FFI_CALLBACKS.open or not has_side_effect
 
 
@@ -31,9 +31,9 @@ def keeps_results() -> bool:
 
 
 def lacks_pieces() -> str:
-    """The release needed for each device to call a function with its own pieces of a sharded array.
+    """The release that lets each device call a function with its own pieces of a sharded array.
 
-    Empty if this release can do so.
+    It is empty if this release can do so.
     """
     gate = gates.FFI_CALLBACKS
     return "" if gate.open else f"jaxlib {gate.since_release} or newer"
@@ -43,7 +43,7 @@ class HostCallbacks:
     """The Python functions of one module.
 
     Attributes:
-      kept: what `compile_module` takes as `host_callbacks`; it keeps the functions alive.
+      kept: the `host_callbacks` for `compile_module`; they keep the functions alive.
     """
 
     def __init__(self) -> None:
@@ -67,13 +67,13 @@ class HostCallbacks:
 
         Args:
           function: gets a read-only array per operand, which it may keep, and returns a
-            tuple of arrays of exactly the declared shapes and dtypes. Tokens come and go as
-            None. What it raises ends the execution with an error of its text.
+            tuple of arrays of exactly the declared shapes and dtypes. Tokens are passed and
+            returned as None. An exception ends the execution with an error of its text.
           operands: `ir.Value`s.
           operand_signature: their shapes and dtypes.
           result_signature: those of the results.
           result_types: the results' MLIR types.
-          has_side_effect: whether the call stays if nobody reads its results.
+          has_side_effect: whether the call stays if its results are unused.
           client: gives the client that will compile the module.
           platform: "cpu", or "gpu" of any vendor.
           sharding: in a partitioned program gives the sharding attribute of an operation
@@ -93,7 +93,7 @@ class HostCallbacks:
             config = ir.DictAttr.get({"index": index})
             target = f"xla_ffi_{'partitioned_' if partitioned else ''}python_{platform}_callback"
             attribute = sharding and sharding(len(result_types))
-            # XLA aborts where it partitions one without layouts.
+            # XLA aborts when it partitions a call without layouts.
             return list(_custom_call(target, 4, config, operands, result_types, has_side_effect,
                                      attribute, layouts=partitioned))
         return self._emit_by_address(function, operands, operand_signature, result_signature,
@@ -111,10 +111,10 @@ class HostCallbacks:
         platform: str,
         sharding: Callable[[int], Any] | None,
     ) -> list[Any]:
-        """As `emit`, where a module refers to functions by the address of a descriptor."""
+        """`emit` for jaxlibs on which modules refer to functions by the address of a descriptor."""
         count = len(result_types)
         if sharding is not None and count == 1:
-            # XLA wants several results or a packed one, and unpacks what is packed alone.
+            # XLA needs several results or a packed one, and unpacks only packed ones.
             single, result_types = function, [*result_types, ir.RankedTensorType.get(
                 [], ir.F32Type.get())]
             result_signature = [*result_signature, ((), np.dtype(np.float32))]
@@ -136,8 +136,8 @@ class HostCallbacks:
         )
         if sharding is not None:
             if has_side_effect and count:
-                # Where nobody reads any result, jaxlib 0.5 takes them away, and crashes: somebody
-                # who stays reads one.
+                # jaxlib 0.5 removes unused results, and crashes. So an operation that stays reads
+                # one.
                 self._emit_by_address(_read, [results[-1]], result_signature[-1:], [], [], True,
                                       client, platform, sharding)
             return list(results)[:count]
@@ -152,9 +152,9 @@ def _read(_: Any) -> tuple[Any, ...]:
 
 
 class Inspection:
-    """A value of a partitioned program whose sharding the compiler tells.
+    """A value of a partitioned program whose sharding the compiler reports.
 
-    It has to live as long as the module can be compiled, which knows its address.
+    It has to live as long as the module can be compiled, because the module has its address.
     """
 
     __slots__ = ("_found", "_note")
@@ -164,7 +164,7 @@ class Inspection:
         self._note = self._found.append
 
     def emit(self, value: Any) -> None:
-        """Emits the operation at the insertion point; nothing of it is left when it has run.
+        """Emits the operation at the insertion point; the compiled program does not contain it.
 
         Args:
           value: an `ir.Value`.
@@ -173,9 +173,12 @@ class Inspection:
         _custom_call("InspectSharding", 1, key, [value], [value.type], True)
 
     def take(self) -> list[Any]:
-        """What was told since it was asked last: HloShardings of the value, one for each place
-        where the partitioner met it. In a manual computation over some axes they number the
-        devices that differ along the others, in an order that is not told."""
+        """The HloShardings of the value reported since the last call, one for each place where the
+        partitioner met it.
+
+        In a manual computation over some axes they number the devices along the others, in an
+        unknown order.
+        """
         found = list(self._found)
         self._found.clear()
         return found
@@ -208,7 +211,7 @@ def _custom_call(
 
 
 def _layout(kind: Any) -> Any:
-    """The last axis is the one whose elements are next to each other; of tokens there is none."""
+    """The row-major layout: the last axis is contiguous. Tokens do not have one."""
     rank = kind.rank if isinstance(kind, ir.RankedTensorType) else 0
     return ir.DenseIntElementsAttr.get(
         np.arange(rank, dtype=np.int64)[::-1].copy(), type=ir.IndexType.get()
@@ -216,7 +219,7 @@ def _layout(kind: Any) -> Any:
 
 
 def _shape(entry: tuple[tuple[int, ...], np.dtype[Any]] | None) -> Any:
-    """An XLA shape; dtype int4 and the like have none that callbacks take."""
+    """An XLA shape; callbacks do not take dtypes such as int4."""
     if entry is None:
         return xc.Shape.token_shape()
     shape, dtype = entry

@@ -42,7 +42,7 @@ def _lazy(path: str) -> Any:
     namespace = vars(proxy)
 
     def load(name: str) -> Any:
-        # inspect, doctest and friends ask any module for these; nobody asks MLIR's.
+        # inspect, doctest and others look these up in any module; MLIR's are never needed.
         if name.startswith("__"):
             raise AttributeError(name)
         namespace.update(vars(importlib.import_module(path)))
@@ -71,8 +71,8 @@ _passes_registered = False
 def context() -> Any:
     """This thread's `ir.Context`, made at the first call and kept.
 
-    Everything built in a context lives as long as the context does, constants included:
-    code that lowers large constants takes a `new_context()` instead.
+    Everything built in a context, constants included, lives as long as the context. So code
+    that lowers large constants takes a `new_context()` instead.
     """
     try:
         return _threads.context
@@ -84,15 +84,15 @@ def context() -> Any:
 def new_context() -> Any:
     """A fresh `ir.Context` that knows func, stablehlo, chlo and sdy (0.2 to 0.4 ms).
 
-    A context is used by one thread at a time, and keeps what was built in it, large constants
-    included: each module has its own.
+    One thread at a time uses a context. It keeps everything built in it, large constants
+    included, so each module has its own.
     """
     registry = _dialect_registry()
     base = ir.Context
 
     class Context(base):  # type: ignore[misc, valid-type]
         def __init__(self) -> None:
-            # ir.Context.__init__ would load every dialect there is.
+            # ir.Context.__init__ would load all dialects.
             super(base, self).__init__()
 
     result = Context()
@@ -101,8 +101,8 @@ def new_context() -> Any:
     result.enable_multithreading(False)
     for dialect in (sdy, chlo, hlo):
         dialect.register_dialect(result)
-    # Looking a dialect up loads it. Loading all that the registry has takes ten times as long;
-    # what parsers and passes need of it they load themselves.
+    # Looking a dialect up loads it. Loading the whole registry takes ten times as long; parsers
+    # and passes load the dialects they need.
     result.dialects["func"]
     return result
 
@@ -121,22 +121,22 @@ def _dialect_registry() -> Any:
 
 
 def takes_literal(size: int) -> bool:
-    """Whether a constant of so many elements may be a literal: XLA computes right with it."""
+    """Whether XLA computes correctly with a literal of so many elements."""
     return size <= 1 or gates.LITERAL_LAYOUTS.open
 
 
 def takes_top_k(cut_by_xla: bool) -> bool:
-    """Whether chlo.top_k may be in a program, or in a part of one that XLA cuts."""
+    """Whether chlo.top_k may be in a program, or in a part that XLA partitions."""
     return gates.PARTITIONED_TOP_K.open or not cut_by_xla
 
 
 def joins_whole(cut_by_xla: bool) -> bool:
-    """Whether values may not be cut along a dimension that they are joined along."""
+    """Whether values must not be cut along a dimension of concatenation."""
     return cut_by_xla and not gates.PARTIAL_CONCATENATE.open
 
 
 def takes_tokens(partitioned: bool) -> bool:
-    """Whether tokens may go through a program, into regions too; else booleans go instead."""
+    """Whether tokens may pass through a program and its regions; else booleans replace them."""
     return gates.REGION_TOKENS.open or not partitioned
 
 
@@ -148,10 +148,10 @@ def bytecode(module: Any) -> bytes:
 
 
 def unread_use(value: Any) -> None:
-    """Writes a use of an `ir.Value` that gives nothing and stays: what computes it stays too.
+    """Emits a use of an `ir.Value` without results that is never removed, nor is its operand.
 
     Raises:
-      NotImplementedError: this jaxlib does not have one.
+      NotImplementedError: this jaxlib does not have such an operation.
     """
     if not gates.UNREAD_USES.open:
         raise NotImplementedError(
@@ -169,10 +169,10 @@ def unread_use(value: Any) -> None:
 
 
 def result_accuracy(mode: str, atol: float = 0.0, rtol: float = 0.0, ulps: int = 0) -> Any:
-    """The attribute `result_accuracy` of elementwise operations, or None: nothing to choose from.
+    """The attribute `result_accuracy` of elementwise operations; None if there is no choice.
 
     Args:
-      mode: "HIGHEST", "DEFAULT" or "TOLERANCE", which the others are for.
+      mode: "HIGHEST", "DEFAULT" or "TOLERANCE". Further arguments are for the last.
 
     Raises:
       NotImplementedError: a tolerance, and this jaxlib has no such attribute.
@@ -188,7 +188,7 @@ def result_accuracy(mode: str, atol: float = 0.0, rtol: float = 0.0, ulps: int =
 
 
 def register_passes() -> None:
-    """Makes StableHLO's and CHLO's passes known to `passmanager.PassManager`; idempotent."""
+    """Registers StableHLO's and CHLO's passes with `passmanager.PassManager`; idempotent."""
     global _passes_registered
     with _lock:
         if not _passes_registered:

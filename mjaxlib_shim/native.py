@@ -1,6 +1,6 @@
 """The loaded C++ library: two module objects, and its own version counter.
 
-`xc` is `jaxlib.xla_client` (the Python face, where names move least), `ext` the
+`xc` is `jaxlib.xla_client`, the Python face, where names move least. `ext` is the
 C++ extension module below it. Only modules of this package import this one.
 """
 

@@ -1,4 +1,4 @@
-"""The profiler: named ranges, sessions that record them, and a server that others ask for them."""
+"""The profiler: named ranges, sessions that record them, and a server of recordings."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ start_server: Any = _module.start_server
 
 
 def register_subprocess(pid: int, port: int) -> Callable[[], None]:
-    """Has a profile of this process include that of another, whose server listens on `port`.
+    """Adds the profile of another process, whose server listens on `port`, to that of this one.
 
     Returns:
-      a function that takes this back.
+      a function that undoes this.
 
     Raises:
       NotImplementedError: this jaxlib cannot.
@@ -62,7 +62,7 @@ def _too_old(what: str, gate: gates.Gate) -> NotImplementedError:
 
 
 class _NoProfileData:
-    """Stands for classes that jaxlib does not have yet."""
+    """Replaces classes that this jaxlib does not have yet."""
 
     def __init__(self, *_: object) -> None:
         raise _too_old("reading profiles (ProfileData)", gates.PROFILE_DATA)

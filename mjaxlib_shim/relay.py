@@ -1,7 +1,7 @@
 """A TCP relay on this machine that stays open when the other end is gone.
 
 jaxlib ends the process at once when its connection to the coordinator breaks. Through a relay it
-does not see that: its calls wait, and the owner of the relay is told.
+does not notice that: its calls wait, and the relay notifies its owner.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def split_address(address: str) -> tuple[str, int]:
     """The host and the port of "host:port"; IPv6 hosts are written in brackets.
 
     Raises:
-      ValueError: there is no port, or it is none.
+      ValueError: the port is missing, or not a number.
     """
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
@@ -50,11 +50,11 @@ class Relay:
         self._start(self._accept)
 
     def hold(self) -> None:
-        """From now on the near side stays open when the far side closes."""
+        """Keeps the near side open from now on when the far side closes."""
         self._holding = True
 
     def close(self) -> None:
-        """Closes everything; nobody is told."""
+        """Closes everything, without a notification."""
         with self._lock:
             self._closed = True
             for each in (self._listener, *self._sockets):
@@ -97,7 +97,7 @@ class Relay:
     def _from_near(self, near: socket.socket, far: socket.socket) -> None:
         for data in _received(near):
             _send(far, data)
-        # jaxlib hung up: what is left of this connection means nothing.
+        # jaxlib closed its side: the rest of this connection is irrelevant.
         with self._lock:
             self._sockets.discard(near)
             self._sockets.discard(far)
@@ -105,7 +105,7 @@ class Relay:
         _close(far)
 
     def _far_ended(self, near: socket.socket) -> None:
-        """The far side closed, or could not be reached."""
+        """Called when the far side closed, or could not be reached."""
         with self._lock:
             if self._closed or near not in self._sockets:
                 return
@@ -126,7 +126,7 @@ def _received(source: socket.socket) -> Iterator[bytes]:
 
 
 def _send(sink: socket.socket, data: bytes) -> None:
-    """Sends, or drops what nobody takes any more: that a side ended is noticed by reading it."""
+    """Sends data; drops it if the side has closed, which is noticed by reading from it."""
     try:
         sink.sendall(data)
     except OSError:
@@ -134,7 +134,7 @@ def _send(sink: socket.socket, data: bytes) -> None:
 
 
 def _close(each: socket.socket) -> None:
-    """Closes, and wakes the threads that wait for it, which closing alone does not."""
+    """Closes a socket and wakes the threads that wait for it; `close` alone would not."""
     try:
         each.shutdown(socket.SHUT_RDWR)
     except OSError:  # not connected any more

@@ -1,4 +1,4 @@
-"""Shardings as jaxlib knows them.
+"""jaxlib's classes of shardings.
 
 `HloSharding` says how an array is cut, `GSPMDSharding` adds the devices.
 Every multi-device sharding of mjax derives from `GSPMDSharding`: jaxlib's
@@ -60,8 +60,8 @@ def tiled(
     Args:
       dims: pieces per dimension; with `replicate_last` one more number, over which the
         pieces are repeated. Their product is the number of devices.
-      devices: which device (an index into the sharding's devices) holds each
-        piece, in row-major order of the pieces; default 0, 1, 2, ...
+      devices: the device (an index into the sharding's devices) of each piece, in
+        row-major order of the pieces; default 0, 1, 2, ...
     """
     count = math.prod(dims)
     order = list(range(count)) if devices is None else [int(d) for d in devices]
@@ -77,9 +77,9 @@ def tiled(
 
 
 SingleDeviceSharding: Any = ext.SingleDeviceSharding
-# jaxlib 0.5.3 to 0.11.1 call this method on it in every transfer, and leave it to jax to
-# define it. jax's own definition, when jax is imported, says the same and stays or wins.
-# (A Python subclass would do for transfers, but not for the buffer protocol up to 0.9.)
+# jaxlib 0.5.3 to 0.11.1 call this method in every transfer, but leave its definition to jax.
+# If jax is imported too, its own definition takes precedence; it is equivalent. (A Python
+# subclass would be enough for transfers, but not for the buffer protocol up to 0.9.)
 if not hasattr(SingleDeviceSharding, "_to_xla_hlo_sharding"):
     SingleDeviceSharding._to_xla_hlo_sharding = lambda self, ndim: _REPLICATED
     SingleDeviceSharding.memory_kind = property(lambda self: self._memory_kind)
@@ -92,8 +92,8 @@ def single_device_sharding(device: Any, memory_kind: str | None = None) -> Any:
     """The sharding of arrays on `device`; the same object each time.
 
     Args:
-      memory_kind: None for the device's default memory. (Up to jaxlib 0.4.38 the C++ class
-        takes no name for it, and there is no other.)
+      memory_kind: None for the device's default memory. (Up to jaxlib 0.4.38 that is the only
+        memory, and the C++ class does not take its name.)
     """
     key = (device, memory_kind)
     try:
@@ -110,18 +110,18 @@ def gspmd_sharding(
 
 
 def hlo_sharding_of(sharding: Any, ndim: int) -> Any:
-    """The HloSharding that a sharding means for arrays of this rank."""
+    """The HloSharding of a sharding for arrays of this rank."""
     convert = getattr(sharding, "_to_xla_hlo_sharding", None)
     return sharding._hlo_sharding if convert is None else convert(ndim)
 
 
 class Tiles(NamedTuple):
-    """How a HloSharding cuts arrays.
+    """The cut of arrays by a HloSharding.
 
     Attributes:
-      pieces: into how many pieces it cuts each dimension.
-      order: which device (an index into the sharding's devices) holds each piece, in
-        row-major order of the pieces, copies of one after another.
+      pieces: the number of pieces of each dimension.
+      order: the device (an index into the sharding's devices) of each piece, in row-major
+        order of the pieces; copies of a piece are adjacent.
     """
 
     pieces: tuple[int, ...]
@@ -129,7 +129,7 @@ class Tiles(NamedTuple):
 
 
 def tiles_of(hlo_sharding: Any) -> Tiles | None:
-    """The pieces of a HloSharding; None if it has none: replicated, manual, on one device."""
+    """The pieces of a HloSharding; None if it is replicated, manual, or on one device."""
     if not hlo_sharding.is_tiled():
         return None
     dims = hlo_sharding.tile_assignment_dimensions()
@@ -144,12 +144,12 @@ def tiles_of(hlo_sharding: Any) -> Tiles | None:
 def shard_slices(
     hlo_sharding: Any, shape: Sequence[int], num_devices: int
 ) -> list[tuple[slice, ...]]:
-    """Which part of an array of `shape` each device holds, in the sharding's device order.
+    """The part of an array of `shape` on each device, in the sharding's device order.
 
-    The last part of a dimension is shorter (or empty) where the pieces do not divide it.
+    The last part of a dimension is shorter (or empty) if the pieces do not divide it.
 
     Raises:
-      ValueError: a sharding that has no such parts (manual, maximal, for another rank).
+      ValueError: a sharding without such parts (manual, maximal, for another rank).
     """
     whole = tuple(slice(0, dim) for dim in shape)
     if hlo_sharding.is_replicated():

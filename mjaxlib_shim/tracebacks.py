@@ -30,7 +30,7 @@ _location = xc.Traceback.code_addr2location
 
 
 class Frame(NamedTuple):
-    """A line of a traceback; `column` counts from 0 and is None where Python has none."""
+    """A line of a traceback; `column` counts from 0, and is None if Python does not know it."""
 
     file: str
     function: str
@@ -53,7 +53,7 @@ def frames(traceback: Any) -> list[Frame]:
 def raw_frames(traceback: Any) -> tuple[list[CodeType], list[int]]:
     """(code objects, instruction offsets), innermost first.
 
-    For filters that look at file names only: nothing is decoded. `frames` decodes.
+    For filters that read only file names: it does not decode. `frames` decodes.
     """
     codes, offsets = traceback.raw_frames()
     return codes, offsets

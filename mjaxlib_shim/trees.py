@@ -1,11 +1,11 @@
 """Pytrees: jaxlib's C++ registry, one of our own.
 
 `registry` is private to mjax: jaxlib's default registry is shared with jax, and
-what a program registers with one library must not appear in the other. None is an
-empty node, as in jax.
+types registered with one library must not appear in the other. None is an empty
+node, as in jax.
 
-C++ pickles a `PyTreeDef` of no registry but jax's, and up to 0.7.2 aborts where it fails: whoever
-is to pickle others registers another way (`copyreg`).
+C++ pickles a `PyTreeDef` only of jax's registry, and up to 0.7.2 aborts otherwise. To pickle
+others, register a function with `copyreg`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def make_registry(*, none_is_node: bool = True) -> Any:
 
     `none_is_node=False` makes None a leaf.
     """
-    # On 0.4.36 a collection that falls into the constructor visits the registry before it is one,
-    # and ends the process.
+    # On 0.4.36 a garbage collection within the constructor visits the unfinished registry, and
+    # ends the process.
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -73,12 +73,12 @@ registry: Any = make_registry()
 _Flatten = Callable[[Any], tuple[Iterable[Any], Any]]
 _Unflatten = Callable[[Any, tuple[Any, ...]], Any]
 
-#: (registry, node type) -> what `register_node` was told.
+#: (registry, node type) -> the arguments of `register_node`.
 _registered: dict[tuple[Any, type], tuple[_Flatten, _Unflatten]] = {}
 
 
 def is_node_type(node_type: type, registry: Any = registry) -> bool:
-    """Whether instances of a type are inner nodes; of what `register_node` was told."""
+    """Whether instances of a type are inner nodes, by calls of `register_node`."""
     return (
         (registry, node_type) in _registered
         or node_type in (tuple, list, dict, type(None))

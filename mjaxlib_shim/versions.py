@@ -77,7 +77,7 @@ SUPPORT: tuple[Release, ...] = (
 FLOOR: str = SUPPORT[0].version
 NEWEST: str = SUPPORT[-1].version
 
-#: Environment variable that decides what a jaxlib newer than `NEWEST` leads to.
+#: Environment variable that sets the reaction to a jaxlib newer than `NEWEST`.
 UNTESTED_VARIABLE = "MJAX_UNTESTED_JAXLIB"
 _UNTESTED_CHOICES = ("warn", "ignore", "error")
 
@@ -103,9 +103,9 @@ def check(
     """Checks a jaxlib version against the window and returns it.
 
     Args:
-      installed: a PEP 440 version; None asks the installed jaxlib, without loading its
-        C++ libraries. dev and rc releases are ordered as PEP 440 says; local and
-        post parts (same code, packaged again) are ignored.
+      installed: a PEP 440 version; None: that of the installed jaxlib, without loading its
+        C++ libraries. dev and rc releases are ordered by PEP 440; local and post parts
+        (same code, packaged again) are ignored.
       python: (major, minor) for which the pip command is written; default: the
         running one.
       environ: where MJAX_UNTESTED_JAXLIB is looked up; default: `os.environ`.
@@ -195,7 +195,7 @@ def _untested(installed: str, python: tuple[int, int], choice: str) -> None:
             f"{text} {UNTESTED_VARIABLE}=error makes this an error. Unset it, or install a "
             f"tested one with:\n  {_pip_command(python)}"
         )
-    # At the line that imports mjax, however many of our modules and importlib's are between.
+    # At the line that imports mjax, through any number of our modules and importlib's.
     frame = sys._getframe()
     while frame.f_back is not None and _is_ours(frame.f_code.co_filename):
         frame = frame.f_back

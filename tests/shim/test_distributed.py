@@ -125,7 +125,7 @@ def test_timeouts_of_connecting_are_exceptions():
     assert [each.out for each in ended] == [
         "not all processes connected to the coordinator False\n",
         "not all processes connected to the coordinator True\n",
-        "nobody answers there True\n"]
+        "the coordinator does not answer True\n"]
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_relay_before_and_after_hold(far_end):
     far.close()
     assert told.wait(60)
     near.settimeout(0.1)
-    for _ in range(5):  # what is sent to nobody is dropped
+    for _ in range(5):  # data without a receiver is dropped
         near.sendall(b"anybody?")
         with pytest.raises(TimeoutError):
             near.recv(1)

@@ -31,7 +31,7 @@ def test_dlpack_to_numpy(put, dtype):
 
 @every_dtype
 def test_dlpack_round_trip(put, device, dtype):
-    """What leaves comes back as it was, in the same memory, or is refused."""
+    """Exported arrays come back unchanged, in the same memory, or are refused."""
     buffer = put(values(dtype, (2, 3)))
     try:
         capsule = dlpack.to_dlpack(buffer)

@@ -55,7 +55,7 @@ def test_gate_is_used(gate):
 
 
 def test_only_the_table_compares_versions():
-    """A branch on jaxlib's version anywhere else is a gate nobody declared."""
+    """A branch on jaxlib's version anywhere else is an undeclared gate."""
     for file in PACKAGE.glob("*.py"):
         if file.name in ("gate.py", "versions.py"):
             continue
@@ -69,7 +69,7 @@ def test_open_gates():
 
 
 def test_who_uses_the_shim_asks_it_what_to_do():
-    """Which release does what is the shim's to know: it offers functions, not flags."""
+    """Only the shim knows the features of releases: it offers functions, not flags."""
     asked = []
     for package in ("mjax", "mjax_ext"):
         for path in (PACKAGE.parent / package).rglob("*.py"):
