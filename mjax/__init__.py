@@ -1,10 +1,13 @@
 """mjax: composable transformations of numerical Python functions, on jaxlib alone.
 
 Code written for `jax` runs when its imports are changed. Submodules (`mjax.numpy`,
-`mjax.lax`, `mjax.random`, ...) load when they are first used.
+`mjax.lax`, `mjax.random`, ...) and the functions of `_rare` load when they are first used.
 """
+# ruff: noqa: F403, F405  (star import of `_rare`)
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from mjax._engine.base.config import (
     allow_f16_reductions,
@@ -33,23 +36,14 @@ from mjax._engine.base.config import (
     transfer_guard_host_to_device,
 )
 from mjax._engine.base.faces import face
-from mjax._engine.base.user_contexts import make_user_context
 from mjax._engine.base.version import __version__, __version_info__
-from mjax._engine.control.calls.closure_convert import closure_convert
-from mjax._engine.control.custom.custom_gradient import custom_gradient
-from mjax._engine.control.custom.custom_jvp import custom_jvp
-from mjax._engine.control.custom.custom_vjp import custom_vjp
-from mjax._engine.control.remat.policies import checkpoint_policies
-from mjax._engine.control.remat.remat import checkpoint, remat
 from mjax._engine.ir.dtypes import float0
 from mjax._engine.ir.mesh import PartitionSpec as P
 from mjax._engine.ir.types import typeof
+
+# Checks the flag `default_prng_impl`.
+from mjax._engine.primitives import keys as _keys  # noqa: F401
 from mjax._engine.runtime.arrays.array import Array, Shard
-from mjax._engine.runtime.arrays.assembling import (
-    make_array_from_callback,
-    make_array_from_process_local_data,
-    make_array_from_single_device_arrays,
-)
 from mjax._engine.runtime.arrays.device_put import device_put
 from mjax._engine.runtime.arrays.devices import (
     Device,
@@ -74,22 +68,25 @@ from mjax._engine.runtime.arrays.transfer import (
 from mjax._engine.runtime.dispatch.jit import ensure_compile_time_eval, eval_shape, jit
 from mjax._engine.runtime.dispatch.jit_cache import clear_caches
 from mjax._engine.runtime.dispatch.make_jaxpr import make_jaxpr
-from mjax._engine.runtime.effects.callbacks import pure_callback
 from mjax._engine.runtime.effects.tokens import effects_barrier
+from mjax._engine.tracing.reference import Ref
 from mjax._engine.tracing.scopes import named_call, named_scope
 from mjax._engine.transforms.forward import jvp, linearize
-from mjax._engine.transforms.jacobian import hessian, jacfwd, jacobian, jacrev
 from mjax._engine.transforms.reverse import grad, linear_transpose, value_and_grad, vjp
-from mjax._engine.transforms.vectorize import vmap
+from mjax._engine.transforms.vmap import vmap
 
 # Gives arrays and tracers their operators and methods.
 from mjax._numpy import methods as _methods  # noqa: F401
+from mjax._numpy.references import empty_ref, free_ref, freeze, new_ref
+
+if TYPE_CHECKING:
+    from mjax._rare import *
 
 _SUBMODULES = (
     "ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack",
     "dtypes", "errors", "example_libraries", "experimental", "export", "flatten_util", "image",
-    "lax", "monitoring", "nn", "numpy", "ops", "profiler", "random", "scipy", "sharding", "stages",
-    "test_util", "tree", "tree_util", "typing", "version",
+    "lax", "monitoring", "nn", "numpy", "ops", "profiler", "random", "ref", "scipy", "sharding",
+    "stages", "test_util", "tree", "tree_util", "typing", "version",
 )
 
 #: Name -> the module that it is loaded from when it is first used.
@@ -99,20 +96,21 @@ _LATER = {
 }
 
 __all__ = [
-    "Array", "Device", "NamedSharding", "P", "ShapeDtypeStruct", "Shard", "__version__",
+    "Array", "Device", "NamedSharding", "P", "Ref", "ShapeDtypeStruct", "Shard", "__version__",
     "__version_info__", "allow_f16_reductions", "block_until_ready", "check_tracer_leaks",
     "checking_leaks", "checkpoint", "checkpoint_policies", "clear_caches", "closure_convert",
     "config", "copy_to_host_async", "custom_gradient", "custom_jvp", "custom_vjp", "debug_infs",
     "debug_nans",
     "default_backend", "default_device", "default_matmul_precision", "default_prng_impl",
     "device_count", "device_get", "device_put", "devices", "disable_jit", "effects_barrier",
-    "enable_checks", "enable_x64", "ensure_compile_time_eval", "eval_shape", "explain_cache_misses",
-    "float0", "grad", "hessian", "jacfwd", "jacobian", "jacrev", "jit", "jvp", "legacy_prng_key",
+    "empty_ref", "enable_checks", "enable_x64", "ensure_compile_time_eval", "eval_shape",
+    "explain_cache_misses", "float0", "free_ref", "freeze", "grad", "hessian", "jacfwd", "jacobian",
+    "jacrev", "jit", "jvp", "legacy_prng_key",
     "linear_transpose", "linearize", "live_arrays", "local_device_count", "local_devices",
     "log_compiles",
     "make_array_from_callback", "make_array_from_process_local_data",
     "make_array_from_single_device_arrays", "make_jaxpr", "make_mesh", "make_user_context",
-    "named_call", "named_scope", "no_execution", "no_tracing", "numpy_dtype_promotion",
+    "named_call", "named_scope", "new_ref", "no_execution", "no_tracing", "numpy_dtype_promotion",
     "numpy_rank_promotion", "process_count", "process_index",
     "process_indices", "pure_callback", "remat", "set_mesh",
     "threefry_partitionable",
@@ -122,4 +120,4 @@ __all__ = [
 ]
 
 
-__getattr__, __dir__ = face("mjax", modules=_SUBMODULES, later=_LATER)
+__getattr__, __dir__ = face("mjax", modules=_SUBMODULES, later=_LATER, rest="mjax._rare")

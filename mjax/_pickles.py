@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mjax.random  # noqa: F401  # generators of keys are found by their names
+from mjax._checkify.nan_source import NaNSource
 from mjax._engine.base.util import from_pickle
 from mjax._engine.control.remat.policies import Decided, Offloadable
 from mjax._engine.control.remat.policies import _Either as EitherPolicy
@@ -16,6 +17,7 @@ from mjax._engine.ir.mesh import _partition_spec as partition_spec_v1
 from mjax._engine.ir.mesh import _unconstrained as unconstrained_v1
 from mjax._engine.ir.pytree import _partial as partial_v1
 from mjax._engine.ir.pytree import _tree_structure as tree_structure_v1
+from mjax._engine.ir.references import AbstractRef
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.ir.types import _abstract_token as abstract_token_v1
 from mjax._engine.ir.types import _manual_axis_type as manual_axis_type_v1
@@ -40,6 +42,7 @@ from mjax._engine.transforms.batching import AxisData
 from mjax._export.checks import DisabledSafetyCheck
 from mjax._library.image import ResizeMethod
 from mjax._numpy.ufuncs import _rebuilt as ufunc_v1
+from mjax._tools.flops import Flops
 
 accuracy_mode_v1 = from_pickle(AccuracyMode)
 arg_info_v1 = from_pickle(ArgInfo)
@@ -54,9 +57,11 @@ effect_policy_v1 = from_pickle(EffectPolicy)
 eig_implementation_v1 = from_pickle(EigImplementation)
 eigh_implementation_v1 = from_pickle(EighImplementation)
 fft_type_v1 = from_pickle(FftType)
+flops_v1 = from_pickle(Flops)
 gather_dimension_numbers_v1 = from_pickle(GatherDimensionNumbers)
 gather_scatter_mode_v1 = from_pickle(GatherScatterMode)
 layout_v1 = from_pickle(Layout)
+nan_source_v1 = from_pickle(NaNSource)
 offloadable_v1 = from_pickle(Offloadable)
 policy_decided_v1 = from_pickle(Decided)
 policy_either_v1 = from_pickle(EitherPolicy)
@@ -68,15 +73,18 @@ random_algorithm_v1 = from_pickle(RandomAlgorithm)
 resize_method_v1 = from_pickle(ResizeMethod)
 rounding_method_v1 = from_pickle(RoundingMethod)
 scatter_dimension_numbers_v1 = from_pickle(ScatterDimensionNumbers)
+abstract_ref_v1 = from_pickle(AbstractRef)
 shaped_array_v1 = from_pickle(ShapedArray)
 svd_algorithm_v1 = from_pickle(SvdAlgorithm)
 tolerance_v1 = from_pickle(Tolerance)
 
 __all__ = [
-    "abstract_mesh_v1", "abstract_token_v1", "accuracy_mode_v1", "arg_info_v1", "array_v1",
+    "abstract_mesh_v1", "abstract_ref_v1", "abstract_token_v1", "accuracy_mode_v1", "arg_info_v1",
+    "array_v1",
     "axis_data_v1", "axis_type_v1", "conv_dimension_numbers_v1", "debug_info_v1",
     "disabled_safety_check_v1", "dot_algorithm_preset_v1", "dot_algorithm_v1", "effect_policy_v1",
-    "eig_implementation_v1", "eigh_implementation_v1", "fft_type_v1", "gather_dimension_numbers_v1",
+    "eig_implementation_v1", "eigh_implementation_v1", "fft_type_v1", "flops_v1",
+    "gather_dimension_numbers_v1",
     "gather_scatter_mode_v1", "key_type_v1", "layout_v1", "manual_axis_type_v1", "offloadable_v1",
     "partial_v1", "partition_spec_v1", "policy_decided_v1", "policy_either_v1", "policy_except_v1",
     "policy_names_v1", "precision_v1", "ragged_dot_dimension_numbers_v1", "random_algorithm_v1",

@@ -1,4 +1,4 @@
-"""Rematerialization: `checkpoint`, its policies, names for values, what is saved."""
+"""Rematerialization: `checkpoint`, its policies, names for values, saved residuals."""
 
 from mjax._engine.base.faces import face
 from mjax._engine.control.remat.policies import (

@@ -2,6 +2,7 @@
 
 from mjax._engine.base.errors import (
     ConcretizationTypeError,
+    InconclusiveDimensionOperation,
     JaxprTypeError,
     MissingRuleError,
     NonConcreteBooleanIndexError,
@@ -16,10 +17,10 @@ from mjax._engine.base.faces import face
 from mjax._engine.runtime.failures import JaxRuntimeError
 
 __all__ = [
-    "ConcretizationTypeError", "JaxRuntimeError", "JaxprTypeError", "MissingRuleError",
-    "NonConcreteBooleanIndexError", "ProcessLostError", "TracerArrayConversionError",
-    "TracerBoolConversionError", "TracerIntegerConversionError", "TypePromotionError",
-    "UnexpectedTracerError",
+    "ConcretizationTypeError", "InconclusiveDimensionOperation", "JaxRuntimeError",
+    "JaxprTypeError", "MissingRuleError", "NonConcreteBooleanIndexError", "ProcessLostError",
+    "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError",
+    "TypePromotionError", "UnexpectedTracerError",
 ]
 
 __getattr__, __dir__ = face("mjax.errors")

@@ -1,7 +1,6 @@
 """Short names of the functions of `mjax.tree_util`."""
 
 from mjax._engine.base.faces import face
-from mjax._engine.ir.registration import static
 from mjax._engine.ir.tree_names import (
     all,
     broadcast,
@@ -17,6 +16,7 @@ from mjax._engine.ir.tree_names import (
     transpose,
     unflatten,
 )
+from mjax._engine.ir.tree_registration import static
 
 __all__ = [
     "all", "broadcast", "flatten", "flatten_with_path", "leaves", "leaves_with_path", "map",

@@ -28,20 +28,20 @@ from mjax._engine.ir.pytree import (
     treedef_tuple,
 )
 from mjax._engine.ir.pytree import registry as default_registry
-from mjax._engine.ir.registration import (
-    register_dataclass,
-    register_pytree_node,
-    register_pytree_node_class,
-    register_pytree_with_keys,
-    register_pytree_with_keys_class,
-    register_static,
-)
 from mjax._engine.ir.tree_functions import (
     tree_all,
     tree_broadcast,
     tree_reduce,
     tree_reduce_associative,
     tree_transpose,
+)
+from mjax._engine.ir.tree_registration import (
+    register_dataclass,
+    register_pytree_node,
+    register_pytree_node_class,
+    register_pytree_with_keys,
+    register_pytree_with_keys_class,
+    register_static,
 )
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""mjax_ext: what primitives, transformations and lowerings are made of, for those who write some.
+"""mjax_ext: for authors of primitives, transformations and lowerings.
 
 Tier: **head**. These modules follow the engine and promise nothing from one release to the
 next. Numbered generations (`mjax_ext.v1`, ...), which are frozen, come later; until then a
@@ -7,7 +7,8 @@ library that builds on this pins `mjax` to a minor release.
 - `mjax_ext.core`: the `Primitive` record, types, jaxprs, effects, interpreters.
 - `mjax_ext.core.primitives`: the engine's primitives.
 - `mjax_ext.interpreters.ad`, `batching`, `mlir`, `partial_eval`, `xla`: rules, by transformation.
+- `mjax_ext.state.discharge`: pure programs for those that read and write references.
 
-Each name has one home. What `mjax` exports (`make_jaxpr`, `typeof`, `errors.MissingRuleError`)
-is not repeated here. `examples/multiply_add.py` takes a primitive from no rule to all of them.
+Each name has one home. Names in `mjax` (`make_jaxpr`, `typeof`, `errors.MissingRuleError`) are not
+repeated here. `examples/multiply_add.py` takes a primitive from no rule to all of them.
 """

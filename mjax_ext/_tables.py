@@ -14,7 +14,7 @@ class RuleTable(MutableMapping[Primitive, Rule]):
     """A view of one field of every `Primitive` record, primitive -> rule.
 
     `table[p] = rule` and `p.def_...(rule)` set the same field. `table[p]` raises `KeyError`
-    where there is no rule; iteration gives the primitives that have one, by name.
+    without a rule; iteration gives the primitives that have one, by name.
 
     Args:
       field: the field of the record.

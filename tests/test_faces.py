@@ -6,6 +6,8 @@ import ast
 import importlib
 import pathlib
 import pkgutil
+import subprocess
+import sys
 
 import pytest
 
@@ -70,6 +72,22 @@ def test_a_face_lists_and_binds_each_name_once(name):
 def test_submodules_load_as_attributes(name):
     face = importlib.import_module(name)
     assert {s for s in _submodules(name) if "." not in s} <= set(face.__all__)
+
+
+LATER = """
+import sys
+import mjax, mjax.numpy
+
+used_later = {f"mjax.{name}" for name in ("_rare", "_engine.control.custom.custom_vjp",
+              "_engine.control.remat.remat", "_engine.runtime.effects.callbacks")}
+assert not used_later & set(sys.modules)
+assert mjax.custom_vjp is sys.modules["mjax._rare"].custom_vjp
+assert vars(mjax)["checkpoint"].__module__ == "mjax" and used_later < set(sys.modules)
+"""
+
+
+def test_functions_that_many_programs_do_without_load_with_the_first_of_them():
+    subprocess.run([sys.executable, "-c", LATER], check=True)
 
 
 def test_there_are_faces():

@@ -1,5 +1,7 @@
-"""The engine: layers `base`, `ir`, `tracing`, `primitives`, `transforms`, `control`,
-`lowering`, `runtime`, `spmd`, each importing only the ones before it.
+"""The engine, in layers that import only earlier ones.
+
+They are `base`, `ir`, `tracing`, `primitives`, `transforms`, `control`, `linalg`, `lowering`,
+`runtime`, `spmd`.
 
 Private: import it only from mjax's own faces and from `mjax_ext`.
 """

@@ -17,8 +17,8 @@ class SupportsDType(Protocol):
         """The dtype."""
 
 
-#: What functions of `mjax.numpy` take where arrays are expected. (Tracers are `Array`s.)
+#: Values that functions of `mjax.numpy` take as arrays. (Tracers are `Array`s.)
 ArrayLike = Union[  # noqa: UP007 (JAX's kind of object)
     Array, np.ndarray, np.bool_, np.number, bool, int, float, complex]
-#: What `dtype=` arguments take. They take None too, for the default.
+#: Values that `dtype=` arguments take, besides None for the default.
 DTypeLike = Union[str, type[Any], np.dtype, SupportsDType]  # noqa: UP007

@@ -19,7 +19,6 @@ from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.elementwise import settling_constant
 from mjax._engine.primitives.shapes import array_of
 from mjax._numpy.core import (
-    as_array,
     broadcast_values,
     cast,
     check_array,
@@ -89,8 +88,8 @@ negative = unary("negative", lax.neg_p.bind, "any", """
     >>> jnp.negative(jnp.array([1, -2]))
     Array([-1,  2], dtype=int32)
     """)
-positive = unary("positive", as_array, "any", """
-    Elementwise `+x`: the values as they are.
+positive = unary("positive", array_of, "any", """
+    Elementwise `+x`: the values, unchanged.
 
     >>> jnp.positive(jnp.array([1, -2]))
     Array([ 1, -2], dtype=int32)
@@ -139,7 +138,7 @@ def _truncated_remainder(x: Any, y: Any) -> Any:
     rest = lax.rem(x, y)
     if not dtypes.is_integer(typeof(x).dtype):
         return rest
-    # XLA gives x where y is 0, NumPy 0.
+    # For y = 0 XLA returns x, NumPy 0.
     return choose(lax.eq(y, _c(y, 0)), _c(x, 0), rest)
 
 
@@ -382,7 +381,7 @@ cbrt = unary("cbrt", lax.cbrt_p.bind, "inexact", """
 
 
 def _power_of_ints(x: Any, y: Any) -> Any:
-    """Powers by squaring, a step for each bit of the exponent that can matter: 2**64 is 0."""
+    """Powers by squaring, one step per significant bit of the exponent: 2**64 is 0."""
     zero, one = _c(y, 0), _c(y, 1)
     odd = lax.ne(lax.bitwise_and(y, one), zero)
     out = choose(odd, x, _c(x, 1))
@@ -403,9 +402,9 @@ def _power(x1: Any, x2: Any) -> Any:
         nothing = lax.bitwise_and(lax.eq(x1, _c(x1, 0)), lax.ne(x2, _c(x2, 0)))
         return choose(nothing, _c(x1, 0), _power_of_ints(x1, x2))
     if kind1 in "fc" and kind2 in "iu":
-        # Not promoted: an integer exponent has no derivative that could be NaN at x1 = 0.
+        # Not promoted: an integer exponent is not differentiated, which could be NaN at x1 = 0.
         if typeof(x2).shape:
-            common_type(weak_type_of(x1), weak_type_of(x2))  # refused in mode "strict"
+            common_type(weak_type_of(x1), weak_type_of(x2))  # raises in mode "strict"
         return lax.pow_p.bind(*promote_shapes("power", x1, x2))
     x1, x2 = promote_args_inexact("power", x1, x2)
     return lax.pow_p.bind(x1, x2)
@@ -425,9 +424,9 @@ def _power_static(x: Any, exponent: int) -> Any:
 def power(x1: Any, x2: Any, /) -> Any:
     """Elementwise power, `x1 ** x2`.
 
-    An exponent that is a Python int is part of the program: `x ** 2` is one multiplication,
-    with the exact derivatives. Integer powers of integers wrap around; exponents are taken
-    below 64 there.
+    A Python int as exponent is part of the program: `x ** 2` is one multiplication, with exact
+    derivatives. Integer powers of integers wrap around; only the lowest 6 bits of their
+    exponents count.
 
     Args:
       x1: base, array or scalar.
@@ -489,11 +488,11 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
         raise ValueError(msg)
     x1, = promote_dtypes_inexact(x1)
     info = ml_dtypes.finfo(typeof(x1).dtype)
-    # Exponents past the span of the dtype say no more than its ends do.
+    # Exponents beyond the range of the dtype are clipped to it.
     span = int(info.maxexp - info.minexp + info.nmant + 1)
     x1, x2 = broadcast_values("ldexp", x1, cast(_clipped(x2, -span, span), np.dtype(np.int32)))
-    # In three steps: 2 ** x2 alone may overflow or vanish where the product does not. The
-    # greatest one comes last, so that a result is rounded once.
+    # In three steps, since 2 ** x2 may overflow or underflow where the product does not. The
+    # greatest one is last, so that a result is rounded once.
     steps = []
     for _ in range(3):
         steps.append(_clipped(x2, int(info.minexp), int(info.maxexp) - 1))
@@ -504,14 +503,14 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
 
 
 def _clipped(x: Any, low: int, high: int) -> Any:
-    """Integers or booleans between bounds that their dtype may be unable to hold."""
+    """Integers or booleans clipped to bounds that may exceed the range of their dtype."""
     dtype = typeof(x).dtype
     low, high = _within(dtype, low, high)
     return clamp.clamp(np.asarray(low, dtype)[()], x, np.asarray(high, dtype)[()])
 
 
 def _within(dtype: Any, low: int, high: int) -> tuple[int, int]:
-    """The part of an interval that a bool or integer dtype can hold."""
+    """The part of an interval in the range of a bool or integer dtype."""
     if dtype == np.bool_:
         return 0, 1
     info = ml_dtypes.iinfo(dtype)

@@ -10,9 +10,16 @@ from mjax._engine.base.util import alias, canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
-from mjax._engine.primitives.shapes import expand_dims, moveaxis, reduce_sum, reshape, scalar_of
+from mjax._engine.primitives.shapes import (
+    array_of,
+    expand_dims,
+    moveaxis,
+    reduce_sum,
+    reshape,
+    scalar_of,
+)
 from mjax._engine.primitives.slicing import pad, slice_in_dim
-from mjax._numpy.core import as_array, cast, choose, concrete_int, shape_of
+from mjax._numpy.core import cast, choose, concrete_int, shape_of
 from mjax._numpy.fused import fused
 from mjax._numpy.ufunc import binary, unary
 
@@ -67,7 +74,7 @@ bitwise_right_shift = alias(right_shift, "bitwise_right_shift")
 def _count(x: Any) -> Any:
     kind = dtypes.kind(typeof(x).dtype)
     if kind == "b":
-        return as_array(cast(x, np.dtype(np.uint8)))
+        return array_of(cast(x, np.dtype(np.uint8)))
     if kind == "i":
         # NumPy counts the bits of the absolute value of negative numbers.
         x = choose(lax.lt(x, scalar_of(typeof(x), 0)), lax.neg(x), x)
@@ -87,7 +94,7 @@ _uint8 = np.dtype(np.uint8)
 
 
 def _weights(name: str, bitorder: str) -> Any:
-    """How far each of eight bits is shifted."""
+    """The shift of each of eight bits."""
     if bitorder not in ("big", "little"):
         msg = f"{name}: bitorder must be 'big' or 'little', got {bitorder!r}."
         raise ValueError(msg)
@@ -96,7 +103,7 @@ def _weights(name: str, bitorder: str) -> Any:
 
 
 def _last(name: str, a: Any, axis: int | None) -> tuple[Any, int]:
-    """The array with an axis last, where that was; all elements for None."""
+    """The array with an axis moved to the end, and the axis; flattened for None."""
     if axis is None:
         return reshape(a, (typeof(a).size,)), 0
     axis = canonicalize_axis(axis, len(shape_of(a)))
@@ -116,7 +123,7 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
       An array of uint8 whose axis is an eighth as long, rounded up: zeros are appended.
 
     Raises:
-      TypeError: the dtype is another one.
+      TypeError: another dtype.
       ValueError: the axis is out of range, or the order unknown.
 
     Source: `numpy.packbits`.
@@ -146,15 +153,15 @@ def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitord
 
     Args:
       a: array of uint8.
-      axis: the axis along which bits are put; None: all elements.
-      count: how many bits; zeros are appended. A negative one cuts off as many.
+      axis: the axis along which bits are stored; None: all elements.
+      count: the number of bits; missing ones are zeros. A negative number drops bits at the end.
       bitorder: whether the first bit of a byte is the highest ("big") or the lowest ("little").
 
     Returns:
       An array of uint8 whose axis is eight times as long, or `count` long.
 
     Raises:
-      TypeError: the dtype is another one.
+      TypeError: another dtype.
       ValueError: the axis is out of range, or the order unknown.
 
     Source: `numpy.unpackbits`.

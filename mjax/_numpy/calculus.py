@@ -9,8 +9,11 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axes, canonicalize_axis
+from mjax._engine.control.loops.looping import scan
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.dimensions import max_dim, min_dim
 from mjax._engine.ir.promotion import common_type
+from mjax._engine.ir.sizes import is_symbolic_dim
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import (
     abs as absolute,
@@ -30,12 +33,18 @@ from mjax._engine.primitives.arithmetic import (
 from mjax._engine.primitives.clamp import clamp
 from mjax._engine.primitives.gather import take_on_axis
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import as_settled, expand_dims, full, reduce_sum, reshape
+from mjax._engine.primitives.shapes import (
+    array_of,
+    as_settled,
+    expand_dims,
+    full,
+    reduce_sum,
+    reshape,
+)
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
 from mjax._engine.primitives.sort import sort_key_val
 from mjax._numpy.arithmetic import remainder
 from mjax._numpy.core import (
-    as_array,
     broadcast_to,
     cast,
     check_array,
@@ -61,7 +70,8 @@ def _constant(x: Any, value: float) -> Any:
 def _neighbours(a: Any, axis: int) -> tuple[Any, Any]:
     """All but the first elements along an axis, and all but the last."""
     n = shape_of(a)[axis]
-    return slice_in_dim(a, min(1, n), n, axis=axis), slice_in_dim(a, 0, max(n - 1, 0), axis=axis)
+    return (slice_in_dim(a, min_dim(1, n), n, axis=axis),
+            slice_in_dim(a, 0, max_dim(n - 1, 0), axis=axis))
 
 
 # ---- differences -----------------------------------------------------------------------
@@ -72,11 +82,11 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     """Differences of neighbours along an axis.
 
     Args:
-      a: array of at least one axis; of booleans it is asked whether neighbours differ.
-      n: how often differences are taken.
+      a: array of at least one axis; for booleans, results say whether neighbours differ.
+      n: the number of times differences are taken.
       axis: the axis.
-      prepend: what comes in front of the axis first: a scalar, or an array that fits.
-      append: what comes behind the axis first.
+      prepend: values to insert before the first element: a scalar, or an array that fits.
+      append: values to insert after the last element.
 
     Returns:
       An array that is `n` shorter along the axis.
@@ -99,7 +109,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         raise ValueError(msg)
     axis = canonicalize_axis(axis, typeof(a).ndim)
     if n == 0:
-        return as_array(a)
+        return array_of(a)
     parts = [a]
     for extra, place in ((prepend, 0), (append, len(parts) + 1)):
         if extra is not None:
@@ -120,8 +130,8 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 
     Args:
       ary: array.
-      to_end: what comes behind the differences.
-      to_begin: what comes in front of them.
+      to_end: values to append to the differences.
+      to_begin: values to insert before them.
 
     Returns:
       An array of one axis, of the dtype of `ary`.
@@ -152,15 +162,15 @@ def gradient(f: Any, *varargs: Any, axis: int | Sequence[int] | None = None,
     Args:
       f: values on a grid.
       varargs: distances of neighbours, 1 by default: one number for all axes, or for each axis
-        a number or the coordinates.
-      axis: along which axes; by default all.
+        either a number or the coordinates.
+      axis: the axis or axes; by default all.
       edge_order: not supported.
 
     Returns:
       An array for a single axis, else a list of arrays.
 
     Raises:
-      ValueError: an axis has less than two elements, or the coordinates do not fit.
+      ValueError: an axis has fewer than two elements, or the coordinates do not fit.
       TypeError: the number of distances is wrong.
 
     Source: `numpy.gradient`.
@@ -203,7 +213,7 @@ def _gradient_along(f: Any, h: Any, *, axis: int) -> Any:
     else:
         f, h = promote_dtypes_inexact(f, h)
     target = typeof(f)
-    # Quotients of small differences: 16 bits would leave no digits of them.
+    # Quotients of small differences lose all digits in 16 bits.
     f, h = [cast(x, wide_dtype(target.dtype), target.weak_type) for x in (f, h)]
     return cast(_slopes(f, h, axis), target.dtype, target.weak_type)
 
@@ -220,7 +230,7 @@ def _slopes(f: Any, h: Any, axis: int) -> Any:
     widths = expand_dims(sub(*_neighbours(h, 0)), others)
     slopes = div(steps, widths)
     (right, left), (slope_right, slope_left) = (_neighbours(x, axis) for x in (widths, slopes))
-    # The slope at a place is the mean of those beside it, weighted by the other one's width.
+    # The slope at a place is the mean of the adjacent ones, each weighted by the other's width.
     inside = div(add(mul(slope_left, right), mul(slope_right, left)), add(left, right))
     return concatenate([slice_in_dim(slopes, 0, 1, axis=axis), inside,
                         slice_in_dim(slopes, n - 2, None, axis=axis)], axis)
@@ -236,7 +246,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     Args:
       y: values.
       x: coordinates: one for each place along the axis, or an array that broadcasts with `y`.
-      dx: distance of neighbours, if there are no coordinates.
+      dx: distance of neighbours, if `x` is not given.
       axis: the axis.
 
     Returns:
@@ -277,12 +287,12 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     """Piecewise linear interpolation.
 
     Args:
-      x: where to interpolate.
+      x: coordinates at which to interpolate.
       xp: coordinates of the given points, increasing.
       fp: their values.
-      left: value in front of the first point; by default that point's; `"extrapolate"`
-        continues the line.
-      right: value behind the last point; by default that point's; `"extrapolate"` continues
+      left: value before the first point; by default that point's; `"extrapolate"` continues
+        the line.
+      right: value after the last point; by default that point's; `"extrapolate"` continues
         the line.
       period: length after which points repeat; `xp` need not be sorted then.
 
@@ -307,7 +317,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         msg = "interp: there must be at least one point; xp and fp are empty."
         raise ValueError(msg)
     if any(dtypes.is_complex(typeof(v).dtype) for v in (x, xp)):
-        msg = "interp: complex x values are not supported, for they have no order."
+        msg = "interp: complex x values are not supported: they are not ordered."
         raise ValueError(msg)
     ends = []
     for name, value in (("left", left), ("right", right)):
@@ -331,7 +341,7 @@ def _interp(x: Any, xp: Any, fp: Any, ends: Sequence[Any], *, further: tuple[boo
     given = [e for e in ends if e is not None]
     fp, *given = promote_dtypes_inexact(fp, *check_arrays("interp", *given))
     dtype, weak = common_type(*map(weak_type_of, [x, fp, *given]))
-    dtype = dtypes.canonicalize(dtype)  # operands of 64 bits narrow where x64 is off, as in JAX
+    dtype = dtypes.canonicalize(dtype)  # without x64, 64-bit operands are narrowed, as in JAX
     fp, *given = [cast(v, dtype, weak) for v in (fp, *given)]
     values = iter(given)
     left, right = [None if e is None else next(values) for e in ends]
@@ -358,7 +368,7 @@ def _on_lines(x: Any, xp: Any, fp: Any) -> Any:
     x0, y0 = take_on_axis(xp, before, 0), take_on_axis(fp, before, 0)
     width = sub(take_on_axis(xp, places, 0), x0)
     rise = sub(take_on_axis(fp, places, 0), y0)
-    # Of points that coincide the one in front counts.
+    # If points coincide, the first one counts.
     tiny = np.spacing(np.finfo(typeof(xp).dtype).eps) if typeof(xp).dtype.kind == "f" else 0
     none = le(absolute(width), _constant(width, tiny))
     safe = select_n(none, width, full(shape_of(width), 1, typeof(width).dtype))
@@ -371,7 +381,7 @@ def _interp_periodic(x: Any, xp: Any, fp: Any, period: Any) -> Any:
     x, xp, period = promote_dtypes_inexact(x, xp, period)
     period = absolute(period)
     x, xp = remainder(x, period), remainder(xp, period)
-    xp, fp = sort_key_val(xp, as_array(fp))
+    xp, fp = sort_key_val(xp, array_of(fp))
     n = shape_of(xp)[0]
     first, last = [slice_in_dim(xp, i, i + 1) for i in (0, n - 1)]
     xp = concatenate([sub(last, reshape(period, (1,))), xp, add(first, reshape(period, (1,)))])
@@ -387,9 +397,10 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
     """The value of a polynomial.
 
     Args:
-      p: coefficients, that of the highest power first; further axes broadcast with `x`.
-      x: where.
-      unroll: accepted for JAX's sake; the loop is always written out.
+      p: coefficients, from the highest power down; further axes broadcast with `x`.
+      x: the places at which to evaluate it.
+      unroll: accepted for compatibility with JAX; the loop is unrolled if the number of
+        coefficients is known.
 
     Returns:
       An array of the shape to which `x` and the further axes of `p` broadcast.
@@ -415,12 +426,15 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
 def _polyval(p: Any, x: Any) -> Any:
     p, x = promote_dtypes(p, x)
     plus, times = ((bitwise_or, bitwise_and) if typeof(p).dtype == np.bool_ else (add, mul))
-    coefficients = [index_in_dim(p, i, keepdims=False) for i in range(shape_of(p)[0])]
     total, x = promote_shapes("polyval", full(shape_of(p)[1:], 0, typeof(p).dtype), x)
     shape = shape_of(plus(total, x))
     total = broadcast_to(total, shape)
-    for c in coefficients:
-        total = plus(times(total, x), broadcast_to(c, shape))
+    step = lambda total, c: plus(times(total, x), broadcast_to(c, shape))
+    count = shape_of(p)[0]
+    if is_symbolic_dim(count):
+        return scan(lambda total, c: (step(total, c), None), total, p)[0]
+    for i in range(count):
+        total = step(total, index_in_dim(p, i, keepdims=False))
     return total
 
 

@@ -19,6 +19,7 @@ from mjax._numpy.core import (
     broadcast_to,
     cast,
     choose,
+    kind_of,
     promote_args,
     promote_args_inexact,
     promote_dtypes,
@@ -31,13 +32,9 @@ from mjax._numpy.ufunc import binary, unary
 _BOOL = " and dtype bool"
 
 
-def _kind(x: Any) -> str:
-    return dtypes.kind(typeof(x).dtype)
-
-
 def to_bool(x: Any) -> Any:
     """Whether each element differs from 0."""
-    return x if _kind(x) == "b" else lax.ne(x, settling_constant(x, 0))
+    return x if kind_of(x) == "b" else lax.ne(x, settling_constant(x, 0))
 
 
 def _constant_like(x: Any, value: bool) -> Any:
@@ -49,10 +46,10 @@ def _constant_like(x: Any, value: bool) -> Any:
 
 
 def _ordered(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Complex numbers are ordered by their real parts, and by imaginary parts where equal."""
+    """A comparison that orders complex numbers by real parts, then by imaginary parts."""
 
     def function(x: Any, y: Any) -> Any:
-        if _kind(x) != "c":
+        if kind_of(x) != "c":
             return compare(x, y)
         real_x, real_y = lax.real(x), lax.real(y)
         return choose(lax.eq(real_x, real_y), compare(lax.imag(x), lax.imag(y)),
@@ -139,20 +136,20 @@ def is_nan(x: Any) -> Any:
 
 
 def _is_inf(x: Any) -> Any:
-    if _kind(x) == "c":
+    if kind_of(x) == "c":
         return lax.bitwise_or(_is_inf(lax.real(x)), _is_inf(lax.imag(x)))
-    return lax.eq(lax.abs(x), _float(x, np.inf)) if _kind(x) == "f" else _constant_like(x, False)
+    return lax.eq(lax.abs(x), _float(x, np.inf)) if kind_of(x) == "f" else _constant_like(x, False)
 
 
 def _float(x: Any, value: float) -> Any:
-    """A strongly typed scalar of the dtype of `x`, as JAX compares with in tests of infinity."""
+    """A strongly typed scalar of the dtype of `x`, for tests of infinity as in JAX."""
     return np.asarray(value, typeof(x).dtype)[()]
 
 
 def _is_finite(x: Any) -> Any:
-    if _kind(x) == "c":
+    if kind_of(x) == "c":
         return lax.bitwise_and(lax.is_finite(lax.real(x)), lax.is_finite(lax.imag(x)))
-    return lax.is_finite(x) if _kind(x) == "f" else _constant_like(x, True)
+    return lax.is_finite(x) if kind_of(x) == "f" else _constant_like(x, True)
 
 
 isnan = unary("isnan", is_nan, "any", """
@@ -176,16 +173,16 @@ isfinite = unary("isfinite", _is_finite, "any", """
 
 
 def _has_imaginary_part(x: Any) -> Any:
-    if _kind(x) == "X":
+    if kind_of(x) == "X":
         raise dtypes.no_numbers(typeof(x).dtype)
-    if _kind(x) != "c":
+    if kind_of(x) != "c":
         return _constant_like(x, False)
     part = lax.imag(x)
     return lax.ne(part, _c(part, 0))
 
 
 def _as_weak_as(x: Any, truth: Any) -> Any:
-    """Truth values, weakly typed where `x` is a weakly typed scalar, as JAX has it."""
+    """Booleans, weakly typed if `x` is a weakly typed scalar, as in JAX."""
     aval = typeof(x)
     return cast(truth, np.dtype(bool), aval.weak_type and not aval.shape)
 
@@ -230,10 +227,10 @@ def iscomplex(x: Any) -> Any:
 
 def _signed_infinity(name: str, x: Any, value: float, out: Any) -> Any:
     refuse_out(name, out)
-    if _kind(x) == "c":
+    if kind_of(x) == "c":
         msg = f"{name} is not defined for complex numbers."
         raise ValueError(msg)
-    return lax.eq(x, _float(x, value)) if _kind(x) == "f" else _constant_like(x, False)
+    return lax.eq(x, _float(x, value)) if kind_of(x) == "f" else _constant_like(x, False)
 
 
 @fused(values=("x",))
@@ -358,7 +355,7 @@ def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool
 def _array_equal(a1: Any, a2: Any, equal_nan: bool) -> Any:
     a1, a2 = promote_dtypes(a1, a2)
     same = lax.eq(a1, a2)
-    if equal_nan and _kind(a1) in "fc":
+    if equal_nan and kind_of(a1) in "fc":
         same = lax.bitwise_or(same, lax.bitwise_and(is_nan(a1), is_nan(a2)))
     return _all(same)
 

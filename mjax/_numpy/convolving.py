@@ -17,7 +17,7 @@ from mjax._numpy.core import check_arrays, promote_dtypes_inexact
 from mjax._numpy.fused import fused
 
 _STATIC = ("mode", "precision", "preferred_element_type")
-#: Mode -> how much padding before and behind, for a kernel of this size.
+#: Mode -> the padding before and after, for the size of the kernel.
 _PADDING = {"full": lambda n: (n - 1, n - 1), "same": lambda n: (n // 2, n - n // 2 - 1),
             "valid": lambda n: (0, 0)}
 
@@ -40,7 +40,7 @@ def _vectors(name: str, a: Any, v: Any, mode: str) -> list[Any]:
 
 def _slide(x: Any, kernel: Any, mode: str, precision: Any, preferred_element_type: Any,
            backwards: bool = False) -> Any:
-    """The scalar products of a kernel, not longer, with pieces of a vector."""
+    """The scalar products of a kernel with all parts of a vector that is at least as long."""
     sizes = typeof(x).shape[0], typeof(kernel).shape[0]
     x, kernel = [broadcast_in_dim(v, (1, 1, n), (2,))
                  for v, n in zip((x, kernel), sizes, strict=True)]

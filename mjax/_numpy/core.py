@@ -1,4 +1,4 @@
-"""What the functions of the front end begin with: checked arguments, promotion, broadcasting.
+"""Preparation of arguments: checks, promotion, broadcasting.
 
 A *value* is what primitives take: an array, a tracer, a NumPy array or scalar, a Python
 scalar. Lists and tuples are not values; `asarray` makes arrays of them.
@@ -20,8 +20,11 @@ from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import DType
 from mjax._engine.ir.promotion import common_type, inexact_dtype
+from mjax._engine.ir.references import AbstractRef
+from mjax._engine.ir.sizes import is_symbolic_dim
 from mjax._engine.ir.source import warn
-from mjax._engine.ir.types import conversion, is_foreign_array, typeof
+from mjax._engine.ir.types import conversion, has_array_type, is_foreign_array, typeof
+from mjax._engine.primitives.composed import common_shape
 from mjax._engine.primitives.convert import convert_element_type_p
 from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import (
@@ -30,8 +33,7 @@ from mjax._engine.primitives.shapes import (
     canonical_shape,
     reshape_p,
 )
-from mjax._engine.runtime.arrays.transfer import as_result
-from mjax._engine.tracing.interpreter import Tracer
+from mjax._engine.tracing.interpreter import Tracer, refuse_reference
 
 # ---- checking --------------------------------------------------------------------------
 
@@ -41,14 +43,16 @@ def check_array(name: str, x: Any, position: int | str = 0) -> Any:
 
     Args:
       name: the function that was called, for messages.
-      x: what it was given; an object with `__jax_array__` stands for what that returns.
+      x: the argument; the result of `__jax_array__` replaces an object that has this method.
       position: the argument's number or name, for messages.
 
     Raises:
-      TypeError: it is not a value: a list, a string, None, an array of objects.
+      TypeError: it is not a value: a list, a string, None, an array of objects, a reference.
       OverflowError: a Python int that is too large for the default int dtype.
     """
     if isinstance(x, Tracer):
+        if type(x.aval) is AbstractRef:
+            refuse_reference(x)
         return x
     try:
         typeof(x)
@@ -71,20 +75,13 @@ def _no_array(name: str, x: Any, position: int | str) -> str:
 
 
 def check_fill(name: str, x: Any, position: int | str = 0) -> Any:
-    """As `check_array`, of what is converted to a dtype that is known: Python ints of any size."""
+    """`check_array` for values to convert to a known dtype: Python ints may have any size."""
     return x if type(x) is int else check_array(name, x, position)
 
 
 def check_arrays(name: str, *args: Any) -> list[Any]:
     """All of `args` as values; see `check_array`."""
     return [check_array(name, x, i) for i, x in enumerate(args)]
-
-
-def as_array(x: Any) -> Any:
-    """A value as an array or tracer: results are never NumPy's or Python's."""
-    if hasattr(x, "aval"):
-        return x
-    return as_result(x)
 
 
 def shape_of(x: Any) -> tuple[int, ...]:
@@ -97,13 +94,18 @@ def dtype_of(x: Any) -> DType:
     return typeof(x).dtype
 
 
+def kind_of(x: Any) -> str:
+    """The kind of the dtype of a value, a letter; see `dtypes.kind`."""
+    return dtypes.kind(typeof(x).dtype)
+
+
 def concrete_int(x: Any, what: str, truncate: bool = False) -> int:
     """A Python int from an argument that must be known when the function is traced.
 
     Args:
       x: the argument.
-      what: how messages call it.
-      truncate: whether to take floats, as NumPy does where it calls `int`.
+      what: its name in messages.
+      truncate: whether floats are truncated, as where NumPy calls `int`.
 
     Raises:
       TypeError: it is not an integer; for a tracer, the error that explains tracers.
@@ -119,8 +121,13 @@ def concrete_int(x: Any, what: str, truncate: bool = False) -> int:
         raise LazyArgumentError(msg) from None
 
 
+def concrete_size(x: Any, what: str) -> Any:
+    """`concrete_int` for sizes of axes, which may be symbolic."""
+    return x if is_symbolic_dim(x) else concrete_int(x, what)
+
+
 def refuse_out(name: str, out: Any) -> None:
-    """Refuses an `out` argument, which NumPy's signatures have and immutable arrays cannot."""
+    """Refuses the `out` argument of NumPy's signatures: arrays are immutable."""
     if out is not None:
         msg = f"{name}: the argument 'out' is not supported: arrays are immutable. Use the result."
         raise NotImplementedError(msg)
@@ -130,10 +137,10 @@ def refuse_out(name: str, out: Any) -> None:
 
 
 def cast(x: Any, dtype: DType, weak_type: bool = False) -> Any:
-    """A value in another dtype; nothing is computed where it has that type already.
+    """A value in another dtype; unchanged if it has that type already.
 
-    Foreign values (NumPy, Python) are converted at once, from their full precision. Python
-    ints wrap around in narrow dtypes, as in JAX: `x & ~1` is meant for unsigned `x` too.
+    NumPy's and Python's values are converted at once, from their full precision. Python
+    ints wrap around in narrow dtypes, as in JAX: `x & ~1` must work for unsigned `x` too.
     """
     kind = type(x)
     if kind is int or kind is float or kind is complex or kind is bool:
@@ -192,7 +199,7 @@ def _narrow(x: Any, dtype: DType) -> Any:
 def weak_type_of(x: Any) -> tuple[DType, bool]:
     """Dtype and weak type of a value, as `promotion.common_type` takes them."""
     if type(x) is int:
-        return dtypes.dtype_of_python(int), True  # whatever its size
+        return dtypes.dtype_of_python(int), True  # for any size
     aval = typeof(x)
     return aval.dtype, aval.weak_type
 
@@ -201,20 +208,20 @@ def promote_dtypes(*args: Any) -> list[Any]:
     """Values converted to their common type.
 
     Raises:
-      TypePromotionError: they have none in the promotion mode in force.
+      TypePromotionError: a common type does not exist in the promotion mode in force.
     """
     dtype, weak = common_type(*map(weak_type_of, args))
     return [cast(x, dtype, weak) for x in args]
 
 
 def promote_dtypes_inexact(*args: Any) -> list[Any]:
-    """Values converted to their common type, or to the default float where that is not inexact."""
+    """Values converted to their common type, or to the default float if that is not inexact."""
     dtype, weak = common_type(*map(weak_type_of, args))
     return [cast(x, inexact_dtype(dtype), weak) for x in args]
 
 
 def numeric_dtype(dtype: DType) -> DType:
-    """The dtype in which arithmetic that is not defined for booleans computes: theirs is int32."""
+    """The dtype of arithmetic that is not defined for booleans: int32 replaces bool."""
     return np.dtype(np.int32) if dtype == np.bool_ else dtype
 
 
@@ -225,7 +232,7 @@ def promote_dtypes_numeric(*args: Any) -> list[Any]:
 
 
 def dtype_argument(dtype: Any, name: str) -> DType | None:
-    """The canonical dtype behind a `dtype=` argument; None stays None.
+    """The canonical dtype of a `dtype=` argument; None stays None.
 
     A 64-bit dtype that x64 mode does not allow becomes its 32-bit sibling, with a warning, unless
     the setting `explicit_x64_dtypes` says otherwise.
@@ -256,30 +263,8 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     return common_shape([canonical_shape(s) for s in shapes])
 
 
-def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """`broadcast_shapes` of what are shapes already."""
-    known: tuple[int, ...] = ()
-    for shape in shapes:
-        if shape and shape != known:
-            if known:
-                break
-            known = shape
-    else:
-        return known
-    rank = max(map(len, shapes))
-    out = []
-    for sizes in zip(*[(1,) * (rank - len(s)) + s for s in shapes], strict=True):
-        distinct = {n for n in sizes if n != 1}
-        if len(distinct) > 1:
-            raise LazyValueError(lambda: (
-                f"shapes {', '.join(map(str, shapes))} cannot be broadcast together: aligned at "
-                "their last axes, sizes must be equal or 1."))
-        out.append(distinct.pop() if distinct else 1)
-    return tuple(out)
-
-
 def incompatible_shapes(name: str, shapes: Sequence[tuple[int, ...]]) -> Exception:
-    """The error for operands that do not broadcast; JAX has either class for it."""
+    """The error for operands that do not broadcast; JAX raises either class."""
     return LazyArgumentError(lambda: (
         f"{name} got incompatible shapes for broadcasting: {', '.join(map(str, shapes))}. Aligned "
         "at their last axes, sizes must be equal or 1."))
@@ -298,9 +283,9 @@ def check_ranks(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
 
 
 def promote_shapes(name: str, *args: Any) -> list[Any]:
-    """Values whose ranks are aligned by axes of size 1 in front; scalars stay as they are.
+    """Values with axes of size 1 in front, so that their ranks agree; scalars are unchanged.
 
-    Sizes of 1 are left to primitives, which stretch them.
+    Primitives broadcast sizes of 1.
 
     Raises:
       TypeError, ValueError: the shapes do not broadcast.
@@ -335,17 +320,17 @@ def promote_args(name: str, *args: Any) -> list[Any]:
 
 
 def promote_args_inexact(name: str, *args: Any) -> list[Any]:
-    """As `promote_args`, to an inexact dtype."""
+    """`promote_args` to an inexact dtype."""
     return promote_shapes(name, *promote_dtypes_inexact(*check_arrays(name, *args)))
 
 
 def promote_args_numeric(name: str, *args: Any) -> list[Any]:
-    """As `promote_args`, to a dtype that is not bool."""
+    """`promote_args` to a dtype that is not bool."""
     return promote_shapes(name, *promote_dtypes_numeric(*check_arrays(name, *args)))
 
 
 def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
-    """A value stretched to a shape by NumPy's rules.
+    """A value broadcast to a shape by NumPy's rules.
 
     Raises:
       ValueError: it does not broadcast to that shape.
@@ -356,7 +341,7 @@ def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
 def stretch(x: Any, own: tuple[int, ...], shape: tuple[int, ...]) -> Any:
     """`broadcast_to` of a value whose shape is known."""
     if own == shape:
-        return x if hasattr(x, "aval") else broadcast_in_dim_p.bind(
+        return x if has_array_type(x) else broadcast_in_dim_p.bind(
             x, shape=shape, broadcast_dimensions=tuple(range(len(shape))))
     if not own:
         return broadcast_in_dim_p.bind(x, shape=shape, broadcast_dimensions=())
@@ -365,7 +350,7 @@ def stretch(x: Any, own: tuple[int, ...], shape: tuple[int, ...]) -> Any:
         raise LazyValueError(lambda: (
             f"an array of shape {own} cannot be broadcast to shape {shape}: aligned at their last "
             "axes, its sizes must be 1 or those."))
-    # Axes of size 1 are dropped first: XLA broadcasts what is left without a copy.
+    # Axes of size 1 are dropped first: XLA broadcasts the rest without a copy.
     kept = tuple(i for i, n in enumerate(own) if n == shape[new + i])
     if len(kept) < len(own):
         x = reshape_p.bind(x, new_sizes=tuple(own[i] for i in kept), dimensions=None)
@@ -374,7 +359,7 @@ def stretch(x: Any, own: tuple[int, ...], shape: tuple[int, ...]) -> Any:
 
 
 def broadcast_values(name: str, *args: Any) -> list[Any]:
-    """Values stretched to their common shape."""
+    """Values broadcast to their common shape."""
     shapes = [typeof(x).shape for x in args]
     try:
         shape = common_shape(shapes)
@@ -385,9 +370,9 @@ def broadcast_values(name: str, *args: Any) -> list[Any]:
 
 
 def choose(condition: Any, on_true: Any, on_false: Any) -> Any:
-    """Elements of one value or the other, of one dtype; all three are stretched as needed.
+    """Elements of one value or the other, in one dtype; all three are broadcast as needed.
 
-    A scalar condition stays one.
+    A scalar condition is not broadcast.
     """
     shapes = [typeof(x).shape for x in (condition, on_true, on_false)]
     shape = common_shape(shapes)

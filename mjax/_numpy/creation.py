@@ -15,14 +15,19 @@ from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.pytree import tree_leaves
 from mjax._engine.ir.types import ShapedArray, is_array_value, is_foreign_array, typeof
 from mjax._engine.primitives.joining import stack_p
-from mjax._engine.primitives.shapes import broadcast_in_dim_p, canonical_shape, copy_p, reshape_p
+from mjax._engine.primitives.shapes import (
+    array_of,
+    broadcast_in_dim_p,
+    canonical_shape,
+    copy_p,
+    reshape_p,
+)
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.full import on_device, placed, sharding_like
 from mjax._engine.runtime.arrays.out_sharding import chosen_place
 from mjax._engine.runtime.arrays.transfer import put
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._numpy.core import (
-    as_array,
     broadcast_to,
     cast,
     check_array,
@@ -47,10 +52,10 @@ def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None =
 
     Args:
       object: an array, a scalar, a nested sequence of them, an object with `__array__`,
-        `__jax_array__` or the buffer protocol; where a dtype is given, also texts of numbers.
+        `__jax_array__` or the buffer protocol; with a dtype also strings of numbers.
       dtype: its dtype; by default that of the values, or the common one of a sequence's.
       copy: whether the array must be a new one.
-      order: "K" or "C"; memory layout is the compiler's affair.
+      order: "K" or "C"; the compiler chooses the memory layout.
       ndmin: the least number of axes; axes of size 1 are put in front.
       device: the device to put it on.
       out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
@@ -61,7 +66,7 @@ def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None =
 
     Raises:
       TypeError: the values are not numbers or booleans (strings, objects, None).
-      ValueError: rows of different length; a text that does not say a number.
+      ValueError: rows of different lengths; a string that is not a number.
       OverflowError: a Python int that the dtype cannot hold.
 
     Source: `numpy.array`.
@@ -94,7 +99,7 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool |
       a: an array, a scalar, a nested sequence of them, an object with `__array__`,
         `__jax_array__` or the buffer protocol.
       dtype: its dtype; by default that of the values.
-      order: "K", "C" or None; memory layout is the compiler's affair.
+      order: "K", "C" or None; the compiler chooses the memory layout.
       copy: whether the array must be a new one. NumPy's arrays are always copied.
       device: the device to put it on.
       out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
@@ -113,15 +118,16 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool |
 
 
 def _convert(x: Any, dtype: Any) -> Any:
-    """What `array` makes of its argument, for a canonical dtype or None."""
-    if hasattr(x, "aval") and is_array_value(x):  # and not another library's
+    """The array of an argument of `array`, for a canonical dtype or None."""
+    if hasattr(x, "aval") and is_array_value(x):  # not another library's
+        x = x if type(x) is Array else check_array("array", x)
         return x if dtype is None else cast(x, dtype)
     kind = type(x)
     if dtype is not None and _is_text(x):
         return _from_text(x, dtype)
     if kind in dtypes.PYTHON_SCALARS or isinstance(x, (np.ndarray, np.generic)):
         if dtype is None:
-            return as_array(check_array("array", x))
+            return array_of(check_array("array", x))
         return _from_numpy(_fitting(x, dtype), dtype)
     if isinstance(x, (list, tuple)):
         return _from_sequence(x, dtype)
@@ -141,10 +147,10 @@ _NO_TEXT = np.dtype(bool)
 
 
 def _from_text(x: Any, dtype: Any) -> Array:
-    """Numbers from the texts that NumPy reads as such.
+    """Numbers from strings, parsed as NumPy does.
 
     Raises:
-      ValueError, TypeError, OverflowError: a text does not say a number of the dtype.
+      ValueError, TypeError, OverflowError: a string is not a number of the dtype.
     """
     if dtypes.is_extended(dtype):
         return _from_object(str(x), dtype)  # raises
@@ -224,7 +230,7 @@ def _from_sequence(x: Sequence[Any], dtype: Any) -> Any:
         value = np.asarray(x)
         if value.dtype.kind in "OSUMm":
             if value.dtype.kind == "O" and all(map(is_array_value, leaves)):
-                # NumPy does not know the common dtype, as of bfloat16 and float16.
+                # NumPy does not have some common dtypes, such as that of bfloat16 and float16.
                 return _stacked(x, dtype if dtype is not None else common_type(
                     *map(weak_type_of, leaves))[0])
             if dtype is not None and _is_text(value):
@@ -250,9 +256,9 @@ def _resolve(x: Any) -> Any:
 
 
 def _stacked(x: Any, dtype: Any) -> Any:
-    """A nested sequence with arrays or tracers in it, joined by an equation per level."""
+    """The array of a nested sequence with arrays or tracers, joined by one equation per level."""
     if not isinstance(x, (list, tuple)):
-        return as_array(cast(_resolve(x), dtype))
+        return array_of(cast(_resolve(x), dtype))
     if not x:
         return full((0,), 0, dtype)
     parts = [_stacked(v, dtype) for v in x]
@@ -288,7 +294,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
 
     Args:
       x: array or scalar.
-      dtype: the dtype; None stands for the default float.
+      dtype: the dtype; None: the default float.
       copy: whether the result must be a new array.
       device: the device to put it on.
 
@@ -304,7 +310,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     """
     target = dtype_argument(float if dtype is None else dtype, "astype")
     x = check_array("astype", x)
-    out = as_array(cast(x, target))
+    out = array_of(cast(x, target))
     return on_device(copy_p.bind(out) if copy and out is x else out, device)
 
 
@@ -341,7 +347,7 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
         mesh that is set; in place of `device`.
 
     Raises:
-      TypeError: a size is negative or no integer.
+      TypeError: a size is negative or not an integer.
 
     Source: `numpy.zeros`.
 
@@ -366,7 +372,7 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any
         mesh that is set; in place of `device`.
 
     Raises:
-      TypeError: a size is negative or no integer.
+      TypeError: a size is negative or not an integer.
 
     Source: `numpy.ones`.
 
@@ -380,7 +386,7 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any
 
 @boundary
 def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
-    """An array of any values; they are zeros.
+    """An array of unspecified values; they are zeros.
 
     Args:
       shape: its shape: an int or a sequence of ints.
@@ -442,10 +448,11 @@ def _full(shape: tuple[int, ...], value: Any, dtype: Any, weak: bool, device: An
 
 
 def _filled_with(shape: tuple[int, ...], value: Any, dtype: Any, weak: bool, device: Any) -> Any:
-    """`filled` with a Python or NumPy number that need not be of the dtype."""
+    """`filled` with a Python or NumPy number, which may be of another dtype."""
     if isinstance(value, (complex, np.generic, np.ndarray)) and np.iscomplexobj(value) and (
             dtypes.kind(dtype) in "iuf"):
-        msg = f"the complex fill_value {value} has no place in dtype {dtype}; take its real part."
+        msg = (f"the complex fill_value {value} cannot be stored in dtype {dtype}; take its real "
+               "part.")
         raise TypeError(msg)
     if not weak:
         value = cast(value, dtype.element_dtype if dtypes.is_extended(dtype) else dtype)
@@ -454,7 +461,7 @@ def _filled_with(shape: tuple[int, ...], value: Any, dtype: Any, weak: bool, dev
 
 def _like(name: str, a: Any, dtype: Any, shape: Any, device: Any
           ) -> tuple[tuple[int, ...], Any, bool, Any]:
-    """Shape, dtype, weak type and place of an array like `a`, an array or what has its attributes.
+    """Shape, dtype, weak type and place of an array like `a`, which may be a description of one.
     """
     if hasattr(a, "shape") and hasattr(a, "dtype") and not isinstance(a, np.ndarray):
         own = a.dtype if hasattr(a, "aval") else dtypes.canonical_dtype(a.dtype)
@@ -521,7 +528,7 @@ def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = Non
 
 @boundary
 def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
-    """An array of any values of the type of another; they are zeros.
+    """An array of unspecified values of the type of another; they are zeros.
 
     Args:
       prototype: array, scalar, or object with `shape` and `dtype`.

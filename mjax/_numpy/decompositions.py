@@ -1,4 +1,4 @@
-"""Factorizations of matrices, as `numpy.linalg` has them."""
+"""Matrix factorizations of `numpy.linalg`."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ _documented = documented(
     square="a: square matrices of shape `(..., n, n)`.",
     matrices="a: matrices of shape `(..., m, n)`; `k = min(m, n)`.",
     hermitian="a: symmetric or Hermitian matrices of shape `(..., n, n)`.",
-    symmetrize=("symmetrize_input: whether to take the mean of `a` and its adjoint; then its\n"
-                "  derivative is symmetric, too."),
-    uplo='UPLO: `"L"` or `"U"`: which triangle is looked at, if `symmetrize_input` is False.',
+    symmetrize=("symmetrize_input: whether the mean of `a` and its adjoint is used; the\n"
+                "  derivative is then symmetric too."),
+    uplo='UPLO: `"L"` or `"U"`: which triangle is read, if `symmetrize_input` is False.',
     not_square="ValueError: the matrices are not square, or have fewer than two axes.",
 )
 
@@ -87,8 +87,8 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
 
     Args:
       [hermitian]
-      upper: whether to give the upper factor, with `a = u.conj().T @ u`, or the lower one, with
-        `a = l @ l.conj().T`.
+      upper: whether the upper factor is returned, with `a = u.conj().T @ u`, or the lower one,
+        with `a = l @ l.conj().T`.
       [symmetrize]
 
     Returns:
@@ -111,12 +111,12 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
 @fused(values=("a",), static_argnames=("mode",))
 @_documented
 def qr(a: Any, mode: str = "reduced") -> Any:
-    """QR decomposition: `a = q @ r` with orthonormal columns Q and an upper triangle R.
+    """QR decomposition: `a = q @ r` with orthonormal columns Q and an upper triangular R.
 
     Args:
       [matrices]
-      mode: `"reduced"`: Q has k columns; `"complete"`: Q is square; `"r"`: gives R alone;
-        `"raw"`: gives LAPACK's reflectors.
+      mode: `"reduced"`: Q has k columns; `"complete"`: Q is square; `"r"`: only R is returned;
+        `"raw"`: LAPACK's reflectors are returned.
 
     Returns:
       A pair `(Q, R)`, of shapes `(..., m, k)` and `(..., k, n)`, or `(..., m, m)` and
@@ -153,16 +153,17 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     Args:
       [matrices]
       full_matrices: whether U and V are square; otherwise they have k columns.
-      compute_uv: whether to give U and V.
-      hermitian: whether the matrices are Hermitian, which is quicker.
-      subset_by_index: `(start, end)`: gives those singular values alone, in falling order.
+      compute_uv: whether U and V are returned.
+      hermitian: whether the matrices are Hermitian, which is faster.
+      subset_by_index: `(start, end)`: the range of singular values to return, in descending
+        order.
 
     Returns:
-      `(U, S, Vh)`, or `S` if not `compute_uv`: the singular values, real and falling, of shape
+      `(U, S, Vh)`, or `S` if not `compute_uv`: the singular values, real and descending, of shape
       `(..., k)`.
 
     Raises:
-      ValueError: fewer than two axes, or a subset that is out of range or asked for with full
+      ValueError: fewer than two axes, or a subset that is out of range or combined with full
         matrices.
       TypeError: a subset that is not a pair of integers.
 
@@ -181,7 +182,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
 
 
 def _hermitian_svd(a: Any, compute_uv: bool, subset: tuple[int, int] | None) -> Any:
-    """Singular values are the absolute eigenvalues; signs go to V."""
+    """The decomposition of Hermitian matrices: absolute eigenvalues; V takes their signs."""
     vectors, values = _eigh.eigh(a, subset_by_index=subset)
     sizes, last = lax.abs(values), typeof(values).ndim - 1
     if not compute_uv:
@@ -203,7 +204,7 @@ def svdvals(x: Any, /) -> Any:
       x: matrices of shape `(..., m, n)`.
 
     Returns:
-      The singular values, real and falling, of shape `(..., min(m, n))`.
+      The singular values, real and descending, of shape `(..., min(m, n))`.
 
     Raises:
       ValueError: fewer than two axes.
@@ -284,7 +285,7 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
       [symmetrize]
 
     Returns:
-      A pair: `eigenvalues`, real and rising, of shape `(..., n)`, and `eigenvectors`, of shape
+      A pair: `eigenvalues`, real and ascending, of shape `(..., n)`, and `eigenvectors`, of shape
       `(..., n, n)`, as columns.
 
     Raises:
@@ -313,7 +314,7 @@ def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -
       [symmetrize]
 
     Returns:
-      The eigenvalues, real and rising, of shape `(..., n)`.
+      The eigenvalues, real and ascending, of shape `(..., n)`.
 
     Raises:
       [not_square]

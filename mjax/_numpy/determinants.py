@@ -77,7 +77,7 @@ def _three(a: Any) -> Any:
 
 
 def _exchanges(pivots: Any) -> Any:
-    """How many rows are exchanged."""
+    """The number of row exchanges."""
     places = broadcasted_iota(typeof(pivots).dtype, shape_of(pivots), typeof(pivots).ndim - 1)
     return reduce_sum(convert(lax.ne(pivots, places), INT32), (typeof(pivots).ndim - 1,))
 
@@ -130,7 +130,7 @@ def _slogdet_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def _turned(change: Any, sign: Any) -> Any:
-    """The tangent of the sign, which only turns."""
+    """The tangent of the sign: a rotation on the unit circle."""
     if not dtypes.is_complex(typeof(change).dtype):
         return zeros(shape_of(sign), typeof(sign).dtype)
     angle = lax.imag(change)
@@ -208,10 +208,10 @@ def _det_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def _times_inverse(a: Any, b: Any) -> tuple[Any, Any]:
-    """The determinant, and its product with `inv(a) @ b`, which singular matrices have, too.
+    """The determinant, and its product with `inv(a) @ b`, which exists for singular matrices too.
 
-    With the factors l u of a permuted matrix, the last pivot divides and multiplies: it is left
-    out of both, so that a rank of n - 1 is enough. With a lower rank the product is 0.
+    The last pivot of the LU factors is a divisor of the inverse and a factor of the determinant.
+    It is left out of both, so that a rank of n - 1 is enough. With a lower rank the product is 0.
 
     Source: M. Giles, "An extended collection of matrix derivative results for forward and reverse
     mode algorithmic differentiation", 2008, with the division by the last pivot taken out.
@@ -286,7 +286,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
       M: matrices of shape `(..., m, n)`; a vector or a number has rank 1 unless it is 0.
       rtol: the threshold; an array broadcasts with the stack of matrices. By default the greatest
         singular value times `max(m, n)` times the machine epsilon.
-      hermitian: whether the matrices are Hermitian, which is quicker.
+      hermitian: whether the matrices are Hermitian, which is faster.
       tol: another name of `rtol`.
 
     Returns:
@@ -315,7 +315,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     last = typeof(s).ndim - 1
     if rtol is None:
         if not shape_of(s)[-1]:
-            msg = (f"matrix_rank: matrices of shape {shape_of(a)} have no greatest singular value; "
+            msg = (f"matrix_rank: matrices of shape {shape_of(a)} do not have singular values; "
                    "give rtol.")
             raise ValueError(msg)
         factor = max(shape_of(a)[-2:]) * float(ml_dtypes.finfo(typeof(s).dtype).eps)
@@ -329,7 +329,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
 
 @fused(values=("x",), static_argnames=("p",))
 def cond(x: Any, p: Any = None) -> Any:
-    """Condition numbers: how much solutions of systems of equations magnify errors.
+    """Condition numbers: the factors by which solutions of linear systems magnify errors.
 
     Args:
       x: matrices of shape `(..., m, n)`, square unless `p` is None, 2 or -2.
@@ -339,7 +339,7 @@ def cond(x: Any, p: Any = None) -> Any:
       Real numbers of shape `(...)`; infinite for singular matrices.
 
     Raises:
-      ValueError: the matrices are empty or not square, or there is no such norm.
+      ValueError: the matrices are empty or not square, or the norm does not exist.
 
     Source: `numpy.linalg.cond`.
 

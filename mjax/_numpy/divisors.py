@@ -23,7 +23,7 @@ def _sizes(name: str, x1: Any, x2: Any) -> tuple[Any, Any, bool]:
     if not dtypes.is_integer(aval.dtype):
         msg = f"Arguments to {name} must be integers, got dtype {aval.dtype}."
         raise ValueError(msg)
-    # JAX's loop keeps the weak type of scalars alone.
+    # JAX's loop keeps weak types of scalars only.
     weak = not aval.shape and aval.weak_type and typeof(x2).weak_type
     return _size(cast(x1, aval.dtype)), _size(cast(x2, aval.dtype)), weak
 
@@ -42,7 +42,7 @@ def _divisor(x1: Any, x2: Any) -> Any:
         return choose(going, b, a), choose(going, rest, b)
 
     divisor, _ = while_loop(lambda pair: any_(lax.ne(pair[1], _c(pair[1], 0))), step, (x1, x2))
-    # The least integer has no absolute value; its divisors have.
+    # The least integer does not have an absolute value; its proper divisors do.
     return _size(divisor)
 
 

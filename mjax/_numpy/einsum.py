@@ -1,5 +1,7 @@
-"""Einstein summation: subscripts are parsed, the order of products is found, and each product of
-two operands becomes one `dot_general` or elementwise product.
+"""Einstein summation by products of two operands.
+
+Subscripts are parsed and the order of products is found. Each product of two operands becomes one
+`dot_general` or elementwise product.
 
 A *term* is a tuple of labels, one for each axis of an operand: a letter, or a negative number
 for the axes of an ellipsis, counted from the end so that they align as in broadcasting.
@@ -18,6 +20,7 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import BoundedCache
+from mjax._engine.ir.dimensions import evaluate, symbols_of
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.dot import dot_general
 from mjax._engine.primitives.reductions import reduce_or
@@ -41,7 +44,7 @@ Path = tuple[tuple[int, ...], ...]
 
 
 class Plan(Record):
-    """Everything about an `einsum` that is known from subscripts and shapes."""
+    """The facts about an `einsum` that follow from subscripts and shapes."""
 
     terms: tuple[Term, ...]
     out: Term
@@ -68,7 +71,7 @@ def _tokens(text: str, which: str) -> list[str]:
 
 
 def _sublist(items: Sequence[Any]) -> list[str]:
-    """A list of integers and perhaps an Ellipsis, in the interleaved spelling, as tokens."""
+    """Tokens of a list of integers, maybe with an Ellipsis, in the interleaved form."""
     return ["..." if i is Ellipsis else chr(0x10000 + operator.index(i)) for i in items]
 
 
@@ -156,12 +159,12 @@ def _sizes(terms: Sequence[Term], shapes: Sequence[tuple[int, ...]], text: str
 
 
 def _opt_einsum() -> Any:
-    # It takes as long to import as all of mjax.numpy; one or two operands do without.
+    # Its import takes as long as that of mjax.numpy; one or two operands do not need it.
     return importlib.import_module("opt_einsum")
 
 
 def _equation(terms: Sequence[Term], out: Term) -> str:
-    """The subscripts in letters that opt_einsum knows."""
+    """The subscripts in letters that opt_einsum accepts."""
     labels = dict.fromkeys(label for term in terms for label in term)
     symbols = {label: _opt_einsum().get_symbol(i) for i, label in enumerate(labels)}
     spell = lambda term: "".join(symbols[label] for label in term)
@@ -170,7 +173,7 @@ def _equation(terms: Sequence[Term], out: Term) -> str:
 
 def _path(terms: Sequence[Term], out: Term, shapes: Sequence[tuple[int, ...]], optimize: Any
           ) -> Path:
-    """Which operands are multiplied in which order, in opt_einsum's form."""
+    """The order of products, as a path of opt_einsum."""
     if not isinstance(optimize, (str, bool)):
         steps = [s for s in optimize if not isinstance(s, str)]
         return tuple(tuple(map(operator.index, step)) for step in steps)
@@ -179,8 +182,10 @@ def _path(terms: Sequence[Term], out: Term, shapes: Sequence[tuple[int, ...]], o
         return (tuple(range(n)),)
     if optimize is False:
         return ((0, 1), *((0, k) for k in range(n - 2, 0, -1)))
+    numbers = [tuple(max(1, evaluate(n, dict.fromkeys(symbols_of(n), 16))) for n in shape)
+               for shape in shapes]  # any number: the order affects the cost, not the result
     steps, _ = _opt_einsum().contract_path(
-        _equation(terms, out), *shapes, shapes=True,
+        _equation(terms, out), *numbers, shapes=True,
         optimize="optimal" if optimize is True else optimize)
     return tuple(map(tuple, steps))
 
@@ -221,7 +226,7 @@ def _sum_over(x: Any, axes: Sequence[int]) -> Any:
 
 
 def _diagonals(x: Any, term: Term) -> _Operand:
-    """An operand in whose term each label occurs once: of repeated ones the diagonal is taken."""
+    """An operand whose labels occur once: repeated ones are replaced by their diagonal."""
     for label, count in Counter(term).items():
         if count == 1:
             continue
@@ -230,12 +235,12 @@ def _diagonals(x: Any, term: Term) -> _Operand:
         shape = shape_of(x)
         n = max(shape[i] for i in axes)
         short = [i for i in axes if shape[i] != n]
-        if short:  # axes of size 1 stretch: their one element pairs with all
+        if short:  # axes of size 1 are broadcast: their one element pairs with all
             x = squeeze(x, short)
             term = tuple(other for i, other in enumerate(term) if i not in short)
             return _diagonals(x, term)
         x = reshape(transpose(x, rest + axes), (*(shape[i] for i in rest), n**count))
-        # Along the flattened axes the diagonal is a walk with equal steps.
+        # The diagonal is a strided slice along the flattened axes.
         step = sum(n**k for k in range(count))
         x = slice_in_dim(x, 0, None, max(step, 1), len(rest))
         term = (*(term[i] for i in rest), label)
@@ -243,14 +248,14 @@ def _diagonals(x: Any, term: Term) -> _Operand:
 
 
 def _reduced(operand: _Operand, needed: set[Label]) -> _Operand:
-    """The operand summed over labels that nobody else needs."""
+    """The operand summed over labels that occur nowhere else."""
     gone = [i for i, label in enumerate(operand.term) if label not in needed]
     return _Operand(_sum_over(operand.value, gone),
                     tuple(label for label in operand.term if label in needed))
 
 
 def _without_short_axes(operand: _Operand, sizes: dict[Label, int]) -> _Operand:
-    """The operand without axes of size 1 that stretch to another size."""
+    """The operand without axes of size 1 that are broadcast to another size."""
     shape = shape_of(operand.value)
     short = [i for i, label in enumerate(operand.term) if shape[i] != sizes[label]]
     if not short:
@@ -326,7 +331,7 @@ def _combine(chosen: list[_Operand], later: set[Label], out: Term | None,
         chosen = [_product(a, b, needed, None if chosen else out, how, dot), *chosen]
 
 
-# ---- what users call -------------------------------------------------------------------
+# ---- public functions ------------------------------------------------------------------
 
 
 @lays_out
@@ -336,14 +341,14 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
     """Einstein summation: products of arrays, summed over repeated indices.
 
     Args:
-      subscripts: a letter for each axis of each operand, operands separated by commas, as
-        `"ij,jk->ik"`. Behind `->` stand the axes of the result; without it they are the letters
-        that occur once, in alphabetical order. `...` stands for further axes, which broadcast.
+      subscripts: a letter for each axis of each operand, operands separated by commas, such as
+        `"ij,jk->ik"`. The axes of the result follow `->`; without it they are the letters
+        that occur once, in alphabetical order. `...` denotes further axes, which broadcast.
         Or operands and lists of integers in turn: `einsum(x, [0, 1], y, [1, 2], [0, 2])`.
       operands: arrays; axes of size 1 stretch.
       out: not supported.
-      optimize: how the order of products of more than two operands is found: a strategy of
-        opt_einsum, True for `"optimal"`, False for left to right, or a path.
+      optimize: the order of products of more than two operands: a strategy of opt_einsum, True
+        for `"optimal"`, False for left to right, or a path.
       precision: None, a `lax.Precision` or its name, a pair of those, or a dot algorithm.
       preferred_element_type: dtype of sums and result.
 
@@ -374,11 +379,11 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
 @boundary
 def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto"
                 ) -> tuple[list[tuple[int, ...]], Any]:
-    """The order of products that `einsum` would take, without computing.
+    """The order of products of an `einsum`, without computing it.
 
     Args:
       subscripts: as in `einsum`.
-      operands: arrays; only their shapes matter.
+      operands: arrays; only their shapes are read.
       optimize: as in `einsum`.
 
     Returns:

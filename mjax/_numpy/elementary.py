@@ -18,17 +18,14 @@ from mjax._engine.primitives.cumulative import cumsum_p
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.elementwise import settling_constant
 from mjax._engine.primitives.joining import concatenate
-from mjax._engine.primitives.shapes import moveaxis
+from mjax._engine.primitives.shapes import array_of, moveaxis
 from mjax._engine.primitives.slicing import slice_in_dim
-from mjax._engine.primitives.special import bessel_i0e
 from mjax._numpy.arithmetic import divide, floor_divide, remainder
 from mjax._numpy.core import (
-    as_array,
     broadcast_values,
     cast,
     choose,
     promote_dtypes,
-    promote_dtypes_inexact,
     promote_dtypes_numeric,
 )
 from mjax._numpy.fused import fused
@@ -74,7 +71,7 @@ def _log_to(base: int) -> Callable[[Any], Any]:
     def function(x: Any) -> Any:
         out = lax.log(x)
         if dtypes.is_complex(typeof(x).dtype):
-            # Part by part: a complex quotient makes NaN of infinite parts.
+            # Part by part: a complex quotient turns infinite parts into NaN.
             return lax.complex(scaled(lax.real(out)), scaled(lax.imag(out)))
         return scaled(out)
 
@@ -100,10 +97,10 @@ log10 = unary("log10", _log_to(10), "inexact", """
 
 
 def _log_of_sum(x: Any, y: Any, exponential: Any, log1p_: Any, turn: float) -> Any:
-    """The greater one, plus what the other adds to it.
+    """The greater operand, plus the contribution of the other.
 
-    Either order is smooth and says the same: so are all derivatives where both are equal, which
-    those of a maximum are not. Imaginary parts are angles; `turn` is the full one.
+    The formula is smooth and equal for either order of operands. So derivatives are correct where
+    both are equal, unlike those of a maximum. Imaginary parts are angles of period `turn`.
     """
     if dtypes.is_complex(typeof(x).dtype):
         ordered = lax.eq(lax.max(x, y), x)
@@ -111,7 +108,7 @@ def _log_of_sum(x: Any, y: Any, exponential: Any, log1p_: Any, turn: float) -> A
         out = lax.add(greater, log1p_(exponential(lax.sub(less, greater))))
         return lax.complex(lax.real(out), _principal(lax.imag(out), turn))
     difference = lax.sub(x, y)
-    # Equal infinities: their difference is NaN, their sum is what we want.
+    # Equal infinities: their difference is NaN, their sum is the result.
     equal = lax.bitwise_and(lax.eq(x, y), lax.ne(difference, difference))
     safe = choose(equal, _c(x, 0), difference)
     ordered = lax.ge(x, y)
@@ -121,7 +118,7 @@ def _log_of_sum(x: Any, y: Any, exponential: Any, log1p_: Any, turn: float) -> A
 
 
 def _principal(angle: Any, turn: float) -> Any:
-    """Angles less whole turns, at most half a turn in size; those that are stay as they are."""
+    """Angles reduced to at most half a turn in size; smaller ones are unchanged."""
     half, whole = _c(angle, turn / 2), _c(angle, turn)
     rest = lax.rem(lax.add(angle, half), whole)
     wrapped = lax.sub(choose(lax.lt(rest, _c(rest, 0)), lax.add(rest, whole), rest), half)
@@ -207,11 +204,11 @@ def _hypot(x: Any, y: Any) -> Any:
         msg = "hypot does not support complex-valued inputs."
         raise ValueError(msg)
     x, y = broadcast_values("hypot", x, y)
-    # Their signs are kept: the absolute value of what is squared has no derivatives at 0.
+    # Without absolute values: they do not have derivatives at 0, and squares do not need them.
     ordered = lax.ge(lax.abs(x), lax.abs(y))
     greater, less = choose(ordered, x, y), choose(ordered, y, x)
     high = lax.abs(greater)
-    # Scaled by the greater one, so that no square overflows; 0 / 0 and inf / inf kept out.
+    # Scaled by the greater one, so that squares do not overflow; 0 / 0 and inf / inf are avoided.
     # Subnormal numbers are 0 to processors that flush them.
     least = float(ml_dtypes.finfo(typeof(x).dtype).smallest_normal)
     regular = lax.bitwise_and(lax.ge(high, _c(x, least)), lax.is_finite(high))
@@ -251,7 +248,7 @@ radians, degrees = alias(deg2rad, "radians"), alias(rad2deg, "degrees")
 @fused
 def _sinc(x: Any) -> Any:
     t = lax.mul(settling_constant(x, math.pi), x)
-    # Near 0 its Taylor polynomial, for the value and all derivatives there.
+    # Near 0 the Taylor polynomial, for the value and all derivatives there.
     near = lax.lt(lax.abs(t), _c(lax.abs(t), 0.1))
     safe = choose(near, _c(x, 1), t)
     series, square = _c(x, -1 / 39916800), lax.square(t)
@@ -274,7 +271,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
 
     Args:
       p: array of angles.
-      discont: the least jump that is mended; half a period if not given.
+      discont: the least jump that is corrected; half a period if not given.
       axis: the axis.
       period: the period.
 
@@ -297,9 +294,9 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
         raise ValueError(msg)
     axis = canonicalize_axis(axis, typeof(p).ndim)
     if not typeof(p).shape[axis]:
-        return as_array(p)
+        return array_of(p)
     p, period = cast(p, typeof(p).dtype), cast(period, typeof(p).dtype)
-    # Of ints half a period is rounded down, and then there is one way to the nearest place.
+    # Half a period is rounded down for ints; then the nearest place is unique.
     half = lax.mul(period, _c(p, 0.5)) if kind == "f" else floor_divide(period, 2)
     p, n = moveaxis(p, axis, 0), typeof(p).shape[axis]
     steps = lax.sub(slice_in_dim(p, min(1, n), n), slice_in_dim(p, 0, max(n - 1, 0)))
@@ -360,30 +357,3 @@ arctanh = unary("arctanh", trigonometric.atanh_p.bind, "inexact", """
     """)
 asinh, acosh = alias(arcsinh, "asinh"), alias(arccosh, "acosh")
 atanh = alias(arctanh, "atanh")
-
-
-@fused(values=("x",))
-def i0(x: Any) -> Any:
-    """Elementwise modified Bessel function of the first kind and order 0.
-
-    Args:
-      x: real array or scalar.
-
-    Returns:
-      An array of the shape of `x`.
-
-    Raises:
-      ValueError: complex `x`.
-
-    Source: `numpy.i0`.
-
-    Example:
-      >>> print(f"{jnp.i0(1):.3f}")
-      1.266
-    """
-    x, = promote_dtypes_inexact(x)
-    if dtypes.is_complex(typeof(x).dtype):
-        msg = f"i0 is for real numbers, got dtype {typeof(x).dtype}."
-        raise ValueError(msg)
-    size = lax.mul(x, lax.sign(x))  # whose derivative at 0 is 0; that of `abs` is 1
-    return lax.mul(lax.exp(size), bessel_i0e(size))

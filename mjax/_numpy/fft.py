@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms, as `numpy.fft` has them."""
+"""Discrete Fourier transforms of `numpy.fft`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FFT, _IFFT, _RFFT, _IRFFT = FftType
 
 
 def scale(norm: str | None, swapped: bool = False) -> str:
-    """The canonical name; `swapped`: that of the opposite transform's scale."""
+    """The canonical name of a norm; that of the inverse transform if `swapped`."""
     if norm is None:
         norm = "backward"
     if norm not in ("backward", "ortho", "forward"):
@@ -51,7 +51,7 @@ def scale(norm: str | None, swapped: bool = False) -> str:
 
 
 def _scaled(x: Any, kind: FftType, count: int, norm: str) -> Any:
-    """The transform in the asked scale: inverse ones come divided by the number of elements."""
+    """The transform, scaled from XLA's norm ("backward") to the requested one."""
     inverse = kind in (_IFFT, _IRFFT)
     power = {"backward": 0.0, "ortho": -0.5, "forward": -1.0}[norm] + inverse * {
         "backward": 0.0, "ortho": 1.0, "forward": 2.0}[norm]
@@ -61,7 +61,7 @@ def _scaled(x: Any, kind: FftType, count: int, norm: str) -> Any:
 
 
 def fitted(x: Any, axis: int, size: int) -> Any:
-    """Cut, or filled with zeros at the end, to a size along an axis."""
+    """Truncates, or pads with zeros at the end, to a size along an axis."""
     have = shape_of(x)[axis]
     if have > size:
         return slice_in_dim(x, 0, size, axis=axis)
@@ -105,7 +105,7 @@ def along(name: str, kind: FftType, a: Any, s: tuple[int, ...] | None, axes: tup
 
 
 def _over_last(a: Any, kind: FftType, s: tuple[int, ...]) -> Any:
-    """The transform over the last axes, so many at once as XLA can."""
+    """The transform over the last axes, as many at once as XLA allows."""
     if len(s) <= MOST_AXES:
         return _transform(a, kind, s)
     first, last = s[:-MOST_AXES], s[-MOST_AXES:]
@@ -118,7 +118,7 @@ def _over_last(a: Any, kind: FftType, s: tuple[int, ...]) -> Any:
         back = [forth.index(i) for i in range(rank)]
         return transpose(_over_last(transpose(x, forth), complex_kind, first), back)
 
-    # Of real numbers the half spectrum is along the last axis: that axis is next to them.
+    # Real transforms halve the spectrum along the last axis, so they include it.
     if kind is _IRFFT:
         return _transform(over_first(a), kind, last)
     return over_first(_transform(a, kind, last))
@@ -133,16 +133,16 @@ def _one(name: str, kind: FftType, a: Any, n: Any, axis: Any, norm: str) -> Any:
     return along(name, kind, a, sizes_argument(name, None if n is None else (n,)), axes, norm)
 
 
-#: Puts what the functions share into their docstrings.
+#: Inserts common parts into the functions' docstrings.
 documents = documented(
     a="a: array; integers are converted to floats.",
     real="a: real array; integers are converted to floats.",
     n=("n: how many elements are transformed: the axis is cut, or filled with zeros, to this\n"
        "  size; by default all."),
     n_half=("n: the size of the result along the axis; by default `2 * (size - 1)`. The axis is\n"
-            "  cut, or filled with zeros, to `n // 2 + 1` elements."),
+            "  cut, or padded with zeros, to `n // 2 + 1` elements."),
     axis="axis: the axis; the last by default.",
-    s="s: sizes to which the axes are cut, or filled with zeros; by default those they have.",
+    s="s: sizes to which the axes are cut, or padded with zeros; by default their own.",
     s_half=("s: sizes of the result along the axes; by default those of `a`, and\n"
             "  `2 * (size - 1)` along the last of them."),
     axes="axes: the axes, distinct; by default the last `len(s)`, or all.",
@@ -170,7 +170,7 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -
       [norm]
 
     Returns:
-      A complex array of the shape of `a`, but for `n` elements along the axis.
+      A complex array of the shape of `a`, with `n` elements along the axis.
 
     Raises:
       [raises]
@@ -196,7 +196,7 @@ def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
       [norm]
 
     Returns:
-      A complex array of the shape of `a`, but for `n` elements along the axis.
+      A complex array of the shape of `a`, with `n` elements along the axis.
 
     Raises:
       [raises]
@@ -213,7 +213,7 @@ def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
 @fused(values=("a",), static_argnames=("n", "axis", "norm"))
 @documents
 def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """Fourier transform of real numbers along one axis: the half that is not redundant.
+    """Fourier transform of real numbers along one axis, without the redundant half.
 
     Args:
       [real]
@@ -339,8 +339,8 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
     Args:
       n: the number of elements.
       d: distance of two samples.
-      dtype: in which the frequencies are computed; the default float by default.
-      device: where to put them.
+      dtype: dtype of the frequencies; the default float by default.
+      device: the device to put them on.
 
     Returns:
       An array of shape `(n,)`: frequencies from 0 up, then the negative ones.
@@ -362,13 +362,13 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
 
 @boundary
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
-    """Frequencies of the elements that `rfft` gives, in cycles per unit of `d`.
+    """Frequencies of the elements of `rfft`, in cycles per unit of `d`.
 
     Args:
       n: the number of elements of the real signal.
       d: distance of two samples.
-      dtype: in which the frequencies are computed; the default float by default.
-      device: where to put them.
+      dtype: dtype of the frequencies; the default float by default.
+      device: the device to put them on.
 
     Returns:
       An array of shape `(n // 2 + 1,)`.
@@ -390,11 +390,11 @@ def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> 
 def _shifted(name: str, x: Any, axes: Any, sign: int) -> Any:
     x = array_of(x)
     shape = shape_of(x)
-    if isinstance(axes, (tuple, list)):  # An axis that is named twice is shifted twice.
+    if isinstance(axes, (tuple, list)):  # repeated axes are shifted repeatedly
         chosen = tuple([canonicalize_axis(i, len(shape)) for i in axes])
     else:
         chosen = canonicalize_axes(axes, len(shape))
-    # Forth by half the size rounded down, back by what is left.
+    # Forward by half the size rounded down, back by the rest.
     steps = [sign * (shape[i] // 2) for i in chosen]
     return roll(x, tuple(map(operator.index, steps)), chosen) if chosen else x
 

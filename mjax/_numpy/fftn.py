@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms along two axes, and along any number of them."""
+"""Discrete Fourier transforms along two or more axes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _several(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) -> 
         axes = range(ndim) if sizes is None else range(ndim - len(sizes), ndim)
     axes = tuple(axes)
     if sizes is not None and len(sizes) != len(axes):
-        msg = f"{name}: the sizes s={sizes} and axes={axes} must be equally many."
+        msg = f"{name}: the numbers of sizes s={sizes} and of axes={axes} must be equal."
         raise ValueError(msg)
     canonical = tuple([i for axis in axes for i in canonicalize_axes((axis,), ndim)])
     if len(set(canonical)) != len(canonical):
@@ -49,7 +49,7 @@ def fft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
       [norm]
 
     Returns:
-      A complex array of the shape of `a`, but for the sizes `s` along the axes.
+      A complex array of the shape of `a`, with the sizes `s` along the axes.
 
     Raises:
       [raises]
@@ -77,7 +77,7 @@ def ifft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1)
       [norm]
 
     Returns:
-      A complex array of the shape of `a`, but for the sizes `s` along the axes.
+      A complex array of the shape of `a`, with the sizes `s` along the axes.
 
     Raises:
       [raises]
@@ -96,7 +96,7 @@ def ifft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1)
 @documents
 def rfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
           norm: str | None = None) -> Any:
-    """Fourier transform of real numbers along two axes: the half that is not redundant.
+    """Fourier transform of real numbers along two axes, without the redundant half.
 
     Args:
       [real]
@@ -161,7 +161,7 @@ def fftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = No
       [norm]
 
     Returns:
-      A complex array of the shape of `a`, but for the sizes `s` along the axes.
+      A complex array of the shape of `a`, with the sizes `s` along the axes.
 
     Raises:
       [raises]
@@ -189,7 +189,7 @@ def ifftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = N
       [norm]
 
     Returns:
-      A complex array of the shape of `a`, but for the sizes `s` along the axes.
+      A complex array of the shape of `a`, with the sizes `s` along the axes.
 
     Raises:
       [raises]
@@ -208,7 +208,7 @@ def ifftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = N
 @documents
 def rfftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
           norm: str | None = None) -> Any:
-    """Fourier transform of real numbers along several axes: the half that is not redundant.
+    """Fourier transform of real numbers along several axes, without the redundant half.
 
     Args:
       [real]

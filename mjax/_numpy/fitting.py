@@ -13,18 +13,12 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg.matrices import dot, swap
 from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives.shapes import array_of
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._numpy.arithmetic import divide, multiply, sqrt, subtract
 from mjax._numpy.comparison import less
-from mjax._numpy.core import (
-    as_array,
-    cast,
-    check_array,
-    concrete_int,
-    promote_dtypes_inexact,
-    shape_of,
-)
+from mjax._numpy.core import cast, check_array, concrete_int, promote_dtypes_inexact, shape_of
 from mjax._numpy.decompositions import eigvals
 from mjax._numpy.fused import fused
 from mjax._numpy.joining import concatenate
@@ -48,13 +42,14 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Any:
     """The roots of a polynomial.
 
     Args:
-      p: coefficients, from that of the highest power down; a scalar is one of one.
-      strip_zeros: whether to drop leading zeros. The number of roots then depends on the values,
-        which must not be traced. Otherwise there are `len(p) - 1` roots, with NaN for missing ones.
+      p: coefficients, from the highest power down; a scalar is a single one.
+      strip_zeros: whether leading zeros are dropped. The number of roots then depends on the
+        values, which must not be traced. Otherwise there are `len(p) - 1` roots, with NaN for
+        missing ones.
 
     Returns:
-      A complex vector, in no order: the eigenvalues of the companion matrix. NumPy's is real where
-      all roots are.
+      A complex vector, unordered: the eigenvalues of the companion matrix. NumPy's vector is real
+      if all roots are.
 
     Raises:
       ValueError: `p` has several axes.
@@ -72,7 +67,7 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Any:
         msg = f"roots: the coefficients must be a vector, got {typeof(p)}."
         raise ValueError(msg)
     if not shape or shape[0] < 2:
-        return as_array(np.zeros(0, dtypes.complex_dtype(typeof(p).dtype)))
+        return array_of(np.zeros(0, dtypes.complex_dtype(typeof(p).dtype)))
     if not strip_zeros:
         return _roots_or_nan(p)
     if isinstance(p, Tracer):
@@ -87,7 +82,7 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Any:
 def _eigenvalues(p: Any) -> Any:
     n, dtype = shape_of(p)[0] - 1, typeof(p).dtype
     if n < 1:
-        return as_array(np.zeros(0, dtypes.complex_dtype(dtype)))
+        return array_of(np.zeros(0, dtypes.complex_dtype(dtype)))
     p = cast(p, dtype)
     first = lax.neg(divide(slice_in_dim(p, 1, None), slice_in_dim(p, 0, 1)))
     return eigvals(concatenate([expand_dims(first, 0), np.eye(n - 1, n, dtype=dtype)]))
@@ -97,10 +92,10 @@ def _eigenvalues(p: Any) -> Any:
 def _roots_or_nan(p: Any) -> Any:
     size = shape_of(p)[0]
     present = lax.ne(p, np.zeros((), typeof(p).dtype))
-    # Without any other than 0 the matrix below is NaN, and so are its eigenvalues.
+    # If all coefficients are 0, the matrix below is NaN, and so are its eigenvalues.
     missing = argmax(present)
     found = _eigenvalues(roll(p, lax.neg(missing)))
-    # Zeros that came from the front to the end make roots 0: they are last in this order.
+    # Zeros moved from the front to the end have roots 0, which are last in this order.
     found = take(found, argsort(lax.neg(lax.abs(found))))
     exists = less(arange(size - 1), subtract(size - 1, missing))
     return where(exists, found, np.asarray(complex(np.nan, np.nan), typeof(found).dtype))
@@ -115,21 +110,21 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
     """Fits a polynomial to points by least squares.
 
     Args:
-      x: places, a vector of shape `(m,)`.
+      x: coordinates, a vector of shape `(m,)`.
       y: values there, of shape `(m,)`, or `(m, k)` for k polynomials.
       deg: the degree.
       rcond: singular values of the scaled matrix of powers below `rcond` times the greatest count
         as zero; by default `m` times the machine epsilon.
-      full: whether to give what `linalg.lstsq` gives, too.
+      full: whether the results of `linalg.lstsq` are returned too.
       w: weights of the distances (not of their squares), of shape `(m,)`.
-      cov: whether to give the covariance of the coefficients, too: scaled by the residuals, or not
-        for `"unscaled"`. It has no effect beside `full`.
+      cov: whether the covariance of the coefficients is returned too, scaled by the residuals;
+        `"unscaled"` for an unscaled one. Ignored with `full`.
 
     Returns:
-      The coefficients, of shape `(deg + 1,)` or `(deg + 1, k)`, from that of the highest power
+      The coefficients, of shape `(deg + 1,)` or `(deg + 1, k)`, from the highest power
       down. With `full`, `(coefficients, residuals, rank, singular values, rcond)`. With `cov`,
       `(coefficients, covariance)`, the latter of shape `(deg + 1, deg + 1)`, or `(deg + 1, deg + 1,
-      k)`. Unlike NumPy's, nothing warns where the rank is not full.
+      k)`. Unlike NumPy, mjax does not warn of deficient ranks.
 
     Raises:
       ValueError: `deg` is negative, or the points are too few for a scaled covariance.
@@ -151,7 +146,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
     if w is not None:
         w, = promote_dtypes_inexact(w)
         if shape_of(w) != (m,):
-            msg = f"polyfit: the weights must have shape ({m},) as the places, got {typeof(w)}."
+            msg = f"polyfit: the weights w must have the shape of x, ({m},), got {typeof(w)}."
             raise TypeError(msg)
         powers = multiply(powers, expand_dims(w, 1))
         y = multiply(y, w if typeof(y).ndim == 1 else expand_dims(w, 1))
@@ -160,7 +155,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
     out, residuals, rank, s = lstsq(powers, y, rcond)
     out = divide(out, scale if typeof(y).ndim == 1 else expand_dims(scale, 1))
     if full:
-        return out, residuals, rank, s, as_array(rcond)
+        return out, residuals, rank, s, array_of(rcond)
     return (out, _covariance(powers, scale, residuals, y, cov)) if cov else out
 
 
@@ -169,10 +164,10 @@ def _check_points(degree: int, x: tuple[int, ...], y: tuple[int, ...]) -> None:
         msg = f"polyfit: deg must not be negative, got {degree}."
         raise ValueError(msg)
     if len(x) != 1 or not x[0]:
-        msg = f"polyfit: the places x must be a vector that is not empty, got shape {x}."
+        msg = f"polyfit: x must be a non-empty vector, got shape {x}."
         raise TypeError(msg)
     if len(y) not in (1, 2) or y[0] != x[0]:
-        msg = (f"polyfit: for {x[0]} places the values y must have shape ({x[0]},) or "
+        msg = (f"polyfit: for {x[0]} elements of x the values y must have shape ({x[0]},) or "
                f"({x[0]}, k), got {y}.")
         raise TypeError(msg)
 

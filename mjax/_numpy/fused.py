@@ -1,9 +1,9 @@
-"""Functions of several primitives, as one program each.
+"""Functions of several primitives, compiled as one program each.
 
-Under evaluation, a function decorated by `fused` is compiled for the types of its arguments
-and run. Under any other interpreter it is traced once for those types, and that interpreter
-gets its jaxpr: as one `jit` equation if it is long, else equation by equation. It is `jit` with
-less to do: arguments are flat, and Python scalars in a trace keep their values.
+Under evaluation, a function decorated by `fused` is compiled for the types of its arguments and
+run. Under any other interpreter it is traced once for those types. That interpreter gets its jaxpr:
+as one `jit` equation if it is long, else equation by equation. Compared to `jit`, arguments are
+flat, and Python scalars in a trace keep their values.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from mjax._numpy.core import check_fill
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Exact types of foreign values that become operands of the program.
+#: Exact types of NumPy's and Python's values that become operands of the program.
 _FOREIGN = frozenset({bool, int, float, complex, np.ndarray})
 
 
-#: Types whose values a trace keeps: functions look at them (`x ** 2`).
+#: Types whose values a trace keeps static, because functions read them (`x ** 2`).
 _SCALARS = frozenset({bool, int, float, complex})
-#: Jaxprs of so many equations at most are replayed, not called.
+#: The greatest number of equations of a jaxpr that is replayed, not called.
 _SHORT = 3
 
 
 class NotFlat(Exception):
-    """A call with arguments that make no cache key: it runs primitive by primitive."""
+    """A call whose arguments do not have a cache key: it runs primitive by primitive."""
 
 
 def fused(f: F | None = None, *, values: Sequence[str] = (), static_argnames: Sequence[str] = (),
@@ -54,11 +54,11 @@ def fused(f: F | None = None, *, values: Sequence[str] = (), static_argnames: Se
 
     Args:
       f: a function of values, of lists and tuples of them, and of static arguments.
-      values: names of the arguments that are one value each. They are converted here, once: the
-        function gets what `core.check_array` gives, or None for one that may be left out.
+      values: names of the arguments that are one value each. They are converted here, once, by
+        `core.check_array`; the function gets None for one that is left out.
       static_argnames: names of the arguments that are hashable Python values.
-      out_sharding: whether the function takes an argument of this name too; see `laid_out`.
-      gives_back: whether a call that changes nothing gives its operand itself, not a copy.
+      out_sharding: whether the function takes an argument `out_sharding`; see `laid_out`.
+      gives_back: whether a call that changes nothing returns its operand itself, not a copy.
     """
     if f is None:
         return functools.partial(fused, values=values, static_argnames=static_argnames,
@@ -121,14 +121,14 @@ def fused(f: F | None = None, *, values: Sequence[str] = (), static_argnames: Se
 
 def _unknown(f: Callable[..., Any], public: Callable[..., Any], values: Sequence[str],
              args: Sequence[Any], kwargs: dict[str, Any], key: Any) -> Callable[[], Any] | None:
-    """A function that answers a call that is not known yet; None: make a program for it.
+    """A function that answers a new kind of call; None: compile a program for it.
 
     Args:
       f: the function.
-      public: the one that was called.
+      public: the public function.
       values: names of the arguments that are one value each.
       args, kwargs: the arguments.
-      key: what stands for the call; None if nothing can.
+      key: the key of the call; None if it does not have one.
 
     Raises:
       TypeError, OverflowError: one of the values is not one.
@@ -158,12 +158,12 @@ def _key_of(key: list[Any], add: Callable[..., None], args: Sequence[Any],
     """The key of a call, and its operands.
 
     Args:
-      key: what it begins with.
-      add: `(argument, key, operands)`: adds to both.
+      key: the start of the key.
+      add: `(argument, key, operands)`: appends to both.
       args: the arguments.
       kwargs: those by name.
-      positions: of static arguments.
-      names: of static arguments.
+      positions: positions of static arguments.
+      names: names of static arguments.
     """
     operands: list[Any] = []
     for position, arg in enumerate(args):
@@ -181,7 +181,7 @@ def _key_of(key: list[Any], add: Callable[..., None], args: Sequence[Any],
 
 
 def _static(arg: Any) -> Any:
-    """A static argument in a key; sequences that compare by identity may change, as lists do."""
+    """A static argument in a key; refuses sequences that compare by identity: they may change."""
     kind = type(arg)
     hashed_by: Any = kind.__hash__
     if hashed_by is object.__hash__ and hasattr(kind, "__len__"):
@@ -227,7 +227,7 @@ def _add_leaves(arg: Any, add: Callable[..., None], key: list[Any], operands: li
 
 
 def _is_operand(leaf: Any) -> bool:
-    """Whether it is one of the operands in a trace, which keeps the values of scalars."""
+    """Whether a leaf is an operand in a trace; scalars are not: a trace keeps their values."""
     return leaf is not None and type(leaf) not in _SCALARS
 
 
@@ -238,7 +238,7 @@ def _is_given(leaf: Any) -> bool:
 def _of_operands(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
                  positions: frozenset[int], names: frozenset[str],
                  is_operand: Callable[[Any], bool]) -> Callable[..., Any]:
-    """A call as a function of its operands, those leaves of its arguments."""
+    """A call as a function of its operands, which are leaves of its arguments."""
 
     def call(*operands: Any) -> Any:
         given = iter(operands)
@@ -259,7 +259,7 @@ def _of_operands(f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
 
 
 def _traced(f: Callable[..., Any], avals: Sequence[Any]) -> tuple[Jaxpr, Any]:
-    """The program of a function of values of these types, and how its results are nested."""
+    """The program of a function of values of these types, and its results' tree structure."""
     out_tree: Any = None
 
     def flat(*values: Any) -> list[Any]:
@@ -272,7 +272,7 @@ def _traced(f: Callable[..., Any], avals: Sequence[Any]) -> tuple[Jaxpr, Any]:
 
 def _applier(f: Callable[..., Any], name: str, operands: Sequence[Any]
              ) -> Callable[[Sequence[Any]], Any]:
-    """A function traced for such operands, as one of them for the interpreter that is current."""
+    """A function, traced for operands of these types, that binds in the current interpreter."""
     jaxpr, out_tree = _traced(f, [typeof(o) for o in operands])
     if len(jaxpr.eqns) > _SHORT:
         name = name.lstrip("_")
@@ -288,11 +288,11 @@ def _applier(f: Callable[..., Any], name: str, operands: Sequence[Any]
 
 
 def _replayer(jaxpr: Jaxpr) -> Callable[[Sequence[Any]], list[Any]]:
-    """Applies the equations anew: they belong to the line that calls, not to the one traced."""
+    """Binds the equations anew: their source line is that of the call, not of the trace."""
     read = [*[eqn.invars for eqn in jaxpr.eqns], jaxpr.outvars]
     literals = [v for atoms in read for v in atoms if type(v) is Literal]
     fixed = [*jaxpr.consts, *[v.val for v in literals]]
-    # Each value has a place in one list: operands, what is fixed, results of each equation.
+    # Each value has a place in one list: operands, fixed values, results of each equation.
     defined = [*jaxpr.invars, *jaxpr.constvars, *literals]
     for eqn in jaxpr.eqns:
         defined += eqn.outvars
@@ -316,13 +316,13 @@ def _replayer(jaxpr: Jaxpr) -> Callable[[Sequence[Any]], list[Any]]:
 
 def compile_for(placements: tuple[Any, ...], f: Callable[..., Any], name: str,
                 gives_back: bool = False) -> Runners:
-    """A function compiled for arrays so placed; the runners give what `f` gives.
+    """A function compiled for arrays with these placements; the runners return the results of `f`.
 
     Args:
-      placements: of the operands.
-      f: a traceable function of as many values; its result may be any pytree.
-      name: name of the program.
-      gives_back: whether the result is an operand itself where it is equal to it.
+      placements: the operands' placements.
+      f: a traceable function of these operands; its result may be any pytree.
+      name: the program's name.
+      gives_back: whether the result is an operand itself if it equals it.
     """
     jaxpr, out_tree = _traced(f, [p.aval for p in placements])
     if gives_back and len(jaxpr.invars) == 1 and is_one_leaf(out_tree) and (

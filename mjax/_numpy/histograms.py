@@ -1,4 +1,4 @@
-"""Counting: bincount, histogram and its kin."""
+"""Counting: bincount, histogram and its variants."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from mjax._engine.primitives.reductions import reduce_max, reduce_min
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter_add
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
+    array_of,
     as_settled,
     expand_dims,
     full,
@@ -28,7 +29,6 @@ from mjax._engine.primitives.shapes import (
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
 from mjax._engine.runtime.arrays.out_sharding import lays_out
 from mjax._numpy.core import (
-    as_array,
     cast,
     check_array,
     check_arrays,
@@ -43,7 +43,7 @@ from mjax._numpy.shapes import ravel
 
 
 def _counted(places: Any, weights: Any, size: int) -> Any:
-    """The sum of the weights at each place; places outside are left out."""
+    """The sum of the weights at each place; places outside are ignored."""
     (n,) = shape_of(places)
     return scatter_add(full((size,), 0, typeof(weights).dtype), reshape(places, (n, 1)), weights,
                        ScatterDimensionNumbers((), (0,), (0,)), mode="drop")
@@ -54,22 +54,22 @@ def _counted(places: Any, weights: Any, size: int) -> Any:
 
 @lays_out
 def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
-    """How often each of the integers 0, 1, ... occurs.
+    """The number of occurrences of each of the integers 0, 1, ...
 
     Args:
-      x: integers, along one axis; negative ones count as 0.
-      weights: what each occurrence counts for; by default 1.
+      x: a vector of integers; negative ones count as 0.
+      weights: the weight of each occurrence; by default 1.
       minlength: least size of the result.
-      length: size of the result: integers beyond are left out. Makes the function usable under
-        `jit`; by default the greatest integer and one.
+      length: size of the result; greater integers are ignored. It is needed under `jit`; by
+        default the greatest integer plus one.
 
     Returns:
       An array of one axis.
 
     Raises:
-      TypeError: `x` holds no integers.
+      TypeError: `x` does not hold integers.
       ValueError: `x` does not have one axis, or the weights have another shape.
-      ConcretizationTypeError: `x` is traced and there is no length.
+      ConcretizationTypeError: `x` is traced and the length is missing.
 
     Source: `numpy.bincount`.
 
@@ -90,7 +90,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
             values = np.asarray(x)
         except ConcretizationTypeError:
             raise ConcretizationTypeError(lambda: (
-                f"bincount: the values of x, {typeof(x)}, are traced, so that the size of the "
+                f"bincount: the values of x, {typeof(x)}, are traced, so the size of the "
                 "result is not known. Give the argument `length`.")) from None
         length = max(minlength, int(values.max()) + 1 if values.size else 0)
     if weights is not None:
@@ -108,7 +108,7 @@ def _bincount(x: Any, weights: Any, *, length: int) -> Any:
         weights = full(shape_of(x), 1, dtypes.dtype_of_python(int))
     if typeof(x).dtype == np.bool_:
         x = cast(x, np.dtype(np.int32))
-    return _counted(maximum(x, scalar_of(typeof(x), 0)), as_array(weights), length)
+    return _counted(maximum(x, scalar_of(typeof(x), 0)), array_of(weights), length)
 
 
 # ---- histograms ------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def _edges(a: Any, bins: Any, range: Any) -> Any:
     """The bounds of the bins, in the dtype of `a`, which is inexact."""
     dtype = typeof(a).dtype
     if np.ndim(bins) == 1:
-        return cast(as_array(check_array("histogram", bins, "bins")), dtype)
+        return cast(array_of(check_array("histogram", bins, "bins")), dtype)
     if np.ndim(bins) != 0:
         msg = f"histogram: bins must be an integer or have one axis, got {typeof(bins)}."
         raise ValueError(msg)
@@ -161,7 +161,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
       a: values.
       bins: the number of bins, or their bounds.
       range: the least and greatest bound; by default of the values.
-      weights: accepted for NumPy's sake; they change nothing.
+      weights: accepted for compatibility with NumPy; ignored.
 
     Returns:
       An array of one axis, of the inexact dtype of `a`.
@@ -195,15 +195,15 @@ def _bin_edges(a: Any, given: Sequence[Any], range: Sequence[Any], *, number: in
 @boundary
 def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None,
               density: bool | None = None) -> tuple[Any, Any]:
-    """How many values are in each bin.
+    """The number of values in each bin.
 
     Args:
       a: values.
-      bins: the number of bins of equal width, or their bounds, increasing. A bin has its left
-        bound; the last one has both.
+      bins: the number of bins of equal width, or their bounds, increasing. A bin includes its
+        left bound; the last one includes both.
       range: the least and greatest bound; by default of the values.
-      weights: what each value counts for; by default 1.
-      density: whether to divide by the sum and by the widths, so that the integral is 1.
+      weights: the weight of each value; by default 1.
+      density: whether counts are divided by their sum and the widths, so that the integral is 1.
 
     Returns:
       The counts, floats, and the bounds.
@@ -238,10 +238,9 @@ def _histogram(a: Any, given: Sequence[Any], range: Sequence[Any], weights: Any,
         a, weights = promote_dtypes_inexact(a, weights)
     edges = _edges(a, number if number is not None else given[0], range or None)
     n = shape_of(edges)[0]
-    places = sub(_bin_of(a, edges), np.int32(1))
-    # What is in front of the first bin would count from the end.
-    places = select_n(eq(places, np.int32(-1)), places, full(shape_of(places), n, np.int32))
-    counts = _counted(ravel(places), ravel(as_array(weights)), n - 1)
+    # One additional bin at either end, for points outside.
+    counts = slice_in_dim(
+        _counted(ravel(_bin_of(a, edges)), ravel(array_of(weights)), n + 1), 1, n)
     if density:
         widths = sub(slice_in_dim(edges, 1, n), slice_in_dim(edges, 0, n - 1))
         counts = div(div(counts, widths), reduce_sum(counts, (0,)))
@@ -249,7 +248,7 @@ def _histogram(a: Any, given: Sequence[Any], range: Sequence[Any], weights: Any,
 
 
 def _bin_of(values: Any, edges: Any) -> Any:
-    """The number of bounds that are not greater; the last bound belongs to the last bin."""
+    """The bin of each value: the number of bounds up to it; the last bin includes its end."""
     n = shape_of(edges)[0]
     numbers = searchsorted(edges, values, side="right")
     last = eq(values, index_in_dim(edges, n - 1, keepdims=False))
@@ -259,15 +258,15 @@ def _bin_of(values: Any, edges: Any) -> Any:
 @boundary
 def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None,
                 density: bool | None = None) -> tuple[Any, Any, Any]:
-    """How many points of a plane are in each rectangle.
+    """The number of points of a plane in each rectangle.
 
     Args:
-      x: first coordinates, along one axis.
+      x: first coordinates, a vector.
       y: second coordinates.
       bins: the number of bins, or their bounds, for both coordinates; or a pair of these.
       range: for each coordinate None or the least and greatest bound.
       weights: what each point counts for; by default 1.
-      density: whether to divide by the sum and by the areas.
+      density: whether counts are divided by their sum and the areas.
 
     Returns:
       The counts, of shape `(nx, ny)`, and the bounds for `x` and for `y`.
@@ -297,7 +296,7 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any 
 @boundary
 def histogramdd(sample: Any, bins: Any = 10, range: Any = None, weights: Any = None,
                 density: bool | None = None) -> tuple[Any, list[Any]]:
-    """How many points of a space are in each box.
+    """The number of points of a space in each box.
 
     Args:
       sample: points, of shape `(n, d)`.
@@ -305,7 +304,7 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, weights: Any = N
         for each.
       range: for each coordinate None or the least and greatest bound.
       weights: what each point counts for; by default 1.
-      density: whether to divide by the sum and by the volumes.
+      density: whether counts are divided by their sum and the volumes.
 
     Returns:
       The counts, of shape `(n_1, ..., n_d)`, and a list of the bounds.
@@ -358,14 +357,14 @@ def _histogram_of_columns(columns: Sequence[Any], given: Sequence[Any], ranges: 
         *columns, weights = promote_dtypes_inexact(*columns, weights)
     edges = [_edges(x, n if n is not None else g[0], r or None)
              for x, n, g, r in zip(columns, numbers, given, ranges, strict=True)]
-    # One more bin at either end of each axis, for points outside.
+    # One additional bin at either end of each axis, for points outside.
     shape = [shape_of(e)[0] + 1 for e in edges]
     flat = full(shape_of(columns[0]), 0, np.int32)
     for x, e, n in zip(columns, edges, shape, strict=True):
         flat = add(mul(flat, np.int32(n)), _bin_of(x, e))
     if weights is None:
         weights = full(shape_of(flat), 1, dtypes.dtype_of_python(int))
-    counts = reshape(_counted(flat, as_array(weights), math.prod(shape)), shape)
+    counts = reshape(_counted(flat, array_of(weights), math.prod(shape)), shape)
     for axis, n in enumerate(shape):
         counts = slice_in_dim(counts, 1, n - 1, axis=axis)
     if not density:
@@ -380,7 +379,7 @@ def _histogram_of_columns(columns: Sequence[Any], given: Sequence[Any], ranges: 
     return div(counts, total), edges
 
 
-#: The builtin, whose name is also that of an argument.
+#: The builtin; an argument has the same name.
 range_of = range
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]

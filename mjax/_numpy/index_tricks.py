@@ -16,14 +16,14 @@ from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import add, mul
 from mjax._engine.primitives.clamp import clamp
-from mjax._engine.primitives.shapes import as_settled, own, scalar_of
+from mjax._engine.primitives.shapes import array_of, as_settled, own, scalar_of
 from mjax._numpy.arithmetic import floor_divide, remainder
 from mjax._numpy.core import (
-    as_array,
     cast,
     check_array,
     check_arrays,
     concrete_int,
+    concrete_size,
     dtype_argument,
     promote_args,
     shape_of,
@@ -40,7 +40,7 @@ from mjax._numpy.shapes import atleast_1d, expand_dims, moveaxis, reshape
 
 
 def _from_slice(s: slice) -> Any:
-    """The numbers of a slice: `arange`, or `linspace` where the step is imaginary."""
+    """The numbers of a slice: `arange`, or `linspace` if the step is imaginary."""
     start = 0 if s.start is None else s.start
     if s.stop is None:
         msg = f"a slice that makes a range needs an end, got {s}."
@@ -51,7 +51,7 @@ def _from_slice(s: slice) -> Any:
 
 
 def _grid(key: Any, sparse: bool) -> list[Any]:
-    """Coordinates along each axis, in one dtype, as meshgrid gives them."""
+    """Coordinates along each axis, in one dtype, as arguments of meshgrid."""
     axes = [_from_slice(s) for s in key]
     dtype, weak = common_type(*map(weak_type_of, axes))
     return meshgrid(*[cast(x, dtype, weak) for x in axes], indexing="ij", sparse=sparse)
@@ -108,12 +108,12 @@ ogrid = _Ogrid()
 
 
 class _Joiner:
-    """Joins what stands between brackets along an axis.
+    """Joins the items between the brackets along an axis.
 
     Args:
       axis: the axis.
       ndim: least number of axes of the parts.
-      trans1d: where the axis of a vector goes among them; -1: to the end.
+      trans1d: the position of a vector's axis among them; -1: the end.
       doc: the docstring.
     """
 
@@ -162,9 +162,9 @@ class _Joiner:
 
 r_ = _Joiner(0, 1, -1, """Joins slices, numbers and arrays along the first axis.
 
-    `r_[0:3, 7, x]`. A string in front, `"axis,ndim,place"`, says along which axis, how many axes
-    the parts have at least, and where the axes of parts with less axes go among them; `"r"` makes
-    a vector a matrix of one row, `"c"` of one column. Slices are as in `mgrid`.
+    `r_[0:3, 7, x]`. A leading string `"axis,ndim,place"` sets the axis, the least number of axes of
+    the parts, and the position of the axes of parts with fewer axes. `"r"` makes a vector a matrix
+    of one row, `"c"` of one column. Slices are as in `mgrid`.
 
     Source: `numpy.r_`.
 
@@ -189,7 +189,7 @@ class _IndexExpression:
     """The index between the brackets, as a value.
 
     Args:
-      tuples: whether a single index is given as a tuple of one.
+      tuples: whether a single index is returned as a tuple.
       doc: the docstring.
     """
 
@@ -262,8 +262,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     """Indices along each axis from places in the order of `ravel`.
 
     Args:
-      indices: integers; negative ones count from the end. Those out of range stand for the
-        nearest element.
+      indices: integers; negative ones count from the end. Those out of range are clamped.
       shape: the shape, static.
 
     Returns:
@@ -282,17 +281,17 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     if not dtypes.is_integer(typeof(indices).dtype):
         msg = f"unravel_index: indices must be integers, got {typeof(indices)}."
         raise TypeError(msg)
-    sizes = tuple(concrete_int(n, "unravel_index: each size") for n in listed(shape))
+    sizes = tuple(concrete_size(n, "unravel_index: each size") for n in listed(shape))
     return tuple(_unravel_index(indices, sizes=sizes))
 
 
 @fused(static_argnames=("sizes",))
 def _unravel_index(indices: Any, *, sizes: tuple[int, ...]) -> list[Any]:
-    indices = as_array(indices)
+    indices = array_of(indices)
     dtype = typeof(indices).dtype
     number = lambda n: scalar_of(typeof(indices), n)
     total = math.prod(sizes)
-    # Places in front of the first element keep their sign, and stand for the first.
+    # Places before the first element keep their sign, and are clamped to the first.
     signed = dtypes.kind(dtype) == "i"
     indices = clamp(number(-total) if signed else number(0), indices, number(max(total - 1, 0)))
     if signed and total:
@@ -329,11 +328,11 @@ def ravel_multi_index(multi_index: Any, dims: Sequence[int], mode: str | Sequenc
       Array([5, 1], dtype=int32)
     """
     if not isinstance(multi_index, (list, tuple)):
-        multi_index = list(as_array(check_array("ravel_multi_index", multi_index)))
+        multi_index = list(array_of(check_array("ravel_multi_index", multi_index)))
     indices = check_arrays("ravel_multi_index", *multi_index)
     sizes = [concrete_int(n, "ravel_multi_index: each of dims") for n in dims]
     if len(indices) != len(sizes):
-        msg = (f"ravel_multi_index: {len(indices)} arrays of indices do not fit to dims={dims}: "
+        msg = (f"ravel_multi_index: {len(indices)} arrays of indices do not fit dims={dims}: "
                "there must be one for each axis.")
         raise ValueError(msg)
     if order not in ("C", "F"):
@@ -383,7 +382,7 @@ def _ravel_multi_index(indices: Sequence[Any], *, sizes: tuple[int, ...], modes:
         bounded.append(cast(i, dtype))
     strides = [math.prod(sizes[i + 1 :]) if order == "C" else math.prod(sizes[:i])
                for i in range(len(sizes))]
-    total = as_array(np.zeros((), dtype))
+    total = array_of(np.zeros((), dtype))
     for i, stride in zip(bounded, strides, strict=True):
         total = add(total, mul(i, as_settled(np.asarray(stride, dtype))))
     return total
@@ -408,7 +407,7 @@ def mask_indices(n: int, mask_func: Callable[[Any, int], Any], k: int = 0, *,
       >>> jnp.mask_indices(3, jnp.triu, 1)
       (Array([0, 0, 1], dtype=int32), Array([1, 2, 2], dtype=int32))
     """
-    rows, columns = nonzero(mask_func(as_array(np.ones((n, n), np.int32)), k), size=size)
+    rows, columns = nonzero(mask_func(array_of(np.ones((n, n), np.int32)), k), size=size)
     return rows, columns
 
 

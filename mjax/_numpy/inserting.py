@@ -1,4 +1,4 @@
-"""Functions of `mjax.numpy` that insert and delete elements."""
+"""Inserting and deleting elements: insert, delete."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.dimensions import max_dim, surely
+from mjax._engine.ir.sizes import is_symbolic_dim
 from mjax._engine.ir.types import refuse_masked_array, typeof
 from mjax._engine.primitives.arithmetic import add, lt, mul
 from mjax._engine.primitives.clamp import clamp
@@ -19,7 +21,7 @@ from mjax._engine.primitives.joining import (
 )
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter_add
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import full, reshape
+from mjax._engine.primitives.shapes import full, reshape, scalar_of
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.sort import argsort
 from mjax._engine.tracing.interpreter import Tracer
@@ -33,18 +35,19 @@ from mjax._numpy.core import (
 )
 from mjax._numpy.fused import fused
 from mjax._numpy.joining import concatenate
+from mjax._numpy.ranges import arange
 from mjax._numpy.shapes import moveaxis, ravel
 
 
 def _places(name: str, obj: Any, size: int) -> Any:
-    """The indices that an `obj` argument names: ints, a slice or a mask; a traced array as it is.
+    """The indices of an `obj` argument: ints, a slice or a mask; a traced array is unchanged.
 
     Raises:
-      TypeError: it holds no integers.
-      ValueError: a mask that does not fit; a masked array of NumPy's.
+      TypeError: it does not hold integers.
+      ValueError: a mask that does not fit; a NumPy masked array.
     """
     if isinstance(obj, slice):
-        return np.arange(size)[obj]
+        return np.arange(int(size))[obj]
     refuse_masked_array(obj)
     if hasattr(obj, "__jax_array__"):
         obj = obj.__jax_array__()
@@ -72,13 +75,13 @@ def _flattened(name: str, arr: Any, axis: int | None) -> tuple[Any, int]:
 
 @boundary
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    """Puts values between the elements of an array.
+    """Inserts values between the elements of an array.
 
     Args:
       arr: array.
-      obj: in front of which indices: an integer, a slice or an array of integers.
-      values: what is put there; converted to the dtype of `arr`, and broadcast.
-      axis: along which axis; by default all elements in the order of `ravel`.
+      obj: the indices before which to insert: an integer, a slice or an array of integers.
+      values: the values to insert; converted to the dtype of `arr`, and broadcast.
+      axis: the axis; by default all elements in the order of `ravel`.
 
     Raises:
       ValueError: the values do not fit, or the axis is out of range.
@@ -101,7 +104,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     count = places.size if places.size != 1 else shape_of(values)[axis]
     values = broadcast_to(values, (*shape[:axis], count, *shape[axis + 1 :]))
     both = concatenate([arr, values], axis)
-    if isinstance(places, Tracer):
+    if isinstance(places, Tracer) or is_symbolic_dim(shape[axis]):
         return _inserted(both, places, axis=axis, count=count)
     return take_on_axis(both, _order_of_insertion(places, shape[axis], count), axis,
                         unique_indices=True)
@@ -111,18 +114,19 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
 def _inserted(both: Any, places: Any, *, axis: int, count: int) -> Any:
     size = shape_of(both)[axis] - count
     places = convert(ravel(places), np.dtype(np.int32))
-    places = select_n(lt(places, np.int32(0)), places, add(places, np.int32(size)))
-    places = broadcast_to(clamp(np.int32(0), places, np.int32(size)), (count,))
-    old, two = np.arange(1, 2 * size, 2, dtype=np.int32), np.int32(2)
+    last = scalar_of(typeof(places), size)
+    places = select_n(lt(places, np.int32(0)), places, add(places, last))
+    places = broadcast_to(clamp(np.int32(0), places, last), (count,))
+    old, two = arange(1, 2 * size, 2, dtype=np.int32), np.int32(2)
     source = argsort(concatenate_p.bind(old, mul(places, two), dimension=0))
     return take_on_axis(both, source, axis, unique_indices=True)
 
 
 def _order_of_insertion(places: np.ndarray[Any, Any], size: int, count: int
                         ) -> np.ndarray[Any, Any]:
-    """The place of each element of the result: first the array's elements, then new ones."""
+    """The source of each element of the result, among the array's elements, then new ones."""
     places = np.clip(np.where(places < 0, places + size, places).ravel(), 0, size)
-    # Element i has key 2i + 1, what goes in front of it has key 2i.
+    # Element i has key 2i + 1; values inserted before it have key 2i.
     keys = np.concatenate([np.arange(1, 2 * size, 2), 2 * np.broadcast_to(places, (count,))])
     return np.argsort(keys, kind="stable").astype(np.int32)
 
@@ -134,8 +138,8 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
 
     Args:
       arr: array.
-      obj: which indices: an integer, a slice, an array of integers or a mask, static.
-      axis: along which axis; by default all elements in the order of `ravel`.
+      obj: the indices: an integer, a slice, an array of integers or a mask, static.
+      axis: the axis; by default all elements in the order of `ravel`.
       assume_unique_indices: a promise that no index occurs twice; the values of an array of
         integers then need not be known.
 
@@ -155,6 +159,10 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
     if isinstance(places, Tracer) and (assume_unique_indices or not places.shape):
         return _deleted(arr, places, axis=axis)
     places = np.asarray(places).ravel()
+    if is_symbolic_dim(size) and places.size and places.min() >= 0 and surely(
+            lambda: int(places.max()) < size):
+        return _deleted(arr, np.unique(places), axis=axis)
+    size = int(size)
     if ((places < -size) | (places >= size)).any():
         msg = (f"delete: index {obj} is out of bounds for axis {axis} with size {size}, of an "
                f"array of shape {shape_of(arr)}.")
@@ -167,11 +175,11 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
 def _deleted(arr: Any, places: Any, *, axis: int) -> Any:
     size, int32 = shape_of(arr)[axis], np.dtype(np.int32)
     places = convert(reshape(places, (places.size, 1)), int32)
-    places = select_n(lt(places, np.int32(0)), places, add(places, np.int32(size)))
+    places = select_n(lt(places, np.int32(0)), places, add(places, scalar_of(typeof(places), size)))
     gone = scatter_add(full((size,), 0, int32), places, full((places.size,), 1, int32),
                        ScatterDimensionNumbers((), (0,), (0,)))
-    # A stable sort puts what stays first, in its order.
-    kept = slice_in_dim(argsort(gone), 0, max(size - places.size, 0))
+    # A stable sort puts the remaining elements first, in order.
+    kept = slice_in_dim(argsort(gone), 0, max_dim(size - places.size, 0))
     return take_on_axis(arr, kept, axis, indices_are_sorted=True, unique_indices=True)
 
 

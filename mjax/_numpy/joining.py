@@ -1,4 +1,4 @@
-"""Functions that join arrays and repeat them."""
+"""Joining and repeating arrays."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ from mjax._engine.primitives.joining import (
     unstack_p,
 )
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter_add
-from mjax._engine.primitives.shapes import broadcast_in_dim, full, own, reshape
+from mjax._engine.primitives.shapes import array_of, broadcast_in_dim, full, own, reshape
 from mjax._engine.primitives.shapes import expand_dims as lax_expand_dims
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.runtime.arrays.out_sharding import lays_out
 from mjax._numpy.core import (
-    as_array,
     broadcast_to,
     cast,
     check_array,
@@ -46,10 +45,10 @@ from mjax._numpy.shapes import atleast_1d, atleast_2d, atleast_3d, ravel
 
 
 def _operands(name: str, arrays: Any, dtype: Any = None) -> list[Any]:
-    """The arrays to join, in one dtype; an array stands for its parts along the first axis.
+    """The arrays to join, in one dtype; a single array means its parts along the first axis.
 
     Raises:
-      ValueError: there is none.
+      ValueError: there are no arrays.
       TypeError: `arrays` is not a sequence of arrays.
     """
     if hasattr(arrays, "aval") or isinstance(arrays, np.ndarray):
@@ -89,13 +88,13 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     """Joins arrays along one of their axes.
 
     Args:
-      arrays: sequence of arrays whose shapes agree but for that axis; at least one. They are
+      arrays: sequence of arrays whose shapes agree except along that axis; at least one. They are
         promoted to a common dtype.
       axis: the axis; None joins all elements in the order of `ravel`.
       dtype: dtype of the result.
 
     Raises:
-      ValueError: there is no array, or the arrays are scalars, or the axis is out of range.
+      ValueError: the sequence is empty, or the arrays are scalars, or the axis is out of range.
       TypeError: the shapes do not fit.
 
     Source: `numpy.concatenate`.
@@ -113,7 +112,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     axis = canonicalize_axis(axis, typeof(values[0]).ndim)
     _check_joined("concatenate", values, axis)
     if len(values) == 1:
-        return as_array(values[0])
+        return array_of(values[0])
     return concatenate_p.bind(*values, dimension=axis)
 
 
@@ -136,12 +135,12 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
     Args:
       arrays: sequence of arrays of one shape; at least one. They are promoted to a common
         dtype.
-      axis: the place of the new axis in the result.
+      axis: the position of the new axis in the result.
       out: not supported.
       dtype: dtype of the result.
 
     Raises:
-      ValueError: there is no array, shapes differ, or the axis is out of range.
+      ValueError: the sequence is empty, shapes differ, or the axis is out of range.
 
     Source: `numpy.stack`.
 
@@ -162,13 +161,13 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
 def refuse_out(name: str, out: Any) -> None:
     """Refuses an `out` argument: arrays are immutable."""
     if out is not None:
-        msg = (f"{name}: the argument `out` is not supported, for arrays are immutable; use what "
-               "the function returns.")
+        msg = (f"{name}: the argument `out` is not supported: arrays are immutable; use the "
+               "result.")
         raise NotImplementedError(msg)
 
 
 def _parts(name: str, tup: Any) -> Any:
-    """Arrays to join, an array being taken apart along its first axis."""
+    """Arrays to join; a single array is split along its first axis."""
     if isinstance(tup, (list, tuple)):
         return list(tup)
     return _operands(name, tup)
@@ -270,7 +269,7 @@ def block(arrays: Any) -> Any:
 
     def join(node: Any, level: int) -> Any:
         if not isinstance(node, list):
-            value = as_array(check_array("block", node))
+            value = array_of(check_array("block", node))
             missing = rank - typeof(value).ndim
             return lax_expand_dims(value, range(missing)) if missing else value
         return concatenate([join(x, level + 1) for x in node], rank - depth + level)
@@ -289,7 +288,7 @@ def _depth(node: Any) -> int:
         msg = "block does not allow empty lists."
         raise ValueError(msg)
     if len(depths) > 1:
-        msg = f"block: mismatched list depths {sorted(depths)}; all lists must be nested alike."
+        msg = f"block: mismatched list depths {sorted(depths)}; all lists must have one depth."
         raise ValueError(msg)
     return depths.pop() + 1
 
@@ -304,8 +303,8 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
 
     Args:
       arr: array.
-      values: array that comes behind it.
-      axis: along which axis; by default all elements in the order of `ravel`.
+      values: the array to append.
+      axis: the axis; by default all elements in the order of `ravel`.
 
     Raises:
       TypeError: the shapes do not fit.
@@ -328,8 +327,8 @@ def tile(A: Any, reps: int | Sequence[int]) -> Any:
 
     Args:
       A: array.
-      reps: how often along each axis, static. The shorter one of `reps` and the shape is filled
-        up with ones in front.
+      reps: the number of repetitions along each axis, static. Leading ones are added to the
+        shorter one of `reps` and the shape.
 
     Raises:
       ValueError: a number is negative.
@@ -341,7 +340,7 @@ def tile(A: Any, reps: int | Sequence[int]) -> Any:
       Array([[1, 2, 1, 2],
              [1, 2, 1, 2]], dtype=int32)
     """
-    A = as_array(A)
+    A = array_of(A)
     counts = tuple(concrete_int(r, "tile: each of reps") for r in listed(reps))
     if any(r < 0 for r in counts):
         msg = f"tile: reps must not be negative, got {reps}."
@@ -360,15 +359,15 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *,
 
     Args:
       a: array.
-      repeats: how often each element, an integer or one for each index of the axis. Without
-        `total_repeat_length` its values must be known.
+      repeats: the number of repetitions, an integer or one for each index of the axis. Its values
+        must be known, unless `total_repeat_length` is given.
       axis: along which axis; by default all elements in the order of `ravel`.
-      total_repeat_length: size of the result along the axis: what is more is cut off, what is
-        missing repeats the last element.
+      total_repeat_length: size of the result along the axis: more elements are cut off, missing
+        ones repeat the last element.
 
     Raises:
-      ConcretizationTypeError: `repeats` is traced and there is no total length.
-      ValueError: `repeats` does not fit to the axis, or a number is negative.
+      ConcretizationTypeError: `repeats` is traced and the total length is missing.
+      ValueError: `repeats` does not fit the axis, or a number is negative.
 
     Source: `numpy.repeat`.
 
@@ -428,7 +427,7 @@ def _repeat_to(a: Any, repeats: Any, *, axis: int, total: int) -> Any:
         return full((*shape[:axis], total, *shape[axis + 1 :]), 0, typeof(a).dtype)
     int32 = np.dtype(np.int32)
     counts = broadcast_to(convert(repeats, int32), (size,))
-    # Where each but the first element begins; every beginning moves on by one element.
+    # The start of each element except the first; each start advances the source by one element.
     starts = slice_in_dim(cumsum(counts, 0), 0, size - 1)
     steps = scatter_add(full((total,), 0, int32), reshape(starts, (size - 1, 1)),
                         full((size - 1,), 1, int32), ScatterDimensionNumbers((), (0,), (0,)),

@@ -1,4 +1,4 @@
-"""Functions of `mjax.numpy` that read arrays from buffers, texts and files, and write files."""
+"""Arrays from buffers, strings, iterables and files; arrays to files."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
 
 @boundary
 def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
-    """An array of the numbers in a text.
+    """An array of the numbers in a string.
 
     Args:
-      string: the text.
+      string: the string.
       dtype: dtype of the numbers.
       count: how many to read; -1: all.
-      sep: what is between them; a space stands for any white space.
+      sep: the separator; a space means any white space.
 
     Raises:
-      ValueError: the text holds something else, or fewer numbers.
+      ValueError: the string holds other text, or fewer numbers.
 
     Source: `numpy.fromstring`.
 
@@ -59,7 +59,7 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
 
 @boundary
 def fromiter(iter: Any, dtype: Any, count: int = -1) -> Any:
-    """An array of one axis of the numbers that an iterable yields.
+    """A vector of the numbers from an iterable.
 
     Args:
       iter: the iterable.
@@ -77,14 +77,14 @@ def fromiter(iter: Any, dtype: Any, count: int = -1) -> Any:
 
 @boundary
 def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Any:
-    """An array of one axis of the numbers in a file.
+    """A vector of the numbers in a file.
 
     Args:
       file: path or file object.
       dtype: dtype of the numbers in the file.
       count: how many to take; -1: all.
-      sep: what separates them in a text; empty for bytes.
-      offset: how many bytes to skip first.
+      sep: the separator in a text file; empty for bytes.
+      offset: the number of bytes to skip first.
 
     Source: `numpy.fromfile`.
 
@@ -100,12 +100,12 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
 
 @boundary
 def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
-    """Writes an array to a file that `load` reads, and `numpy.load` too.
+    """Writes an array to a file that `load` and `numpy.load` read.
 
     Args:
       file: path or file object.
       arr: array-like.
-      allow_pickle: has no effect: arrays hold no objects.
+      allow_pickle: ignored: arrays do not hold objects.
 
     Source: `numpy.save`.
 
@@ -118,12 +118,12 @@ def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
 
 @boundary
 def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
-    """Writes several arrays to one file that `load` reads, and `numpy.load` too.
+    """Writes several arrays to one file that `load` and `numpy.load` read.
 
     Args:
       file: path or file object.
       args: arrays, which get the names "arr_0", "arr_1", ...
-      allow_pickle: has no effect: arrays hold no objects.
+      allow_pickle: ignored: arrays do not hold objects.
       kwds: arrays by name.
 
     Source: `numpy.savez`.
@@ -161,6 +161,6 @@ def load(file: Any, *args: Any, **kwargs: Any) -> Any:
     if not isinstance(value, np.ndarray):
         return value
     if value.dtype == np.dtype("V2"):
-        # NumPy's format has no name for bfloat16 and stores its bytes.
+        # NumPy's format does not have a name for bfloat16 and stores its bytes.
         value = value.view(dtypes.bfloat16)
     return asarray(value)

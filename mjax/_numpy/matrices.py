@@ -10,22 +10,23 @@ from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.dimensions import max_dim
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.iota import iota_p
-from mjax._engine.primitives.shapes import broadcast_in_dim_p, reshape, transpose
+from mjax._engine.primitives.shapes import array_of, broadcast_in_dim_p, reshape, transpose
 from mjax._engine.primitives.slicing import diagonal as diagonal_of_square
 from mjax._engine.primitives.slicing import pad_p, slice_p
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._numpy.core import (
-    as_array,
     broadcast_to,
     cast,
     check_array,
     choose,
     concrete_int,
+    concrete_size,
     dtype_argument,
     refuse_out,
 )
@@ -37,22 +38,21 @@ _INT32 = np.dtype(np.int32)
 
 
 def _size(x: Any, name: str) -> int:
-    n = concrete_int(x, name)
-    return max(n, 0)
+    return max_dim(concrete_size(x, name), 0)
 
 
 def _on_diagonal(rows: int, columns: int, k: Any, compare: Any) -> Any:
-    """Where `column - row` compares so to `k`, of shape `(rows, columns)`."""
+    """Whether `column - row` compares this way to `k`, of shape `(rows, columns)`."""
     row = iota_p.bind(dtype=_INT32, shape=(rows, columns), dimension=0)
     column = iota_p.bind(dtype=_INT32, shape=(rows, columns), dimension=1)
-    # All diagonals outside of the matrix are alike; the nearest of them are in range of int32.
+    # All diagonals outside of the matrix are equivalent; the nearest ones fit into int32.
     if isinstance(k, int):
         k = np.int32(min(max(k, -rows - 1), columns + 1))
     return compare(lax.add(row, k), column)
 
 
 def _diagonal_number(k: Any, name: str) -> Any:
-    """Which diagonal: an int, or a traced integer as int32.
+    """The number of a diagonal: an int, or a traced integer as int32.
 
     Raises:
       TypeError: it is not an integer.
@@ -95,8 +95,8 @@ def eye(N: int, M: int | None = None, k: Any = 0, dtype: Any = None, *, device: 
       Array([[0, 1, 0],
              [0, 0, 1]], dtype=int32)
     """
-    rows = concrete_int(N, "eye: N")
-    columns = rows if M is None else concrete_int(M, "eye: M")
+    rows = concrete_size(N, "eye: N")
+    columns = rows if M is None else concrete_size(M, "eye: M")
     if rows < 0 or columns < 0:
         msg = f"eye: negative dimensions are not allowed, got {rows} rows and {columns} columns."
         raise ValueError(msg)
@@ -172,7 +172,7 @@ def _triangle(name: str, m: Any, k: int, upper: bool) -> Any:
     k = concrete_int(k, f"{name}: k")
     kept = _on_diagonal(shape[-2], shape[-1], k - upper, lax.lt if upper else lax.ge)
     zero = _c(m, 0)
-    return choose(broadcast_to(kept, shape), as_array(m), zero)
+    return choose(broadcast_to(kept, shape), array_of(m), zero)
 
 
 @fused(values=("m",), static_argnames=("k",))
@@ -257,7 +257,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         raise LazyArgumentError(lambda: (
             f"diagonal: axis1 and axis2 must be different, both are {axis1}."))
     a = transpose(a, [i for i in range(ndim) if i not in axes] + axes)
-    return _diagonal(as_array(a), concrete_int(offset, "diagonal: offset"))
+    return _diagonal(array_of(a), concrete_int(offset, "diagonal: offset"))
 
 
 def _diagonal(a: Any, k: int) -> Any:
@@ -301,7 +301,7 @@ def diag(v: Any, k: int = 0) -> Any:
 def _diag(v: Any, k: int) -> Any:
     ndim = typeof(v).ndim
     if ndim == 2:
-        return _diagonal(as_array(v), k)
+        return _diagonal(array_of(v), k)
     if ndim != 1:
         msg = f"diag needs an array of one or two axes, got shape {typeof(v).shape}."
         raise ValueError(msg)
@@ -502,7 +502,7 @@ def diag_indices_from(arr: Any) -> tuple[Any, ...]:
       arr: array of at least two axes.
 
     Raises:
-      ValueError: it has less, or sizes differ.
+      ValueError: it has fewer axes, or sizes differ.
 
     Source: `numpy.diag_indices_from`.
 

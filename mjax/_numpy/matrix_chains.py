@@ -1,4 +1,4 @@
-"""Functions of `mjax.numpy` that multiply several matrices: multi_dot, matrix_power."""
+"""Products of several matrices: multi_dot, matrix_power."""
 
 from __future__ import annotations
 
@@ -12,15 +12,8 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import eq
 from mjax._engine.primitives.iota import broadcasted_iota
-from mjax._numpy.core import (
-    as_array,
-    broadcast_to,
-    cast,
-    check_array,
-    check_arrays,
-    concrete_int,
-    shape_of,
-)
+from mjax._engine.primitives.shapes import array_of
+from mjax._numpy.core import broadcast_to, cast, check_array, check_arrays, concrete_int, shape_of
 from mjax._numpy.fused import fused
 from mjax._numpy.products import matmul
 from mjax._numpy.systems import inv
@@ -28,7 +21,7 @@ from mjax._numpy.systems import inv
 
 @boundary
 def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
-    """Product of several matrices, in the order that takes the least multiplications.
+    """Product of several matrices, in the order with the fewest multiplications.
 
     Args:
       arrays: matrices that can be multiplied; the first and the last may be vectors.
@@ -58,7 +51,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
     sizes = [shapes[0][0] if len(shapes[0]) == 2 else 1, *[s[0] for s in shapes[1:]],
              shapes[-1][1] if len(shapes[-1]) == 2 else 1]
     if len(values) == 1:
-        return as_array(values[0])
+        return array_of(values[0])
     cuts = _cheapest_cuts(sizes)
 
     def product(i: int, j: int) -> Any:
@@ -131,7 +124,7 @@ def matrix_power(a: Any, n: int) -> Any:
             out = a if out is None else matmul(out, a)
         n //= 2
         a = matmul(a, a) if n else a
-    return as_array(out)
+    return array_of(out)
 
 
 def _unit_matrix(size: int) -> Any:

@@ -1,6 +1,6 @@
-"""Functions of `numpy.linalg` that `numpy` has too, as the Python array API means them.
+"""Functions of `numpy.linalg` that `numpy` also has, as the Python array API defines them.
 
-They work on the last axes and take vectors where vectors are meant.
+They work on the last axes, and refuse other arrays if they take vectors.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2, precision: Any = None,
     Args:
       x1: array.
       x2: array.
-      axes: how many last axes of `x1` and first ones of `x2`; or a pair of sequences of axes.
+      axes: the number of last axes of `x1` and first ones of `x2`; or a pair of sequences of axes.
       precision: as in `lax.dot_general`.
       preferred_element_type: as in `lax.dot_general`.
 

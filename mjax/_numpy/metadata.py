@@ -1,4 +1,4 @@
-"""What `mjax.numpy` says about itself, as the Python array API standard asks."""
+"""The inspection functions of the Python array API standard for `mjax.numpy`."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ _NAMES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"
 
 
 class ArrayNamespaceInfo:
-    """The facts about `mjax.numpy` that the array API standard asks for.
+    """The inspection object of `mjax.numpy`.
 
     Source: the Python array API standard, 2024.12, "Inspection".
     """
 
     def capabilities(self) -> dict[str, Any]:
-        """The optional features that exist.
+        """The optional features of the standard, and whether they exist.
 
-        Shapes that depend on values are False: they do not exist inside of transformations.
+        Data-dependent shapes are False: they do not exist inside of transformations.
         """
         return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
 
     def default_device(self) -> None:
-        """None: arrays are made where they are needed, committed to no device."""
+        """None: arrays are not committed to a device by default."""
         return
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
-        """The dtypes that functions choose, by kind.
+        """The default dtypes of functions, by kind.
 
         Args:
-          device: has no effect: all devices have the same.
+          device: ignored: all devices have the same.
         """
         integer = dtypes.dtype_of_python(int)
         return {"real floating": dtypes.dtype_of_python(float),

@@ -1,23 +1,26 @@
-"""Operators and methods of arrays and tracers, put on both classes when mjax is imported.
+"""Operators and methods of arrays and tracers, set on both classes when mjax is imported.
 
-A function of the front end whose first argument is the array is a method as it is; the
-tables say which. Operators look at their other operand first: what is not a number is left to
-its own operators (`NotImplemented`), lists are refused.
+Functions of the front end whose first argument is the array become methods directly; the tables
+list them. Operators check their other operand first. Operands that are not numbers keep their own
+operators (`NotImplemented`); lists are refused.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from mjax._engine.base.errors import LazyAttributeError
 from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import itemsize_bits
+from mjax._engine.ir.references import AbstractRef
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import complex as lax_complex
 from mjax._engine.primitives.convert import bitcast_convert_type
@@ -30,6 +33,7 @@ from mjax._engine.runtime.arrays.device_put import device_put
 from mjax._engine.runtime.arrays.out_sharding import laid_out
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Tracer
+from mjax._engine.tracing.reference import Ref
 from mjax._numpy import (
     arithmetic,
     bits,
@@ -39,6 +43,7 @@ from mjax._numpy import (
     matrices,
     products,
     reductions,
+    references,
     rounding,
     searching,
     selecting,
@@ -56,12 +61,12 @@ from mjax._numpy.metadata import __array_api_version__
 
 _NUMBERS = (np.ndarray, np.generic, int, float, complex, Tracer)
 _REFUSED = (list, tuple, set, dict)
-#: Stands for the short calls that are not known; see `ShortCalls`.
+#: The result for unknown short calls; see `ShortCalls`.
 _UNKNOWN: Any = (None, None)
 
 
 def _is_operand(other: Any, symbol: str) -> bool:
-    """Whether an operator works on this value; lists are refused here.
+    """Whether an operator accepts this value; refuses lists.
 
     Raises:
       TypeError: a list, tuple, set or dict, which NumPy would convert.
@@ -84,7 +89,7 @@ def _binary(function: Any, symbol: str, swapped: bool = False) -> Callable[[Any,
         try:
             kind = type(other)
             if kind is Array:
-                # The shortcut past the function: both are concrete, and their call is known.
+                # A shortcut without the function: both are concrete, and their call is known.
                 if type(self) is Array and thread.interpreter is evaluation:
                     settings, run = known.get((self._placement, other._placement), _UNKNOWN)
                     if settings is thread.settings:
@@ -124,7 +129,7 @@ _COMPARISONS: dict[str, tuple[Any, str]] = {
 
 @boundary
 def _round(self: Any, ndigits: int | None = None) -> Any:
-    """As of Python's numbers: without digits, integers."""
+    """Rounds like Python's numbers: without `ndigits` to integers."""
     rounded = rounding.round(self, ndigits or 0)
     return rounded.astype(int) if ndigits is None and rounded.dtype.kind in "fV" else rounded
 
@@ -136,7 +141,7 @@ def _refuse_assignment(self: Any, index: Any, value: Any) -> None:
     raise TypeError(msg)
 
 
-#: An array is taken apart by a program for so many parts at a time.
+#: The number of parts that one program reads from an array.
 _AT_ONCE = 100
 
 
@@ -153,7 +158,7 @@ def _iterate(self: Any) -> Iterator[Any]:
 
 
 def _in_chunks(x: Any) -> Iterator[Any]:
-    """The parts of an array along its first axis; no more is computed than is asked for."""
+    """The parts of an array along its first axis, computed only as far as needed."""
     whole = len(x) - len(x) % _AT_ONCE
     for start in range(0, whole, _AT_ONCE):
         yield from unstack(dynamic_slice_in_dim(x, start, _AT_ONCE), axis=0)
@@ -224,7 +229,7 @@ def astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> Any
 
 @boundary
 def clip(self: Any, min: Any = None, max: Any = None) -> Any:
-    """The array kept between bounds; see `mjax.numpy.clip`."""
+    """The array clipped to bounds; see `mjax.numpy.clip`."""
     return selecting.clip(self, min, max)
 
 
@@ -243,15 +248,15 @@ def compress(self: Any, condition: Any, axis: int | None = None, *, out: None = 
 
 
 def _elements_read_as_one(shape: tuple[int, ...], old: Any, new: Any) -> int:
-    """How many elements of the old dtype an element of the new one has; 0 if it is narrower.
+    """The number of elements of the old dtype per element of the new one; 0 if it is narrower.
 
     Raises:
-      TypeError: a dtype is one of keys.
-      ValueError: the last axis does not have a multiple of these elements.
+      TypeError: a dtype is a key dtype.
+      ValueError: the size of the last axis is not a multiple of this number.
     """
     if dtypes.is_extended(old) or dtypes.is_extended(new):
-        msg = (f"view: {old} is not read as {new}: keys are not numbers. Use random.key_data and "
-               "random.wrap_key_data.")
+        msg = (f"view: {old} cannot be read as {new}: keys are not numbers. Use random.key_data "
+               "and random.wrap_key_data.")
         raise TypeError(msg)
     ratio, rest = divmod(itemsize_bits(new), itemsize_bits(old))
     if rest and not shape:
@@ -305,7 +310,7 @@ def view(self: Any, dtype: Any = None, type: None = None) -> Any:
 
 @boundary
 def byteswap(self: Any) -> Any:
-    """The array with the bytes of each element in the other order.
+    """The array with the bytes of each element in reverse order.
 
     Raises:
       TypeError: it holds keys.
@@ -380,6 +385,42 @@ def _install(cls: type) -> None:
 
 _install(Array)
 _install(Tracer)
+
+
+def _getitem(self: Any, index: Any) -> Any:
+    return references.get(self, index) if type(self.aval) is AbstractRef else getitem(self, index)
+
+
+def _setitem(self: Any, index: Any, value: Any) -> None:
+    (references.set if type(self.aval) is AbstractRef else _refuse_assignment)(self, index, value)
+
+
+def _at(self: Any) -> Any:
+    return (references._At if type(self.aval) is AbstractRef else update._IndexUpdateHelper)(self)
+
+
+def _lacks(name: str, what: str) -> Callable[[Any], NoReturn]:
+    """The getter of an attribute that a value does not have: it raises AttributeError."""
+    def refuse(self: Any) -> NoReturn:
+        raise LazyAttributeError(lambda: (
+            f"a value of type {self.aval} does not have {name}: {what}{self.origin()}"))
+
+    return refuse
+
+
+def _only_of_references(name: str, method: Callable[..., Any]) -> property:
+    """A method of references as a property, which raises AttributeError for other values."""
+    lacks = _lacks(name, "only references do.")
+    return property(lambda self: functools.partial(method, self)
+                    if type(self.aval) is AbstractRef else lacks(self))
+
+
+for _name, _method in (("__getitem__", _getitem), ("__setitem__", _setitem), ("at", property(_at))):
+    setattr(Tracer, _name, _method)
+for _name, _method in references.METHODS.items():
+    setattr(Tracer, _name, _only_of_references(_name, _method))
+for _name in (METHODS | PROPERTIES).keys() - {"at"}:
+    setattr(Ref, _name, property(_lacks(_name, "read the reference with ref[...].")))
 Tracer.__iter__ = Array.__iter__ = _iterate  # type: ignore[attr-defined]
 Tracer.nbytes = property(lambda self: typeof(self).size * self.dtype.itemsize)  # type: ignore[attr-defined]
 Tracer.itemsize = property(lambda self: self.dtype.itemsize)  # type: ignore[attr-defined]

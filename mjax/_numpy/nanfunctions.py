@@ -1,4 +1,4 @@
-"""Reductions that leave NaN out."""
+"""Reductions that ignore NaN."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _numbers(a: Any, fill: Any) -> Any:
 
 
 def _counted(name: str, a: Any, axis: Any, where: Any) -> tuple[Any, tuple[int, ...], Any]:
-    """The array stretched to its mask, its own axes, and the mask: where numbers are that count."""
+    """The array broadcast to its mask, its own axes, and the mask of elements that count."""
     axes = canonicalize_axes(axis, typeof(a).ndim)
     there = lax.bitwise_not(is_nan(a))
     if where is not None:
@@ -107,7 +107,7 @@ def _nan_extreme(name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial
 @fused(values=("a", "initial", "where"), static_argnames=_STATIC)
 def nanmax(a: Any, axis: Any = None, out: None = None, keepdims: bool = False,
            initial: Any = None, where: Any = None) -> Any:
-    """Greatest element over axes that is not NaN; NaN where there is none.
+    """Greatest element over axes that is not NaN; NaN if all are.
 
     Args:
       a: array or scalar.
@@ -130,7 +130,7 @@ def nanmax(a: Any, axis: Any = None, out: None = None, keepdims: bool = False,
 @fused(values=("a", "initial", "where"), static_argnames=_STATIC)
 def nanmin(a: Any, axis: Any = None, out: None = None, keepdims: bool = False,
            initial: Any = None, where: Any = None) -> Any:
-    """Least element over axes that is not NaN; NaN where there is none.
+    """Least element over axes that is not NaN; NaN if all are.
 
     Args:
       a: array or scalar.
@@ -162,7 +162,7 @@ def _nan_position(name: str, a: Any, axis: Any, out: Any, keepdims: Any,
 @fused(values=("a",), static_argnames=_STATIC)
 def nanargmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None
               ) -> Any:
-    """Index of the greatest element along an axis that is not NaN; -1 where there is none.
+    """Index of the greatest element along an axis that is not NaN; -1 if all are.
 
     Args:
       a: real array.
@@ -182,7 +182,7 @@ def nanargmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool 
 @fused(values=("a",), static_argnames=_STATIC)
 def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None
               ) -> Any:
-    """Index of the least element along an axis that is not NaN; -1 where there is none.
+    """Index of the least element along an axis that is not NaN; -1 if all are.
 
     Args:
       a: real array.
@@ -201,7 +201,7 @@ def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool 
 
 @fused(values=("a",), static_argnames=("axis", "dtype", "out"))
 def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
-    """Running sums along an axis, in which NaN counts as 0.
+    """Cumulative sums along an axis, in which NaN counts as 0.
 
     Args:
       a: array or scalar.
@@ -220,7 +220,7 @@ def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = No
 
 @fused(values=("a",), static_argnames=("axis", "dtype", "out"))
 def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
-    """Running products along an axis, in which NaN counts as 1.
+    """Cumulative products along an axis, in which NaN counts as 1.
 
     Args:
       a: array or scalar.
@@ -243,7 +243,7 @@ def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = N
 @fused(values=("a", "where"), static_argnames=_STATIC)
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
             where: Any = None) -> Any:
-    """Mean over axes of the elements that are not NaN; NaN where there is none.
+    """Mean over axes of the elements that are not NaN; NaN if all are.
 
     Args:
       a: array or scalar.
@@ -273,7 +273,7 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: 
       axis: an axis or a sequence of them; None: all.
       dtype: dtype of the result.
       out: not supported.
-      ddof: what is subtracted from the number of elements in the divisor.
+      ddof: the number subtracted from the number of elements in the divisor.
       keepdims: whether the axes stay, with size 1.
       where: mask of the elements that count.
       mean: the mean, where it is known already, with the axes kept.
@@ -298,7 +298,7 @@ def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: 
       axis: an axis or a sequence of them; None: all.
       dtype: dtype of the result.
       out: not supported.
-      ddof: what is subtracted from the number of elements in the divisor.
+      ddof: the number subtracted from the number of elements in the divisor.
       keepdims: whether the axes stay, with size 1.
       where: mask of the elements that count.
       mean: the mean, where it is known already, with the axes kept.

@@ -81,11 +81,11 @@ def _of_singular_values(x: Any, axes: tuple[int, ...], ord: Any) -> Any:
 
 
 def _extreme(sizes: Any, axes: tuple[int, ...], greatest: bool) -> Any:
-    """The greatest or least of numbers that are not negative; the greatest of none is 0."""
+    """The greatest or least of non-negative numbers; the greatest of an empty set is 0."""
     shape = typeof(sizes).shape
     if any(shape[i] == 0 for i in axes):
         if not greatest:
-            msg = f"norm: there is no least one among no elements, of shape {shape}."
+            msg = f"norm: the least element of an empty array of shape {shape} is not defined."
             raise ValueError(msg)
         return reduce_sum(sizes, axes)
     return (reduce_max if greatest else reduce_min)(sizes, axes)
@@ -97,8 +97,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
     Args:
       x: array.
-      ord: which: for vectors a number `p`, for `sum(abs(x)**p)**(1/p)`, infinite ones and 0
-        included; for matrices `"fro"`, `"nuc"`, 1, -1, 2, -2, inf or -inf. By default the root of
+      ord: the order: for vectors a number `p`, for `sum(abs(x)**p)**(1/p)`, including infinities
+        and 0; for matrices `"fro"`, `"nuc"`, 1, -1, 2, -2, inf or -inf. By default the root of
         the sum of squares.
       axis: the axis of the vectors, or the two axes of the matrices; by default all.
       keepdims: whether the axes stay, with size 1.
@@ -107,7 +107,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
       A real array without these axes.
 
     Raises:
-      ValueError: there is no such norm, or there are more than two axes.
+      ValueError: the norm does not exist, or there are more than two axes.
 
     Source: `numpy.linalg.norm`.
 
@@ -134,13 +134,13 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
       x: array.
       axis: the axis or axes over which the vectors extend; by default all.
       keepdims: whether the axes stay, with size 1.
-      ord: a number `p`, for `sum(abs(x)**p)**(1/p)`, infinite ones and 0 included.
+      ord: a number `p`, for `sum(abs(x)**p)**(1/p)`, including infinities and 0.
 
     Returns:
       A real array without these axes.
 
     Raises:
-      ValueError: there is no such norm.
+      ValueError: the norm does not exist.
 
     Source: `numpy.linalg.vector_norm`.
 
@@ -165,7 +165,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
       A real array of shape `(...)`.
 
     Raises:
-      ValueError: there is no such norm, or `x` has less than two axes.
+      ValueError: the norm does not exist, or `x` has less than two axes.
 
     Source: `numpy.linalg.matrix_norm`.
 

@@ -1,4 +1,4 @@
-"""`pad`: one function per mode, each for one axis."""
+"""Padding: `pad`, with one function per mode, each for one axis."""
 
 from __future__ import annotations
 
@@ -9,24 +9,18 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.sizes import is_symbolic_dim
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import add, mul
 from mjax._engine.primitives.joining import concatenate_p
 from mjax._engine.primitives.rev import rev
 from mjax._engine.primitives.shapes import (
+    array_of,
     broadcast_in_dim,
     squeeze,
 )
 from mjax._engine.primitives.slicing import pad_p, slice_in_dim
-from mjax._numpy.core import (
-    as_array,
-    broadcast_to,
-    cast,
-    check_array,
-    concrete_int,
-    shape_of,
-    weak_type_of,
-)
+from mjax._numpy.core import broadcast_to, cast, check_array, concrete_int, shape_of, weak_type_of
 from mjax._numpy.fused import fused
 from mjax._numpy.quantiles import median
 from mjax._numpy.ranges import linspace
@@ -38,7 +32,7 @@ from mjax._numpy.vectorizing import apply_along_axis
 
 Widths = tuple[tuple[int, int], ...]
 
-#: Mode -> its keyword argument, and what it is if it is not given.
+#: Mode -> its keyword argument and its default.
 _MODES: dict[str, tuple[str | None, Any]] = {
     "constant": ("constant_values", 0), "edge": (None, None), "empty": (None, None),
     "linear_ramp": ("end_values", 0), "maximum": ("stat_length", None),
@@ -54,13 +48,14 @@ def pad(array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant",
 
     Args:
       array: array.
-      pad_width: how many in front of and behind each axis, static: `((before_0, after_0), ...)`,
-        or `((before, after),)`, `(before, after)` or `(both,)` or `both` for all axes.
-      mode: what is added:
+      pad_width: the numbers of elements before and after each axis, static:
+        `((before_0, after_0), ...)`, or `((before, after),)`, `(before, after)`, `(both,)` or
+        `both` for all axes.
+      mode: the added values:
 
         - `"constant"`: `constant_values`, by default 0.
         - `"edge"`: the elements at the ends.
-        - `"empty"`: anything.
+        - `"empty"`: unspecified.
         - `"linear_ramp"`: a ramp from the end to `end_values`, by default 0.
         - `"maximum"`, `"mean"`, `"median"`, `"minimum"`: of the `stat_length` elements next to
           the end, by default of all.
@@ -68,7 +63,7 @@ def pad(array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant",
           `reflect_type="odd"` reflected in value, too.
         - `"wrap"`: the elements from the other end.
         - a function `(vector, (before, after), axis, kwargs) -> vector`.
-      kwargs: the argument of the mode, shaped like `pad_width` but for `reflect_type`.
+      kwargs: the argument of the mode, shaped like `pad_width` except for `reflect_type`.
 
     Returns:
       An array of the dtype of `array`.
@@ -111,7 +106,7 @@ def _hashable(x: Any) -> Any:
 
 @fused(values=("array",), static_argnames=("pad_width", "mode", "option"))
 def _pad(array: Any, values: Any, *, pad_width: Any, mode: str, option: Any) -> Any:
-    array = as_array(array)
+    array = array_of(array)
     shape = shape_of(array)
     widths = _widths(pad_width, len(shape))
     for axis, ((before, after), n) in enumerate(zip(widths, shape, strict=True)):
@@ -139,7 +134,7 @@ def _widths(pad_width: Any, ndim: int) -> Widths:
     except ValueError:
         pairs = None
     if pairs is None:
-        msg = (f"pad: pad_width of shape {nested.shape} does not fit to an array of {ndim} axes; "
+        msg = (f"pad: pad_width of shape {nested.shape} does not fit an array of {ndim} axes; "
                f"it must have shape ({ndim}, 2), (1, 2), (2,), (1,) or ().")
         raise ValueError(msg)
     if (pairs < 0).any():
@@ -159,7 +154,7 @@ def _ints(widths: Any) -> Any:
 
 
 def _per_axis(values: Any, ndim: int) -> list[tuple[Any, Any]]:
-    """Pairs of scalars for each axis, from what may be given for all of them."""
+    """Pairs of scalars for each axis, from pairs or scalars for one or all axes."""
     if hasattr(values, "ndim") and values.ndim:
         values = [list(v) if values.ndim > 1 else v for v in values]
     if not isinstance(values, (list, tuple)):
@@ -200,7 +195,7 @@ def _pad_constant(array: Any, values: Sequence[tuple[Any, Any]], widths: Widths)
     used = [(v, w) for pair, width in zip(values, widths, strict=True)
             for v, w in zip(pair, width, strict=True) if w]
     if dtypes.is_extended(dtype):
-        msg = f"pad: an array of dtype {dtype} has no constants to be padded with."
+        msg = f"pad: an array of dtype {dtype} cannot be padded with constants."
         raise TypeError(msg)
     if not used:
         return array
@@ -222,7 +217,7 @@ def _join(parts: Sequence[Any], axis: int) -> Any:
 
 
 def _at_ends(array: Any, axis: int) -> tuple[Any, Any]:
-    """The first and the last element along an axis, which stays."""
+    """The first and the last element along an axis, with the axis kept."""
     return (slice_in_dim(array, 0, 1, axis=axis),
             slice_in_dim(array, shape_of(array)[axis] - 1, None, axis=axis))
 
@@ -267,14 +262,38 @@ def _pad_statistic(array: Any, widths: Widths, mode: str, lengths: Widths | None
 def _pad_with_elements(array: Any, widths: Widths, mode: str, odd: bool) -> Any:
     for axis, width in enumerate(widths):
         size = shape_of(array)[axis]
-        if any(width):
-            # NumPy itself says which element comes where.
+        if any(width) and is_symbolic_dim(size) and not odd:
+            array = _pad_beside(array, width, axis, mode)
+        elif any(width):
+            # NumPy itself computes the source of each element.
             places = np.pad(np.arange(size), width, mode=mode)  # type: ignore[call-overload]
             if odd and size > (mode == "reflect"):
                 array = _pad_odd(array, places, width, axis, mode)
             else:
                 array = _in_runs(array, places, axis)
     return array
+
+
+def _pad_beside(array: Any, width: tuple[int, int], axis: int, mode: str) -> Any:
+    """Pads along an axis of symbolic size, which must be at least the size of the padding.
+
+    Raises:
+      InconclusiveDimensionOperation: it may be less.
+    """
+    size = shape_of(array)[axis]
+    low, high = width
+    if mode == "edge":
+        first, last = _at_ends(array, axis)
+        return _join([_stretched(first, axis, low), array, _stretched(last, axis, high)], axis)
+    if mode == "wrap":
+        places = (size - low, size), (0, high)
+    else:
+        inner = int(mode == "reflect")  # the ends themselves are not repeated
+        places = (inner, low + inner), (size - high - inner, size - inner)
+    before, behind = (slice_in_dim(array, *place, axis=axis) for place in places)
+    if mode != "wrap":
+        before, behind = rev(before, (axis,)), rev(behind, (axis,))
+    return _join([before, array, behind], axis)
 
 
 def _in_runs(array: Any, places: np.ndarray[Any, Any], axis: int) -> Any:
@@ -299,13 +318,13 @@ def _pad_odd(array: Any, places: np.ndarray[Any, Any], width: tuple[int, int], a
              mode: str) -> Any:
     """Reflects places and values at the ends.
 
-    At each reflection at an end with value `e` a value `v` becomes `2 e - v`. A place that is
-    reached by several reflections has a sign, and a multiple of the difference of both ends.
+    At each reflection at an end with value `e` a value `v` becomes `2 e - v`. After
+    several reflections, a value has a sign and a multiple of the difference of both ends.
     """
     size, dtype, weak = shape_of(array)[axis], *weak_type_of(array)
     period = size - 1 if mode == "reflect" else size
     distance = np.arange(-width[0], size + width[1])
-    # Which copy of the array, counted from the original, a place is in; odd ones are mirrored.
+    # The copy of the array that a place is in, counted from the original; odd ones are mirrored.
     copy = np.floor_divide(distance, period)
     if mode == "reflect":
         copy = np.where(distance == size - 1, 0, copy)

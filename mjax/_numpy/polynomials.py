@@ -1,4 +1,4 @@
-"""Arithmetic of polynomials, given by their coefficients from the highest power down."""
+"""Arithmetic of polynomials as coefficients from the highest power down."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.precision import Precision
-from mjax._engine.primitives.shapes import expand_dims
+from mjax._engine.primitives.shapes import array_of, expand_dims
 from mjax._engine.primitives.slicing import index_in_dim, pad, slice_in_dim
 from mjax._numpy.arithmetic import power
 from mjax._numpy.convolving import convolve
 from mjax._numpy.core import (
-    as_array,
     broadcast_to,
     broadcast_values,
     cast,
@@ -38,7 +37,7 @@ from mjax._numpy.resizing import trim_zeros
 
 
 def _vectors(name: str, *args: Any) -> list[Any]:
-    """Coefficients as vectors of one inexact dtype; a scalar is one of one."""
+    """Coefficients as vectors of one inexact dtype; a scalar becomes a vector of size 1."""
     values = promote_dtypes_inexact(*check_arrays(name, *args))
     for x in values:
         if len(shape_of(x)) > 1:
@@ -48,7 +47,7 @@ def _vectors(name: str, *args: Any) -> list[Any]:
 
 
 def _aligned(name: str, a1: Any, a2: Any) -> list[Any]:
-    """Coefficients of two polynomials, filled up with zeros in front; of matrices, each column."""
+    """Coefficients of two polynomials, padded with leading zeros; for matrices, per column."""
     a1, a2 = [a if shape_of(a) else expand_dims(a, (0,))
               for a in promote_dtypes(*check_arrays(name, a1, a2))]
     size = max(shape_of(a)[0] for a in (a1, a2))
@@ -97,7 +96,7 @@ def polyder(p: Any, m: int = 1) -> Any:
 
     Args:
       p: coefficients, from that of the highest power down.
-      m: which derivative.
+      m: the order of the derivative.
 
     Raises:
       ValueError: `m` is negative.
@@ -118,11 +117,11 @@ def polyder(p: Any, m: int = 1) -> Any:
         raise TypeError(msg)
     p, = promote_dtypes_inexact(p)
     if m == 0:
-        return as_array(p)
+        return array_of(p)
     n = typeof(p).shape[0]
     powers = np.arange(n - 1, m - 1, -1)
     factor = np.prod([powers - i for i in range(m)], axis=0) if n > m else powers
-    # Factors of matrices broadcast along rows, which is what NumPy's formula does to them.
+    # Factors of matrices broadcast along rows, as in NumPy's formula.
     return lax.mul(*broadcast_values("polyder", slice_in_dim(p, 0, max(n - m, 0)),
                                      factor.astype(typeof(p).dtype)))
 
@@ -132,10 +131,10 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
     """Coefficients of the product of two polynomials.
 
     Args:
-      a1: coefficients, from that of the highest power down; none are those of 0.
+      a1: coefficients, from that of the highest power down; an empty vector means 0.
       a2: coefficients.
-      trim_leading_zeros: whether to leave zeros in front out, as NumPy does; the values must be
-        known then.
+      trim_leading_zeros: whether leading zeros are removed, as NumPy does; the values must then
+        be known.
 
     Returns:
       A vector of floats or complex numbers.
@@ -163,8 +162,8 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
     Args:
       u: coefficients of the dividend, from that of the highest power down.
       v: coefficients of the divisor; the first must not be 0.
-      trim_leading_zeros: whether to leave out zeros, and what is as good as that, in front of the
-        remainder, as NumPy does; the values must be known then.
+      trim_leading_zeros: whether leading coefficients of the remainder that are nearly zero are
+        removed, as NumPy does; the values must then be known.
 
     Returns:
       The quotient, and the remainder with as many coefficients as `u`.
@@ -196,13 +195,13 @@ def _divided(u: Any, v: Any) -> tuple[Any, Any]:
         msg = f"polydiv: the divisor must have coefficients, got shapes {(m,)} and {(n,)}."
         raise ValueError(msg)
     if m < n:
-        return as_array(np.zeros(1, dtype)), as_array(cast(u, dtype, weak))
+        return array_of(np.zeros(1, dtype)), array_of(cast(u, dtype, weak))
     head = index_in_dim(v, 0, keepdims=False)
 
     def step(window: Any, entering: Any) -> tuple[Any, Any]:
         factor = lax.div(index_in_dim(window, 0, keepdims=False), head)
         rest = lax.sub(window, lax.mul(factor, v))
-        # The rest of the first coefficient is 0; NaN where the quotient is not finite.
+        # The first coefficient of the remainder is 0; NaN if the quotient is not finite.
         left = lax.sub(factor, factor)
         rest = concatenate([slice_in_dim(rest, 1, None), expand_dims(entering, (0,))], 0)
         return rest, (factor, left)
@@ -253,8 +252,8 @@ def poly(seq_of_zeros: Any) -> Any:
       seq_of_zeros: vector of roots, or one root; or a square matrix, whose eigenvalues they are.
 
     Returns:
-      Coefficients from that of the highest power down; 1 for no roots. Those of a matrix are
-      complex; NumPy's are real where that is exact.
+      Coefficients from that of the highest power down; `[1]` without roots. Those of a matrix
+      are complex; NumPy's are real if that is exact.
 
     Raises:
       ValueError: an array of more axes, or a matrix that is empty or not square.
@@ -273,7 +272,7 @@ def poly(seq_of_zeros: Any) -> Any:
     n, dtype = typeof(roots).size, typeof(roots).dtype
     roots = cast(roots, dtype)
     if not n:
-        return as_array(np.ones((), dtype))
+        return array_of(np.ones((), dtype))
 
     def step(coefficients: Any, root: Any) -> tuple[Any, None]:
         shifted = pad(coefficients, _c(root, 0), [(1, -1, 0)])
@@ -318,5 +317,5 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     exponents = np.arange(size, dtype=dtype if dtypes.is_integer(dtype) else np.int32)
     exponents = exponents if increasing else exponents[::-1]
     x = expand_dims(cast(x, dtype), (1,))
-    # Floats keep exponents of integers, which have exact derivatives, in every promotion mode.
+    # Exponents stay integers, which have exact derivatives, in every promotion mode.
     return power(x, exponents[None]) if dtypes.is_integer(dtype) else lax.pow(x, exponents[None])

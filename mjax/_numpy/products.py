@@ -1,4 +1,4 @@
-"""Products of arrays: dot, matmul and their kin, in terms of `dot_general`."""
+"""Products of arrays: dot, matmul and their variants, in terms of `dot_general`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import bitwise_and, conj, mul, sub
 from mjax._engine.primitives.dot import dot_general
 from mjax._engine.primitives.shapes import (
+    array_of,
     expand_dims,
     reshape,
     squeeze,
@@ -23,7 +24,6 @@ from mjax._engine.primitives.shapes import (
 from mjax._engine.primitives.slicing import index_in_dim
 from mjax._engine.runtime.arrays.out_sharding import lays_out
 from mjax._numpy.core import (
-    as_array,
     broadcast_shapes,
     broadcast_to,
     cast,
@@ -40,7 +40,7 @@ _PRODUCT = ("precision", "preferred_element_type")
 
 
 class Accuracy:
-    """How a product is computed and what it results in.
+    """The computation and the result type of a product.
 
     Args:
       precision: as in `lax.dot_general`.
@@ -65,14 +65,14 @@ class Accuracy:
 
 def operands(args: Sequence[Any], precision: Any, preferred_element_type: Any
              ) -> tuple[list[Any], Accuracy]:
-    """Arguments promoted to one dtype, and how their product is computed."""
+    """Arguments promoted to one dtype, and the `_Product` that computes their product."""
     dtype, weak = common_type(*map(weak_type_of, args))
-    values = [as_array(cast(x, dtype, weak)) for x in args]
+    values = [array_of(cast(x, dtype, weak)) for x in args]
     return values, Accuracy(precision, preferred_element_type, weak)
 
 
 def multiply(a: Any, b: Any) -> Any:
-    """The elementwise product of operands of one dtype, scalars stretched; of bools, `and`."""
+    """The elementwise product of operands of one dtype, with scalars broadcast; `and` for bools."""
     return (bitwise_and if typeof(a).dtype == np.bool_ else mul)(a, b)
 
 
@@ -90,8 +90,8 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
       preferred_element_type: dtype of sums and result.
 
     Returns:
-      An array whose axes are those of `a` but the last, then those of `b` but that one; for
-      scalars the elementwise product.
+      An array whose axes are those of `a` and then those of `b`, without the axes summed over;
+      for scalars the elementwise product.
 
     Raises:
       TypeError: the sizes of the axes summed over differ.
@@ -130,7 +130,7 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
       preferred_element_type: dtype of sums and result.
 
     Returns:
-      An array of shape `(..., m, n)`, without `m` or `n` where an operand is a vector.
+      An array of shape `(..., m, n)`, without `m` or `n` if that operand is a vector.
 
     Raises:
       ValueError: an operand is a scalar, or leading axes do not broadcast.
@@ -155,8 +155,10 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
 
 
 def _stacked_matmul(a: Any, b: Any, how: Accuracy) -> Any:
-    """Leading axes that only one operand has, or of size 1 in the other, are free axes: nothing
-    is repeated in memory."""
+    """A product of stacks of matrices that does not repeat operands in memory.
+
+    Leading axes are free axes if the other operand does not have them, or has size 1 there.
+    """
     matrix_a, matrix_b = typeof(a).ndim > 1, typeof(b).ndim > 1
     lead_a, lead_b = shape_of(a)[:-2], shape_of(b)[:-2]
     try:
@@ -194,7 +196,7 @@ def _stacked_matmul(a: Any, b: Any, how: Accuracy) -> Any:
 
 @fused(values=("a", "b"), static_argnames=_PRODUCT)
 def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """Scalar product of all elements of two arrays, those of the first conjugated.
+    """Scalar product of all elements of two arrays, with the first one conjugated.
 
     Args:
       a: array.
@@ -225,7 +227,7 @@ def _conjugate(x: Any) -> Any:
 @fused(values=("x1", "x2"), static_argnames=("axis", *_PRODUCT))
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None,
            preferred_element_type: Any = None) -> Any:
-    """Scalar products of the vectors along an axis, those of the first array conjugated.
+    """Scalar products of the vectors along an axis, with the first array conjugated.
 
     Args:
       x1: array.
@@ -289,7 +291,7 @@ def matvec(x1: Any, x2: Any, /) -> Any:
 
 @fused(values=("x1", "x2"))
 def vecmat(x1: Any, x2: Any, /) -> Any:
-    """Products of vectors, conjugated, and matrices.
+    """Products of conjugated vectors and matrices.
 
     Args:
       x1: array of shape `(..., n)`.
@@ -392,8 +394,8 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1,
       axis: all three.
 
     Returns:
-      An array of vectors of size 3; without their axis if both operands have size 2, of the
-      third components alone.
+      An array of vectors of size 3. If both operands have size 2, only the third components,
+      without that axis.
 
     Raises:
       ValueError: the vectors have another size.
@@ -506,7 +508,7 @@ def kron(a: Any, b: Any) -> Any:
 
     Args:
       a: array of shape `(m_0, m_1, ...)`.
-      b: array of shape `(n_0, n_1, ...)`; the shorter shape is filled up with ones in front.
+      b: array of shape `(n_0, n_1, ...)`; the shorter shape is extended by leading ones.
 
     Returns:
       An array of shape `(m_0 * n_0, m_1 * n_1, ...)`.

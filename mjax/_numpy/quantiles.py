@@ -9,8 +9,9 @@ import numpy as np
 
 from mjax._engine.base.util import canonicalize_axes
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.dimensions import max_dim
 from mjax._engine.ir.promotion import common_type, inexact_dtype
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives import clamp
 from mjax._engine.primitives.cumulative import cumsum
@@ -24,6 +25,7 @@ from mjax._engine.primitives.shapes import (
     moveaxis,
     reduce_sum,
     reshape,
+    scalar_of,
     transpose,
 )
 from mjax._engine.primitives.slicing import slice_in_dim
@@ -48,7 +50,7 @@ _STATIC = ("axis", "out", "overwrite_input", "method", "keepdims")
 
 
 def _rows(name: str, a: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
-    """The array with the reduced axes merged into one, the last; and these axes."""
+    """The array with the reduced axes merged into a last one, and these axes."""
     shape = typeof(a).shape
     axes = tuple(sorted(canonicalize_axes(axis, len(shape))))
     kept = [i for i in range(len(shape)) if i not in axes]
@@ -83,7 +85,7 @@ def _weights(name: str, weights: Any, a: Any, axis: Any, method: str) -> Any:
     axes = canonicalize_axes(axis, len(shape))
     if axis is None or own != tuple(shape[i] for i in axes):
         msg = (f"{name}: weights of shape {own} must have the shape {shape} of the array, or that "
-               "of the axes that are given.")
+               "of the given axes.")
         raise ValueError(msg)
     order = sorted(range(len(axes)), key=axes.__getitem__)
     return broadcast_in_dim(transpose(weights, order), shape, sorted(axes))
@@ -95,7 +97,7 @@ def _check_arguments(name: str, a: Any, q: Any, method: str) -> None:
         raise ValueError(msg)
     for x in (a, q):
         if dtypes.is_complex(typeof(x).dtype):
-            msg = f"{name} of complex numbers is not defined: they have no order."
+            msg = f"{name} of complex numbers is not defined: they are not ordered."
             raise ValueError(msg)
     if typeof(q).ndim > 1:
         msg = f"{name}: q must be a scalar or have one axis, got shape {typeof(q).shape}."
@@ -126,18 +128,18 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool,
         last = lax.sub(cast(numbers, wide), np.asarray(1, wide)[()])
         last = reshape(last, (*typeof(a).shape[:-1], 1))
     else:
-        last = np.asarray(n - 1, wide).reshape((1,) * typeof(a).ndim)
+        last = reshape(scalar_of(ShapedArray((), wide), n - 1), (1,) * typeof(a).ndim)
     out = _interpolate(a, lax.mul(*promote_args(name, q, last)), last, method)
     out = choose(lax.is_finite(q), out, _c(out, np.nan))
     if not skip_nan:
-        greatest = take_along_axis(a, np.full((1,) * typeof(a).ndim, n - 1), -1)
+        greatest = slice_in_dim(a, max_dim(n - 1, 0), n, axis=-1)
         spoilt = broadcast_to(is_nan(greatest), typeof(out).shape)
         out = choose(spoilt, _c(out, np.nan), out)
     return _in_place(out, shape, q_shape, axes, keepdims)
 
 
 def _inverted_cdf(a: Any, q: Any, weights: Any, skip_nan: bool) -> Any:
-    """Along the last axis the first elements up to which a share `q` of the weights lies."""
+    """The first elements along the last axis at which the share `q` of the weights is reached."""
     aval = typeof(a)
     wide = np.dtype(np.float64) if aval.dtype == np.float64 else np.dtype(np.float32)
     last, one = aval.ndim - 1, np.ones((), wide)
@@ -169,7 +171,7 @@ def _interpolate(a: Any, position: Any, last: Any, method: str) -> Any:
     top = broadcast_values("quantile", last, position)[0]
     position = clamp.clamp(*broadcast_values("quantile", zero, position, lax.max(top, zero)))
     low, high = lax.floor(position), lax.ceil(position)
-    if method == "nearest":  # of two as near, the lower one
+    if method == "nearest":  # the lower one of two equally near
         low = lax.ceil(lax.sub(position, _c(position, 0.5)))
 
     def read(place: Any) -> Any:
@@ -187,8 +189,8 @@ def _interpolate(a: Any, position: Any, last: Any, method: str) -> Any:
         return lax.mul(lax.add(below, above), _c(below, 0.5))
     weight = cast(broadcast_to(lax.sub(position, low), typeof(below).shape), typeof(below).dtype)
     mixed = lax.add(lax.mul(below, lax.sub(_c(weight, 1), weight)), lax.mul(above, weight))
-    # Of equal neighbours the result is their value, not a rounded one; its derivative is that of
-    # a mixture. Infinities have no difference, and none is mixed in with weight 0.
+    # Equal neighbours are returned exactly, with the derivative of an interpolation.
+    # Infinities do not have a difference; with weight 0 they are left out.
     finite = lax.bitwise_and(lax.eq(below, above), lax.is_finite(below))
     step = choose(finite, lax.sub(above, below), _c(below, 0))
     alone = lax.bitwise_or(finite, lax.eq(weight, _c(weight, 0)))
@@ -197,7 +199,7 @@ def _interpolate(a: Any, position: Any, last: Any, method: str) -> Any:
 
 def _in_place(out: Any, shape: tuple[int, ...], q_shape: tuple[int, ...], axes: tuple[int, ...],
               keepdims: bool) -> Any:
-    """The axis of `q`, now the last, becomes the first, or goes."""
+    """Moves the axis of `q` from the end to the front, or removes it for a scalar `q`."""
     kept = [n for i, n in enumerate(shape) if i not in axes]
     if keepdims:
         kept = [1 if i in axes else n for i, n in enumerate(shape)]
@@ -216,17 +218,17 @@ def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input
       q: fractions in `[0, 1]`, a scalar or an array of one axis.
       axis: an axis or a sequence of them; None: all.
       out: not supported.
-      overwrite_input: has no effect.
-      method: how to choose between neighbours: "linear", "lower", "higher", "midpoint" or
+      overwrite_input: ignored.
+      method: the interpolation between neighbours: "linear", "lower", "higher", "midpoint" or
         "nearest"; or "inverted_cdf": the first element at which the share is reached.
       keepdims: whether the axes stay, with size 1.
-      weights: of the elements, for the method "inverted_cdf": not negative, of the shape of `a`
-        or of its reduced axes.
+      weights: weights of the elements, for the method "inverted_cdf": not negative, of the shape
+        of `a` or of its reduced axes.
 
     Returns:
-      An array without the axes, with that of `q` in front; NaN where there is one in `a`, where
-      `q` is not finite, or a weight is negative or NaN. Outside of `[0, 1]` a finite `q` gives
-      the least or the greatest element.
+      An array without the axes, with that of `q` in front. It is NaN if `a` holds one, if `q` is
+      not finite, or if a weight is negative or NaN. A finite `q` outside of `[0, 1]` is
+      clipped.
 
     Raises:
       ValueError: complex numbers, no elements, an unknown method, `q` of several axes; weights
@@ -335,7 +337,7 @@ def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = F
       keepdims: whether the axes stay, with size 1.
 
     Returns:
-      An array without the axes; NaN where there is one in `a`.
+      An array without the axes; NaN if `a` holds one.
 
     Source: `numpy.median`.
 

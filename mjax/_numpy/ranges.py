@@ -14,24 +14,26 @@ from mjax._engine.base.thread import thread
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import inexact_dtype, result_type
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.sizes import count_of, is_constant_shape, is_size, is_symbolic_dim
+from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.iota import iota_p
 from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.shapes import (
+    array_of,
     as_settled,
     broadcast_in_dim_p,
     canonical_shape,
     moveaxis,
     reshape,
+    scalar_of,
 )
 from mjax._engine.runtime.arrays.out_sharding import chosen_place
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Tracer
-from mjax._engine.transforms.vectorize import vmap
+from mjax._engine.transforms.vmap import vmap
 from mjax._numpy.core import (
-    as_array,
     broadcast_to,
     broadcast_values,
     cast,
@@ -40,6 +42,7 @@ from mjax._numpy.core import (
     check_fill,
     choose,
     concrete_int,
+    concrete_size,
     dtype_argument,
     promote_args_inexact,
 )
@@ -51,8 +54,10 @@ from mjax._numpy.fused import fused
 
 def _bound(name: str, x: Any) -> Any:
     """A start, stop or step of `arange` as a Python or NumPy number."""
+    if is_symbolic_dim(x):
+        return x
     if isinstance(x, Tracer) and x.concrete() is None:
-        operator.index(x)  # raises, and explains
+        operator.index(x)  # raises an error that explains
     x = check_fill("arange", x)
     value = np.asarray(x)
     if value.shape:
@@ -67,10 +72,10 @@ def _bound(name: str, x: Any) -> Any:
 @boundary
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
            device: Any = None, out_sharding: Any = None) -> Any:
-    """Numbers from `start` up to, but not with, `stop`, in steps of `step`.
+    """Numbers from `start` up to, but excluding, `stop`, in steps of `step`.
 
     Args:
-      start: the first number; with no `stop` it is the stop, and the start is 0.
+      start: the first number; without `stop` it is the stop, and the start is 0.
       stop: the end.
       step: the distance; 1 if not given.
       dtype: dtype of the result; by default the common one of the arguments.
@@ -83,7 +88,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
 
     Raises:
       ValueError: an argument is not a real scalar; the step is 0.
-      TracerIntegerConversionError: an argument is traced: the size has to be known.
+      TracerIntegerConversionError: an argument is traced, but the size must be known.
 
     Source: `numpy.arange`.
 
@@ -98,7 +103,8 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
         raise TypeError(msg)
     given = [x for x in (start, stop, step) if x is not None]
     if target is None:
-        target = result_type(*[check_array("arange", x) for x in given])
+        target = result_type(*[int if is_symbolic_dim(x) else check_array("arange", x)
+                               for x in given])
     if stop is None:
         start, stop = 0, start
     low, high = _bound("start", start), _bound("stop", stop)
@@ -106,27 +112,39 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     if stride == 0:
         msg = "arange: step must not be 0."
         raise ValueError(msg)
-    size = max(0, math.ceil((_exact(high) - _exact(low)) / _exact(stride)))
+    size = _size(*map(_exact, (low, high, stride)))
     return on_device(_progression(low, stride, size, target), device)
+
+
+def _size(low: Any, high: Any, stride: Any) -> Any:
+    if is_constant_shape((low, high, stride)):
+        return max(0, math.ceil((high - low) / stride))
+    if not (is_size(low) and is_size(high) and type(stride) is int):
+        msg = (f"arange: with symbolic dimensions, start and stop must be integers, and step one "
+               f"that is known; got start={low}, stop={high}, step={stride}.")
+        raise ValueError(msg)
+    return count_of(low, high, stride)
 
 
 def _exact(x: Any) -> Any:
     """A Python number, so that differences do not wrap around or round."""
-    return x if type(x) is int else int(x) if x.dtype.kind in "iub" else float(x)
+    return x if is_size(x) else int(x) if x.dtype.kind in "iub" else float(x)
 
 
 def _progression(low: Any, stride: Any, size: int, dtype: Any) -> Any:
     if dtype == np.bool_:
-        msg = "arange: dtype bool has no progressions; use zeros, ones or astype."
+        msg = "arange: dtype bool is not supported; use zeros, ones or astype."
         raise TypeError(msg)
     if dtypes.is_integer(dtype) and thread.interpreter is evaluation and size <= 1 << 16:
         with np.errstate(all="ignore"):
             return asarray(as_settled((
                 np.asarray(low).astype(np.int64)
                 + np.asarray(stride).astype(np.int64) * np.arange(size)).astype(dtype)))
-    if low == 0 and stride == 1:
+    if not is_symbolic_dim(low) and low == 0 and stride == 1:
         return iota_p.bind(dtype=dtype, shape=(size,), dimension=0)
-    low, stride = (as_settled(np.asarray(v).astype(dtype)[()]) for v in (low, stride))
+    low, stride = (scalar_of(ShapedArray((), dtype), low) if is_symbolic_dim(low) else
+                   as_settled(np.asarray(low).astype(dtype)[()]),
+                   as_settled(np.asarray(stride).astype(dtype)[()]))
     if stride == 1:
         return _from(low, size)
     return _from_by(low, stride, size)
@@ -174,7 +192,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
       >>> jnp.linspace(0, 1, 5)
       Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
-    num = concrete_int(num, "linspace: num")
+    num = concrete_size(num, "linspace: num")
     if num < 0:
         msg = f"linspace: num must not be negative, got {num}."
         raise ValueError(msg)
@@ -213,7 +231,7 @@ def _between(start: Any, stop: Any, num: int, intervals: int, endpoint: bool, dt
     count = num - 1 if endpoint else num
     real = dtypes.real_dtype(dtype)
     fraction = lax.div(iota_p.bind(dtype=real, shape=(count,), dimension=0),
-                       as_settled(np.asarray(intervals, real)[()]))
+                       scalar_of(ShapedArray((), real), intervals))
     fraction = cast(reshape(fraction, (count,) + (1,) * len(shape)), dtype)
     out = lax.add(lax.mul(first, lax.sub(_c(fraction, 1), fraction)), lax.mul(last, fraction))
     return concatenate([out, last], 0) if endpoint else out
@@ -282,7 +300,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
 def _geomspace(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, axis: int) -> Any:
     compute = inexact_dtype(result_type(start, stop, *([] if dtype is None else [dtype])))
     start, stop = broadcast_values("geomspace", cast(start, compute), cast(stop, compute))
-    # Powers of the ratio: exact at the start, and negative or complex starts need no case.
+    # Powers of the ratio: exact at the start, also for negative or complex starts.
     exponents, _ = _linspace(_c(start, 0), lax.log(lax.div(stop, start)), num, endpoint, compute, 0)
     out = lax.mul(reshape(start, (1, *typeof(start).shape)), lax.exp(exponents))
     if endpoint and num > 1:
@@ -303,7 +321,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     Args:
       xi: arrays of shape `(n_0,)`, `(n_1,)`, ...
       copy: must be True.
-      sparse: whether to leave axes of size 1 where coordinates do not vary.
+      sparse: whether axes along which coordinates are constant have size 1.
       indexing: "ij": axis `i` of the results is that of `xi[i]`; "xy": the first two are
         swapped.
 
@@ -331,7 +349,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         if typeof(x).ndim > 1:
             msg = f"meshgrid: argument {i} must have at most one axis, got shape {typeof(x).shape}."
             raise ValueError(msg)
-    return _meshgrid(tuple(map(as_array, values)), sparse, indexing) if values else []
+    return _meshgrid(tuple(map(array_of, values)), sparse, indexing) if values else []
 
 
 @fused(static_argnames=("sparse", "indexing"))
@@ -353,12 +371,12 @@ def _meshgrid(xi: tuple[Any, ...], sparse: bool, indexing: str) -> list[Any]:
 
 @boundary
 def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
-    """The indices of a grid: along axis `i` of the `i`-th one they count.
+    """The indices of a grid: the `i`-th array holds the index along axis `i`.
 
     Args:
       dimensions: shape of the grid.
       dtype: dtype of the indices; the default int if not given.
-      sparse: whether to return a tuple of arrays with axes of size 1 where they are constant.
+      sparse: whether a tuple of arrays is returned, with size 1 along axes of constant indices.
 
     Returns:
       An array of shape `(len(dimensions), *dimensions)`, or a tuple.

@@ -15,24 +15,23 @@ from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.joining import concatenate, split
-from mjax._engine.primitives.shapes import full, reshape
+from mjax._engine.primitives.shapes import array_of, full, reshape
 from mjax._engine.tracing.flat import check_arguments
-from mjax._numpy.core import as_array, cast, check_array, dtype_of, shape_of, weak_type_of
+from mjax._numpy.core import cast, check_array, dtype_of, shape_of, weak_type_of
 from mjax._numpy.fused import fused
 
 
 @boundary
 def ravel_pytree(pytree: Any) -> tuple[Any, Unravel]:
-    """Joins the leaves of a tree to one flat array.
+    """Joins the leaves of a tree into one flat array.
 
     Args:
       pytree: a tree of arrays and scalars.
 
     Returns:
-      The array, of one axis and of the dtype to which those of the leaves are promoted, with the
-      leaves' elements one after the other; and a function that makes of such an array a tree of
-      this structure. Where dtypes differ it gives each leaf its own again. The function is
-      hashable: functions of equal trees are equal.
+      A vector of the leaves' elements in order, in the dtype that the leaves promote to; and a
+      function that turns such a vector into a tree of this structure. Leaves get their own
+      dtypes again. The function is hashable: functions of equal trees are equal.
 
     Raises:
       TypeError: a leaf is not an array.
@@ -51,7 +50,7 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Unravel]:
     leaves, tree = tree_flatten(pytree)
     shapes = tuple(map(shape_of, leaves))
     if not leaves:
-        return as_array(full((0,), np.float32(0))), Unravel(tree, (), None, np.dtype("float32"))
+        return array_of(full((0,), np.float32(0))), Unravel(tree, (), None, np.dtype("float32"))
     dtype, weak = common_type(*map(weak_type_of, leaves))
     dtypes = tuple(map(dtype_of, leaves))
     mixed = any(d != dtype for d in dtypes)
@@ -65,13 +64,13 @@ def _ravel(leaves: Sequence[Any], *, dtype: DType, weak: bool) -> Any:
 
 
 class Unravel:
-    """The function from flat arrays to trees that `ravel_pytree` gives.
+    """The function from flat arrays to trees that `ravel_pytree` returns.
 
     Args:
       tree: the structure.
-      shapes: those of the leaves.
-      dtypes: those of the leaves, where they differ; None: that of the flat array.
-      dtype: that of the flat array.
+      shapes: the leaves' shapes.
+      dtypes: the leaves' dtypes if they differ; None: that of the flat array.
+      dtype: the flat array's dtype.
     """
 
     __slots__ = ("dtype", "dtypes", "shapes", "tree")
@@ -88,15 +87,15 @@ class Unravel:
         """The tree whose elements are those of a flat array.
 
         Raises:
-          TypeError: it is not an array, or, where the leaves' dtypes differ, of another dtype.
+          TypeError: it is not an array, or of another dtype although the leaves' dtypes differ.
           ValueError: it has another shape.
         """
         flat = check_array("unravel", flat)
         aval, size = typeof(flat), sum(map(math.prod, self.shapes))
         if aval.shape != (size,):
             raise LazyValueError(lambda: (
-                f"unravel: the array must have the shape ({size},) of the one that ravel_pytree "
-                f"gave, but has shape {aval.shape}."))
+                f"unravel: the array must have shape ({size},), as the result of ravel_pytree, but "
+                f"has shape {aval.shape}."))
         if self.dtypes is not None and aval.dtype != self.dtype:
             raise LazyTypeError(lambda: (
                 f"unravel: the array must have dtype {self.dtype}, to which the leaves' dtypes "

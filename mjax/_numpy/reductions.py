@@ -1,4 +1,4 @@
-"""Reductions: sums, products, extrema, truth, positions of extrema, running totals."""
+"""Reductions: sums, products, extrema, all, any, positions of extrema, cumulative sums."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives import reductions as prims
 from mjax._engine.primitives.cumulative import cumprod_p, cumsum_p
 from mjax._engine.primitives.joining import concatenate
-from mjax._engine.primitives.shapes import as_settled, reduce_sum_p, reshape
+from mjax._engine.primitives.shapes import array_of, as_settled, reduce_sum_p, reshape
 from mjax._engine.tracing.primitive import Primitive
 from mjax._numpy.comparison import to_bool
 from mjax._numpy.core import (
-    as_array,
     broadcast_shapes,
     broadcast_to,
     cast,
@@ -68,7 +67,7 @@ def masked(name: str, a: Any, where: Any, fill: Any) -> Any:
 
 
 def total_dtype(dtype: Any, promote_integers: bool = True) -> Any:
-    """The dtype of sums: that of the elements, but the default size at least for integers."""
+    """The dtype of sums: that of the elements; for integers at least of the default size."""
     kind = dtypes.kind(dtype)
     default = dtypes.dtype_of_python(int)
     if kind == "b":
@@ -79,14 +78,14 @@ def total_dtype(dtype: Any, promote_integers: bool = True) -> Any:
 
 
 def wide_dtype(dtype: Any) -> Any:
-    """The dtype in which sums of a dtype are computed: of 16 bits they would round too often."""
+    """The dtype in which sums of a dtype are computed: 16-bit floats would lose precision."""
     if dtypes.is_float(dtype) and dtype.itemsize < 4:
         return np.dtype(np.float32)
     return dtypes.dtype_of_python(int) if dtype == np.bool_ else dtype
 
 
 def _truth_for(target: Any, a: Any) -> Any:
-    """Truth values where the total is one: -1 and 1 do not cancel, halves do not vanish."""
+    """Booleans for a boolean total: -1 and 1 do not cancel, and 0.5 is true."""
     return cast(a, target) if target == np.bool_ else a
 
 
@@ -98,14 +97,14 @@ def _reduced(name: str, a: Any, axes: tuple[int, ...], keepdims: bool, where: An
     Args:
       name: the function that was called, for messages.
       a: the value.
-      axes: axes of it.
+      axes: its axes.
       keepdims: whether they stay, with size 1.
-      where: mask of the elements that count. Sizes or axes that it has beyond those of `a` stretch
-        `a`, whose axes are counted from the left then, as in JAX.
+      where: mask of the elements that count. `a` is broadcast to its additional sizes or axes, and
+        its axes are then counted from the left, as in JAX.
       primitive: reduces over axes.
-      fill: stands for elements that do not count.
-      initial: takes part, if it is given.
-      combine: makes one of that and the result.
+      fill: replaces masked elements.
+      initial: the start value, if given.
+      combine: combines the start value and the result.
     """
     a = masked(name, a, where, fill)
     result = primitive.bind(a, axes=axes) if axes else a
@@ -127,7 +126,7 @@ def _total(name: str, a: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, i
     target = dtype_argument(dtype, name) or total_dtype(typeof(a).dtype, promote_integers)
     a = cast(_truth_for(target, a), wide_dtype(target))
     axes = canonicalize_axes(axis, typeof(a).ndim)
-    return as_array(cast(_reduced(name, a, axes, keepdims, where, primitive, identity, initial,
+    return array_of(cast(_reduced(name, a, axes, keepdims, where, primitive, identity, initial,
                                   combine), target))
 
 
@@ -234,7 +233,7 @@ def _extreme(name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: An
             msg = (f"reduction operation {name} does not have an identity, so to use a where mask "
                    "one has to specify 'initial'.")
             raise ValueError(msg)
-    return as_array(_reduced(name, cast(a, aval.dtype), axes, keepdims, where, primitive,
+    return array_of(_reduced(name, cast(a, aval.dtype), axes, keepdims, where, primitive,
                              identity(aval.dtype), initial, combine))
 
 
@@ -255,7 +254,7 @@ def max(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, init
       An array without the axes, of the dtype of `a`.
 
     Raises:
-      ValueError: there are no elements and no `initial`; an axis is out of range.
+      ValueError: the array is empty and `initial` is missing; an axis is out of range.
 
     Source: `numpy.max`.
 
@@ -284,7 +283,7 @@ def min(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, init
       An array without the axes, of the dtype of `a`.
 
     Raises:
-      ValueError: there are no elements and no `initial`; an axis is out of range.
+      ValueError: the array is empty and `initial` is missing; an axis is out of range.
 
     Source: `numpy.min`.
 
@@ -304,7 +303,7 @@ def _truth(name: str, a: Any, axis: Any, out: Any, keepdims: bool, where: Any,
     refuse_out(name, out)
     a = cast(to_bool(a), np.dtype(bool))
     axes = canonicalize_axes(axis, typeof(a).ndim)
-    return as_array(_reduced(name, a, axes, keepdims, where, primitive, identity))
+    return array_of(_reduced(name, a, axes, keepdims, where, primitive, identity))
 
 
 @fused(values=("a", "where"), static_argnames=_AXES)
@@ -442,7 +441,7 @@ def argmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool | N
     return _position("argmin", a, axis, out, keepdims, prims.argmin_p)
 
 
-# ---- running totals --------------------------------------------------------------------
+# ---- cumulative sums and products ------------------------------------------------------
 
 
 def _running(name: str, a: Any, axis: Any, dtype: Any, out: Any, primitive: Any,
@@ -510,7 +509,7 @@ def _cumulative(name: str, x: Any, axis: Any, dtype: Any, include_initial: bool,
         msg = f"{name}: axis must be given for an array of {ndim} axes."
         raise ValueError(msg)
     axis = canonicalize_axis(0 if axis is None else axis, ndim)
-    # As in JAX, products alone stay in narrow dtypes.
+    # As in JAX, only products stay in narrow dtypes.
     result = _running(name, x, axis, dtype, None, primitive, primitive is cumsum_p)
     if not include_initial:
         return result
@@ -526,9 +525,9 @@ def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None,
 
     Args:
       x: array of at least one axis.
-      axis: the axis; may be left out if there is but one.
+      axis: the axis; may be left out if there is only one.
       dtype: dtype of the result; by default as in `sum`.
-      include_initial: whether a 0 stands in front.
+      include_initial: whether the result starts with a 0.
 
     Source: `numpy.cumulative_sum`.
 
@@ -546,9 +545,9 @@ def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None,
 
     Args:
       x: array of at least one axis.
-      axis: the axis; may be left out if there is but one.
+      axis: the axis; may be left out if there is only one.
       dtype: dtype of the result; by default that of `x`, the default int for booleans.
-      include_initial: whether a 1 stands in front.
+      include_initial: whether the result starts with a 1.
 
     Source: `numpy.cumulative_prod`.
 

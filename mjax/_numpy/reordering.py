@@ -1,4 +1,4 @@
-"""Functions of `mjax.numpy` that put elements in another order: flip, rot90, roll."""
+"""Reordering elements: flip, rot90, roll."""
 
 from __future__ import annotations
 
@@ -15,14 +15,9 @@ from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.dynamic_slicing import dynamic_slice_in_dim
 from mjax._engine.primitives.joining import concatenate_p
 from mjax._engine.primitives.rev import rev_p
+from mjax._engine.primitives.shapes import array_of
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
-from mjax._numpy.core import (
-    as_array,
-    check_array,
-    check_fill,
-    concrete_int,
-    shape_of,
-)
+from mjax._numpy.core import check_array, check_fill, concrete_int, shape_of
 from mjax._numpy.fused import fused
 from mjax._numpy.shapes import as_axes, ravel, reshape, swapaxes
 
@@ -33,7 +28,7 @@ def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
 
     Args:
       m: array.
-      axis: which; by default all.
+      axis: the axis or axes; by default all.
 
     Raises:
       ValueError: an axis is out of range or named twice.
@@ -52,7 +47,7 @@ def flipud(m: Any) -> Any:
     """Reverses the order of the rows: `flip` along axis 0.
 
     Raises:
-      ValueError: `m` does not have an axis.
+      ValueError: `m` is a scalar.
 
     Source: `numpy.flipud`.
 
@@ -86,7 +81,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
 
     Args:
       m: array with at least two axes.
-      k: how often.
+      k: the number of rotations.
       axes: the axes; the rotation goes from the first towards the second.
 
     Raises:
@@ -108,16 +103,16 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
         return rev_p.bind(m, dimensions=(first, second))
     if k == 1:
         return swapaxes(rev_p.bind(m, dimensions=(second,)), first, second)
-    return rev_p.bind(swapaxes(m, first, second), dimensions=(second,)) if k else as_array(m)
+    return rev_p.bind(swapaxes(m, first, second), dimensions=(second,)) if k else array_of(m)
 
 
 @fused(values=("a",), static_argnames=("axis",))
 def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """Moves the elements along axes; those that go over the end come in at the beginning.
+    """Moves the elements along axes cyclically.
 
     Args:
       a: array.
-      shift: by how many places; an integer, or one for each axis.
+      shift: the number of places; an integer, or one for each axis.
       axis: an axis or several; by default the elements are moved in the order of `ravel`.
 
     Raises:
@@ -142,12 +137,12 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
             for i in range(count)]
     rank = max(len(shift), len(axes))
     if {len(shift), len(axes)} - {1, rank}:
-        msg = f"roll: {len(shift)} shifts do not fit to {len(axes)} axes."
+        msg = f"roll: {len(shift)} shifts do not fit {len(axes)} axes."
         raise ValueError(msg)
     shifts = list(shift) * (rank if len(shift) == 1 else 1)
     for i, by in zip(axes * (rank if len(axes) == 1 else 1), shifts, strict=True):
         a = _rolled(a, by, i)
-    return as_array(a)
+    return array_of(a)
 
 
 def _rolled(a: Any, shift: Any, axis: int) -> Any:

@@ -1,4 +1,4 @@
-"""Functions of `mjax.numpy` that give more or fewer elements: resize, trim_zeros."""
+"""Arrays with more or fewer elements: resize, trim_zeros."""
 
 from __future__ import annotations
 
@@ -13,16 +13,12 @@ from mjax._engine.base.util import canonicalize_axes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.joining import tile_p
 from mjax._engine.primitives.shapes import (
+    array_of,
     canonical_shape,
     full,
 )
 from mjax._engine.primitives.slicing import slice_in_dim, slice_p
-from mjax._numpy.core import (
-    as_array,
-    check_array,
-    concrete_int,
-    shape_of,
-)
+from mjax._numpy.core import check_array, concrete_int, shape_of
 from mjax._numpy.fused import fused
 from mjax._numpy.shapes import as_axes, ravel, reshape
 
@@ -71,8 +67,8 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = N
 
     Args:
       filt: array whose values are known (not traced).
-      trim: which ends: `"f"` the front, `"b"` the back, `"fb"` both.
-      axis: along which axes; by default all.
+      trim: the ends: `"f"` the front, `"b"` the back, `"fb"` both.
+      axis: the axis or axes; by default all.
 
     Raises:
       ConcretizationTypeError: the values are traced.
@@ -87,7 +83,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = N
         np.asarray(filt))
     shape = shape_of(filt)
     if not shape:
-        return as_array(filt)
+        return array_of(filt)
     places = np.nonzero(np.asarray(filt))
     axes = canonicalize_axes(None if axis is None else as_axes(axis), len(shape))
     start, stop = [0] * len(shape), list(shape)

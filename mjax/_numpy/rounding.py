@@ -1,4 +1,4 @@
-"""Elementwise rounding, complex parts, and the anatomy of floats."""
+"""Elementwise rounding, complex parts, and the representation of floats."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from mjax._engine.primitives import trigonometric
 from mjax._engine.primitives.convert import bitcast_convert_type_p
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.elementwise import settling_constant
-from mjax._engine.primitives.shapes import as_settled
+from mjax._engine.primitives.shapes import array_of, as_settled
 from mjax._numpy.core import (
-    as_array,
     broadcast_to,
     cast,
     choose,
     concrete_int,
+    kind_of,
     promote_dtypes_inexact,
     refuse_out,
 )
@@ -32,12 +32,8 @@ from mjax._numpy.fused import fused
 from mjax._numpy.ufunc import binary, unary
 
 
-def _kind(x: Any) -> str:
-    return dtypes.kind(typeof(x).dtype)
-
-
 def _refuse_complex(name: str, x: Any, error: type[Exception] = TypeError) -> None:
-    if _kind(x) == "c":
+    if kind_of(x) == "c":
         msg = f"{name} is for real numbers, got dtype {typeof(x).dtype}."
         raise error(msg)
 
@@ -46,13 +42,13 @@ def _refuse_complex(name: str, x: Any, error: type[Exception] = TypeError) -> No
 
 
 def _of_floats(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function that leaves integers as they are."""
+    """A rounding function that leaves integers unchanged."""
 
     def rounded(x: Any) -> Any:
         _refuse_complex(name, x)
-        if _kind(x) == "X":
+        if kind_of(x) == "X":
             raise dtypes.no_numbers(typeof(x).dtype)
-        return function(x) if _kind(x) == "f" else as_array(x)
+        return function(x) if kind_of(x) == "f" else array_of(x)
 
     return rounded
 
@@ -62,8 +58,8 @@ def _truncate(x: Any) -> Any:
 
 
 def to_even(x: Any) -> Any:
-    """Rounds to the nearest integer, halves to the even one; of complex numbers, each part."""
-    if _kind(x) == "c":
+    """Rounds to the nearest integer, halves to the even one; complex numbers part by part."""
+    if kind_of(x) == "c":
         return lax.complex(to_even(lax.real(x)), to_even(lax.imag(x)))
     return lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
 
@@ -83,7 +79,7 @@ ceil = unary("ceil", _of_floats("ceil", lax.ceil), "any", """
 
 
 def _rint(x: Any) -> Any:
-    return to_even(x if _kind(x) in "fc" else cast(x, dtypes.dtype_of_python(float)))
+    return to_even(x if kind_of(x) in "fc" else cast(x, dtypes.dtype_of_python(float)))
 
 
 rint = unary("rint", _rint, "any", """
@@ -118,7 +114,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
 
     Args:
       a: array or scalar of numbers.
-      decimals: how many; negative ones round to tens, hundreds, ...
+      decimals: the number of decimals; negative ones round to tens, hundreds, ...
       out: not supported.
 
     Returns:
@@ -135,7 +131,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
     """
     refuse_out("round", out)
     decimals = concrete_int(decimals, "round: decimals")
-    kind = _kind(a)
+    kind = kind_of(a)
     if kind == "b":
         msg = "round is for numbers, got dtype bool."
         raise ValueError(msg)
@@ -143,7 +139,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
         if decimals < 0:
             msg = "round of integers is not implemented for decimals < 0."
             raise NotImplementedError(msg)
-        return as_array(a)
+        return array_of(a)
     if decimals == 0:
         return to_even(a)
     # 10**decimals may overflow narrow floats.
@@ -161,11 +157,11 @@ around = alias(round, "around")
 
 
 def _real(x: Any) -> Any:
-    return lax.real(x) if _kind(x) == "c" else as_array(x)
+    return lax.real(x) if kind_of(x) == "c" else array_of(x)
 
 
 def _imag(x: Any) -> Any:
-    if _kind(x) == "c":
+    if kind_of(x) == "c":
         return lax.imag(x)
     aval = typeof(x)
     return filled(aval.shape, 0, aval.dtype, aval.weak_type)
@@ -183,7 +179,8 @@ imag = unary("imag", _imag, "any", """
     >>> jnp.imag(jnp.array([1 + 2j]))
     Array([2.], dtype=float32)
     """, ("val",))
-conjugate = unary("conjugate", lambda x: lax.conj(x) if _kind(x) == "c" else as_array(x), "any", """
+conjugate = unary("conjugate", lambda x: lax.conj(x) if kind_of(x) == "c" else array_of(x),
+                  "any", """
     Elementwise complex conjugate; real numbers stay as they are.
 
     >>> jnp.conjugate(jnp.array([1 + 2j]))
@@ -198,7 +195,7 @@ def angle(z: Any, deg: bool = False) -> Any:
 
     Args:
       z: array or scalar.
-      deg: whether to give degrees.
+      deg: whether the result is in degrees.
 
     Returns:
       A real array of the shape of `z`; of the default float for integers and real scalars.
@@ -209,11 +206,12 @@ def angle(z: Any, deg: bool = False) -> Any:
       >>> print(f"{jnp.angle(1j):.3f}")
       1.571
     """
-    if _kind(z) == "c":
+    if kind_of(z) == "c":
         re, im = lax.real(z), lax.imag(z)
     else:
-        # As in JAX: all but arrays of floats become the default float.
-        re = cast(z, dtypes.dtype_of_python(float)) if _kind(z) != "f" or not typeof(z).shape else z
+        # As in JAX, everything but arrays of floats becomes the default float.
+        floats = kind_of(z) == "f" and bool(typeof(z).shape)
+        re = z if floats else cast(z, dtypes.dtype_of_python(float))
         im = _imag(re)
     out = trigonometric.atan2(im, re)
     return lax.mul(out, settling_constant(out, 180 / np.pi)) if deg else out
@@ -226,10 +224,10 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
 
     Args:
       x: array or scalar.
-      copy: has no effect: the result is a new array.
-      nan: what NaN becomes.
-      posinf: what positive infinity becomes; the greatest finite number if not given.
-      neginf: what negative infinity becomes; the least finite number if not given.
+      copy: ignored: the result is a new array.
+      nan: the replacement of NaN.
+      posinf: that of positive infinity; the greatest finite number if not given.
+      neginf: that of negative infinity; the least finite number if not given.
 
     Returns:
       An array of the shape and dtype of `x`.
@@ -240,11 +238,11 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
       >>> jnp.nan_to_num(jnp.array([jnp.nan, 1.0, jnp.inf]), posinf=9.0)
       Array([0., 1., 9.], dtype=float32)
     """
-    if _kind(x) == "c":
+    if kind_of(x) == "c":
         return lax.complex(nan_to_num(lax.real(x), copy, nan, posinf, neginf),
                            nan_to_num(lax.imag(x), copy, nan, posinf, neginf))
-    if _kind(x) != "f":
-        return as_array(x)
+    if kind_of(x) != "f":
+        return array_of(x)
     dtype, shape = typeof(x).dtype, typeof(x).shape
     info = ml_dtypes.finfo(dtype)
     replacements = [
@@ -256,7 +254,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     return x
 
 
-# ---- anatomy of floats -----------------------------------------------------------------
+# ---- representation of floats ----------------------------------------------------------
 
 
 def _nextafter(x: Any, y: Any) -> Any:
@@ -284,7 +282,7 @@ def _spacing(x: Any) -> Any:
     if dtype == np.float16:  # as in NumPy, the next float above, for negative numbers too
         below = lax.max(lax.sub(magnitude, one), zero)
         magnitude, sign = choose(lax.lt(raw, zero), below, magnitude), zero
-    # Made of bits alone: processors may flush subnormal numbers, as many distances are.
+    # Computed on bits: many distances are subnormal numbers, which processors may flush.
     exponent = lax.shift_right_logical(magnitude, shift)
     normal = lax.shift_left(lax.sub(exponent, shift), shift)
     subnormal = lax.shift_left(one, lax.max(lax.sub(exponent, one), zero))
@@ -371,7 +369,7 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
     fraction = lax.bitwise_and(lax.shift_left(magnitude, zeros), _c(raw, (1 << mantissa_bits) - 1))
     half = lax.bitwise_or(sign, _c(raw, (bias - 1) << mantissa_bits))
     small = bitcast_convert_type_p.bind(lax.bitwise_or(half, fraction), new_dtype=dtype)
-    # A product, for its derivative, in two steps: 2**-exponent may be no normal number.
+    # A product, for its derivative, in two steps: 2**-exponent may not be a normal number.
     shift = int(ml_dtypes.finfo(dtype).maxexp) - bias + 1
     power = lax.shift_left(lax.sub(_c(raw, 2 * bias - 1 + shift), biased), place)
     power = bitcast_convert_type_p.bind(power, new_dtype=dtype)

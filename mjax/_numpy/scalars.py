@@ -1,4 +1,4 @@
-"""Dtype objects that make arrays when called, constants, and questions about values."""
+"""Scalar types, which make arrays when called; constants; queries of dtypes and values."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from mjax._numpy.creation import array
 
 
 class ScalarMeta(type):
-    """The type of `jnp.float32` and its siblings.
+    """The metaclass of `jnp.float32` and its siblings.
 
-    They stand for NumPy's scalar types wherever a dtype is expected, and are equal to them;
-    called, they make arrays, which NumPy's do not.
+    They replace NumPy's scalar types wherever a dtype is expected, and are equal to them.
+    Unlike NumPy's, they make arrays when called.
     """
 
     dtype: np.dtype[Any]
@@ -59,7 +59,7 @@ def _scalar_type(name: str, dtype: Any) -> Any:
 
 
 bool_ = _scalar_type("bool", np.bool_)
-#: Names of the types of one bit; ml_dtypes has them from 0.6 on.
+#: Names of 1-bit types; ml_dtypes has them since 0.6.
 ONE_BIT = ("int1", "uint1") if hasattr(ml_dtypes, "int1") else ()
 if ONE_BIT:
     uint1, int1 = _scalar_type("uint1", ml_dtypes.uint1), _scalar_type("int1", ml_dtypes.int1)
@@ -191,7 +191,7 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
       casting: "no", "equiv", "safe", "same_kind" or "unsafe".
 
     Raises:
-      TypeError: an argument names no dtype.
+      TypeError: an argument is not a dtype.
 
     Example:
       >>> jnp.can_cast(jnp.int8, jnp.int16)
@@ -204,7 +204,7 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     return bool(np.can_cast(ours, theirs, casting=casting))  # type: ignore[arg-type]
 
 
-# ---- questions about values ------------------------------------------------------------
+# ---- queries of values -----------------------------------------------------------------
 
 
 @boundary

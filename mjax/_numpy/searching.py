@@ -1,4 +1,4 @@
-"""Finding places in sorted arrays: searchsorted, digitize."""
+"""Searching sorted arrays: searchsorted, digitize."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.sizes import beyond, is_symbolic_dim
+from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import (
     add,
     bitwise_and,
@@ -22,6 +23,7 @@ from mjax._engine.primitives.arithmetic import (
     real,
     sub,
 )
+from mjax._engine.primitives.arithmetic import min as minimum
 from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
 from mjax._engine.primitives.iota import iota
 from mjax._engine.primitives.rev import rev
@@ -59,18 +61,20 @@ def less(x: Any, y: Any) -> Any:
 
 
 def _goes_before(a: Any, v: Any, side: str) -> Any:
-    """Whether the elements of the sorted array come before the place that is searched."""
+    """Whether elements of the sorted array come before the result's position."""
     return less(a, v) if side == "left" else bitwise_not(less(v, a))
 
 
 def _by_bisection(a: Any, v: Any, side: str, dtype: np.dtype[Any]) -> Any:
-    """Counts the elements in front, from the highest binary digit of the count down."""
+    """Counts the smaller elements, from the highest binary digit of the count down."""
     n, shape = shape_of(a)[0], shape_of(v)
-    count = full(shape, 0, dtype)
-    for digit in reversed(range(n.bit_length())):
+    count, (size, last_place) = full(shape, 0, dtype), [
+        scalar_of(ShapedArray((), dtype), x) for x in (n, n - 1)]
+    for digit in reversed(range(31 if is_symbolic_dim(n) else n.bit_length())):
         more = add(count, as_settled(np.asarray(2**digit, dtype)))
-        last = take_on_axis(a, sub(more, np.ones((), dtype)), 0, mode=GatherScatterMode.CLIP)
-        fits = bitwise_and(le(more, as_settled(np.asarray(n, dtype))), _goes_before(last, v, side))
+        place = minimum(sub(more, np.ones((), dtype)), last_place)
+        last = take_on_axis(a, place, 0, mode=GatherScatterMode.PROMISE_IN_BOUNDS)
+        fits = bitwise_and(le(more, size), _goes_before(last, v, side))
         count = select_n(fits, count, more)
     return count
 
@@ -83,7 +87,7 @@ def _by_comparison(a: Any, v: Any, side: str, dtype: np.dtype[Any]) -> Any:
 
 
 def _ranks(x: Any, dtype: np.dtype[Any]) -> Any:
-    """The place of each element in the sorted array."""
+    """The position of each element in the sorted array."""
     n = shape_of(x)[0]
     places = reshape(cast(argsort(x), dtype), (n, 1))
     return scatter(full((n,), 0, dtype), places, iota(dtype, n),
@@ -102,15 +106,15 @@ def _by_sorting(a: Any, v: Any, side: str, dtype: np.dtype[Any]) -> Any:
 @fused(values=("a", "v", "sorter"), static_argnames=("side", "method"))
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
                  ) -> Any:
-    """The places at which values keep a sorted array sorted.
+    """The indices at which values can be inserted into a sorted array in order.
 
     Args:
       a: sorted array of one axis.
       v: values.
-      side: `"left"`: in front of equal elements; `"right"`: behind them.
+      side: `"left"`: before equal elements; `"right"`: after them.
       sorter: indices that sort `a`, if it is not sorted.
-      method: how: `"scan"` and `"scan_unrolled"` (bisection), `"compare_all"` (fast for small
-        arrays), `"sort"` (fast for many values on accelerators).
+      method: the algorithm: `"scan"` and `"scan_unrolled"` (bisection), `"compare_all"` (fast for
+        small arrays), `"sort"` (fast for many values on accelerators).
 
     Returns:
       Indices (int32) of the shape of `v`, from 0 to the size of `a`.
@@ -134,7 +138,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
     a, v = promote_dtypes(a, v)
     if sorter is not None:
         a = take_on_axis(a, sorter, 0)
-    dtype = np.dtype(np.int32 if shape_of(a)[0] < 2**30 else np.int64)
+    dtype = np.dtype(np.int64 if beyond(shape_of(a)[0], 2**30 - 1) else np.int32)
     if shape_of(a)[0] == 0:
         return full(shape_of(v), 0, dtype)
     search = {"compare_all": _by_comparison, "sort": _by_sorting}.get(method, _by_bisection)
@@ -148,13 +152,13 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
     Args:
       x: values.
       bins: bounds of the bins, increasing or decreasing.
-      right: whether each bin has its right bound, `bins[i-1] < x <= bins[i]`, in place of the
-        left one.
+      right: whether each bin includes its right bound, `bins[i-1] < x <= bins[i]`, instead of
+        the left one.
       method: as in `searchsorted`.
 
     Returns:
-      Indices (int32) of the shape of `x`: 0 in front of the first bound, the number of bounds
-      behind the last.
+      Indices (int32) of the shape of `x`: 0 before the first bound, the number of bounds after
+      the last.
 
     Raises:
       ValueError: `bins` does not have one axis.
@@ -181,7 +185,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
 
 
 def equal_to_any(element: Any, test_elements: Any) -> Any:
-    """Whether each element equals one of some others, comparing all pairs."""
+    """Whether each element is among others, by comparing all pairs."""
     last = typeof(element).ndim
     pairs = eq(*[broadcast_to(x, (*shape_of(element), *shape_of(test_elements)))
                  for x in (expand_dims(element, (last,)), test_elements)])

@@ -1,4 +1,4 @@
-"""Choosing between values: where, select, piecewise, clip, and finding what is not 0."""
+"""Choosing between values: where, select, piecewise, clip, and finding nonzero elements."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.iota import iota_p
 from mjax._engine.primitives.joining import stack
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter
-from mjax._engine.primitives.shapes import broadcast_in_dim_p, reduce_sum, reshape
+from mjax._engine.primitives.shapes import array_of, broadcast_in_dim_p, reduce_sum, reshape
+from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._numpy.comparison import to_bool
 from mjax._numpy.core import (
-    as_array,
     broadcast_values,
     cast,
     check_array,
@@ -48,8 +48,8 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
       condition: array or scalar.
       x: array or scalar.
       y: array or scalar; the three are broadcast, `x` and `y` promoted.
-      size: with only a condition: how many indices to return; see `nonzero`.
-      fill_value: with only a condition: what fills up missing indices.
+      size: with only a condition: the number of indices to return; see `nonzero`.
+      fill_value: with only a condition: the value of missing indices.
 
     Returns:
       An array; with only a condition, `nonzero(condition)`.
@@ -84,12 +84,12 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
 
 @boundary
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
-    """Each element from the choice that belongs to the first condition that is true there.
+    """Each element from the choice of the first condition that is true there.
 
     Args:
-      condlist: conditions, arrays or scalars; arrays are taken apart along their first axis.
+      condlist: conditions, arrays or scalars; an array is split along its first axis.
       choicelist: as many arrays or scalars.
-      default: what is taken where no condition is true.
+      default: the value where no condition is true.
 
     Returns:
       An array of the shape that all of them broadcast to, of the choices' promoted dtype.
@@ -131,7 +131,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     Args:
       x: array.
       condlist: conditions, arrays of the shape of `x`; the last one that is true counts.
-      funclist: as many functions of `x` or constants, or one more: what holds elsewhere.
+      funclist: as many functions of `x` or constants, and optionally one for all other elements.
       args: further arguments for the functions.
       kw: keyword arguments for the functions.
 
@@ -175,18 +175,18 @@ def _is_one_condition(conditions: Any, shape: tuple[int, ...]) -> bool:
 
 @fused(values=("arr", "min", "max"))
 def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Any:
-    """Elementwise `arr` kept between bounds.
+    """Elementwise `arr`, clipped to an interval.
 
     Args:
       arr: real array or scalar.
       min: lower bound, or None.
-      max: upper bound, or None; where it is below `min`, it wins.
+      max: upper bound, or None; the result where it is below `min`.
 
     Returns:
       An array of the shape that the three broadcast to, of their promoted dtype.
 
     Raises:
-      ValueError: complex numbers, which have no order.
+      ValueError: complex numbers, which are not ordered.
 
     Source: `numpy.clip`.
 
@@ -202,13 +202,13 @@ def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Any:
             bound, arr = promote_args("clip", bound, arr)
             arr = extreme(bound, arr)
         if dtypes.is_complex(typeof(arr).dtype):
-            msg = ("clip: complex numbers have no order; clip their real and imaginary parts, or "
+            msg = ("clip: complex numbers are not ordered; clip their real and imaginary parts, or "
                    "their absolute values.")
             raise ValueError(msg)
-    return as_array(arr)
+    return array_of(arr)
 
 
-# ---- positions of what is not 0 --------------------------------------------------------
+# ---- positions of nonzero elements -----------------------------------------------------
 
 
 @boundary
@@ -217,9 +217,9 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
 
     Args:
       a: array of at least one axis.
-      size: how many indices to return: more are cut off, missing ones filled up. Under jit
-        the number must be given, for the shape of the result depends on it.
-      fill_value: what fills up missing indices, or a tuple of one per axis; 0 if not given.
+      size: the number of indices to return: more are cut off, missing ones are filled. It must be
+        given under jit, since it determines the shape of the result.
+      fill_value: the value of missing indices, or a tuple of one per axis; 0 if not given.
 
     Returns:
       A tuple of one int array of shape `(size,)` per axis, in row-major order.
@@ -260,13 +260,14 @@ def _nonzero(a: Any, fills: list[Any], size: int) -> tuple[Any, ...]:
     index = dtypes.dtype_of_python(int)
     n = math.prod(shape)
     mask = cast(reshape(to_bool(a), (n,)), index)
-    # Each hit goes to the place that its number among the hits says; others go nowhere.
+    # The n-th hit is written to place n; other elements to an additional last place.
     numbers = cumsum_p.bind(mask, axis=0, reverse=False)
-    places = choose(to_bool(mask), lax.sub(numbers, _c(numbers, 1)), _c(numbers, size))
-    empty = broadcast_in_dim_p.bind(_c(places, 0), shape=(size,), broadcast_dimensions=())
-    flat = scatter(empty, reshape(places, (n, 1)),
-                   iota_p.bind(dtype=index, shape=(n,), dimension=0),
-                   ScatterDimensionNumbers((), (0,), (0,)), mode="drop")
+    last = _c(numbers, size)
+    places = choose(to_bool(mask), lax.min(lax.sub(numbers, _c(numbers, 1)), last), last)
+    empty = broadcast_in_dim_p.bind(_c(places, 0), shape=(size + 1,), broadcast_dimensions=())
+    flat = slice_in_dim(scatter(
+        empty, reshape(places, (n, 1)), iota_p.bind(dtype=index, shape=(n,), dimension=0),
+        ScatterDimensionNumbers((), (0,), (0,)), mode="drop"), 0, size)
     found = lax.lt(iota_p.bind(dtype=index, shape=(size,), dimension=0),
                    reduce_sum(mask, (0,)))
     out = []
@@ -284,8 +285,8 @@ def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> A
 
     Args:
       a: array or scalar.
-      size: how many indices to return; must be given under jit. See `nonzero`.
-      fill_value: what fills up missing indices; 0 if not given.
+      size: the number of indices to return; must be given under jit. See `nonzero`.
+      fill_value: the value of missing indices; 0 if not given.
 
     Returns:
       An int array of one axis.
@@ -302,12 +303,12 @@ def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> A
 
 @boundary
 def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """Index vectors of the elements that are not 0, one a row.
+    """Index vectors of the elements that are not 0, one per row.
 
     Args:
       a: array or scalar.
-      size: how many rows to return; must be given under jit. See `nonzero`.
-      fill_value: what fills up missing indices; 0 if not given.
+      size: the number of rows to return; must be given under jit. See `nonzero`.
+      fill_value: the value of missing indices; 0 if not given.
 
     Returns:
       An int array of shape `(size, a.ndim)`.

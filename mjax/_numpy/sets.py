@@ -1,7 +1,7 @@
 """Arrays as sets: unique elements, membership, union, intersection, difference.
 
 Elements are sorted, so that equal ones are neighbours; the first of each group of equal ones is
-*marked*. How many there are is the shape of a result: it is read from the values, or given as
+*marked*. The number of marks is the size of a result: it is read from the values, or given as
 `size`.
 """
 
@@ -28,18 +28,25 @@ from mjax._engine.primitives.arithmetic import (
     ne,
     sub,
 )
+from mjax._engine.primitives.arithmetic import min as minimum
 from mjax._engine.primitives.cumulative import cummax, cumsum
 from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
 from mjax._engine.primitives.iota import iota
 from mjax._engine.primitives.reductions import reduce_or
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter, scatter_max
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import as_settled, broadcast_in_dim, full, reshape, scalar_of
+from mjax._engine.primitives.shapes import (
+    array_of,
+    as_settled,
+    broadcast_in_dim,
+    full,
+    reshape,
+    scalar_of,
+)
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.sort import argsort as order_of
 from mjax._engine.primitives.sort import sort_p
 from mjax._numpy.core import (
-    as_array,
     cast,
     check_array,
     check_arrays,
@@ -55,7 +62,7 @@ from mjax._numpy.selecting import flatnonzero
 from mjax._numpy.shapes import moveaxis, ravel
 from mjax._numpy.taking import compress
 
-_CLIP = GatherScatterMode.CLIP
+_INSIDE = GatherScatterMode.PROMISE_IN_BOUNDS
 
 
 # ---- groups of equal elements ----------------------------------------------------------
@@ -104,8 +111,8 @@ def _known(name: str, value: Any) -> np.ndarray[Any, Any]:
         return np.asarray(value)
     except ConcretizationTypeError:
         raise ConcretizationTypeError(lambda: (
-            f"{name}: how many elements are left depends on values that are traced, so that the "
-            "result has no static shape. Give the argument `size`.")) from None
+            f"{name}: the number of resulting elements depends on traced values, so the result "
+            "does not have a static shape. Give the argument `size`.")) from None
 
 
 # ---- unique ----------------------------------------------------------------------------
@@ -136,22 +143,22 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False,
 
     Args:
       ar: array.
-      return_index: whether to return, too, where each first occurs.
-      return_inverse: whether to return, too, which distinct element each element is.
-      return_counts: whether to return, too, how often each occurs.
-      axis: what is along this axis is compared; by default single elements.
+      return_index: whether to return the index of each one's first occurrence too.
+      return_inverse: whether to return each element's index among the distinct ones too.
+      return_counts: whether to return the count of each too.
+      axis: slices along this axis are compared; by default single elements.
       equal_nan: whether NaNs count as one element.
-      size: how many to return: more are cut off, missing ones filled up. Makes the function
-        usable under `jit`.
-      fill_value: what missing ones are filled up with; by default the least element.
-      sorted: accepted for NumPy's sake: the result is always sorted.
+      size: the number of elements to return: more are cut off, missing ones are filled. It is
+        needed under `jit`.
+      fill_value: the value of missing ones; by default the least element.
+      sorted: accepted for compatibility with NumPy; the result is always sorted.
 
     Returns:
-      An array, or a tuple of it and what was asked for.
+      An array, or a tuple of it and the requested arrays.
 
     Raises:
-      ConcretizationTypeError: `ar` is traced and there is no size.
-      ValueError: the axis is out of range, or there is nothing to fill up with.
+      ConcretizationTypeError: `ar` is traced and the size is missing.
+      ValueError: the axis is out of range, or a fill value is needed.
 
     Source: `numpy.unique`.
 
@@ -169,7 +176,7 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False,
     else:
         size = concrete_int(size, "unique: size")
         if size and shape_of(x)[0] == 0 and fill_value is None:
-            msg = ("unique: an array without elements has no least one to fill up with; give a "
+            msg = ("unique: an array without elements does not have a least one; give a "
                    "fill_value.")
             raise ValueError(msg)
         fill = [] if fill_value is None else [check_array("unique", fill_value, "fill_value")]
@@ -192,8 +199,8 @@ def _unique_known(x: Any, order: Any, marks: Any) -> tuple[Any, Any, Any]:
     first = np.asarray(order)[starts]
     counts = np.diff(np.append(starts, shape_of(x)[0]))
     dtype = dtypes.dtype_of_python(int)
-    return (take_on_axis(x, first, 0), as_array(first.astype(dtype)),
-            as_array(counts.astype(dtype)))
+    return (take_on_axis(x, first, 0), array_of(first.astype(dtype)),
+            array_of(counts.astype(dtype)))
 
 
 @fused(static_argnames=("size",))
@@ -220,7 +227,7 @@ def _unique_sized(x: Any, order: Any, marks: Any, fill: Sequence[Any], *, size: 
 
 def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None
                ) -> _UniqueAllResult:
-    """The distinct elements, where each first occurs, which each element is, how often each is.
+    """The distinct elements, their first indices, the inverse indices, and their counts.
 
     Args:
       x: array.
@@ -242,7 +249,7 @@ def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None
 
 def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None
                   ) -> _UniqueCountsResult:
-    """The distinct elements, and how often each occurs.
+    """The distinct elements, and their counts.
 
     Args:
       x: array.
@@ -264,7 +271,7 @@ def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None
 
 def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None
                    ) -> _UniqueInverseResult:
-    """The distinct elements, and which of them each element is.
+    """The distinct elements, and the index of each element among them.
 
     Args:
       x: array.
@@ -312,9 +319,9 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
     Args:
       element: array.
       test_elements: array.
-      assume_unique: accepted for NumPy's sake; it changes nothing.
-      invert: whether to ask whether it is not.
-      method: `"compare_all"` compares each with each, `"binary_search"` and `"sort"` sort;
+      assume_unique: accepted for compatibility with NumPy; ignored.
+      invert: whether the result is negated.
+      method: `"compare_all"` compares all pairs, `"binary_search"` and `"sort"` sort;
         `"auto"` chooses by size.
 
     Returns:
@@ -339,11 +346,12 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
     if n == 0:
         found = full(shape_of(element), False, np.bool_)
     elif method == "compare_all" or (method == "auto" and n <= 32):
-        found = equal_to_any(as_array(element), others)
+        found = equal_to_any(array_of(element), others)
     else:
         (others,) = sort_p.bind(others, dimension=0, is_stable=False, num_keys=1)
         places = searchsorted(others, element, method="sort" if method == "sort" else "scan")
-        found = eq(take_on_axis(others, places, 0, mode=_CLIP), element)
+        places = minimum(places, as_settled(np.array(n - 1, typeof(places).dtype)))
+        found = eq(take_on_axis(others, places, 0, mode=_INSIDE), element)
     return bitwise_not(found) if invert else found
 
 
@@ -351,7 +359,7 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
 
 
 def _with_fill(name: str, values: Any, size: int | None, fill_value: Any) -> tuple[Any, Any]:
-    """Values and what fills them up, in the dtype that holds both; weak where the filling is."""
+    """Values and their fill value, in a common dtype; weak if the fill value is."""
     if size is None:
         return values, fill_value
     values = cast(values, typeof(values).dtype)
@@ -363,7 +371,7 @@ def _with_fill(name: str, values: Any, size: int | None, fill_value: Any) -> tup
 
 def _choose(name: str, mask: Any, size: int | None, arrays: Sequence[tuple[Any, Any]]
             ) -> list[Any]:
-    """What a mask selects of arrays, each with its fill value; None: the first selected one."""
+    """The elements of arrays that a mask selects, each with its fill value; None: the first one."""
     if size is None:
         _known(name, mask)
         return [compress(mask, x) for x, _ in arrays]
@@ -392,7 +400,7 @@ def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = No
       fill_value: as in `unique`.
 
     Raises:
-      ConcretizationTypeError: an array is traced and there is no size.
+      ConcretizationTypeError: an array is traced and the size is missing.
 
     Source: `numpy.union1d`.
 
@@ -413,12 +421,12 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | No
       ar1: array.
       ar2: array.
       assume_unique: whether the elements of `ar1` are distinct; they then keep their order.
-      size: how many to return: more are cut off, missing ones filled up. Makes the function
-        usable under `jit`.
-      fill_value: what missing ones are filled up with; by default 0.
+      size: the number of elements to return: more are cut off, missing ones are filled. It is
+        needed under `jit`.
+      fill_value: the value of missing ones; by default 0.
 
     Raises:
-      ConcretizationTypeError: an array is traced and there is no size.
+      ConcretizationTypeError: an array is traced and the size is missing.
 
     Source: `numpy.setdiff1d`.
 
@@ -439,8 +447,12 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | No
 
 @fused
 def _sorted_pair(ar1: Any, ar2: Any) -> tuple[Any, Any, Any, Any]:
-    """All elements of both arrays sorted; the index in its array of each, and where its group
-    begins; and marks where the elements of the second array begin in a group that both have."""
+    """The sorted elements of both arrays, with the facts that find common groups.
+
+    Returns:
+      The elements; for each its index in its own array and the start of its group; and marks at
+      the first element of the second array in each common group.
+    """
     n, both = shape_of(ar1)[0], concatenate([ar1, ar2])
     order, marks = _groups(both, equal_nan=False)
     total = shape_of(both)[0]
@@ -461,17 +473,17 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
     Args:
       ar1: array.
       ar2: array.
-      assume_unique: accepted for NumPy's sake; it changes nothing.
-      return_indices: whether to return, too, where each first occurs in `ar1` and in `ar2`.
-      size: how many to return: more are cut off, missing ones filled up. Makes the function
-        usable under `jit`.
-      fill_value: what missing ones are filled up with; by default the least one.
+      assume_unique: accepted for compatibility with NumPy; ignored.
+      return_indices: whether to return each one's first index in `ar1` and in `ar2` too.
+      size: the number of elements to return: more are cut off, missing ones are filled. It is
+        needed under `jit`.
+      fill_value: the value of missing ones; by default the least one.
 
     Returns:
       An array, or a tuple of it and two arrays of indices.
 
     Raises:
-      ConcretizationTypeError: an array is traced and there is no size.
+      ConcretizationTypeError: an array is traced and the size is missing.
 
     Source: `numpy.intersect1d`.
 
@@ -493,7 +505,7 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
 
 @fused
 def _in_one_only(starts: Any, shared: Any) -> Any:
-    """Marks at the beginnings of the groups that only one array has."""
+    """Marks at the starts of the groups that only one array has."""
     total = shape_of(starts)[0]
     both = scatter_max(full((total,), 0, np.int32), reshape(starts, (total, 1)),
                        cast(shared, np.dtype(np.int32)),
@@ -509,13 +521,13 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | Non
     Args:
       ar1: array.
       ar2: array.
-      assume_unique: accepted for NumPy's sake; it changes nothing.
-      size: how many to return: more are cut off, missing ones filled up. Makes the function
-        usable under `jit`.
-      fill_value: what missing ones are filled up with; by default the least one.
+      assume_unique: accepted for compatibility with NumPy; ignored.
+      size: the number of elements to return: more are cut off, missing ones are filled. It is
+        needed under `jit`.
+      fill_value: the value of missing ones; by default the least one.
 
     Raises:
-      ConcretizationTypeError: an array is traced and there is no size.
+      ConcretizationTypeError: an array is traced and the size is missing.
 
     Source: `numpy.setxor1d`.
 

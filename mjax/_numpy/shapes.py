@@ -1,4 +1,4 @@
-"""Functions that give an array another shape, or its axes another order."""
+"""Changing shapes and the order of axes: reshape, transpose, squeeze, broadcast_to and others."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.errors import LazyArgumentError
+from mjax._engine.base.errors import InconclusiveDimensionOperation, LazyArgumentError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axes, canonicalize_axis, listed
+from mjax._engine.ir.sizes import is_symbolic_dim
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.joining import unstack_p
 from mjax._engine.primitives.shapes import (
+    array_of,
     canonical_shape,
     copy_p,
     own,
@@ -26,24 +28,24 @@ from mjax._engine.primitives.shapes import (
 )
 from mjax._engine.runtime.arrays.out_sharding import laid_out
 from mjax._numpy.core import (
-    as_array,
+    broadcast_to as broadcast_value,
+)
+from mjax._numpy.core import (
     broadcast_values,
     check_array,
     check_arrays,
     concrete_int,
+    concrete_size,
     expand_rank,
     shape_of,
-)
-from mjax._numpy.core import (
-    broadcast_to as broadcast_value,
 )
 from mjax._numpy.fused import fused
 
 
 def permuted(x: Any, permutation: Sequence[int]) -> Any:
-    """A value with its axes in another order."""
+    """A value with its axes permuted."""
     if tuple(permutation) == tuple(range(len(permutation))):
-        return as_array(x)
+        return array_of(x)
     return transpose_p.bind(x, permutation=tuple(permutation))
 
 
@@ -51,12 +53,13 @@ def permuted(x: Any, permutation: Sequence[int]) -> Any:
 
 
 def _new_sizes(shape: tuple[int, ...], new: Any) -> tuple[int, ...]:
-    """The sizes that a shape argument stands for: one may be -1.
+    """The sizes of a shape argument, one of which may be -1.
 
     Raises:
-      TypeError: the number of elements is another, or there are two negative sizes.
+      TypeError: the number of elements differs, or there are two negative sizes.
+      InconclusiveDimensionOperation: the size for -1 is whole only for some values of symbols.
     """
-    sizes = [concrete_int(n, "each size of a shape") for n in listed(new)]
+    sizes = [concrete_size(n, "each size of a shape") for n in listed(new)]
     total = math.prod(shape)
     unknown = [i for i, n in enumerate(sizes) if n < 0]
     if len(unknown) == 1 and sizes[unknown[0]] == -1:
@@ -70,6 +73,12 @@ def _new_sizes(shape: tuple[int, ...], new: Any) -> tuple[int, ...]:
     if unknown or math.prod(sizes) != total:
         reason = (f" (size {math.prod(sizes)})" if not unknown else
                   ", in which one size may be -1" if len(unknown) > 1 else "")
+        if len(unknown) == 1 and sizes[unknown[0]] == -1 and is_symbolic_dim(total % rest):
+            raise InconclusiveDimensionOperation(lambda: (
+                f"whether an array of shape {shape} can be reshaped into {new} depends on the "
+                f"values of symbols: {total} is perhaps not a multiple of {rest}. If it is for all "
+                f"arguments to come, say so: symbolic_shape(..., constraints=[\"{rest}*floordiv("
+                f"{total}, {rest}) == {total}\"])."))
         msg = f"cannot reshape array of shape {shape} (size {total}) into shape {new}{reason}."
         raise TypeError(msg)
     return tuple(sizes)
@@ -82,17 +91,17 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
 
     Args:
       a: array.
-      shape: the new shape, of as many elements; one size may be -1 and is found from the others.
+      shape: the new shape, of as many elements; one size may be -1 and is inferred.
       order: the order in which elements are read and placed: `"C"`, last axis fastest, or
         `"F"`, first axis fastest.
-      copy: None gives `a` itself where it has the shape, True a copy; False is refused, for nothing
-        guarantees that there will be none.
+      copy: None returns `a` itself if it has the shape, True a copy; False is refused, since mjax
+        cannot guarantee it.
 
     Returns:
       An array of the dtype of `a`.
 
     Raises:
-      TypeError: the number of elements is another, or a size is not static.
+      TypeError: the number of elements differs, or a size is not static.
       ValueError: unknown order.
 
     Source: `numpy.reshape`.
@@ -119,7 +128,7 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
 
 def _reshaped(a: Any, sizes: tuple[int, ...]) -> Any:
     if shape_of(a) == sizes:
-        return as_array(a)
+        return array_of(a)
     return reshape_p.bind(a, new_sizes=sizes, dimensions=None)
 
 
@@ -143,7 +152,7 @@ def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
     a = check_array("ravel", a)
     out = reshape(a, -1, order)
     if out is a:
-        out = own(a)  # as in JAX, where reshape gives the operand itself
+        out = own(a)  # as in JAX, where reshape returns the operand itself
     return out if out_sharding is None else laid_out(out, out_sharding, "ravel")
 
 
@@ -280,7 +289,7 @@ def as_axes(axes: Any) -> tuple[Any, ...]:
 
 @fused(values=("a",), static_argnames=("axis", "start"))
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
-    """Moves an axis backwards until it lies in front of the axis `start`; see `moveaxis`.
+    """Moves an axis to the position before the axis `start`; see `moveaxis`.
 
     Raises:
       ValueError: `axis` or `start` is out of range.
@@ -309,7 +318,7 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
 
     Args:
       a: array.
-      axis: which; by default all of them.
+      axis: the axis or axes; by default all of them.
 
     Raises:
       ValueError: an axis is out of range, named twice or not of size 1.
@@ -329,7 +338,7 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
         msg = (f"squeeze: cannot select an axis to squeeze out which has size not equal to one, "
                f"got shape {shape} and axis {axis}.")
         raise ValueError(msg)
-    return squeeze_p.bind(a, dimensions=axes) if axes else as_array(a)
+    return squeeze_p.bind(a, dimensions=axes) if axes else array_of(a)
 
 
 @fused(values=("a",), static_argnames=("axis",))
@@ -360,7 +369,7 @@ def _at_least(rank: int, name: str, arrays: tuple[Any, ...]) -> Any:
 def _with_axes(a: Any, rank: int) -> Any:
     ndim = typeof(a).ndim
     if rank == 3 and ndim in (1, 2):
-        # The axes of a vector or matrix come first but for an axis in front of a vector.
+        # A vector becomes (1, n, 1), a matrix (m, n, 1).
         return lax_expand_dims(a, (0, 2) if ndim == 1 else (2,))
     return own(a) if ndim >= rank else expand_rank(a, rank)
 
@@ -386,7 +395,7 @@ def atleast_1d(*arys: Any) -> Any:
 
 @boundary
 def atleast_2d(*arys: Any) -> Any:
-    """Arrays with at least two axes: axes of size 1 are put in front.
+    """Arrays with at least two axes: axes of size 1 are added in front.
 
     Args:
       arys: arrays or scalars.
@@ -427,7 +436,7 @@ def atleast_3d(*arys: Any) -> Any:
 
 @fused(values=("array",), static_argnames=("shape",), out_sharding=True, gives_back=True)
 def broadcast_to(array: Any, shape: Any) -> Any:
-    """Stretches an array to a shape.
+    """Broadcasts an array to a shape.
 
     Args:
       array: array whose sizes, aligned at the last axes, are those of the shape or 1.
@@ -448,7 +457,7 @@ def broadcast_to(array: Any, shape: Any) -> Any:
 
 @boundary
 def broadcast_arrays(*args: Any) -> list[Any]:
-    """Stretches arrays to their common shape.
+    """Broadcasts arrays to their common shape.
 
     Args:
       args: arrays whose sizes, aligned at the last axes, are equal or 1.
@@ -467,7 +476,7 @@ def broadcast_arrays(*args: Any) -> list[Any]:
     """
     try:
         given = check_arrays("broadcast_arrays", *args)
-        return [own(x) if x is before else as_array(x) for x, before in zip(
+        return [own(x) if x is before else array_of(x) for x, before in zip(
             broadcast_values("broadcast_arrays", *given), given, strict=True)]
     except TypeError as error:
         if "incompatible shapes" not in str(error):
@@ -475,12 +484,12 @@ def broadcast_arrays(*args: Any) -> list[Any]:
         raise ValueError(str(error)) from None
 
 
-# ---- more or less elements -------------------------------------------------------------
+# ---- splitting -------------------------------------------------------------------------
 
 
 @boundary
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
-    """Takes an array apart along an axis, which the parts do not have.
+    """Splits an array along an axis; the parts do not have that axis.
 
     Args:
       x: array with at least one axis.
@@ -490,7 +499,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
       A tuple of arrays, as many as the axis is long.
 
     Raises:
-      ValueError: the axis is out of range, or `x` has none.
+      ValueError: the axis is out of range, or `x` is a scalar.
 
     Source: the array API standard, `unstack`.
 

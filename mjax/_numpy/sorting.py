@@ -1,4 +1,4 @@
-"""Sorting, and what is found by it: sort, argsort, lexsort, partition, argpartition."""
+"""Sorting, and functions based on it: sort, argsort, lexsort, partition, argpartition."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from mjax._engine.primitives.arithmetic import sub
 from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.joining import unstack_p
 from mjax._engine.primitives.rev import rev_p
+from mjax._engine.primitives.shapes import array_of
 from mjax._engine.primitives.sort import argsort as order_of
 from mjax._engine.primitives.sort import sort_p
-from mjax._numpy.core import as_array, cast, check_array, check_arrays, dtype_argument, shape_of
+from mjax._numpy.core import cast, check_array, check_arrays, dtype_argument, shape_of
 from mjax._numpy.fused import fused
 from mjax._numpy.shapes import ravel
 
 
 def _refuse(name: str, **arguments: Any) -> None:
-    """Refuses arguments of NumPy that have no meaning here."""
+    """Refuses NumPy's arguments that are not supported."""
     for argument, value in arguments.items():
         if value is not None:
             msg = (f"{name}: the argument {argument!r} is not supported; use stable=True or "
@@ -33,7 +34,7 @@ def _refuse(name: str, **arguments: Any) -> None:
 def _flattened(a: Any, axis: int | None) -> tuple[Any, int]:
     if axis is None:
         return ravel(a), 0
-    return as_array(a), canonicalize_axis(axis, typeof(a).ndim)
+    return array_of(a), canonicalize_axis(axis, typeof(a).ndim)
 
 
 _SORT = ("axis", "kind", "order", "stable", "descending", "dtype")
@@ -94,7 +95,7 @@ def argsort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = N
     _refuse("argsort", kind=kind, order=order)
     a, axis = _flattened(a, axis)
     if descending:
-        # Sorted from behind, equal elements come out in reverse, which the last rev mends.
+        # Equal elements would come out in reverse order; reversing the input prevents it.
         places = order_of(rev_p.bind(a, dimensions=(axis,)), axis, bool(stable))
         last = np.asarray(shape_of(a)[axis] - 1, typeof(places).dtype)
         places = sub(last, rev_p.bind(places, dimensions=(axis,)))
@@ -105,7 +106,7 @@ def argsort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = N
 
 @fused(static_argnames=("axis",))
 def lexsort(keys: Any, axis: int = -1) -> Any:
-    """The indices that sort by several keys, the last of which decides first.
+    """The indices that sort by several keys, the last of which is the primary one.
 
     Args:
       keys: sequence of arrays of one shape, or an array whose first axis runs over the keys.
@@ -115,7 +116,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
       Indices of the shape of a key.
 
     Raises:
-      TypeError: there are no keys.
+      TypeError: the sequence of keys is empty.
       ValueError: the keys have different shapes.
 
     Source: `numpy.lexsort`.
@@ -137,7 +138,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
         raise ValueError(msg)
     dtype = dtypes.dtype_of_python(int)
     if not shapes[0]:
-        return as_array(np.zeros((), dtype))
+        return array_of(np.zeros((), dtype))
     axis = canonicalize_axis(axis, len(shapes[0]))
     *_, places = sort_p.bind(*keys[::-1], broadcasted_iota(dtype, shapes[0], axis),
                              dimension=axis, is_stable=True, num_keys=len(keys))
@@ -168,24 +169,24 @@ def sort_complex(a: Any) -> Any:
 
 
 def _check_kth(a: Any, kth: int, axis: int) -> Any:
-    a = as_array(a)
+    a = array_of(a)
     canonicalize_axis(kth, shape_of(a)[canonicalize_axis(axis, typeof(a).ndim)])
     return a
 
 
 @fused(values=("a",), static_argnames=("kth", "axis"))
 def partition(a: Any, kth: int, axis: int = -1) -> Any:
-    """Puts the smallest elements first: element `kth` is where a sort would put it.
+    """Reorders so that element `kth` is at its sorted position, after all smaller elements.
 
     Args:
       a: array; for its order see `sort`.
-      kth: what is in front of it is not greater, what is behind it not smaller; static.
+      kth: elements before it are not greater, elements after it not smaller; static.
       axis: the axis.
 
     Raises:
       ValueError: the axis or `kth` is out of range.
 
-    Source: `numpy.partition`. It sorts: XLA has nothing faster that treats NaN as `sort` does.
+    Source: `numpy.partition`. It sorts: XLA does not have a faster operation that orders NaN.
 
     Example:
       >>> jnp.partition(jnp.array([4, 1, 3, 2]), 1)
@@ -196,7 +197,7 @@ def partition(a: Any, kth: int, axis: int = -1) -> Any:
 
 @fused(values=("a",), static_argnames=("kth", "axis"))
 def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
-    """The indices that `partition` would take elements from.
+    """The indices of the elements in the order of `partition`.
 
     Args:
       a: array; for its order see `sort`.

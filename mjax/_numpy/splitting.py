@@ -1,4 +1,4 @@
-"""Functions of `mjax.numpy` that take arrays apart."""
+"""Splitting arrays: split, array_split, vsplit, hsplit, dsplit."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Users' functions as arguments of fused ones: staged once, hashable, free of tracers.
 
-A solver that takes a function is one program with that function in it. `staged` traces the
-function to an object that `fused` takes as a static argument; equal programs give equal objects.
-The traced values that the function closes over become operands.
+A solver that takes a function is one program with that function in it. `staged` traces the function
+to an object that is a static argument for `fused`; objects of equal programs are equal. Traced
+values that the function closes over become operands.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Staged:
     """A function of pytrees as a program.
 
     Args:
-      name: of the function, for programs.
-      jaxpr: from what the function closed over and the leaves of its arguments to those of its
+      name: the function's name, for programs.
+      jaxpr: from closed-over values and the leaves of its arguments to those of its
         results.
-      in_tree, out_tree: their structures.
+      in_tree, out_tree: the tree structures of arguments and results.
     """
 
     __slots__ = ("in_tree", "jaxpr", "name", "out_tree")
@@ -36,16 +36,16 @@ class Staged:
         self.name, self.jaxpr, self.in_tree, self.out_tree = name, jaxpr, in_tree, out_tree
 
     def __call__(self, consts: Sequence[Any], *args: Any) -> Any:
-        """The results of the function, with these values in place of those it closed over.
+        """The results of the function, with these values instead of those it closed over.
 
         Raises:
-          TypeError: the arguments are nested otherwise than those it was staged for.
+          TypeError: the arguments have another tree structure than those it was staged for.
         """
         leaves, tree = tree_flatten(args)
         if tree != self.in_tree:
             raise LazyTypeError(lambda: (
-                f"{self.name} was traced for arguments nested as {self.in_tree}, and called with "
-                f"{tree}."))
+                f"{self.name} was traced for arguments of the tree structure {self.in_tree}, but "
+                f"called with {tree}."))
         types = self.jaxpr.in_avals[len(consts):]
         outs = call(self.jaxpr, self.name, [*consts, *[
             cast(x, t.dtype, t.weak_type) for x, t in zip(leaves, types, strict=True)]])
@@ -53,7 +53,7 @@ class Staged:
 
     @property
     def result_types(self) -> Any:
-        """The types of the results, nested as the results."""
+        """The types of the results, in the results' tree structure."""
         return self.out_tree.unflatten(self.jaxpr.out_avals)
 
     def __eq__(self, other: object) -> bool:
@@ -70,7 +70,7 @@ def staged(who: str, f: Callable[..., Any], *args: Any) -> tuple[Staged, list[An
     """A function as a program for arguments of the types of these.
 
     Args:
-      who: what the user called, for messages.
+      who: the public function, for messages.
       f: the function, without side effects.
       args: pytrees of arrays.
 

@@ -11,16 +11,22 @@ import numpy as np
 from mjax._engine.base.util import canonicalize_axes
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type, inexact_dtype
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives import clamp
 from mjax._engine.primitives.dot import dot_general
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.joining import concatenate
-from mjax._engine.primitives.shapes import broadcast_in_dim_p, reduce_sum, reshape, transpose
+from mjax._engine.primitives.shapes import (
+    array_of,
+    broadcast_in_dim_p,
+    reduce_sum,
+    reshape,
+    scalar_of,
+    transpose,
+)
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._numpy.core import (
-    as_array,
     broadcast_to,
     cast,
     check_array,
@@ -43,7 +49,7 @@ def count_over(name: str, shape: tuple[int, ...], axes: tuple[int, ...], where: 
                ) -> Any:
     """The number of elements over axes that count."""
     if where is None:
-        return np.asarray(math.prod(shape[i] for i in axes), dtype)[()]
+        return scalar_of(ShapedArray((), dtype), math.prod(shape[i] for i in axes))
     where = mask_argument(name, where)
     if common_shape([shape, typeof(where).shape]) != shape:
         msg = (f"{name}: where of shape {typeof(where).shape} must broadcast to the shape of the "
@@ -62,7 +68,7 @@ def mean_over(name: str, a: Any, axes: tuple[int, ...], where: Any) -> Any:
 @fused(values=("a", "where"), static_argnames=_STATIC)
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, *,
          where: Any = None) -> Any:
-    """Arithmetic mean over axes; NaN of no elements.
+    """Arithmetic mean over axes; NaN without elements.
 
     Args:
       a: array or scalar.
@@ -85,7 +91,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims
 
 
 def mean_of(name: str, a: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, where: Any) -> Any:
-    """`mean`, called `name` in messages."""
+    """`mean`, with another name in messages."""
     refuse_out(name, out)
     target = dtype_argument(dtype, name) or inexact_dtype(dtypes.canonicalize(typeof(a).dtype))
     a = cast(a, wide_dtype(target) if dtypes.is_inexact(target) else inexact_dtype(target))
@@ -111,7 +117,7 @@ def variance(name: str, a: Any, axes: tuple[int, ...], correction: Any, where: A
     if center is None:
         center = keep_axes(mean_over(name, a, axes, where), shape, axes)
     a, center = promote_args(name, a, cast(center, typeof(a).dtype))
-    # Masked before it is squared: no gradient comes back through elements that do not count.
+    # Masked before squaring, so that masked elements have zero gradients.
     centered = masked(name, lax.sub(a, center), where, 0)
     square = (lax.real(lax.mul(centered, lax.conj(centered)))
               if dtypes.is_complex(typeof(a).dtype) else lax.square(centered))
@@ -125,14 +131,14 @@ def variance(name: str, a: Any, axes: tuple[int, ...], correction: Any, where: A
             return lax.div(total, freedom)
     freedom = lax.sub(count, correction)
     enough = lax.gt(freedom, _c(freedom, 0))
-    # As in JAX the gradient without degrees of freedom is 0 for nanvar, and NaN for var.
+    # As in JAX, the gradient without degrees of freedom is 0 for nanvar, but NaN for var.
     divisor = choose(enough, freedom, _c(freedom, 1)) if name.startswith("nan") else freedom
     return choose(enough, lax.div(total, divisor), _c(total, np.nan))
 
 
 def variance_of(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: bool,
                 where: Any, mean: Any, correction: Any = None) -> Any:
-    """`var`, called `name` in messages; its root where that is of a standard deviation."""
+    """`var` with another name in messages; its square root for standard deviations."""
     refuse_out(name, out)
     own = inexact_dtype(dtypes.canonicalize(typeof(a).dtype))
     target = dtype_argument(dtype, name) or dtypes.real_dtype(own)
@@ -161,14 +167,14 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int
       dtype: dtype of the result; by default the real one of `a`, the default float for
         integers.
       out: not supported.
-      ddof: what is subtracted from the number of elements in the divisor.
+      ddof: the number subtracted from the number of elements in the divisor.
       keepdims: whether the axes stay, with size 1.
       where: mask of the elements that count.
-      mean: the mean, where it is known already, with the axes kept.
+      mean: the mean, if it is known, with the axes kept.
       correction: another name of `ddof`.
 
     Returns:
-      A real array without the axes; NaN where the divisor is not positive.
+      A real array without the axes; NaN if the divisor is not positive.
 
     Raises:
       ValueError: both `ddof` and `correction` are given.
@@ -194,14 +200,14 @@ def std(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int
       dtype: dtype of the result; by default the real one of `a`, the default float for
         integers.
       out: not supported.
-      ddof: what is subtracted from the number of elements in the divisor.
+      ddof: the number subtracted from the number of elements in the divisor.
       keepdims: whether the axes stay, with size 1.
       where: mask of the elements that count.
-      mean: the mean, where it is known already, with the axes kept.
+      mean: the mean, if it is known, with the axes kept.
       correction: another name of `ddof`.
 
     Returns:
-      A real array without the axes; NaN where the divisor is not positive.
+      A real array without the axes; NaN if the divisor is not positive.
 
     Raises:
       ValueError: both `ddof` and `correction` are given.
@@ -275,19 +281,19 @@ def _fitting_weights(weights: Any, shape: tuple[int, ...], axis: Any) -> Any:
 
 
 def _variables(name: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
-    """Observations of all variables, one variable a row."""
+    """Observations of all variables, one variable per row."""
     values = check_arrays(name, *([m] if y is None else [m, y]))
     values = [cast(x, dtype) for x in values] if dtype is not None else promote_dtypes_inexact(
         *values)
     rows = [_as_rows(name, x if typeof(x).shape else cast(x, typeof(x).dtype), rowvar)
             for x in values]
     if not typeof(rows[0]).shape[0]:
-        return rows[0]  # NumPy and JAX look at no further variables either
+        return rows[0]  # NumPy and JAX also ignore further variables
     return rows[0] if len(rows) == 1 else concatenate(rows, 0)
 
 
 def _observation_weights(name: str, weights: Any, count: int) -> Any:
-    """The absolute values of the weights of observations, one of each; JAX takes these too."""
+    """The absolute values of the weights, one per observation; JAX also takes these."""
     weights = check_array("cov", weights, name)
     if typeof(weights).shape != (count,):
         msg = (f"cov: {name} of shape {typeof(weights).shape} must have the shape ({count},): one "
@@ -318,9 +324,9 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
       m: array of observations, of shape `(variables, observations)` or `(observations,)`.
       y: observations of more variables.
       rowvar: whether variables are rows; else they are columns.
-      bias: whether to divide by the number of observations, not by one less.
-      ddof: what is subtracted from the number of observations, in place of `bias`.
-      fweights: how often each observation counts, integers; their absolute values are taken.
+      bias: whether to divide by the number of observations instead of one less.
+      ddof: the number subtracted from the number of observations, in place of `bias`.
+      fweights: the count of each observation, integers; their absolute values are taken.
       aweights: relative weights of the observations; their absolute values are taken.
       dtype: dtype of the result; an inexact one.
 
@@ -341,7 +347,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     """
     x = _variables("cov", m, y, rowvar, dtype_argument(dtype, "cov"))
     if not typeof(x).shape[0]:
-        return as_array(np.zeros((0, 0), dtypes.dtype_of_python(float)))
+        return array_of(np.zeros((0, 0), dtypes.dtype_of_python(float)))
     ddof = (0 if bias else 1) if ddof is None else ddof
     fweights, aweights = [
         None if w is None else _observation_weights(name, w, typeof(x).shape[1])
@@ -407,5 +413,5 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> A
 
 
 def _to_unit(x: Any) -> Any:
-    """Between -1 and 1, where rounding has led it out."""
-    return as_array(clamp.clamp(_c(x, -1), x, _c(x, 1)))
+    """Clips values that rounding has moved outside of [-1, 1]."""
+    return array_of(clamp.clamp(_c(x, -1), x, _c(x, 1)))

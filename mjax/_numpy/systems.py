@@ -30,6 +30,7 @@ from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import constant_like, stretch
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
+    array_of,
     broadcast_in_dim_p,
     expand_dims,
     moveaxis,
@@ -40,7 +41,6 @@ from mjax._engine.primitives.shapes import (
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.tangents import stop_gradient
 from mjax._numpy.core import (
-    as_array,
     broadcast_shapes,
     broadcast_to,
     cast,
@@ -98,7 +98,7 @@ def solve(a: Any, b: Any) -> Any:
         b = over(column(b), (*left, n, 1))
         return squeeze(solve_square(a, b), (len(left) + 1,))
     if not left and len(right) > 2:
-        # One matrix: the right-hand sides of all elements side by side.
+        # One matrix: the right-hand sides of all elements become columns of one system.
         b = moveaxis(b, len(right) - 2, 0)
         shape = shape_of(b)
         out = solve_square(a, reshape(b, (n, size_of(shape[1:]))))
@@ -115,7 +115,7 @@ def inv(a: Any) -> Any:
       a: matrices of shape `(..., n, n)`.
 
     Returns:
-      Matrices of the same shape; what comes out for singular ones is not finite.
+      Matrices of the same shape; results for singular ones are not finite.
 
     Raises:
       ValueError: the matrices are not square.
@@ -137,7 +137,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 
     Args:
       a: array whose first `ind` axes have as many elements as the others.
-      ind: how many axes are those of the results.
+      ind: the number of axes that belong to results.
 
     Returns:
       An array of shape `a.shape[ind:] + a.shape[:ind]`, whose `tensordot` with `a` over `ind` axes
@@ -160,7 +160,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
     first, rest = shape[:ind], shape[ind:]
     if size_of(first) != size_of(rest):
         msg = (f"tensorinv: the first {ind} axes of shape {shape} have {size_of(first)} elements, "
-               f"the others {size_of(rest)}; they must be equally many.")
+               f"the others {size_of(rest)}; the numbers must be equal.")
         raise ValueError(msg)
     flat = inv(reshape(a, (size_of(first), size_of(rest))))
     return reshape(flat, (*rest, *first))
@@ -214,7 +214,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
       a: matrices of shape `(..., m, n)`.
       rtol: singular values of at most `rtol` times the greatest count as zero; by default
         `10 * max(m, n)` times the machine epsilon. An array broadcasts with the stack of matrices.
-      hermitian: whether the matrices are Hermitian, which is quicker.
+      hermitian: whether the matrices are Hermitian, which is faster.
       rcond: another name of `rtol`.
 
     Returns:
@@ -274,7 +274,7 @@ def _pinv_jvp(hermitian: bool, primals: Any, tangents: Any) -> Any:
         a, t = symmetrized(a), symmetrized(t)
     m, n = shape_of(a)[-2:]
     t_adjoint, p_adjoint = adjoint(t), adjoint(p)
-    # Products in the order that keeps the inner ones small.
+    # The order of products keeps inner ones small.
     if m >= n:
         left = dot(dot(p, p_adjoint), t_adjoint)
         right = dot(dot(t_adjoint, p_adjoint), p)
@@ -296,9 +296,9 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False
       a: a matrix of shape `(m, n)`.
       b: a vector of shape `(m,)`, or right-hand sides of shape `(m, k)`.
       rcond: singular values below `rcond` times the greatest count as zero; by default `max(m, n)`
-        times the machine epsilon; negative values stand for the machine epsilon.
-      numpy_resid: whether residuals are empty where NumPy's are, which depends on the rank: not
-        under `jit`.
+        times the machine epsilon; negative values mean the machine epsilon.
+      numpy_resid: whether residuals are empty in the same cases as NumPy's. They depend on the
+        rank, so it is not available under `jit`.
 
     Returns:
       `(x, residuals, rank, s)`: the solution, of shape `(n,)` or `(n, k)`; the squared norms of
@@ -328,7 +328,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False
     m, n = shape
     x, residuals, rank, s = _lstsq(a, b, rcond)
     if numpy_resid and (m <= n or int(rank) < n):
-        residuals = as_array(np.zeros(0, typeof(residuals).dtype))
+        residuals = array_of(np.zeros(0, typeof(residuals).dtype))
     return x, residuals, rank, s
 
 
@@ -348,7 +348,7 @@ def _lstsq(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def _by_svd(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any]:
-    """Solution, rank and singular values of a system with a matrix that is not empty."""
+    """Solution, rank and singular values of a system with a non-empty matrix."""
     dtype, real = typeof(a).dtype, dtypes.real_dtype(typeof(a).dtype)
     eps = float(ml_dtypes.finfo(dtype).eps)
     u, s, vh = svd(a, full_matrices=False)

@@ -1,4 +1,4 @@
-"""Taking and putting elements by functions: take, take_along_axis, put, choose, compress."""
+"""Functions that read and write elements: take, take_along_axis, put, choose, compress."""
 
 from __future__ import annotations
 
@@ -23,12 +23,17 @@ from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.joining import unstack_p
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers, scatter, scatter_mode
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import broadcast_in_dim, expand_dims, reshape, scalar_of
+from mjax._engine.primitives.shapes import (
+    array_of,
+    broadcast_in_dim,
+    expand_dims,
+    reshape,
+    scalar_of,
+)
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._numpy.arithmetic import remainder
 from mjax._numpy.comparison import to_bool
 from mjax._numpy.core import (
-    as_array,
     broadcast_shapes,
     broadcast_to,
     cast,
@@ -77,7 +82,7 @@ def _bounded(name: str, indices: Any, size: int, mode: str | None) -> tuple[Any,
     if mode == "wrap":
         return remainder(indices, scalar_of(typeof(indices), size or 1)), _INSIDE
     if mode == "raise":
-        msg = (f"{name}: the 'raise' mode is not supported, for what is computed on a device "
+        msg = (f"{name}: the 'raise' mode is not supported, because computations on a device "
                "cannot raise; use 'fill', 'clip' or 'wrap'.")
         raise NotImplementedError(msg)
     msg = f"{name}: invalid mode {mode!r}; it must be None, 'fill', 'clip' or 'wrap'."
@@ -100,7 +105,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None,
       indices: integers; negative ones count from the end.
       axis: the axis; None takes from all elements in the order of `ravel`.
       out: not supported.
-      mode: for indices out of range: `"fill"` (the default) gives the fill value, `"clip"` the
+      mode: for indices out of range: `"fill"` (the default) reads the fill value, `"clip"` the
         nearest element (negative ones do not count from the end), `"wrap"` takes them modulo
         the size.
       unique_indices: a promise that no index occurs twice.
@@ -142,7 +147,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None,
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1,
                     mode: str | GatherScatterMode | None = None, fill_value: Any = None, *,
                     wrap_negative_indices: bool | None = None) -> Any:
-    """Takes elements along an axis, at indices of its own for each row.
+    """Takes elements along an axis; each row has its own indices.
 
     Args:
       arr: array of shape `(..., n, ...)`.
@@ -150,7 +155,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1,
       axis: the axis of sizes `n` and `m`; None reads `arr` in the order of `ravel`.
       mode: for indices out of range: `"fill"` (the default), `"clip"` or
         `"promise_in_bounds"`; `"one_hot"` reads by a matrix product, with zeros for them.
-      fill_value: what `"fill"` gives; by default as in `take`. Static.
+      fill_value: the value for `"fill"`; by default as in `take`. Static.
       wrap_negative_indices: whether negative integers count from the end (the default).
 
     Returns:
@@ -178,7 +183,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1,
 
 
 def _one_hot_along_axis(arr: Any, indices: Any, axis: int) -> Any:
-    """`take_along_axis` as a product with a matrix per row; zeros for places outside."""
+    """`take_along_axis` by a product with a matrix per row; zeros for places outside."""
     arr, indices = moveaxis(arr, axis, -1), moveaxis(indices, axis, -1)
     n, m = shape_of(arr)[-1], shape_of(indices)[-1]
     rows = broadcast_shapes(shape_of(arr)[:-1], shape_of(indices)[:-1])
@@ -211,8 +216,8 @@ def _along(name: str, arr: Any, indices: Any, axis: int | None) -> tuple[Any, in
         raise IndexError(msg)
     for i, (n, m) in enumerate(zip(shape, index_shape, strict=True)):
         if i != axis and n != m and 1 not in (n, m):
-            msg = (f"{name}: incompatible shapes for broadcasting: but for axis {axis} the "
-                   f"indices, of shape {index_shape}, must fit to the array, of shape {shape}.")
+            msg = (f"{name}: incompatible shapes for broadcasting: except axis {axis} the "
+                   f"indices, of shape {index_shape}, must fit the array, of shape {shape}.")
             raise ValueError(msg)
     return arr, axis
 
@@ -222,20 +227,20 @@ def _along(name: str, arr: Any, indices: Any, axis: int | None) -> tuple[Any, in
 
 def _refuse_inplace(name: str, inplace: bool) -> None:
     if inplace:
-        msg = (f"{name} cannot modify arrays in-place, for they are immutable. Pass inplace=False "
-               "and use the array that it returns.")
+        msg = (f"{name} cannot modify arrays in-place: they are immutable. Pass inplace=False "
+               "and use the result.")
         raise ValueError(msg)
 
 
 @boundary
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True,
                    *, mode: str | None = None) -> Any:
-    """An array with elements replaced along an axis, at indices of its own for each row.
+    """An array with elements replaced along an axis; each row has its own indices.
 
     Args:
       arr: array of shape `(..., n, ...)`.
       indices: integers of shape `(..., m, ...)`; the other axes broadcast.
-      values: what is put there; broadcasts to the shape of the indices.
+      values: the new values; broadcasts to the shape of the indices.
       axis: the axis of sizes `n` and `m`; None reads `arr` in the order of `ravel`.
       inplace: must be False.
       mode: for indices out of range: `"drop"` (the default), `"clip"` or
@@ -276,15 +281,15 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, *, axis: int | None, mo
 
 @boundary
 def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Any:
-    """An array with elements replaced, counted in the order of `ravel`.
+    """An array with elements replaced at indices in the order of `ravel`.
 
     Args:
       a: array.
       ind: integers; negative ones count from the end.
-      v: what is put there, repeated as often as needed.
-      mode: for indices out of range: the default takes the nearest element; `"clip"` too, and
-        the first one for all negative ones; `"wrap"` takes them modulo the size, `"drop"` leaves
-        them out.
+      v: the new values, repeated as often as needed.
+      mode: for indices out of range: the default takes the nearest element, as does `"clip"`, which
+        treats all negative ones as 0; `"wrap"` takes them modulo the size, `"drop"` ignores
+        them.
       inplace: must be False.
 
     Raises:
@@ -306,10 +311,11 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
 def _put(a: Any, ind: Any, v: Any, *, mode: Any) -> Any:
     flat, ind = ravel(a), ravel(_integers("put", ind))
     if 0 in shape_of(ind) or 0 in shape_of(v):
-        return as_array(a)
-    ind, scatter_kind = _bounded("put", ind, shape_of(flat)[0], mode or "fill")
-    if mode is None:
-        scatter_kind = _CLIP
+        return array_of(a)
+    size = shape_of(flat)[0]
+    ind, scatter_kind = _bounded("put", ind, size, mode or "fill")
+    if mode in (None, "clip"):  # so that `checkify` finds nothing, as in JAX
+        ind = clamp(scalar_of(typeof(ind), 0), ind, scalar_of(typeof(ind), size - 1))
     out = scatter(flat, reshape(ind, (*shape_of(ind), 1)),
                   resize(cast(v, typeof(a).dtype), shape_of(ind)),
                   ScatterDimensionNumbers((), (0,), (0,)), mode=scatter_kind)
@@ -318,7 +324,7 @@ def _put(a: Any, ind: Any, v: Any, *, mode: Any) -> Any:
 
 @boundary
 def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
-    """An array with the elements that a mask selects replaced, in order, by values.
+    """An array with the elements selected by a mask replaced, in order, by values.
 
     Args:
       arr: array.
@@ -349,7 +355,7 @@ def _place(arr: Any, mask: Any, vals: Any) -> Any:
         raise ValueError(msg)
     if count == 0:
         if size == 0:
-            return as_array(arr)
+            return array_of(arr)
         msg = "place: cannot insert from an empty array of values."
         raise ValueError(msg)
     one = np.int32(1)
@@ -366,7 +372,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
     Args:
       a: array of at least two axes; with more than two their sizes must be equal.
       val: scalar or array of values, repeated as often as needed.
-      wrap: whether the diagonal of a tall matrix starts anew below, after a row without.
+      wrap: whether the diagonal of a tall matrix starts again after a row without it.
       inplace: must be False.
 
     Raises:
@@ -397,7 +403,7 @@ def _fill_diagonal(a: Any, val: Any, *, wrap: bool) -> Any:
     stop = size if wrap or len(shape) > 2 else min(size, shape[1] ** 2)
     count = len(range(0, stop, step))
     if count == 0:
-        return as_array(a)
+        return array_of(a)
     values = resize(val, (count,)) if shape_of(val) else val
     return reshape(update("set", ravel(a), slice(0, stop, step), values, None, True, True), shape)
 
@@ -407,19 +413,19 @@ def _fill_diagonal(a: Any, val: Any, *, wrap: bool) -> Any:
 
 @boundary
 def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
-    """Takes each element from the array that an array of integers numbers.
+    """Takes each element from the array whose number an array of integers holds.
 
     Args:
       a: integers.
-      choices: sequence of arrays, or an array that is taken apart along its first axis; they
-        broadcast together and with `a`.
+      choices: sequence of arrays, or an array that is split along its first axis; they broadcast
+        together and with `a`.
       out: not supported.
       mode: for numbers out of range: `"raise"` (they must then be known), `"clip"` or
         `"wrap"`.
 
     Raises:
       ValueError: a number is out of range, or the mode unknown.
-      TypeError: `a` holds no integers.
+      TypeError: `a` does not hold integers.
 
     Source: `numpy.choose`.
 
@@ -472,14 +478,14 @@ def compress(condition: Any, a: Any, axis: int | None = None, *, size: int | Non
       condition: array of one axis; without `size` its values must be known.
       a: array.
       axis: the axis; None takes from all elements in the order of `ravel`.
-      size: size of the result along the axis: what is more is cut off, what is missing is
-        filled. Makes the function usable under `jit`.
-      fill_value: what is filled in.
+      size: size of the result along the axis: more elements are cut off, missing ones are
+        filled. It is needed under `jit`.
+      fill_value: the value for missing elements.
       out: not supported.
 
     Raises:
-      ValueError: the condition has more than one axis, or holds beyond the end of the axis.
-      ConcretizationTypeError: the condition is traced and there is no size.
+      ValueError: the condition has more than one axis, or is true beyond the end of the axis.
+      ConcretizationTypeError: the condition is traced and the size is missing.
 
     Source: `numpy.compress`.
 
@@ -514,7 +520,7 @@ def compress(condition: Any, a: Any, axis: int | None = None, *, size: int | Non
 def _compressed(a: Any, places: Any, fill_value: Any, *, axis: int) -> Any:
     fill_value = cast(fill_value, typeof(a).dtype)
     shape = shape_of(a)
-    if not shape[axis]:  # nothing to clip to
+    if not shape[axis]:  # clipping is not possible
         return broadcast_to(fill_value, (*shape[:axis], shape_of(places)[0], *shape[axis + 1 :]))
     taken = take_on_axis(a, places, axis, mode=_CLIP)
     inside = lt(places, np.asarray(shape[axis], typeof(places).dtype))
@@ -529,12 +535,12 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
     Args:
       condition: array; without `size` its values must be known.
       arr: array.
-      size: size of the result: what is more is cut off, what is missing is filled. Makes the
-        function usable under `jit`.
-      fill_value: what is filled in.
+      size: size of the result: more elements are cut off, missing ones are filled. It is needed
+        under `jit`.
+      fill_value: the value for missing elements.
 
     Raises:
-      ConcretizationTypeError: the condition is traced and there is no size.
+      ConcretizationTypeError: the condition is traced and the size is missing.
 
     Source: `numpy.extract`.
 

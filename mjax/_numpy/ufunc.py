@@ -1,9 +1,8 @@
-"""Elementwise functions: how a row of the tables in the ufunc files becomes a function.
+"""Elementwise functions: makes functions of the rows of the tables.
 
-What has to happen to the operands of a call (to which dtype each is converted, which ranks
-are aligned) depends on their types alone; it is a *plan*, found by one dictionary lookup.
-Under evaluation the whole call, conversions included, is one compiled program, and known
-types of arrays lead straight to it.
+The conversions of a call's operands (dtypes, aligned ranks) depend on their types alone. They are
+a *plan*, found by one dictionary lookup. Under evaluation the whole call, conversions included, is
+one compiled program; known types of arrays lead directly to it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.errors import LazyArgumentError
-from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.program_caches import ProgramCache
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
@@ -48,28 +47,28 @@ def _target(kind: str, dtype: Any) -> Any:
     return numeric_dtype(dtype) if kind == "numeric" else dtype
 
 
-#: `(types, shapes, dtype)`: whether a result that promotion makes weakly typed stays so; `types`
-#: are the pairs of dtype and weak type of the operands, `dtype` is what they are promoted to.
+#: `(types, shapes, dtype) -> whether` a result that promotion makes weakly typed stays so; `types`
+#: are the operands' pairs of dtype and weak type, `dtype` is their promoted dtype.
 WeakRule = Callable[[Sequence[tuple[Any, bool]], Sequence[tuple[int, ...]], Any], bool]
 
 
 def if_scalar(types: Sequence[tuple[Any, bool]], shapes: Sequence[tuple[int, ...]], dtype: Any
               ) -> bool:
-    """Weak where the result is a scalar."""
+    """Keeps weak types of scalar results."""
     return not any(shapes)
 
 
 def _plan(name: str, kind: str, args: Sequence[Any], weak_rule: WeakRule | None = None
           ) -> tuple[Step, ...] | None:
-    """What to do with each operand; None where there is nothing to do."""
+    """The conversion of each operand; None if it is not converted."""
     avals = [weak_type_of(x) for x in args]
     if any(own == dtypes.float0 for own, _ in avals):
         msg = (f"{name} does not accept float0: it is the dtype of tangents of integers, which "
-               "hold no numbers. Leave such tangents out.")
+               "do not hold numbers. Leave such tangents out.")
         raise TypeError(msg)
     if len({own for own, _ in avals}) > 1 and any(dtypes.is_extended(own) for own, _ in avals):
         msg = (f"{name} does not accept dtypes {', '.join(str(own) for own, _ in avals)} together: "
-               "keys are not numbers. random.key_data gives the numbers behind a key.")
+               "keys are not numbers. random.key_data returns the numbers of a key.")
         raise LazyArgumentError(msg)
     dtype, weak = common_type(*avals)
     dtype = _target(kind, dtype)
@@ -84,8 +83,8 @@ def _plan(name: str, kind: str, args: Sequence[Any], weak_rule: WeakRule | None 
     rank = max(ranks) if len(ranks) > 1 else None
     if rank is not None:
         check_ranks(name, shapes)
-    # The result is weak if all operands are: one of them strong is enough. Of several weak booleans
-    # promotion makes strong ones.
+    # The result is weak if all operands are, so making one strong is enough. Promotion makes
+    # several weak booleans strong.
     settle = not weak and all(own_weak for _, own_weak in avals) and (
         weak_rule is not None or len(avals) > 1)
     steps: list[Step] = []
@@ -110,16 +109,16 @@ _types = typeof_handlers
 
 
 class Elementwise:
-    """A function of values of one dtype, made one of any operands that promote and broadcast.
+    """A function of values of one dtype, extended to operands that promote and broadcast.
 
     Calling it applies it under the current interpreter, primitive by primitive.
 
     Args:
-      name: what it is called in messages.
+      name: its name in messages.
       function: traceable, of values of one dtype and one rank, or scalars.
-      kind: which dtypes it is given: "any", "numeric" (no bool) or "inexact".
-      names: of its arguments.
-      weak_rule: whether the result of a weakly typed promotion is; it is without.
+      kind: the dtypes that it accepts: "any", "numeric" (no bool) or "inexact".
+      names: its arguments' names.
+      weak_rule: whether results of weakly typed promotions are weak; by default they are.
     """
 
     def __init__(self, name: str, function: Callable[..., Any], kind: str, names: tuple[str, ...],
@@ -143,7 +142,7 @@ class Elementwise:
         if kwargs or len(args) != len(self.names):
             self._check_arguments(args, kwargs)
         try:
-            # `typeof`, spelled out: most of what a call costs that is traced.
+            # `typeof`, inlined: it is most of the cost of a traced call.
             if len(args) == 2:
                 x, y = args
                 plan = self.plans[thread.settings, _types[type(x)](x), _types[type(y)](y)]
@@ -172,7 +171,7 @@ class Elementwise:
         return settled, plan
 
     def _settled_int(self, x: int, args: Sequence[Any]) -> Any:
-        """The int as it is, or where it is too large in the dtype of the result."""
+        """The int itself; in the dtype of the result if it is too large."""
         if -(2**31) <= x < 2**31 or (thread.settings.enable_x64 and -(2**63) <= x < 2**63):
             return x
         dtype = _target(self.kind, common_type(*map(weak_type_of, args))[0])
@@ -184,7 +183,7 @@ class Elementwise:
 
     def evaluated(self, args: tuple[Any, ...], kwargs: dict[str, Any], short_key: Any,
                   values: Sequence[Any]) -> Any:
-        """A call under evaluation, with what it is known by from now on: see `ShortCalls.put`."""
+        """A call under evaluation, and its key for later calls: see `ShortCalls.put`."""
         if thread.settings.disable_jit:
             return self.staged(args, kwargs)
         if kwargs or len(args) != len(self.names):
@@ -220,7 +219,7 @@ _TAKES = {"any": "array or scalar.",
 
 
 def _document(name: str, kind: str, names: tuple[str, ...], text: str, gives: str) -> str:
-    """A docstring from what a row of a table says: a summary and an example."""
+    """A docstring from a row of a table: a summary and an example."""
     summary, _, example = inspect.cleandoc(text).partition(">>>")
     if len(names) == 1:
         shape, raises = f"of the shape of `{names[0]}`", "is not an array or scalar"

@@ -1,4 +1,4 @@
-"""Reductions and running forms of ufuncs that need no loop."""
+"""Methods of ufuncs that do not need loops: reduce, accumulate, reduceat, at."""
 
 from __future__ import annotations
 
@@ -15,18 +15,12 @@ from mjax._engine.primitives import clamp
 from mjax._engine.primitives.cumulative import cumlogsumexp_p
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.joining import concatenate
-from mjax._engine.primitives.shapes import expand_dims, moveaxis, reshape
+from mjax._engine.primitives.shapes import array_of, expand_dims, moveaxis, reshape
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.tangents import stop_gradient
 from mjax._numpy import elementary, reductions
 from mjax._numpy.comparison import to_bool
-from mjax._numpy.core import (
-    as_array,
-    cast,
-    choose,
-    promote_dtypes_inexact,
-    shape_of,
-)
+from mjax._numpy.core import cast, choose, promote_dtypes_inexact, shape_of
 from mjax._numpy.fused import fused
 from mjax._numpy.indexing.update import _IndexUpdateHelper
 from mjax._numpy.reductions import keep_axes, masked
@@ -34,7 +28,7 @@ from mjax._numpy.taking import take
 
 
 def piece_bounds(size: int, indices: Any) -> tuple[Any, Any]:
-    """First positions of the pieces of an axis, and how many elements each has."""
+    """First positions of the pieces of an axis, and their sizes."""
     starts = cast(indices, np.dtype(np.int32))
     starts = choose(lax.lt(starts, _c(starts, 0)), lax.add(starts, _c(starts, size)), starts)
     starts = clamp.clamp(_c(starts, 0), starts, _c(starts, size - 1))
@@ -43,9 +37,9 @@ def piece_bounds(size: int, indices: Any) -> tuple[Any, Any]:
 
 
 def doubling(f: Callable[..., Any], combine: Callable[..., Any]) -> Callable[..., Any]:
-    """`reduceat` where `f(f(x, y), z)` is `f(x, combine(y, z))`, and `combine` associative.
+    """`reduceat` for `f(f(x, y), z) = f(x, combine(y, z))` with an associative `combine`.
 
-    Pieces are put together from runs of 1, 2, 4, ... elements: that is log(n) steps, and no
+    Pieces are assembled from runs of 1, 2, 4, ... elements: that is log(n) steps, and no
     result is the difference of two greater ones.
     """
 
@@ -75,7 +69,7 @@ def doubling(f: Callable[..., Any], combine: Callable[..., Any]) -> Callable[...
 
 def by_primitive(f: Callable[..., Any], reduce: Callable[..., Any], identity: Any,
                   of_truth: bool = False) -> Callable[..., Any]:
-    """`reduce` by a primitive, perhaps of the elements' truth."""
+    """`reduce` by a primitive, maybe of the elements as booleans."""
 
     @fused(static_argnames=("axis", "dtype", "keepdims"))
     def method(a: Any, axis: tuple[int, ...], dtype: Any, keepdims: bool, initial: Any, where: Any
@@ -86,7 +80,7 @@ def by_primitive(f: Callable[..., Any], reduce: Callable[..., Any], identity: An
         if initial is not None:
             out = f(out, reductions.initial_argument(f.__name__, initial))
         out = cast(out, typeof(x).dtype if dtype is None else dtype)
-        return as_array(keep_axes(out, shape_of(x), axis) if keepdims else out)
+        return array_of(keep_axes(out, shape_of(x), axis) if keepdims else out)
 
     return method
 
@@ -102,14 +96,14 @@ def _is_odd(counts: Any) -> Any:
 
 
 def running(primitive: Any, of_truth: bool = False) -> Callable[..., Any]:
-    """`accumulate` by a primitive, perhaps of the elements' truth."""
+    """`accumulate` by a primitive, maybe of the elements as booleans."""
 
     @fused(static_argnames=("axis", "dtype"))
     def accumulate(a: Any, axis: int, dtype: Any) -> Any:
         x = to_bool(a) if of_truth else a if dtype is None else cast(a, dtype)
         own = typeof(x).dtype
         number = cast(x, np.dtype(np.uint8)) if own == np.bool_ else x
-        out = cast(primitive.bind(as_array(number), axis=axis, reverse=False), own)
+        out = cast(primitive.bind(array_of(number), axis=axis, reverse=False), own)
         return out if dtype is None else cast(out, dtype)
 
     return accumulate
@@ -140,7 +134,7 @@ def sum_in_logs(base: float) -> Callable[..., Any]:
         high = stop_gradient(reductions.max(size, axis, keepdims=True, initial=-np.inf))
         high = cast(choose(lax.is_finite(high), high, _c(high, 0)), typeof(x).dtype)
         sums = reductions.sum(lax.exp(lax.sub(x, high)), axis, keepdims=True)
-        # The derivative of a sum of nothing is 0, not that of the logarithm at 0.
+        # The derivative of an empty sum is 0, not that of the logarithm at 0.
         nothing = lax.eq(sums, _c(sums, 0))
         logs = lax.log(choose(nothing, _c(sums, 1), sums))
         out = choose(nothing, _c(sums, -np.inf), lax.add(logs, high))

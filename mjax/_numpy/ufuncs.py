@@ -1,7 +1,7 @@
 """Ufuncs: elementwise functions as objects, which also reduce, accumulate and update.
 
-`jnp.add` and the others that NumPy has most use for are objects of class `ufunc`; `frompyfunc`
-makes more. Where a primitive does a method's work, a table says so; the others are loops.
+`jnp.add` and other common functions are objects of class `ufunc`; `frompyfunc` makes more. A table
+lists the methods that primitives implement; the others are loops.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ from mjax._engine.primitives.cumulative import cummax_p, cummin_p
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.iota import iota
 from mjax._engine.primitives.joining import concatenate
-from mjax._engine.primitives.shapes import expand_dims, moveaxis, reshape
+from mjax._engine.primitives.shapes import array_of, expand_dims, moveaxis, reshape
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
 from mjax._engine.runtime.dispatch.jit import eval_shape
 from mjax._numpy import arithmetic, bits, comparison, elementary, reductions
 from mjax._numpy.comparison import to_bool
 from mjax._numpy.core import (
-    as_array,
     broadcast_to,
     cast,
     check_array,
@@ -62,7 +61,7 @@ from mjax._numpy.vectorizing import vectorize
 
 
 class Methods(Record):
-    """How methods are done where not by loops: the methods' signatures, without `out`."""
+    """Implementations of methods without loops, with the methods' signatures except for `out`."""
 
     reduce: Callable[..., Any] | None = None
     accumulate: Callable[..., Any] | None = None
@@ -79,10 +78,9 @@ class ufunc:
       nout: the number of its results.
       name: its name; that of `func` if not given.
       nargs: `nin + nout`.
-      identity: what leaves other arguments as they are, for reductions of nothing.
-      call: the same as `func` for arrays; `func` is vectorized without.
-      reduce, accumulate, at, reduceat: what does the work of the method of this name, in place
-        of a loop.
+      identity: the identity element, for empty reductions.
+      call: `func` for arrays; by default `func` is vectorized.
+      reduce, accumulate, at, reduceat: the implementations of these methods, instead of loops.
 
     Source: `numpy.ufunc`.
 
@@ -92,7 +90,7 @@ class ufunc:
              [6, 8]], dtype=int32)
     """
 
-    __module__ = "mjax.numpy"  # where pickles find those of NumPy's names
+    __module__ = "mjax.numpy"  # pickles look NumPy's names up there
 
     def __init__(self, func: Callable[..., Any], /, nin: int, nout: int, *,
                  name: str | None = None, nargs: int | None = None, identity: Any = None,
@@ -127,7 +125,7 @@ class ufunc:
 
     @property
     def identity(self) -> Any:
-        """What leaves other arguments as they are; None if there is no such value."""
+        """The identity element of the function, or None."""
         return self._identity
 
     def __repr__(self) -> str:
@@ -175,11 +173,11 @@ class ufunc:
 
         Args:
           a: array.
-          axis: the axis; None: all elements. Several axes where the order does not matter.
+          axis: the axis; None: all elements. Several axes only if the order does not matter.
           dtype: dtype of the result.
           out: not supported.
           keepdims: whether the axis stays, with size 1.
-          initial: what is combined with the first element.
+          initial: the value to combine with the first element.
           where: mask of the elements that count.
 
         Raises:
@@ -252,7 +250,7 @@ class ufunc:
 
     @boundary
     def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Any:
-        """An array to whose elements at indices the function was applied, once for each index.
+        """An array with the function applied to its elements at indices, once for each index.
 
         Args:
           a: array.
@@ -262,7 +260,7 @@ class ufunc:
 
         Raises:
           NotImplementedError: `inplace` is not False.
-          TypeError: `b` is missing, or there is no place for it.
+          TypeError: `b` is missing, or the function takes one argument.
 
         Source: `numpy.ufunc.at`.
 
@@ -275,12 +273,13 @@ class ufunc:
                    f"NumPy's does. Use x = jnp.{self.__name__}.at(x, indices, b, inplace=False).")
             raise NotImplementedError(msg)
         name = f"{self.__name__}.at"
-        a = as_array(check_array(name, a))
+        a = array_of(check_array(name, a))
         operands = () if b is None else (check_array(name, b, 2),)
         if 1 + len(operands) != self._nin or self._nout != 1:
             msg = (f"{name} takes an array, indices and an operand for each further argument of "
-                   f"the function, which must give one result; {self} takes {self._nin} arguments "
-                   f"and gives {self._nout} results, and {len(operands)} operands were given.")
+                   f"the function, which must return one result; {self} takes {self._nin} "
+                   f"arguments and returns {self._nout} results, and {len(operands)} operands "
+                   "were given.")
             raise TypeError(msg)
         if self._methods.at is not None:
             return self._methods.at(a, indices, *operands)
@@ -317,12 +316,12 @@ class ufunc:
                  ) -> Any:
         """Reduces pieces of an axis: from each index to the next one, from the last to the end.
 
-        Where an index is not below the next one, the piece is one element.
+        If an index is not below the next one, the piece is one element.
 
         Args:
           a: array.
-          indices: vector of integers; negative ones count from the end, what is out of range is
-            moved inside.
+          indices: vector of integers; negative ones count from the end, others out of range are
+            clamped.
           axis: the axis.
           dtype: dtype of the result; that of `a` if not given, bool for logical functions.
           out: not supported.
@@ -372,7 +371,7 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: An
       func: a traceable function.
       nin: the number of its arguments.
       nout: the number of its results.
-      identity: what leaves other arguments as they are, for reductions of nothing.
+      identity: the identity element, for empty reductions.
 
     Source: `numpy.frompyfunc`.
 
@@ -391,7 +390,7 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: An
 
 
 def _rows(f: ufunc, x: Any, dtype: Any, *axes: int) -> tuple[Any, Any]:
-    """An array with the axis to go along in front (several as one), and the dtype of results."""
+    """An array with the reduced axis in front (several merged), and the dtype of results."""
     rest = [n for i, n in enumerate(shape_of(x)) if i not in axes]
     x = moveaxis(x, axes[0], 0) if len(axes) == 1 else reshape(x, (typeof(x).size, *rest))
     if dtype is None:
@@ -406,7 +405,7 @@ def _reduce_in_loop(f: ufunc, a: Any, axes: tuple[int, ...], dtype: Any, initial
                     ) -> Any:
     shape = shape_of(a)
     if not axes:
-        return as_array(a if initial is None else f(initial, a))
+        return array_of(a if initial is None else f(initial, a))
     x, dtype = _rows(f, a, dtype, *axes)
     mask = np.ones(shape_of(x)[:1], bool)
     if where is not None:
@@ -428,7 +427,7 @@ def _reduce_in_loop(f: ufunc, a: Any, axes: tuple[int, ...], dtype: Any, initial
 def _accumulate_in_loop(f: ufunc, a: Any, axis: int, dtype: Any) -> Any:
     x, dtype = _rows(f, a, dtype, axis)
     if not shape_of(x)[0]:
-        return as_array(cast(a, dtype))
+        return array_of(cast(a, dtype))
     first = cast(slice_in_dim(x, 0, 1), dtype)
 
     def step(total: Any, value: Any) -> tuple[Any, Any]:
@@ -443,7 +442,7 @@ def _update_in_loop(f: ufunc, a: Any, indices: Any, *operands: Any) -> Any:
     """One update after the other, in the order of the indices."""
     shape, size, dtype = shape_of(a), typeof(a).size, typeof(a).dtype
     numbers = _IndexUpdateHelper(reshape(iota(np.int32, size), shape))
-    # Places out of range get a number that no element has: their updates are dropped.
+    # Places out of range get an index beyond all elements, so their updates are dropped.
     places = numbers[indices].get(mode="fill", fill_value=size)
     values = [reshape(broadcast_to(x, shape_of(places)), (typeof(places).size,)) for x in operands]
 
@@ -460,7 +459,7 @@ def _update_in_loop(f: ufunc, a: Any, indices: Any, *operands: Any) -> Any:
 
 @fused(static_argnames=("f", "axis", "dtype"))
 def _pieces_in_loop(f: ufunc, a: Any, indices: Any, axis: int, dtype: Any) -> Any:
-    """Walks along the axis once, with all pieces at hand."""
+    """`reduceat` by one loop over the axis, for all pieces at once."""
     count, rest = typeof(indices).size, len(shape_of(a)) - 1
     x, dtype = _rows(f, a, typeof(a).dtype if dtype is None else dtype, axis)
     if not count:
@@ -484,7 +483,7 @@ def _pieces_in_loop(f: ufunc, a: Any, indices: Any, axis: int, dtype: Any) -> An
 
 
 def _pieces_of_truth(f: Callable[..., Any]) -> Callable[..., Any]:
-    """`reduceat` of the elements' truth."""
+    """`reduceat` of the elements as booleans."""
     pieces = doubling(f, f)
 
     def reduceat(a: Any, indices: Any, axis: int, dtype: Any) -> Any:

@@ -11,10 +11,10 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.types import typeof
-from mjax._engine.primitives.shapes import copy_p, squeeze
+from mjax._engine.primitives.shapes import array_of, copy_p, squeeze
 from mjax._engine.runtime.arrays.array import is_array
-from mjax._engine.transforms.vectorize import vmap
-from mjax._numpy.core import as_array, broadcast_shapes, check_array, check_ranks, shape_of
+from mjax._engine.transforms.vmap import vmap
+from mjax._numpy.core import broadcast_shapes, check_array, check_ranks, shape_of
 from mjax._numpy.shapes import expand_dims, moveaxis
 
 #: Names of the core axes of each argument or result.
@@ -41,7 +41,7 @@ def _parse(signature: str) -> tuple[Dims, Dims]:
 
 def _core_sizes(shapes: Sequence[tuple[int, ...]], dims: Dims, sizes: dict[str, int], where: str
                 ) -> None:
-    """Enters the sizes of the core axes of arrays.
+    """Records the sizes of the core axes of arrays.
 
     Raises:
       ValueError: a name has two sizes, or an array has too few axes.
@@ -92,13 +92,13 @@ def _mapped(f: Callable[..., Any], args: Sequence[Any], ranks: Sequence[int], wh
     check_ranks(where, [lead for lead, x in zip(leads, args, strict=True) if typeof(x).ndim])
     has = [[i >= len(lead) - len(s) and s[i - len(lead)] == n for i, n in enumerate(lead)]
            for s in leads]
-    values = [squeeze(as_array(x), [i - len(lead) + len(s) for i in range(len(lead))
+    values = [squeeze(array_of(x), [i - len(lead) + len(s) for i in range(len(lead))
                                     if i >= len(lead) - len(s) and not h[i]])
               for x, s, h in zip(args, leads, has, strict=True)]
     for i in reversed(range(len(lead))):
         f = vmap(f, in_axes=tuple(0 if h[i] else None for h in has))
     given = {*map(id, args)}
-    return tree_map(lambda x: copy_p.bind(x) if id(x) in given and is_array(x) else as_array(x),
+    return tree_map(lambda x: copy_p.bind(x) if id(x) in given and is_array(x) else array_of(x),
                     f(*values))
 
 
@@ -135,12 +135,12 @@ def vectorize(pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = f
 
     Args:
       pyfunc: a function of arrays.
-      excluded: positions and names of arguments that are passed as they are.
+      excluded: positions and names of arguments that are passed unchanged.
       signature: the core axes of arguments and results, as `"(m,n),(n)->(m)"`; without it
         `pyfunc` gets scalars. Further axes in front are mapped over with `vmap`.
 
     Returns:
-      A function of arrays. Arguments that are None are passed as they are.
+      A function of arrays. Arguments that are None are passed unchanged.
 
     Raises:
       ValueError: the signature is malformed; at calls: arrays do not fit it.
@@ -192,13 +192,13 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     """Applies a function to the vectors along an axis.
 
     Args:
-      func1d: takes an array of one axis, and `args` and `kwargs`; gives an array.
+      func1d: a function of a vector, `args` and `kwargs` that returns an array.
       axis: the axis.
       arr: array.
       args, kwargs: further arguments of `func1d`.
 
     Returns:
-      An array with the axes of the results in place of the axis.
+      An array with the axes of the results instead of the axis.
 
     Raises:
       ValueError: the axis is out of range.
@@ -210,7 +210,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
       Array([[1, 3],
              [3, 7]], dtype=int32)
     """
-    arr = as_array(check_array("apply_along_axis", arr, 2))
+    arr = array_of(check_array("apply_along_axis", arr, 2))
     ndim = typeof(arr).ndim
     axis = canonicalize_axis(axis, ndim)
     f = lambda x: func1d(x, *args, **kwargs)
@@ -219,7 +219,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     out = f(moveaxis(arr, axis, -1))
 
     def in_place(x: Any) -> Any:
-        """The axes of a result, which are the last ones, where the axis was."""
+        """Moves the last axes, those of a result, to the position of the axis."""
         new = range(ndim - 1, typeof(x).ndim)
         return moveaxis(x, list(new), list(range(axis, axis + len(new))))
 
@@ -231,7 +231,7 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: int | Sequenc
     """Applies a function along several axes, one after the other.
 
     Args:
-      func: takes an array and an axis; gives an array with that axis, or without it.
+      func: takes an array and an axis; returns an array with or without that axis.
       a: array.
       axes: axes.
 
@@ -247,7 +247,7 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: int | Sequenc
       >>> jnp.apply_over_axes(jnp.sum, jnp.ones((2, 3)), [0, 1])
       Array([[6.]], dtype=float32)
     """
-    a = as_array(check_array("apply_over_axes", a, 1))
+    a = array_of(check_array("apply_over_axes", a, 1))
     ndim = typeof(a).ndim
     for axis in axes if isinstance(axes, Sequence) else (axes,):
         place = canonicalize_axis(axis, ndim)
@@ -255,8 +255,8 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: int | Sequenc
         if typeof(out).ndim == ndim - 1:
             out = expand_dims(out, place)
         if typeof(out).ndim != ndim:
-            msg = (f"apply_over_axes: func must give an array of {ndim} or {ndim - 1} axes, but "
-                   f"gave shape {shape_of(out)}.")
+            msg = (f"apply_over_axes: func must return an array of {ndim} or {ndim - 1} axes, but "
+                   f"returned shape {shape_of(out)}.")
             raise ValueError(msg)
         a = out
     return a

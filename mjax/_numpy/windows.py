@@ -1,4 +1,4 @@
-"""Window functions: weights that fall off towards both ends."""
+"""Window functions, weights that decrease towards both ends; and the Bessel function in one."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
-from mjax._numpy.core import as_array, cast, concrete_int, promote_dtypes_inexact
-from mjax._numpy.elementary import i0
+from mjax._engine.primitives.shapes import array_of
+from mjax._engine.primitives.special import bessel_i0e
+from mjax._numpy.core import cast, concrete_int, promote_dtypes_inexact
 from mjax._numpy.fused import fused
 
 
 def _constant(name: str, M: Any) -> Any:
-    """NumPy's window in the default float dtype: its size is known, and so are its values."""
+    """NumPy's window in the default float dtype; a constant, since its size is static."""
     window = getattr(np, name)(concrete_int(M, f"{name}: M", truncate=True))
-    return as_array(window.astype(dtypes.dtype_of_python(float)))
+    return array_of(window.astype(dtypes.dtype_of_python(float)))
 
 
 @boundary
@@ -67,7 +68,7 @@ def hamming(M: int) -> Any:
 
 @boundary
 def blackman(M: int) -> Any:
-    """The Blackman window, of three cosine terms.
+    """The Blackman window, a sum of three cosine terms.
 
     Args:
       M: the number of points; none for `M < 1`.
@@ -111,11 +112,11 @@ def bartlett(M: int) -> Any:
 
 @fused(values=("beta",), static_argnames=("M",))
 def kaiser(M: int, beta: Any) -> Any:
-    """The Kaiser window, of a Bessel function.
+    """The Kaiser window, made of a Bessel function.
 
     Args:
       M: the number of points; none for `M < 1`.
-      beta: scalar, how fast it falls off: 0 is a constant, 5 is near Hamming's.
+      beta: scalar, the rate of decrease: 0 is a constant, 5 is near Hamming's.
 
     Returns:
       An array of shape `(M,)` and the default float dtype.
@@ -142,3 +143,30 @@ def kaiser(M: int, beta: Any) -> Any:
     heights = np.sqrt(1 - places**2).astype(dtype)
     beta = cast(beta, dtype)
     return lax.div(i0(lax.mul(heights, beta)), i0(beta))
+
+
+@fused(values=("x",))
+def i0(x: Any) -> Any:
+    """Elementwise modified Bessel function of the first kind and order 0.
+
+    Args:
+      x: real array or scalar.
+
+    Returns:
+      An array of the shape of `x`.
+
+    Raises:
+      ValueError: complex `x`.
+
+    Source: `numpy.i0`.
+
+    Example:
+      >>> print(f"{jnp.i0(1):.3f}")
+      1.266
+    """
+    x, = promote_dtypes_inexact(x)
+    if dtypes.is_complex(typeof(x).dtype):
+        msg = f"i0 is for real numbers, got dtype {typeof(x).dtype}."
+        raise ValueError(msg)
+    size = lax.mul(x, lax.sign(x))  # its derivative at 0 is 0, unlike that of `abs`
+    return lax.mul(lax.exp(size), bessel_i0e(size))

@@ -2,7 +2,7 @@
 
 `fft`, `linalg` and the functions of `_rare` load when they are first used.
 """
-# ruff: noqa: F403, F405  (the names of `_rare` are written down there)
+# ruff: noqa: F403, F405  (star import of `_rare`)
 
 from typing import TYPE_CHECKING
 
@@ -112,7 +112,6 @@ from mjax._numpy.elementary import (
     exp2,
     expm1,
     hypot,
-    i0,
     log,
     log1p,
     log2,

@@ -1,4 +1,4 @@
-"""The `Primitive` record, types, jaxprs and how to walk, check and build them, interpreters.
+"""The `Primitive` record, types, interpreters, and jaxprs: walking, checking and building them.
 
 `mjax_ext.core.primitives` holds the engine's own primitives; it loads when it is first used.
 """

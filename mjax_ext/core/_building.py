@@ -50,7 +50,7 @@ class JaxprBuilder:
         """Adds an equation.
 
         Args:
-          primitive: what to apply.
+          primitive: the primitive to apply.
           operands: atoms of this program, or values, which become constants.
           params: the primitive's parameters.
 
@@ -97,13 +97,20 @@ def _refuse_foreign(atoms: Sequence[Atom], known: set[Any], which: str) -> None:
 def new_jaxpr_eqn(invars: Sequence[Atom], outvars: Sequence[Var], primitive: Primitive,
                   params: dict[str, Any], effects: Effects = no_effects,
                   source_info: Any = None) -> JaxprEqn:
-    """An equation; without `source_info` it is said to come from the present call."""
+    """An equation; without `source_info` its source is the present call."""
     return JaxprEqn(primitive, list(invars), list(outvars), params, effects,
                     source_info or current_traceback())
 
 
 def jaxpr_as_fun(jaxpr: Jaxpr) -> Callable[..., list[Any]]:
-    """The function of flat values that a jaxpr is; it gives the list of results."""
+    """A jaxpr as a function of flat values, which returns the list of results.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> f = core.jaxpr_as_fun(mjax.make_jaxpr(lambda x: lax.mul(x, 2.0))(1.0))
+      >>> [float(y) for y in f(3.0)]
+      [6.0]
+    """
 
     @boundary
     def function(*args: Any) -> list[Any]:
@@ -117,6 +124,11 @@ def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractVal
 
     Raises:
       ValueError: the axis does not exist or has another size.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> core.mapped_aval(3, 0, core.ShapedArray((3, 2), jnp.dtype("float32")))
+      ShapedArray(float32[2])
     """
     if axis is None:
         return aval
@@ -127,10 +139,22 @@ def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractVal
 
 
 def unmapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractValue:
-    """The type of `size` elements along a new axis; None: the same type."""
+    """The type of `size` elements along a new axis; None: the same type.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> core.unmapped_aval(3, 0, core.ShapedArray((2,), jnp.dtype("float32")))
+      ShapedArray(float32[3,2])
+    """
     return batched_type(aval, axis, size)
 
 
 def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:
-    """The dtype of tangents: the same for inexact dtypes, float0 for others."""
+    """The dtype of tangents: the same for inexact dtypes, float0 for others.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> core.primal_dtype_to_tangent_dtype(jnp.dtype("float32"))
+      dtype('float32')
+    """
     return ShapedArray((), as_dtype(primal_dtype)).to_tangent().dtype

@@ -1,4 +1,4 @@
-"""Final-style transformations of one's own, in one method."""
+"""Base class for users' final-style transformations, which define one method."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from mjax._engine.tracing.stage import eval_jaxpr
 
 
 class Interpreter:
-    """A transformation: what primitives do to values that carry something.
+    """A transformation: the effect of primitives on values that carry further data.
 
-    A subclass says what an application means (`apply`). If a value carries more than an array,
-    it also says what a constant carries (`lift`) and what type the user's function sees
-    (`aval`). `run` interprets a function. Methods run under the interpreter that was current
-    when `run` was called, so that what they compute is itself differentiated, batched or
-    staged where `run` is called under such a transformation.
+    A subclass interprets an application in `apply`. If a value carries more than an array, it also
+    defines the data of a constant (`lift`) and the type that the user's function sees (`aval`).
+    `run` interprets a function. Methods run under the interpreter that was current when `run` was
+    called. So outer transformations differentiate, batch or stage their computations.
 
-    Applications to constants alone are not interpreted. `jit` is looked through; see `call`.
+    Applications to constants alone are not interpreted. `jit` is entered; see `call`.
 
     Example:
       >>> from mjax_ext import core
@@ -41,30 +40,30 @@ class Interpreter:
     """
 
     def lift(self, value: Any) -> Any:
-        """What a value carries that is a constant to this interpreter; by default itself."""
+        """The data of a value that is a constant to this interpreter; by default itself."""
         return value
 
     def aval(self, carried: Any) -> Any:
-        """The type under which the interpreted function sees it; by default its own."""
+        """The type that the interpreted function sees; by default that of `carried`."""
         return typeof(carried)
 
     def apply(self, primitive: Primitive, carried: Sequence[Any], params: dict[str, Any]) -> Any:
-        """What the result of an application carries; a list if it has multiple results."""
+        """The data of the result of an application; a list if it has multiple results."""
         raise NotImplementedError(f"{type(self).__name__}.apply(primitive, carried, params)")
 
     def call(self, jaxpr: Jaxpr, carried: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-        """What the results of a `jit` equation carry; by default those of its equations."""
+        """The data of the results of a `jit` equation; by default those of its equations."""
         return list(self.run(lambda *args: eval_jaxpr(jaxpr, jaxpr.consts, *args), *carried))
 
     def run(self, f: Callable[..., Any], *carried: Any) -> Any:
         """Interprets a function.
 
         Args:
-          f: takes one value for each of `carried`, gives a pytree of values.
-          carried: what its arguments carry.
+          f: takes one value for each of `carried`, returns a pytree of values.
+          carried: the data of its arguments.
 
         Returns:
-          The same pytree of what the results carry.
+          The same pytree with the data of the results.
 
         Raises:
           TypeError: `aval` gives no type, or `apply` no result; names the class and the method.
@@ -80,7 +79,7 @@ class Interpreter:
 
 @engine.register_tracer
 class _Carrier(engine.Tracer):
-    """A value with what it carries for one run of an interpreter."""
+    """A value with its data for one run of an interpreter."""
 
     __slots__ = ("carried",)
 
@@ -101,7 +100,7 @@ class _Running(engine.Interpreter):
         self.name = type(definition).__name__
 
     def type_of(self, carried: Any) -> Any:
-        """The type under which the function sees what an argument or a result carries."""
+        """The type that the function sees for the data of an argument or a result."""
         try:
             aval = self.definition.aval(carried)
         except TypeError as error:
@@ -113,13 +112,14 @@ class _Running(engine.Interpreter):
                    "(mjax.tree_util.tree_flatten), and take it together again in the function.")
             raise TypeError(msg) from error
         if not isinstance(aval, AbstractValue):
-            msg = (f"{self.name}.aval gave {describe_value(aval)} for {describe_value(carried)}; "
-                   "it must give a type, such as core.ShapedArray(shape, dtype).")
+            msg = (f"{self.name}.aval returned {describe_value(aval)} for "
+                   f"{describe_value(carried)}; it must return a type, such as "
+                   "core.ShapedArray(shape, dtype).")
             raise TypeError(msg)
         return aval
 
     def carried_by(self, value: Any) -> Any:
-        """What a value carries for this run."""
+        """The data of a value for this run."""
         if type(value) is _Carrier and value.interp is self:
             return value.carried
         return self.definition.lift(value)
@@ -133,15 +133,15 @@ class _Running(engine.Interpreter):
             out = (self.definition.call(params["jaxpr"], carried, params) if primitive is jit_p
                    else self.definition.apply(primitive, carried, params))
             if out is None:
-                msg = (f"{self.name}.{'call' if primitive is jit_p else 'apply'} gave None for "
+                msg = (f"{self.name}.{'call' if primitive is jit_p else 'apply'} returned None for "
                        f"primitive {primitive.name!r}; it must return what the result carries. Is "
                        "a return statement missing?")
                 raise TypeError(msg)
             if not primitive.multiple_results:
                 return _Carrier(self, out)
             if not isinstance(out, (list, tuple)):
-                msg = (f"{self.name}.apply gave {describe_value(out)} for primitive "
-                       f"{primitive.name!r}, which has multiple results; it must give a list.")
+                msg = (f"{self.name}.apply returned {describe_value(out)} for primitive "
+                       f"{primitive.name!r}, which has multiple results; it must return a list.")
                 raise TypeError(msg)
             return [_Carrier(self, c) for c in out]
         finally:

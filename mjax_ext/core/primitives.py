@@ -1,4 +1,4 @@
-"""Every primitive of the engine, by the name under which JAX has it where JAX has it."""
+"""Every primitive of the engine, under JAX's name if JAX has it."""
 
 from mjax._engine.control.branches.cond import cond_p, platform_index_p
 from mjax._engine.control.callback_primitives import (
@@ -19,6 +19,14 @@ from mjax._engine.control.inspection import inspect_sharding_p
 from mjax._engine.control.loops.scan import scan_p
 from mjax._engine.control.loops.while_loop import while_p
 from mjax._engine.control.reduce import reduce_p, reduce_window_p, select_and_scatter_p
+from mjax._engine.control.references.primitives import (
+    addupdate_p,
+    free_ref_p,
+    freeze_p,
+    get_p,
+    new_ref_p,
+    swap_p,
+)
 from mjax._engine.control.remat.remat import remat_p
 from mjax._engine.control.remat.remat_opt import remat_opt_p
 from mjax._engine.linalg.cholesky import cholesky_p, cholesky_update_p
@@ -232,28 +240,30 @@ from mjax._engine.spmd.reductions import (
     psum_p,
 )
 from mjax._engine.spmd.shard_map_rules import shard_map_p  # with its rules
+from mjax._engine.tracing.packed import pack_p, unpack_p
 from mjax._engine.tracing.variance import pvary_p
 from mjax._numpy.random.gamma import random_gamma_p
 
 __all__ = [
-    "abs_p", "acos_p", "acosh_p", "add_jaxvals_p", "add_p", "after_all_p", "all_gather_invariant_p",
-    "all_gather_p", "all_to_all_p", "and_p", "approx_top_k_p", "argmax_p", "argmin_p", "asin_p",
-    "asinh_p", "atan2_p", "atan_p", "atanh_p", "axis_index_p", "bessel_i0e_p", "bessel_i1e_p",
-    "bitcast_convert_type_p", "broadcast_in_dim_p", "cbrt_p", "ceil_p", "cholesky_p",
-    "cholesky_update_p", "clamp_p", "closed_call_p", "clz_p", "complex_p", "composite_p",
-    "concatenate_p", "cond_p", "conj_p", "conv_general_dilated_p", "convert_element_type_p",
-    "copy_p", "cos_p", "cosh_p", "create_token_p", "cumlogsumexp_p", "cummax_p", "cummin_p",
-    "cumprod_p", "cumsum_p", "cumulative_loop_p", "custom_jvp_call_p", "custom_lin_p",
-    "custom_vjp_call_p", "custom_vmap_call_p", "dce_sink_p", "debug_callback_p", "device_put_p",
-    "digamma_p", "div_p", "dot_general_p", "dynamic_slice_p", "dynamic_update_slice_p", "eig_p",
-    "eigh_p", "eq_p", "eq_to_p", "erf_inv_p", "erf_p", "erfc_p", "exp2_p", "exp_p", "expm1_p",
-    "fft_p", "floor_p", "gather_p", "ge_p", "geqp3_p", "geqrf_p", "gt_p", "hessenberg_p",
-    "householder_product_p", "igamma_grad_a_p", "igamma_p", "igammac_p", "imag_p",
-    "inspect_sharding_p", "integer_pow_p", "io_callback_p", "iota_2x32_shape_p", "iota_p",
-    "is_finite_p", "jit_p", "lapack_p", "layout_constraint_p", "le_p", "le_to_p", "lgamma_p",
-    "linear_call_p", "linear_recurrence_p", "linear_solve_p", "log1p_p", "log_p", "logistic_p",
-    "lt_p", "lt_to_p", "lu_p", "lu_pivots_to_permutation_p", "max_p", "min_p", "mul_p", "mulhi_p",
-    "name_p", "ne_p", "neg_p", "nextafter_p", "not_p", "optimization_barrier_p", "or_p", "ormqr_p",
+    "abs_p", "acos_p", "acosh_p", "add_jaxvals_p", "add_p", "addupdate_p", "after_all_p",
+    "all_gather_invariant_p", "all_gather_p", "all_to_all_p", "and_p", "approx_top_k_p", "argmax_p",
+    "argmin_p", "asin_p", "asinh_p", "atan2_p", "atan_p", "atanh_p", "axis_index_p", "bessel_i0e_p",
+    "bessel_i1e_p", "bitcast_convert_type_p", "broadcast_in_dim_p", "cbrt_p", "ceil_p",
+    "cholesky_p", "cholesky_update_p", "clamp_p", "closed_call_p", "clz_p", "complex_p",
+    "composite_p", "concatenate_p", "cond_p", "conj_p", "conv_general_dilated_p",
+    "convert_element_type_p", "copy_p", "cos_p", "cosh_p", "create_token_p", "cumlogsumexp_p",
+    "cummax_p", "cummin_p", "cumprod_p", "cumsum_p", "cumulative_loop_p", "custom_jvp_call_p",
+    "custom_lin_p", "custom_vjp_call_p", "custom_vmap_call_p", "dce_sink_p", "debug_callback_p",
+    "device_put_p", "digamma_p", "div_p", "dot_general_p", "dynamic_slice_p",
+    "dynamic_update_slice_p", "eig_p", "eigh_p", "eq_p", "eq_to_p", "erf_inv_p", "erf_p", "erfc_p",
+    "exp2_p", "exp_p", "expm1_p", "fft_p", "floor_p", "free_ref_p", "freeze_p", "gather_p", "ge_p",
+    "geqp3_p", "geqrf_p", "get_p", "gt_p", "hessenberg_p", "householder_product_p",
+    "igamma_grad_a_p", "igamma_p", "igammac_p", "imag_p", "inspect_sharding_p", "integer_pow_p",
+    "io_callback_p", "iota_2x32_shape_p", "iota_p", "is_finite_p", "jit_p", "lapack_p",
+    "layout_constraint_p", "le_p", "le_to_p", "lgamma_p", "linear_call_p", "linear_recurrence_p",
+    "linear_solve_p", "log1p_p", "log_p", "logistic_p", "lt_p", "lt_to_p", "lu_p",
+    "lu_pivots_to_permutation_p", "max_p", "min_p", "mul_p", "mulhi_p", "name_p", "ne_p", "neg_p",
+    "new_ref_p", "nextafter_p", "not_p", "optimization_barrier_p", "or_p", "ormqr_p", "pack_p",
     "pad_p", "pbroadcast_p", "philox2x32_p", "philox4x32_p", "platform_index_p", "pmax_invariant_p",
     "pmax_p", "pmin_invariant_p", "pmin_p", "polygamma_p", "population_count_p", "pow_p",
     "ppermute_p", "pscatter_p", "psum_invariant_p", "psum_p", "pure_callback_p", "pvary_p", "qr_p",
@@ -269,7 +279,7 @@ __all__ = [
     "select_and_scatter_p", "select_n_p", "shard_map_p", "sharding_constraint_p", "shift_left_p",
     "shift_right_arithmetic_p", "shift_right_logical_p", "sign_p", "sin_p", "sinh_p", "slice_p",
     "sort_p", "split_p", "sqrt_p", "square_p", "squeeze_p", "stack_p", "stage_p", "stop_gradient_p",
-    "sub_p", "svd_p", "symmetric_product_p", "tan_p", "tanh_p", "threefry2x32_p", "threefry4x32_p",
-    "tile_p", "top_k_p", "transpose_p", "triangular_solve_p", "tridiagonal_p",
-    "tridiagonal_solve_p", "unstack_p", "while_p", "xor_p", "zeta_p",
+    "sub_p", "svd_p", "swap_p", "symmetric_product_p", "tan_p", "tanh_p", "threefry2x32_p",
+    "threefry4x32_p", "tile_p", "top_k_p", "transpose_p", "triangular_solve_p", "tridiagonal_p",
+    "tridiagonal_solve_p", "unpack_p", "unstack_p", "while_p", "xor_p", "zeta_p",
 ]

@@ -1,5 +1,5 @@
 """Rules by transformation: `ad`, `batching`, `mlir`, `partial_eval`, `xla`.
 
-There is no `pxla`: what JAX keeps there (mesh executables, argument sharding) is run-time
-machinery that has no counterpart here, and its meshes and shardings are `mjax.sharding`'s.
+mjax does not have `pxla`. JAX's contains run-time machinery without a counterpart here (mesh
+executables, argument sharding), and meshes and shardings, which are in `mjax.sharding`.
 """

@@ -4,7 +4,7 @@
   lists of them with multiple results. A tangent is of its primal's tangent type or a `Zero`.
 - `primitive_linearizations[p] = rule`, seldom needed: `rule(nonzeros, *primals, **params)
   -> primal_out, nonzero_out, residuals, linear`, where `linear(residuals, *tangents)` gives the
-  tangent, for primitives whose derivative wants more than the jvp rule can say.
+  tangent. It is for primitives whose derivative a jvp rule cannot express.
 - `primitive_transposes[p] = rule`: `rule(cotangent, *args, **params)` gives one cotangent or None
   per operand. Operands to be differentiated are `UndefinedPrimal`. It is called only where a
   cotangent is not zero; with multiple results the others are `Zero`.
@@ -54,7 +54,7 @@ def get_primitive_transpose(primitive: Primitive) -> Rule:
     """The transpose rule of a primitive.
 
     Raises:
-      MissingRuleError: it has none.
+      MissingRuleError: it does not have one.
     """
     if primitive.transpose is None:
         primitive.missing("transpose")
@@ -62,15 +62,21 @@ def get_primitive_transpose(primitive: Primitive) -> Rule:
 
 
 def add_jaxvals(x: Any, y: Any) -> Any:
-    """The sum of two arrays that are tangents of one type."""
+    """The sum of two arrays that are tangents of one type.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> float(ad.add_jaxvals(1.0, 2.0))
+      3.0
+    """
     return add_any_p.bind(x, y)
 
 
 def deflinear2(primitive: Primitive, transpose_rule: Rule) -> None:
-    """Gives a primitive that is linear in all its operands together its jvp and transpose.
+    """Defines the jvp and the transpose of a primitive that is jointly linear in its operands.
 
     Args:
-      primitive: such a primitive.
+      primitive: the primitive.
       transpose_rule: `(cotangent, *args, **params) ->` a cotangent or None per operand.
     """
 
@@ -86,7 +92,7 @@ def deflinear2(primitive: Primitive, transpose_rule: Rule) -> None:
 
 
 def deflinear(primitive: Primitive, transpose_rule: Callable[..., Any]) -> None:
-    """`deflinear2` for rules `(cotangent, **params)`, which do not look at the operands."""
+    """`deflinear2` for rules `(cotangent, **params)`, which do not read the operands."""
 
     def transpose(cotangent: Any, *args: Any, **params: Any) -> Any:
         return transpose_rule(cotangent, **params)

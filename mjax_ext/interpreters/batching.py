@@ -1,10 +1,10 @@
 """Vectorization: batching rules.
 
 - `primitive_batchers[p] = rule`: `rule(args, dims, **params) -> result, dim`, lists of them with
-  multiple results. `dims[i]` is the batch axis of `args[i]`, or `not_mapped` (None) where the
+  multiple results. `dims[i]` is the batch axis of `args[i]`, or `not_mapped` (None) if the
   operand is the same for the whole batch; the result's dim likewise.
 - `fancy_primitive_batchers[p] = rule`: `rule(axis_data, args, dims, **params)`, for primitives that
-  need the axis (collectives) or hold jaxprs. It wins over the other.
+  need the axis (collectives) or hold jaxprs. It takes precedence.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mjax_ext._tables import Rule, RuleTable
 __all__ = [
     # tables
     "axis_primitive_batchers", "fancy_primitive_batchers", "primitive_batchers",
-    # what rules are given, and what they are written with
+    # arguments of rules, and helpers to write them
     "AxisData", "batch_jaxpr", "bdim_at_front", "broadcast", "moveaxis", "not_mapped",
     # makers of rules
     "defbroadcasting", "defreducer", "defvectorized",
@@ -51,7 +51,13 @@ axis_primitive_batchers = _AxisPrimitiveBatchers()
 
 
 def broadcast(x: Any, sz: int, axis: int) -> Any:
-    """`sz` copies of an array along a new axis."""
+    """`sz` copies of an array along a new axis.
+
+    Example:
+      >>> from mjax_ext.interpreters import batching
+      >>> batching.broadcast(jnp.ones(2), 3, 0).shape
+      (3, 2)
+    """
     shape = [*getattr(x, "shape", ())]
     shape.insert(axis, sz)
     return broadcast_in_dim(x, shape, [d for d in range(len(shape)) if d != axis])

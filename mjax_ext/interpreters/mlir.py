@@ -1,9 +1,9 @@
-"""Lowering to StableHLO: rules, and what they are written with.
+"""Lowering to StableHLO: rules, and helpers to write them.
 
 `register_lowering(p, rule, platform=None)`: `rule(ctx, *operands, **params)` gives the list of
 the results' `ir.Value`s; `op.results` is one. `ctx` is a `LoweringRuleContext`. `hlo`, `chlo` and
-`ir` are jaxlib's MLIR modules (StableHLO, CHLO, the core), loaded at the first touch; a release of
-jaxlib may change them. What the whole window of releases accepts is the oldest spelling.
+`ir` are jaxlib's MLIR modules (StableHLO, CHLO, the core), loaded on first use; a release of jaxlib
+may change them. The oldest spelling works on the whole window of releases.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -
 
     Args:
       prim: the primitive.
-      rule: `(ctx, *operands, **params) -> list of ir.Value` (one may stand for itself), or what
-        `lower_fun` gives.
+      rule: `(ctx, *operands, **params) -> list of ir.Value` (a single one need not be in a list),
+        or the result of `lower_fun`.
       platform: the one platform it is for; "gpu": CUDA and ROCm, where these have no rule of their
         own; None: all that have none.
 
@@ -60,7 +60,7 @@ def register_lowering(prim: Primitive, rule: Any, platform: str | None = None) -
 
     Raises:
       TypeError: the rule is not a function.
-      NotImplementedError: there is no such platform.
+      NotImplementedError: the platform is unknown.
     """
     if not callable(rule):
         msg = f"the lowering of primitive {prim.name!r} must be a function, not {rule!r}."
@@ -80,8 +80,8 @@ def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> traced:
       multiple_results: whether it gives a list, rather than one array.
 
     Returns:
-      What `register_lowering` takes. Another rule may also call it, as `rule(ctx, *operands)`,
-      for operands of the types `ctx.avals_in` (`ctx.replace(avals_in=...)` sets those).
+      A rule for `register_lowering`. Another rule may also call it, as `rule(ctx, *operands)`, for
+      operands of the types `ctx.avals_in` (`ctx.replace(avals_in=...)` sets those).
     """
     return traced(fun, multiple_results)
 
@@ -98,7 +98,7 @@ def aval_to_ir_type(ctx_or_aval: Any, aval: Any = None) -> Any:
 
 
 def aval_to_ir_types(ctx_or_aval: Any, aval: Any = None) -> tuple[Any, ...]:
-    """The MLIR types of what stands for a value of a type: mostly it is one."""
+    """The MLIR types of the IR values that represent a value of a type; mostly it is one."""
     return tuple(ir_types(ctx_or_aval if aval is None else aval))
 
 
@@ -137,7 +137,7 @@ def custom_call(call_target_name: str, *, result_types: Sequence[Any], operands:
       result_types: MLIR types of the results (`ctx.out_types`).
       operands: their `ir.Value`s.
       backend_config: a string, or a dict of attributes (`api_version=4`, XLA's typed FFI).
-      has_side_effect: whether the call stays although its results are unused.
+      has_side_effect: whether the call stays even if its results are unused.
       called_computations: names of functions of the module that it calls.
       api_version: the calling convention.
       operand_output_aliases: index of an operand -> index of the result that takes its memory.
@@ -161,7 +161,7 @@ def custom_call(call_target_name: str, *, result_types: Sequence[Any], operands:
     if operand_output_aliases:
         attributes["output_operand_aliases"] = array_attr([
             hlo.OutputOperandAlias.get(
-                # One result is not a tuple, so that nothing has to be picked from it.
+                # A single result is not a tuple, so it need not be unpacked.
                 output_tuple_indices=[out] if len(result_types) > 1 else [], operand_index=index,
                 operand_tuple_indices=[])
             for index, out in operand_output_aliases.items()])

@@ -1,11 +1,11 @@
 """Partial evaluation and dead-code elimination: their rules, and both applied to jaxprs.
 
 - `dce_rules[p] = rule`: `rule(used_outputs, eqn) -> used_inputs, new_eqn`, where the new equation
-  has the used inputs and outputs only, or is None to drop it. Without one, an equation goes if
-  nothing of it is used and no effect keeps it.
+  has the used inputs and outputs only, or is None to drop it. Without a rule, an equation is
+  dropped if all its results are unused and no effect keeps it.
 - `custom_partial_eval_rules[p] = rule`: `rule(interpreter, *args, **params)`, called where some
-  operand is unknown (`interpreter.is_unknown(arg)`). Without one, the equation is unknown as a
-  whole.
+  operand is unknown (`interpreter.is_unknown(arg)`). Without a rule, the whole equation is
+  unknown.
 """
 
 from __future__ import annotations
@@ -35,11 +35,18 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool],
     Args:
       jaxpr: the program.
       used_outputs: which results are wanted.
-      instantiate: which inputs stay although nothing uses them.
+      instantiate: which inputs stay even if unused.
 
     Returns:
       The smaller program, of the wanted results and the inputs it uses, and which inputs of
       `jaxpr` these are.
+
+    Example:
+      >>> from mjax_ext.interpreters import partial_eval
+      >>> jaxpr = mjax.make_jaxpr(lambda x: (lax.sin(x), lax.cos(x)))(1.0)
+      >>> smaller, used = partial_eval.dce_jaxpr(jaxpr.jaxpr, [True, False])
+      >>> len(smaller.eqns), used
+      (1, [True])
     """
     return dce.dce_jaxpr(jaxpr, used_outputs, instantiate)
 
@@ -55,7 +62,7 @@ def trace_to_jaxpr_dynamic(fun: Callable[..., Sequence[Any]], in_avals: Sequence
       debug_info: names for messages.
 
     Returns:
-      The jaxpr, the types of its results, and its constants: what `fun` closed over.
+      The jaxpr, the types of its results, and its constants: the values `fun` closed over.
     """
     jaxpr = stage(fun, in_avals, debug_info)
     return jaxpr, jaxpr.out_avals, jaxpr.consts

@@ -13,8 +13,13 @@ __all__ = ["apply_primitive"]
 def apply_primitive(primitive: Primitive, *args: Any, **params: Any) -> Any:
     """Applies a primitive by its lowering, compiled once per types and params.
 
-    A primitive without an implementation is evaluated in this way; as in
-    `p.def_impl(functools.partial(xla.apply_primitive, p))`, which says the same.
+    A primitive without an implementation is evaluated in this way.
+    `p.def_impl(functools.partial(xla.apply_primitive, p))` does the same.
+
+    Example:
+      >>> from mjax_ext.interpreters import xla
+      >>> float(xla.apply_primitive(lax.neg_p, 1.0))
+      -1.0
     """
     return sockets.execute(primitive, args, params)
 

@@ -27,7 +27,7 @@ class Recorder:
         io_callback(self, None, x)
 
     def taken(self) -> list[Any]:
-        """What was recorded since the last question."""
+        """The records since the last question."""
         mjax.effects_barrier()
         seen, self.seen = self.seen, []
         return seen

@@ -105,9 +105,12 @@ def values():
         lax.RandomAlgorithm.RNG_DEFAULT, lax.RoundingMethod.TO_NEAREST_EVEN, lax.Tolerance(0.5),
         layout.Layout((1, 0)), mjax.jit(len).lower([1.0]).args_info[0][0][0], tu.Partial(sorted),
         ad_checkpoint.Offloadable("device", "pinned_host"), core.ShapedArray((2,), "float32", True),
-        core.AbstractToken(), core.DebugInfo("jit", "f", ("x",)), core.EffectPolicy(ordered=True),
+        core.AbstractToken(), mjax.ref.AbstractRef(core.ShapedArray((2,), "int8")),
+        core.DebugInfo("jit", "f", ("x",)), core.EffectPolicy(ordered=True),
         batching.AxisData("i", 3), lax.FftType.RFFT, lax.linalg.EigImplementation.LAPACK,
         lax.linalg.EighImplementation.QR, lax.linalg.SvdAlgorithm.QR,
+        mjax.debug.flops(jnp.add, 1.0, 2.0),
+        mjax.debug.NaNSource("log", ("float32[]",), "a.py:1 (f)"),
         mjax.image.ResizeMethod.CUBIC, export.DisabledSafetyCheck.custom_call("f")]
     return {type(value): value for value in made}
 
@@ -117,14 +120,14 @@ OTHERS = {
     "by their public names": lambda cls: "._" not in cls.__module__,
     "of this process: devices, programs, traces, functions": lambda cls: cls.__name__ in {
         "ClosedJaxpr", "Compiled", "CustomVJPPrimal", "DebugEffect", "DropVar", "Effect",
-        "Exported", "Format", "Frame", "Held", "Initializer", "Interpreter", "Jaxpr",
+        "Error", "Exported", "Format", "Frame", "Held", "Initializer", "Interpreter", "Jaxpr",
         "JaxprBuilder", "JaxprEqn", "JVPTracer", "Literal", "OperandEffect",
         "Lowered", "LoweringContext", "Mesh", "ModuleContext", "NamedSharding",
         "OrderedDebugEffect",
-        "PartialEvaluated", "Primitive", "Shard", "Sharding", "SingleDeviceSharding",
-        "StepTraceAnnotation", "SymbolicZero", "TokenSet", "TraceAnnotation", "Traced", "Tracer",
-        "UndefinedPrimal", "Var", "Zero", "custom_jvp", "custom_vjp", "custom_vmap", "set_mesh",
-        "ufunc", "AbstractValue", "Wrapped", "finfo", "iinfo"},
+        "PartialEvaluated", "Primitive", "Ref", "Shard", "Sharding", "SingleDeviceSharding",
+        "StepTraceAnnotation", "SymbolicScope", "SymbolicZero", "TokenSet", "TraceAnnotation",
+        "Traced", "Tracer", "UndefinedPrimal", "Var", "Zero", "custom_jvp", "custom_vjp",
+        "custom_vmap", "set_mesh", "ufunc", "AbstractValue", "Wrapped", "finfo", "iinfo"},
 }
 
 

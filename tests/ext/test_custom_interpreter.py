@@ -150,7 +150,7 @@ def test_multiple_results():
         def apply(self, primitive, carried, params):
             return carried[0]
 
-    with pytest.raises(TypeError, match=r"Wrong\.apply gave .* for primitive 'halve', which"):
+    with pytest.raises(TypeError, match=r"Wrong\.apply returned .* for primitive 'halve', which"):
         Wrong().run(split.bind, X)
 
 
@@ -217,10 +217,10 @@ class _Boxed:
 
 
 @pytest.mark.parametrize(("methods", "carried", "text"), [
-    ({"apply": lambda self, p, values, params: None}, 1.0, "Mine.apply gave None for .*'sin'"),
+    ({"apply": lambda self, p, values, params: None}, 1.0, "Mine.apply returned None for .*'sin'"),
     ({}, {"a": 1.0}, r"Mine carries \{'a': 1.0\}.*one value, not a tree of them: flatten it"),
     ({}, _Boxed(), r"Mine carries <.*_Boxed.*define Mine.aval\(carried\)"),
-    ({"aval": lambda self, carried: None}, 1.0, "Mine.aval gave None for 1.0; it must give a type"),
+    ({"aval": lambda self, carried: None}, 1.0, "aval returned None for 1.0; it must return"),
 ])
 def test_mistakes_in_interpreters_name_class_and_method(methods, carried, text):
     cls = type("Mine", (core.Interpreter,), {

@@ -220,53 +220,53 @@ MISTAKES = {
     # abstract evaluation
     "abstract eval: tuple for one result (measured)": (
         lambda: scale(abstract_eval=lambda x, y: (scale_type(x, y),)), make_jaxpr,
-        "abstract evaluation.*must give one type, or .* multiple_results=True"),
+        "abstract evaluation.*must return one type, or .* multiple_results=True"),
     "abstract eval: one type for a list (measured)": (
         lambda: scale(multiple_results=True), make_jaxpr,
-        "abstract evaluation.*since multiple_results=True it must give a list of types"),
+        "abstract evaluation.*since multiple_results=True it must return a list of types"),
     "abstract eval: a shape": (
         lambda: scale(abstract_eval=lambda x, y: x.shape), make_jaxpr,
-        r"abstract evaluation.*gave a tuple of 1 \(3\)"),
+        r"abstract evaluation.*returned a tuple of 1 \(3\)"),
     "abstract eval: None": (
         lambda: scale(abstract_eval=lambda x, y: None), make_jaxpr,
-        "abstract evaluation.*gave None"),
+        "abstract evaluation.*returned None"),
     "abstract eval: wrong shape (measured)": (
         lambda: scale(abstract_eval=wide_type), jit,
-        r"lowering of .*gave 1 results of types tensor<3xf32>.*says float32\[9\]"),
+        r"lowering of .*returned 1 results of types tensor<3xf32>.*says float32\[9\]"),
     "abstract eval: wrong dtype (measured)": (
         lambda: scale(abstract_eval=half_type), jit,
-        r"lowering of .*gave 1 results of types tensor<3xf32>.*says float16\[3\]"),
+        r"lowering of .*returned 1 results of types tensor<3xf32>.*says float16\[3\]"),
     # implementation
     "impl: another shape than the abstract eval (measured)": (
         lambda: scale(impl=lambda x, y: np.zeros(9, np.float32)), run,
-        r"implementation.*gave float32\[9\], but its abstract evaluation says float32\[3\]"),
+        r"implementation.*returned float32\[9\], but its abstract evaluation says float32\[3\]"),
     "impl: another dtype": (
         lambda: scale(impl=lambda x, y: np.zeros(3, np.int32)), run,
-        r"implementation.*gave int32\[3\]"),
+        r"implementation.*returned int32\[3\]"),
     "impl: tuple for one result": (
-        lambda: scale(impl=lambda x, y: (x, y)), run, "implementation.*gave a tuple of 2"),
-    "impl: None": (lambda: scale(impl=lambda x, y: None), run, "implementation.*gave None"),
+        lambda: scale(impl=lambda x, y: (x, y)), run, "implementation.*returned a tuple of 2"),
+    "impl: None": (lambda: scale(impl=lambda x, y: None), run, "implementation.*returned None"),
     "impl: one value for a list": (
         lambda: scale(multiple_results=True, abstract_eval=two_types), run,
-        "implementation.*multiple_results=True it must give a list of values, 2 for 2"),
+        "implementation.*multiple_results=True it must return a list of values, 2 for 2"),
     "impl: too many values": (
         lambda: scale(multiple_results=True, impl=two_values,
                       abstract_eval=lambda x, y: [scale_type(x, y)]), run,
         "implementation.*a list of values, 1 for 1"),
     # lowering
     "lowering: two results (measured)": (
-        lambda: scale(lowering=two_results), jit, "lowering of .*gave 2 results"),
+        lambda: scale(lowering=two_results), jit, "lowering of .*returned 2 results"),
     "lowering: None (measured)": (
         lambda: scale(lowering=lambda ctx, x, y: None), jit,
-        "lowering of .*gave None; it must give a list of ir.Values"),
+        "lowering of .*returned None; it must return a list of ir.Values"),
     "lowering: a list of None": (
         lambda: scale(lowering=lambda ctx, x, y: [None]), jit,
-        r"lowering of .*gave a list of 1 \(None\)"),
+        r"lowering of .*returned a list of 1 \(None\)"),
     "lowering: the operation": (
         lambda: scale(lowering=lambda ctx, x, y: hlo.MulOp(x, y)), jit,
         r"lowering of .*such as the .results"),
     "lowering: no results": (
-        lambda: scale(lowering=lambda ctx, x, y: []), jit, "lowering of .*gave 0 results"),
+        lambda: scale(lowering=lambda ctx, x, y: []), jit, "lowering of .*returned 0 results"),
     "lowering: wrong type, eagerly": (
         lambda: scale(without=("impl",), abstract_eval=wide_type), run,
         "lowering of .*tensor<3xf32>"),
@@ -276,23 +276,23 @@ MISTAKES = {
     "lower_fun: wrong type": (
         lambda: scale(lowering=mlir.lower_fun(lambda x, y: lax.reduce_sum(x, (0,)),
                                               multiple_results=False)), jit,
-        r"lowering of .*gave 1 results of types tensor<f32>"),
+        r"lowering of .*returned 1 results of types tensor<f32>"),
     # jvp
     "jvp: tangent of another shape (measured)": (
         lambda: scale(jvp=lambda ps, ts: (scale_p(*ps), np.zeros(9, np.float32))), jvp,
-        r"jvp rule.*gave a tangent of type float32\[9\] for a result of type float32\[3\]"),
+        r"jvp rule.*returned a tangent of type float32\[9\] for a result of type float32\[3\]"),
     "jvp: tangent of another dtype": (
         lambda: scale(jvp=lambda ps, ts: (scale_p(*ps), np.zeros(3, np.int32))), jvp,
-        r"jvp rule.*gave a tangent of type int32\[3\]"),
+        r"jvp rule.*returned a tangent of type int32\[3\]"),
     "jvp: primal of another type": (
         lambda: scale(jvp=lambda ps, ts: (np.zeros(9, np.float32), ad.Zero(mjax.typeof(X)))), jvp,
-        r"jvp rule.*gave a primal of type float32\[9\], but .* evaluation says float32\[3\]"),
+        r"jvp rule.*returned a primal of type float32\[9\], but .* evaluation says float32\[3\]"),
     "jvp: no pair": (
         lambda: scale(jvp=lambda ps, ts: scale_p(*ps)), jvp,
-        r"jvp rule.*it must give a pair: a primal and a tangent"),
+        r"jvp rule.*it must return a pair: a primal and a tangent"),
     "jvp: an array of length two for a pair": (
         lambda: scale(jvp=lambda ps, ts: np.zeros(2, np.float32)), jvp,
-        r"jvp rule.*gave ndarray of type float32\[2\]; it must give a pair"),
+        r"jvp rule.*returned ndarray of type float32\[2\]; it must return a pair"),
     "jvp: tangent None": (
         lambda: scale(jvp=lambda ps, ts: (scale_p(*ps), None)), jvp,
         r"jvp rule.*the tangent None; both must be arrays"),
@@ -310,26 +310,26 @@ MISTAKES = {
     "jvp: single results for lists": (
         lambda: scale(multiple_results=True, impl=two_values, abstract_eval=two_types,
                       jvp=lambda ps, ts: (ps[0], ts[0])), jvp,
-        "jvp rule.*must give a list of primals and one of tangents, 2 for 2 results"),
+        "jvp rule.*must return a list of primals and one of tangents, 2 for 2 results"),
     "jvp: too few tangents": (
         lambda: scale(multiple_results=True, impl=two_values, abstract_eval=two_types,
                       jvp=lambda ps, ts: (ps, ts[:1])), jvp,
-        "jvp rule.*must give a list of primals and one of tangents, 2 for 2 results"),
+        "jvp rule.*must return a list of primals and one of tangents, 2 for 2 results"),
     # transpose
     "transpose: a bare cotangent": (
         lambda: scale(transpose=lambda ct, x, y: ct), grad,
-        r"transpose rule.*it must give a list of 2, one cotangent or None per operand"),
+        r"transpose rule.*it must return a list of 2, one cotangent or None per operand"),
     "transpose: too few": (
         lambda: scale(transpose=lambda ct, x, y: [ct]), grad,
-        r"transpose rule.*gave a list of 1 .*it must give a list of 2"),
+        r"transpose rule.*returned a list of 1 .*it must return a list of 2"),
     "transpose: None": (
-        lambda: scale(transpose=lambda ct, x, y: None), grad, r"transpose rule.*gave None"),
+        lambda: scale(transpose=lambda ct, x, y: None), grad, r"transpose rule.*returned None"),
     "transpose: cotangent of another shape": (
         lambda: scale(transpose=lambda ct, x, y: [np.zeros(9, np.float32), None]), grad,
         r"transpose rule.*a cotangent of type float32\[9\] for an operand of type float32\[3\]"),
     "transpose: no array": (
         lambda: scale(transpose=lambda ct, x, y: [[1.0, 2.0, 3.0], None]), grad,
-        r"transpose rule.*gave a list of 3"),
+        r"transpose rule.*returned a list of 3"),
     "transpose: computes with an undefined primal": (
         lambda: scale(transpose=lambda ct, x, y: [x * ct, None]), grad,
         r"an operand without a value.*transpose rule of primitive 'scale'"),
@@ -349,15 +349,15 @@ MISTAKES = {
         r"batching rule.*batch dimension -2"),
     "batch: forgotten dim": (
         lambda: scale(batch=lambda args, dims: (scale_p(*args), None)), vmap,
-        r"batching rule.*gave float32\[5,3\] with batch dimension None.*says float32\[3\]"),
+        r"batching rule.*returned float32\[5,3\] with batch dimension None.*says float32\[3\]"),
     "batch: value only": (
         lambda: scale(batch=lambda args, dims: scale_p(*args)), vmap,
-        r"batching rule.*it must give a pair: the result and its batch dimension"),
+        r"batching rule.*it must return a pair: the result and its batch dimension"),
     "batch: other elements": (
         lambda: scale(batch=lambda args, dims: (lax.reduce_sum(args[0], (1,)), 0)), vmap,
-        r"batching rule.*gave float32\[5\] with batch dimension 0, that is float32\[\] for each"),
+        r"batching rule.*returned float32\[5\] with batch dimension 0, that is float32\[\] for"),
     "batch: no array": (
-        lambda: scale(batch=lambda args, dims: (None, 0)), vmap, "batching rule.*gave None"),
+        lambda: scale(batch=lambda args, dims: (None, 0)), vmap, "batching rule.*returned None"),
     "batch: one value for a list": (
         lambda: scale(multiple_results=True, impl=two_values, abstract_eval=two_types,
                       batch=lambda args, dims: (args[0], 0)), vmap,
@@ -365,11 +365,11 @@ MISTAKES = {
     # without an abstract evaluation
     "impl: one value for a list, types unknown": (
         lambda: scale(multiple_results=True, without=("abstract_eval",)), run,
-        "implementation.*multiple_results=True it must give a list of values"),
+        "implementation.*multiple_results=True it must return a list of values"),
     "jvp: single results for lists, types unknown": (
         lambda: scale(multiple_results=True, impl=two_values, without=("abstract_eval",),
                       jvp=lambda ps, ts: (1.0, 1.0)), jvp,
-        "jvp rule.*gave 1.0 and 1.0; .*a list of primals and one of tangents"),
+        "jvp rule.*returned 1.0 and 1.0; .*a list of primals and one of tangents"),
     "jvp: too few tangents, types unknown": (
         lambda: scale(multiple_results=True, impl=two_values, without=("abstract_eval",),
                       jvp=lambda ps, ts: (ps, ts[:1])), jvp,
@@ -391,13 +391,13 @@ MISTAKES = {
     # partial evaluation, dead code
     "partial_eval: one value for a list": (
         lambda: evaluated_in_part(lambda interp, x, y: x), cut,
-        "partial_eval rule.*it must give a list of results"),
+        "partial_eval rule.*it must return a list of results"),
     "dce: an equation only": (
         lambda: without_dead_code(lambda used, eqn: eqn), prune,
         "dce rule.*which operands are used, and the new equation or None"),
     "dce: a boolean for a list": (
         lambda: without_dead_code(lambda used, eqn: (True, eqn)), prune,
-        "dce rule.*gave True to say .* a list of 2 booleans"),
+        "dce rule.*returned True to say .* a list of 2 booleans"),
     "batch: too few results": (
         lambda: scale(multiple_results=True, impl=two_values, abstract_eval=two_types,
                       batch=lambda args, dims: (args[:1], dims)), vmap,
@@ -436,7 +436,7 @@ def test_effectful_abstract_evaluation_without_effects():
 def test_linearize_rule_that_gives_too_little():
     f = scale()
     ad.primitive_linearizations[current[-1]] = lambda nonzeros, x, y: (scale_p(x, y), True)
-    with pytest.raises(TypeError, match=r"linearize rule of primitive 'scale'.*must give results"):
+    with pytest.raises(TypeError, match=r"linearize rule of primitive 'scale'.*return results"):
         grad(f)
 
 

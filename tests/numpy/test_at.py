@@ -283,7 +283,7 @@ def test_static_boxes_are_updated_as_slices() -> None:
 
 @pytest.mark.parametrize(("index", "values", "text"), [
     (S[0:2], np.zeros((3, 4, 5)), "x.at[...].set: values of shape (3, 4, 5) do not broadcast to "
-     "(2, 4, 5), the shape of what the index selects"),
+     "(2, 4, 5), the shape of the selection"),
     (1, np.zeros((1, 4, 5)), "values of shape (1, 4, 5) do not broadcast to (4, 5)"),
     ((1, 1, 1, 1), 0, "too many indices"),
 ])

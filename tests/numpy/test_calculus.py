@@ -144,7 +144,7 @@ ERRORS = [
     (ValueError, "'extrapolate', got 'x'", lambda: jnp.interp(1.0, XP, FP, left="x")),
     (ValueError, "unwrap is for real angles", lambda: jnp.unwrap(C)),
     (ValueError, "axis 1 is out of bounds", lambda: jnp.unwrap(V, axis=1)),
-    (ValueError, "no order", lambda: jnp.interp(1j, XP, FP)),
+    (ValueError, "not ordered", lambda: jnp.interp(1j, XP, FP)),
     (ValueError, "period must be a scalar", lambda: jnp.interp(1.0, XP, FP, period=XP)),
     (TypeError, "polyval requires ndarray", lambda: jnp.polyval([1, 2], 2)),
     (ValueError, "must have at least one axis", lambda: jnp.polyval(1, 2)),

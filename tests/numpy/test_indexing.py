@@ -284,7 +284,7 @@ def test_dynamic_integers_are_dynamic_slices() -> None:
 @pytest.mark.parametrize(("index", "error", "text"), [
     ((1, 1, 1, 1), IndexError, "too many indices: an array of shape (3, 4, 5) has 3 axes, but 4"),
     ((..., 1, ...), IndexError, "only one ellipsis"),
-    ([0, 1], TypeError, "using a list as an index is not allowed"),
+    ([0, 1], TypeError, "using a list as an index is ambiguous"),
     ([], TypeError, "x[jnp.array(index)]"),
     (range(2), TypeError, "using a range"),
     (1.0, TypeError, "an index must be an integer"),

@@ -258,7 +258,7 @@ ERRORS = [
     (ValueError, "linalg.cross takes vectors of three elements, got shapes (2,) and (3,)",
      lambda: jnp.linalg.cross(np.ones(2), np.ones(3))),
     (ValueError, "at least two axes, got shape (3,)", lambda: jnp.linalg.trace(np.ones(3))),
-    (ValueError, "no least one among no elements, of shape (0,)",
+    (ValueError, "the least element of an empty array of shape (0,)",
      lambda: jnp.linalg.norm(np.zeros(0), -np.inf)),
     (ValueError, "size of label 'j' for operand 1 (2) does not match previous terms (3)",
      lambda: jnp.einsum("ij,jk", M, M)),

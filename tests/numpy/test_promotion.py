@@ -15,7 +15,7 @@ from mjax.errors import TypePromotionError
 
 ORDER = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
          "bfloat16", "float16", "float32", "float64", "complex64", "complex128")
-#: Of uint64 and signed integers nothing but a weak float is an upper bound.
+#: Only a weak float is an upper bound of uint64 and signed integers.
 WIDE = tuple(d for d in ORDER if d != "uint64")
 
 #: The table of JAX's documentation: rows and columns b1 u1 u2 u4 u8 i1 i2 i4 i8 bf f2 f4 f8 c8 c16.
@@ -107,7 +107,7 @@ def test_strict_mode() -> None:
         assert (f + 1).dtype == np.float32 and (i + 1).dtype == np.int32 and (f * 2.0).shape == (3,)
         assert (i / 2).dtype == np.float32
         assert (1 + 2.0) == 3.0 and jnp.add(1, 2.0) == 3.0
-        # What is part of the program takes no part in promotion.
+        # Constants of the program do not take part in promotion.
         assert (f ** 2).dtype == (f ** True).dtype == (f ** np.int8(2)).dtype == np.float32
         assert (i ** True).dtype == np.int32
         assert jnp.trapezoid(i).dtype == jnp.trapezoid(i, dx=2.0).dtype == np.float32
@@ -138,7 +138,7 @@ def test_x64_decides_what_python_scalars_are(x64: Any) -> None:
 
 
 def test_functions_that_strengthen() -> None:
-    """Where a function computes in a dtype of its own, the result is that dtype's."""
+    """If a function computes in a dtype of its own, the result has that dtype."""
     weak = jnp.stack([1.0, 2.0])
     assert weak.weak_type
     for out in (jnp.spacing(weak), jnp.unwrap(weak), jnp.choose(0, [weak, weak]),
@@ -155,7 +155,7 @@ def test_functions_that_strengthen() -> None:
     assert not jnp.power(2, ints > 1).weak_type and jnp.power(2, 3).weak_type
     assert not jnp.angle(2.0).weak_type
     assert jnp.angle(floats.astype("bfloat16")).dtype == jnp.bfloat16
-    with pytest.raises(TypeError, match="complex fill_value 1j has no place in dtype int32"):
+    with pytest.raises(TypeError, match="complex fill_value 1j cannot be stored in dtype int32"):
         jnp.full_like(ints, 1j)
 
 

@@ -75,7 +75,7 @@ def test_keys():
 
 @pytest.mark.parametrize(("call", "error", "text"), [
     (lambda: ravel_pytree({"a": ["text"]}), TypeError, r"pytree\['a'\]\[0\] is not a valid array"),
-    (lambda: MIXED(jnp.ones(7)), ValueError, r"shape \(5,\) .* has shape \(7,\)"),
+    (lambda: MIXED(jnp.ones(7)), ValueError, r"shape \(5,\), .* has shape \(7,\)"),
     (lambda: MIXED(jnp.ones((5, 1))), ValueError, r"shape \(5, 1\)"),
     (lambda: MIXED(jnp.ones(5, "int32")), TypeError, r"dtype float32, to which the leaves' dtypes "
      "float32, int32 were promoted, but has dtype int32"),
@@ -91,6 +91,6 @@ MIXED = ravel_pytree([np.ones(2, "f4"), np.arange(3)])[1]
 
 
 def test_one_dtype_takes_another():
-    """Where leaves have one dtype the tree has that of the flat array."""
+    """If leaves have one dtype, the tree has that of the flat array."""
     _, unravel = ravel_pytree([np.ones(2, "f4")])
     assert unravel(jnp.arange(2))[0].dtype == np.int32

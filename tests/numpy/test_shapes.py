@@ -216,7 +216,7 @@ ERRORS = [
     (ValueError, "shape (5,) cannot be broadcast to shape (4,)", lambda: jnp.broadcast_to(V, 4)),
     (ValueError, "incompatible shapes", lambda: jnp.broadcast_arrays(V, I3)),
     (ValueError, "axes of the rotation must differ", lambda: jnp.rot90(X, 1, (0, 0))),
-    (ValueError, "3 shifts do not fit to 2 axes", lambda: jnp.roll(X, (1, 2, 3), (0, 1))),
+    (ValueError, "3 shifts do not fit 2 axes", lambda: jnp.roll(X, (1, 2, 3), (0, 1))),
     (TypeError, "shift must be an integer", lambda: jnp.roll(X, 1.5)),
     (ValueError, "at least one array", lambda: jnp.concatenate([])),
     (ValueError, "zero-dimensional", lambda: jnp.concatenate([1, 2])),

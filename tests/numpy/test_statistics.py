@@ -132,7 +132,7 @@ def test_against_numpy(row: Call) -> None:
     check(row)
 
 
-#: Where functions have corners, one number decides, and finite differences go astray.
+#: At corners of functions one number decides, and finite differences are wrong.
 CORNERS = ("max", "min", "amax", "amin", "ptp", "median", "quantile", "percentile", "corrcoef")
 
 

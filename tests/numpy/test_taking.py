@@ -28,7 +28,7 @@ INSIDE = np.array([[1, 0, -1], [2, 2, -3]], np.int32)
 
 
 def put(a: Any, *args: Any, inplace: bool = False, name: str = "put", **kwargs: Any) -> Any:
-    """What NumPy's functions that change their argument leave behind."""
+    """The argument after NumPy's functions that change it."""
     out = a.copy()
     getattr(np, name)(out, *args, **kwargs)
     return out

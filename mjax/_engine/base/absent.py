@@ -1,7 +1,6 @@
 """Names of JAX that mjax does not have, and what to use in their place.
 
-The table is `absent.ini`, beside this file. It is read when somebody asks for a name that is not
-there.
+The table is `absent.ini`, beside this file. It is read when a missing name is looked up.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _Table = dict[str, dict[str, str]]
 @functools.cache
 def tables() -> Mapping[str, _Table]:
     """Kind of section -> module -> name -> text."""
-    # Imported here: it would cost time of every import of mjax.
+    # Imported here: otherwise every import of mjax would pay for it.
     reader = importlib.import_module("configparser").ConfigParser(
         delimiters="=", interpolation=None)
     reader.optionxform = str

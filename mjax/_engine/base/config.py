@@ -36,7 +36,7 @@ class Flag(Record):
       accepts: the values it takes; a type; None: any that its row in `checks` does not refuse.
       doc: what it does.
       sets: flags that get each of its values too.
-      joined: of the value of the process and that of a thread, the one in force in the thread;
+      joined: chooses between the values of the process and of a thread the one in force there;
         None: the thread's.
       foreign: for a flag of JAX that changes nothing here, its row in the table of these.
       effect: told each value, and whether it is for the whole process; None: this thread has no
@@ -63,49 +63,49 @@ _LEVELS = (None, *guards.LEVELS)
 
 
 def by_owner(*entries: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Entries whose first parts are their owners, in one order; of one owner's the last."""
+    """The last entry of each owner, in one order; the first part of an entry is its owner."""
     found = {entry[0]: entry for several in entries for entry in several}
     return tuple([found[owner] for owner in sorted(found, key=id)])
 
 
 def _for_process(effect: Callable[[Any], None]) -> Callable[[Any, bool], None]:
-    """An effect that only values for the whole process have."""
+    """An effect of values for the whole process; values for a thread do not have it."""
     return lambda value, everywhere: effect(value) if everywhere else None
 
 
 def _guard(direction: str, which: str) -> Flag:
     return Flag(f"transfer_guard_{direction}", None, _LEVELS,
-                f"Whether {which} are allowed, logged or refused; those that device_put and "
-                "device_get are asked for only at the levels that say explicit.", (),
+                f"Whether {which} are allowed, logged or refused; requests to device_put and "
+                "device_get only by the levels with \"explicit\" in their name.", (),
                 functools.partial(guards.set_level, direction))
 
 
 SETTINGS = (
     Flag("enable_x64", False, bool, "Keep 64-bit types; otherwise they become 32-bit ones."),
     Flag("numpy_dtype_promotion", "standard", ("standard", "strict"),
-         "Whether dtypes that differ are promoted or refused."),
+         "Whether different dtypes are promoted or refused."),
     Flag("numpy_rank_promotion", "allow", ("allow", "warn", "raise"),
          "Whether operands of different rank are broadcast, warned about or refused."),
     Flag("default_matmul_precision", None, _PRECISIONS, "Precision of dot and convolution."),
-    Flag("default_device", None, None, "Device for values that are committed to none."),
+    Flag("default_device", None, None, "Device for uncommitted values."),
     Flag("mesh", None, None, "Mesh that partition specs without one refer to; see `set_mesh`."),
     Flag("mesh_for_all", False, bool, "Whether all programs have to run on the devices of that "
-         "mesh, and new arrays are there: so under `set_mesh`, and not in `with mesh:`."),
-    Flag("default_prng_impl", "threefry2x32", None, "Key type that `random.key` makes."),
+         "mesh, and new arrays are there: true under `set_mesh`, false in `with mesh:`."),
+    Flag("default_prng_impl", "threefry2x32", None, "Key type of `random.key`."),
     Flag("threefry_partitionable", True, bool, "Generate each random bit from its own counter."),
     Flag("disable_jit", False, bool, "Run jitted functions operation by operation."),
     Flag("debug_nans", False, bool, "Raise as soon as an operation gives a NaN."),
     Flag("debug_infs", False, bool, "Raise as soon as an operation gives an infinity."),
     Flag("explicit_x64_dtypes", "warn", ("warn", "error", "allow"),
-         "What a 64-bit dtype that is asked for while x64 is off leads to: 32 bits and a warning, "
+         "The reaction to a request for a 64-bit dtype while x64 is off: 32 bits and a warning, "
          "an error, or 64 bits."),
     Flag("check_static_indices", False, bool,
-         "Refuse integers in `x[...]` that are known and out of bounds."),
-    Flag("random_seed_offset", 0, int, "What is added to each seed of `random.key`."),
+         "Refuse known integers in `x[...]` that are out of bounds."),
+    Flag("random_seed_offset", 0, int, "A number added to each seed of `random.key`."),
     Flag("legacy_prng_key", "allow", ("allow", "warn", "error"),
-         "Whether raw uint32 arrays are taken as keys, warned about or refused."),
+         "Whether raw uint32 arrays are accepted as keys, warned about or refused."),
     Flag("allow_f16_reductions", True, bool,
-         "Whether sums of float16 and bfloat16 numbers are computed, or refused."),
+         "Whether sums of float16 and bfloat16 numbers are computed or refused."),
     Flag("no_execution", False, bool, "Refuse to run programs."),
     Flag("user_contexts", (), None, "The values of the contexts of `make_user_context`.",
          joined=by_owner),
@@ -113,45 +113,45 @@ SETTINGS = (
 OPTIONS = (
     Flag("traceback_filtering", "auto", ("auto", "off", "remove_frames", "tracebackhide",
                                          "quiet_remove_frames"),
-         "Whether engine frames are folded out of the tracebacks users see."),
+         "Whether tracebacks for users omit frames of the engine."),
     Flag("enable_checks", False, bool, "Type-check every jaxpr as it is built."),
     Flag("check_tracer_leaks", False, bool, "Raise as soon as a finished trace leaked a tracer."),
     Flag("log_compiles", False, bool, "Log each trace and compilation with its time."),
     Flag("explain_cache_misses", False, bool, "Log why a function is traced or compiled again."),
     Flag("log_checkpoint_residuals", False, bool,
-         "Log what a function behind checkpoint saves each time it is differentiated."),
-    Flag("transfer_guard", None, _LEVELS, "The level of all three guards below, set at once.",
+         "Log the values that a function behind checkpoint saves when it is differentiated."),
+    Flag("transfer_guard", None, _LEVELS, "The level of the three guards below.",
          tuple(f"transfer_guard_{direction}" for direction in guards.DIRECTIONS)),
     _guard("host_to_device", "copies of NumPy arrays and Python numbers to devices"),
     _guard("device_to_device", "copies between devices"),
     Flag("num_cpu_devices", -1, int,
-         "How many devices the CPU is split into; to be set before the first is used. -1: one, "
-         "or what XLA_FLAGS say.", (), _for_process(set_num_cpu_devices)),
+         "The number of devices of the CPU; set it before the first use. -1: one, or the number "
+         "in XLA_FLAGS.", (), _for_process(set_num_cpu_devices)),
     Flag("cpu_enable_async_dispatch", True, bool,
-         "Whether computations on the CPU go on after their call returned. Counts at each call "
-         "for programs that call Python; for the others before the first device is used.",
+         "Whether computations on the CPU continue after their call has returned. For programs "
+         "that call Python it applies to each call; for others set it before the first use.",
          (), _for_process(set_cpu_asynchronous)),
     _guard("device_to_host", "copies to the host, from devices whose memory is not the host's,"),
     Flag("no_tracing", False, bool, "Refuse to trace functions for `jit`."),
     Flag("captured_constants_warn_bytes", 2_000_000_000, int,
-         "Warn where a program closes over more bytes of arrays; -1: never."),
+         "Warn if a program closes over more bytes of arrays; -1: never."),
     Flag("captured_constants_report_frames", 0, int,
-         "How many of the user's frames that warning shows for each of the largest; -1: all."),
-    Flag("platforms", None, None, "The platforms that have to be there, separated by commas; the "
-         "first is the default. Counts until the first device is used."),
-    Flag("platform_name", "", None, "The default platform, where `platforms` does not say."),
-    Flag("compilation_cache_dir", None, None, "Where compiled programs are kept for other "
-         "processes; None: nowhere. Who can write there can run code here."),
-    Flag("enable_compilation_cache", True, bool, "Whether that folder is used."),
+         "The number of user frames that this warning shows for each large array; -1: all."),
+    Flag("platforms", None, None, "The required platforms, separated by commas; the first is the "
+         "default. Set it before the first device is used."),
+    Flag("platform_name", "", None, "The default platform if `platforms` is not set."),
+    Flag("compilation_cache_dir", None, None, "The folder of compiled programs for other "
+         "processes; None: none. Everybody who can write there can run code here."),
+    Flag("enable_compilation_cache", True, bool, "Whether this folder is used."),
     Flag("compilation_cache_max_size", -1, int,
-         "How many bytes it may hold: the programs that were used longest ago are removed; -1: any "
-         "number; 0: no program is kept."),
+         "The size of the folder in bytes: the least recently used programs are removed; -1: "
+         "unlimited; 0: programs are not kept."),
     Flag("persistent_cache_min_compile_time_secs", 1.0, float,
-         "Programs that were compiled faster are not kept there."),
+         "Programs that compile faster are not kept in the folder."),
     Flag("persistent_cache_min_entry_size_bytes", 0, int,
-         "Smaller programs are not kept there; -1: all are."),
+         "Smaller programs are not kept in the folder; -1: all are kept."),
     Flag("raise_persistent_cache_errors", False, bool,
-         "Whether a folder or an entry that cannot be used is an error; otherwise a warning."),
+         "Whether an unusable folder or entry is an error; otherwise it is a warning."),
     Flag("compilation_cache_include_metadata_in_key", False, bool,
          "Whether programs that differ only in file names and lines are different."),
     *(Flag(row.name, row.default, (bool if isinstance(row.default, bool) else None), row.why,
@@ -189,7 +189,7 @@ _FLAGS: dict[str, tuple[Flag, type[Values], str]] = {
     **{f.name: (f, Settings, "settings") for f in SETTINGS},
     **{f.name: (f, Options, "options") for f in OPTIONS},
 }
-#: Settings that functions of their own set, as `set_mesh`, and that are not flags of JAX.
+#: Settings that are not flags of JAX; functions such as `set_mesh` set them.
 OF_FUNCTIONS = frozenset({"mesh", "mesh_for_all", "user_contexts"})
 _interned: dict[tuple[Any, ...], Values] = {}
 _lock = threading.Lock()
@@ -223,7 +223,7 @@ def _lookup(name: str) -> tuple[Flag, type[Values], str]:
     except KeyError:
         known = sorted(n for n, (flag, *_) in _FLAGS.items()
                        if flag.foreign is None and n not in OF_FUNCTIONS)
-        # Imported here: it would cost time of every import of mjax.
+        # Imported here: otherwise every import of mjax would pay for it.
         close = importlib.import_module("difflib").get_close_matches(_bare(name), known, 1)
         msg = f"config has no flag named {name!r}." + (
             f" Did you mean {close[0]!r}?" if close else f" Flags: {', '.join(known)}.")
@@ -291,7 +291,7 @@ def _from_environment(flag: Flag) -> Any:
 
 
 class _Overrides(threading.local):
-    """What context managers of this thread have set, by record field."""
+    """The values that context managers of this thread have set, by record field."""
 
     def __init__(self) -> None:
         self.settings_overrides: dict[str, Any] = {}
@@ -302,7 +302,7 @@ _overrides = _Overrides()
 
 
 def _refresh(field: str, kind: type[Values]) -> None:
-    """Make this thread's record what the process-wide one says, overridden by its managers."""
+    """Sets this thread's record to the process-wide one, overridden by its context managers."""
     local = getattr(_overrides, field + "_overrides")
     if local:
         process = getattr(ThreadState, field).values
@@ -339,7 +339,7 @@ class Config:
           value: the new value.
 
         Raises:
-          AttributeError: there is no such flag.
+          AttributeError: the flag does not exist.
           ValueError: the flag does not take this value.
         """
         _set(*_lookup_public(name), value)
@@ -370,7 +370,7 @@ class Config:
 
 
 def set_global(name: str, value: Any) -> None:
-    """Sets a flag process-wide, those too that have a function of their own."""
+    """Sets a flag process-wide; also settings that are not flags of JAX."""
     _set(*_lookup(name), value)
 
 
@@ -379,7 +379,7 @@ def _set(flag: Flag, kind: type[Values], field: str, value: Any) -> None:
     new = dict.fromkeys((flag.name, *flag.sets), value)
     for changed in new:  # which may refuse the value
         _take_effect(changed, value, True)
-    with _lock:  # or one of two threads that set two flags would undo the other
+    with _lock:  # otherwise a thread that sets another flag at once could undo this
         setattr(ThreadState, field, _intern(kind, {**getattr(ThreadState, field).values, **new}))
     _refresh(field, kind)
 
@@ -400,12 +400,12 @@ def override(**flags: Any) -> Iterator[None]:
 
 
 def is_set_here(name: str) -> bool:
-    """Whether a setting has a value of its own in this thread."""
+    """True if this thread has its own value of a setting."""
     return name in _overrides.settings_overrides
 
 
 def of_this_thread(name: str, default: Any) -> Any:
-    """The value of its own that a setting has in this thread."""
+    """This thread's own value of a setting."""
     return _overrides.settings_overrides.get(name, default)
 
 
@@ -413,12 +413,12 @@ UNSET: Any = NOT_GIVEN
 
 
 def set_here(**flags: Any) -> Callable[[], None]:
-    """Sets flags in this thread; what it returns gives these flags back the values they had.
+    """Sets flags in this thread; returns a function that restores their earlier values.
 
     The value `UNSET` stands for that of the process.
 
     Raises:
-      AttributeError: there is no such flag.
+      AttributeError: a flag does not exist.
       ValueError: a flag does not take its value.
     """
     changes = []
@@ -478,7 +478,11 @@ def flag_manager(name: str, *default: Any, keyword: str = "new_val") -> Callable
     manager.__name__ = manager.__qualname__ = name
     manager.__signature__ = Signature([Parameter(  # type: ignore[attr-defined]
         keyword, Parameter.POSITIONAL_OR_KEYWORD, default=default[0] if default else UNSET)])
-    manager.__doc__ = f"Context manager: sets `{name}` in this thread. {flag.doc}"
+    shown = default[0] if default else flag.default
+    manager.__doc__ = (
+        f"Context manager: sets `{name}` in this thread. {flag.doc}\n\n    Example:\n"
+        f"      >>> with mjax.{name}({shown!r}):\n"
+        f"      ...   print(mjax.config.jax_{name})\n      {shown}\n")
     return manager
 
 
@@ -507,7 +511,7 @@ allow_f16_reductions = flag_manager("allow_f16_reductions", True)
 no_tracing = flag_manager("no_tracing", True)
 no_execution = flag_manager("no_execution", True)
 
-# What the environment asks for beside a value.
+# Flags of the environment that act on more than a value.
 for _flag in OPTIONS:
     if (_flag.sets or _flag.effect) and config.read(_flag.name) is not None:
         config.update(_flag.name, config.read(_flag.name))

@@ -1,8 +1,8 @@
 """The errors users meet: Python's own, or those that `mjax.errors` names.
 
 Each holds its facts and builds its text when it is shown. An error that is caught and dropped
-costs no formatting, and no error text walks a trace unless somebody reads it (JAX's issue 40041
-was quadratic tracing from an eager one).
+costs no formatting, and an error text walks a trace only when it is read. (In JAX's issue 40041
+eager texts made tracing quadratic.)
 """
 
 from __future__ import annotations
@@ -132,6 +132,10 @@ class TracerBoolConversionError(ConcretizationTypeError):
 
 class NonConcreteBooleanIndexError(LazyText, IndexError):
     """A traced boolean mask was used as an index: its result would have no static shape."""
+
+
+class InconclusiveDimensionOperation(LazyText):
+    """The answer to a question about symbolic dimensions depends on the values of symbols."""
 
 
 class TypePromotionError(LazyValueError):

@@ -41,8 +41,9 @@ def face(module: str, *, modules: Sequence[str] = (), later: Mapping[str, str] |
             return names.setdefault(name, found)
         if rest is not None and name in names["__all__"]:
             others = importlib.import_module(rest)
-            names.update({key: getattr(others, key) for key in others.__all__})
-            settle(module, vars(others))
+            found = {key: vars(others)[key] for key in names["__all__"] if key in vars(others)}
+            names.update(found)
+            settle(module, {"__all__": list(found), **found})
             return names[name]
         text = f"module {module!r} has no attribute {name!r}"
         if not name.startswith("_") and module.partition(".")[0] == "mjax":
@@ -59,11 +60,11 @@ def settle(module: str, names: Mapping[str, Any]) -> None:
     """Makes a public module the `__module__` of the functions and library classes it exports.
 
     Pickles then name the public module and stay valid when the code moves. Classes of the engine
-    are left alone: they define themselves how they are pickled.
+    are left alone: they define how they are pickled.
 
     Args:
       module: its name.
-      names: `__all__`, and what it has under these names.
+      names: `__all__`, and the objects of the module with these names.
     """
     for name in names.get("__all__", ()):
         f = names.get(name)

@@ -24,7 +24,7 @@ _NOTE = ("mjax left its own frames out of this traceback; "
 
 
 _PACKAGES = os.path.abspath(os.path.join(__file__, *[os.pardir] * 4))
-#: Files below these paths are ours: folded out of tracebacks, skipped in search of the user.
+#: Files below these paths are ours: tracebacks and searches for the user's line skip them.
 _EXCLUDED = [os.path.join(_PACKAGES, name, "") for name in ("mjax", "mjax_ext", "mjaxlib_shim")]
 _is_engine: dict[str, bool] = {}
 
@@ -36,7 +36,7 @@ def register_exclusion(path: str) -> None:
 
 
 def is_engine_file(file: str) -> bool:
-    """Whether frames of this file are folded out of what users see."""
+    """True if frames of this file are dropped from the tracebacks users see."""
     known = _is_engine.get(file)
     if known is None:
         known = _is_engine[file] = (file + os.sep).startswith((*_EXCLUDED, "<frozen"))
@@ -70,7 +70,7 @@ def fold(error: BaseException) -> None:
 def _drop_inner_context(error: BaseException) -> None:
     """Forgets errors that the engine raised and caught itself, such as misses of its caches.
 
-    Those with a frame of the user's stay, and those that an error was raised from.
+    Errors with a frame of the user's stay, and so do explicit causes (`raise ... from`).
     """
     while (context := error.__context__) is not None:
         if error.__cause__ is not context and _only_engine_frames(context.__traceback__):
@@ -89,14 +89,14 @@ def _only_engine_frames(tb: TracebackType | None) -> bool:
 
 @contextmanager
 def calling(text: Callable[[], str]) -> Iterator[None]:
-    """Adds `text()` to the error where the call of a user's function does not fit to it.
+    """Adds `text()` to the error if a user's function does not take the arguments of a call.
 
     The body of the `with` statement is that call.
     """
     try:
         yield
     except TypeError as error:
-        # Python raises it before it enters the function.
+        # Python raises that error before it enters the function.
         if type(error) is TypeError and "argument" in str(error) and (
                 _only_engine_frames(error.__traceback__)):
             error.add_note(text())
@@ -111,7 +111,7 @@ def boundary(f: Callable[P, R]) -> Callable[P, R]:
         try:
             return f(*args, **kwargs)
         except Exception as error:
-            # A bare raise adds no entry for this frame, so what fold() set is what is shown.
+            # A bare raise adds no entry for this frame, so the traceback that fold() set is shown.
             fold(error)
             raise
 

@@ -11,7 +11,7 @@ from mjax._engine.base.folding import boundary
 
 
 class _Signature:
-    """That of the function under `jit`; no data descriptor, so that users can set another."""
+    """An attribute of the function under `jit`; a non-data descriptor, so users can override it."""
 
     def __get__(self, function: PjitFunction | None, owner: Any = None) -> inspect.Signature:
         try:
@@ -21,15 +21,15 @@ class _Signature:
 
 
 class PjitFunction(functools.partial[Any]):
-    """A function under `jit`, which is called without Python code of this class.
+    """A function under `jit`. Calls run no Python code of this class.
 
-    It is a `functools.partial` of no arguments for that reason alone: what asks for partials asks
-    `is_partial`.
+    That is the only reason why it is a `functools.partial` of no arguments. Code that looks for
+    the partials of users asks `is_partial`.
     """
 
     __slots__ = ("_jitted",)
     __signature__ = _Signature()
-    #: What does the work: see `jit`.
+    #: Traces, compiles and runs the function: see `jit`.
     _jitted: Any
 
     @property
@@ -44,7 +44,7 @@ class PjitFunction(functools.partial[Any]):
         return self if instance is None else MethodType(self, instance)
 
     def __reduce__(self) -> Any:
-        # As functions: pickles have its name, and a copy is the function itself.
+        # As for functions: pickles hold the name, and a copy is the function itself.
         return self.__qualname__  # type: ignore[attr-defined]
 
     @boundary
@@ -67,12 +67,12 @@ class PjitFunction(functools.partial[Any]):
         self._jitted.caches.clear()
 
     def _cache_size(self) -> int:
-        """How many kinds of calls it has programs for."""
+        """The number of kinds of calls that have programs."""
         return len(self._jitted.caches.calls)
 
 
 def is_partial(f: Any) -> TypeGuard[functools.partial[Any]]:
-    """Whether it is a `functools.partial` that users made."""
+    """True for a `functools.partial` that users made."""
     return isinstance(f, functools.partial) and type(f) is not PjitFunction
 
 

@@ -1,4 +1,4 @@
-"""Events, and who listens to them: what is traced, lowered, compiled, found in the cache.
+"""Events of tracing, lowering, compilation and caches, and their listeners.
 
 Names of events are JAX's, so that listeners written for it work. Listeners are called in the thread
 of the event, in the order in which they were registered.
@@ -24,11 +24,11 @@ _scalars: list[Listener] = []
 
 
 def record_event(event: str, **kwargs: Any) -> None:
-    """Tells the listeners of events that one happened.
+    """Tells the listeners of events that an event happened.
 
     Args:
       event: its name, like a path: `"/my_library/step"`.
-      kwargs: what else they get, by name.
+      kwargs: further facts for the listeners, by name.
 
     Example:
       >>> from mjax import monitoring
@@ -61,7 +61,11 @@ def record_event_duration_secs(event: str, duration: float, **kwargs: Any) -> No
 
 def record_event_time_span(event: str, start_time: float, end_time: float, **kwargs: Any
                            ) -> None:
-    """Tells the listeners of time spans when something began and ended, as `time.time()` says."""
+    """Tells the listeners of time spans when something began and ended, as `time.time()` says.
+
+    Example:
+      >>> mjax.monitoring.record_event_time_span("/my/span", 1.0, 2.0)
+    """
     for listener in tuple(_spans):
         listener(event, start_time, end_time, **kwargs)
 
@@ -83,63 +87,127 @@ def record_scalar(event: str, value: float, **kwargs: Any) -> None:
 
 
 def register_event_listener(callback: Listener) -> None:
-    """`callback(event, **metadata)` is called for each `record_event`."""
+    """`callback(event, **metadata)` is called for each `record_event`.
+
+    Example:
+      >>> heard = []
+      >>> listener = lambda event, **metadata: heard.append(event)
+      >>> mjax.monitoring.register_event_listener(listener)
+      >>> mjax.monitoring.record_event("/my/event")
+      >>> mjax.monitoring.unregister_event_listener(listener)
+      >>> heard
+      ['/my/event']
+    """
     _events.append(callback)
 
 
 def register_event_duration_secs_listener(callback: Listener) -> None:
-    """`callback(event, seconds, **metadata)` is called for each `record_event_duration_secs`."""
+    """`callback(event, seconds, **metadata)` is called for each `record_event_duration_secs`.
+
+    Example:
+      >>> heard = []
+      >>> listener = lambda event, seconds, **metadata: heard.append(seconds)
+      >>> mjax.monitoring.register_event_duration_secs_listener(listener)
+      >>> mjax.monitoring.record_event_duration_secs("/my/event", 0.5)
+      >>> mjax.monitoring.unregister_event_duration_listener(listener)
+      >>> heard
+      [0.5]
+    """
     _durations.append(callback)
 
 
 def register_event_time_span_listener(callback: Listener) -> None:
-    """`callback(event, start, end, **metadata)` is called for each `record_event_time_span`."""
+    """`callback(event, start, end, **metadata)` is called for each `record_event_time_span`.
+
+    Example:
+      >>> heard = []
+      >>> listener = lambda event, start, end, **metadata: heard.append(end - start)
+      >>> mjax.monitoring.register_event_time_span_listener(listener)
+      >>> mjax.monitoring.record_event_time_span("/my/span", 1.0, 3.0)
+      >>> mjax.monitoring.unregister_event_time_span_listener(listener)
+      >>> heard
+      [2.0]
+    """
     _spans.append(callback)
 
 
 def register_scalar_listener(callback: Listener) -> None:
-    """`callback(event, value, **metadata)` is called for each `record_scalar`."""
+    """`callback(event, value, **metadata)` is called for each `record_scalar`.
+
+    Example:
+      >>> heard = []
+      >>> listener = lambda event, value, **metadata: heard.append(value)
+      >>> mjax.monitoring.register_scalar_listener(listener)
+      >>> mjax.monitoring.record_scalar("/my/size", 3)
+      >>> mjax.monitoring.unregister_scalar_listener(listener)
+      >>> heard
+      [3]
+    """
     _scalars.append(callback)
 
 
 def unregister_event_listener(callback: Listener) -> None:
-    """Takes back a `register_event_listener`.
+    """Undoes a `register_event_listener`.
 
     Raises:
       ValueError: the function is not registered.
+
+    Example:
+      >>> listener = lambda event, **metadata: None
+      >>> mjax.monitoring.register_event_listener(listener)
+      >>> mjax.monitoring.unregister_event_listener(listener)
     """
     _remove(_events, callback)
 
 
 def unregister_event_duration_listener(callback: Listener) -> None:
-    """Takes back a `register_event_duration_secs_listener`.
+    """Undoes a `register_event_duration_secs_listener`.
 
     Raises:
       ValueError: the function is not registered.
+
+    Example:
+      >>> listener = lambda event, seconds, **metadata: None
+      >>> mjax.monitoring.register_event_duration_secs_listener(listener)
+      >>> mjax.monitoring.unregister_event_duration_listener(listener)
     """
     _remove(_durations, callback)
 
 
 def unregister_event_time_span_listener(callback: Listener) -> None:
-    """Takes back a `register_event_time_span_listener`.
+    """Undoes a `register_event_time_span_listener`.
 
     Raises:
       ValueError: the function is not registered.
+
+    Example:
+      >>> listener = lambda event, start, end, **metadata: None
+      >>> mjax.monitoring.register_event_time_span_listener(listener)
+      >>> mjax.monitoring.unregister_event_time_span_listener(listener)
     """
     _remove(_spans, callback)
 
 
 def unregister_scalar_listener(callback: Listener) -> None:
-    """Takes back a `register_scalar_listener`.
+    """Undoes a `register_scalar_listener`.
 
     Raises:
       ValueError: the function is not registered.
+
+    Example:
+      >>> listener = lambda event, value, **metadata: None
+      >>> mjax.monitoring.register_scalar_listener(listener)
+      >>> mjax.monitoring.unregister_scalar_listener(listener)
     """
     _remove(_scalars, callback)
 
 
 def clear_event_listeners() -> None:
-    """Forgets all listeners, of every kind."""
+    """Forgets all listeners, of every kind.
+
+    Example:
+      >>> mjax.monitoring.clear_event_listeners()
+    """
     for listeners in (_events, _durations, _spans, _scalars):
         listeners.clear()
 

@@ -1,4 +1,4 @@
-"""Names of platforms. A GPU goes by two: rules and branches may be for its vendor's, or for all."""
+"""Names of platforms. A GPU has two: rules and branches may be for its vendor, or for all GPUs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _GPUS = ("cuda", "rocm")
 
 
 def names_of(platform: str) -> tuple[str, ...]:
-    """The names under which something for a platform is found, the closest first.
+    """The names under which rules and branches for a platform are found, the closest first.
 
     Example:
       >>> names_of("cuda"), names_of("gpu"), names_of("cpu")

@@ -1,8 +1,8 @@
-"""Sockets: the places where a lower layer calls a higher one, and all that there are.
+"""Sockets: all places where a lower layer calls a higher one.
 
-Imports lead from higher layers to lower ones only. Where a lower one needs a function of a higher
-one, the higher one fills a socket when it is imported: an attribute of `sockets`, or a table or
-class below it. `SOCKETS` says who fills each and why; a test compares it with the code.
+Higher layers import lower ones, never the reverse. A lower layer that needs a function of a higher
+one has a socket: an attribute of `sockets`, a table or a class. The higher layer fills it on
+import. `SOCKETS` says which module fills each and why; a test compares it with the code.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ def _unfilled(name: str, *args: Any) -> NoReturn:
 class Sockets:
     """Functions of higher layers, for lower ones; `SOCKETS` describes them."""
 
-    __slots__ = ("array_of_type", "exchange", "execute", "sharding_shown", "wait_for_readers",
-                 "watch")
+    __slots__ = ("array_of_type", "dimension_value", "exchange", "execute", "sharding_shown",
+                 "wait_for_readers", "watch")
     array_of_type: Callable[[Any, Any], Any]
+    dimension_value: Callable[[Any], Any]
     exchange: Callable[[Any, Any], Any]
     execute: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
     sharding_shown: Callable[[int], Any]
@@ -47,6 +48,9 @@ SOCKETS: dict[str, tuple[tuple[str, ...], str]] = {
     "sockets.array_of_type": (
         (f"{_ARRAYS}.transfer",),
         "tracing and primitives make constants that are on devices: (value, type) -> array"),
+    "sockets.dimension_value": (
+        ("_export.symbolic",),
+        "symbolic dimensions compute with arrays and floats: (dimension) -> tracer"),
     "sockets.exchange": (
         (f"{_DISPATCH}.eager",),
         "resharding compiles a program where devices exchange parts: (array, sharding) -> array"),
@@ -68,6 +72,10 @@ SOCKETS: dict[str, tuple[tuple[str, ...], str]] = {
     "Array": (
         ("_numpy.methods",), "operators and methods of arrays are functions of the NumPy layer"),
     "Tracer": (("_numpy.methods",), "tracers have the operators and methods of arrays"),
+    "Ref": (("_numpy.methods",), "references lack the methods of arrays, by name"),
+    "AbstractRef": (
+        ("_engine.control.references.primitives",),
+        "the zero of a type of references is a reference to zeros, which a primitive makes"),
     "types.typeof_handlers": (
         ("_engine.tracing.symbolic", "_engine.control.custom.symbolic_zeros", f"{_ARRAYS}.array",
          f"{_ARRAYS}.memory_order", f"{_ARRAYS}.token_values", "_engine.runtime.effects.pending",
@@ -75,15 +83,22 @@ SOCKETS: dict[str, tuple[tuple[str, ...], str]] = {
         "`typeof` finds the types of values of all layers: class -> function of the value"),
     "register_tracer": (
         ("_engine.tracing.stage", "_engine.transforms.batching", "_engine.transforms.jvp",
+         "_engine.tracing.packed", "_engine.tracing.reference", "_jet.series",
          "mjax_ext.core._interpreter"),
         "it is `typeof_handlers` for tracers"),
+    "series.jet_rules": (
+        ("_jet.references", "_jet.rules"),
+        "Taylor mode looks for rules of primitives, which users add to"),
+    "series.always_rules": (
+        ("_jet.references",), "Taylor mode looks for rules that apply even without terms"),
     "register_prng": (
         ("_engine.primitives.counter_generators", "_engine.primitives.rng",
          "_engine.primitives.threefry"),
         "keys name their generator, and call its functions; users register theirs"),
     "register_pytree_node": (
-        ("_engine.control.calls.static", "_library.optimizers"),
+        ("_checkify.check", "_engine.control.calls.static_arguments", "_library.optimizers"),
         "trees hold containers of any module, and of users: class -> functions"),
+    "register_dataclass": (("_library.stateful_random",), "the same"),
     "register_pytree_node_class": (("_scipy.stats.kde",), "the same"),
     "register_pytree_with_keys": (("_engine.ir.pytree", "_scipy.interpolate"), "the same"),
     "rules of copy_p": (
@@ -91,7 +106,11 @@ SOCKETS: dict[str, tuple[tuple[str, ...], str]] = {
     "rules of debug_callback_p": (
         ("_engine.runtime.effects.callbacks",), "its impl calls Python between programs"),
     "rules of gather_p": (
-        ("_engine.primitives.scatter",), "its transpose is a scatter, whose transpose it is"),
+        ("_checkify.rules", "_engine.primitives.scatter"),
+        "its transpose is a scatter, whose transpose it is; checkify gives its checks"),
+    "rules of div_p": (("_checkify.rules",), "checkify gives its checks"),
+    "rules of dynamic_slice_p": (("_checkify.rules",), "checkify gives its checks"),
+    "rules of dynamic_update_slice_p": (("_checkify.rules",), "checkify gives its checks"),
     "rules of inspect_sharding_p": (
         ("_tools.visualize",), "its impl shows shardings, as a tool does"),
     "rules of io_callback_p": (

@@ -16,8 +16,8 @@ class NamedAxis(NamedTuple):
     Attributes:
       name: its name.
       size: the number of elements along it.
-      manual: None for an axis of vmap; for a mesh axis inside of shard_map what `spmd` has to know
-        of it. It is part of cache keys, like all of this.
+      manual: facts that `spmd` needs about a mesh axis inside of shard_map; None for an axis of
+        vmap. Cache keys contain it, like the other fields.
     """
 
     name: Any
@@ -39,9 +39,11 @@ class ThreadState(threading.local):
     #: Source info for equations staged while a transformation replays others' equations;
     #: None means: take the traceback of the call.
     source: Any = None
-    #: Over how many devices the compiled program runs that called the Python function that runs;
-    #: 0: none did.
+    #: In a callback: the number of devices of the compiled program that called it; otherwise 0.
     in_callback: int = 0
+    #: Symbols of sizes -> their IR values, in the function that is being lowered; None: all
+    #: shapes of the program are known.
+    dimensions: Any = None
 
 
 thread = ThreadState()

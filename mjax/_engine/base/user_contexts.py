@@ -12,7 +12,7 @@ from mjax._engine.base.util import exact
 
 
 class UserContext:
-    """What `make_user_context` gives: a value of the process, and in `with` that of a thread."""
+    """A value of the process that `with` replaces in a thread; `make_user_context` makes one."""
 
     def __init__(self, default_value: Any):
         self._default = default_value
@@ -53,7 +53,7 @@ class UserContext:
 
     def _among(self, others: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
         hash(value)
-        # Values that are equal and not the same, as 1 and True, are two contexts.
+        # Values that are equal but not the same, such as 1 and True, are two contexts.
         return by_owner(others, ((self, exact(value), value),))
 
 
@@ -61,7 +61,7 @@ def make_user_context(default_value: Any = None) -> UserContext:
     """A context whose value jitted functions may read: they are traced anew for each.
 
     Args:
-      default_value: its value where nobody has set another.
+      default_value: its value until another one is set.
 
     Returns:
       A function of a value, which gives a context manager; its attribute `value` is the value in

@@ -50,7 +50,7 @@ def alias(f: F, name: str, module: str | None = None) -> F:
 
     Args:
       f: a function.
-      name: the name it is to be found by, in tracebacks and pickles too.
+      name: the name under which it is found, also in tracebacks and pickles.
       module: the module that has this name; that of `f` if not given.
     """
     plain = cast(FunctionType, f)
@@ -124,6 +124,16 @@ def canonicalize_axis(axis: Any, ndim: int) -> int:
     return index + ndim if index < 0 else index
 
 
+def unused_name(name: str, taken: set[str]) -> str:
+    """The name, or with a number behind it if it is taken; it is taken now."""
+    candidate, n = name, 0
+    while candidate in taken:
+        n += 1
+        candidate = f"{name}_{n}"
+    taken.add(candidate)
+    return candidate
+
+
 def listed(x: Any) -> tuple[Any, ...]:
     """The contents of an argument that is one thing or a sequence of them, arrays included."""
     if type(x) is int:
@@ -146,16 +156,16 @@ def canonicalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return result
 
 
-#: Types whose equal values differ in nothing.
+#: Types whose equal values are interchangeable.
 EXACT = frozenset({type(None), bool, int, str})
 
 
 def exact(value: Any) -> Any:
-    """What stands for a value in a cache key: alike only for values that are the same.
+    """The form of a value in a cache key: equal only for values that are interchangeable.
 
-    Python's equality knows neither the type of a number nor the sign of a zero (`True == 1`,
-    `0.0 == -0.0`), and no NaN equals another. Numbers in tuples and frozensets are told apart
-    too. Not for values that are not hashable: those come out as they are.
+    Python's equality ignores the type of a number and the sign of a zero (`True == 1`,
+    `0.0 == -0.0`), and a NaN does not equal itself. Numbers in tuples and frozensets are told
+    apart too. Values that are not hashable are returned as they are.
 
     Example:
       >>> exact(1.0) == exact(1), exact((0.0,)) == exact((-0.0,)), exact(np.nan) == exact(-np.nan)
@@ -181,9 +191,9 @@ def exact(value: Any) -> Any:
 class BoundedCache(dict[Hashable, Any]):
     """A dict that forgets its older half when it is full.
 
-    Lookups are those of `dict`, at C speed; entries must go in by `put`. Which half is
-    forgotten is decided by insertion order: a program that overflows a cache of thousands
-    of entries pays a rebuild of what it still uses, and nothing on the hot path.
+    Lookups are those of `dict`, at C speed; `put` inserts. The half that was inserted first is
+    forgotten. A program that overflows a cache of thousands of entries rebuilds those it still
+    uses; the hot path pays nothing.
     """
 
     __slots__ = ("maxsize",)

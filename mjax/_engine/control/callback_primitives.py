@@ -1,8 +1,8 @@
 """Primitives that call Python functions: `pure_callback`, `io_callback`, `debug_callback`.
 
-Their param `callback` is a function of NumPy arrays that gives a tuple of them, of the types
-`result_avals`; what users pass is wrapped so by `runtime.effects.callbacks`, which also gives the
-impls. Two calls are merged, dropped or repeated as their effects allow: a pure one has none.
+Their param `callback` is a function of NumPy arrays that returns a tuple of them, with the types
+`result_avals`. `runtime.effects.callbacks` wraps users' functions this way, and defines the impls.
+Calls are merged, dropped or repeated as their effects allow; a pure one does not have any.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mjax._engine.transforms.batching import AxisData, batched_type
 from mjaxlib_shim.host_callbacks import keeps_results, lacks_pieces, one_device_calls
 
 logger = logging.getLogger("mjax")
-#: Ordered printing and ordered input and output share a token: a program tells one story.
+#: Ordered prints and ordered input and output share a token, so that they have one common order.
 _STORY = "story"
 #: Platforms whose programs can call Python functions.
 _CALLING = ("cpu", "gpu")
@@ -48,13 +48,13 @@ class OrderedIOEffect(Effect):
 
 
 class DebugEffect(Effect):
-    """Looking at values; allowed everywhere."""
+    """Inspecting values; allowed everywhere."""
 
     policy = EffectPolicy()
 
 
 class OrderedDebugEffect(Effect):
-    """Looking at values in the order of the program."""
+    """Inspecting values in the order of the program."""
 
     policy = EffectPolicy(ordered=True, token=_STORY)
 
@@ -62,7 +62,7 @@ class OrderedDebugEffect(Effect):
 io_effect, ordered_io_effect = IOEffect(), OrderedIOEffect()
 debug_effect, ordered_debug_effect = DebugEffect(), OrderedDebugEffect()
 
-# What is cached by types would keep the user's functions alive. Each device calls them.
+# Caches of types would keep the user's functions alive. Each device calls them.
 pure_callback_p = Primitive("pure_callback", multiple_results=True, types_cacheable=False,
                             own_varying=True)
 io_callback_p = Primitive("io_callback", multiple_results=True, types_cacheable=False,
@@ -72,8 +72,8 @@ debug_callback_p = Primitive("debug_callback", multiple_results=True, types_cach
 
 
 def _per_device(avals: Sequence[Any], callback: Any) -> list[Any]:
-    """Types of what a Python function gives: it may give each device something else, unless
-    whoever wrote it says where it does not."""
+    """Types of a Python function's results. They may differ on each device, unless the author
+    declares otherwise."""
     typed = typed_axes()
     if not typed:
         return list(avals)
@@ -109,20 +109,20 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
     """Emits a call of a Python function, on CPU or GPU.
 
     Args:
-      ctx: what the lowering rule got.
+      ctx: the context of the lowering rule.
       callback: gets a NumPy array per operand and returns a tuple of arrays of exactly the
         types `result_avals`.
-      token: one that it comes after, such as `ctx.tokens_in.get(effect)`; or None.
+      token: a token that it comes after, such as `ctx.tokens_in.get(effect)`; or None.
       operands: `ir.Value`s.
       operand_avals: their types.
-      result_avals: those of the results.
-      has_side_effect: whether it is called although nobody reads its results.
+      result_avals: the types of the results.
+      has_side_effect: whether it is called even if its results are unused.
       partitioned: whether each device of a program calls it, with its own pieces of the operands.
         Such a callback has no results and no token.
 
     Returns:
-      The results' `ir.Value`s, the token that comes after it (None without one), and None,
-      where JAX gives an object to keep; mjax keeps what there is to keep.
+      The results' `ir.Value`s, the token that comes after it (None without one), and None. JAX
+      returns an object to keep in the third place; mjax keeps it itself.
 
     Raises:
       ValueError: `partitioned` with results, or with a token in a program over several devices.
@@ -173,7 +173,7 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
 
 
 def _refuse_partly_manual(ctx: Any, ordered: bool, results: bool) -> None:
-    """Refuses side effects that the first device alone cannot have along the axes of XLA's."""
+    """Refuses side effects that the first device alone cannot have along the axes left to XLA."""
     all_axes = "Map over all axes (leave out axis_names)"
     if ordered:
         raise LazyValueError(lambda: (
@@ -186,7 +186,7 @@ def _refuse_partly_manual(ctx: Any, ordered: bool, results: bool) -> None:
 
 
 def _refuse_partitioned(ctx: Any, on_pieces: bool, ordered: bool, results: bool) -> None:
-    """Refuses what devices cannot do that call a function each with its own pieces."""
+    """Refuses options that are impossible if each device calls a function with its own pieces."""
     if results:
         raise LazyValueError(lambda: (
             f"{ctx.primitive.name}: a partitioned callback gives no results, as each device would "
@@ -203,7 +203,7 @@ def _refuse_partitioned(ctx: Any, on_pieces: bool, ordered: bool, results: bool)
 
 
 def _marked(callback: Callable[..., Any], devices: int) -> Callable[..., Any]:
-    """One during which its thread is known to be called by a program over so many devices."""
+    """A callback that records, during the call, the number of devices of its program."""
 
     def call(*args: Any) -> Any:
         outer, thread.in_callback = thread.in_callback, max(devices, thread.in_callback)
@@ -216,10 +216,10 @@ def _marked(callback: Callable[..., Any], devices: int) -> Callable[..., Any]:
 
 
 def _told(callback: Callable[..., Any]) -> Callable[..., Any]:
-    """One of a program over several devices: what it raises is logged at once.
+    """A callback of a program over several devices: its exceptions are logged at once.
 
-    Where other devices wait for this one in a collective nobody gets the error: XLA lets them
-    wait, and in the end aborts the process.
+    If other devices wait for this one in a collective, the error is not raised. XLA lets them
+    wait, and finally aborts the process.
     """
 
     def call(*args: Any) -> Any:
@@ -301,7 +301,7 @@ def _io_transpose(cts: Any, *args: Any, **params: Any) -> Any:
 
 @debug_callback_p.def_jvp
 def _debug_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-    """Looks at the primals."""
+    """Inspects the primals."""
     return debug_callback_p.bind(*primals, **params), []
 
 
@@ -310,7 +310,7 @@ def _debug_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 
 def _one_by_one(primitive: Primitive, axis: AxisData, args: Sequence[Any],
                 dims: Sequence[int | None], params: dict[str, Any], unroll: bool = False) -> Any:
-    """A call per batch element, in the order of the batch; in a loop, unless that is unrolled."""
+    """A call per batch element, in the order of the batch; in a loop unless unrolled."""
     args = [a if d is None else batch_to_front(a, d, axis.size)
             for a, d in zip(args, dims, strict=True)]
 

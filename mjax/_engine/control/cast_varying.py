@@ -1,9 +1,8 @@
-"""Jaxprs at other types: for operands that vary along more mesh axes than they did when the
-jaxpr was staged.
+"""Jaxprs at wider types: for operands that vary along more mesh axes than at staging.
 
-It is staged once more, at the wider types, so that casts appear where they are needed, in the
-jaxprs inside of it too: the staging interpreter asks the `cast_varying` rule of each primitive that
-holds some. Carries of loops reach their fixpoint so, and what a cond gives joins its predicate.
+The jaxpr is staged again at the wider types, so casts appear where they are needed. For inner
+jaxprs, the staging interpreter calls the `cast_varying` rule of the primitives that hold them. This
+way carries of loops reach their fixpoint, and results of a cond vary as its predicate does.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ def widened(jaxpr: Jaxpr, varying: Sequence[Axes], outs: Sequence[Axes] | None =
 
     Args:
       jaxpr: the program.
-      varying: of each input, at least what its type says.
-      outs: axes along which results have to vary, of each; more than they do by themselves.
+      varying: the axes of each input, at least those of its type.
+      outs: the axes along which each result has to vary, beyond its own.
     """
     avals = [_at(a, axes) for a, axes in zip(jaxpr.in_avals, varying, strict=True)]
     same = all(a is b for a, b in zip(avals, jaxpr.in_avals, strict=True))
@@ -58,17 +57,17 @@ def vary_over(axes: Axes, x: Any) -> Any:
 
 
 def varying_of(jaxpr: Jaxpr) -> list[Axes]:
-    """Along which axes the inputs vary."""
+    """The axes along which the inputs vary."""
     return [a.varying for a in jaxpr.in_avals]
 
 
 def joined(*varying: Sequence[Axes]) -> list[Axes]:
-    """Item by item, along which axes one of them varies."""
+    """The unions of axes, item by item."""
     return [functools.reduce(frozenset.union, same) for same in zip(*varying, strict=True)]
 
 
 def only_cast(jaxpr: Jaxpr, var: Any) -> Axes:
-    """The axes to which a program casts a variable, if it does nothing else with it."""
+    """The axes to which a program casts a variable, if that is its only use."""
     uses = [eqn for eqn in jaxpr.eqns if var in eqn.invars]
     if len(uses) != 1 or uses[0].primitive is not pvary_p or var in jaxpr.outvars:
         return no_axes
@@ -90,14 +89,14 @@ def _communication(eqn: JaxprEqn) -> Axes:
 
 
 def refuse_alone(who: str, decides: str, varying: Axes, jaxprs: Iterable[Jaxpr]) -> None:
-    """Refuses communication that some devices would take no part in: the others would wait for
-    them without end.
+    """Refuses communication in which some devices would not take part: the others would wait for
+    them forever.
 
     Args:
       who: the primitive.
-      decides: what settles which devices run the jaxprs.
+      decides: the name, for messages, of the value that decides which devices run the jaxprs.
       varying: the axes along which that varies.
-      jaxprs: what only some may run.
+      jaxprs: the programs that only some devices may run.
 
     Raises:
       ValueError: one communicates over one of these axes.
@@ -124,9 +123,9 @@ def _culprit(jaxpr: Jaxpr, axes: Axes) -> str:
 
 
 def bind_cast(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """Applies a primitive that holds jaxprs to values that vary otherwise than its inputs say.
+    """Applies a primitive that holds jaxprs to values that vary along other axes than its inputs.
 
-    For what users call: an interpreter that transforms the jaxprs is given those that fit.
+    Public functions use it, so that interpreters which transform the jaxprs get fitting ones.
     """
     rule: Rule | None = primitive.cast_varying
     if rule is not None and thread.axis_env and not casts_are_written():

@@ -1,4 +1,4 @@
-"""The functions of scalars that reductions apply: to arrays, in derivatives, in batches.
+"""The scalar functions of reductions, applied to arrays, in derivatives, in batches.
 
 A reduction takes `(*operands, *initial values)`; its param `jaxpr` goes from two scalars for each
 operand to one.
@@ -44,7 +44,7 @@ def elementwise(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
 
 
 def after_init(jaxpr: Jaxpr, inits: Sequence[Any], totals: Sequence[Any]) -> list[Any]:
-    """The function of initial values and of what was reduced without them."""
+    """The function of initial values and of results that were reduced without them."""
     return elementwise(jaxpr, [*filled(inits, typeof(totals[0]).shape), *totals])
 
 
@@ -60,16 +60,13 @@ def define_rules(primitive: Primitive, by_arrays: Callable[..., list[Any]],
 
     Args:
       primitive: takes `(*operands, *initial values)` and its function's `jaxpr`.
-      by_arrays: the same by primitives that reverse mode knows.
-      in_order: the same by arrays, in the order that XLA has; for initial values that are batched.
+      by_arrays: the same by primitives with transposes.
+      in_order: the same on arrays, in XLA's order; for batched initial values.
       batched_params: from params and the batch dim of operands to params and the dim of results.
     """
 
     @primitive.def_jvp
     def jvp(primals: Any, tangents: Any, *, jaxpr: Jaxpr, **params: Any) -> Any:
-        if all(type(t) is Zero for t in tangents):
-            outs = primitive.bind(*primals, jaxpr=jaxpr, **params)
-            return outs, [Zero.from_primal_value(o) for o in outs]
         n = len(primals) // 2
         smooth = [a.inexact for a in jaxpr.out_avals]
         xs, inits = split_list(primals, [n])
@@ -107,7 +104,7 @@ def define_rules(primitive: Primitive, by_arrays: Callable[..., list[Any]],
 
 
 def _in_pairs(jaxpr: Jaxpr, smooth: Sequence[bool]) -> Jaxpr:
-    """The function of scalars with their tangents, of those that have one."""
+    """The function of scalars and of the tangents of those that have one."""
 
     def make() -> Jaxpr:
         n = len(smooth)
@@ -120,7 +117,7 @@ def _in_pairs(jaxpr: Jaxpr, smooth: Sequence[bool]) -> Jaxpr:
 
 
 def combined_operands(name: str, avals: Sequence[ShapedArray], jaxpr: Jaxpr) -> list[ShapedArray]:
-    """The operands among `(*operands, *initial values)`; refuses what does not fit the jaxpr."""
+    """The operands among `(*operands, *initial values)`; checks that they fit the jaxpr."""
     xs, inits = split_list(avals, [len(avals) // 2])
     shape = xs[0].shape
     if any(x.shape != shape for x in xs):
@@ -142,7 +139,7 @@ def combined_operands(name: str, avals: Sequence[ShapedArray], jaxpr: Jaxpr) -> 
 
 
 def is_plain(jaxpr: Jaxpr) -> bool:
-    """Whether a jaxpr is made of operations on scalars, none of which is a loop inside."""
+    """Whether a jaxpr consists of operations on scalars that are not lowered as loops."""
 
     def scan() -> bool:
         for eqn in jaxpr.eqns:

@@ -3,7 +3,8 @@
 A primitive that holds a jaxpr says how each operand enters it and how each result leaves it: as it
 is, cut by a spec, with a flag of its own. Every transformation of the primitive is then the same
 transformation of its jaxpr, whose new inputs and results enter and leave as those they come from.
-The kit below derives the rules; a frame overrides what is truly its own.
+The kit below derives the rules from the declarations (`control/declarations.py`); a frame
+overrides what is truly its own.
 """
 
 from __future__ import annotations
@@ -11,47 +12,47 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import merge_lists, partition_list, selected
-from mjax._engine.control.cast_varying import (
-    Axes,
-    bind_cast,
-    joined,
-    only_cast,
-    varying_of,
-)
-from mjax._engine.control.held import OF_JAXPRS, Held, How, Params, Runner, Split
-from mjax._engine.ir.effects import Effects, renumbered
+from mjax._engine.control.cast_varying import varying_of
+from mjax._engine.control.frame_types import FrameTypes
+from mjax._engine.control.held import Held, How, Params, Runner, Split
+from mjax._engine.control.references import by_contents
+from mjax._engine.ir.effects import keeps_equation
 from mjax._engine.ir.jaxpr import DropVar, JaxprEqn, Var
-from mjax._engine.ir.types import same_type_but_weak, typeof
+from mjax._engine.ir.references import touches_references, written
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.shapes import zeros_of
 from mjax._engine.primitives.tangents import instantiate, with_zeros
-from mjax._engine.tracing.primitive import Primitive, no_axes
-from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.stage import StageInterpreter
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.transforms.batching import AxisData, to_dim
+from mjax._engine.transforms.dce import with_inputs
+from mjax._engine.transforms.discharge import discharge_jaxpr, moved_last
+from mjax._engine.transforms.jvp import jvp_jaxpr
 from mjax._engine.transforms.partial_eval import PartialEvalInterpreter
 from mjax._engine.transforms.recomputation import Policy
 
-_NOWHERE: AbstractContextManager[Any] = nullcontext()
-#: The rules of a frame whose equations are neither made two nor smaller.
+#: The rules of a frame whose equations are neither split nor reduced.
 UNCUT = ("abstract_eval", "typecheck", "cast_varying", "jvp", "linearize", "transpose",
          "axis_batch")
 
 
-class Frame:
-    """Gives a primitive that holds a jaxpr its rules, but for impl and lowering.
+class Frame(FrameTypes):
+    """Gives a primitive that holds a jaxpr its rules, except for impl and lowering.
 
-    As it is, the frame says that the primitive is a call: its operands are the inputs of the jaxpr,
-    its results those of the jaxpr. A subclass says otherwise, by `open`, `close` and the other
-    declarations. What transforms the primitive transforms the jaxpr.
+    By default the primitive is a call: its operands are the inputs of the jaxpr, and its results
+    those of the jaxpr. A subclass changes that by `open`, `close` and the other declarations. A
+    transformation of the primitive transforms the jaxpr.
 
     Args:
       primitive: the primitive; its applications give several results. It is found again as
         `primitive.frame`.
-      param: which of its params is the jaxpr.
+      param: the name of the param with the jaxpr.
 
     Raises:
       TypeError: the primitive was made without `multiple_results=True`.
@@ -76,16 +77,6 @@ class Frame:
 
     #: The rules that the primitive gets from the frame.
     derives: tuple[str, ...] = (*UNCUT, "partial_eval", "dce", "recompute")
-    #: Whether an equation keeps operands that its body does not read.
-    keeps_operands = False
-    #: How many leading operands do not enter the body; each equation that is made has them too.
-    aside = 0
-    #: How a value enters and leaves that each iteration, if there are several, hands to the next.
-    threaded: How = None
-    #: The functions that transform the body.
-    transforms = OF_JAXPRS
-    #: The params that are users' rules of the program, which are transformed along with it.
-    rules: tuple[str, ...] = ()
 
     def __init__(self, primitive: Primitive, param: str = "jaxpr"):
         if not primitive.multiple_results:
@@ -95,118 +86,16 @@ class Frame:
         self.primitive = primitive
         self.param = param
         primitive.frame = self
-        # The types of its results, and along which axes they vary, are those of the body.
+        # The types of its results, and the axes along which they vary, follow from the body.
         primitive.types_cacheable, primitive.own_varying = False, True
         for field in self.derives:
             primitive.define(field, getattr(self, field),
                              derived=getattr(type(self), field) is getattr(Frame, field))
 
-    # -- what a frame declares: here, a call ------------------------------------------------
-
-    def body(self, params: Params) -> Any:
-        """The program that is transformed, a jaxpr; plans are kept on it."""
-        return params[self.param]
-
-    def open(self, params: Params) -> Held:
-        """The program that an equation with these params holds."""
-        rest = {name: value for name, value in params.items() if name != self.param}
-        body = self.body(params)
-        return Held(body, [None] * len(body.invars), [None] * len(body.outvars), rest)
-
-    def close(self, held: Held) -> Params:
-        """The params of an equation that holds this."""
-        return {self.param: held.body, **held.rest}
-
-    def again(self, held: Held) -> Held:
-        """The same, for equations that are made from this one and may read its operands, too."""
-        return held
-
-    def derivative(self, how: How) -> How:
-        """How a tangent of an operand, or a cotangent of a result, enters, and how that of a result
-        or of an operand leaves."""
-        return how
-
-    def scope(self, held: Held) -> AbstractContextManager[Any]:
-        """The context in which the body is transformed: its axes are in scope."""
-        return _NOWHERE
-
-    def entered(self, held: Held, how: How) -> Axes:
-        """The mesh axes along which an operand varies because it enters."""
-        return no_axes
-
-    def outer(self, held: Held, aval: Any, how: How) -> Any:
-        """The type of a result that leaves the body with this type."""
-        return aval
-
-    def runner(self, held: Held) -> Runner:
-        """A function from operands to results that applies the primitive, or evaluates the body
-        where nothing else is held."""
-        if held.rest is None:
-            body = held.body
-            return lambda args: eval_jaxpr(body, body.consts, *args)
-        params = self.close(held)
-        return lambda args: bind_cast(self.primitive, args, params)
-
-    def times(self, held: Held) -> int | None:
-        """How often the body runs; None if that is not known when the program is compiled.
-
-        A loop of unknown length cannot keep values of its iterations. Its linear program, and
-        that of its unknown results, run it once more.
-        """
-        return 1
-
-    def carries(self, held: Held) -> list[tuple[int, int]]:
-        """Which results an iteration hands to the next, and the operands that take them: pairs of
-        their places, operand first."""
-        return []
-
-    def batch_dim(self, how: How) -> int | None:
-        """The batch dimension that an operand or a result must have; None: any."""
-        return None
-
-    def nothing_ahead(self, first: Held, unknown_outs: Sequence[bool]) -> bool:
-        """Whether the known part does nothing that is worth an equation of its own."""
-        return not first.body.eqns
-
-    def hand_on(self, first: Held, second: Held, residual_forwarding: Sequence[int]) -> Split:
-        """Lets the residuals of a program that is cut in two leave the first and enter the second.
-
-        Args:
-          first: its body also gives residuals that are neither operands nor results; how these
-            leave is not among its `outs` yet.
-          second: its body takes all residuals first; how these enter is not among its `ins` yet.
-          residual_forwarding: where they are among the inputs and results of the first body.
-        """
-        more = len(first.body.outvars) - len(first.outs)
-        hows = [*first.ins, *map(self.derivative, first.outs), *[self.derivative(None)] * more]
-        return Split(first._replace(outs=[*first.outs, *[None] * more]), second._replace(
-            ins=[*(hows[s] for s in residual_forwarding), *second.ins]), residual_forwarding)
-
-    def split(self, first: Held, second: Held, residual_forwarding: Sequence[int]) -> Split:
-        """`hand_on` where what is handed on may be chosen: for derivatives, partial evaluation."""
-        return self.hand_on(first, second, residual_forwarding)
-
-    def handed_on(self, split: Split) -> None:
-        """Told of each application that was split, for derivatives and for partial evaluation."""
-
-    def alike(self, held: Held) -> list[bool]:
-        """Which results of a program with rules are batched if any operand or result is."""
-        return [True] * len(held.outs)
-
-    def transposed(self, held: Held, back: Held, known: int) -> Held:
-        """The transpose as it is to be, from that of the body alone.
-
-        Args:
-          held: the program.
-          back: from so many known operands and the cotangents of results to those of operands.
-          known: the number of these operands.
-        """
-        return back
-
     # -- the kit: marks and plans -----------------------------------------------------------
 
-    # Rules look up what was derived for the same marks before. They call what derives it from
-    # their own frame: programs are nested as deep as Python's stack lets them be.
+    # Rules look up earlier results for the same marks. They derive new ones within their own Python
+    # frame: each further frame would lower the possible depth of nested programs.
 
     def _key(self, rule: str, params: Params, *marks: Any) -> Any:
         """The key of a plan: everything it depends on besides the body that keeps it."""
@@ -223,9 +112,9 @@ class Frame:
         Args:
           held: the program.
           marks: of the operands.
-          transform: from the body, the marks of its inputs, and which results have to be marked,
+          transform: from the body, the marks of its inputs, and the required marks of its results
             to a transformed body.
-          marked_outs: which results of that are marked.
+          marked_outs: the marks of the results of a transformed body.
 
         Returns:
           All marks of the operands, and the transformed body.
@@ -244,105 +133,202 @@ class Frame:
             for i in grown:
                 marks[i] = True
 
+    def differentiated(self, params: Params) -> Held:
+        """The program whose derivatives are taken."""
+        held = self.open(params)
+        return held if self.rules_have_derivatives else self.again(held)
+
+    def has_rules(self, held: Held) -> bool:
+        """Whether users' rules of the program are transformed along with it."""
+        return bool(self.rules) and held.rest is not None
+
     def ruled(self, held: Held, transform: Callable[[Any], Any]) -> Held:
-        """The same with each rule transformed."""
+        """The same with each of its rules transformed."""
         return held._replace(rest={
-            **held.rest, **{name: transform(held.rest[name]) for name in self.rules}})
+            **held.rest, **{name: transform(held.rest[name]) for name in self.rules}}
+        ) if self.has_rules(held) else held
 
-    # -- the kit: types ---------------------------------------------------------------------
+    def threading(self, params: Params, transform: Callable[..., Any], n: int) -> Runner:
+        """Applies the primitive to transformed programs, which thread values.
 
-    def abstract_eval(self, *avals: Any, **params: Any) -> Any:
-        """Types of the results, and the effects of the body."""
-        body = self.body(params)
-        if type(self).outer is Frame.outer:  # each call that is traced asks
-            return body.out_avals, self.effects(body)
-        held = self.open(params)
-        return [self.outer(held, a, how) for a, how in zip(
-            body.out_avals, held.outs, strict=True)], self.effects(body)
+        Args:
+          params: its params.
+          transform: from each program to one that takes n values behind its inputs, and gives n
+            behind its results; to one that gives them only where devices run the body apart.
+          n: their number.
 
-    def effects(self, body: Any) -> Effects:
-        """The effects of an equation that holds a body."""
-        effects: Effects = body.effects
-        return effects and renumbered(
-            effects, range(self.aside, self.aside + len(body.invars)))
-
-    def typecheck(self, *avals: Any, **params: Any) -> None:
-        """Compares the operands with the inputs of the body, and carries after an iteration with
-        those before it."""
-        held = self.open(params)
-        body = held.body
-        check_program_inputs(self.primitive, [self.outer(held, a, how) for a, how in zip(
-            body.in_avals, held.ins, strict=True)], avals)
-        for i, j in self.carries(held):
-            before, after = body.in_avals[i], body.out_avals[j]
-            if not same_type_but_weak(before, after):
-                msg = f"{self.primitive}: the carry {before} becomes {after}"
-                raise TypeError(msg)
-
-    def cast_varying(self, varying: Sequence[Axes], **params: Any) -> Any:
-        """Along which axes the operands vary, and params for that; see `tracing.primitive`."""
-        held = self.open(params)
-        entered = [self.entered(held, how) for how in held.ins]
-        wanted, carries = joined(varying, entered, varying_of(held.body)), self.carries(held)
-        with self.scope(held):
-            body = self.transforms.cast(held.body, wanted)
-            if carries:
-                body, wanted = self._steady(held, carries, body, wanted)
-        return [w - e for w, e in zip(wanted, entered, strict=True)], self.close(
-            held._replace(body=body))
-
-    def _steady(self, held: Held, carries: Sequence[tuple[int, int]], body: Any,
-                wanted: list[Axes]) -> tuple[Any, list[Axes]]:
-        """A body whose carries vary before an iteration along what they vary along after it.
-
-        Another operand that the body does nothing with but cast it is cast in front of the loop:
-        its cotangent is summed over devices once, not once per iteration.
+        Returns:
+          A function from the operands, and n values, to the results, and n values.
         """
-        while True:
-            grown = list(wanted)
-            for i, j in carries:
-                grown[i] |= body.out_avals[j].varying
-            if grown == wanted:
-                break
-            wanted = grown
-            body = self.transforms.cast(held.body, wanted)
-        carried = {i for i, _ in carries}
-        wanted = [w if i in carried else w | only_cast(body, var)
-                  for i, (w, var) in enumerate(zip(wanted, body.invars, strict=True))]
-        outs = [no_axes] * len(held.outs)
-        for i, j in carries:
-            outs[j] = wanted[i]
-        return self.transforms.cast(held.body, wanted, outs), wanted
+        held = self.open(params)
+        held, how = held if self.rules_thread else self.again(held), self.apart(held)
+        with self.scope(held):
+            if how is not None:
+                held = held.transformed(transform, (), [how] * n)
+                cut = [self.entered(held, how)] * n
+                return self.runner(held._replace(body=self.transforms.cast(
+                    held.body, varying_of(held.body),
+                    [*(a.varying for a in held.body.out_avals[:-n]), *cut])))
+            more = [self.threaded] * n
+            new = held.transformed(transform, more, more)
+        return self.runner(self.ruled(new, lambda rule: rule.threading(new, n))
+                           if self.rules_thread else new)
+
+    # -- the kit: references ----------------------------------------------------------------
+
+    def writes(self, params: Params) -> bool:
+        """Whether an equation writes references that it is given."""
+        effects = self.body(params).effects
+        return bool(effects) and bool(written(effects))
+
+    def discharged(self, params: Params, refs: Sequence[int], finals: Sequence[int],
+                   last: bool = False, same: tuple[tuple[int, int], ...] = (),
+                   kept: Sequence[int] = ()) -> Runner:
+        """Applies the primitive to contents of references, followed by the kept references.
+
+        Args:
+          params: its params.
+          refs: the operands that are references; their contents take their places.
+          finals: those of them whose final contents are given, too, after the results.
+          last, same, kept: see `discharge_jaxpr`.
+
+        Raises:
+          ValueError: the program has rules of its user's own for these references.
+        """
+        body = self.body(params)
+        key = self._key("discharged", params, tuple(refs), tuple(finals), last, same,
+                        tuple(kept))
+        run: Runner = body.recall(key) or body.keep(
+            key, self._discharged(params, refs, finals, last, same, kept))
+        return run
+
+    def _discharged(self, params: Params, refs: Sequence[int], finals: Sequence[int], last: bool,
+                    same: tuple[tuple[int, int], ...], kept: Sequence[int]) -> Runner:
+        held, n = self.open(params), self.aside
+        if last and refs and self.has_rules(held):
+            held = held._replace(rest=None)
+        elif not last and not self.rules_thread:
+            held = self.again(held)
+        places, ends, more = ([i - n for i in numbers] for numbers in (refs, finals, kept))
+        if refs and self.has_rules(held) and (same or not self.rules_thread):
+            raise LazyValueError(lambda: (
+                f"{self.primitive}: a function with a rule of its own takes references that the "
+                "program around it reads or writes, and that program is transformed. Hand the "
+                "function arrays, ref[...], and write its results to the references."))
+        with self.scope(held):
+            inner = held.transformed(
+                lambda jaxpr: discharge_jaxpr(jaxpr, places, ends, last, tuple(
+                    (i - n, j - n) for i, j in same), more).jaxpr)
+        order = moved_last(len(held.ins), ends)
+        hows = [self.mutable(held.ins[i]) for i in ends]
+        inner = inner._replace(
+            ins=[*(held.ins[i] for i in order[:len(order) - len(ends)]), *(i for i, _ in hows),
+                 *(held.ins[i] for i in more)],
+            outs=[*held.outs, *(o for _, o in hows)])
+        taken = [*order, *range(len(order), len(order) + len(more))]
+        if refs and self.has_rules(inner):
+            run = held.rest[self.rules[0]].of_contents(self, inner, order, places, ends, more)
+        else:
+            if more:
+                inner, taken = self._without_unread(inner, taken, len(order))
+            run = self.runner(inner)
+        return lambda args: run([*args[:n], *(args[n + i] for i in taken)])
+
+    def _without_unread(self, held: Held, operands: Sequence[int], n: int
+                        ) -> tuple[Held, list[int]]:
+        """The same without the operands behind the first n that no jaxpr reads."""
+        read = {v for jaxpr in held.jaxprs for eqn in jaxpr.eqns for v in eqn.invars
+                if type(v) is Var}
+        wanted = [i < n or any(jaxpr.invars[i] in read for jaxpr in held.jaxprs)
+                  for i in range(len(held.ins))]
+        return held.transformed(lambda jaxpr: with_inputs(
+            jaxpr, selected(wanted, jaxpr.invars)))._replace(
+                ins=selected(wanted, held.ins)), selected(wanted, operands)
 
     # -- the kit: derivatives ---------------------------------------------------------------
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         """The forward derivative."""
+        body = self.body(params)
+        if body.effects and touches_references(body.effects):
+            return by_contents.jvp(self, primals, tangents, params)
         tangents = tangents[self.aside:]
         nonzeros = tuple([type(t) is not Zero for t in tangents])
-        body, key = self.body(params), self._key("jvp", params, nonzeros)
+        key = self._key("jvp", params, nonzeros)
         run, nonzeros, nonzero_outs = body.recall(key) or body.keep(
-            key, self._jvp_plan(self.again(self.open(params)), nonzeros))
+            key, self._jvp_plan(self.differentiated(params), nonzeros))
         outs = run([*primals, *map(instantiate, selected(nonzeros, tangents))])
         n = len(nonzero_outs)
         return outs[:n], with_zeros(nonzero_outs, outs[n:], map(typeof, outs))
 
     def _jvp_plan(self, held: Held, nonzeros: Sequence[bool]) -> Any:
+        pushed, nonzeros, nonzero_outs = self._pushed(held, nonzeros)
+        return self.runner(pushed), nonzeros, nonzero_outs
+
+    def _pushed(self, held: Held, nonzeros: Sequence[bool]) -> tuple[Held, Any, Any]:
+        """The program with tangents, and which operands and results have one.
+
+        With rules, all results of inexact types have one: a rule may give a tangent where the
+        function does not.
+        """
+        smooth = [a.inexact for a in held.body.out_avals] if self.has_rules(held) else None
+        jvp = self.transforms.along(jvp_jaxpr)
         nonzeros, (body, nonzero_outs) = self.complete(
-            held, nonzeros, self.transforms.jvp, operator.itemgetter(1))
-        return self.runner(held._replace(
+            held, nonzeros, lambda body, marks, wanted: jvp(body, marks, smooth or wanted),
+            operator.itemgetter(1))
+        return self.ruled(held._replace(
             body=body, ins=[*held.ins, *self._derivatives(nonzeros, held.ins)],
-            outs=[*held.outs, *self._derivatives(nonzero_outs, held.outs)])), nonzeros, nonzero_outs
+            outs=[*held.outs, *self._derivatives(nonzero_outs, held.outs)]),
+            lambda rule: rule.pushed(held, nonzeros)), nonzeros, nonzero_outs
+
+    def _tangents(self, pushed: Held, n: int) -> Runner:
+        """Applies a program with tangents, and gives those of its `n` results alone."""
+        if len(pushed.outs) == n:
+            return lambda args: []
+        tangents, given, read = self._pruned(pushed, [i >= n for i in range(len(pushed.outs))])
+        run, before = self.runner(tangents), sum(given[:n])
+        return lambda args: run(selected(read, args))[before:]
 
     def _derivatives(self, nonzeros: Sequence[bool], hows: Sequence[How]) -> list[How]:
         return [self.derivative(how) for how in selected(nonzeros, hows)]
 
+    def taylor(self, push: Callable[..., Any], order: int, primals: Sequence[Any],
+               terms: Sequence[list[Any] | None], params: Params) -> Any:
+        """The results and their terms; these enter and leave as derivatives do.
+
+        Args:
+          push: from a jaxpr to one with so many terms in the place of each tangent, as `jvp_jaxpr`.
+          order: the number of terms.
+          primals: the operands.
+          terms: those of each operand; None where they are zero.
+          params: the params.
+        """
+        body = self.body(params)
+        if body.effects and touches_references(body.effects):
+            return by_contents.taylor(self, push, order, primals, terms, params)
+        held = self.again(self.open(params))
+        nonzeros, (body, nonzero_outs) = self.complete(
+            held, [t is not None for t in terms[self.aside:]], self.transforms.along(push),
+            operator.itemgetter(1))
+        ins, outs = ([*hows, *(how for how in self._derivatives(marks, hows) for _ in range(order))]
+                     for hows, marks in ((held.ins, nonzeros), (held.outs, nonzero_outs)))
+        given = [t or [zeros_of(typeof(x).to_tangent())] * order for x, t, nz in zip(
+            primals[self.aside:], terms[self.aside:], nonzeros, strict=True) if nz]
+        found = self.runner(held._replace(body=body, ins=ins, outs=outs))(
+            [*primals, *(t for series in given for t in series)])
+        rest = iter(found[len(held.outs):])
+        return found[:len(held.outs)], [
+            [next(rest) for _ in range(order)] if nz else None for nz in nonzero_outs]
+
     def linearize(self, nonzeros: Sequence[bool], *primals: Any, **params: Any) -> Any:
         """The results, and the linear program of their tangents."""
+        body = self.body(params)
+        if body.effects and touches_references(body.effects):
+            return by_contents.linearize(self, nonzeros, primals, params)
         nonzeros = tuple(nonzeros[self.aside:])
-        body, key = self.body(params), self._key("linearize", params, nonzeros)
+        key = self._key("linearize", params, nonzeros)
         first, second, split, nonzeros, nonzero_outs = body.recall(key) or body.keep(
-            key, self._linearize_plan(self.again(self.open(params)), nonzeros))
+            key, self._linearize_plan(self.differentiated(params), nonzeros))
         self.handed_on(split)
         outs, n = first(primals), self.aside
         avals = list(map(typeof, outs[:len(nonzero_outs)]))
@@ -356,10 +342,9 @@ class Frame:
         return outs[:len(nonzero_outs)], nonzero_outs, residuals, linear
 
     def _linearize_plan(self, held: Held, nonzeros: Sequence[bool]) -> Any:
-        if self.times(held) is None:
-            run, nonzeros, nonzero_outs = self._jvp_plan(held, nonzeros)
-            n = len(held.outs)
-            return (self.runner(held), lambda args: run(args)[n:],
+        if self.times(held) is None or self.has_rules(held):
+            pushed, nonzeros, nonzero_outs = self._pushed(held, nonzeros)
+            return (self.runner(held), self._tangents(pushed, len(held.outs)),
                     Split(held, held, range(len(held.ins))), nonzeros, nonzero_outs)
         nonzeros, parts = self.complete(
             held, nonzeros, self.transforms.linearize, operator.attrgetter("unknown_outs"))
@@ -378,7 +363,7 @@ class Frame:
         nonzeros = tuple([type(ct) is not Zero for ct in cts])
         body, key = self.body(params), self._key("transpose", params, undefined, nonzeros)
         run, nonzero_ins = body.recall(key) or body.keep(
-            key, self._transpose_plan(self.again(self.open(params)), undefined, nonzeros))
+            key, self._transpose_plan(self.differentiated(params), undefined, nonzeros))
         given, places = partition_list(undefined, args)
         found = run([*aside, *given, *selected(nonzeros, cts)]) if any(nonzero_ins) else ()
         return [*[None] * len(aside), *merge_lists(undefined, [None] * len(given), with_zeros(
@@ -387,20 +372,24 @@ class Frame:
     def _transpose_plan(self, held: Held, undefined: Sequence[bool], nonzeros: Sequence[bool]
                         ) -> Any:
         with self.scope(held):
-            body, nonzero_ins = self.transforms.transpose(held.body, undefined, nonzeros, False)
+            body, nonzero_ins = self.transforms.transpose(
+                held.body, undefined, nonzeros, self.has_rules(held))
         known, linear = partition_list(undefined, held.ins)
-        return self.runner(self.transposed(held, held._replace(
+        back = self.ruled(held._replace(
             body=body, ins=[*known, *self._derivatives(nonzeros, held.outs)],
-            outs=self._derivatives(nonzero_ins, linear)), len(known))), nonzero_ins
+            outs=self._derivatives(nonzero_ins, linear)),
+            lambda rule: rule.transposed(held, undefined, nonzeros))
+        return self.runner(self.transposed(held, back, len(known))), nonzero_ins
 
     # -- the kit: the other rules -----------------------------------------------------------
 
     def partial_eval(self, interp: PartialEvalInterpreter, *args: Any, **params: Any) -> Any:
-        """Runs what is known, and stages the rest."""
+        """Runs the known part, and stages the rest."""
         unknown = tuple([interp.is_unknown(a) for a in args])
         body, key = self.body(params), self._key(
             "partial_eval", params, unknown, interp.effects_known)
-        plan, n = () if any(unknown[:self.aside]) else body.recall(key), self.aside
+        plan, n = () if any(unknown[:self.aside]) or (
+            body.effects and touches_references(body.effects)) else body.recall(key), self.aside
         if plan is None:
             plan = body.keep(key, self._partial_eval_plan(
                 self.again(self.open(params)), unknown[n:], interp.effects_known))
@@ -415,7 +404,7 @@ class Frame:
         return merge_lists(unknown_outs, known[:unknown_outs.count(False)], staged)
 
     def _partial_eval_plan(self, held: Held, unknown: Sequence[bool], effects_known: bool) -> Any:
-        """Nothing, if nothing can be done ahead: one equation says the same as two then."""
+        """None if nothing can be computed ahead: then one equation is enough."""
         carries = self.carries(held)
         if carries and held.body.effects and not effects_known:
             return ()
@@ -440,7 +429,7 @@ class Frame:
 
     def _run_again_plan(self, held: Held, unknown: Sequence[bool], unknown_outs: Sequence[bool]
                         ) -> Any:
-        """Runs what the known results need, and stages the whole for the unknown ones."""
+        """Runs the equations for known results, and stages the whole for the unknown ones."""
         if held.body.effects or all(unknown_outs):
             return ()
         known, known_outs = ([not u for u in flags] for flags in (unknown, unknown_outs))
@@ -456,8 +445,11 @@ class Frame:
 
     def axis_batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
         """The same for a batch, of the same operands."""
+        body = self.body(params)
+        if body.effects and touches_references(body.effects):
+            return by_contents.batch(self, axis, args, dims, params)
         dims, n = tuple(dims[self.aside:]), self.aside
-        body, key = self.body(params), self._key("batch", params, axis, dims)
+        key = self._key("batch", params, axis, dims)
         run, moves, out_dims = body.recall(key) or body.keep(
             key, self._batch_plan(self.open(params), axis, dims))
         if moves is not None:
@@ -499,7 +491,16 @@ class Frame:
 
     def dce(self, used: Sequence[bool], eqn: JaxprEqn) -> Any:
         """The equation that gives the used results only."""
-        held = self.open(eqn.params)
+        smaller, used, used_ins = self._pruned(self.open(eqn.params), used)
+        if not any(used) and not keeps_equation(smaller.body.effects):
+            return [False] * len(eqn.invars), None
+        used_ins = [*[True] * self.aside, *used_ins]
+        return used_ins, self.equation(
+            eqn, smaller, selected(used_ins, eqn.invars), selected(used, eqn.outvars))
+
+    def _pruned(self, held: Held, used: Sequence[bool]) -> tuple[Held, list[bool], list[bool]]:
+        """The program without the other results, but for what a later iteration reads; which
+        results it gives, and which operands it takes."""
         used, carries, kept = list(used), self.carries(held), [self.keeps_operands] * len(held.ins)
         while True:
             for i, j in carries:
@@ -510,23 +511,21 @@ class Frame:
                 break
             for j in read:  # by a later iteration
                 used[j] = True
-        if not any(used) and not body.effects:
-            return [False] * len(eqn.invars), None
         smaller = held._replace(body=body, ins=selected(used_ins, held.ins),
                                 outs=selected(used, held.outs))
-        if self.rules and not all(used):
-            wanted = [i for i, u in enumerate(used) if u]
-            smaller = held.body.cached(self._key("pruned", eqn.params, *wanted), lambda: self.ruled(
+        if self.has_rules(held) and not all(used):
+            wanted = selected(used, range(len(used)))
+            key = ("pruned", self.primitive, *wanted, *held.rest.values())
+            smaller = held.body.cached(key, lambda: self.ruled(
                 smaller, lambda rule: rule.pruned(wanted)))
-        used_ins = [*[True] * self.aside, *used_ins]
-        return used_ins, self.equation(
-            eqn, smaller, selected(used_ins, eqn.invars), selected(used, eqn.outvars))
+        return smaller, used, used_ins
 
     def recompute(self, saveable: Policy, used: Sequence[bool], eqn: JaxprEqn) -> Any:
-        """The equation that also gives what it saves, and the one that gives results again."""
+        """The equation that also returns saved values, and the one that recomputes results."""
         held, n = self.again(self.open(eqn.params)), self.aside
         with self.scope(held):
-            parts = self.transforms.recompute(held.body, [True] * len(used), used, saveable)
+            parts = self.transforms.recompute(
+                held.body, [True] * len(used), used, saveable=saveable)
         split = self.hand_on(held._replace(body=parts.known), held._replace(
             body=parts.unknown, ins=[], outs=selected(used, held.outs)), parts.residual_forwarding)
         outvars = [Var(v.aval) if type(v) is DropVar else v for v in eqn.outvars]
@@ -545,16 +544,3 @@ class Frame:
             params = self.primitive.cast_varying(varying, **params)[1]
         return eqn.replace(params=params, invars=list(invars), outvars=list(outvars),
                            effects=self.effects(held.body))
-
-
-def check_program_inputs(primitive: Primitive, expected: Sequence[Any], avals: Sequence[Any]
-                         ) -> None:
-    """Compares the operands of a primitive with those that its program takes.
-
-    Raises:
-      TypeError: their number or a type differs; shows both.
-    """
-    if len(avals) != len(expected) or not all(map(same_type_but_weak, avals, expected)):
-        msg = (f"{primitive} of a program that takes {', '.join(map(str, expected))} "
-               f"applied to {', '.join(map(str, avals))}")
-        raise TypeError(msg)

@@ -10,7 +10,6 @@ from mjax._engine.control.cast_varying import widened
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.transforms.batching import batch_jaxpr
 from mjax._engine.transforms.dce import dce_jaxpr
-from mjax._engine.transforms.jvp import jvp_jaxpr
 from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
 from mjax._engine.transforms.recomputation import recompute_jaxpr
@@ -30,7 +29,7 @@ class Held(Record):
       body: a jaxpr, or a tuple of jaxprs: branches, or the body and the condition of a loop.
       ins: how each operand enters it.
       outs: how each result leaves it.
-      rest: the params that are neither; None for a program by itself.
+      rest: all other params; None for a program by itself.
     """
 
     body: Any
@@ -40,7 +39,7 @@ class Held(Record):
 
     @property
     def jaxprs(self) -> tuple[Jaxpr, ...]:
-        """The jaxprs that the body is made of."""
+        """The jaxprs of the body."""
         return self.body if isinstance(self.body, tuple) else (self.body,)
 
     def transformed(self, f: Callable[[Jaxpr], Jaxpr], more_ins: Sequence[How] = (),
@@ -48,9 +47,9 @@ class Held(Record):
         """The same with each jaxpr transformed.
 
         Args:
-          f: the transformation; may add inputs and results behind the others.
-          more_ins: how operands enter for the inputs that it adds.
-          more_outs: how the results leave that it adds.
+          f: the transformation; it may append inputs and results.
+          more_ins: how operands enter the added inputs.
+          more_outs: how the added results leave.
         """
         body = (type(self.body)(map(f, self.body)) if isinstance(self.body, tuple)
                 else f(self.body))
@@ -61,9 +60,9 @@ class Split(Record):
     """A program split in two: the second takes operands and results of the first, its residuals.
 
     Attributes:
-      first: gives its own results, then residuals that are neither operands nor results.
+      first: returns its own results, then residuals that are neither operands nor results.
       second: takes all residuals, then its own operands.
-      residual_forwarding: where each residual is among the operands and results of `first`.
+      residual_forwarding: the place of each residual among the operands and results of `first`.
     """
 
     first: Held
@@ -79,7 +78,8 @@ class Split(Record):
 class Transforms(Record):
     """Functions that transform bodies; `OF_JAXPRS` are those of jaxprs."""
 
-    jvp: Callable[..., Any]
+    #: From a transformation of a jaxpr that adds inputs and results, as jvp does, to one of bodies.
+    along: Callable[[Callable[..., Any]], Callable[..., Any]]
     linearize: Callable[..., Any]
     transpose: Callable[..., Any]
     partial_eval: Callable[..., Any]
@@ -89,5 +89,5 @@ class Transforms(Record):
     cast: Callable[..., Any]
 
 
-OF_JAXPRS = Transforms(jvp_jaxpr, linearize_jaxpr, transpose_jaxpr, partial_eval_jaxpr, batch_jaxpr,
-                       dce_jaxpr, recompute_jaxpr, widened)
+OF_JAXPRS = Transforms(lambda push: push, linearize_jaxpr, transpose_jaxpr, partial_eval_jaxpr,
+                       batch_jaxpr, dce_jaxpr, recompute_jaxpr, widened)

@@ -1,8 +1,8 @@
-"""`inspect_sharding`: tells a function how a value is cut over the devices of its program.
+"""`inspect_sharding`: passes the sharding of a value in a program to a function.
 
-XLA decides that when it compiles the program, so that is when the function is called, and not when
+XLA chooses shardings when it compiles the program, so the function is called then, and not when
 the program runs. Param `callback` is a function of the sharding and of the value's shape;
-`runtime.visualize` makes it of what users pass, and gives the impl.
+`_tools.visualize` makes it from the user's function, and defines the impl.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from mjax._engine.control.callback_primitives import debug_effect
 from mjax._engine.tracing.primitive import Primitive
 
-# What is cached by types would keep the user's functions alive.
+# Caches of types would keep the user's functions alive.
 inspect_sharding_p = Primitive("inspect_sharding", multiple_results=True, types_cacheable=False)
 
 
@@ -30,11 +30,11 @@ def _lower(ctx: Any, value: Any, *, callback: Callable[..., Any]) -> list[Any]:
 
 @inspect_sharding_p.def_jvp
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-    """Looks at the primals."""
+    """Inspects the primals."""
     return inspect_sharding_p.bind(*primals, **params), []
 
 
 @inspect_sharding_p.def_batch
 def _batch(args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
-    """Looks at the whole batch: its elements are not values of their own."""
+    """Inspects the whole batch: its elements are not values of their own."""
     return inspect_sharding_p.bind(*args, **params), []

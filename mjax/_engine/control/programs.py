@@ -1,7 +1,6 @@
 """Several programs that an equation holds, as one: branches, or a loop's body and condition.
 
-Values for all of them together are kept with the first, so that the same equation finds the same
-programs again.
+The first one caches values for all of them, so that an equation finds the same programs again.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Var
 
 
 class Programs(tuple[Jaxpr, ...]):
-    """Jaxprs with the same inputs; what they share has the names that a jaxpr has for it."""
+    """Jaxprs with the same inputs; shared attributes have the names of a jaxpr's attributes."""
 
     __slots__ = ()
 
@@ -41,12 +40,12 @@ class Programs(tuple[Jaxpr, ...]):
 
     @property
     def effects(self) -> Effects:
-        """Those of any."""
+        """The effects of all programs together."""
         return join_effects(program.effects for program in self)
 
     @property
     def eqns(self) -> list[JaxprEqn]:
-        """Those of one that has some."""
+        """The debug info of the first program that has one."""
         return next((program.eqns for program in self if program.eqns), [])
 
     def recall(self, key: Any) -> Any:
@@ -54,7 +53,7 @@ class Programs(tuple[Jaxpr, ...]):
         return self._known().get((self[1:], key))
 
     def keep(self, key: Any, value: Any) -> Any:
-        """Keeps and gives a value."""
+        """Keeps and returns a value."""
         return self._known().put((self[1:], key), value)
 
     def cached(self, key: Any, make: Callable[[], Any]) -> Any:

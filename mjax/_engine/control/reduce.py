@@ -1,14 +1,13 @@
-"""Reductions by functions of the user's: reduce and reduce_window; and select_and_scatter.
+"""Reductions by users' functions: reduce and reduce_window; and select_and_scatter.
 
-The function combines scalars, and its jaxpr is a param. Where it is an operation that a
-primitive reduces by, and the initial value that operation's identity, that primitive is taken.
+The function combines scalars, and its jaxpr is a param. If it is an operation with a reduction
+primitive of its own, and the initial value is its identity, that primitive is used.
 
-Forward mode reduces primals and tangents together by the function's derivative, so that primals
-are what they are without it. Reverse mode applies the function to arrays, element by element:
-windows in XLA's order, since they are short, and axes by a tree, in about log2(n) steps.
-Neighbours are combined, so that the function has to be associative but not commutative. So are
-functions lowered that are more than operations on scalars: XLA crashes on a loop within a
-reduction.
+Forward mode reduces primals and tangents together by the function's derivative, so primals have the
+same values as without it. Reverse mode applies the function to arrays, element by element: for
+windows in XLA's order, since they are short, and for axes by a tree, in about log2(n) steps. It
+combines neighbours, so the function has to be associative but not commutative. Functions that are
+more than operations on scalars are lowered the same way: XLA crashes on a loop in a reduction.
 """
 
 from __future__ import annotations
@@ -144,7 +143,7 @@ def _reduce_in_order(*args: Any, jaxpr: Jaxpr, dimensions: tuple[int, ...]) -> l
 
 
 def _rows(x: Any, axes: Sequence[int]) -> Any:
-    """An array with these axes in front, as one."""
+    """An array with these axes merged into one in front."""
     shape = typeof(x).shape
     rest = [i for i in range(len(shape)) if i not in axes]
     return reshape(transpose(x, (*axes, *rest)), (
@@ -180,7 +179,7 @@ def _reduce_window_lowering(ctx: Any, *args: Any, jaxpr: Jaxpr, **params: Any) -
 
 
 def _reduce_window_in_order(*args: Any, jaxpr: Jaxpr, **params: Any) -> list[Any]:
-    """As XLA has it: from the initial value through each window, past padding and holes."""
+    """Reduces in XLA's order: from the initial value, past padding and holes, in each window."""
     xs, inits = split_list(args, [len(args) // 2])
     masks = in_windows(typeof(xs[0]).shape, params)
     shape = windowed_shape("reduce_window", typeof(xs[0]).shape, **params)
@@ -262,10 +261,10 @@ def _select_and_scatter_batch(args: Any, dims: Any, **params: Any) -> Any:
 
 
 class Monoid(Record):
-    """An operation, with its identity and what reduces by it.
+    """An operation with its identity and its reductions.
 
     Attributes:
-      identity: dtype -> the value that the operation leaves as it is.
+      identity: dtype -> the identity of the operation.
       reduction: the primitive that reduces axes by it.
       window: the primitive that reduces windows by it, if there is one.
     """
@@ -305,7 +304,7 @@ def _monoid(jaxpr: Jaxpr, inits: Sequence[Any]) -> Monoid | None:
 
 
 class _Reduction(Record):
-    """What `reduce` and `reduce_window` were given."""
+    """The arguments of `reduce` or `reduce_window`."""
 
     xs: list[Any]
     inits: list[Any]
@@ -340,7 +339,7 @@ def _prepared(name: str, operands: Any, init_values: Any, computation: Callable[
 
 
 def _adapted(init: Any, x: ShapedArray) -> Any:
-    """An initial value; of a weak type, as Python numbers are, in the operand's dtype."""
+    """An initial value; weakly typed ones, such as Python numbers, take the operand's dtype."""
     aval = typeof(init)
     if aval.weak_type and aval.dtype != x.dtype and result_type(init, x.dtype) == x.dtype:
         return convert(init, x.dtype)
@@ -360,8 +359,8 @@ def _check_computation(name: str, body: Any, operands: Typed) -> None:
     results = Typed("the result", body.out_tree, jaxpr.out_avals)
     if not agree(operands, results):
         raise LazyTypeError(lambda: (
-            f"{name}: {jaxpr.debug_info.func_name} must give what it takes twice, a scalar for "
-            f"each operand.\n{differences(operands, results)}"))
+            f"{name}: {jaxpr.debug_info.func_name} must return a scalar of the type of each "
+            f"operand.\n{differences(operands, results)}"))
 
 
 def _closes_over_arrays(jaxpr: Jaxpr) -> bool:
@@ -383,9 +382,9 @@ def reduce(operands: Any, init_values: Any, computation: Callable[[Any, Any], An
       dimensions: distinct axes, not negative.
 
     Returns:
-      What `operands` was, without these axes. Where `computation` is an operation that has a
-      reduction of its own, such as `lax.add`, and the initial value is its identity, that is
-      what is applied.
+      An array, or the tree of arrays, without these axes. If `computation` is an operation with a
+      reduction of its own, such as `lax.add`, and the initial value is its identity, that
+      reduction is applied.
 
     Raises:
       TypeError: shapes or dtypes do not fit, or `computation` does not give what it takes.
@@ -424,16 +423,16 @@ def reduce_window(operand: Any, init_value: Any, computation: Callable[[Any, Any
         associative; in which order and how often it is applied is not specified.
       window_dimensions: for each axis the size of the window.
       window_strides: for each axis the step from one window to the next; ones by default.
-      padding: how many elements come before and behind each axis: `(low, high)` pairs;
-        `"VALID"`: none; `"SAME"` or `"SAME_LOWER"`: as many as make the result of size
-        `ceil(size / stride)`, of an odd number the greater half behind or before.
-      base_dilation: for each axis the distance to which the operand's elements are pulled
-        apart; ones by default.
+      padding: the numbers of elements before and behind each axis, as `(low, high)` pairs. Or
+        `"VALID"`: none; `"SAME"` or `"SAME_LOWER"`: as many as give a result of size
+        `ceil(size / stride)`, with the greater half of an odd number behind or before.
+      base_dilation: for each axis the distance between elements of the dilated operand; ones by
+        default.
       window_dilation: for each axis the distance between the elements that a window takes;
         ones by default.
 
     Returns:
-      What `operand` was, with one element for each window.
+      An array, or the tree of arrays, with one element for each window.
 
     Raises:
       TypeError: shapes or dtypes do not fit, or `computation` does not give what it takes.

@@ -1,9 +1,9 @@
-"""Bodies of control flow: users' functions of pytrees, staged to jaxprs that hold no tracers.
+"""Bodies of control flow: users' functions of pytrees, staged to jaxprs without tracers.
 
-What a body closes over of an outer trace becomes leading inputs of its jaxpr, so that the
-primitive gets it as operands. A body of a loop or branch is staged once for a function and the
-types it is applied to, as long as the function lives; where JAX's users are used to functions that
-are traced in each call (`map`, solvers), the program is kept only if it is found again.
+Closed-over values of outer traces become leading inputs of the jaxpr, and operands of the
+primitive. A body of a loop or branch is staged once per function and types, as long as the function
+lives. JAX's users expect some functions to be traced in each call (`map`, solvers). Then the new
+program is compared with the kept one, which is reused if they are equal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import calling
-from mjax._engine.base.programs import programs_of
+from mjax._engine.base.program_caches import programs_of
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.effects import describe, forbidden
@@ -26,6 +26,7 @@ from mjax._engine.ir.types import same_array_type, typeof
 from mjax._engine.primitives.convert import convert_element_type
 from mjax._engine.tracing.flat import FlatFunction, debug_info_of, describe_function
 from mjax._engine.tracing.interpreter import Tracer
+from mjax._engine.tracing.reference import Ref, refuse_returned
 from mjax._engine.tracing.rule_errors import carriers
 from mjax._engine.tracing.stage import StageInterpreter, lift_tracers, stage
 
@@ -34,9 +35,9 @@ class Body(Record):
     """A staged body.
 
     Attributes:
-      jaxpr: from `(*consts, *arguments)` to the leaves of what the function returned.
+      jaxpr: from `(*consts, *arguments)` to the leaves of the function's result.
       consts: the tracers it closed over; arrays stay the jaxpr's constants.
-      out_tree: how its results are nested.
+      out_tree: the tree of its results.
     """
 
     jaxpr: Jaxpr
@@ -54,18 +55,18 @@ _MOST_ALIKE = 8
 
 def derived(make: Callable[..., Callable[..., Any]], *functions: Callable[..., Any]
             ) -> Callable[..., Any]:
-    """A function made around users'; the same one for the same ones, so that it is staged, and
-    loops in it are compiled, once.
+    """A function made from users' functions, cached so that it is staged, and loops in it are
+    compiled, once.
 
     Args:
-      make: a function of the module's; gets a function for each of the users' that gives it. Only
-        those may hold them, for what is kept must not keep them alive.
+      make: a function at module level. It gets, for each user's function, a function that returns
+        it. Only these may hold users' functions, because the cache must not keep them alive.
       functions: the users' functions.
     """
     known = programs_of(*functions)
     try:
         return known.get(make) or known.put(make, make(*map(weakref.ref, functions)))
-    except TypeError:  # one cannot be referred to weakly
+    except TypeError:  # one does not take weak references
         return make(*[lambda f=f: f for f in functions])
 
 
@@ -75,15 +76,14 @@ def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: S
     """Stages a function; once per function, types, settings and named axes.
 
     Args:
-      traced_for: what the user called, for messages.
+      traced_for: the public function, for messages.
       f: the function.
       in_tree: structure of `(args, kwargs)`.
       in_avals: types of their leaves.
-      users: the function the user wrote, where `f` is `derived` of it; for messages.
-      control_flow: whether it runs other than once, so that its effects have to allow it.
-      again: whether it is staged in each call, for what it closes over may have changed
-        meanwhile. As long as it has not, the result is the same body, for which there are
-        executables.
+      users: the user's function if `f` is `derived` from it; for messages.
+      control_flow: whether it may run more or less than once, which its effects have to allow.
+      again: whether it is staged in each call, because closed-over values may have changed. If
+        they have not, the result is the kept body, for which there are executables.
       interp: see `stage`. The body is kept if the interpreter says that it is general.
     """
     key = (traced_for, in_tree, tuple(in_avals), thread.settings, thread.axis_env)
@@ -97,6 +97,7 @@ def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: S
         with calling(lambda: (f"Raised by the call of {info.func_name}, which was given to "
                               f"{traced_for}.")):
             jaxpr, consts = lift_tracers(stage(flat, in_avals, info, interp))
+        refuse_returned(traced_for, jaxpr)
         if control_flow:
             _refuse_effects(traced_for, jaxpr)
         if (found is not None and not consts and found.out_tree == flat.out_tree
@@ -104,14 +105,14 @@ def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: S
             return found
         body = Body(jaxpr, consts, flat.out_tree)
         # Tracers would pin, and outlive, the trace they belong to.
-        if not consts and (interp is None or interp.general):
+        if all(type(c) is Ref for c in consts) and (interp is None or interp.general):
             known.put(key, body)
     return body
 
 
 def found_again(f: Callable[..., Any], key: Any, jaxpr: Jaxpr) -> Jaxpr:
-    """The program that was kept for a function under a key if it is this one, for which there are
-    executables; else this one, which is kept. Beside the last one, few without constants are kept:
+    """An equal program kept for a function under a key, for which there are executables; else this
+    one, which is kept from now on. Besides the last one, only few without constants are kept:
     constants may be large."""
     known, key = programs_of(f), (key, *jaxpr.in_avals)
     kept: tuple[Jaxpr, ...] = known.get(key, ())
@@ -141,7 +142,7 @@ def _refuse_effects(traced_for: str, jaxpr: Jaxpr) -> None:
 
 
 def share_consts(bodies: Sequence[Body]) -> tuple[list[Jaxpr], list[Any]]:
-    """Makes bodies take the same closed-over values; gives the jaxprs and these values."""
+    """Makes bodies take the same closed-over values; returns the jaxprs and these values."""
     values = {id(c): c for body in bodies for c in body.consts}
     shared = list(values.values())
     return [_with_consts(body, shared) if shared else body.jaxpr for body in bodies], shared
@@ -162,7 +163,7 @@ def _with_consts(body: Body, shared: Sequence[Any]) -> Jaxpr:
 
 
 class Typed(Record):
-    """A tree of types and what messages call it."""
+    """A tree of types and its name in messages."""
 
     name: str
     tree: Any
@@ -178,7 +179,7 @@ def agree(a: Typed, b: Typed) -> bool:
 
 
 def differences(a: Typed, b: Typed, root: str = "") -> str:
-    """Where two trees of types differ: a line per leaf, with its key path below `root`."""
+    """The differences of two trees of types: a line per leaf, with its key path below `root`."""
     left, right = _by_path(a, root), _by_path(b, root)
     lines = []
     for path in {**left, **right}:
@@ -187,7 +188,7 @@ def differences(a: Typed, b: Typed, root: str = "") -> str:
             lines.append(f"  {path or 'the value'}: {one or 'missing'} in {a.name}, "
                          f"{other or 'missing'} in {b.name}{_remedy(one, other)}")
     if not lines:
-        lines = [f"  {a.name} is nested as {a.tree},", f"  {b.name} as {b.tree}"]
+        lines = [f"  {a.name} has the tree structure {a.tree},", f"  {b.name} {b.tree}"]
     return "\n".join(lines)
 
 
@@ -205,7 +206,7 @@ def _remedy(wanted: Any, given: Any) -> str:
 
 
 def promote_weak(values: Sequence[Any], outs: Sequence[Any]) -> list[Any] | None:
-    """Start values of a loop whose weak types gave way in its body, at the types they need.
+    """Start values of a loop, converted where the body turned weak types into strong ones.
 
     Args:
       values: the start values.

@@ -1,9 +1,9 @@
 """The type checker: the specification of well-formed jaxprs, on one screen.
 
-A jaxpr is well typed if no variable is used before it is bound, none is bound twice, each
-equation's results have the types that the primitive's abstract evaluation gives, and its
-effects are a superset of its equations' effects. Where a primitive's params hold jaxprs, its
-`typecheck` compares their types with the operands'.
+A jaxpr is well typed under three conditions. Each variable is bound once, before its uses. Each
+equation's results have the types that the primitive's abstract evaluation returns. The jaxpr's
+effects include those of its equations. If a primitive's params hold jaxprs, its `typecheck`
+compares their types with the operands'.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from typing import Any, NoReturn
 
 from mjax._engine.base.errors import JaxprTypeError
 from mjax._engine.base.thread import thread
-from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var, jaxprs_in_params
+from mjax._engine.ir.jaxpr import (
+    DropVar,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Var,
+    effects_of,
+    jaxprs_in_params,
+)
 from mjax._engine.ir.source import summarize
 from mjax._engine.ir.types import AbstractValue, same_type_but_weak, typeof, types_of
 
@@ -24,6 +32,10 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
 
     Raises:
       JaxprTypeError: it is not well typed; the text names the equation and the user's line.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> core.check_jaxpr(mjax.make_jaxpr(lax.sin)(1.0))
     """
     bound: set[Var] = set()
     if len(jaxpr.constvars) != len(jaxpr.consts):
@@ -34,9 +46,10 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
             _fail(f"constant of type {typeof(const)} for a variable of type {var.aval}")
     for var in jaxpr.invars:
         _define(bound, var)
+    places = jaxpr.places()
     for eqn in jaxpr.eqns:
         _check_equation(bound, eqn)
-        undeclared = jaxpr.effects_of(eqn) - jaxpr.effects
+        undeclared = effects_of(eqn, places) - jaxpr.effects
         if undeclared:
             _fail(f"effects {set(undeclared)} are not all declared", eqn)
     for atom in jaxpr.outvars:
@@ -78,7 +91,7 @@ def _type_of(bound: set[Var], atom: Any, eqn: JaxprEqn | None = None) -> Any:
 
 
 def _is_of_type(value: Any, aval: Any) -> bool:
-    """Whether a literal may have this type: with x64 on or off, as where it was made."""
+    """Whether a literal may have this type: x64 may have been on or off where it was made."""
     return any(same_type_but_weak(a, aval) for a in types_of(value))
 
 
@@ -97,6 +110,6 @@ def _fail(what: str, eqn: JaxprEqn | None = None) -> NoReturn:
 
 
 def _checked(jaxpr: Jaxpr) -> bool:
-    """Type-checks a jaxpr; true, because `Jaxpr.cached` keeps no None."""
+    """Type-checks a jaxpr; returns True, because `Jaxpr.cached` does not keep None."""
     check_jaxpr(jaxpr)
     return True

@@ -1,4 +1,4 @@
-"""Dtypes: which exist, the canonical ones, extended ones, and Python scalars'.
+"""Dtypes: those that exist, canonical ones, extended ones, and those of Python scalars.
 
 Dtypes are canonicalized (64-bit types become 32-bit ones unless x64 is on) in exactly two
 places: `types.typeof` of foreign values, and `canonical_dtype` of dtype arguments.
@@ -39,7 +39,7 @@ TO_32 = {np.dtype(a): np.dtype(b) for a, b in (
     ("int64", "int32"), ("uint64", "uint32"), ("float64", "float32"),
     ("complex128", "complex64"))}
 
-#: Types of Python scalars: their default dtype with x64 on, weakly typed all.
+#: Type of a Python scalar -> its default dtype with x64 on; all are weakly typed.
 PYTHON_SCALARS = {bool: np.dtype("bool"), int: np.dtype("int64"), float: np.dtype("float64"),
                   complex: np.dtype("complex128")}
 
@@ -137,7 +137,7 @@ def as_dtype(spec: Any) -> DType:
 
     Raises:
       TypeError: the argument names no dtype an array can have.
-      ValueError: it is an array, which is given as a dtype by mistake mostly.
+      ValueError: it is an array, which is nearly always a mistake.
     """
     if isinstance(spec, ExtendedDType):
         return spec
@@ -157,9 +157,9 @@ def as_dtype(spec: Any) -> DType:
 
 
 def numpy_dtype(spec: Any) -> np.dtype[Any]:
-    """The NumPy dtype that a spelling, an array or a scalar has, be there such arrays or not.
+    """The NumPy dtype of a spelling, an array or a scalar, even one that no array can have.
 
-    Classes of scalars have an attribute `dtype` too, which is none.
+    Classes of scalars have an attribute `dtype` too, which is not a dtype.
     """
     own = getattr(spec, "dtype", spec)
     if isinstance(own, np.dtype):
@@ -172,7 +172,7 @@ def numpy_dtype(spec: Any) -> np.dtype[Any]:
 
 
 def dtype_behind(x: Any) -> DType:
-    """As `as_dtype`, and of arrays the dtype that they have."""
+    """`as_dtype` that also takes arrays, and gives their dtype."""
     own = getattr(x, "dtype", None)
     return as_dtype(own if isinstance(own, (np.dtype, ExtendedDType)) else x)
 
@@ -184,7 +184,7 @@ def why_refused(dtype: np.dtype[Any]) -> str:
     return "arrays hold numbers, booleans or keys, not objects, strings or dates."
 
 
-#: What NumPy calls `longdouble`: no device computes with it.
+#: The dtypes NumPy calls `longdouble`: devices do not compute with them.
 _EXTENDED_PRECISION = frozenset(map(np.dtype, (np.longdouble, np.clongdouble))) - frozenset(
     NUMPY_DTYPES)
 
@@ -193,7 +193,7 @@ def _supported(dtype: np.dtype[Any], spec: Any) -> np.dtype[Any]:
     if dtype.newbyteorder("=") in _EXTENDED_PRECISION or (
             dtype.kind in "OSUMmV" and dtype not in _KINDS):
         if dtype == float0:
-            return float0  # others make it too, and we ask for it by identity
+            return float0  # one object, because others make equal ones and we compare by identity
         msg = f"dtype {dtype} ({spec!r}) is not supported: {why_refused(dtype)}"
         raise TypeError(msg)
     return dtype if dtype.isnative else dtype.newbyteorder("=")
@@ -222,8 +222,8 @@ def canonical_dtype(spec: Any) -> DType:
 def asked_dtype(spec: Any, name: str | None) -> DType:
     """The dtype of arrays that a user asks for by an argument of the function `name`.
 
-    Where x64 is off, the setting `explicit_x64_dtypes` says what becomes of 64-bit ones. Python's
-    types stand for their default dtypes. Without a name, somebody else has warned or refused.
+    With x64 off, the setting `explicit_x64_dtypes` decides about 64-bit dtypes. Python's types
+    stand for their default dtypes. Without a name, the caller has warned or refused already.
 
     Raises:
       TypeError: the argument names no dtype an array can have.
@@ -294,7 +294,7 @@ def issubdtype(a: Any, b: Any) -> bool:
             return b is np.generic or kind(dtype) in _ABSTRACT[b]
         return bool(dtype == dtype_behind(float if b is None else b))
     except (TypeError, ValueError):
-        return bool(np.issubdtype(a, b))  # dtypes that only NumPy has; or it says what is wrong
+        return bool(np.issubdtype(a, b))  # for dtypes of NumPy alone; others raise its error
 
 
 def long_name(dtype: DType) -> str:

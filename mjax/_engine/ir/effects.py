@@ -1,7 +1,7 @@
 """Effects and their policies.
 
-An effect class declares one `EffectPolicy`; what asks whether it may pass asks that record and
-nothing else, so a new effect joins no list. Jaxprs and equations carry sets of effects.
+An effect class declares one `EffectPolicy`. Transformations consult only that record, so a new
+effect needs no entry in any list. Jaxprs and equations carry sets of effects.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from mjax._engine.base.util import pickled_by
 
 @pickled_by("effect_policy_v1")
 class EffectPolicy(Record):
-    """What transformations may do with an equation that has the effect.
+    """The transformations that an equation with the effect allows.
 
     Attributes:
       ordered: executions keep the order of the program, through a token.
-      token: name of the token; effects that share it are ordered among each other.
+      token: name of the token; effects that share one are ordered among each other.
       lowerable: programs with it can be compiled.
       control_flow: it may stand in the bodies of cond, while and scan.
       batchable: vmap may repeat it per batch element.
@@ -47,11 +47,11 @@ class EffectPolicy(Record):
 
 
 class Question(Record):
-    """What a field of the policy decides.
+    """The decision that a field of the policy makes.
 
     Attributes:
-      transformation: what asks it.
-      functions: what users call it by.
+      transformation: the transformation that asks.
+      functions: the public functions of that transformation.
       reason: why it refuses.
     """
 
@@ -95,18 +95,18 @@ class Effect:
 
 
 class OperandEffect(Effect):
-    """Base of effects on an operand, as reading and writing what a reference refers to.
+    """Base of effects on an operand, such as reading from and writing to a reference.
 
-    An equation's effect says by number which of its operands it is about, and a jaxpr's effect
-    which of its inputs. The engine renumbers effects where operands are moved, dropped or closed
-    over. A program does not have the effects on what it makes itself.
+    The effect of an equation has the number of an operand; that of a jaxpr, the number of an
+    input. The engine renumbers effects when operands are moved, dropped or closed over. Effects on
+    values that a program makes itself are not effects of the program.
 
     Args:
       index: the number; None: a constant that the program holds.
 
     Raises:
-      TypeError: when a subclass is made: its policy is ordered. Effects on one operand keep their
-        order by what the equations take and give.
+      TypeError: a subclass is made whose policy is ordered. Data flow already orders the effects
+        on one operand.
 
     Example:
       >>> class Read(OperandEffect):
@@ -150,7 +150,7 @@ def join_effects(sets: Iterable[Effects]) -> Effects:
 
 
 def renumbered(effects: Effects, places: Sequence[int]) -> Effects:
-    """The effects of a body as those of the equation that holds it.
+    """Translates the effects of a body to the equation that holds it.
 
     Args:
       effects: those of the body.
@@ -168,7 +168,7 @@ def forbidden(effects: Effects, field: str) -> list[Effect]:
 
 
 def token_name(effect: Effect | type[Effect]) -> str | None:
-    """The name of an ordered effect's token; an effect that gives none has its own."""
+    """The name of an ordered effect's token; an effect that names none gets one of its own."""
     policy = effect.policy
     if not policy.ordered:
         return None
@@ -189,7 +189,7 @@ def keeps_equation(effects: Effects) -> bool:
 
 
 def policy_table(effects: Iterable[type[Effect]]) -> str:
-    """Transformations against effects, as a table in Markdown: what their policies say.
+    """A Markdown table of the policies: transformations against effects.
 
     Example:
       >>> class Logging(Effect):

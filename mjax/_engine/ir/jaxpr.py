@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from mjax._engine.base.programs import generation
+from mjax._engine.base.program_caches import generation
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir.effects import Effect, Effects, OperandEffect, no_effects
@@ -19,7 +19,13 @@ from mjax._engine.ir.source import SourceInfo, source_info_of
 
 
 class Var:
-    """A variable: an identity with a type. The printer invents its name."""
+    """A variable: an identity with a type. The printer invents its name.
+
+    Example:
+      >>> x, = mjax.make_jaxpr(lax.sin)(1.0).jaxpr.invars
+      >>> x.aval
+      ShapedArray(float32[], weak_type=True)
+    """
 
     __slots__ = ("aval",)
 
@@ -31,7 +37,7 @@ class Var:
 
 
 class DropVar(Var):
-    """A result nobody uses; printed as `_`."""
+    """A result without a reader; printed as `_`."""
 
     __slots__ = ()
 
@@ -40,7 +46,13 @@ class DropVar(Var):
 
 
 class Literal:
-    """A scalar constant in place: `val` is a Python or NumPy scalar, or a 0-d array."""
+    """A scalar constant in place: `val` is a Python or NumPy scalar, or a 0-d array.
+
+    Example:
+      >>> eqn, = mjax.make_jaxpr(lambda x: lax.mul(x, 2.0))(1.0).eqns
+      >>> eqn.invars[1].val
+      2.0
+    """
 
     __slots__ = ("aval", "val")
 
@@ -59,6 +71,11 @@ class JaxprEqn(Record):
     """One equation. `source` holds the bare traceback in most cases; read `source_info`.
 
     A tuple, because building one is on the path of every traced operation.
+
+    Example:
+      >>> eqn, = mjax.make_jaxpr(lax.sin)(1.0).eqns
+      >>> eqn.primitive, len(eqn.invars), eqn.params
+      (sin, 1, {})
     """
 
     primitive: Any
@@ -85,7 +102,7 @@ class JaxprEqn(Record):
 
 @pickled_by("debug_info_v1")
 class DebugInfo(Record):
-    """Whose program a jaxpr is: for error texts and module names only."""
+    """The origin of a jaxpr; only error texts and module names use it."""
 
     traced_for: str = ""
     func_name: str = "<unknown>"
@@ -110,13 +127,17 @@ class Jaxpr:
       invars: variables of the inputs.
       outvars: atoms of the results.
       eqns: the equations, in order.
-      effects: a superset of the equations' effects; those on operands are found anew.
+      effects: a superset of the equations' effects; effects on operands are recomputed.
       debug_info: names for messages.
       consts: values of the constants.
 
     `Jaxpr(jaxpr, consts)` gives the same program other constants, so that the class also
     answers to JAX's name `ClosedJaxpr`. Instances are immutable by convention, compared by
     identity, and keep the outcome of transformations applied to them (`cached`).
+
+    Example:
+      >>> mjax.make_jaxpr(lax.sin)(1.0).in_avals
+      [ShapedArray(float32[], weak_type=True)]
     """
 
     __slots__ = ("__weakref__", "_cache", "_generation", "consts", "constvars", "debug_info",
@@ -138,11 +159,12 @@ class Jaxpr:
         self.eqns: list[JaxprEqn] = list(eqns)
         self.effects: Effects = frozenset(effects)
         if effects and any(isinstance(e, OperandEffect) for e in effects):
+            places = self.places()
             self.effects = frozenset(e for e in effects if not isinstance(e, OperandEffect)).union(
-                *map(self.effects_of, self.eqns))
+                *(effects_of(eqn, places) for eqn in self.eqns))
         self.debug_info: DebugInfo = debug_info or no_debug_info
         self._cache: dict[Any, Any] = {}
-        #: Of the rules that made what is in `_cache`.
+        #: The generation of rules that made the entries of `_cache`.
         self._generation = generation.number
 
     @property
@@ -165,22 +187,11 @@ class Jaxpr:
         """Types of the results."""
         return [v.aval for v in self.outvars]
 
-    def effects_of(self, eqn: JaxprEqn) -> Effects:
-        """The effects that the program has by one of its equations: those on operands are about
-        inputs or constants, and those on values that it makes are left out."""
-        if not any(isinstance(e, OperandEffect) for e in eqn.effects):
-            return eqn.effects
+    def places(self) -> dict[Any, int | None]:
+        """The numbers of the inputs by variable; None for constants."""
         places: dict[Any, int | None] = dict.fromkeys(self.constvars)
         places.update((v, i) for i, v in enumerate(self.invars))
-        found = set[Effect]()
-        for effect in eqn.effects:
-            if not isinstance(effect, OperandEffect) or effect.index is None:
-                found.add(effect)
-                continue
-            atom = eqn.invars[effect.index]
-            if type(atom) is Literal or atom in places:
-                found.add(effect.at(None if type(atom) is Literal else places[atom]))
-        return frozenset(found)
+        return places
 
     @property
     def is_high(self) -> bool:
@@ -189,16 +200,15 @@ class Jaxpr:
 
     def replace(self, **fields: Any) -> Jaxpr:
         """A copy with some fields replaced."""
-        values = {name: fields.pop(name, getattr(self, name))
-                  for name in ("constvars", "invars", "outvars", "eqns", "effects", "debug_info",
-                               "consts")}
         if "jaxpr" in fields:
-            return fields.pop("jaxpr").replace(consts=values["consts"], **fields)
-        assert not fields, f"Jaxpr has no field {', '.join(fields)}"
-        return Jaxpr(**values)
+            return fields.pop("jaxpr").replace(**{"consts": self.consts, **fields})
+        return Jaxpr(**{
+            "constvars": self.constvars, "invars": self.invars, "outvars": self.outvars,
+            "eqns": self.eqns, "effects": self.effects, "debug_info": self.debug_info,
+            "consts": self.consts, **fields})
 
     def cached(self, key: Any, make: Callable[[], Any]) -> Any:
-        """The value kept under `key`, made and kept if there is none; not for None."""
+        """The value kept under `key`; it is made first if there is none. Does not keep None."""
         known = self.recall(key)
         return self._cache.setdefault(key, make()) if known is None else known
 
@@ -209,7 +219,7 @@ class Jaxpr:
         return self._cache.get(key)
 
     def keep(self, key: Any, value: Any) -> Any:
-        """Keeps and gives a value, or gives the one that was kept meanwhile."""
+        """Keeps and returns a value; another thread's value for the key takes precedence."""
         return self._cache.setdefault(key, value)
 
     def pretty_print(self, *, source_info: bool = False, use_color: bool | None = None,
@@ -229,8 +239,37 @@ class Jaxpr:
 ClosedJaxpr = Jaxpr
 
 
+def effects_of(eqn: JaxprEqn, places: dict[Any, int | None]) -> Effects:
+    """The effects that a program has by one of its equations: those on operands are about inputs
+    or constants, and those on values that it makes are left out.
+
+    Args:
+      eqn: the equation.
+      places: the program's (`Jaxpr.places`).
+    """
+    effects = eqn.effects
+    if not effects or not any(isinstance(e, OperandEffect) for e in effects):
+        return effects
+    found = set[Effect]()
+    for effect in effects:
+        if not isinstance(effect, OperandEffect) or effect.index is None:
+            found.add(effect)
+            continue
+        atom = eqn.invars[effect.index]
+        if type(atom) is Literal or atom in places:
+            found.add(effect.at(None if type(atom) is Literal else places[atom]))
+    return frozenset(found)
+
+
 def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:
-    """The jaxprs that stand in an equation's params, in tuples and lists too."""
+    """The jaxprs in an equation's params, also those within tuples and lists.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> eqn, = mjax.make_jaxpr(mjax.jit(lax.sin))(1.0).eqns
+      >>> [len(inner.eqns) for inner in core.jaxprs_in_params(eqn.params)]
+      [1]
+    """
     for value in params.values():
         if isinstance(value, Jaxpr):
             yield value
@@ -255,7 +294,14 @@ def _axes_named_in(jaxpr: Jaxpr) -> set[Any]:
 
 
 def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
-    """The jaxprs that stand in the equations of a jaxpr, one level down."""
+    """The jaxprs in the equations of a jaxpr, one level down.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> jaxpr = mjax.make_jaxpr(mjax.jit(lax.sin))(1.0)
+      >>> [len(inner.eqns) for inner in core.subjaxprs(jaxpr)]
+      [1]
+    """
     for eqn in jaxpr.eqns:
         yield from jaxprs_in_params(eqn.params)
 

@@ -1,4 +1,4 @@
-"""Whether two programs are one program traced twice, so that what is kept of one serves both."""
+"""Tells whether two jaxprs are one program traced twice, so that they can share cached results."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from mjax._engine.ir.jaxpr import Atom, Jaxpr, Literal
 def same_program(a: Jaxpr, b: Jaxpr) -> bool:
     """Whether two jaxprs do the same with the same constants.
 
-    Constants are the same if they are one object which nobody can change: two jaxprs with a NumPy
-    array are never the same.
+    Constants are the same if they are one immutable object. So two jaxprs with a NumPy array are
+    never the same.
     """
     if (len(a.eqns) != len(b.eqns) or len(a.outvars) != len(b.outvars) or a.effects != b.effects
             or a.in_avals != b.in_avals or not _same(tuple(a.consts), tuple(b.consts))):
@@ -39,8 +39,8 @@ def _same_literal(a: Literal, b: Atom) -> bool:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether params are the same, which they need not be if they compare equal."""
-    if isinstance(a, np.ndarray):  # which may have changed since
+    """Whether params are the same; equal ones need not be."""
+    if isinstance(a, np.ndarray):  # it may have changed since
         return False
     if a is b:
         return True

@@ -1,8 +1,8 @@
-"""Meshes of devices and partition specs, as plain data: nothing here knows what a device is.
+"""Meshes of devices and partition specs, as plain data: devices are opaque here.
 
-A mesh is an array of devices with a name per axis. A spec says for each dimension of an array
-along which mesh axes it is cut; dimensions at the end may be left out, axes that are not named
-hold copies. Equal meshes are one object, so that caches keyed by them compare by identity.
+A mesh is an array of devices with a name per axis. A spec names, for each dimension of an array,
+the mesh axes that cut it. It may leave out dimensions at the end. Axes without a mention hold
+copies. Equal meshes are one object, so that caches keyed by them compare by identity.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ def _unconstrained() -> _Unconstrained:
 
 
 class PartitionSpec(tuple[Any, ...]):
-    """How an array is cut: per dimension None, the name of a mesh axis, or a tuple of names.
+    """The mesh axes that shard an array: per dimension None, an axis name, or a tuple of names.
 
-    Of several axes the first varies slowest. Dimensions at the end may be left out.
+    The first of several axes varies slowest. Dimensions at the end may be left out.
 
     Args:
       partitions: the entries.
-      unreduced, reduced: axes whose sums are owed. They are part of sharding in types, which mjax
-        has not: only empty sets are taken.
+      unreduced, reduced: axes with pending sums. They belong to sharding in types, which mjax
+        does not have: the sets must be empty.
 
     Raises:
       TypeError: an entry is not hashable.
@@ -86,7 +86,7 @@ class PartitionSpec(tuple[Any, ...]):
 
     __slots__ = ()
     UNCONSTRAINED = UNCONSTRAINED
-    #: Axes whose sums are owed: none.
+    #: Axes with pending sums: none.
     unreduced: Final = frozenset[Any]()
     reduced: Final = frozenset[Any]()
 
@@ -97,7 +97,7 @@ class PartitionSpec(tuple[Any, ...]):
                    "of its types). In shard_map, types say along which axes values vary.")
             raise NotImplementedError(msg)
         self = super().__new__(cls, [_entry(p) for p in partitions])
-        hash(self)  # refuses what cannot be the name of an axis
+        hash(self)  # raises for entries that cannot name an axis
         return self
 
     def __reduce__(self) -> Any:
@@ -157,7 +157,7 @@ class PartitionSpec(tuple[Any, ...]):
 
 
 def _entry(part: Any) -> Any:
-    """An entry in its one spelling: no tuples of one name or of none."""
+    """The canonical spelling of an entry: without tuples of fewer than two names."""
     if type(part) in (tuple, list):
         return None if not part else part[0] if len(part) == 1 else tuple(part)
     return part
@@ -173,7 +173,7 @@ def _interned(key: Any, made: Any) -> Any:
 
 
 class _AxisTypes:
-    """What the types of a mesh's axes say of it. Meshes are shared, and so never change."""
+    """Facts from the types of a mesh's axes. Meshes are shared, so they are immutable."""
 
     __slots__ = ()
     axis_names: Any
@@ -223,10 +223,10 @@ class AbstractMesh(_AxisTypes):
     Args:
       axis_sizes: sizes.
       axis_names: names; also `(name, size)` pairs as the only argument.
-      axis_types: an `AxisType` per axis; only Auto ones can be had.
+      axis_types: an `AxisType` per axis; only Auto is supported.
 
     Raises:
-      TypeError: an axis type is none.
+      TypeError: an axis type is not an `AxisType`.
       ValueError: numbers of names and sizes differ, or a name is given twice.
       NotImplementedError: an axis type is Explicit.
 
@@ -323,7 +323,7 @@ def _abstract_mesh(sizes: Any, names: Any, types: Sequence[str]) -> AbstractMesh
     return AbstractMesh(sizes, names, tuple([AxisType[t] for t in types]))
 
 
-#: What only meshes of devices have.
+#: Attributes that only meshes of devices have.
 _OF_DEVICES = frozenset({
     "devices", "device_ids", "is_multi_process", "local_devices", "local_mesh"})
 
@@ -334,15 +334,15 @@ class Mesh(_AxisTypes):
     Args:
       devices: n-dimensional array (or nested lists) of devices, each at most once.
       axis_names: a name per axis; a string alone is the name of the only one.
-      axis_types: an `AxisType` per axis; only Auto ones can be had.
+      axis_types: an `AxisType` per axis; only Auto is supported.
 
     Raises:
-      TypeError: an axis type is none.
+      TypeError: an axis type is not an `AxisType`.
       ValueError: numbers of axes and names differ, a name or a device is given twice.
       NotImplementedError: an axis type is Explicit.
 
-    In `with mesh:` partition specs alone refer to it, as with `set_mesh`; but arrays and programs
-    may be elsewhere.
+    In `with mesh:`, as under `set_mesh`, partition specs alone refer to it. Unlike under
+    `set_mesh`, arrays and programs may be on other devices.
 
     Example:
       >>> mesh = mjax.sharding.Mesh(np.array(mjax.devices()[:1]), ('x',))
@@ -401,12 +401,12 @@ class Mesh(_AxisTypes):
 
     @property
     def local_devices(self) -> list[Any]:
-        """Those of this process, in the mesh's order."""
+        """The devices of this process, in the mesh's order."""
         return [d for d in self.flat_devices if d.process_index == d.client.process_index()]
 
     @property
     def local_mesh(self) -> Mesh:
-        """The part of it that this process's devices are.
+        """The part of the mesh that holds the devices of this process.
 
         Raises:
           ValueError: they do not form a box of the mesh.
@@ -445,7 +445,7 @@ class Mesh(_AxisTypes):
 
 
 class _Entered(threading.local):
-    """How to leave the meshes that this thread has entered by `with mesh:`."""
+    """The exits of the meshes that this thread has entered by `with mesh:`."""
 
     def __init__(self) -> None:
         self.undo: list[Callable[[], None]] = []
@@ -491,7 +491,7 @@ def check_spec(spec: PartitionSpec, mesh: Any, who: str = "") -> None:
     """Refuses a spec that names axes the mesh does not have, or one of them twice.
 
     Raises:
-      ValueError: so it does.
+      ValueError: the spec does.
     """
     prefix = f"{who}: " if who else ""
     axes = spec.axes
@@ -508,7 +508,7 @@ def check_spec(spec: PartitionSpec, mesh: Any, who: str = "") -> None:
 
 
 def cuts(spec: PartitionSpec, mesh: Any, ndim: int) -> tuple[int, ...]:
-    """Into how many pieces each dimension is cut."""
+    """The number of pieces of each dimension."""
     sizes = dict(mesh.shape_tuple)
     return tuple(math.prod(sizes[a] for a in dim) for dim in spec.dims(ndim))
 
@@ -544,9 +544,9 @@ def _axes_text(axes: Sequence[Name], mesh: Any) -> str:
 
 
 def device_order(spec: PartitionSpec, mesh: Any, ndim: int) -> Iterator[int]:
-    """Which device (an index into the mesh's flat ones) holds each piece.
+    """The device of each piece, as an index into the flat devices of the mesh.
 
-    Pieces are in row-major order; the copies of one piece stand one after another.
+    Pieces are in row-major order; copies of a piece are adjacent.
     """
     position = {name: i for i, name in enumerate(mesh.axis_names)}
     named = [position[a] for dim in spec.dims(ndim) for a in dim]

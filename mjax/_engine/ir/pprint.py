@@ -1,12 +1,12 @@
-"""The printer: what the grammar of `jaxpr` says, one equation a line.
+"""The printer: text in the grammar of `jaxpr`, one equation a line.
 
     { lambda a:f32[3] ; b:f32[3]. let
         c:f32[3] = mul a b
       in (c,) }
 
 Inner jaxprs are printed in their equation's params, indented. `use_color=True` colours them;
-`source_info=True` appends the user's line to each equation. Jaxprs print themselves, so this file
-is below theirs: a literal is what has a `val`, a jaxpr what has `eqns`.
+`source_info=True` appends the user's line to each equation. Jaxprs print themselves, so
+`jaxpr.py` imports this file; it recognizes a literal by its `val`, and a jaxpr by its `eqns`.
 """
 
 from __future__ import annotations
@@ -75,6 +75,11 @@ class _Printer:
         return str(value)
 
     def eqn(self, eqn: Any, indent: str) -> str:
+        spelled = getattr(eqn.primitive, "spelled", None)
+        if spelled is not None:  # in a notation of its own
+            line = indent + spelled([self.result(v) for v in eqn.outvars if v in self.used],
+                                    list(map(self.atom, eqn.invars)), eqn.params)
+            return line + self.source(eqn)
         left = " ".join(map(self.result, eqn.outvars))
         name = self.paint(eqn.primitive.name, _BOLD)
         show = getattr(eqn.primitive, "pretty", None)
@@ -88,9 +93,10 @@ class _Printer:
             name += f"[{text}]"
         right = " ".join(map(self.atom, eqn.invars))
         line = f"{indent}{left} = {name} {right}" if left else f"{indent}{name} {right}"
-        if self.source_info:
-            line += self.paint(f"  # {summarize(eqn.source)}", _BLUE)
-        return line.rstrip()
+        return (line + self.source(eqn)).rstrip()
+
+    def source(self, eqn: Any) -> str:
+        return self.paint(f"  # {summarize(eqn.source)}", _BLUE) if self.source_info else ""
 
     def effects(self, jaxpr: Any) -> str:
         return describe(

@@ -1,13 +1,13 @@
 """Type promotion: the common dtype of several values.
 
-Dtypes form a lattice; what a pair is promoted to is its least upper bound. Types of Python
-scalars are *weak*: three points of their own, below the sized dtypes of their kind, so that
-`x + 2.0` keeps the dtype of a float array `x`:
+Dtypes form a lattice; a pair is promoted to its least upper bound. Types of Python scalars are
+*weak*: three points of their own, below the sized dtypes of their kind. So `x + 2.0` keeps the
+dtype of a float array `x`:
 
     bool -> i* -> every int -> ... -> int64 -> f* -> every float -> ... -> float64
                                                f* -> c* -> complex64 -> complex128
 
-In mode "strict" only Python scalars move.
+In mode "strict" only Python scalars are promoted.
 
 Source: https://docs.jax.dev/en/latest/type_promotion.html
 """
@@ -94,17 +94,17 @@ _common = BoundedCache()
 
 
 def common_type(*types: tuple[DType, bool]) -> tuple[DType, bool]:
-    """What values of the given types are promoted to.
+    """The type that values of the given types are promoted to.
 
     Args:
       types: pairs of dtype and weak type.
 
     Returns:
-      The canonical dtype, and whether it is weak: it is if all types are, or where the least
-      upper bound is a weak point, as for an int array and a Python float.
+      The canonical dtype, and whether it is weak. It is if all types are, or if the least upper
+      bound is a weak point, as for an int array and a Python float.
 
     Raises:
-      TypePromotionError: there is no common type in the promotion mode in force.
+      TypePromotionError: the types do not have a common one in the promotion mode in force.
       ValueError: no types.
       TypeError, ValueError: there are keys, which are not promoted.
     """
@@ -112,7 +112,7 @@ def common_type(*types: tuple[DType, bool]) -> tuple[DType, bool]:
     known = _common.get(key)
     if known is None:
         dtype, weak = _least_upper_bound(types)
-        # A dtype that the strongly typed operands share is nobody's choice: it stays as it is.
+        # A dtype shared by all strongly typed operands stays as it is.
         if len(types) > 1 and (weak or any(d != dtype for d, _ in types)):
             dtype = dtypes.canonicalize(dtype)
         known = _common.put(key, (dtype, weak))
@@ -128,7 +128,7 @@ def _least_upper_bound(types: tuple[tuple[DType, bool], ...]) -> tuple[DType, bo
         return first, all(weak for _, weak in types) and first != np.bool_
     all_weak = all(weak for _, weak in types)
     mode = thread.settings.numpy_dtype_promotion
-    # Types of only weak values are those of their dtypes: the mode does not matter to them.
+    # Weak values alone promote as their dtypes do, whatever the mode.
     points = frozenset(_point(dtype, weak and not all_weak) for dtype, weak in types)
     point = _join("standard" if all_weak else mode, points)
     if point is None:
@@ -155,7 +155,7 @@ def _refusal(types: Iterable[tuple[DType, bool]], mode: str) -> str:
 
 
 def _type_of(x: Any) -> tuple[DType, bool]:
-    """Dtype and weak type of a value, or of what names a dtype."""
+    """Dtype and weak type of a value, or of a spelling of a dtype."""
     if x is None:
         return dtypes.dtype_of_python(float), False
     if isinstance(x, type) and x in dtypes.PYTHON_SCALARS:
@@ -177,7 +177,7 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     """The dtype that an operation on these values promotes them to.
 
     Args:
-      args: values (arrays, tracers, scalars), dtypes, or what names a dtype.
+      args: values (arrays, tracers, scalars), or dtypes in any spelling.
       return_weak_type_flag: whether to return the pair of dtype and weak type.
 
     Returns:
@@ -185,7 +185,7 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
 
     Raises:
       ValueError: no arguments.
-      TypePromotionError: there is no common dtype in the promotion mode in force.
+      TypePromotionError: the dtypes do not have a common one in the promotion mode in force.
 
     Source: `numpy.result_type`, by JAX's lattice.
 
@@ -210,7 +210,7 @@ def promote_types(a: Any, b: Any) -> DType:
       b: the same.
 
     Raises:
-      TypePromotionError: there is no common dtype in the promotion mode in force.
+      TypePromotionError: the dtypes do not have a common one in the promotion mode in force.
 
     Source: `numpy.promote_types`, by JAX's lattice.
 
@@ -220,7 +220,7 @@ def promote_types(a: Any, b: Any) -> DType:
     """
     types = _named_type(a), _named_type(b)
     dtype = _least_upper_bound(types)[0]
-    # 64-bit dtypes stay what they are: this is about dtypes, not about values.
+    # 64-bit dtypes are kept: this is about dtypes, not about values.
     return dtype if any(dtypes.is_wide(d) for d, _ in types) else dtypes.canonicalize(dtype)
 
 
@@ -231,7 +231,7 @@ def _named_type(x: Any) -> tuple[DType, bool]:
 
 
 def inexact_dtype(dtype: DType) -> DType:
-    """The dtype in which functions like `sin` compute: its own, or for integers a float's.
+    """The dtype in which functions like `sin` compute: `dtype` itself, or a float for integers.
 
     That is float32, and with x64 on float64 for 64-bit integers.
     """
@@ -241,10 +241,10 @@ def inexact_dtype(dtype: DType) -> DType:
 
 
 def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
-    """The dtype that arrays asked to have `dtype` get: 32 bits in place of 64 unless x64 is on.
+    """The dtype of arrays that are requested as `dtype`: 64 bits become 32 unless x64 is on.
 
     Args:
-      dtype: a dtype, what names one, or None for the default float.
+      dtype: a dtype in any spelling, or None for the default float.
       allow_extended_dtype: whether dtypes of keys are accepted.
 
     Raises:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.jitted import is_partial
 from mjax._engine.base.util import pickled_as
-from mjax._engine.ir.registration import register_pytree_with_keys
+from mjax._engine.ir.tree_registration import register_pytree_with_keys
 from mjaxlib_shim import trees
 from mjaxlib_shim.trees import (
     DictKey,
@@ -141,7 +141,7 @@ def _up_to(treedef: PyTreeDef, full: Any) -> Any:
 
 
 def _difference(path: KeyPath, prefix: Any, full: Any, leaf: Any) -> str | None:
-    """Where `full` is first seen not to have `prefix` as prefix, whose leaves are all `leaf`."""
+    """The first place where `prefix`, whose leaves are all `leaf`, is not a prefix of `full`."""
     here = f"at {keystr(path)}" if path else "at the root"
     level, other = None if prefix is leaf else _one_level(prefix), _one_level(full)
     if level is None:
@@ -183,7 +183,7 @@ def broadcast_prefix(prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | No
 
 def prefix_pairs(prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | None = None
                  ) -> list[tuple[Any, Any]]:
-    """The leaves of a tree prefix with the subtrees of `full` in their places.
+    """Pairs of a leaf of a tree prefix and the subtree of `full` in its place.
 
     Raises:
       ValueError: it is not a prefix.
@@ -194,20 +194,20 @@ def prefix_pairs(prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | None =
 
 def broadcast_prefix_to(prefix: Any, treedef: PyTreeDef,
                         is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
-    """`broadcast_prefix` over a structure, of which no tree is made: classes may check leaves.
+    """`broadcast_prefix` over a structure. It makes no tree, as classes may check their leaves.
 
     Raises:
       ValueError: it is not a prefix.
     """
     leaves, structure = _flatten(prefix, is_leaf)
     counts = _leaves_below(structure, treedef)
-    if counts is None:  # the trees themselves can say where they differ
+    if counts is None:  # the trees themselves show where they differ
         return broadcast_prefix(prefix, treedef.unflatten(range(treedef.num_leaves)), is_leaf)
     return [leaf for leaf, count in zip(leaves, counts, strict=True) for _ in range(count)]
 
 
 def _leaves_below(prefix: PyTreeDef, full: PyTreeDef) -> list[int] | None:
-    """How many leaves `full` has below each leaf of `prefix`; None if they differ above those."""
+    """The number of leaves of `full` below each leaf of `prefix`; None if it is not a prefix."""
     if is_one_leaf(prefix):
         return [full.num_leaves]
     if is_one_leaf(full) or prefix.node_data() != full.node_data():
@@ -221,13 +221,13 @@ def _leaves_below(prefix: PyTreeDef, full: PyTreeDef) -> list[int] | None:
 
 def prefix_leaves(what: str, prefix: Any, full: Any, whole: str,
                   is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
-    """`broadcast_prefix` of something that a user gave.
+    """`broadcast_prefix` of an argument from the user.
 
     Args:
       what: the name of the prefix tree, for messages.
       prefix, is_leaf: as for `broadcast_prefix`.
       full: the full tree, or its structure.
-      whole: what the full tree is, likewise.
+      whole: the name of the full tree, for messages.
 
     Raises:
       ValueError: it is not a prefix; names both.
@@ -287,7 +287,7 @@ def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = 
 
 
 def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Hashable]:
-    """The children of a container, which are not flattened in turn, and its metadata.
+    """The children of a container, not flattened themselves, and its metadata.
 
     Args:
       tree: a container: a tuple, list, dict or None, or an instance of a registered class.
@@ -455,7 +455,7 @@ class Partial(functools.partial):
 
     def __new__(cls, func: Callable[..., Any], *args: Any, **kw: Any) -> Any:
         if is_partial(func):
-            # functools.partial would take a partial apart, and so make its arguments leaves.
+            # functools.partial would merge an inner partial, whose arguments would become leaves.
             func = _Opaque(func)
         return super().__new__(cls, func, *args, **kw)
 
@@ -508,12 +508,12 @@ def _tree_structure(node_data: Any, children: Any) -> PyTreeDef:
 def _reduce_structure(treedef: Any) -> Any:
     try:
         trees.treedef_tuple([treedef])
-    except ValueError:  # of another registry, jax's for one: pickled as if mjax were not there
+    except ValueError:  # of another registry, such as jax's: its own pickling applies
         return treedef.__reduce_ex__(4)
     return _tree_structure, (treedef.node_data(), treedef.children())
 
 
-# The class is jaxlib's, whose own way knows jax's registry alone, and aborts where it fails.
+# The class is jaxlib's. Its own pickling knows only jax's registry, and aborts on failure.
 copyreg.pickle(PyTreeDef, _reduce_structure)
 
 

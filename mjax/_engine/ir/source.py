@@ -1,8 +1,8 @@
-"""Where an equation came from: jaxlib's C++ traceback, read only when somebody asks.
+"""The origin of an equation: jaxlib's C++ traceback, decoded only on demand.
 
 A traceback object costs 0.1 to 0.5 µs to take and pins no frame, so it never keeps a
 user's locals alive. Decoding it is slow and happens in error texts, locations and prints.
-Names of scopes are kept beside it where the user opened scopes, and cost nothing elsewhere.
+Names of scopes are kept beside it if the user opened scopes, and cost nothing otherwise.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class NameStack(tuple[str, ...]):
 
 
 class SourceInfo(Record):
-    """What `eqn.source_info` gives: the traceback and the stack of `named_scope` names."""
+    """The value of `eqn.source_info`: the traceback and the stack of `named_scope` names."""
 
     traceback: Any
     name_stack: NameStack = NameStack()
 
 
 class Scope:
-    """An open scope, in `thread.source`: what is staged while it is open has its names.
+    """An open scope, in `thread.source`: equations staged while it is open have its names.
 
     A program that is traced starts without names. Transformations inside of it wrap the names
     of the scopes inside of them: `outer/vmap(jvp(inner))`.
@@ -58,7 +58,7 @@ class Scope:
       names: its names.
       interpreter: the interpreter it was opened under.
       outer: the scope around it.
-      traceback: of what is staged, if that is a repetition; else it is taken then.
+      traceback: of an equation that is run again; otherwise each equation takes its own.
     """
 
     __slots__ = ("_last", "interpreter", "names", "outer", "traceback")
@@ -72,7 +72,7 @@ class Scope:
         self._last: tuple[Any, tuple[str, ...]] = (None, ())
 
     def source_for(self, interpreter: Any) -> Any:
-        """What an equation that an interpreter stages now has for a source."""
+        """The source of an equation that an interpreter stages now."""
         known, names = self._last
         if known is not interpreter:
             names = self._names_in(interpreter)
@@ -112,7 +112,7 @@ def here(interpreter: Any = None) -> Any:
 
 @contextmanager
 def without_names() -> Iterator[None]:
-    """For the tracing of a program: names of open scopes stay with the equation that calls it."""
+    """Closes the open scopes while a program is traced: its caller's equation has their names."""
     before = thread.source
     thread.source = None if type(before) is Scope else before and source_info_of(before).traceback
     try:
@@ -127,7 +127,7 @@ def replayed(source: Any, outer: Any, mark: str = "") -> Any:
     Args:
       source: that of the equation.
       outer: `thread.source` before.
-      mark: the transformation that runs it, to be seen in its names.
+      mark: the transformation that runs it, shown in its names.
     """
     info = source_info_of(source)
     if type(outer) is not Scope:
@@ -139,7 +139,7 @@ def replayed(source: Any, outer: Any, mark: str = "") -> Any:
 
 
 def source_info_of(source: Any) -> SourceInfo:
-    """The `SourceInfo` behind what an equation stores (a bare traceback in most cases)."""
+    """The `SourceInfo` of the field `source` of an equation (a bare traceback in most cases)."""
     if type(source) is Scope:
         source = source.source_for(None)
     return source if type(source) is SourceInfo else SourceInfo(source)
@@ -167,7 +167,7 @@ def summarize(source: Any) -> str:
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
-    """Warns of something at the innermost line of the user's."""
+    """Issues a warning at the innermost line of the user's code."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and is_engine_file(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back

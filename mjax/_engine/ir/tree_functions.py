@@ -1,4 +1,4 @@
-"""Functions of whole pytrees: reductions of the leaves, trees of trees, prefixes made full."""
+"""Functions of whole pytrees: reductions of leaves, tree_transpose, broadcasting of prefixes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def tree_reduce_associative(operation: Callable[[Any, Any], Any], tree: Any, *,
     Args:
       operation: associative.
       tree: any pytree.
-      identity: the result for a tree without leaves; used for no other.
+      identity: the result for a tree without leaves, and only for that.
       is_leaf: as in `tree_flatten`.
 
     Raises:

@@ -21,7 +21,9 @@ from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import pickled_as, pickled_by
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.dimensions import DimExpr
 from mjax._engine.ir.dtypes import DType, float0
+from mjax._engine.ir.sizes import index
 
 _NOTHING: frozenset[Any] = frozenset()
 _table: dict[Any, weakref.ref[ShapedArray]] = {}
@@ -29,18 +31,21 @@ _lock = threading.RLock()
 
 
 class AbstractValue:
-    """Base of all types: what the engine asks of the type of a value.
+    """Base of all types: the questions that the engine asks about the type of a value.
 
-    A subclass is a type of one's own, whose values primitives make and take inside of programs. It
-    defines `__eq__` and `__hash__`, unless equal types are one object, and `__repr__`, for messages
-    and printed jaxprs. What it leaves out is refused by name where it is needed.
+    Users may subclass it for values that primitives make and take inside of programs. A subclass
+    defines `__repr__`, and also `__eq__` and `__hash__` unless equal types are one object. Using a
+    method that it does not define raises an error that names the method.
+
+    A jitted function takes and gives values of a type that defines `physical`. Its compiled program
+    takes and gives the arrays that represent them.
 
     Attributes:
       inexact: whether values have tangents that are not zero.
       literal: whether values may stand in programs as literals.
       extended: whether values are arrays of elements with a meaning of their own, as keys are.
       weak_type: whether promotion may pick another type.
-      varies: whether it says along which manual mesh axes devices may hold different values.
+      varies: whether the type records mesh axes along which devices may hold different values.
       varying: these axes.
 
     Example:
@@ -82,7 +87,7 @@ class AbstractValue:
         return self
 
     def with_varying(self, varying: frozenset[Any]) -> AbstractValue:
-        """This type for values that vary along these mesh axes; the same if it does not say so."""
+        """This type for values that vary along these mesh axes; unchanged if it records none."""
         return self
 
     def matches(self, other: AbstractValue) -> bool:
@@ -90,11 +95,11 @@ class AbstractValue:
         return self == other
 
     def element(self, dim: int) -> AbstractValue:
-        """The type of one element, of a batch or a loop, for values that are one per element."""
+        """The type of one element of a batch or a loop, for values with one part per element."""
         self._refuse("element(dim)", "cannot be batched, nor be handed to iterations one by one")
 
     def batched(self, dim: int, size: int) -> AbstractValue:
-        """The type of so many values at once; `element(dim)` of it is this type."""
+        """The type of `size` values at once; its `element(dim)` is this type."""
         self._refuse("batched(dim, size)", "cannot be batched, nor be stacked by loops")
 
     def axis_size(self, dim: int) -> int | None:
@@ -102,18 +107,18 @@ class AbstractValue:
         return None
 
     def physical(self) -> tuple[ShapedArray, ...]:
-        """The types of the arrays that compiled programs have for a value, any number of them.
+        """The types of the arrays that represent a value in compiled programs, any number of them.
 
         Lowering rules take and give a tuple of IR values, unless it is one.
         """
         self._refuse("physical()", "cannot be compiled")
 
     def zeros(self) -> Any:
-        """The zero of this type, for tangents that are known to be zero; made by primitives."""
+        """A zero of this type, made by primitives; for tangents that are known to be zero."""
         self._refuse("zeros()", "cannot be zero")
 
     def str_short(self, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:
-        """How texts show it; printed jaxprs with the short names of dtypes."""
+        """Its text in messages; printed jaxprs use the short names of dtypes."""
         return str(self)
 
     def _refuse(self, method: str, what: str) -> NoReturn:
@@ -127,12 +132,12 @@ class AbstractValue:
 
 
 class ManualAxisType:
-    """Along which manual mesh axes devices may hold different values: JAX's way to say it.
+    """JAX's record of the manual mesh axes along which devices may hold different values.
 
     Args:
       varying: these axes, a set.
-      unreduced, reduced: axes whose sums are owed. They are part of sharding in types, which mjax
-        has not: only empty sets are taken.
+      unreduced, reduced: axes with pending sums. They belong to sharding in types, which mjax
+        does not have: the sets must be empty.
 
     Raises:
       TypeError: `varying` is not a set.
@@ -196,6 +201,11 @@ class ShapedArray(AbstractValue):
       weak_type: whether promotion may pick the other operand's dtype (Python scalars).
       varying: manual mesh axes along which devices may hold different values.
       sharding: has no effect: shardings belong to arrays. JAX's types have one.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> core.ShapedArray((2, 3), jnp.dtype("float32"))
+      ShapedArray(float32[2,3])
     """
 
     __slots__ = ("__weakref__", "dtype", "extended", "inexact", "literal", "ndim", "shape", "size",
@@ -217,11 +227,14 @@ class ShapedArray(AbstractValue):
             known = None
         if known is not None:
             self = known()
-            # True == 1 and np.int64(1) == 1, so a key built of those may find its int twin:
-            # what is stored below is always normalized.
+            # True == 1 and np.int64(1) == 1, so a key built of those may find its int twin.
+            # The types stored below are always normalized.
             if self is not None:
                 return self
-        shape = tuple(operator.index(size) for size in key[0])
+        try:
+            shape = tuple(operator.index(size) for size in key[0])
+        except TypeError:
+            shape = tuple(map(index, key[0]))
         key = (shape, dtypes.as_dtype(dtype), bool(weak_type), frozenset(varying))
         with _lock:
             known = _table.get(key)
@@ -329,7 +342,7 @@ class ShapedArray(AbstractValue):
         return f"ShapedArray({self.str_short()}{', weak_type=True' if self.weak_type else ''})"
 
     def length(self) -> int:
-        """What `len` of a value gives. Not `__len__`: a type is never falsy."""
+        """`len` of a value. It is not `__len__`, because a type is never falsy."""
         if not self.shape:
             msg = "len() of unsized object"
             raise TypeError(msg)
@@ -343,7 +356,7 @@ def _forget(key: Any, ref: Any) -> None:
 
 
 def token_lacks(name: str) -> Exception:
-    """The error for a token that is treated as an array, which has such an attribute."""
+    """The error for reading an attribute of arrays from a token."""
     return LazyNoArrayError(lambda: (
         f"a token does not have {name}: it is not an array, and does not hold numbers. Under vmap "
         "its in_axes and out_axes are None; functions under jvp neither take it nor give it, and "
@@ -351,7 +364,7 @@ def token_lacks(name: str) -> Exception:
 
 
 class AbstractToken(AbstractValue):
-    """The type of tokens, which order effects. There is one object of it."""
+    """The type of tokens, which order effects. It has one instance."""
 
     __slots__ = ()
 
@@ -374,7 +387,7 @@ class AbstractToken(AbstractValue):
         return (token_buffer_aval,)
 
     def str_short(self, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:
-        """How the printer shows it."""
+        """Its text in printed jaxprs."""
         return "Tok"
 
     def __repr__(self) -> str:
@@ -389,7 +402,7 @@ def _abstract_token() -> AbstractToken:
 _tokens: list[AbstractToken] = []
 abstract_token = AbstractToken()
 _tokens.append(abstract_token)
-#: What tokens are between programs.
+#: The type of the arrays that represent tokens between programs.
 token_buffer_aval = ShapedArray((0,), np.dtype(bool))
 
 
@@ -404,18 +417,17 @@ def same_array_type(a: AbstractValue, b: AbstractValue) -> bool:
 
 
 def physical_aval(aval: AbstractValue) -> ShapedArray:
-    """The type in which values of extended dtypes are stored: `key<fry>[3]` as `uint32[3,2]`;
-    that of buffers that stand for tokens.
+    """The type in which values are stored: `uint32[3,2]` for `key<fry>[3]`; of tokens, buffers.
 
     Raises:
-      TypeError: such values are not held by arrays, between programs and on devices.
+      TypeError: values of this type exist only inside programs, without an array.
     """
     if type(aval) is ShapedArray and not aval.extended:
         return aval
     if not isinstance(aval, (ShapedArray, AbstractToken)):
         raise LazyTypeError(lambda: (
-            f"a value of type {aval} cannot enter or leave a compiled program, nor be a constant "
-            "of it: it lives inside of one. Hand over the arrays that it is made of."))
+            f"a value of type {aval} cannot be an argument of a program that is lowered ahead of "
+            "its calls, nor a constant of one. Hand over the arrays that it is made of."))
     return aval.physical()[0]
 
 
@@ -463,7 +475,7 @@ def _typeof_numpy(value: Any) -> ShapedArray:
 
 
 def refuse_masked_array(value: Any) -> None:
-    """Refuses NumPy's masked arrays: no array has a mask, and theirs would be lost.
+    """Refuses NumPy's masked arrays: arrays do not have masks, so the mask would be lost.
 
     Raises:
       ValueError: the value is one.
@@ -475,7 +487,7 @@ def refuse_masked_array(value: Any) -> None:
 
 
 def _numpy_scalar_handler(dtype: DType) -> Callable[[Any], ShapedArray]:
-    """`typeof` of the scalars of a dtype, without asking them for theirs, which is slow."""
+    """A fast `typeof` for the scalars of a dtype: reading their `dtype` would be slow."""
     narrow, wide = ShapedArray((), dtypes.TO_32.get(dtype, dtype)), ShapedArray((), dtype)
     if narrow is wide:
         return lambda value: wide
@@ -484,6 +496,7 @@ def _numpy_scalar_handler(dtype: DType) -> Callable[[Any], ShapedArray]:
 
 #: Exact type of a value -> its abstract value. The runtime adds its array class.
 typeof_handlers: dict[type, Callable[[Any], Any]] = {
+    DimExpr: lambda value: _PYTHON_AVALS[thread.settings.enable_x64][int],
     bool: lambda value: _PYTHON_AVALS[False][bool],
     int: _typeof_int,
     float: lambda value: _PYTHON_AVALS[thread.settings.enable_x64][float],
@@ -514,7 +527,7 @@ def typeof(x: Any) -> Any:
         refuse_masked_array(x)
         return _typeof_numpy(x)
     for base in type(x).__mro__:
-        # Subclasses of Python scalars, as enum.IntEnum.
+        # Subclasses of Python scalars, such as enum.IntEnum.
         if base in (bool, int, float, complex):
             return typeof_handlers[base](x)
     raise LazyArgumentError(lambda: (
@@ -522,7 +535,7 @@ def typeof(x: Any) -> Any:
 
 
 def is_foreign_array(x: Any) -> bool:
-    """Whether a value is an array of another library, which asks to be converted."""
+    """Whether a value is an array of another library that offers conversion."""
     return not isinstance(x, type) and hasattr(x, "dtype") and (
         hasattr(x, "__array__") or hasattr(x, "__dlpack__"))
 
@@ -561,8 +574,19 @@ def types_of(value: Any) -> list[Any]:
     return [own]
 
 
+def has_array_type(x: Any) -> bool:
+    """Whether a value is an array or a tracer of one: not a Python number, nor a reference."""
+    return type(getattr(x, "aval", None)) is ShapedArray
+
+
 def is_array_value(value: Any) -> bool:
-    """Whether `typeof` accepts the value."""
+    """Whether `typeof` accepts the value.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> core.valid_jaxtype(1.0), core.valid_jaxtype("text")
+      (True, False)
+    """
     try:
         typeof(value)
     except (TypeError, OverflowError):

@@ -1,4 +1,4 @@
-"""Primitives of linear algebra: factorizations, and the solutions of systems that use them.
+"""Primitives of linear algebra: factorizations, and solvers of linear systems.
 
-They stand above the control flow, since implementations loop where jaxlib does not have a kernel.
+They are above control flow, since implementations without a kernel in jaxlib use loops.
 """

@@ -67,7 +67,7 @@ cholesky_p.def_lowering(_cholesky_on_cpu, "cpu")
 
 
 def _factor_tangent(factor: Any, t: Any) -> Any:
-    """That of the lower factor, for a tangent of the matrix.
+    """The tangent of the lower factor, for a tangent of the matrix.
 
     Source: I. Murray, "Differentiation of the Cholesky decomposition", 2016, section 3.1.
     """
@@ -86,8 +86,8 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
 
     Args:
       x: matrices of shape `(..., n, n)`, symmetric, or Hermitian for complex dtypes.
-      symmetrize_input: whether to take the mean of `x` and its adjoint, which makes the derivative
-        symmetric too. Otherwise the upper triangle is not read.
+      symmetrize_input: whether the mean of `x` and its adjoint is factored, with a symmetric
+        derivative. Otherwise the upper triangle is not read.
 
     Returns:
       Lower triangular matrices of the shape and dtype of `x`; NaN for those that are not positive
@@ -129,7 +129,7 @@ define_matrix_types(cholesky_update_p, (2, 1), "f", _updated)
 
 
 def _by_rotations(r: Any, w: Any) -> Any:
-    """Givens rotations of each row of the factor with what is left of the vector."""
+    """Applies a Givens rotation to each row of the factor and the rest of the vector."""
     n, stack = typeof(w).shape[-1], typeof(w).shape[:-1]
     rows = broadcasted_iota(INT32, typeof(r).shape, len(stack))
 
@@ -140,7 +140,7 @@ def _by_rotations(r: Any, w: Any) -> Any:
         r, w = state
         line = reshape(at(r, i), (*stack, n))
         x, y = at(line, i), at(w, i)
-        # Scaled, so that squares do not overflow; nothing is rotated where y is 0.
+        # Scaled, so that squares do not overflow; the rotation is the identity where y is 0.
         scale, turns = lax.max(lax.abs(x), lax.abs(y)), lax.ne(y, constant_like(y, 0))
         none, one = [stretch(constant_like(x, c), typeof(x).shape) for c in (0, 1)]
         x, y = select_n(turns, one, lax.div(x, scale)), select_n(turns, none, lax.div(y, scale))
@@ -167,10 +167,10 @@ def _cholesky_update_jvp(primals: Any, tangents: Any) -> Any:
 
 @boundary
 def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
-    """Cholesky factor after a change of rank one: of `r.T @ r + outer(w, w)`.
+    """Cholesky factor after a rank-one update: that of `r.T @ r + outer(w, w)`.
 
     Args:
-      r_matrix: real matrices of shape `(..., n, n)`, of which the upper triangle counts.
+      r_matrix: real matrices of shape `(..., n, n)`; only the upper triangle is read.
       w_vector: vectors of shape `(..., n)`.
 
     Returns:

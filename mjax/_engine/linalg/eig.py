@@ -1,4 +1,4 @@
-"""Eigenvalues and eigenvectors of any square matrices: eig_p."""
+"""Eigenvalues and eigenvectors of general square matrices: eig_p."""
 
 from __future__ import annotations
 
@@ -30,14 +30,12 @@ from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.reductions import argmax
 from mjax._engine.primitives.shapes import expand_dims, reduce_sum
 from mjax._engine.primitives.slicing import diagonal
-from mjax._engine.primitives.tangents import zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
-from mjax._engine.tracing.symbolic import Zero
 
 
 @pickled_by("eig_implementation_v1")
 class EigImplementation(enum.Enum):
-    """Algorithms of `eig`: on CPU there is LAPACK's."""
+    """Algorithms of `eig`; CPUs have LAPACK's."""
 
     LAPACK = "lapack"
     CUSOLVER = "cusolver"
@@ -87,16 +85,13 @@ eig_p.def_lowering(traced(_by_geev, multiple_results=True), "cpu")
 @eig_p.def_jvp
 def _eig_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     (a,), (t,) = primals, tangents
-    if type(t) is Zero:
-        outs = eig_p.bind(a, **params)
-        return outs, [zero_tangent(out) for out in outs]
     left_asked, right_asked = [params[f"compute_{side}_eigenvectors"] for side in ("left", "right")]
     if (left_asked or right_asked) and not params["enable_eigvec_derivs"]:
         msg = ("eig: derivatives of eigenvectors hold for matrices with distinct eigenvalues, "
-               "which mjax cannot check. Give enable_eigvec_derivs=True to lax.linalg.eig if yours "
-               "are; the derivative of the eigenvalues alone needs nothing.")
+               "which mjax cannot check. If yours are, pass enable_eigvec_derivs=True to "
+               "lax.linalg.eig. Derivatives of eigenvalues alone do not need it.")
         raise NotImplementedError(msg)
-    # If only eigenvalues are asked for, higher derivatives need those of the eigenvectors.
+    # Higher derivatives, even of eigenvalues alone, need derivatives of the eigenvectors.
     values, *left, right = eig_p.bind(
         a, **{**params, "compute_right_eigenvectors": True, "enable_eigvec_derivs": True})
     t = convert(t, typeof(right).dtype)
@@ -116,7 +111,7 @@ def _eig_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 
 
 def _vectors_tangent(values: Any, vectors: Any, t: Any) -> tuple[Any, Any]:
-    """Tangents of eigenvalues and of right eigenvectors: perturbation theory of first order.
+    """Tangents of eigenvalues and of right eigenvectors, by first-order perturbation theory.
 
     An eigenvector is fixed up to a complex factor. LAPACK chooses it so that the norm is 1 and the
     element of the greatest absolute value is real; the tangent keeps that.
@@ -149,22 +144,22 @@ def eig(x: Any, *, compute_left_eigenvectors: bool = True, compute_right_eigenve
 
     Args:
       x: matrices of shape `(..., n, n)`.
-      compute_left_eigenvectors: whether to give `vl` with `vl.conj().T @ x = w[:, None] *
+      compute_left_eigenvectors: whether to return `vl` with `vl.conj().T @ x = w[:, None] *
         vl.conj().T`.
-      compute_right_eigenvectors: whether to give `vr` with `x @ vr = vr * w`.
-      enable_eigvec_derivs: whether eigenvectors may be differentiated, which is right where all
-        eigenvalues differ.
-      implementation: an `EigImplementation`; on CPU there is `LAPACK` alone.
-      use_magma: has no meaning here; it chooses a library on GPU.
+      compute_right_eigenvectors: whether to return `vr` with `x @ vr = vr * w`.
+      enable_eigvec_derivs: whether eigenvectors may be differentiated; derivatives are correct if
+        all eigenvalues differ.
+      implementation: an `EigImplementation`; on CPU only `LAPACK`.
+      use_magma: ignored; in JAX it chooses a library on GPU.
 
     Returns:
       A list: the eigenvalues, of shape `(..., n)`, then the left and the right eigenvectors as
-      columns, where they are asked for. All are complex.
+      columns, if requested. All are complex.
 
     Raises:
       ValueError: the matrices are not square, or the implementation does not exist.
       TypeError: the dtype is not inexact.
-      NotImplementedError: a derivative of eigenvectors that was not asked for.
+      NotImplementedError: a derivative of eigenvectors without `enable_eigvec_derivs`.
 
     Source: LAPACK, `geev`.
 

@@ -26,14 +26,12 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import stretch
 from mjax._engine.primitives.slicing import diagonal, slice_in_dim
-from mjax._engine.primitives.tangents import zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
-from mjax._engine.tracing.symbolic import Zero
 
 
 @pickled_by("eigh_implementation_v1")
 class EighImplementation(enum.Enum):
-    """Algorithms of `eigh`: on CPU there is LAPACK's, which `QR` names too."""
+    """Algorithms of `eigh`; CPUs have LAPACK's, which `QR` also names."""
 
     QR = "qr"
     JACOBI = "jacobi"
@@ -85,13 +83,11 @@ def _eigh_jvp(primals: Any, tangents: Any, *, subset_by_index: tuple[int, int] |
     (a,), (t,) = primals, tangents
     vectors, values = eigh_p.bind(symmetrized(a), subset_by_index=None, **params)
     outs = _chosen(subset_by_index, vectors, values)
-    if type(t) is Zero:
-        return outs, [zero_tangent(out) for out in outs]
     inner = dot(adjoint(vectors), t, vectors)
     shape = typeof(inner).shape
     one = eye_like(inner, typeof(values).dtype)
     gaps = lax.sub(stretch(row(values), shape), stretch(column(values), shape))
-    # Ones on the diagonal, so that nothing is divided by zero there.
+    # Ones on the diagonal avoid divisions by zero there.
     factors = lax.sub(lax.integer_pow(lax.add(gaps, one), -1), one)
     vectors_dot = dot(vectors, lax.mul(convert(factors, typeof(inner).dtype), inner))
     return outs, _chosen(subset_by_index, vectors_dot, diagonal(real(inner)))
@@ -105,15 +101,15 @@ def eigh(x: Any, *, lower: bool = True, symmetrize_input: bool = True,
 
     Args:
       x: matrices of shape `(..., n, n)`.
-      lower: which triangle is looked at, if `symmetrize_input` is False.
-      symmetrize_input: whether to take the mean of `x` and its adjoint.
-      sort_eigenvalues: whether they have to rise; LAPACK's always do.
-      subset_by_index: `(start, end)`: gives those eigenvalues alone, in rising order.
-      implementation: an `EighImplementation`; on CPU there is `QR` alone.
+      lower: which triangle is read, if `symmetrize_input` is False.
+      symmetrize_input: whether the mean of `x` and its adjoint is decomposed.
+      sort_eigenvalues: whether they must be in ascending order; LAPACK's always are.
+      subset_by_index: `(start, end)`: the range of eigenvalues to return, in ascending order.
+      implementation: an `EighImplementation`; on CPU only `QR`.
 
     Returns:
       `(v, w)`: the eigenvectors as columns, of shape `(..., n, n)`, and the eigenvalues, real and
-      rising, of shape `(..., n)`; with `subset_by_index`, `end - start` of them.
+      ascending, of shape `(..., n)`; with `subset_by_index`, `end - start` of them.
 
     Raises:
       ValueError: the matrices are not square; the subset is out of range.

@@ -1,8 +1,8 @@
 """LAPACK's kernels, which jaxlib ships for CPU, as functions of stacks of matrices.
 
-`lapack_p` calls one of them. Only lowering rules make it, so it has no rules of its own but its
-type and its lowering. Matrices go in and out in the column-major layout of LAPACK; XLA inserts the
-transpositions, or none where it can choose the layout.
+`lapack_p` calls one of them. Only lowering rules bind it, so its type and its lowering are its only
+rules. Matrices are passed in LAPACK's column-major layout; XLA inserts transpositions unless it can
+choose the layout.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.linalg.matrices import INT32, nan_unless
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.elementwise import constant_like
-from mjax._engine.primitives.emit import array_attr, hlo, ir, op
+from mjax._engine.primitives.emit import array_attr, hlo, ir, op, shape_ir
 from mjax._engine.tracing.primitive import Primitive
 from mjaxlib_shim.custom_calls import cuts_stacks, lapack_kernel, register_lapack
 
 #: Dtypes that LAPACK computes in.
 DTYPES = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))
 
-#: The result that says whether a kernel succeeded.
+#: The status that a kernel returns: 0 for success.
 INFO: tuple[tuple[int, ...], Any] = ((), INT32)
 
 Result = tuple[tuple[int, ...], Any]
@@ -44,21 +45,29 @@ def _lapack_lowering(ctx: Any, *operands: Any, target: str, stack: int, results:
                      attributes: Any, aliases: Any) -> Any:
     register_lapack()
     cut = _cut_stacks(ctx, stack) if ctx.module_context.cut_by_xla and cuts_stacks() else {}
+    layouts = [_layout(a, stack) for a in ctx.avals_in]
+    symbolic: dict[str, Any] = {}
+    if not all(is_constant_shape(a.shape) for a in ctx.avals_out):
+        # Shapes of results are additional operands until shape refinement makes all shapes static.
+        symbolic["indices_of_shape_operands"] = ir.DenseIntElementsAttr.get(
+            np.arange(len(operands), len(operands) + len(ctx.avals_out)))
+        operands = (*operands, *(shape_ir(a.shape) for a in ctx.avals_out))
+        layouts += [_order([0])] * len(ctx.avals_out)
     return op("stablehlo.custom_call", ctx.out_types, operands, {
         "call_target_name": ir.StringAttr.get(target),
         "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
         "backend_config": ir.DictAttr.get({name: _attribute(v) for name, v in attributes}),
-        "operand_layouts": array_attr([_layout(a, stack) for a in ctx.avals_in]),
+        "operand_layouts": array_attr(layouts),
         "result_layouts": array_attr([_layout(a, stack) for a in ctx.avals_out]),
         "output_operand_aliases": array_attr([
             hlo.OutputOperandAlias.get([result] if len(results) > 1 else [], operand, [])
             for operand, result in aliases]),
-        **cut,
+        **cut, **symbolic,
     })
 
 
 def _cut_stacks(ctx: Any, stack: int) -> dict[str, Any]:
-    """Tells XLA that devices may compute matrices of a stack each, and no parts of a matrix."""
+    """Tells XLA that stacks may be sharded over devices, but not matrices."""
     sizes = list(ctx.avals_in[0].shape[:stack])
     shared = range(stack)
 
@@ -83,7 +92,7 @@ def _factor(index: int) -> str:
 
 
 def _attribute(value: Any) -> Any:
-    """Letters are bytes, numbers 32 bits wide, as the kernels declare them."""
+    """The attributes in the kernels' types: letters as bytes, numbers with 32 bits."""
     if isinstance(value, str):
         return ir.IntegerAttr.get(ir.IntegerType.get_unsigned(8), ord(value))
     if isinstance(value, bool):
@@ -92,11 +101,15 @@ def _attribute(value: Any) -> Any:
 
 
 def _layout(aval: ShapedArray, stack: int) -> Any:
-    """Minor to major; matrices, which have two axes after those of the stack, by columns."""
+    """The layout, minor to major: column-major matrices after the axes of the stack."""
     order = list(range(aval.ndim))[::-1]
     if aval.ndim == stack + 2:
         order[:2] = order[1], order[0]
-    return ir.DenseIntElementsAttr.get(np.asarray(order, np.int64), type=ir.IndexType.get())
+    return _order(order)
+
+
+def _order(axes: list[int]) -> Any:
+    return ir.DenseIntElementsAttr.get(np.asarray(axes, np.int64), type=ir.IndexType.get())
 
 
 def has_kernel(name: str, dtype: Any) -> bool:
@@ -109,11 +122,11 @@ def call(name: str, operands: Sequence[Any], results: Sequence[Result], stack: i
     """Calls a kernel.
 
     Args:
-      name: the kernel without the letter of the dtype, as `"potrf"`.
-      operands: arrays of one dtype; the first decides the kernel.
+      name: the kernel's name without the letter of the dtype, such as `"potrf"`.
+      operands: arrays; the dtype of the first selects the kernel.
       results: shape without the leading axes, and dtype, of each result.
-      stack: how many leading axes there are.
-      aliases: pairs of an operand and the result that may take its memory.
+      stack: the number of leading axes.
+      aliases: pairs of an operand and the result that may reuse its memory.
       attributes: letters, booleans and 32-bit numbers.
 
     Raises:
@@ -131,7 +144,7 @@ def call(name: str, operands: Sequence[Any], results: Sequence[Result], stack: i
 
 def call_or_nan(name: str, operands: Sequence[Any], results: Sequence[Result], stack: int,
                 aliases: Sequence[tuple[int, int]] = (), **attributes: Any) -> list[Any]:
-    """`call` for kernels that say whether they succeeded: NaN for matrices where they did not."""
+    """`call` for kernels with a status; results of failed matrices are NaN."""
     *outs, info = call(name, operands, [*results, INFO], stack, aliases, **attributes)
     ok = lax.eq(info, constant_like(info, 0))
     return [nan_unless(ok, x) if dtypes.is_inexact(typeof(x).dtype) else x for x in outs]

@@ -1,4 +1,4 @@
-"""LU factors with row pivots: lu_p, lu_pivots_to_permutation_p, and the systems they solve."""
+"""LU factors with row pivots: lu_p, lu_pivots_to_permutation_p; linear systems solved by them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _by_getrf(x: Any) -> list[Any]:
     m, n = aval.shape[-2:]
     out, pivots, info = call("getrf", (x,), [((m, n), aval.dtype), ((min(m, n),), INT32), INFO],
                              aval.ndim - 2, [(0, 0)])
-    # Singular matrices have factors, too; only wrong arguments have none.
+    # Singular matrices have factors too; the kernel fails only for invalid arguments.
     out = nan_unless(lax.ge(info, constant_like(info, 0)), out)
     pivots = lax.sub(pivots, constant_like(pivots, 1))
     return [out, pivots, _permutation(pivots, permutation_size=m)]
@@ -81,7 +81,7 @@ define_jvp_from_result(lu_p, _lu_tangents)
 
 
 def permuted(x: Any, permutation: Any) -> Any:
-    """The rows of matrices in another order."""
+    """Permutes the rows of matrices."""
     ndim = typeof(x).ndim
     index = expand_dims(permutation, (ndim - 1,))
     return take_along_axis(x, stretch(index, typeof(x).shape), ndim - 2,
@@ -102,7 +102,7 @@ def _lower_of(out: Any) -> Any:
 
 
 def _upper_of(out: Any) -> Any:
-    """The upper factor, as a square matrix with ones where it ends."""
+    """The upper factor, extended to a square matrix with ones on the diagonal."""
     m, n = typeof(out).shape[-2:]
     rows, k = typeof(out).ndim - 2, min(m, n)
     upper = _padded(triu(slice_in_dim(out, 0, k, axis=rows)), n - k, 0)
@@ -114,7 +114,7 @@ def _upper_of(out: Any) -> Any:
 
 @boundary
 def lu(x: Any) -> list[Any]:
-    """LU factors of matrices, with rows exchanged for stability: `x[permutation] = l @ u`.
+    """LU factors of matrices with partial pivoting: `x[permutation] = l @ u`.
 
     Args:
       x: matrices of shape `(..., m, n)`.
@@ -122,8 +122,8 @@ def lu(x: Any) -> list[Any]:
     Returns:
       A list of three: `lu`, `pivots`, `permutation`. `lu` has the shape and dtype of `x`: the upper
       factor on and above the diagonal, the lower one, without its ones, below it. `pivots`, of
-      shape `(..., min(m, n))`, are the rows with which each row was exchanged, one after the
-      other. `permutation`, of shape `(..., m)`, is the resulting order of the rows. Both are int32.
+      shape `(..., min(m, n))`, are the rows with which each row was exchanged, in
+      order. `permutation`, of shape `(..., m)`, is the resulting order of the rows. Both are int32.
 
     Raises:
       TypeError: fewer than two axes, or a dtype that is not inexact.
@@ -151,13 +151,13 @@ def _permutation_type(pivots: Any, *, permutation_size: int) -> ShapedArray:
             f"{pivots}."))
     if pivots.shape[-1] > permutation_size:
         raise LazyValueError(lambda: (
-            f"lu_pivots_to_permutation: {pivots.shape[-1]} pivots, of {pivots}, exchange rows of a "
-            f"matrix that has more than permutation_size={permutation_size} of them."))
+            f"lu_pivots_to_permutation: {pivots.shape[-1]} pivots, of {pivots}, exceed "
+            f"permutation_size={permutation_size}, the number of rows."))
     return ShapedArray((*pivots.shape[:-1], permutation_size), pivots.dtype)
 
 
 def _permutation(pivots: Any, *, permutation_size: int) -> Any:
-    """Exchanges numbers in the order 0, 1, 2, ..., one pivot after the other."""
+    """Applies the pivots, in order, to the numbers 0, 1, 2, ..."""
     aval = typeof(pivots)
     last = aval.ndim - 1
     shape = (*aval.shape[:-1], permutation_size)
@@ -176,7 +176,7 @@ def _permutation(pivots: Any, *, permutation_size: int) -> Any:
         order = dynamic_update_slice_in_dim(order, second, i, 0)
         return dynamic_update_slice_in_dim(order, first, j, 0)
 
-    # In a stack each matrix has its own j. Looking at all places is then faster than a scatter.
+    # In a stack each matrix has its own j. A mask over all places is then faster than a scatter.
     return fori_loop(0, aval.shape[-1], exchange if last else exchange_two, places)
 
 
@@ -187,7 +187,7 @@ define_stack_batching(lu_pivots_to_permutation_p)
 
 @boundary
 def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
-    """The order of rows that exchanges one after the other lead to.
+    """The permutation of rows that a sequence of exchanges results in.
 
     Args:
       pivots: for each row, in order, the row with which it is exchanged: integers of shape
@@ -215,10 +215,10 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
 
 
 def lu_solve(out: Any, permutation: Any, b: Any, trans: int = 0) -> Any:
-    """Solves `a x = b` (trans 0), `a.T x = b` (1) or `a.conj().T x = b` (2), by the factors of a.
+    """Solves `a x = b` (trans 0), `a.T x = b` (1) or `a.conj().T x = b` (2) with the factors of a.
 
     Args:
-      out, permutation: what `lu` gives for square matrices.
+      out, permutation: results of `lu` for square matrices.
       b: matrices with as many rows, stacked alike.
       trans: which system.
     """

@@ -1,4 +1,4 @@
-"""Functions for the rules of linear algebra: matrices in stacks, along the last two axes."""
+"""Helpers for the rules of linear algebra, on stacks of matrices in the last two axes."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def define_matrix_types(primitive: Primitive, ranks: Sequence[int], kinds: str,
 
     Args:
       primitive: the primitive.
-      ranks: of each operand without the axes of the stack.
+      ranks: the rank of each operand without the axes of the stack.
       kinds: accepted dtype kinds.
       shapes: `(*shapes of the operands, **params) -> shapes of the results`, all without the axes
-        of the stack; raises where operands do not fit.
+        of the stack; raises if operands do not fit.
       results: `(dtype, **params) -> dtypes of the results`; by default that of the operands.
     """
     name = primitive.name
@@ -81,7 +81,7 @@ def define_matrix_types(primitive: Primitive, ranks: Sequence[int], kinds: str,
 
 
 def define_stack_batching(primitive: Primitive) -> None:
-    """Batching of a primitive that takes stacks: one more axis in front."""
+    """Batches a primitive that takes stacks: the batch is one more leading axis."""
 
     def batch(args: Any, dims: Any, **params: Any) -> Any:
         return _batch_stacks(primitive, args, dims, params)
@@ -97,10 +97,10 @@ def _batch_stacks(primitive: Primitive, args: Any, dims: Any, params: dict[str, 
 
 
 def define_solver_batching(primitive: Primitive) -> None:
-    """Batching of a primitive that solves systems of equations.
+    """Batches a primitive that solves systems of equations.
 
     Its last operand holds the right-hand sides: columns, or rows if the param `left_side` is False.
-    If only they are batched, those of all elements are put side by side: one system with more.
+    If only they are batched, they are joined into one system with more right-hand sides.
     """
 
     def batch(args: Any, dims: Any, **params: Any) -> Any:
@@ -130,13 +130,13 @@ def check_square(name: str, shape: tuple[int, ...]) -> int:
 
 
 def subset_of(name: str, values: str, subset: Any, count: int) -> tuple[int, int]:
-    """The range of values that `subset_by_index` asks for.
+    """The range of values that `subset_by_index` selects.
 
     Args:
       name: the function.
-      values: how messages call the values.
+      values: the name of the values in messages.
       subset: the argument.
-      count: the number of values that there are.
+      count: the number of all values.
 
     Raises:
       TypeError: it is not a pair of integers.
@@ -192,20 +192,20 @@ def dot(*factors: Any) -> Any:
 
 
 def over(x: Any, shape: Sequence[int]) -> Any:
-    """The value of its last axes once for each element of leading ones."""
+    """Repeats a value along leading axes."""
     shape, ndim = tuple(shape), typeof(x).ndim
     return broadcast_in_dim_p.bind(
         x, shape=shape, broadcast_dimensions=tuple(range(len(shape) - ndim, len(shape))))
 
 
 def zeros(shape: Sequence[int], dtype: Any) -> Any:
-    """Zeros, as a value of a program rather than a constant."""
+    """Zeros as the result of an equation, not a constant."""
     return broadcast_in_dim_p.bind(as_settled(np.zeros((), dtype)[()]), shape=tuple(shape),
                                    broadcast_dimensions=())
 
 
 def eye(rows: int, columns: int, dtype: Any) -> Any:
-    """The identity, cut or filled up with zeros."""
+    """A rectangular identity matrix."""
     shape = (rows, columns)
     return convert(lax.eq(broadcasted_iota(INT32, shape, 0), broadcasted_iota(INT32, shape, 1)),
                    dtype)
@@ -270,8 +270,8 @@ def exchanged(x: Any, places: Any, i: Any, j: Any) -> Any:
 
     Args:
       x: an array.
-      places: the place of each element along that axis, in the shape of `x`.
-      i, j: the two places, in that shape but with a last axis of size 1.
+      places: the index of each element along that axis, in the shape of `x`.
+      i, j: the two indices, in that shape but with a last axis of size 1.
     """
     aval = typeof(x)
     axis = aval.ndim - 1
@@ -284,7 +284,7 @@ def exchanged(x: Any, places: Any, i: Any, j: Any) -> Any:
 
 
 def nan_unless(ok: Any, x: Any) -> Any:
-    """NaN in those elements of a stack for which something failed.
+    """Sets failed elements of a stack to NaN.
 
     Args:
       ok: a boolean for each element.

@@ -66,7 +66,7 @@ def _weights(eps: float, most: int) -> tuple[list[Any], list[Any]]:
 
 
 class _Padded:
-    """A matrix that may be padded: what is beyond its true shape does not count.
+    """A matrix that may be padded: elements outside of its true shape are ignored.
 
     Args:
       x: the matrix.
@@ -79,7 +79,7 @@ class _Padded:
         self.shape = shape
 
     def inside(self, x: Any, rows: Any, columns: Any, otherwise: Any = None) -> Any:
-        """The matrix with zeros, or something else, beyond rows and columns."""
+        """The matrix with zeros, or another value, outside of its true shape."""
         if self.shape is None:
             return x
         shape = typeof(x).shape
@@ -122,7 +122,7 @@ class _Padded:
 
 
 def _norms(x: Any) -> tuple[Any, Any]:
-    """The greatest sums of absolute values, of columns and of rows."""
+    """The 1-norm and the infinity norm: the greatest absolute column sum and row sum."""
     sizes = lax.abs(x)
     return reduce_max(reduce_sum(sizes, (0,)), (0,)), reduce_max(reduce_sum(sizes, (1,)), (0,))
 
@@ -156,15 +156,15 @@ def qdwh(x: Any, *, is_hermitian: bool = False, max_iterations: int | None = Non
 
     Args:
       x: a matrix of shape `(m, n)`, `m >= n`, of full rank.
-      is_hermitian: has no effect.
-      max_iterations: after how many steps to stop; 10 by default.
-      eps: the relative error that is aimed at; by default the dtype's machine epsilon.
-      dynamic_shape: `(rows, columns)`: the part of `x` that counts, where it is padded; they may
-        be traced.
+      is_hermitian: ignored.
+      max_iterations: the maximum number of steps; 10 by default.
+      eps: the target relative error; by default the dtype's machine epsilon.
+      dynamic_shape: `(rows, columns)`: the true shape of a padded `x`; the numbers may be
+        traced.
 
     Returns:
       `(u, h, num_iters, is_converged)`: U of shape `(m, n)`, H `(n, n)`, the number of steps, and
-      whether the last one changed little.
+      whether the last one changed the result within tolerance.
 
     Raises:
       ValueError: `x` is not a matrix, or has more columns than rows.
@@ -208,6 +208,6 @@ def qdwh(x: Any, *, is_hermitian: bool = False, max_iterations: int | None = Non
         lambda s: lax.bitwise_and(s[2], lax.lt(s[0], constant_like(s[0], most))),
         lambda s: (lax.add(s[0], constant_like(s[0], 1)), *checked(s[1:], limit)),
         (len(by_qr) + len(by_cholesky), *state))
-    # One step of Newton and Schulz, for the last digits.
+    # One Newton-Schulz step for the last digits.
     u = lax.sub(scaled(u, 1.5), scaled(dot(u, dot(adjoint(u), u)), 0.5))
     return u, symmetrized(dot(adjoint(u), x)), count, lax.bitwise_not(moves)

@@ -1,4 +1,4 @@
-"""QR decompositions, with columns exchanged or not: qr_p."""
+"""QR decompositions, with or without column pivoting: qr_p."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _qr_tangents(t: Any, outs: Any, x: Any, *, full_matrices: bool, **_: Any) ->
         index = stretch(expand_dims(order[0], (columns - 1,)), typeof(x).shape)
         x, t = [take_along_axis(v, index, columns, mode="promise_in_bounds") for v in (x, t)]
     if m < n:
-        # The first columns have a decomposition of their own, the others are q.H @ x.
+        # The first columns are decomposed by themselves; the others are q.H @ x.
         first, rest = [slice_in_dim(v, i, j, axis=columns) for v, i, j in (
             (t, 0, m), (t, m, n))]
         q_dot, r_dot = _thin(q, slice_in_dim(r, 0, m, axis=columns), first)
@@ -102,7 +102,7 @@ define_jvp_from_result(qr_p, _qr_tangents)
 
 
 def _thin(q: Any, r: Any, t: Any) -> tuple[Any, Any]:
-    """Tangents of orthonormal columns and a square triangle.
+    """Tangents of orthonormal columns and a square triangular factor.
 
     Source: S. Walter and L. Lehmann, "Algorithmic differentiation of linear algebra functions with
     application in optimum experimental design", 2010.
@@ -121,7 +121,7 @@ def _thin(q: Any, r: Any, t: Any) -> tuple[Any, Any]:
 
 
 def _full(q: Any, r: Any, t: Any) -> tuple[Any, Any]:
-    """Tangents of a square unitary matrix and a triangle above zeros.
+    """Tangents of a square unitary matrix and a triangular factor above zeros.
 
     Source: D. Roberts and L. Roberts, "QR and LQ decomposition matrix backpropagation algorithms
     for square, wide, and deep matrices", 2020, extended to the columns that the matrix does not
@@ -149,14 +149,14 @@ def _full(q: Any, r: Any, t: Any) -> tuple[Any, Any]:
 @boundary
 def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True,
        use_magma: bool | None = None) -> tuple[Any, ...]:
-    """QR decomposition: orthonormal columns and an upper triangle, `x = q @ r`.
+    """QR decomposition into orthonormal columns and an upper triangular matrix, `x = q @ r`.
 
     Args:
       x: matrices of shape `(..., m, n)`.
-      pivoting: whether to exchange columns, so that the absolute values on the diagonal of R fall:
-        `x[..., p] = q @ r`.
+      pivoting: whether columns are exchanged so that absolute values on the diagonal of R
+        decrease: `x[..., p] = q @ r`.
       full_matrices: whether Q is square; otherwise it has `k = min(m, n)` columns.
-      use_magma: has no meaning here; it chooses a library on GPU.
+      use_magma: ignored; in JAX it chooses a library on GPU.
 
     Returns:
       `(q, r)`, or `(q, r, p)` if `pivoting`. Q has shape `(..., m, m)` or `(..., m, k)`, R

@@ -1,7 +1,7 @@
 """Products of Householder reflectors: geqrf_p, geqp3_p, householder_product_p, ormqr_p.
 
-A reflector is `1 - tau * v * v.conj().T`. LAPACK keeps the vectors below the diagonal of a matrix,
-without their first elements, which are 1. The upper triangle holds the reflected matrix.
+A reflector is `1 - tau * v * v.conj().T`. LAPACK stores the vectors below the diagonal of a
+matrix, without their first elements, which are 1. The upper triangle holds the reflected matrix.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def geqrf(a: Any) -> tuple[Any, Any]:
     return out, taus
 
 
-# ---- geqp3: the same with columns exchanged --------------------------------------------
+# ---- geqp3: the same with column pivoting ----------------------------------------------
 
 geqp3_p = Primitive("geqp3", multiple_results=True)
 define_matrix_types(
@@ -92,7 +92,7 @@ def _pivoted(a: Any) -> list[Any]:
     m, n = aval.shape[-2:]
     stack = aval.shape[:-2]
     if not has_kernel("geqp3", aval.dtype):
-        return _by_greatest_columns(a)
+        return _without_kernel(a)
     out, pivots, taus = call(
         "geqp3", (a, zeros((*stack, n), INT32)),
         [((m, n), aval.dtype), ((n,), INT32), ((min(m, n),), aval.dtype)], len(stack),
@@ -117,19 +117,19 @@ def _magnitude(a: Any) -> Any:
                 typeof(a).dtype), (last - 1, last)), typeof(a).shape)
 
 
-def _by_greatest_columns(a: Any) -> list[Any]:
-    """Reflects the column whose rest has the greatest norm, one after the other."""
+def _without_kernel(a: Any) -> list[Any]:
+    """Repeatedly reflects the remaining column of the greatest norm."""
     aval = typeof(a)
     m, n = aval.shape[-2:]
     if not m * n:
-        return _in_order(a)
+        return _without_kernel_scaled(a)
     magnitude = _magnitude(a)
-    out, order, taus = _in_order(lax.div(a, magnitude))
+    out, order, taus = _without_kernel_scaled(lax.div(a, magnitude))
     return [lax.add(tril(out, -1), triu(lax.mul(out, magnitude))), order, taus]
 
 
-def _in_order(a: Any) -> list[Any]:
-    """The same of matrices whose elements are neither huge nor tiny."""
+def _without_kernel_scaled(a: Any) -> list[Any]:
+    """`_without_kernel` for matrices whose elements are neither huge nor tiny."""
     aval = typeof(a)
     m, n = aval.shape[-2:]
     stack, last = aval.shape[:-2], aval.ndim - 1
@@ -163,8 +163,8 @@ def _reflect(a: Any, rows: Any, columns: Any, i: Any) -> tuple[Any, Any]:
 
     Args:
       a: matrices.
-      rows, columns, i: the numbers of their rows and columns, and the number of the step, in the
-        shape of `a`.
+      rows, columns, i: row indices, column indices and the number of the step, in the shape of
+        `a`.
 
     Returns:
       The matrices after the reflection, with its vector in the column; the factors.
@@ -187,7 +187,7 @@ def _reflect(a: Any, rows: Any, columns: Any, i: Any) -> tuple[Any, Any]:
         done = lax.bitwise_and(done, lax.eq(lax.imag(pivot), constant_like(tail, 0)))
     negative = lax.lt(real(pivot), constant_like(size, 0))
     beta = convert(select_n(negative, lax.neg(size), size), aval.dtype)
-    # Columns that need no reflection get ones as divisors, and the factor 0.
+    # Columns without a reflection get ones as divisors, and the factor 0.
     one = stretch(constant_like(beta, 1), typeof(beta).shape)
     none = stretch(constant_like(beta, 0), typeof(beta).shape)
     tau = select_n(done, lax.div(lax.sub(beta, pivot), select_n(done, beta, one)), none)
@@ -198,7 +198,7 @@ def _reflect(a: Any, rows: Any, columns: Any, i: Any) -> tuple[Any, Any]:
     vector = lax.add(vector, reshape(slice_in_dim(ones, 0, 1, axis=last), aval.shape[:-1]))
     products = dot(row(conj(vector)), a)
     reflected = lax.sub(a, lax.mul(spread(conj(tau)), dot(column(vector), products)))
-    # The columns to the left are done: their vectors stay.
+    # The columns to the left are finished: their vectors stay.
     right = lax.gt(columns, i)
     a = select_n(right, a, reflected)
     kept = select_n(lax.eq(rows, i), stretch(column(vector), aval.shape),
@@ -211,7 +211,7 @@ geqp3_p.def_lowering(traced(_pivoted, multiple_results=True), "cpu")
 
 
 def geqp3(a: Any) -> tuple[Any, Any, Any]:
-    """The reflectors of a QR decomposition with columns exchanged: `(a, order, taus)`."""
+    """The reflectors of a QR decomposition with column pivoting: `(a, order, taus)`."""
     out, order, taus = geqp3_p.bind(a)
     return out, order, taus
 
@@ -251,7 +251,7 @@ def householder_product(a: Any, taus: Any) -> Any:
 
     Args:
       a: matrices of shape `(..., m, n)`, `m >= n`, with the vectors of the reflectors below their
-        diagonals, as `geqrf` and `hessenberg` give them.
+        diagonals, as `geqrf` and `hessenberg` return them.
       taus: the factors of the reflectors, of shape `(..., k)`, `k <= n`.
 
     Returns:
@@ -305,7 +305,7 @@ def _one_by_one(a: Any, taus: Any, c: Any, *, left: bool, transpose: bool) -> An
     factors = conj(taus) if transpose else taus
 
     def step(i: Any, c: Any) -> Any:
-        if left != transpose:  # the last one first
+        if left != transpose:  # the last reflector first
             i = lax.sub(constant_like(i, count - 1), i)
         vector = dynamic_slice_in_dim(vectors, i, 1, last)
         factor = column(dynamic_slice_in_dim(factors, i, 1, last - 1))
@@ -326,10 +326,10 @@ def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = Fal
 
     Args:
       a: matrices of shape `(..., m, k)` with the vectors of the reflectors below their diagonals,
-        as `geqrf` gives them.
+        as `geqrf` returns them.
       taus: the factors of the reflectors, of shape `(..., k)`.
       c: matrices of shape `(..., m, n)` if `left`, else `(..., n, m)`.
-      left: whether to give `Q @ c`, or `c @ Q`.
+      left: whether to return `Q @ c` or `c @ Q`.
       transpose: whether Q is replaced by its adjoint.
 
     Returns:

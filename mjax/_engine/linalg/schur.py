@@ -1,4 +1,4 @@
-"""Unitary similarity: schur_p, hessenberg_p, tridiagonal_p."""
+"""Unitary similarity transformations: schur_p, hessenberg_p, tridiagonal_p."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ def schur(x: Any, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = F
 
     Args:
       x: matrices of shape `(..., n, n)`.
-      compute_schur_vectors: whether to give Z.
+      compute_schur_vectors: whether to return Z.
       sort_eig_vals: whether eigenvalues are sorted; not supported, as in JAX.
-      select_callable: has no effect, since nothing is sorted.
+      select_callable: ignored, since eigenvalues are not sorted.
 
     Returns:
-      A list: `t` and, if asked for, `z`, of the shape and dtype of `x`. T is upper triangular for
+      A list: `t` and, if requested, `z`, of the shape and dtype of `x`. T is upper triangular for
       complex matrices; for real ones it has blocks of two rows for pairs of complex eigenvalues.
 
     Raises:
       ValueError: the matrices are not square.
       TypeError: the dtype is not inexact.
-      NotImplementedError: sorted eigenvalues.
+      NotImplementedError: `sort_eig_vals` is True.
 
     Source: LAPACK, `gees`.
 
@@ -110,8 +110,8 @@ def hessenberg(a: Any) -> list[Any]:
       a: matrices of shape `(..., n, n)`.
 
     Returns:
-      A list of `a` and `taus`. `a` is the form; below its subdiagonal are the vectors of the
-      reflectors that lead to it. `taus`, of shape `(..., n - 1)`, are their factors, as
+      A list of `a` and `taus`. `a` is the Hessenberg form; below its subdiagonal are the vectors
+      of its reflectors. `taus`, of shape `(..., n - 1)`, are their factors, as
       `householder_product` takes them.
 
     Raises:
@@ -163,12 +163,12 @@ def tridiagonal(a: Any, *, lower: bool = True) -> list[Any]:
 
     Args:
       a: matrices of shape `(..., n, n)`, `n >= 1`.
-      lower: which triangle is looked at.
+      lower: whether the lower or the upper triangle is read.
 
     Returns:
-      A list of four. `a` holds the vectors of the reflectors in that triangle. `d`, of shape
-      `(..., n)`, and `e`, of shape `(..., n - 1)`, are the diagonal and the one beside it, both
-      real. `taus`, of shape `(..., n - 1)`, are the factors of the reflectors.
+      A list `a`, `d`, `e`, `taus`. `a` holds the vectors of the reflectors in that triangle.
+      `d`, of shape `(..., n)`, and `e`, of shape `(..., n - 1)`, are the diagonal and the
+      off-diagonal, both real. `taus`, of shape `(..., n - 1)`, are the factors of the reflectors.
 
     Raises:
       ValueError: the matrices are empty or not square.

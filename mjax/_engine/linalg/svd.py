@@ -7,6 +7,7 @@ from typing import Any
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import pickled_by
+from mjax._engine.ir.dimensions import min_dim
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg.lapack import call_or_nan, has_kernel
 from mjax._engine.linalg.matrices import (
@@ -28,9 +29,7 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import constant_like, stretch
 from mjax._engine.primitives.slicing import diagonal, slice_in_dim
-from mjax._engine.primitives.tangents import zero_tangent
 from mjax._engine.tracing.primitive import Primitive, traced
-from mjax._engine.tracing.symbolic import Zero
 
 
 @pickled_by("svd_algorithm_v1")
@@ -58,7 +57,7 @@ Subset = tuple[int, int] | None
 def _shapes(shape: tuple[int, ...], *, full_matrices: bool, compute_uv: bool,
             subset_by_index: Subset, algorithm: Any) -> list[tuple[int, ...]]:
     m, n = shape
-    start, end = subset_by_index or (0, min(m, n))
+    start, end = subset_by_index or (0, min_dim(m, n))
     count = end - start
     if not compute_uv:
         return [(count,)]
@@ -77,7 +76,7 @@ def _by_gesdd(x: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index:
               algorithm: Any) -> list[Any]:
     aval = typeof(x)
     (m, n), stack = aval.shape[-2:], aval.shape[:-2]
-    k = min(m, n)
+    k = min_dim(m, n)
     if algorithm not in _KERNELS:
         msg = (f"svd: the algorithm {algorithm} does not exist on CPU; take SvdAlgorithm.QR or "
                "DIVIDE_AND_CONQUER.")
@@ -103,14 +102,11 @@ svd_p.def_lowering(traced(_by_gesdd, multiple_results=True), "cpu")
 @svd_p.def_jvp
 def _svd_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     (a,), (t,) = primals, tangents
-    if type(t) is Zero:
-        outs = svd_p.bind(a, **params)
-        return outs, [zero_tangent(out) for out in outs]
     m, n = typeof(a).shape[-2:]
     subset, compute_uv = params["subset_by_index"], params["compute_uv"]
     if compute_uv and params["full_matrices"] and m != n:
         msg = ("svd: with full_matrices=True the derivative is not defined for matrices that are "
-               f"not square, as those of {typeof(a)}: the additional columns are any basis. Use "
+               f"not square, as those of {typeof(a)}: the additional columns are not unique. Use "
                "full_matrices=False.")
         raise NotImplementedError(msg)
     s, u, vt = svd_p.bind(a, **{**params, "full_matrices": False, "compute_uv": True,
@@ -124,7 +120,7 @@ def _svd_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 
 
 def _chosen(subset: Subset, s: Any, *vectors: Any) -> list[Any]:
-    """Singular values, and vectors if there are some, of a subset."""
+    """A subset of singular values and, if present, of singular vectors."""
     if subset in (None, (0, typeof(s).shape[-1])):
         return [s, *vectors]
     values = typeof(s).ndim - 1
@@ -137,7 +133,7 @@ def _tangents_of_vectors(t: Any, s: Any, u: Any, vt: Any, inner: Any) -> tuple[A
 
     Args:
       t: the tangent of the matrices.
-      s, u, vt: their decomposition, not with full matrices.
+      s, u, vt: their decomposition, with `full_matrices=False`.
       inner: the tangent in the bases of U and V.
 
     Source: J. Townsend, "Differentiating the singular value decomposition", 2016.
@@ -147,7 +143,7 @@ def _tangents_of_vectors(t: Any, s: Any, u: Any, vt: Any, inner: Any) -> tuple[A
     one = eye_like(inner, typeof(s).dtype)
     across, down = stretch(row(s), shape), stretch(column(s), shape)
     gaps = lax.mul(lax.add(across, down), lax.sub(across, down))
-    # Ones on the diagonal, so that nothing is divided by zero there.
+    # Ones on the diagonal avoid divisions by zero there.
     factors = convert(lax.sub(lax.div(constant_like(gaps, 1), lax.add(gaps, one)), one), dtype)
     at_zero = convert(lax.eq(s, constant_like(s, 0)), typeof(s).dtype)
     inverse = lax.sub(lax.div(constant_like(s, 1), lax.add(s, at_zero)), at_zero)
@@ -177,16 +173,16 @@ def svd(x: Any, *, full_matrices: bool = True, compute_uv: bool = True,
     Args:
       x: matrices of shape `(..., m, n)`; `k = min(m, n)`.
       full_matrices: whether U and V are square; otherwise they have k columns.
-      compute_uv: whether to give U and V.
-      subset_by_index: `(start, end)`: gives those singular values alone, in falling order.
+      compute_uv: whether to return U and V.
+      subset_by_index: `(start, end)`: the range of singular values to return, in descending order.
       algorithm: an `SvdAlgorithm`. CPUs have QR iteration and divide-and-conquer.
 
     Returns:
       `(u, s, vh)`, or `s` if not `compute_uv`. U has shape `(..., m, m)` or `(..., m, k)`, S, real
-      and falling, `(..., k)`, and the adjoint of V `(..., n, n)` or `(..., k, n)`.
+      and descending, `(..., k)`, and the adjoint of V `(..., n, n)` or `(..., k, n)`.
 
     Raises:
-      ValueError: the subset is out of range, or asked for with full matrices.
+      ValueError: the subset is out of range, or requested with full matrices.
       TypeError: fewer than two axes, a dtype that is not inexact, or a subset that is not a pair
         of integers.
       NotImplementedError: an algorithm that the platform does not have.

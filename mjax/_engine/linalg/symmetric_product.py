@@ -17,8 +17,8 @@ symmetric_product_p = Primitive("symmetric_product", exact_params=("alpha", "bet
 def _shapes(a: tuple[int, ...], c: tuple[int, ...], **_: Any) -> list[tuple[int, ...]]:
     if check_square("symmetric_product", c) != a[0]:
         raise LazyValueError(lambda: (
-            f"symmetric_product: to the products of matrices of shape {a} square matrices with "
-            f"{a[0]} rows are added, not ones of shape {c}."))
+            f"symmetric_product: c_matrix must be square with {a[0]} rows, as products of matrices "
+            f"of shape {a}, but has shape {c}."))
     return [c]
 
 
@@ -51,8 +51,8 @@ def symmetric_product(a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta:
       c_matrix: matrices of shape `(..., m, m)`.
       alpha: a Python number.
       beta: a Python number.
-      symmetrize_output: whether the upper triangle is made of the lower one; otherwise the lower
-        one alone is sure to be right on all platforms.
+      symmetrize_output: whether the upper triangle is copied from the lower one; otherwise only
+        the lower one is correct on all platforms.
 
     Returns:
       Matrices of the shape and dtype of `c_matrix`.

@@ -40,7 +40,7 @@ def _shapes(a: tuple[int, ...], b: tuple[int, ...], *, left_side: bool, **_: Any
     n = check_square("triangular_solve", a)
     if b[0 if left_side else 1] != n:
         raise LazyValueError(lambda: (
-            f"triangular_solve: a matrix of shape {a} does not fit to right-hand sides of shape "
+            f"triangular_solve: a matrix of shape {a} does not fit right-hand sides of shape "
             f"{b}: with left_side={left_side} these must have {n} "
             f"{'rows' if left_side else 'columns'}."))
     return [b]
@@ -83,13 +83,13 @@ triangular_solve_p.def_lowering(_triangular_solve_on_cpu, "cpu")
 
 
 def _matrix_tangent(t: Any, x: Any, a: Any, b: Any, **params: Any) -> Any:
-    """From a x = b: a dx = db - da x, with the triangle of `da` that counts."""
+    """From a x = b: a dx = db - da x, with the triangle of `da` that is read."""
     unit = int(params["unit_diagonal"])
     t = tril(t, -unit) if params["lower"] else triu(t, unit)
     t = swap(t) if params["transpose_a"] else t
     t = lax.neg(conj(t) if params["conjugate_a"] else t)
     solved = functools.partial(triangular_solve_p.bind, a, **params)
-    # The order that solves fewer systems.
+    # The order of products that solves fewer systems.
     rows, columns = typeof(b).shape[-2:]
     if params["left_side"]:
         return solved(dot(t, x)) if rows > columns else dot(solved(t), x)
@@ -117,20 +117,20 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = False, lower: bool = F
     """Solves systems of equations with triangular matrices.
 
     Args:
-      a: matrices of shape `(..., n, n)`. Only the triangle is looked at.
+      a: matrices of shape `(..., n, n)`. Only the triangle is read.
       b: right-hand sides of shape `(..., n, k)` if `left_side`, else `(..., k, n)`; or, with one
         axis less than `a`, one for each matrix.
-      left_side: whether to solve `op(a) x = b`, or `x op(a) = b`.
+      left_side: whether `op(a) x = b` is solved, or `x op(a) = b`.
       lower: whether `a` is lower or upper triangular.
       transpose_a: whether `op` transposes `a`.
       conjugate_a: whether `op` conjugates `a`.
-      unit_diagonal: whether the diagonal is taken to be 1, whatever is there.
+      unit_diagonal: whether the diagonal is assumed to be 1 and not read.
 
     Returns:
       The solutions, of the shape and dtype of `b`.
 
     Raises:
-      ValueError: `a` is not square, or does not fit to `b`.
+      ValueError: `a` is not square, or does not fit `b`.
       TypeError: the dtypes differ or are not inexact; the matrices are stacked differently.
 
     Source: BLAS, `trsm`.

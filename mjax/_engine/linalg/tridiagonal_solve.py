@@ -79,7 +79,7 @@ def _by_elimination(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool)
 
 
 def _eliminated(dl: Any, d: Any, du: Any, b: Any) -> list[Any]:
-    """The upper triangular system: pivots, the two diagonals above them, and right-hand sides.
+    """The upper triangular system: pivots, two superdiagonals, and right-hand sides.
 
     Neighbouring rows are exchanged, which fills the second diagonal. Rows are on the first axis.
     """
@@ -90,7 +90,7 @@ def _eliminated(dl: Any, d: Any, du: Any, b: Any) -> list[Any]:
         low, middle, high, rhs = line
         stays = lax.ge(lax.abs(pivot), lax.abs(low))
         nothing = lax.sub(low, low)
-        # An element below that is 0 needs no elimination, whatever the pivot.
+        # A zero below the pivot does not need elimination, for any pivot.
         none = lax.eq(low, constant_like(low, 0))
         one = stretch(constant_like(low, 1), typeof(low).shape)
         factor = lax.div(select_n(stays, pivot, low),
@@ -129,17 +129,17 @@ def _substituted(pivots: Any, above: Any, second: Any, right: Any) -> Any:
 
 
 def _spread(x: Any, like: Any) -> Any:
-    """Numbers, one for each row, beside all right-hand sides."""
+    """One number per row, broadcast over all right-hand sides."""
     return stretch(column(x), typeof(like).shape)
 
 
 def _chosen(stays: Any, new: Any, old: Any) -> Any:
-    """Rows of right-hand sides: the new ones where the pivot stays, else the old ones."""
+    """Rows of right-hand sides: new ones where the pivot stays, else old ones."""
     return select_n(stretch(column(stays), typeof(new).shape), new, old)
 
 
 def _away_from_zero(pivots: Any, *others: Any) -> Any:
-    """Pivots at least as large as the rounding error of the largest element of the triangle."""
+    """Pivots, at least as large as the rounding error of the triangle's largest element."""
     sizes = [reduce_max(lax.abs(x), (0,)) for x in (pivots, *others)]
     largest = lax.max(lax.max(sizes[0], sizes[1]), sizes[2])
     eps = float(np.finfo(typeof(largest).dtype).eps) / 2
@@ -173,7 +173,7 @@ def _tridiagonal_solve_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 
 
 def _moved(x: Any, steps: int, axis: int) -> Any:
-    """Moved along an axis, to higher places for positive steps, with zeros behind."""
+    """Shifts along an axis, to higher indices for positive steps, with zeros filled in."""
     config = [(0, 0, 0)] * typeof(x).ndim
     config[axis] = (steps, -steps, 0)
     return pad(x, constant_like(x, 0), config)
@@ -202,13 +202,12 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
     """Solves systems of equations with tridiagonal matrices.
 
     Args:
-      dl: the diagonal below the middle, of shape `(..., m)`: `dl[i]` is in row i; `dl[0]` has no
-        effect.
-      d: the middle diagonal, of shape `(..., m)`.
-      du: the diagonal above it, of shape `(..., m)`: `du[i]` is in row i; the last has no effect.
+      dl: the subdiagonal, of shape `(..., m)`: `dl[i]` is in row i; `dl[0]` is ignored.
+      d: the diagonal, of shape `(..., m)`.
+      du: the superdiagonal, of shape `(..., m)`: `du[i]` is in row i; the last one is ignored.
       b: right-hand sides of shape `(..., m, n)`.
-      perturb_singular: whether pivots near zero are moved away from it, so that the solutions of
-        singular systems are finite, as inverse iteration needs.
+      perturb_singular: whether pivots near zero are perturbed, so that solutions of singular
+        systems are finite, as inverse iteration requires.
 
     Returns:
       The solutions, of the shape and dtype of `b`; NaN for singular systems, unless

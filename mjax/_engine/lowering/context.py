@@ -1,4 +1,4 @@
-"""What lowering rules are given, and the state of a module under construction."""
+"""The context of lowering rules, and the state of a module under construction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mjax._engine.base.folding import is_engine_file
 from mjax._engine.base.platforms import names_of
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
-from mjax._engine.base.util import split_list
+from mjax._engine.base.util import split_list, unused_name
 from mjax._engine.ir.effects import token_names
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import UNCONSTRAINED, PartitionSpec
@@ -31,7 +31,7 @@ from mjaxlib_shim.mlir import func, joins_whole, sdy, takes_tokens
 
 
 def no_client() -> Any:
-    """For modules that nobody is going to compile here."""
+    """The client of modules that are not compiled here: an error."""
     msg = "this module is lowered without a client, and cannot have Python callbacks."
     raise RuntimeError(msg)
 
@@ -40,11 +40,11 @@ class ModuleContext:
     """One module under construction.
 
     Attributes:
-      platform: what it is lowered for.
+      platform: the platform it is lowered for.
       module: the `ir.Module`.
-      checking: whether each rule's results are compared with the declared types; on only
-        when a module turned out not to verify, to find the culprit.
-      devices: those that partitions of the program run on, in order; None: it runs on one.
+      checking: whether each rule's results are compared with the declared types. Only after a
+        module failed to verify, to find the rule at fault.
+      devices: the devices of the program's partitions, in order; None: it runs on one device.
       mesh: a mesh of these devices.
       meshes: shape and order of the devices of a mesh -> its name in the module.
     """
@@ -62,7 +62,7 @@ class ModuleContext:
         self.meshes: dict[Any, str] = {}
         self.functions: dict[Any, Any] = {}
         self.host_callbacks = HostCallbacks()
-        #: Values whose shardings are asked for.
+        #: Values whose shardings are inspected.
         self.inspections: list[Inspected] = []
         #: Gives the client that will compile the module, for callbacks.
         self.client = client
@@ -73,10 +73,14 @@ class ModuleContext:
         self.kept: list[Any] = []
         #: Names around those of the equations being lowered.
         self.scope: tuple[str, ...] = ()
+        #: Symbols of sizes, in order. Functions take their values.
+        self.dimensions: tuple[str, ...] = ()
+        #: Whether shapes have to be refined before it is compiled.
+        self.refined = False
         self._names: set[str] = {"main"}
         self._channels = 0
         self._types: dict[Any, list[Any]] = {}
-        #: Whether there are values for which other than one IR value stands.
+        #: Whether some values are represented by none or several IR values.
         self.several = False
         self._literals: dict[Any, Any] = {}
         self._places: dict[Any, Any] = {}
@@ -84,8 +88,8 @@ class ModuleContext:
 
     @property
     def partitioned(self) -> bool:
-        """Whether XLA partitions the program. On one device, a mesh of one too, it does not, and
-        no operation of the Shardy dialect may be in the module."""
+        """Whether XLA partitions the program. On one device, or a mesh of one, it does not, and
+        the module must not contain operations of the Shardy dialect."""
         return self.devices is not None and len(self.devices) > 1
 
     @property
@@ -95,12 +99,14 @@ class ModuleContext:
 
     @property
     def per_device(self) -> bool:
-        """Whether each device does its own: this is the body of a shard_map."""
+        """Whether each device runs its own operations: inside the body of a shard_map."""
         return _manual()
 
     def on_one_device(self, count: int) -> Any:
-        """What makes an operation with so many results one that the first device does for all,
-        with whole operands; None in the body of a shard_map, where each device does its own."""
+        """The attribute of an operation that only the first device runs, with whole operands.
+
+        None in the body of a shard_map, where each device runs its own operation.
+        """
         return None if _manual() else on_first_device(max(1, count))  # one also without results
 
     def by_first_device(self, values: Sequence[Any], out_avals: Sequence[Any],
@@ -112,8 +118,8 @@ class ModuleContext:
         return by_first_device(self, mesh, axes, values, out_avals, body)
 
     def gathered(self, values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
-        """Values as an operation on the first device takes them: copies on all devices. XLA
-        gathers them so, and warns of the way it takes otherwise."""
+        """Copies of values on all devices, as operands of an operation on the first device. XLA
+        gathers them well this way, and warns otherwise."""
         if not self.partitioned or _manual():
             return list(values)
         return [sdy.ShardingConstraintOp(v, tensor_sharding(
@@ -121,8 +127,8 @@ class ModuleContext:
             for v, a in zip(values, avals, strict=True)]
 
     def whole_along(self, dimension: int, values: Sequence[Any]) -> list[Any]:
-        """Values that are joined along a dimension, or were: not cut along it, where XLA does not
-        partition that right."""
+        """Values before or after a concatenation, not cut along its dimension where XLA would
+        partition that wrongly."""
         if not joins_whole(self.cut_by_xla):
             return list(values)
         return [sdy.ShardingConstraintOp(v, tensor_sharding(
@@ -131,7 +137,7 @@ class ModuleContext:
             v.type.rank)).result for v in values]
 
     def inspect(self, value: Any, aval: Any, callback: Callable[..., None]) -> None:
-        """Has a function be told how a value is cut, when the module has been compiled.
+        """Registers a function that gets the sharding of a value once the module is compiled.
 
         Args:
           value: the `ir.Value`.
@@ -145,8 +151,8 @@ class ModuleContext:
 
     @property
     def opaque_tokens(self) -> bool:
-        """Whether tokens are MLIR's, not booleans: regions of partitioned programs, on older
-        jaxlibs, take arrays alone."""
+        """Whether tokens are MLIR's, not booleans. On older jaxlibs, regions of partitioned
+        programs take only arrays."""
         return takes_tokens(self.partitioned)
 
     @property
@@ -155,11 +161,11 @@ class ModuleContext:
         return _token if self.opaque_tokens else _boolean
 
     def token_types(self, names: Sequence[str]) -> list[Any]:
-        """The MLIR types of so many tokens."""
+        """The MLIR types of a number of tokens."""
         return [self.type_of(self.token_aval)] * len(names)
 
     def types_of(self, avals: Sequence[Any]) -> list[Any]:
-        """The MLIR types of values of these types, in a row."""
+        """The MLIR types of values of these types, as a flat list."""
         if len(avals) == 1:
             known = self._types.get(avals[0])
             return list(self._new_types(avals[0]) if known is None else known)
@@ -172,26 +178,20 @@ class ModuleContext:
         return known
 
     def type_of(self, aval: Any) -> Any:
-        """The MLIR type of values of a type, each of which is one IR value."""
+        """The MLIR type of values of a type that one IR value represents."""
         (found,) = self.types_of((aval,))
         return found
 
     def as_values(self, avals: Iterable[Any], values: Iterable[Any]) -> list[Any]:
-        """IR values in a row as rules take them: one, or a tuple, for a value of each type."""
+        """Groups a flat list of IR values for rules: one, or a tuple, per value."""
         return grouped(values, [len(self.types_of((aval,))) for aval in avals])
 
     def fresh_name(self, name: str) -> str:
         """A function name not used in this module yet."""
-        base = identifier(name)
-        candidate, n = base, 0
-        while candidate in self._names:
-            n += 1
-            candidate = f"{base}_{n}"
-        self._names.add(candidate)
-        return candidate
+        return unused_name(identifier(name), self._names)
 
     def new_channel(self) -> int:
-        """The number of a channel for a collective operation; no two of a module share one."""
+        """The channel number of a collective operation, unique in the module."""
         self._channels += 1
         return self._channels
 
@@ -205,10 +205,11 @@ class ModuleContext:
         return function
 
     def new_private(self, jaxpr: Jaxpr, name: str, constants: Sequence[Any]) -> str:
-        """Makes the function of a jaxpr; its tokens and constants are leading arguments."""
-        scope, self.scope = self.scope, ()  # the call's own names are put in front of them
+        """Makes the function of a jaxpr; its tokens, the values of symbols and constants are
+        leading arguments."""
+        scope, self.scope = self.scope, ()  # the names of the call are prepended to them
         name = self.fresh_name(name)
-        avals = [*map(typeof, constants), *jaxpr.in_avals]
+        avals = [*[_size] * len(self.dimensions), *map(typeof, constants), *jaxpr.in_avals]
         tokens = self.token_types(token_names(jaxpr.effects))
         self.fill(self.new_function(name, [*tokens, *self.types_of(avals)],
                                     [*tokens, *self.types_of(jaxpr.out_avals)]),
@@ -217,31 +218,43 @@ class ModuleContext:
         return name
 
     def fill(self, function: Any, jaxpr: Jaxpr, constants: Sequence[Any],
-             names: Sequence[str] | None = None) -> None:
-        """Lowers a jaxpr into an empty function, whose leading arguments are its tokens (of its
-        effects, or those named), then constants; its leading results are its tokens."""
+             names: Sequence[str] | None = None, symbols: Callable[..., Any] | None = None) -> None:
+        """Lowers a jaxpr into an empty function.
+
+        Its leading arguments are tokens (of the effects, or those named), values of symbols unless
+        `symbols` computes them from the inputs, and constants. Its leading results are tokens.
+        """
         block = function.add_entry_block()
         names = token_names(jaxpr.effects) if names is None else names
         with ir.InsertionPoint(block):
-            tokens, values, args = split_list(block.arguments, [len(names), len(constants)])
+            tokens, sizes, values, args = split_list(block.arguments, [
+                len(names), 0 if symbols else len(self.dimensions), len(constants)])
             given = [t.type for t in tokens]
+            outer = thread.dimensions
+            if self.dimensions:
+                thread.dimensions = symbols(args) if symbols else dict(
+                    zip(self.dimensions, sizes, strict=True))
             results, out_tokens = self.walk(
                 self, jaxpr, {id(c): v for c, v in zip(constants, values, strict=True)}, args,
                 TokenSet(zip(names, self._as_tokens(tokens), strict=True)) if names else no_tokens)
             func.ReturnOp([*self._as_given(out_tokens.values(), given), *results]
                           if names else results)
+            thread.dimensions = outer
 
-    # Programs take and give arrays without elements as tokens. Where tokens are booleans, a
-    # program is done when it is called, and so nothing is lost at its edge.
+    # Programs take and return arrays without elements as tokens. If tokens are booleans, a call
+    # returns after the program has finished, so the order is kept across calls.
 
     def main_token_names(self, jaxpr: Jaxpr) -> tuple[str, ...]:
-        """The names of the tokens that `main` takes and gives: those of its effects, or one more,
-        where XLA takes no program over several devices that gives nothing."""
+        """The names of the tokens that `main` takes and returns.
+
+        They belong to its effects. One more is added where XLA refuses a program over several
+        devices without results.
+        """
         names = token_names(jaxpr.effects)
         return names or (() if self.opaque_tokens or jaxpr.outvars else ("nothing",))
 
     def main_token_types(self, names: Sequence[str]) -> list[Any]:
-        """The MLIR types of so many tokens as arguments and results of `main`."""
+        """The MLIR types of a number of tokens as arguments and results of `main`."""
         if self.opaque_tokens:
             return self.token_types(names)
         return [self.type_of(_boolean.update(shape=(0,)))] * len(names)
@@ -269,26 +282,27 @@ class ModuleContext:
         names = (*self.scope, *info.name_stack)
         known = self._locations.get((names, name, key))
         if known is None:
-            # A call that was transformed has a name that says how: `jvp(jit(f))`.
+            # The name of a transformed call shows the transformations: `jvp(jit(f))`.
             own = () if info.name_stack and name in info.name_stack[-1] else (name,)
             known = self._locations[names, name, key] = ir.Location.name(
                 "/".join((*names, *own)), childLoc=place)
         return known
 
 
-#: What tokens are.
+#: The type of tokens.
 _token, _boolean = abstract_token, ShapedArray((), np.dtype(bool))
+_size = ShapedArray((), np.dtype(np.int32))
 
 
 class Inspected(Record):
-    """A value whose sharding is asked for.
+    """A value whose sharding is inspected.
 
     Attributes:
       callback: called with a sharding and the value's shape, when the module has been compiled.
       aval: the value's type.
-      inspection: what XLA tells of it; it has to live as long as the module.
-      manual: the mesh of the shard_map that it is in, and those of its axes that the body
-        knows; None: it is in none.
+      inspection: XLA's handle of it; it has to live as long as the module.
+      manual: the mesh of the shard_map around it, and the mesh axes that the body knows; None
+        outside of shard_map.
     """
 
     callback: Callable[..., None]
@@ -309,7 +323,7 @@ def _manual_mesh() -> tuple[Any, frozenset[Any]] | None:
 
 
 def _all_manual() -> bool:
-    """Whether it is that of a shard_map over all axes of the mesh, of which XLA cuts nothing."""
+    """Whether this is a shard_map over all axes of the mesh, where XLA cuts nothing."""
     manual = _manual_axes()
     return any(manual.keys() >= set(mesh.axis_names) for mesh in manual.values())
 
@@ -344,17 +358,17 @@ def _line(position: tuple[Any, int]) -> int:
 
 
 class LoweringContext:
-    """What a lowering rule gets as its first argument.
+    """The first argument of a lowering rule.
 
     Attributes:
       module_context: the module under construction.
-      primitive: what is being lowered.
+      primitive: the primitive to lower.
       avals_in: types of the operands.
       avals_out: types of the results.
-      source: where the primitive was applied, as `ir.source` has it.
-      tokens_in: the tokens of the primitive's ordered effects. Its rule hands what comes out to
-        `set_tokens_out`; `inline` and `call` do so for those of a jaxpr.
-      tokens: the tokens after what was lowered so far.
+      source: where the primitive was applied, in the form of `ir.source`.
+      tokens_in: the tokens of the primitive's ordered effects. Its rule gives the new ones to
+        `set_tokens_out`; `inline` and `call` do so for the tokens of a jaxpr.
+      tokens: the tokens after everything lowered so far.
     """
 
     __slots__ = ("avals_in", "avals_out", "constants", "module_context", "out_types", "platform",
@@ -383,10 +397,10 @@ class LoweringContext:
             fields.get("tokens", self.tokens))
 
     def set_tokens_out(self, tokens: TokenSet) -> None:
-        """Says which tokens the primitive leaves behind, one for each that it was given.
+        """Sets the tokens after the primitive, one for each that it was given.
 
         Raises:
-          TypeError: they are those of other effects.
+          TypeError: the tokens belong to other effects.
         """
         if tokens.names != self.tokens_in.names:
             raise LazyTypeError(lambda: (
@@ -398,7 +412,7 @@ class LoweringContext:
     def inline(self, jaxpr: Jaxpr, *operands: Any) -> list[Any]:
         """Lowers a jaxpr at the insertion point; its ordered effects come after `tokens`.
 
-        In a region of its own that is entered with other tokens, lower with a copy:
+        To lower into a region that is entered with other tokens, use a copy:
         `inner = ctx.replace(tokens=...); inner.inline(...); inner.tokens`.
         """
         mctx = self.module_context
@@ -410,15 +424,16 @@ class LoweringContext:
         return results
 
     def private(self, jaxpr: Jaxpr, name: str) -> tuple[str, list[Any]]:
-        """The private function of a jaxpr, made once per module, and the values of its constants,
-        which it takes after its tokens and in front of its inputs."""
+        """The private function of a jaxpr, made once per module, and the values of symbols and
+        constants, which are its arguments between the tokens and the inputs."""
         mctx = self.module_context
         constants = [c for c in nested_constants(jaxpr) if id(c) in self.constants]
         function = mctx.functions.get(id(jaxpr))
         if function is None:
             mctx.kept.append(jaxpr)
             function = mctx.functions[id(jaxpr)] = mctx.new_private(jaxpr, name, constants)
-        return function, [self.constants[id(c)] for c in constants]
+        return function, [*(thread.dimensions[symbol] for symbol in mctx.dimensions),
+                          *(self.constants[id(c)] for c in constants)]
 
     def call(self, jaxpr: Jaxpr, name: str, *operands: Any) -> list[Any]:
         """Lowers to a call of a private function, made once per jaxpr and module."""
@@ -448,11 +463,11 @@ class LoweringContext:
                 return [out]
             if not isinstance(out, (list, tuple)):
                 bad_rule_result(self.primitive, "lowering", lambda: (
-                    f"is a function that gave {describe_value(out)}; it must give a list, or be "
-                    "marked with multiple_results=False."), self.source)
+                    f"is a function that returned {describe_value(out)}; it must return a list, or "
+                    "be marked with multiple_results=False."), self.source)
             return out
 
-        # What is staged for one equation alone comes from where that came from.
+        # Equations staged for one equation alone take its source.
         outer = thread.source
         if not self.primitive.types_cacheable:
             thread.source = self.source

@@ -1,7 +1,7 @@
 """The lowering pass: one walk over the equations, a function per inner jitted jaxpr.
 
 Closed-over arrays are hoisted: constants of all nested jaxprs, each object once, become leading
-arguments of `main` and travel to inner functions as arguments too. Small ones are written down.
+arguments of `main`, and arguments of inner functions. Small ones become constants in the text.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import numpy as np
 from mjax._engine.base.errors import LazyText, LazyTypeError, LazyValueError
 from mjax._engine.base.thread import thread
 from mjax._engine.control.calls.jit import jit_p
+from mjax._engine.ir.dimensions import DimExpr
 from mjax._engine.ir.effects import describe, forbidden, token_names
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal
+from mjax._engine.ir.references import INSIDE
+from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
-from mjax._engine.lowering.captured import warn_of_size
 from mjax._engine.lowering.context import (
     LoweringContext,
     ModuleContext,
@@ -25,9 +27,11 @@ from mjax._engine.lowering.context import (
     nested_constants,
     no_client,
 )
+from mjax._engine.lowering.dimensions import emit_symbols, solve
+from mjax._engine.lowering.large_constants import warn_of_size
 from mjax._engine.lowering.shardings import Partition
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
-from mjax._engine.primitives.emit import constant, flat, ir
+from mjax._engine.primitives.emit import constant, flat, ir, ir_type, op, size_ir
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.rule_errors import (
     applied_at,
@@ -38,19 +42,21 @@ from mjax._engine.tracing.rule_errors import (
 )
 from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
+from mjax._engine.transforms.discharge import discharge_jaxpr
+from mjaxlib_shim.artifacts import refine_shapes
 from mjaxlib_shim.mlir import new_context, takes_literal
 
 
 class LoweredModule:
-    """A StableHLO module with what has to be passed to it besides the inputs.
+    """A StableHLO module, and its arguments besides the inputs.
 
     Attributes:
       module: the `ir.Module`.
-      tokens: names of the tokens that `main` takes and gives first.
+      tokens: names of the leading tokens of `main`, both arguments and results.
       constants: arrays that `main` takes before the inputs.
-      host_callbacks: what `compile_module` needs of the Python functions that it calls.
-      platform: what it was lowered for.
-      inspections: of values whose shardings are asked for: see `ModuleContext.inspect`.
+      host_callbacks: handles of the Python functions that it calls, for `compile_module`.
+      platform: the platform it was lowered for.
+      inspections: the values whose shardings are inspected: see `ModuleContext.inspect`.
     """
 
     __slots__ = ("constants", "context", "host_callbacks", "inspections", "module", "platform",
@@ -81,12 +87,12 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
     Args:
       jaxpr: the program.
       name: the module's name.
-      platform: what to lower for.
+      platform: the platform to lower for.
       aliases: input index -> index of the result that may take over its buffer.
       donated: indices of inputs whose buffers XLA may reuse otherwise.
       client: gives the client that will compile it; asked only if it has Python callbacks.
-      partition: over which devices it runs; None: one.
-      whole: whether all that it closes over stands in the module, arrays of any size.
+      partition: the devices it runs on; None: one.
+      whole: whether the module contains all constants, arrays of any size.
 
     Raises:
       MissingRuleError: a primitive has no lowering for the platform.
@@ -104,8 +110,8 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
     except LazyText:
         raise
     except Exception as error:
-        # Some rule emitted what does not fit together: do it again, comparing each rule's
-        # results with the declared types, to name the rule.
+        # Some rule emitted invalid operations. Lower again, and compare each rule's results with
+        # the declared types, to name the rule.
         try:
             _lower(jaxpr, name, platform, aliases or {}, donated, client, partition, whole,
                    checking=True)
@@ -140,20 +146,35 @@ def _lower(jaxpr: Jaxpr, name: str, platform: str, aliases: dict[int, int],
             _partition(mctx, main, partition, attributes, constants, jaxpr, len(names))
         main.arg_attrs = ir.ArrayAttr.get(list(map(ir.DictAttr.get, attributes)))
         mctx.scope = (f"jit({name})",)
-        mctx.fill(main, jaxpr, constants, names)
+        symbols = None
+        if not all(map(is_constant_shape, _shapes(jaxpr))):
+            solution = solve(_shapes(jaxpr))
+            mctx.dimensions = tuple(sorted(symbol for symbol, *_ in solution.steps))
+            symbols = lambda args: emit_symbols(solution, args, mctx.dimensions)
+        outer, thread.dimensions = thread.dimensions, None
+        try:
+            mctx.fill(main, jaxpr, constants, names, symbols)
+        finally:
+            thread.dimensions = outer
         module.operation.verify()
+        if mctx.refined and not mctx.dimensions:
+            module = refine_shapes(module, context)
     return LoweredModule(module, context, constants, mctx, names)
 
 
-#: Constants of so many bytes at most stand in the module's text.
+def _shapes(jaxpr: Jaxpr) -> list[Any]:
+    return [getattr(aval, "shape", ()) for aval in jaxpr.in_avals]
+
+
+#: The largest constants, in bytes, that the module's text contains.
 _SMALL = 1024
 
 
 def _is_written_down(mctx: ModuleContext, value: Any) -> bool:
-    """Whether a constant is in the module, not an argument of it.
+    """Whether a constant is in the module's text, rather than an argument.
 
-    XLA computes ahead with what it knows, and a loop need not carry it. Elsewhere than on a CPU
-    reading the value would be a transfer.
+    XLA folds constants, and a loop need not carry them. On platforms other than CPU, reading the
+    value would be a transfer.
     """
     aval = typeof(value)
     return (mctx.platform == "cpu" and not mctx.partitioned and not aval.extended
@@ -195,12 +216,14 @@ def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
       mctx: the module.
       jaxpr: the program.
       constants: id of a constant -> its value in the current function.
-      args: MLIR values of the inputs, in a row.
-      tokens: those of the jaxpr's ordered effects.
+      args: MLIR values of the inputs, as a flat list.
+      tokens: the tokens of the jaxpr's ordered effects.
 
     Returns:
-      MLIR values of the results, in a row, and the tokens after the last effects.
+      MLIR values of the results, as a flat list, and the tokens after the last effects.
     """
+    if INSIDE in jaxpr.effects:  # the program of a function that a rule traces
+        jaxpr = discharge_jaxpr(jaxpr, (), (), last=True).jaxpr
     if mctx.several:
         args = mctx.as_values(jaxpr.in_avals, args)
     env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
@@ -234,7 +257,7 @@ def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
 
 
 def _written(const: Any, aval: Any) -> Any:
-    """A constant in the module's text; of keys it is what they are stored as."""
+    """A constant in the module's text; a key in its stored form."""
     return constant(np.asarray(const._stored() if aval.extended else const,
                                physical_aval(aval).dtype))
 
@@ -242,14 +265,14 @@ def _written(const: Any, aval: Any) -> Any:
 def _refuse_lost_tokens(ctx: LoweringContext) -> NoReturn:
     names = ", ".join(ctx.tokens_in.names)
     bad_rule_result(ctx.primitive, "lowering", lambda: (
-        f"does not say which token comes out for its ordered effects ({names}): what follows "
-        "would not come after them. Emit the effect with ctx.tokens_in.get(effect) as an "
-        "operand, and hand the token it gives to ctx.set_tokens_out(TokenSet({effect: token}))."),
+        f"does not set the tokens after its ordered effects ({names}), so later effects would not "
+        "come after them. Emit the effect with ctx.tokens_in.get(effect) as an operand, and pass "
+        "the new token to ctx.set_tokens_out(TokenSet({effect: token}))."),
         ctx.source)
 
 
 def _label(eqn: JaxprEqn) -> str:
-    """What an equation is called in locations."""
+    """The name of an equation in locations."""
     if eqn.primitive is jit_p:
         return f"jit({eqn.params['name']})"
     return str(eqn.primitive.name)
@@ -257,6 +280,8 @@ def _label(eqn: JaxprEqn) -> str:
 
 def _literal(known: dict[Any, Any], atom: Literal) -> Any:
     # One constant operation per block and value; -0.0 == 0.0, hence the bytes.
+    if type(atom.val) is DimExpr:
+        return op("stablehlo.convert", [ir_type(atom.aval)], [size_ir(atom.val)])[0]
     value = np.asarray(atom.val).astype(atom.aval.dtype)
     key = (atom.aval.dtype, value.tobytes())
     if key not in known:
@@ -283,10 +308,9 @@ def lower_application(ctx: LoweringContext, operands: Sequence[Any], params: dic
             operands=len(operands), params=params, source=ctx.source)
     results = (_call_traced(ctx, operands, (rule,), params, lambda: ctx.stage_traced(rule, params))
                if type(rule) is traced else _apply(rule, ctx, operands, params))
-    # The engine's own rules are tested, and looked at where a module does not verify; those of
-    # others are looked at here, which costs half a microsecond.
-    written = rule.function if type(rule) is traced else rule
-    ours = (getattr(written, "__module__", None) or "").startswith("mjax._engine")
+    # Rules of the engine are tested, and checked only if a module does not verify. Users' rules
+    # are checked here, which costs half a microsecond.
+    ours = ("lowering", name) not in primitive.foreign
     if ours and type(rule) is traced and len(ctx.tokens_in):
         # A loop of no iterations has the effects of its body only by type.
         ctx.set_tokens_out(ctx.tokens_in.update_tokens(ctx.tokens))
@@ -307,18 +331,18 @@ def _apply(rule: Callable[..., Any], ctx: LoweringContext, operands: Sequence[An
 
 
 def _checked_results(ctx: LoweringContext, results: Any) -> list[Any]:
-    """What a lowering rule gave, compared with the declared types."""
+    """The results of a lowering rule, compared with the declared types."""
     try:
         values = [results] if isinstance(results, ir.Value) else flat(results)
         actual = [value.type for value in values]
     except (TypeError, AttributeError):
         bad_rule_result(ctx.primitive, "lowering", lambda: (
-            f"gave {describe_value(results)}; it must give a list of ir.Values (such as the "
+            f"returned {describe_value(results)}; it must return a list of ir.Values (such as the "
             ".results of an operation)."), ctx.source)
     if actual != ctx.out_types:
         bad_rule_result(ctx.primitive, "lowering", lambda: (
-            f"gave {len(actual)} results of types {', '.join(map(str, actual))}, but the abstract "
-            f"evaluation says {', '.join(map(str, ctx.avals_out))}, that is "
+            f"returned {len(actual)} results of types {', '.join(map(str, actual))}, but the "
+            f"abstract evaluation says {', '.join(map(str, ctx.avals_out))}, that is "
             f"{', '.join(map(str, ctx.out_types))}."), ctx.source)
     return values
 

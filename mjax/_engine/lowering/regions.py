@@ -1,4 +1,4 @@
-"""Regions of a partitioned program that each device runs by itself, on its own pieces."""
+"""Regions of a partitioned program that each device runs on its own pieces."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from mjax._engine.lowering.shardings import per_value, tensor_sharding
 from mjax._engine.primitives.emit import constant, dense_i64, full, hlo, ir, ir_type, op
 from mjaxlib_shim.mlir import sdy
 
-#: Of what is not cut.
+#: The spec of a value that is not cut.
 WHOLE = PartitionSpec()
 
 
 class Port(Record):
-    """What goes into a region, or comes out of it.
+    """An input or a result of a region.
 
     Attributes:
-      value: what goes in.
-      type: its type inside, or the type of what comes out outside.
+      value: the value of an input.
+      type: an input's type inside, or a result's type outside.
       spec: how it is cut.
       ndim: its rank.
     """
@@ -38,17 +38,17 @@ class Port(Record):
 def manual_computation(mctx: Any, mesh: Mesh | AbstractMesh, axes: Collection[Any],
                        given: Sequence[Port], wanted: Sequence[Port],
                        body: Callable[..., Sequence[Any]]) -> list[Any]:
-    """Emits a region, and gives what comes out of it.
+    """Emits a region, and returns its results.
 
     Args:
       mctx: the module under construction.
       mesh: the mesh.
-      axes: those along which it is cut; XLA has the others.
-      given: what goes in. The region sees no other values from outside.
-      wanted: what comes out.
+      axes: the axes along which it is cut; the others are left to XLA.
+      given: the inputs. The region sees no other values from outside.
+      wanted: the results.
       body: from values inside to values inside.
     """
-    # Axes that XLA has may cut any dimension besides.
+    # Axes left to XLA may cut any dimension further.
     is_open = len(axes) < len(mesh.axis_names)
 
     def shardings(ports: Sequence[Port]) -> Any:
@@ -71,10 +71,10 @@ def manual_computation(mctx: Any, mesh: Mesh | AbstractMesh, axes: Collection[An
 def computation_with_effects(mctx: Any, mesh: Mesh | AbstractMesh, axes: Collection[Any],
                              given: Sequence[Port], wanted: Sequence[Port],
                              body: Callable[..., Sequence[Any]]) -> list[Any]:
-    """As `manual_computation`, if what comes out of it may not be read.
+    """`manual_computation` with results that may be unused.
 
-    XLA drops a region that gives nothing, and one whose results nobody reads: it gives a number
-    besides, and an operation that cannot be dropped reads it.
+    XLA drops a region without results, or with unused ones. So it also returns a number, which an
+    operation that cannot be dropped reads.
     """
     number = constant(np.int32(0))
     port = Port(number, number.type, WHOLE, 0)
@@ -94,12 +94,12 @@ def computation_with_effects(mctx: Any, mesh: Mesh | AbstractMesh, axes: Collect
 def by_first_device(mctx: Any, mesh: Mesh | AbstractMesh, axes: Sequence[Any],
                     values: Sequence[Any], out_avals: Sequence[ShapedArray],
                     body: Callable[..., Sequence[Any]]) -> list[Any]:
-    """Has the first device along some axes alone compute with whole values; all get the results.
+    """Lets only the first device along some axes compute, with whole values; all get the results.
 
     Args:
       mctx: the module under construction.
       mesh: the mesh.
-      axes: those of its axes that XLA has here.
+      axes: the mesh axes left to XLA here.
       values: values that are whole along them.
       out_avals: types of the results.
       body: from values to values.
@@ -109,13 +109,13 @@ def by_first_device(mctx: Any, mesh: Mesh | AbstractMesh, axes: Sequence[Any],
     count = math.prod(mesh.shape[name] for name in axes)
     one, all_ = ([ir_type(a.update(shape=(n, *a.shape))) for a in physical] for n in (1, count))
     given = [Port(v, v.type, WHOLE, ir.RankedTensorType(v.type).rank) for v in values]
-    # Each device gives a piece of its own. Only that of the first one is read.
+    # Each device returns a piece. Only the piece of the first one is read.
     wanted = [Port(None, t, PartitionSpec(tuple(axes)), a.ndim + 1)
               for t, a in zip(all_, physical, strict=True)]
 
     def inside(*args: Any) -> list[Any]:
         first = _is_first(mctx, mesh, axes)
-        # XLA cannot place a branch without results (0.4.36): it gives a number besides.
+        # XLA cannot place a branch without results (0.4.36), so it also returns a number.
         number = constant(np.int32(0))
         choice = hlo.IfOp([*types, number.type], first)
         with ir.InsertionPoint(choice.true_branch.blocks.append()):
@@ -132,7 +132,7 @@ def by_first_device(mctx: Any, mesh: Mesh | AbstractMesh, axes: Sequence[Any],
 
 
 def _is_first(mctx: Any, mesh: Mesh | AbstractMesh, axes: Sequence[Any]) -> Any:
-    """Whether a device comes first along these axes of the mesh."""
+    """Whether a device is the first along these axes of the mesh."""
     number = hlo.partition_id()
     if len(axes) == len(mesh.axis_names):
         return _equal(number, np.uint32(0))

@@ -1,4 +1,4 @@
-"""Shardings in a module: its meshes, and how values are cut, in the Shardy dialect.
+"""Shardings in a module, in the Shardy dialect: its meshes, and the cuts of values.
 
 Devices are numbered by their place among the program's: partition i runs on the i-th.
 """
@@ -16,7 +16,7 @@ from mjaxlib_shim.mlir import ir, sdy
 
 
 class Partition(Record):
-    """Over which devices a program runs, and how what it takes and gives is cut.
+    """The devices of a program, and the shardings of its inputs and outputs.
 
     Attributes:
       devices: the partitions' devices, in order.
@@ -44,19 +44,19 @@ class Partition(Record):
             return tensor_sharding(mctx, sharding.mesh, sharding.spec, ndim, sizes=shape)
         if not aval.extended:
             return None
-        # What stands for one element stays together.
+        # The physical parts of one element are not cut.
         return tensor_sharding(mctx, self.mesh, PartitionSpec(*[UNCONSTRAINED] * aval.ndim), ndim)
 
 
 def check_size(mctx: Any, mesh: Mesh | AbstractMesh) -> None:
-    """Refuses an abstract mesh of another number of devices than the program runs on.
+    """Refuses an abstract mesh with another number of devices than the program has.
 
     Args:
       mctx: the module under construction; its `devices` are the program's, None: one.
       mesh: the mesh.
 
     Raises:
-      ValueError: it is one.
+      ValueError: the mesh is abstract, and the numbers differ.
     """
     count = 1 if mctx.devices is None else len(mctx.devices)
     if mesh.size != count:
@@ -68,14 +68,14 @@ def check_size(mctx: Any, mesh: Mesh | AbstractMesh) -> None:
 
 
 def mesh_symbol(mctx: Any, mesh: Mesh | AbstractMesh) -> str:
-    """The name of a mesh in a module, which declares it if need be.
+    """The name of a mesh in a module; declares it first if necessary.
 
     Args:
       mctx: the module under construction; its `devices` are the program's.
-      mesh: a mesh of these devices, in any order; an abstract one is in theirs.
+      mesh: a mesh of these devices, in any order; an abstract mesh has their order.
 
     Raises:
-      ValueError: an abstract one is of another number of devices.
+      ValueError: an abstract mesh has another number of devices.
     """
     order: tuple[int, ...] = ()
     check_size(mctx, mesh)
@@ -94,7 +94,7 @@ def mesh_symbol(mctx: Any, mesh: Mesh | AbstractMesh) -> str:
 
 def tensor_sharding(mctx: Any, mesh: Mesh | AbstractMesh, spec: PartitionSpec, ndim: int,
                     is_open: bool = False, sizes: Sequence[int] = ()) -> Any:
-    """The attribute that says how a value of this rank is cut.
+    """The sharding attribute of a value of this rank.
 
     Args:
       mctx: the module under construction.
@@ -114,10 +114,10 @@ def tensor_sharding(mctx: Any, mesh: Mesh | AbstractMesh, spec: PartitionSpec, n
 
 
 def on_first_device(count: int) -> Any:
-    """The attribute of an operation that only the first partition does.
+    """The attribute of an operation that only the first partition runs.
 
     Args:
-      count: of its results; 1 if it has none.
+      count: the number of its results; 1 if it has none.
     """
     first = sdy.TensorShardingAttr.get(sdy.MeshAttr.get([], [0]), [])
     return per_value([first] * count)

@@ -1,4 +1,4 @@
-"""Compiler tokens: values of a program that put its ordered effects in their order.
+"""Compiler tokens: values of a program that order its effects.
 
 A program that has ordered effects has one token per token name, threaded through every
 equation with such an effect, and through calls, branches and loops.

@@ -15,7 +15,7 @@ class AccuracyMode(enum.Enum):
 
     Attributes:
       HIGHEST: the most accurate one.
-      DEFAULT: the one it takes by itself.
+      DEFAULT: the compiler's default.
 
     Source: StableHLO, `result_accuracy`.
     """
@@ -31,11 +31,11 @@ class AccuracyMode(enum.Enum):
 
 @pickled_by("tolerance_v1", "atol", "rtol", "ulps")
 class Tolerance:
-    """How far the results of an elementwise function may be from the exact ones.
+    """The allowed error of an elementwise function's results.
 
-    The compiler refuses what no implementation of it satisfies, as far as it knows their errors:
-    XLA's for CPUs takes any tolerance. Equal tolerances compare equal, and programs that differ
-    in nothing else are compiled once.
+    The compiler refuses a tolerance that none of its implementations satisfies. XLA knows the
+    errors of few: on CPUs it accepts any tolerance. Equal tolerances compare equal, so that
+    programs with equal ones are compiled once.
 
     Args:
       atol: absolute error.
@@ -85,10 +85,10 @@ class Tolerance:
 
 
 def accuracy_params(name: str, accuracy: Any) -> dict[str, Any]:
-    """The params of an elementwise primitive that was asked for an accuracy.
+    """The params of an elementwise primitive with an accuracy.
 
     Raises:
-      TypeError: it is none.
+      TypeError: the argument is invalid.
     """
     if not isinstance(accuracy, (AccuracyMode, Tolerance)):
         msg = (f"{name}: accuracy must be None, a lax.AccuracyMode or a lax.Tolerance, got "
@@ -98,10 +98,10 @@ def accuracy_params(name: str, accuracy: Any) -> dict[str, Any]:
 
 
 def accuracy_attributes(accuracy: AccuracyMode | Tolerance | None) -> dict[str, Any] | None:
-    """The attributes of an operation that is to be that accurate.
+    """The attributes of an operation with this accuracy.
 
     Raises:
-      NotImplementedError: a tolerance, and this jaxlib's compiler knows none.
+      NotImplementedError: a tolerance, which this jaxlib's compiler does not support.
     """
     if accuracy is None or accuracy is AccuracyMode.DEFAULT:
         return None

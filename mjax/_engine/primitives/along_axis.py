@@ -10,7 +10,7 @@ from mjax._engine.tracing.primitive import Primitive
 
 
 def batched_alike(args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Sequence[Any], int]:
-    """Operands of equal rank with their batch axes at one place, and that place."""
+    """Operands of equal rank with their batch axes at one position, and that position."""
     dim = next(d for d in dims if d is not None)
     if all(d == dim for d in dims):
         return args, dim
@@ -22,8 +22,8 @@ def define_batching_along(primitive: Primitive, name: str) -> None:
     """Sets the batching rule of a primitive that works along an axis and keeps it.
 
     Args:
-      primitive: its operands have equal rank, and so have its results.
-      name: of the param that holds the axis.
+      primitive: its operands and results have equal rank.
+      name: the param that holds the axis.
     """
 
     def batch(args: Any, dims: Any, **params: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Searching for the greatest or least elements, where it is enough to find most of them.
+"""Approximate search for the greatest or least elements: approx_max_k, approx_min_k.
 
-Approximate searches are for TPUs; CPUs and GPUs do as well with an exact one, which is what
-`approx_top_k` does on all platforms. The parameters that say how good it has to be are kept.
+Approximate searches pay on TPUs only, so `approx_top_k` searches exactly on all platforms.
+The parameters that say how good the search must be are kept in the equation.
 """
 
 from __future__ import annotations
@@ -83,14 +83,15 @@ def _define_search(name: str, is_max_k: bool, which: str, example: str) -> Calla
       recall_target: the share of them that should be found, on average.
       reduction_input_size_override: if positive, the size to which that share refers, for an
         operand that is a part of something larger.
-      aggregate_to_topk: whether there have to be `k` of them, in order; else there may be more.
+      aggregate_to_topk: whether the results are exactly `k` elements, in order; else there may
+        be more.
 
     Returns:
       Two arrays with size `k` along the axis: elements, the {which} first, and their indices
       (int32). All are found: the search is exact.
 
     Raises:
-      ValueError: the axis is out of range, `k` or `recall_target` is, or the dtype is not a float.
+      ValueError: the axis, `k` or `recall_target` is out of range, or the dtype is not a float.
 
     Example:
       >>> lax.{name}(jnp.array([1.0, 5.0, 3.0]), 2)

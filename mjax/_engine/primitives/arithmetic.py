@@ -1,6 +1,6 @@
 """Arithmetic, comparison, bits, rounding, exponentials, complex parts.
 
-A row each: `unary(...)` and `binary(...)` give a primitive and the function users call.
+Each is one row: `unary(...)` and `binary(...)` return a primitive and a public function.
 Derivatives are `(tangent, result, *operands) -> tangent of the result`. Operations are named
 as in the StableHLO and CHLO specifications.
 """
@@ -170,8 +170,8 @@ def comparison(name: str, direction: str, kinds: str, doc: str = "", example: st
       name: the primitive's name.
       direction: as StableHLO calls it.
       kinds: accepted dtype kinds.
-      doc: docstring of the function users call.
-      example: arguments of a call, `->`, and what it prints.
+      doc: docstring of the public function.
+      example: arguments of a call, `->`, and the printed result.
       floats: how floats are compared; as StableHLO calls it.
     """
 
@@ -274,9 +274,9 @@ def _abs_lowering(ctx: Any, x: Any) -> Any:
 
 def _abs_derivative(t: Any, out: Any, x: Any) -> Any:
     if not dtypes.is_complex(typeof(x).dtype):
-        # At 0 the slope of the side above it: the square's second derivative is right there.
+        # At 0 the right-hand slope: it gives the square the correct second derivative.
         return select_n(ge(x, _c(x, 0)), neg(t), t)
-    # d|x| = Re(conj(x) dx) / |x|, and 0 at 0, where no direction is singled out.
+    # d|x| = Re(conj(x) dx) / |x|, and 0 at 0 by symmetry.
     at_zero = eq(out, _c(out, 0))
     scale = select_n(at_zero, out, stretch(_c(out, 1), typeof(out).shape))
     return div(real(mul(conj(x), t)), convert(scale, typeof(out).dtype))
@@ -299,7 +299,7 @@ is_finite_p, is_finite = unary("is_finite", "f", "stablehlo.is_finite", ZERO,
 
 @pickled_by("rounding_method_v1")
 class RoundingMethod(enum.IntEnum):
-    """How `round` rounds halves.
+    """The rounding of halves by `round`.
 
     Example:
       >>> lax.round(jnp.array([0.5, 1.5]), lax.RoundingMethod.TO_NEAREST_EVEN)
@@ -324,7 +324,7 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
 
     Args:
       x: floating-point array.
-      rounding_method: where halves go.
+      rounding_method: the rounding of halves.
 
     Raises:
       TypeError: another dtype.
@@ -366,7 +366,7 @@ def _square_lowering(ctx: Any, x: Any) -> Any:
     aval, = ctx.avals_in
     if aval.dtype.kind != "c":
         return [hlo.multiply(x, x)]
-    # As factors, since the difference of squares overflows where it is a number.
+    # As a product of factors: the difference of squares may overflow where the result is finite.
     (re, im), part = parts_ir(x, aval)
     same = compare_ir(hlo.abs(re), hlo.abs(im), "EQ", part.dtype)
     real_part = hlo.select(same, full_ir(0, part),

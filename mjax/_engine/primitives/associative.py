@@ -1,4 +1,4 @@
-"""Running totals under an associative operation, in a program of logarithmic depth.
+"""Scans under an associative operation, in a program of logarithmic depth.
 
 Source: Blelloch 1990, "Prefix sums and their applications".
 """
@@ -24,12 +24,12 @@ from mjax._engine.primitives.shapes import array_of
 from mjax._engine.primitives.slicing import pad, slice_in_dim
 from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
 
-#: Totals of a stretch and of the one after it -> totals of both; one array per total.
+#: Totals of a range and of the next one -> totals of both; one array per total.
 Combine = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 
 
 def scan_in_tree(combine: Combine, arrays: Sequence[Any], axis: int) -> list[Any]:
-    """Running totals under an associative operation, with about 2 log2(n) combinations.
+    """Inclusive scan under an associative operation, with about 2 log2(n) combinations.
 
     Args:
       combine: elementwise along the axis; takes two lists of arrays, gives one.
@@ -68,14 +68,14 @@ def _interleave(even: Any, odd: Any, axis: int) -> Any:
 @boundary
 def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False,
                      axis: int = 0) -> Any:
-    """Running totals under an associative operation.
+    """Inclusive scan (prefix sum) under an associative operation.
 
-    It means `ys[i] = fn(ys[i-1], xs[i])`, but combines elements in parallel, in a program of
-    logarithmic depth. For operations that are not associative there is `scan`.
+    The result is `ys[i] = fn(ys[i-1], xs[i])`, but elements are combined in parallel, in a
+    program of logarithmic depth. Use `scan` for operations that are not associative.
 
     Args:
-      fn: from two pytrees like `elems` to one; it is given several elements at once, and has to
-        combine those of equal position along the axis: `fn(fn(a, b), c) = fn(a, fn(b, c))`.
+      fn: combines two pytrees like `elems` into one. It receives several elements at once, and
+        combines those of equal position along the axis: `fn(fn(a, b), c) = fn(a, fn(b, c))`.
       elems: a pytree of arrays of one size along the axis.
       reverse: whether totals run from the end to the start. `fn` then gets the later elements
         as its first argument.
@@ -87,7 +87,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     Raises:
       TypeError: `fn` is not callable, or changes structures, shapes or dtypes; leaves that are
         not arrays.
-      ValueError: there are no leaves; sizes along the axis differ; the axis is out of range.
+      ValueError: the trees have no leaves; sizes along the axis differ; the axis is out of range.
 
     Example:
       >>> lax.associative_scan(lax.add, jnp.arange(5))
@@ -117,7 +117,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
 
 
 def _common_axis(elems: Any, axis: int) -> int:
-    """The axis, not negative, of elements that agree in their size along it."""
+    """The axis, normalized, along which all elements must have one size."""
     paths = tree_flatten_with_path(elems)[0]
     if not paths:
         msg = "associative_scan: elems has no leaves."
@@ -138,5 +138,5 @@ def _common_axis(elems: Any, axis: int) -> int:
 
 def _refuse(fn: Any, wanted: Any, found: Any) -> NoReturn:
     raise LazyTypeError(lambda: (
-        f"associative_scan: {describe_function(fn)} must give what it is given, {wanted!r}, but "
-        f"it gave {found!r}."))
+        f"associative_scan: {describe_function(fn)} must return the type of its arguments, "
+        f"{wanted!r}, but returned {found!r}."))

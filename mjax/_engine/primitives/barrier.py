@@ -1,4 +1,4 @@
-"""optimization_barrier: the compiler moves and fuses no operations across it."""
+"""optimization_barrier: the compiler does not move or fuse operations across it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.primitives.emit import hlo
-from mjax._engine.primitives.tangents import zero_tangent
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.symbolic import Zero
 
@@ -27,10 +26,7 @@ def _barrier_of_nonzeros(values: Any) -> list[Any]:
 
 @optimization_barrier_p.def_jvp
 def _optimization_barrier_jvp(primals: Any, tangents: Any) -> Any:
-    outs = optimization_barrier_p.bind(*primals)
-    if all(type(t) is Zero for t in tangents):
-        return outs, list(map(zero_tangent, outs))
-    return outs, _barrier_of_nonzeros(tangents)
+    return optimization_barrier_p.bind(*primals), _barrier_of_nonzeros(tangents)
 
 
 @optimization_barrier_p.def_transpose
@@ -40,7 +36,7 @@ def _optimization_barrier_transpose(cts: Any, *operands: Any) -> Any:
 
 @boundary
 def optimization_barrier(operand: Any, /) -> Any:
-    """Gives a tree of arrays unchanged, after all of them have been computed.
+    """Returns a tree of arrays unchanged, after all of them have been computed.
 
     The compiler neither moves operations across it nor merges those before with those
     after it.

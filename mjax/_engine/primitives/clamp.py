@@ -1,4 +1,4 @@
-"""Values kept between two bounds."""
+"""Values limited to an interval: clamp."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _clamp_type(low: Any, x: Any, high: Any) -> ShapedArray:
 
 
 def _clamp_share(of: int) -> Callable[..., Any]:
-    """The contribution of operand `of`: its tangent where it is the one let through."""
+    """The contribution of operand `of`: its tangent where the result equals it."""
 
     def rule(t: Any, out: Any, low: Any, x: Any, high: Any) -> Any:
         # The upper bound is the result if the bounds cross.
@@ -68,7 +68,7 @@ def _clamp_lowering(ctx: Any, low: Any, x: Any, high: Any) -> Any:
     aval = ctx.avals_out[0]
     if aval.dtype.kind != "c" and aval.dtype != np.bool_:
         return op("stablehlo.clamp", ctx.out_types, [low, x, high])
-    # XLA's own looks at the real parts alone, and does not take booleans at the floor.
+    # XLA's own compares only real parts, and does not take booleans on the oldest jaxlib.
     return [extremum_ir("minimum", extremum_ir("maximum", x, low, aval), high, aval)]
 
 
@@ -97,7 +97,7 @@ def reshape_scalars(batch: Any, shape: tuple[int, ...]) -> Any:
 
 @boundary
 def clamp(min: Any, x: Any, max: Any) -> Any:
-    """Elementwise `x` kept between bounds: `min` below, `max` above.
+    """Elementwise `x`, limited to the interval from `min` to `max`.
 
     Args:
       min: scalar or array of the shape of `x`, of its dtype.

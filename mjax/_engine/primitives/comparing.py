@@ -1,4 +1,4 @@
-"""StableHLO of comparisons: of numbers, of values stored as arrays, and by parts."""
+"""Emits comparisons and extrema of numbers, complex numbers and values stored as arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _bool = np.dtype(bool)
 
 
 def compare_stored_ir(ctx: Any, x: Any, y: Any, direction: str, dtype: Any) -> Any:
-    """Emits the comparison of values stored as arrays: equal where all their numbers are."""
+    """Emits the comparison of values stored as arrays: equal if all their numbers are equal."""
     equal = direction == "EQ"
     each = compare_ir(x, y, direction, dtype.element_dtype)
     rank = ctx.avals_out[0].ndim
@@ -23,7 +23,7 @@ def compare_stored_ir(ctx: Any, x: Any, y: Any, direction: str, dtype: Any) -> A
 
 
 def compare_ir(x: Any, y: Any, direction: str, dtype: Any, floats: str = "FLOAT") -> Any:
-    """Emits a comparison of two values of one type; `floats` is how floats are compared."""
+    """Emits a comparison of two values of one type; `floats` is StableHLO's `compare_type`."""
     kind = {"i": "SIGNED", "u": "UNSIGNED", "b": "UNSIGNED"}.get(dtypes.kind(dtype), floats)
     return hlo.compare(x, y, hlo.ComparisonDirectionAttr.get(direction),
                        compare_type=hlo.ComparisonTypeAttr.get(kind))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.dtypes import (
     ExtendedDType,
@@ -35,7 +36,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
 
     Args:
       shape: its shape.
-      fill_value: a scalar; for keys a key, or the number that all their words are.
+      fill_value: a scalar; for keys, a key or the number that fills all their words.
       dtype: its dtype, to which the value is converted; by default that of the value.
 
     Raises:
@@ -49,7 +50,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
 
 
 def full_of(shape: Sequence[int], fill_value: Any, dtype: Any) -> Any:
-    """`full` for a dtype that is settled, or None."""
+    """`full` for a canonical dtype, or None."""
     if dtype is not None and hasattr(fill_value, "aval"):
         if is_extended(dtype) and not is_extended(typeof(fill_value).dtype):
             words = full_of((*canonical_shape(shape), *dtype.element_shape), fill_value,
@@ -81,7 +82,7 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
 
 @boundary
 def empty(shape: Sequence[int], dtype: Any) -> Any:
-    """An array whose values nobody should rely on: zeros. None is the default float dtype.
+    """An array whose values are unspecified (they are zeros). None is the default float dtype.
 
     Example:
       >>> lax.empty((2, 3), "float32").shape
@@ -107,7 +108,7 @@ def dtype(x: Any) -> Any:
 
     Raises:
       ValueError: None.
-      TypeError: `x` neither is nor names a value that arrays hold.
+      TypeError: `x` is neither an array, a scalar nor a dtype.
 
     Example:
       >>> lax.dtype(np.float32(1)) == lax.dtype(np.float32) == lax.dtype("float32")
@@ -123,7 +124,7 @@ def dtype(x: Any) -> Any:
 
 @boundary
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
-    """The shape that arrays of these shapes have once they are broadcast, by NumPy's rules.
+    """The common shape of arrays of these shapes after broadcasting, by NumPy's rules.
 
     Raises:
       ValueError: the shapes do not fit.
@@ -132,12 +133,29 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
       >>> lax.broadcast_shapes((3, 1), (4,))
       (3, 4)
     """
-    try:
-        return tuple(map(int, np.broadcast_shapes(*map(canonical_shape, shapes))))
-    except ValueError:
-        msg = (f"shapes {', '.join(map(str, shapes))} do not broadcast: aligned at their last "
-               "axes, sizes must be equal or 1.")
-        raise ValueError(msg) from None
+    return common_shape(list(map(canonical_shape, shapes)))
+
+
+def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """`broadcast_shapes` of tuples of sizes, which may be symbolic."""
+    known: tuple[int, ...] = ()
+    for shape in shapes:
+        if shape and shape != known:
+            if known:
+                break
+            known = shape
+    else:
+        return known
+    rank = max(map(len, shapes))
+    out = []
+    for sizes in zip(*[(1,) * (rank - len(s)) + s for s in shapes], strict=True):
+        distinct = {n for n in sizes if n != 1}
+        if len(distinct) > 1:
+            raise LazyValueError(lambda: (
+                f"shapes {', '.join(map(str, shapes))} cannot be broadcast together: aligned at "
+                "their last axes, sizes must be equal or 1."))
+        out.append(distinct.pop() if distinct else 1)
+    return tuple(out)
 
 
 @boundary
@@ -172,7 +190,7 @@ def shape_as_value(shape: Sequence[int]) -> Any:
       shape: sizes.
 
     Raises:
-      TypeError: it holds something else than sizes.
+      TypeError: it holds anything but sizes.
 
     Example:
       >>> lax.shape_as_value((2, 3))

@@ -1,4 +1,4 @@
-"""Functions made of conv_general_dilated: transposes, patches, unshared kernels, shapes."""
+"""Variants of conv_general_dilated: transposes, patches, unshared kernels, shapes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from mjax._engine.primitives.sliding import (
 @boundary
 def conv(lhs: Any, rhs: Any, window_strides: Sequence[int], padding: Any, precision: Any = None,
          preferred_element_type: Any = None) -> Any:
-    """`conv_general_dilated` without holes, groups and other orders of axes.
+    """`conv_general_dilated` without dilation and groups, with the default order of axes.
 
     Args:
       lhs: array with axes (batch, feature, spatial ...).
@@ -71,7 +71,7 @@ def conv_with_general_padding(lhs: Any, rhs: Any, window_strides: Sequence[int],
                               lhs_dilation: Sequence[int] | None,
                               rhs_dilation: Sequence[int] | None, precision: Any = None,
                               preferred_element_type: Any = None) -> Any:
-    """`conv_general_dilated` without groups and other orders of axes.
+    """`conv_general_dilated` without groups, with the default order of axes.
 
     Args:
       lhs: array with axes (batch, feature, spatial ...).
@@ -102,7 +102,7 @@ _TRANSPOSE = "conv_transpose"
 
 
 def _transpose_pads(padding: Any, window: Sizes, strides: Sizes, consistent: bool) -> Padding:
-    """The padding of the array with holes, for windows with holes."""
+    """The padding of the dilated lhs, for dilated windows."""
     if not isinstance(padding, str):
         pairs = explicit_padding(_TRANSPOSE, padding, len(window))
         if not consistent:
@@ -137,24 +137,25 @@ def conv_transpose(lhs: Any, rhs: Any, strides: Sequence[int], padding: Any,
                    transpose_kernel: bool = False, precision: Any = None,
                    preferred_element_type: Any = None, use_consistent_padding: bool = False
                    ) -> Any:
-    """A convolution whose steps are fractions: the result is `strides` times as large.
+    """A fractionally strided convolution: the result is `strides` times as large.
 
     Args:
       lhs: array with an axis for the batch, one for features and `n` spatial ones.
       rhs: the kernel, with axes for output features, input features and `n` spatial ones.
-      strides: for each spatial axis the factor, that is the reciprocal of the kernel's step.
-      padding: `"SAME"` or `"VALID"`, meant for the convolution whose transpose this is;
-        or `(low, high)` pairs for the array with holes.
+      strides: for each spatial axis the factor, the reciprocal of the kernel's step.
+      padding: `"SAME"` or `"VALID"`, as padding of the convolution whose transpose this is;
+        or `(low, high)` pairs for the dilated lhs.
       rhs_dilation: for each spatial axis the distance to which elements of the kernel are
         pulled apart.
       dimension_numbers: which axis is which, as in `conv_general_dilated`; by default features
         come last, `("NHWC", "HWIO", "NHWC")`.
-      transpose_kernel: mirror the kernel and exchange its features. With it this is the
-        gradient of a convolution with the same kernel, as in Keras' `Conv2DTranspose`.
+      transpose_kernel: whether the kernel is mirrored and its features are exchanged. If so,
+        this is the gradient of a convolution with the same kernel, as in Keras'
+        `Conv2DTranspose`.
       precision: as in `conv_general_dilated`.
       preferred_element_type: as in `conv_general_dilated`.
-      use_consistent_padding: whether pairs too are meant for the convolution of which this is
-        the transpose.
+      use_consistent_padding: whether pairs, too, are padding of the convolution whose transpose
+        this is.
 
     Returns:
       An array with axes for batch, features and spatial places.
@@ -200,7 +201,7 @@ def conv_general_dilated_patches(lhs: Any, filter_shape: Sequence[int],
                                  rhs_dilation: Sequence[int] | None = None,
                                  dimension_numbers: Any = None, precision: Any = None,
                                  preferred_element_type: Any = None) -> Any:
-    """The window of the kernel at each of its places, as features.
+    """The kernel's window at each of its positions, as features.
 
     Args:
       lhs: array with an axis for the batch, one for features and `n` spatial ones.
@@ -245,7 +246,7 @@ def conv_general_dilated_patches(lhs: Any, filter_shape: Sequence[int],
         dimension_numbers))
     sizes = [aval.shape[i] for i in numbers.lhs_spec[2:]]
     if isinstance(padding, str) and any(d != 1 for d in base):
-        msg = (f"{name}: padding {padding!r} has no meaning for an lhs with holes (lhs_dilation "
+        msg = (f"{name}: padding {padding!r} is not defined for a dilated lhs (lhs_dilation "
                f"{base}); give (low, high) pairs.")
         raise ValueError(msg)
     pairs = pads_of(name, padding, sizes, dilated_shape(window, step), strides)
@@ -269,9 +270,9 @@ def _kernel_order(dimension_numbers: Any) -> Any:
 
 def _patches(x: Any, window: Sizes, strides: Sizes, padding: Padding, base: Sizes, step: Sizes,
              places: Sizes) -> Any:
-    """The same for axes (batch, feature, spatial ...), axis by axis.
+    """Patches for axes (batch, feature, spatial ...), extracted axis by axis.
 
-    Copying keeps what is infinite or NaN where it is, which products with zeros would spread.
+    Copying keeps infinities and NaN in place; products with zeros would spread them.
     """
     config = [(0, 0, 0)] * 2 + [(*pair, d - 1) for pair, d in zip(padding, base, strict=True)]
     if any(c != (0, 0, 0) for c in config):
@@ -297,11 +298,11 @@ def conv_general_dilated_local(lhs: Any, rhs: Any, window_strides: Sequence[int]
                                lhs_dilation: Sequence[int] | None = None,
                                rhs_dilation: Sequence[int] | None = None,
                                dimension_numbers: Any = None, precision: Any = None) -> Any:
-    """A convolution with another kernel at each place: a locally connected layer.
+    """A convolution with a separate kernel at each position: a locally connected layer.
 
     Args:
       lhs: array with an axis for the batch, one for features and `n` spatial ones.
-      rhs: the kernels: its spatial axes are the places of the result; its input features are
+      rhs: the kernels: its spatial axes are the positions of the result; its input features are
         those of the lhs and, for each, the elements of a window in row-major order.
       window_strides: as in `conv_general_dilated`.
       padding: as in `conv_general_dilated`.
@@ -357,7 +358,7 @@ def conv_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int], strides
     """The shape of a convolution of arrays whose axes are in the default order.
 
     Args:
-      lhs_shape: (batch, feature, spatial ...); the batch may be -1, which is not known.
+      lhs_shape: (batch, feature, spatial ...); the batch may be -1 for an unknown size.
       rhs_shape: (output feature, input feature, spatial ...).
       strides: for each spatial axis the step of the kernel.
       pads: as `padding` in `conv_general_dilated`.
@@ -388,7 +389,7 @@ def conv_general_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int],
     """The shape of a convolution of arrays whose axes are in any order.
 
     Args:
-      lhs_shape: shape of the lhs; the size of the batch may be -1, which is not known.
+      lhs_shape: shape of the lhs; the size of the batch may be -1 for an unknown size.
       rhs_shape: shape of the kernel.
       window_strides: for each spatial axis the step of the kernel.
       padding: as in `conv_general_dilated`.
@@ -409,10 +410,10 @@ def conv_general_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int],
 def conv_transpose_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int],
                                window_strides: Sequence[int], padding: Any,
                                dimension_numbers: Any) -> tuple[int, ...]:
-    """The shape of what `conv_transpose` gives.
+    """The shape of the result of `conv_transpose`.
 
     Args:
-      lhs_shape: shape of the lhs; the size of the batch may be -1, which is not known.
+      lhs_shape: shape of the lhs; the size of the batch may be -1 for an unknown size.
       rhs_shape: shape of the kernel.
       window_strides: as `strides` in `conv_transpose`.
       padding: as in `conv_transpose`.
@@ -435,6 +436,6 @@ def conv_transpose_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int
 
 
 def _in_order(shape: Sequence[int], spec: Sequence[int]) -> tuple[int, ...]:
-    """The shape whose axes `spec` are of the given sizes."""
+    """The shape in which the axes `spec` have the given sizes."""
     sizes = dict(zip(spec, shape, strict=True))
     return tuple(sizes[i] for i in range(len(sizes)))

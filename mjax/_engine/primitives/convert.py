@@ -1,4 +1,4 @@
-"""Between dtypes: convert_element_type, bitcast_convert_type, reduce_precision."""
+"""Conversions between dtypes: convert_element_type, bitcast_convert_type, reduce_precision."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.ir.sizes import is_symbolic_dim
+from mjax._engine.ir.types import ShapedArray, has_array_type, typeof
 from mjax._engine.primitives.comparing import compare_ir
 from mjax._engine.primitives.elementwise import (
     check_kinds,
@@ -22,7 +23,6 @@ from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import array_of, as_settled, moveaxis
 from mjax._engine.primitives.tangents import define_zero_jvp, zero_tangent
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.symbolic import Zero
 
 # ---- convert_element_type --------------------------------------------------------------
 
@@ -34,7 +34,7 @@ def _convert_type(x: Any, *, new_dtype: Any, weak_type: bool) -> ShapedArray:
     if dtypes.is_extended(x.dtype) != dtypes.is_extended(new_dtype) or (
             dtypes.is_extended(new_dtype) and new_dtype != x.dtype):
         msg = (f"cannot convert dtype {x.dtype} to {new_dtype}: keys are not numbers. "
-               "random.key_data gives the numbers behind a key, random.wrap_key_data a key.")
+               "random.key_data returns their numbers, random.wrap_key_data makes keys of numbers.")
         raise LazyArgumentError(msg)
     return ShapedArray(x.shape, new_dtype, weak_type)
 
@@ -48,7 +48,7 @@ def convert_ir(x: Any, aval: ShapedArray, new_dtype: Any) -> Any:
     """Emits the conversion of a value of type `aval`."""
     old, new = dtypes.kind(aval.dtype), dtypes.kind(new_dtype)
     if new == "b" and old != "b":
-        # Not a conversion but a test: every number but zero is true.
+        # A test, not a conversion: every number but zero is true.
         return compare_ir(x, full(0, aval), "NE", aval.dtype)
     if old == "c" and new != "c":
         x = hlo.real(x)
@@ -58,7 +58,7 @@ def convert_ir(x: Any, aval: ShapedArray, new_dtype: Any) -> Any:
 def _convert_jvp(primals: Any, tangents: Any, *, new_dtype: Any, weak_type: bool) -> Any:
     out = convert_element_type_p.bind(*primals, new_dtype=new_dtype, weak_type=weak_type)
     tangent = tangents[0]
-    if type(tangent) is Zero or not dtypes.is_inexact(new_dtype):
+    if not dtypes.is_inexact(new_dtype):
         return out, zero_tangent(out)
     return out, convert_element_type_p.bind(tangent, new_dtype=new_dtype, weak_type=weak_type)
 
@@ -85,7 +85,7 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
       integers, complex numbers lose their imaginary part on the way to reals.
 
     Raises:
-      TypeError: a Python complex number, as Python has it, does not become real.
+      TypeError: a Python complex number for a real dtype, as in Python.
 
     Example:
       >>> lax.convert_element_type(jnp.array([1.5, -2.5]), "int32")
@@ -95,7 +95,7 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     """
     dtype = dtypes.asked_dtype(new_dtype, "convert_element_type")
     if type(operand) is complex and dtypes.kind(dtype) not in "bc":
-        msg = (f"convert_element_type: the complex number {operand} does not become {dtype}; take "
+        msg = (f"convert_element_type: the complex number {operand} cannot become {dtype}; take "
                "its .real first.")
         raise TypeError(msg)
     return convert(operand, dtype)
@@ -107,10 +107,11 @@ def convert(operand: Any, dtype: Any, weak_type: bool = False) -> Any:
         return array_of(dtypes.from_int(operand, dtype))
     aval = typeof(operand)
     if (aval.dtype == dtype and aval.weak_type == weak_type
-            and hasattr(operand, "aval")):
+            and has_array_type(operand)):
         return operand
-    if not hasattr(operand, "aval") and not dtypes.is_extended(dtype):
-        # Foreign values still have their full precision: round once, not twice.
+    if not hasattr(operand, "aval") and not (
+            dtypes.is_extended(dtype) or is_symbolic_dim(operand)):
+        # Values of other libraries still have their full precision: round once, not twice.
         operand = np.asarray(operand).astype(dtype)
         if not weak_type:
             return array_of(as_settled(operand))

@@ -1,10 +1,10 @@
 """Convolution: conv_general_dilated.
 
 A convolution here does not mirror its kernel: element y of the result is the sum over k of
-`lhs[y * stride + k * rhs_dilation] * rhs[k]`, along each spatial axis, where the lhs was given
-holes (`lhs_dilation`) and edges (`padding`) before. It also sums over input features.
+`lhs[y * stride + k * rhs_dilation] * rhs[k]`, along each spatial axis. The lhs is dilated
+(`lhs_dilation`) and padded before. The sum also runs over input features.
 
-What other functions are made of it is in `conv_variants`.
+Functions built on it are in `conv_variants`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,20 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.emit import dense_bool, dense_i64, hlo, i64_attr, ir_type, op
+from mjax._engine.primitives.emit import (
+    dense_bool,
+    dense_i64,
+    full,
+    hlo,
+    i64_attr,
+    ir_type,
+    op,
+    padded_ir,
+    reshape_ir,
+)
 from mjax._engine.primitives.precision import canonical_precision, precision_attr
 from mjax._engine.primitives.rev import rev
 from mjax._engine.primitives.shapes import (
@@ -72,14 +83,14 @@ _ROLES = (("lhs", "NC"), ("rhs", "OI"), ("out", "NC"))
 @boundary
 def conv_dimension_numbers(lhs_shape: Sequence[int], rhs_shape: Sequence[int],
                            dimension_numbers: Any) -> ConvDimensionNumbers:
-    """The `ConvDimensionNumbers` that a `dimension_numbers` argument stands for.
+    """The `ConvDimensionNumbers` of a `dimension_numbers` argument.
 
     Args:
       lhs_shape: shape of the convolution's lhs.
       rhs_shape: shape of its rhs.
-      dimension_numbers: None, which is batch, then features, then spatial axes, and for the
-        rhs output features, input features, spatial axes; three strings with one character for
-        each axis, such as `("NHWC", "HWIO", "NHWC")`; or a `ConvDimensionNumbers`.
+      dimension_numbers: three strings with one character for each axis, such as
+        `("NHWC", "HWIO", "NHWC")`; or a `ConvDimensionNumbers`. None means batch, features,
+        spatial axes; for the rhs, output features, input features, spatial axes.
 
     Raises:
       TypeError: the ranks differ, or the argument is none of these or does not fit them.
@@ -137,7 +148,7 @@ def conv_general_permutations(dimension_numbers: Sequence[str]) -> tuple[tuple[i
       `(lhs_spec, rhs_spec, out_spec)`, as in `ConvDimensionNumbers`.
 
     Raises:
-      TypeError: a character is missing or there twice.
+      TypeError: a character is missing or repeated.
 
     Example:
       >>> lax.conv_general_permutations(("NWHC", "HWIO", "NCHW"))
@@ -254,7 +265,7 @@ def _conv_lowering(ctx: Any, lhs: Any, rhs: Any, **params: Any) -> Any:
         return _along_one_axis(ctx, lhs, rhs, **params)
     if not dtypes.is_complex(out.dtype):
         return [_conv_ir(out, lhs, rhs, **params)]
-    # XLA has no fast complex convolution. Three real ones make it (Gauss):
+    # XLA does not have a fast complex convolution. Three real ones are enough (Gauss):
     # (a + bi)(c + di) = c(a + b) - b(c + d) + (c(a + b) + a(d - c))i
     part = out.update(dtype=dtypes.real_dtype(out.dtype))
     a, b, c, d = hlo.real(lhs), hlo.imag(lhs), hlo.real(rhs), hlo.imag(rhs)
@@ -266,12 +277,12 @@ def _conv_lowering(ctx: Any, lhs: Any, rhs: Any, **params: Any) -> Any:
 
 def _along_one_axis(ctx: Any, lhs: Any, rhs: Any, *, dimension_numbers: ConvDimensionNumbers,
                     **params: Any) -> Any:
-    """A convolution without spatial axes: with groups XLA gets it wrong up to jaxlib 0.6.2."""
+    """A convolution without spatial axes; XLA up to jaxlib 0.6.2 miscomputes those with groups."""
 
     def stretched(aval: ShapedArray) -> ShapedArray:
         return aval.update(shape=(*aval.shape, 1))
 
-    lhs, rhs = [op("stablehlo.reshape", [ir_type(stretched(a))], [x])[0]
+    lhs, rhs = [reshape_ir(ir_type(stretched(a)), stretched(a).shape, x)
                 for a, x in zip(ctx.avals_in, (lhs, rhs), strict=True)]
     inner = ctx.replace(avals_in=[stretched(a) for a in ctx.avals_in],
                         avals_out=[stretched(ctx.avals_out[0])])
@@ -279,7 +290,7 @@ def _along_one_axis(ctx: Any, lhs: Any, rhs: Any, *, dimension_numbers: ConvDime
             "rhs_dilation": (1,)}
     numbers = ConvDimensionNumbers(*[(*spec, 2) for spec in dimension_numbers])
     out = _conv_lowering(inner, lhs, rhs, dimension_numbers=numbers, **{**params, **axis})
-    return op("stablehlo.reshape", ctx.out_types, out)
+    return [reshape_ir(ctx.out_types[0], ctx.avals_out[0].shape, *out)]
 
 
 def _conv_ir(out: ShapedArray, lhs: Any, rhs: Any, *, window_strides: Sizes, padding: Padding,
@@ -288,6 +299,14 @@ def _conv_ir(out: ShapedArray, lhs: Any, rhs: Any, *, window_strides: Sizes, pad
              preferred_element_type: Any) -> Any:
     (lhs_batch, lhs_feature, *lhs_spatial), (outs, ins, *window), (batch, feature, *spatial) = (
         dimension_numbers)
+    if not all(map(is_constant_shape, padding)):
+        # The operation does not accept symbolic sizes.
+        config: list[Any] = [(0, 0, 0)] * out.ndim
+        for axis, (low, high), dilation in zip(lhs_spatial, padding, lhs_dilation, strict=True):
+            config[axis] = (low, high, dilation - 1)
+        lhs = padded_ir(lhs, full(0, out.update(shape=())), config)
+        padding = ((0, 0),) * len(padding)
+        lhs_dilation = (1,) * len(padding)
     numbers = hlo.ConvDimensionNumbers.get(
         input_batch_dimension=lhs_batch, input_feature_dimension=lhs_feature,
         input_spatial_dimensions=lhs_spatial, kernel_output_feature_dimension=outs,
@@ -304,24 +323,24 @@ def _conv_ir(out: ShapedArray, lhs: Any, rhs: Any, *, window_strides: Sizes, pad
         precision_config=precision_attr(precision)).result
 
 
-# ---- axes that are merged and split ----------------------------------------------------
+# ---- merging and splitting axes --------------------------------------------------------
 
 
 def _split_axis(x: Any, axis: int, count: int) -> Any:
-    """An axis as `count` groups of equal size: a new axis in front of it."""
+    """Splits an axis into `count` groups of equal size: a new axis in front of it."""
     shape = typeof(x).shape
     return reshape(x, (*shape[:axis], count, shape[axis] // count, *shape[axis + 1 :]))
 
 
 def _merge_axis(x: Any, source: int, target: int) -> Any:
-    """Removes an axis: its indices count groups of what `target` was among the other axes."""
+    """Merges an axis into `target`, an axis of the others, as its outer part."""
     x = moveaxis(x, source, target)
     shape = typeof(x).shape
     return reshape(x, (*shape[:target], shape[target] * shape[target + 1], *shape[target + 2 :]))
 
 
 def _merge_below_groups(x: Any, source: int, target: int, groups: int) -> Any:
-    """`_merge_axis` into each of the groups of the target's indices."""
+    """`_merge_axis` within each group of the target's indices."""
     if groups == 1:
         return _merge_axis(x, source, target)
     size = typeof(x).shape[source]
@@ -384,14 +403,14 @@ def _transpose_rhs(ct: Any, lhs: Any, rhs: Any, *, window_strides: Sizes, paddin
                    lhs_dilation: Sizes, rhs_dilation: Sizes,
                    dimension_numbers: ConvDimensionNumbers, feature_group_count: int,
                    batch_group_count: int, **params: Any) -> Any:
-    """Convolves the lhs with the cotangent: what was the batch is summed over."""
+    """Convolves the lhs with the cotangent, and sums over the batch."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     aval, ct_shape = rhs.aval, typeof(ct).shape
     if 0 in ct_shape or 0 in aval.shape:
         return zeros_of(aval.strip_weak_type())
     sizes = dilated_shape(_take(typeof(lhs).shape, lhs_spec[2:]), lhs_dilation)
     pairs = tuple(
-        # Just as many places as the rhs has elements.
+        # As many positions as the rhs has elements.
         (low, (width - 1) * step + dilated(out, stride) - size - low)
         for size, width, out, stride, step, (low, _) in zip(
             sizes, _take(aval.shape, rhs_spec[2:]), _take(ct_shape, out_spec[2:]),
@@ -413,7 +432,7 @@ define_bilinear(conv_general_dilated_p, _transpose_lhs, _transpose_rhs)
 @conv_general_dilated_p.def_batch
 def _conv_batch(args: Any, dims: Any, *, dimension_numbers: ConvDimensionNumbers,
                 feature_group_count: int, batch_group_count: int, **params: Any) -> Any:
-    """A batched lhs has more batch, a batched rhs more output features, both more groups."""
+    """Merges batch axes: lhs's into its batch, rhs's into output features, both's into groups."""
     (lhs, rhs), (left, right) = args, dims
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     size = batch_size(args, dims)
@@ -470,18 +489,18 @@ def conv_general_dilated(lhs: Any, rhs: Any, window_strides: Sequence[int], padd
       lhs: array with an axis for the batch, one for features and `n` spatial ones.
       rhs: the kernel, of the lhs's dtype, with an axis for output features, one for input
         features and `n` spatial ones.
-      window_strides: for each spatial axis the step from one place of the kernel to the next.
-      padding: how many zeros come before and behind each spatial axis: `(low, high)` pairs;
-        `"VALID"`: none; `"SAME"` or `"SAME_LOWER"`: as many as make the result of size
-        `ceil(size / stride)`, of an odd number the greater half behind or before.
+      window_strides: for each spatial axis the step from one position of the kernel to the next.
+      padding: the numbers of zeros before and after each spatial axis: `(low, high)` pairs;
+        `"VALID"`: none; `"SAME"` or `"SAME_LOWER"`: as many as give the result the size
+        `ceil(size / stride)`, with the greater half of an odd number after or before.
       lhs_dilation: for each spatial axis the distance to which elements of the lhs are pulled
         apart, with zeros in between (a transposed convolution); ones by default.
       rhs_dilation: the same for the kernel (an atrous convolution).
       dimension_numbers: which axis is which; see `conv_dimension_numbers`.
-      feature_group_count: into how many groups of equal size features of the lhs and output
-        features are divided; a group of the latter sees one of the former.
-      batch_group_count: the same for the batch of the lhs and output features; the batch of the
-        result is one group's. Not together with `feature_group_count`.
+      feature_group_count: the number of groups of equal size of the lhs's features and of the
+        output features; each group of the latter depends on one of the former.
+      batch_group_count: the same for the batch of the lhs and output features; the result's batch
+        is that of one group. Cannot be combined with `feature_group_count`.
       precision: None, a `lax.Precision` or its name, or a pair of those.
       preferred_element_type: dtype of sums and result, not narrower than the operands'.
 
@@ -509,7 +528,7 @@ def conv_general_dilated(lhs: Any, rhs: Any, window_strides: Sequence[int], padd
             ("lhs_dilation", lhs_dilation, TypeError), ("rhs_dilation", rhs_dilation, TypeError))]
     check_positive(_NAME, "window_strides", strides, ValueError)
     if isinstance(padding, str) and any(d != 1 for d in base):
-        msg = (f"{_NAME}: padding {padding!r} has no meaning for an lhs with holes (lhs_dilation "
+        msg = (f"{_NAME}: padding {padding!r} is not defined for a dilated lhs (lhs_dilation "
                f"{base}); give (low, high) pairs, or use lax.conv_transpose.")
         raise ValueError(msg)
     pairs = pads_of(_NAME, padding, sizes, dilated_shape(window, step), strides)

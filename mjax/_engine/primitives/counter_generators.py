@@ -1,7 +1,7 @@
-"""Generators that hash counters: Threefry with four words, Philox with two and four, as JAX's.
+"""Generators that hash counters, as in JAX: Threefry with four words, Philox with two and four.
 
-Random bits are the hashes of positions under a key. The three hashes differ; what is made of them
-is the same, and `_register` says it once.
+Random bits are the hashes of positions under a key. The generators differ in their hashes
+alone; `_register` defines the rest.
 
 Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 """
@@ -55,7 +55,7 @@ def _threefry4x32(*operands: Any) -> list[Any]:
     key.append(bitwise_xor(functools.reduce(bitwise_xor, key), np.uint32(0x1BD11BDA)))
     x = list(map(add, x, key))
     for number in range(20):
-        # The right words of the two pairs change places from round to round.
+        # The right words of the two pairs swap places each round.
         for left, distance in zip((0, 2), _ROTATIONS[number % 8], strict=True):
             right = left + 1 if number % 2 == 0 else 3 - left
             x[left] = add(x[left], x[right])
@@ -103,7 +103,7 @@ def _register(primitive: Primitive, tag: str, words: int, key_words: int, seed_i
 
     Args:
       primitive: the hash.
-      tag: short for its name.
+      tag: its name in short.
       words: the number of counter words, which is that of results.
       key_words: the number of key words.
       seed_is_key: whether seeds are hashed as keys, or as counters under the key 0.
@@ -111,7 +111,7 @@ def _register(primitive: Primitive, tag: str, words: int, key_words: int, seed_i
     zeros = (_ZERO,) * (words - 2)
 
     def hash_positions(keys: Any, shape: tuple[int, ...], last: bool) -> list[Any]:
-        """Hashes of positions, which are the last words of counters or the first."""
+        """Hashes of positions, which are the first or the last words of counters."""
         key, counters = key_and_positions(keys, shape)
         return primitive.bind(*key, *((*zeros, *counters) if last else (*counters, *zeros)))
 

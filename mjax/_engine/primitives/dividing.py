@@ -1,8 +1,8 @@
-"""Integer division in StableHLO, safe from compilers that divide by zero.
+"""Integer division in StableHLO without divisions by zero at compile time.
 
-As XLA compiles them, `x / 0` is -1, and the remainder is `x`. But where XLA knows both operands it
-divides itself, and with some releases of jaxlib the division by zero ends the process. So no such
-division is written down, unless an operand is known at run time only.
+Compiled by XLA, `x / 0` is -1, and the remainder is `x`. But XLA folds divisions of constants, and
+with some releases of jaxlib a folded division by zero ends the process. So a divisor
+that may be zero is replaced by 1 first, unless an operand is known at run time only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.primitives.emit import full, ir, ir_type, op
 
-#: Operations that hand on the elements of their operand.
+#: Operations whose results hold elements of their operand.
 _SAME_ELEMENTS = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape"})
 
 
@@ -24,8 +24,8 @@ def division(name: str, of_zero: Callable[[ShapedArray, Any], Any]) -> Callable[
     """The lowering of a division of operands of one shape.
 
     Args:
-      name: of the operation.
-      of_zero: gives the results where the divisor is zero, from their type and the dividend.
+      name: the operation's name.
+      of_zero: `(type, dividend) -> the result for a zero divisor`.
     """
     def lowering(ctx: Any, x: Any, y: Any) -> Any:
         aval, types = ctx.avals_out[0], ctx.out_types
@@ -48,7 +48,7 @@ remainder = division("stablehlo.remainder", lambda aval, x: x)
 
 
 def _at_run_time(value: Any) -> bool:
-    """Whether a value is known at run time only: an argument of the program."""
+    """Whether a value is known at run time only: it is an argument of the program."""
     block = value.owner
     if not isinstance(block, ir.Block):
         return False
@@ -69,5 +69,5 @@ def _is_never_zero(value: Any) -> bool:
         return bool(ir.IntegerAttr(elements.get_splat_value()).value)
     try:
         return bool(np.all(np.asarray(elements)))
-    except TypeError:  # of less than 8 bits
+    except TypeError:  # less than 8 bits
         return False

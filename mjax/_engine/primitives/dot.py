@@ -1,4 +1,4 @@
-"""Products that sum over axes: dot_general, and dot and batch_matmul made of it."""
+"""Products that contract axes: dot_general; dot and batch_matmul, built on it."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ def check_paired(name: str, role: str, lhs: ShapedArray, rhs: ShapedArray, left:
 
 
 def result_dtype(lhs: Any, rhs: Any, preferred: Any) -> Any:
-    """The dtype of a product: the preferred one, else the more precise one of the operands'.
+    """The dtype of a product: the preferred one, else the more precise operand's.
 
     Raises:
-      TypeError: the preferred one is narrower than the operands' and these are not real floats.
+      TypeError: the preferred dtype is narrower than the operands', which are not real floats.
     """
     if "X" in (dtypes.kind(lhs), dtypes.kind(rhs)):
         msg = f"dot_general needs numeric or boolean operands, got {lhs} and {rhs}."
@@ -148,7 +148,7 @@ def _dot_general_lowering(ctx: Any, lhs: Any, rhs: Any, *, dimension_numbers: Di
 
 
 def _storage(dtype: Any, avals: Any, out: ShapedArray, facts: Any) -> Any:
-    """The dtype in which an operand is handed to the operation."""
+    """The dtype in which the operation takes an operand."""
     if facts is not None and facts.storage is not None:
         return dtype if dtype in facts.storage else facts.storage[0]
     # XLA multiplies different dtypes only where all are 8-bit floats.
@@ -162,7 +162,7 @@ def _storage(dtype: Any, avals: Any, out: ShapedArray, facts: Any) -> Any:
 
 def _transpose_left(ct: Any, x: Any, y: Any, *, dimension_numbers: DimensionNumbers,
                     precision: Any, preferred_element_type: Any, swapped: bool = False) -> Any:
-    """The cotangent of x in `x . y` (of y in `y . x` if swapped), y being known.
+    """The cotangent of x in `x . y`, where y is known (in `y . x` if swapped).
 
     The cotangent's axes are (batch, free of x, free of y), the latter two exchanged if
     swapped. Contracting it with y over y's free axes leaves (batch, free of x, contracted of
@@ -206,7 +206,7 @@ def _dot_general_batch(args: Any, dims: Any, *, dimension_numbers: DimensionNumb
     if left is not None and right is not None:
         lb, rb, out_dim = (left, *lb), (right, *rb), 0
     elif left is not None:
-        # The other operand is the same for all: the batch is one more free axis.
+        # Only one operand is batched: the batch is one more free axis of it.
         out_dim = len(lb) + free_axes(typeof(args[0]).ndim, lc, lb).index(left)
     else:
         out_dim = (len(lb) + len(free_axes(typeof(args[0]).ndim, lc, lb))
@@ -236,8 +236,8 @@ def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = Non
       lhs: array.
       rhs: array.
       dimension_numbers: `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`, each a
-        sequence of axes: pairs of contracting axes are summed over, pairs of batch axes are
-        walked through together; paired axes have equal sizes.
+        sequence of axes: pairs of contracting axes are summed over, pairs of batch axes
+        are aligned; paired axes have equal sizes.
       precision: None, a `lax.Precision` or its name, a pair of those, or a
         `lax.DotAlgorithm`, a preset or its name.
       preferred_element_type: dtype of sums and result; by default the operands', the more
@@ -259,7 +259,7 @@ def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = Non
     """
     numbers = canonical_numbers(dimension_numbers)
     preferred = preferred_element_type
-    # The dtype of an operand may have 64 bits where x64 is off: it is not asked for.
+    # An operand may have a 64-bit dtype while x64 is off; it does not request a 64-bit result.
     if preferred is not None and preferred is not typeof(lhs).dtype:
         preferred = dtypes.asked_dtype(preferred, "dot_general")
     return dot_general_p.bind(lhs, rhs, dimension_numbers=numbers,
@@ -268,7 +268,7 @@ def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = Non
 
 
 def canonical_numbers(dimension_numbers: Any) -> DimensionNumbers:
-    """`dimension_numbers` as tuples of ints; a lone axis may stand without its tuple."""
+    """`dimension_numbers` as tuples of ints; a single axis need not be in a tuple."""
     (lc, rc), (lb, rb) = dimension_numbers
     return (_axes(lc), _axes(rc)), (_axes(lb), _axes(rb))
 

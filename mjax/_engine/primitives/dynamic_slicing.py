@@ -1,12 +1,10 @@
-"""Boxes at places that are known when the program runs: dynamic_slice, dynamic_update_slice.
+"""Boxes at places that are known only at run time: dynamic_slice, dynamic_update_slice.
 
-They are each other's transposes. Under vmap with places that differ within the batch they become
-gather and scatter.
+They are each other's transposes. Under vmap with batched places they become gather and scatter.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,10 +13,12 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.dimensions import DimExpr
+from mjax._engine.ir.sizes import index, is_symbolic_dim
 from mjax._engine.ir.types import ShapedArray, same_array_type, typeof
 from mjax._engine.primitives.arithmetic import add, lt, rem
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.emit import dense_i64, op
+from mjax._engine.primitives.emit import dynamic_slice_ir, op
 from mjax._engine.primitives.gather import (
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -77,8 +77,8 @@ def _starts_ir(ctx: Any, starts: Sequence[Any]) -> list[Any]:
 
 @dynamic_slice_p.def_lowering
 def _dynamic_slice_lowering(ctx: Any, x: Any, *starts: Any, slice_sizes: Any) -> Any:
-    return op("stablehlo.dynamic_slice", ctx.out_types, [x, *_starts_ir(ctx, starts)],
-              {"slice_sizes": dense_i64(slice_sizes)})
+    return [dynamic_slice_ir(ctx.out_types[0], x, ctx.avals_in[0].shape, _starts_ir(ctx, starts),
+                             slice_sizes)]
 
 
 def _dynamic_slice_transpose(ct: Any, x: Any, *starts: Any, slice_sizes: Any) -> Any:
@@ -89,7 +89,7 @@ define_linear(dynamic_slice_p, _dynamic_slice_transpose)
 
 
 def _index_vectors(starts: Sequence[Any], dims: Sequence[int | None]) -> Any:
-    """Start indices, some of them batched, as a batch of index vectors."""
+    """Start indices, batched or not, as a batch of index vectors."""
     size = batch_size(starts, dims)
     return stack_p.bind(*[batch_at(i, d, 0, size) for i, d in zip(starts, dims, strict=True)],
                         axis=1)
@@ -126,13 +126,13 @@ def _start_indices(name: str, operand: Any, starts: Any, allow_negative: bool | 
     if hasattr(starts, "aval"):
         starts = [index_in_dim(starts, i, keepdims=False) for i in range(len(shape))]
     allowed = [allow_negative] * len(shape) if isinstance(allow_negative, bool) else allow_negative
-    # Python's and NumPy's integers are static: they are checked here, and adapt their dtype
-    # to that of the others.
-    static = [isinstance(i, (int, np.integer)) for i in starts]
+    # Python's and NumPy's integers are static: they are checked here and take the dtype of the
+    # others.
+    static = [isinstance(i, (int, np.integer, DimExpr)) for i in starts]
     dtype = next((typeof(i).dtype for i, s in zip(starts, static, strict=True) if not s),
                  dtypes.dtype_of_python(int))
     if dtypes.is_integer(dtype) and dtype.itemsize < 4:
-        # The axis' size may be more than it can hold.
+        # The axis' size may exceed the range of the index' dtype.
         dtype = np.dtype(np.int32)
         starts = [i if s else convert(i, dtype) for i, s in zip(starts, static, strict=True)]
     scalar, out = dtype.type, []
@@ -144,12 +144,13 @@ def _start_indices(name: str, operand: Any, starts: Any, allow_negative: bool | 
                    "with allow_negative_indices=False.")
             raise ValueError(msg)
         else:
-            out.append(scalar(start + size if start < 0 else start))
+            start = start + size if start < 0 else start
+            out.append(convert(start, dtype) if is_symbolic_dim(start) else scalar(start))
     return out
 
 
 def _from_end(index: Any, size: int) -> Any:
-    """A traced or computed index, plus the axis' size where it is negative."""
+    """A traced or computed index, plus the axis' size if it is negative."""
     dtype = typeof(index).dtype
     if dtypes.kind(dtype) == "u":
         return index
@@ -186,12 +187,12 @@ def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Sequence[int], 
       Array([2, 3, 4], dtype=int32)
     """
     starts = _start_indices("dynamic_slice", operand, start_indices, allow_negative_indices)
-    sizes = tuple(map(operator.index, slice_sizes))
+    sizes = tuple(map(index, slice_sizes))
     return dynamic_slice_p.bind(operand, *starts, slice_sizes=sizes)
 
 
 def _along(ndim: int, axis: int, start: Any, negative: bool) -> tuple[list[Any], list[bool]]:
-    """Start indices and whether they may be negative, for a box along one axis."""
+    """Start indices, and whether they may be negative, for a box that is partial along one axis."""
     starts, allowed = [0] * ndim, [False] * ndim
     starts[axis], allowed[axis] = start, negative
     return starts, allowed
@@ -205,7 +206,7 @@ def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: 
     Args:
       operand: array.
       start_index: integer scalar.
-      slice_size: how much of the axis; static.
+      slice_size: size of the box along the axis; static.
       axis: the axis.
       allow_negative_indices: whether a negative index counts from the end.
 
@@ -215,7 +216,7 @@ def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: 
     """
     sizes = list(typeof(operand).shape)
     axis = canonicalize_axis(axis, len(sizes))
-    sizes[axis] = operator.index(slice_size)
+    sizes[axis] = index(slice_size)
     starts, allowed = _along(len(sizes), axis, start_index, allow_negative_indices)
     return dynamic_slice(operand, starts, sizes, allow_negative_indices=allowed)
 
@@ -227,7 +228,7 @@ def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool
 
     Args:
       operand: array.
-      index: integer scalar; the nearest index inside counts.
+      index: integer scalar, clamped to the axis.
       axis: the axis.
       keepdims: whether the axis stays, with size 1.
       allow_negative_indices: whether a negative index counts from the end.
@@ -354,12 +355,12 @@ def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axi
 @boundary
 def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int, *,
                                 allow_negative_indices: bool = True) -> Any:
-    """Replaces what is at one computed index of an axis.
+    """Replaces the elements at one computed index of an axis.
 
     Args:
       operand: array.
       update: array of its dtype, without the axis or with it in size 1.
-      index: integer scalar; the nearest index inside counts.
+      index: integer scalar, clamped to the axis.
       axis: the axis.
       allow_negative_indices: whether a negative index counts from the end.
 
@@ -408,11 +409,11 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
                f"{', '.join(map(str, avals))}.")
         raise TypeError(msg)
     columns = []
-    for index, axis in zip(idxs, axes, strict=True):
-        if typeof(index).dtype.itemsize < 4:  # which may be too few bits for the size
-            index = convert(index, np.dtype(np.int32))
-        size = scalar_of(typeof(index), shape[axis])
-        columns.append(_from_end(rem(index, size), shape[axis]))
+    for taken, axis in zip(idxs, axes, strict=True):
+        if typeof(taken).dtype.itemsize < 4:  # may be too few bits for the size
+            taken = convert(taken, np.dtype(np.int32))
+        size = scalar_of(typeof(taken), shape[axis])
+        columns.append(_from_end(rem(taken, size), shape[axis]))
     sizes = tuple(1 if i in axes else n for i, n in enumerate(shape))
     dims = GatherDimensionNumbers(tuple(range(1, len(shape) - len(axes) + 1)), axes, axes)
     return gather(src, stack_p.bind(*columns, axis=1), dims, sizes)

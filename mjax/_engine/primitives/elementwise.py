@@ -17,7 +17,7 @@ from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
 from mjax._engine.primitives.accuracy import accuracy_attributes, accuracy_params
-from mjax._engine.primitives.emit import dense_i64, ir_type, op
+from mjax._engine.primitives.emit import broadcast_ir, ir_type, op
 from mjax._engine.primitives.shapes import (
     broadcast_in_dim_p,
     moveaxis,
@@ -120,17 +120,16 @@ def define_elementwise_lowering(primitive: Primitive, lowering: Any) -> None:
 
 
 def broadcast_operands(ctx: Any, operands: Sequence[Any]) -> list[Any]:
-    """Operands stretched to the shape of the first result, inside a lowering rule."""
+    """Operands broadcast to the shape of the first result, inside a lowering rule."""
     shape = ctx.avals_out[0].shape
     out = []
     for value, aval in zip(operands, ctx.avals_in, strict=True):
         if aval.shape != shape:
             stretched = aval.update(shape=shape)
-            # Axes of the elements, which extended dtypes have, are the last ones.
-            rank = physical_aval(stretched).ndim
-            dims = range(rank) if aval.shape else range(len(shape), rank)
-            value = op("stablehlo.broadcast_in_dim", [ir_type(stretched)], [value],
-                       {"broadcast_dimensions": dense_i64(dims)})[0]
+            # The element axes of extended dtypes are the last ones.
+            sizes = physical_aval(stretched).shape
+            dims = range(len(sizes)) if aval.shape else range(len(shape), len(sizes))
+            value = broadcast_ir(ir_type(stretched), sizes, value, dims)
         out.append(value)
     return out
 
@@ -146,9 +145,9 @@ def define_elementwise_batching(primitive: Primitive) -> None:
 
 
 def align_batches(args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Sequence[Any], int]:
-    """Operands of an elementwise operation with their batch axes at one place, and that place.
+    """Elementwise operands with their batch axes at one position, and that position.
 
-    Nothing is moved where all batched operands agree and the others are scalars.
+    Operands stay in place if all batched ones agree and the others are scalars.
     """
     if len(args) == 1:
         return args, dims[0]  # type: ignore[return-value]
@@ -193,30 +192,30 @@ def stretch(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def constant_like(x: Any, value: Any) -> Any:
-    """A scalar of the type of `x`, for use beside it: scalars stretch."""
+    """A scalar of the dtype of `x`, to be broadcast beside it."""
     return scalar_of(typeof(x), value)
 
 
 def settling_constant(x: Any, value: Any) -> Any:
-    """As `constant_like`, but strong beside an array with axes: results are then strong, too."""
+    """`constant_like`, but strongly typed for an array with axes, as results then are."""
     aval = typeof(x)
     return scalar_of(aval.strip_weak_type() if aval.shape else aval, value)
 
 
 def public_function(primitive: Primitive, name: str, doc: str, args: str = "x",
                     kinds: str = "", example: str = "") -> Any:
-    """The function users call: `bind` behind an error boundary.
+    """The public function of a primitive: `bind` behind an error boundary.
 
     Args:
       primitive: the primitive.
       name: name of the function.
       doc: its docstring.
       args: names of its arguments, as in a signature.
-      kinds: accepted dtype kinds, for a docstring that does not describe the arguments.
-      example: arguments of a call, `->`, and what it prints.
+      kinds: accepted dtype kinds, if the docstring does not describe the arguments.
+      example: arguments of a call, `->`, and the printed result.
 
-    Unary and binary ones are spelled out rather than made by `boundary` from `bind`: this is
-    the path of every traced operation, and each call saved is a tenth of its cost.
+    Unary and binary ones are spelled out instead of made by `boundary` from `bind`: every traced
+    operation takes this path, and each call saved is a tenth of its cost.
     """
 
     def unary(x: Any) -> Any:
@@ -250,7 +249,7 @@ def public_function(primitive: Primitive, name: str, doc: str, args: str = "x",
 
 
 def in_lax(function: Any, name: str, doc: str) -> Any:
-    """A function that a table makes, under its name in `mjax.lax`."""
+    """A function made by a table, with its name in `mjax.lax`."""
     function.__name__ = function.__qualname__ = name
     function.__module__ = "mjax.lax"
     function.__doc__ = doc
@@ -258,7 +257,7 @@ def in_lax(function: Any, name: str, doc: str) -> Any:
 
 
 def _documentation(name: str, doc: str, args: str, kinds: str, example: str) -> str:
-    """A docstring with the sections that all rows of the tables have in common."""
+    """A docstring with the sections common to all rows of the tables."""
     if kinds and "Args:" not in doc:
         *others, last = [KIND_NAMES[k] for k in kinds if k != "X"]
         accepted = f"{', '.join(others)} or {last}" if others else last
@@ -272,7 +271,7 @@ def _documentation(name: str, doc: str, args: str, kinds: str, example: str) -> 
     if example:
         given, _, shown = example.partition(" -> ")
         call = f"lax.{name}({given})"
-        # Five digits are the same on every device.
+        # Five digits agree on every device.
         is_float = ("." in given or "e-" in given) and shown[-1] not in "jse)"
         doc += "\n\nExample:\n  >>> print({})\n  {}".format(
             f'f"{{{call}:.5g}}"' if is_float else call, shown)

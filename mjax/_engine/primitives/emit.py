@@ -14,12 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.errors import LazyNotImplementedError, LazyValueError
+from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.dimensions import DimExpr
+from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.ir.types import AbstractToken, AbstractValue, ShapedArray, physical_aval
 from mjaxlib_shim.mlir import hlo, ir
 
-#: The names of classes of MLIR types; those of narrow floats are the dtypes' own.
+#: The names of classes of MLIR types; those of narrow floats derive from the dtypes' names.
 _FLOATS = {"float16": "F16Type", "bfloat16": "BF16Type", "float32": "F32Type",
            "float64": "F64Type"}
 
@@ -42,18 +45,18 @@ def element_type(dtype: Any) -> Any:
 
 
 def ir_types(aval: AbstractValue) -> list[Any]:
-    """The MLIR types of what stands for a value of a type; mostly it is one."""
+    """The MLIR types of the IR values that represent a value of a type; mostly a single one."""
     return ([hlo.TokenType.get()] if isinstance(aval, AbstractToken)
             else list(map(ir_type, aval.physical())))
 
 
 def flat(values: Iterable[Any]) -> list[Any]:
-    """IR values in a row: what stands for one value of a type is a tuple, unless it is one."""
+    """A flat list of IR values from values that are single ones or tuples."""
     return [v for value in values for v in (value if type(value) is tuple else (value,))]
 
 
 def grouped(values: Iterable[Any], sizes: Iterable[int]) -> list[Any]:
-    """The inverse of `flat`, by the numbers of IR values that belong together."""
+    """The inverse of `flat`, given the number of IR values of each value."""
     given = iter(values)
     return [next(given) if n == 1 else tuple(itertools.islice(given, n)) for n in sizes]
 
@@ -61,22 +64,26 @@ def grouped(values: Iterable[Any], sizes: Iterable[int]) -> list[Any]:
 def ir_type(aval: Any) -> Any:
     """The MLIR type of arrays of a type; keys are their physical arrays, float0 is bool."""
     aval = physical_aval(aval)
+    if type(aval.size) is DimExpr:
+        unknown = ir.ShapedType.get_dynamic_size()
+        return ir.RankedTensorType.get(
+            [n if type(n) is int else unknown for n in aval.shape], element_type(aval.dtype))
     if not 0 < aval.size < _SURE:
         refuse_too_large(aval)
     return ir.RankedTensorType.get(aval.shape, element_type(aval.dtype))
 
 
-#: So many elements are fine, whatever their dtype.
+#: A number of elements that is small enough for any dtype.
 _SURE = 1 << 56
 
 
 def refuse_too_large(aval: ShapedArray) -> None:
-    """Refuses arrays whose bytes a 64-bit number cannot count, with which XLA ends the process.
+    """Refuses arrays whose size in bytes exceeds 64 bits: XLA would end the process.
 
-    Axes of size 0 do not help: XLA multiplies the others.
+    An axis of size 0 does not help: XLA multiplies the others.
 
     Raises:
-      ValueError: the type is one of these.
+      ValueError: the type is too large.
     """
     extent = math.prod([max(n, 1) for n in aval.shape]) * np.dtype(aval.dtype).itemsize
     if extent >= 1 << 63:
@@ -97,8 +104,19 @@ def op(name: str, types: Sequence[Any], operands: Sequence[Any],
 
 
 def dense_i64(values: Sequence[int]) -> Any:
-    """An attribute of 64-bit integers, as dimension lists take."""
-    return ir.DenseI64ArrayAttr.get(list(values))
+    """An attribute of 64-bit integers, as dimension lists take.
+
+    Raises:
+      NotImplementedError: one is a symbolic dimension.
+    """
+    try:
+        return ir.DenseI64ArrayAttr.get(list(values))
+    except TypeError:
+        if is_constant_shape(values):
+            raise
+        raise LazyNotImplementedError(lambda: (
+            f"an operation with the sizes ({', '.join(map(str, values))}), which are symbolic, "
+            "cannot be exported: fix them in the types of the arguments.")) from None
 
 
 def dense_bool(values: Sequence[bool]) -> Any:
@@ -122,15 +140,15 @@ def constant(value: Any) -> Any:
         value = np.zeros(np.shape(value), np.bool_)
     value = np.ascontiguousarray(value).reshape(np.shape(value))
     if value.dtype == np.bool_ and value.size != 1:
-        # Attributes of booleans are packed before jaxlib 0.9.1 and bytes since, and what is
-        # right for one is wrong in silence for the other. Bytes mean the same to all.
+        # Attributes of booleans are packed bits before jaxlib 0.9.1 and bytes since; each release
+        # silently misreads the other's form. Integers of 8 bits have one form.
         return hlo.convert(ir.RankedTensorType.get(value.shape, element_type(value.dtype)),
                            constant(value.view(np.uint8)))
     return hlo.ConstantOp(dense(value)).result
 
 
 def dense(value: np.ndarray[Any, Any]) -> Any:
-    """The attribute of an array; of booleans there must be one."""
+    """The attribute of an array; arrays of booleans must have one element."""
     dtype = value.dtype
     element = element_type(dtype)
     if dtype == np.bool_:
@@ -140,22 +158,20 @@ def dense(value: np.ndarray[Any, Any]) -> Any:
         if value.size == 1 or dtype.kind == "c":
             return ir.DenseElementsAttr.get(value, type=element, shape=value.shape)
         return ir.DenseElementsAttr.get(value, type=element)
-    # A narrow type of ml_dtypes: numpy's buffer protocol does not export it.
+    # A narrow type of ml_dtypes, which NumPy's buffer protocol does not export.
     raw = value.view(f"u{dtype.itemsize}")
     return ir.DenseElementsAttr.get(raw, type=element, shape=value.shape)
 
 
 def full(value: Any, aval: ShapedArray) -> Any:
-    """A splat of one Python or NumPy scalar, of the given type."""
+    """A splat of one Python or NumPy scalar, or symbolic size, of the given type."""
     aval = physical_aval(aval)
-    scalar = constant(np.asarray(value, np.bool_ if aval.dtype == dtypes.float0 else aval.dtype))
-    if not aval.shape:
-        return scalar
-    return hlo.broadcast_in_dim(ir_type(aval), scalar, dense_i64([]))
+    scalar = scalar_ir(value, np.bool_ if aval.dtype == dtypes.float0 else aval.dtype)
+    return broadcast_ir(ir_type(aval), aval.shape, scalar, ()) if aval.shape else scalar
 
 
 def reducer_region(region: Any, dtypes_: Sequence[Any], body: Callable[..., Sequence[Any]]) -> None:
-    """Fills a region that takes two scalars per dtype (all left ones first) with `body`."""
+    """Fills a region of two scalars per dtype (all left ones first) with `body`."""
     types = [ir_type(ShapedArray((), d)) for d in dtypes_]
     block = region.blocks.append(*types, *types)
     with ir.InsertionPoint(block):
@@ -165,27 +181,83 @@ def reducer_region(region: Any, dtypes_: Sequence[Any], body: Callable[..., Sequ
 def reduce_ir(out_type: Any, x: Any, dtype: Any, axes: Sequence[int], identity: Any,
               combine: Callable[[Any, Any], Any]) -> Any:
     """Emits a reduction of one array."""
-    reduce = hlo.ReduceOp([out_type], [x], [constant(np.asarray(identity, dtype))],
-                          dense_i64(axes))
+    reduce = hlo.ReduceOp([out_type], [x], [scalar_ir(identity, dtype)], dense_i64(axes))
     reducer_region(reduce.regions[0], [dtype], lambda a, b: [combine(a, b)])
     return reduce.results[0]
 
 
 def iota_ir(aval: ShapedArray, axis: int) -> Any:
     """Emits an array whose elements are their own index along an axis."""
-    return op("stablehlo.iota", [ir_type(aval)], [], {"iota_dimension": i64_attr(axis)})[0]
+    where = {"iota_dimension": i64_attr(axis)}
+    if thread.dimensions is None or is_constant_shape(aval.shape):
+        return op("stablehlo.iota", [ir_type(aval)], [], where)[0]
+    return op("stablehlo.dynamic_iota", [ir_type(aval)], [shape_ir(aval.shape)], where)[0]
+
+
+def broadcast_ir(out_type: Any, shape: Sequence[Any], x: Any, dims: Sequence[int]) -> Any:
+    """Emits a broadcast to a type, whose shape is given."""
+    places = {"broadcast_dimensions": dense_i64(dims)}
+    if thread.dimensions is None or is_constant_shape(shape):
+        return op("stablehlo.broadcast_in_dim", [out_type], [x], places)[0]
+    return op("stablehlo.dynamic_broadcast_in_dim", [out_type], [x, shape_ir(shape)], places)[0]
+
+
+def reshape_ir(out_type: Any, shape: Sequence[Any], x: Any) -> Any:
+    """Emits a reshape to a type, whose shape is given."""
+    if thread.dimensions is None or (is_constant_shape(shape) and x.type.has_static_shape):
+        return op("stablehlo.reshape", [out_type], [x])[0]
+    return op("stablehlo.dynamic_reshape", [out_type], [x, shape_ir(shape)])[0]
+
+
+def slice_ir(out_type: Any, x: Any, start: Sequence[Any], limit: Sequence[Any],
+             strides: Sequence[Any]) -> Any:
+    """Emits a slice."""
+    given = dict(zip(("start_indices", "limit_indices", "strides"), (start, limit, strides),
+                     strict=True))
+    if thread.dimensions is None or all(map(is_constant_shape, given.values())):
+        return op("stablehlo.slice", [out_type], [x],
+                  {name: dense_i64(values) for name, values in given.items()})[0]
+    return op("stablehlo.real_dynamic_slice", [out_type], [x, *map(shape_ir, given.values())])[0]
+
+
+def dynamic_slice_ir(out_type: Any, x: Any, shape: Sequence[Any], starts: Sequence[Any],
+                     sizes: Sequence[Any]) -> Any:
+    """Emits a slice of an array of the given shape, from places that are scalars of one dtype."""
+    if thread.dimensions is None or is_constant_shape(sizes):
+        return op("stablehlo.dynamic_slice", [out_type], [x, *starts],
+                  {"slice_sizes": dense_i64(sizes)})[0]
+    one = ir.RankedTensorType.get([1], element_type(np.int32))
+    start = hlo.concatenate([op("stablehlo.reshape", [one], [
+        hlo.convert(ir_type(ShapedArray((), np.dtype(np.int32))), s)])[0] for s in starts],
+        i64_attr(0))
+    zero, last = shape_ir([0] * len(sizes)), shape_ir([n - m for n, m in zip(shape, sizes,
+                                                                            strict=True)])
+    start = hlo.clamp(zero, start, last)
+    return op("stablehlo.real_dynamic_slice", [out_type], [
+        x, start, hlo.add(start, shape_ir(sizes)), shape_ir([1] * len(sizes))])[0]
 
 
 def pad_ir(out_type: Any, x: Any, value: Any, config: Sequence[tuple[int, int, int]]) -> Any:
     """Emits a padding: `(low, high, interior)` for each axis."""
+    if thread.dimensions is not None and not all(map(is_constant_shape, config)):
+        return op("stablehlo.dynamic_pad", [out_type], [x, value, *(
+            shape_ir([axis[i] for axis in config]) for i in range(3))])[0]
     return op("stablehlo.pad", [out_type], [x, value], {
         name: dense_i64([axis[i] for axis in config]) for i, name in enumerate(
             ("edge_padding_low", "edge_padding_high", "interior_padding"))})[0]
 
 
+def padded_ir(x: Any, value: Any, config: Sequence[tuple[Any, Any, int]]) -> Any:
+    """Emits a padding of sizes that are symbolic."""
+    unknown = ir.ShapedType.get_dynamic_size()
+    sizes = [n if axis == (0, 0, 0) else unknown
+             for n, axis in zip(x.type.shape, config, strict=True)]
+    return pad_ir(ir.RankedTensorType.get(sizes, x.type.element_type), x, value, config)
+
+
 def while_ir(state: Sequence[Any], condition: Callable[..., Any],
              body: Callable[..., Sequence[Any]]) -> list[Any]:
-    """Emits a loop: `condition` and `body` are given the values of the state one by one."""
+    """Emits a loop; `condition` and `body` take the values of the state as separate arguments."""
     types = [v.type for v in state]
     loop = hlo.WhileOp(types, state)
     for region, emit in zip(loop.regions, (lambda *v: [condition(*v)], body), strict=True):
@@ -193,3 +265,67 @@ def while_ir(state: Sequence[Any], condition: Callable[..., Any],
         with ir.InsertionPoint(block):
             hlo.return_(list(emit(*block.arguments)))
     return list(loop.results)
+
+
+# ---- symbolic sizes --------------------------------------------------------------------
+
+
+def size_ir(size: Any, values: Any = None) -> Any:
+    """Emits a size that may be symbolic, as an i32, in terms of the symbols in force or given."""
+    if type(size) is not DimExpr:
+        return constant(np.int32(size))
+    value = size.evaluate(values or thread.dimensions, _COMPUTE)
+    return constant(np.int32(value)) if isinstance(value, int) else value
+
+
+def scalar_ir(value: Any, dtype: Any) -> Any:
+    """Emits a scalar of a dtype; it may be a symbolic size."""
+    if type(value) is DimExpr:
+        return op("stablehlo.convert", [ir_type(ShapedArray((), np.dtype(dtype)))],
+                  [size_ir(value)])[0]
+    return constant(np.asarray(value, dtype))
+
+
+def shape_ir(shape: Sequence[Any]) -> Any:
+    """Emits sizes that may be symbolic, as a vector of i32: always joined, see `refine_shapes`."""
+    one = ir.RankedTensorType.get([1], element_type(np.int32))
+    parts = [op("stablehlo.reshape", [one], [size_ir(size)])[0] for size in shape]
+    if not parts:
+        return constant(np.zeros(0, np.int32))
+    return parts[0] if len(parts) == 1 else hlo.concatenate(parts, i64_attr(0))
+
+
+def values_ir(values: Sequence[Any], dtype: Any) -> Any:
+    """Emits a vector of numbers of a dtype, some of which may be symbolic sizes."""
+    if is_constant_shape(values):
+        return constant(np.array(values, dtype))
+    return op("stablehlo.convert", [ir_type(ShapedArray((len(values),), dtype))],
+              [shape_ir(values)])[0]
+
+
+def _of_sizes(emit: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda a, b: emit(*[size_ir(v) if isinstance(v, int) else v for v in (a, b)])
+
+
+def compare_sizes(a: Any, b: Any, direction: str) -> Any:
+    """Emits a signed comparison of two i32; older jaxlibs refine shapes unsigned by default."""
+    return hlo.compare(a, b, hlo.ComparisonDirectionAttr.get(direction),
+                       compare_type=hlo.ComparisonTypeAttr.get("SIGNED"))
+
+
+def _floordiv_ir(a: Any, b: Any) -> Any:
+    """Emits a quotient rounded down; StableHLO's is rounded to zero."""
+    # Only operations that jaxlib folds when it refines shapes.
+    quotient, rest = hlo.divide(a, b), hlo.remainder(a, b)
+    down = hlo.and_(compare_sizes(rest, size_ir(0), "NE"),
+                    compare_sizes(hlo.sign(rest), hlo.sign(b), "NE"))
+    return hlo.select(down, hlo.subtract(quotient, size_ir(1)), quotient)
+
+
+_COMPUTE = {
+    "add": _of_sizes(lambda a, b: hlo.add(a, b)),
+    "mul": _of_sizes(lambda a, b: hlo.multiply(a, b)),
+    "max": _of_sizes(lambda a, b: hlo.maximum(a, b)),
+    "min": _of_sizes(lambda a, b: hlo.minimum(a, b)),
+    "floordiv": _of_sizes(_floordiv_ir),
+    "mod": _of_sizes(lambda a, b: hlo.subtract(a, hlo.multiply(b, _floordiv_ir(a, b))))}

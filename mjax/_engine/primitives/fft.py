@@ -1,7 +1,7 @@
 """Discrete Fourier transforms over the last axes: fft_p.
 
-The transform of complex numbers is a symmetric matrix, so that it is its own transpose. Those
-from and to real numbers keep half of the last axis, since the other half is its conjugate.
+The transform of complex numbers is a symmetric matrix, so it is its own transpose. Transforms
+from and to real numbers keep half of the last axis; the other half is its conjugate.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mjax._engine.tracing.primitive import Primitive
 
 @pickled_by("fft_type_v1")
 class FftType(enum.IntEnum):
-    """Kinds of transforms: of complex numbers both ways, or with real ones on one side.
+    """Kinds of transforms: complex to complex both ways, or with real numbers on one side.
 
     Example:
       >>> mjax.lax.fft(jnp.ones(4), mjax.lax.FftType.RFFT, [4])
@@ -45,7 +45,7 @@ class FftType(enum.IntEnum):
     IRFFT = 3
 
 
-#: XLA transforms so many axes at once.
+#: The greatest number of axes that XLA transforms at once.
 MOST_AXES = 3
 
 fft_p = Primitive("fft")
@@ -86,7 +86,7 @@ def _fft_type(x: Any, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Sha
 def _fft_lowering(ctx: Any, x: Any, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Any:
     aval_out, = ctx.avals_out
     if not ctx.avals_in[0].size or not aval_out.size:
-        return [full(0, aval_out)]  # sums of nothing, which XLA refuses
+        return [full(0, aval_out)]  # empty sums, which XLA refuses
     return op("stablehlo.fft", [ir_type(aval_out)], [x],
               {"fft_type": hlo.FftTypeAttr.get(fft_type.name),
                "fft_length": dense_i64(fft_lengths)})
@@ -100,8 +100,8 @@ def _fft_transpose(ct: Any, x: Any, *, fft_type: FftType, fft_lengths: tuple[int
         whole = pad(ct, constant_like(ct, 0), config)
         return lax.real(fft_p.bind(whole, fft_type=FftType.FFT, fft_lengths=fft_lengths))
     if fft_type is FftType.IRFFT:
-        # Each kept number stands for itself and its conjugate. Only for the first of the last axis
-        # and, if the length is even, the last one the conjugates are kept as well.
+        # Each kept number stands for itself and its conjugate, except the first one of the last
+        # axis and, if the length is even, its last one.
         n = fft_lengths[-1]
         out = lax.conj(fft_p.bind(ct, fft_type=FftType.RFFT, fft_lengths=fft_lengths))
         weights = np.full(n // 2 + 1, 2 / max(math.prod(fft_lengths), 1), typeof(out).dtype)
@@ -145,8 +145,8 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
         `fft_lengths[-1] // 2 + 1`.
       fft_type: `"FFT"`, `"IFFT"`, `"RFFT"` or `"IRFFT"`, or an `FftType`. Inverse transforms
         are divided by the number of elements.
-      fft_lengths: sizes of the transformed axes on the side where all numbers are kept; empty
-        for no transform.
+      fft_lengths: sizes of the transformed axes on the side where all numbers are kept; without
+        any, the operand is not transformed.
 
     Returns:
       A complex array of the shape of `x`. For RFFT its last axis has size

@@ -5,7 +5,7 @@
 
     lowering = by_formula(hypotenuse)
 
-All numbers of an algorithm have one shape and one float dtype; truth values have the shape.
+All numbers of an algorithm have one shape and one float dtype; booleans have the same shape.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.primitives.comparing import compare_ir
 from mjax._engine.primitives.emit import (
+    broadcast_ir,
     constant,
-    dense_i64,
     hlo,
     ir,
     ir_type,
@@ -40,7 +40,7 @@ class Truth:
 
     def __init__(self, value: Any, aval: ShapedArray):
         self.value = value
-        #: The type of the numbers it is about.
+        #: The type of the numbers that it belongs to.
         self.aval = aval
 
     def __and__(self, other: Truth) -> Truth:
@@ -57,13 +57,13 @@ class Truth:
         return Truth(op(name, [self.value.type], values)[0], self.aval)
 
     def where(self, yes: Number | float, no: Number | float) -> Number:
-        """`yes` where this is true, else `no`."""
+        """Elementwise `yes` where this is true, else `no`."""
         values = [_value(yes, self.aval), _value(no, self.aval)]
         return Number(op("stablehlo.select", [values[0].type], [self.value, *values])[0],
                       self.aval)
 
     def any(self) -> Any:
-        """A scalar value: whether this is true of any element."""
+        """A scalar value: whether any element is true."""
         if not self.aval.shape:
             return self.value
         return reduce_ir(ir_type(ShapedArray((), _bool)), self.value, _bool,
@@ -71,7 +71,7 @@ class Truth:
 
 
 def _operation(name: str) -> Callable[..., Number]:
-    """A method of numbers: the operation of this name."""
+    """A method of numbers: the operation with this name."""
 
     def method(self: Number, *others: Number | float) -> Number:
         values = [self.value, *[_value(o, self.aval) for o in others]]
@@ -97,7 +97,7 @@ class Number:
 
     @property
     def eps(self) -> float:
-        """The distance from 1 to the next greater number."""
+        """The distance from 1 to the next greater number (machine epsilon)."""
         return float(ml_dtypes.finfo(self.aval.dtype).eps)
 
     __add__ = _operation("stablehlo.add")
@@ -186,16 +186,16 @@ Body = Callable[[Number, list[Number], list[Number]], tuple[Truth, list[Number]]
 
 def loop(body: Body, active: Truth, state: Sequence[Number | float], fixed: Sequence[Number],
          limit: int) -> list[Number]:
-    """Repeats `body` until no element is active any more, or `limit` times.
+    """Repeats `body` until all elements are inactive, at most `limit` times.
 
     Args:
-      body: `(n, state, fixed) -> which elements go on, new state`, for n = 1, 2, ...; uses no
-        other numbers but these. Elements that have stopped are computed on as long as others
+      body: `(n, state, fixed) -> which elements remain active, new state`, for n = 1, 2, ...;
+        uses no other numbers. Elements that have stopped are still computed as long as others
         are active.
-      active: which elements need the first step.
-      state: what changes.
-      fixed: what `body` needs besides.
-      limit: bound of the number of steps.
+      active: the elements that need the first step.
+      state: the loop's state.
+      fixed: loop invariants that `body` uses.
+      limit: the maximum number of steps.
 
     Returns:
       The state after the last step.
@@ -210,7 +210,7 @@ def loop(body: Body, active: Truth, state: Sequence[Number | float], fixed: Sequ
         return hlo.and_(in_time.value, Truth(going, aval).any())
 
     def step(count: Any, going: Any, *rest: Any) -> list[Any]:
-        splat = hlo.broadcast_in_dim(ir_type(aval), count, dense_i64([])) if aval.shape else count
+        splat = broadcast_ir(ir_type(aval), aval.shape, count, ()) if aval.shape else count
         numbers = [Number(v, aval) for v in rest]
         go_on, new = body(Number(splat, aval), numbers[:len(state)], numbers[len(state):])
         following = Number(count, scalar) + 1.0
@@ -221,7 +221,7 @@ def loop(body: Body, active: Truth, state: Sequence[Number | float], fixed: Sequ
 
 
 def by_formula(formula: Callable[..., Number]) -> Callable[..., Any]:
-    """The lowering rule of an elementwise primitive that is computed by a formula.
+    """The lowering rule of an elementwise primitive given by a formula.
 
     Dtypes narrower than float32 are computed in float32.
     """

@@ -1,13 +1,12 @@
 """Reading windows of an array at places that are computed: gather.
 
-Every way of indexing with arrays is one gather. Its transpose is a scatter_add and stands
-in `scatter`, which needs gather for its own rules.
+Every way of indexing with arrays is one gather. Its transpose is a scatter_add and is defined in
+`scatter`, which needs gather for its own rules.
 """
 
 from __future__ import annotations
 
 import enum
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,10 +17,11 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import canonicalize_axis, pickled_by
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.sizes import beyond, index, is_constant_shape
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.comparing import compare_ir
 from mjax._engine.primitives.emit import (
-    constant,
+    broadcast_ir,
     dense_i64,
     full,
     hlo,
@@ -29,6 +29,8 @@ from mjax._engine.primitives.emit import (
     ir_type,
     op,
     reduce_ir,
+    shape_ir,
+    values_ir,
 )
 from mjax._engine.primitives.shapes import (
     insert,
@@ -54,7 +56,7 @@ class GatherDimensionNumbers(Record):
       collapsed_slice_dims: axes of the operand, increasing, along which windows have size 1
         and which the result does not have.
       start_index_map: for each component of an index vector the axis of the operand that it
-        is an index of.
+        indexes.
       operand_batching_dims: axes of the operand, increasing, that are batch axes of the
         indices as well: window `b` is taken at position `b` along them.
       start_indices_batching_dims: the axes of the indices that these correspond to.
@@ -75,9 +77,9 @@ class GatherScatterMode(enum.Enum):
 
     Attributes:
       CLIP: they are moved to the nearest place inside.
-      FILL_OR_DROP: gather gives a fill value for the whole window, scatter leaves it out.
-      PROMISE_IN_BOUNDS: there are none, says the user; results are undefined otherwise.
-      ONE_HOT: as a product with a matrix of zeros and ones; only for NumPy-like indexing.
+      FILL_OR_DROP: gather returns a fill value for the whole window, scatter drops it.
+      PROMISE_IN_BOUNDS: the user promises that all are inside; results are undefined otherwise.
+      ONE_HOT: indexing as a product with a one-hot matrix; only for NumPy-like indexing.
 
     Example:
       >>> lax.GatherScatterMode.from_any("clip")
@@ -89,7 +91,7 @@ class GatherScatterMode(enum.Enum):
     PROMISE_IN_BOUNDS = 3
     ONE_HOT = 4
 
-    # Members are in cache keys; Enum's own hash is a Python function.
+    # Members are parts of cache keys; Enum's own hash is a slow Python function.
     __hash__ = object.__hash__
 
     @staticmethod
@@ -97,7 +99,7 @@ class GatherScatterMode(enum.Enum):
         """The mode that a `mode` argument stands for; None is `FILL_OR_DROP`.
 
         Raises:
-          ValueError: it is none.
+          ValueError: the argument is invalid.
         """
         if isinstance(s, GatherScatterMode):
             return s
@@ -119,7 +121,7 @@ _FILL = GatherScatterMode.FILL_OR_DROP
 
 def check_axes(name: str, argument: str, axes: Sequence[int], ndim: int, *, increasing: bool
                ) -> None:
-    """Refuses a list of axes, one of the dimension numbers, that is not well formed."""
+    """Refuses malformed lists of axes among the dimension numbers."""
     if any(not 0 <= a < ndim for a in axes):
         msg = f"{name}: {argument} {axes} must be in [0, {ndim})."
     elif len(set(axes)) != len(axes):
@@ -154,7 +156,7 @@ def check_batching(name: str, operand: ShapedArray, indices: ShapedArray, dims: 
     """Refuses batching dims of operand and indices that do not correspond.
 
     Args:
-      name: of the operation.
+      name: the operation's name.
       operand: its type.
       indices: their type.
       dims: batching dims of the operand.
@@ -249,20 +251,24 @@ def _gather_lowering(ctx: Any, operand: Any, indices: Any, *,
         offset_dims=offset, collapsed_slice_dims=collapsed, start_index_map=index_map,
         operand_batching_dims=batching, start_indices_batching_dims=index_batching,
         index_vector_dim=indices_aval.ndim - 1)
-    out = op("stablehlo.gather", ctx.out_types, [operand, indices], {
-        "dimension_numbers": dims, "slice_sizes": dense_i64(slice_sizes),
-        "indices_are_sorted": ir.BoolAttr.get(indices_are_sorted)})
+    attributes = {"dimension_numbers": dims,
+                  "indices_are_sorted": ir.BoolAttr.get(indices_are_sorted)}
+    if is_constant_shape(slice_sizes):
+        out = op("stablehlo.gather", ctx.out_types, [operand, indices],
+                 {**attributes, "slice_sizes": dense_i64(slice_sizes)})
+    else:
+        out = op("stablehlo.dynamic_gather", ctx.out_types,
+                 [operand, indices, shape_ir(slice_sizes)], attributes)
     if mask is None:
-        # XLA itself moves windows inside.
+        # XLA itself clamps windows.
         return out
     batch = [i for i in range(out_aval.ndim) if i not in offset]
-    mask = hlo.broadcast_in_dim(ir_type(out_aval.update(dtype=np.dtype(bool))), mask,
-                                dense_i64(batch))
+    mask = broadcast_ir(ir_type(out_aval.update(dtype=np.dtype(bool))), out_aval.shape, mask, batch)
     return [hlo.select(mask, out[0], full(fill_value, out_aval))]
 
 
 def widen_indices(indices: Any, aval: ShapedArray) -> tuple[Any, ShapedArray]:
-    """Emits indices in at least 32 bits, and their type: in fewer XLA's bounds wrap around."""
+    """Emits indices in at least 32 bits, and their type: XLA's bounds wrap around in fewer."""
     if aval.dtype.itemsize >= 4:
         return indices, aval
     return _converted(indices, aval, np.int32)
@@ -271,9 +277,9 @@ def widen_indices(indices: Any, aval: ShapedArray) -> tuple[Any, ShapedArray]:
 def signed_indices(indices: Any, aval: ShapedArray, operand: ShapedArray) -> Any:
     """Emits indices in a signed dtype that holds them and the operand's sizes; and their type.
 
-    Unsigned indices too great for it become negative, which is out of bounds all the same.
+    Unsigned indices that are too great for it become negative, which is also out of bounds.
     """
-    wide = aval.dtype.itemsize == 8 or max(operand.shape, default=0) >= 2**31
+    wide = aval.dtype.itemsize == 8 or any(beyond(n, 2**31 - 1) for n in operand.shape)
     return _converted(indices, aval, np.int64 if wide else np.int32)
 
 
@@ -286,8 +292,7 @@ def _converted(indices: Any, aval: ShapedArray, dtype: Any) -> tuple[Any, Shaped
 
 def _inside(indices: Any, aval: ShapedArray, limits: Sequence[int]) -> Any:
     """Emits, for each index vector, whether all its components are in [0, limit]."""
-    bound = hlo.broadcast_in_dim(ir_type(aval), constant(np.array(limits, aval.dtype)),
-                                 dense_i64([aval.ndim - 1]))
+    bound = broadcast_ir(ir_type(aval), aval.shape, values_ir(limits, aval.dtype), [aval.ndim - 1])
     each = hlo.and_(compare_ir(indices, full(0, aval), "GE", aval.dtype),
                     compare_ir(indices, bound, "LE", aval.dtype))
     out_type = ir_type(ShapedArray(aval.shape[:-1], np.dtype(bool)))
@@ -310,20 +315,20 @@ def _gather_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 def batch_gather(args: Any, dims: Any, *, dimension_numbers: GatherDimensionNumbers,
                   slice_sizes: tuple[int, ...], indices_are_sorted: bool, unique_indices: bool,
                   **params: Any) -> Any:
-    """No array is moved: the batch axis stays where it is in the operand and the indices."""
+    """Leaves the batch axis where it is in the operand and the indices."""
     (operand, indices), (dim, index_dim) = args, dims
     offset, collapsed, index_map, batching, index_batching = dimension_numbers
     if index_dim is not None and index_dim == typeof(indices).ndim - 1:
         indices, index_dim = moveaxis(indices, index_dim, 0), 0
     if index_dim is None:
-        # Windows reach over the whole batch axis; its place among the window's axes is given.
+        # Windows span the whole batch axis; its position among the window's axes is given.
         before = sum(d < dim and d not in collapsed and d not in batching
                      for d in range(len(slice_sizes)))
         out_dim = offset[before - 1] + 1 if before else 0
         offset = insert(shift_axes(offset, out_dim), before, out_dim)
         slice_sizes = insert(slice_sizes, dim, typeof(operand).shape[dim])
     else:
-        # Behind the batch axis that it follows in the indices.
+        # After the batch axis that it follows in the indices.
         free = [i for i in range(len(offset) + typeof(indices).ndim - 2) if i not in offset]
         out_dim = free[index_dim - 1] + 1 if index_dim else 0
         offset = shift_axes(offset, out_dim)
@@ -354,7 +359,7 @@ def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionN
            slice_sizes: Sequence[int], *, unique_indices: bool = False,
            indices_are_sorted: bool = False, mode: str | GatherScatterMode | None = None,
            fill_value: Any = None) -> Any:
-    """Reads windows of one size at computed places and puts them side by side.
+    """Reads windows of one size at computed places, and stacks them.
 
     Args:
       operand: array.
@@ -362,12 +367,12 @@ def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionN
         corner of a window.
       dimension_numbers: which axes of operand, indices and result belong together.
       slice_sizes: size of the windows, one per axis of the operand.
-      unique_indices: a promise that no element is read twice; makes the gradient faster.
+      unique_indices: a promise that no element is read twice; it makes the gradient faster.
       indices_are_sorted: a promise that the index vectors increase lexicographically.
       mode: what happens to windows that are not entirely inside: `"clip"`, `"fill"` or
         `"promise_in_bounds"`, the default; see `GatherScatterMode`.
-      fill_value: what `"fill"` puts there; by default NaN for inexact dtypes, the lowest value
-        for signed, the highest for unsigned integers, True for bool.
+      fill_value: the value that `"fill"` returns; by default NaN for inexact dtypes, the lowest
+        value for signed, the highest for unsigned integers, True for bool.
 
     Returns:
       An array of the operand's dtype. Its axes `dimension_numbers.offset_dims` run inside the
@@ -397,7 +402,7 @@ def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionN
         fill_value = None
     return gather_p.bind(
         operand, start_indices, dimension_numbers=dimension_numbers,
-        slice_sizes=tuple(map(operator.index, slice_sizes)),
+        slice_sizes=tuple(map(index, slice_sizes)),
         indices_are_sorted=bool(indices_are_sorted), unique_indices=bool(unique_indices),
         mode=mode, fill_value=fill_value)
 
@@ -405,10 +410,10 @@ def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionN
 def _fill_value(dtype: Any, value: Any) -> Any:
     if value is not None:
         if dtypes.is_integer(dtype) and not isinstance(value, (complex, np.complexfloating)):
-            # As NumPy casts: fractions are cut off, ints wrap around, NaN is not an error.
+            # Cast as NumPy does: fractions are cut off, ints wrap around, NaN is not an error.
             with np.errstate(invalid="ignore"):
                 return int(np.asarray(value).astype(dtype))
-        # NaNs are equal only if they are one object, and params are parts of cache keys.
+        # NaNs are equal only if they are one object; params are parts of cache keys.
         is_nan = isinstance(value, (float, np.floating)) and np.isnan(value)
         return np.nan if is_nan else value
     kind = dtypes.kind(dtype)
@@ -444,7 +449,7 @@ def take_on_axis(operand: Any, indices: Any, axis: int, **options: Any) -> Any:
 
 
 def take_along_axis(operand: Any, indices: Any, axis: int, **options: Any) -> Any:
-    """`numpy.take_along_axis`: along one axis, each row is read at indices of its own.
+    """`numpy.take_along_axis`: along one axis, each row is read at its own indices.
 
     Args:
       operand: array of shape `(..., n, ...)`.

@@ -1,8 +1,8 @@
 """Algorithms for the incomplete gamma and beta functions, as formulas.
 
-They are accurate to a few units in the last place of what the exponents involved allow, for
-all sizes of the parameters, and take a hundred steps or so at most in the gamma functions:
-what is slow or loses digits elsewhere is replaced by Temme's uniform expansion.
+They are accurate to a few units in the last place for parameters of any size, if results do not
+underflow. The gamma functions take about a hundred steps at most: Temme's uniform expansion
+replaces methods that are slow or lose digits.
 
 Tables were computed with 60 digits from the definitions given beside them.
 """
@@ -25,7 +25,7 @@ _STIRLING = (0.08333333333333333, -0.002777777777777778, 0.0007936507936507937,
 def _stirling_error(a: Number) -> Number:
     """`lgamma(a + 1) - log(sqrt(2 pi a) (a / e)**a)` for a > 0.
 
-    From n on it is a series; below, it is that of a + n, and what lies between.
+    From n on it is a series; below, the series at a + n plus a correction.
     """
     n = 10 if a.eps < 1e-10 else 3
     few = a < n
@@ -51,7 +51,7 @@ def _log1p_curvature(u: Number) -> Number:
 
 
 def _log1p_rest(u: Number, ratio: Number) -> Number:
-    """`u - log(ratio)`, where `ratio` is 1 + u, computed so that it is exact far from 1."""
+    """`u - log(ratio)`, where `ratio` is 1 + u, computed accurately far from 1."""
     return (abs(u) <= 0.3).where(u * u * 0.5 * _log1p_curvature(u), u - ratio.log())
 
 
@@ -105,12 +105,12 @@ _TEMME = (
 )
 #: The expansion is exact to 64 bits for a >= 200 and |x - a| <= 0.3 a.
 _TEMME_FROM, _TEMME_WIDTH = 200.0, 0.3
-#: A bound of |eta| there.
+#: A bound of |eta| in that region.
 _ETA = 0.34
 
 
 def _temme(eps: float) -> list[Sequence[float]]:
-    """The rows of the table that matter at this precision."""
+    """The rows of the table that contribute at this precision."""
     rows: list[Sequence[float]] = []
     tolerance = eps / 8 * abs(_TEMME[0][0])
     for row in _TEMME:
@@ -121,15 +121,15 @@ def _temme(eps: float) -> list[Sequence[float]]:
     return rows
 
 
-#: A last bound of the steps of a series or fraction; about 200 occur.
+#: A hard limit of the steps of a series or fraction; about 200 occur.
 _STEPS = 2000
 
 
 class IncompleteGamma:
     """P(a, x), Q(a, x) = 1 - P(a, x) and the derivative in a, for a > 0 and x > 0.
 
-    Three methods, each on its own part of the quadrant: the power series of P, the continued
-    fraction of Q, and around x = a for large a the expansion of Temme.
+    Three methods cover the quadrant: the power series of P, the continued fraction of Q, and
+    Temme's expansion around x = a for large a.
 
     Source: DLMF 8.7.1, 8.9.2, 8.12; Gil, Segura, Temme 2012, "Efficient and accurate
     algorithms for the computation and inversion of the incomplete gamma function ratios".
@@ -141,7 +141,7 @@ class IncompleteGamma:
         self.by_fraction: Truth = (x > 1.0) & (x > a) & ~self.uniform
         self.by_series: Truth = ~(self.by_fraction | self.uniform) & (x > 0.0)
         self.a, self.x = a, x
-        # Outside their domains the methods get harmless operands.
+        # Outside of their domains the methods get harmless operands.
         self.mu = self.uniform.where(mu, 0.0)
         self.large_a = self.uniform.where(a, _TEMME_FROM)
 
@@ -251,7 +251,7 @@ class IncompleteGamma:
                  + inverse / ratio * in_eta + inverse * inverse * in_inverse - 1.0 / ratio)
         return slope * _stirling_error(a).exp()
 
-    # -- all together
+    # -- combination
 
     def lower(self) -> Number:
         """P."""
@@ -269,7 +269,7 @@ class IncompleteGamma:
         return _at_most_one(self.uniform.where(self.expansion(1.0), q))
 
     def _upper_of_small(self, here: Truth) -> Number:
-        """Q for x <= 1 where it is below 1/2, so that 1 - P would lose its digits."""
+        """Q for x <= 1 where it is below 1/2, so that 1 - P would cancel."""
         def step(n: Number, state: list[Number], fixed: list[Number]
                  ) -> tuple[Truth, list[Number]]:
             power, total = state
@@ -290,13 +290,13 @@ class IncompleteGamma:
 
 
 def _at_most_one(p: Number) -> Number:
-    """Clips a probability that rounding errors carried above 1."""
+    """Clips a probability that exceeds 1 by rounding errors."""
     return (p > 1.0).where(1.0, p)
 
 
 def _special_gamma(a: Number, x: Number, out: Number, at_zero: float, at_infinity: float
                    ) -> Number:
-    """The result where the methods do not apply: on the edges and outside of the quadrant."""
+    """The result on the edges and outside of the quadrant, where the methods do not apply."""
     out = ((a.is_(0.0) & (x > 0.0)) | x.is_(math.inf)).where(at_infinity, out)
     out = (((x.is_(0.0)) & (a > 0.0)) | (a.is_(math.inf) & (x < math.inf))).where(at_zero, out)
     bad = (a < 0.0) | (x < 0.0) | (a.is_(0.0) & x.is_(0.0)) | a.is_nan() | x.is_nan()
@@ -321,9 +321,9 @@ def igamma_grad_a(a: Number, x: Number) -> Number:
 
 
 def random_gamma_grad(a: Number, x: Number) -> Number:
-    """dx/da for fixed P(a, x): how a gamma sample x moves with its shape parameter a.
+    """dx/da for fixed P(a, x): the derivative of a gamma sample x in its shape parameter a.
 
-    The density, which may be too small to be represented, cancels.
+    The density cancels; it may be too small to be represented.
     """
     out = IncompleteGamma(a, x).slope() * x / a * -1.0
     return (a <= 0.0).where(math.nan, _special_gamma(a, x, out, 0.0, math.nan))
@@ -346,8 +346,8 @@ def _deviance(a: Number, excess: Number, ratio: Number) -> Number:
 def beta_density(a: Number, b: Number, x: Number) -> Number:
     """`x**a (1 - x)**b / B(a, b)` for 0 < x < 1.
 
-    Powers and factorials are never formed: what is left of them is the distance of x from
-    a / (a + b), where the density is greatest, and what Stirling's formula lacks.
+    Powers and factorials are never formed. The result depends on the distance of x from the mode
+    a / (a + b) and on the errors of Stirling's formula.
 
     Source: Loader 2000, "Fast and accurate computation of binomial probabilities", extended
     to all positive parameters.
@@ -368,7 +368,7 @@ def betainc(a: Number, b: Number, x: Number) -> Number:
     the modified Lentz method.
     """
     inside = (a > 0.0) & (b > 0.0) & (x > 0.0) & (x < 1.0)
-    # The fraction converges below the mean; above it the other tail is computed.
+    # The fraction converges below the mean; above it, the other tail is computed.
     y = 1.0 - x
     swap = a * y < b * x
     p, q = swap.where(b, a), swap.where(a, b)
@@ -389,7 +389,7 @@ def betainc(a: Number, b: Number, x: Number) -> Number:
     f = loop(step, inside, [1e30, first, first], [p, q, z, w, below], _BETA_STEPS)[2]
     tail = _at_most_one(beta_density(a, b, x) * f)
     out = swap.where(1.0 - tail, tail)
-    # A parameter that vanishes puts all mass on its side, one that is infinite on the other.
+    # A zero parameter puts all mass on its own side, an infinite one on the other side.
     right = b.is_(0.0) | a.is_(math.inf)
     left = a.is_(0.0) | b.is_(math.inf)
     out = (x.is_(0.0) | right).where(0.0, out)

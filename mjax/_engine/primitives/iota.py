@@ -1,4 +1,4 @@
-"""Arrays whose elements count along an axis: iota."""
+"""Arrays of indices along an axis: iota."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def iota(dtype: Any, size: int) -> Any:
 
 @boundary
 def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
-    """An array whose elements are their own index along one axis.
+    """An array whose elements are their own indices along one axis.
 
     Args:
       dtype: a numeric dtype.
       shape: shape of the result.
-      dimension: the axis that is counted; not negative.
+      dimension: the axis; not negative.
 
     Raises:
       ValueError: the axis does not exist.

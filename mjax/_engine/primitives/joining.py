@@ -1,4 +1,4 @@
-"""Joining arrays and taking them apart: concatenate, split, stack, unstack, tile."""
+"""Joining and splitting arrays: concatenate, split, stack, unstack, tile."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from typing import Any
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
-from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.ir.types import ShapedArray, has_array_type, typeof
 from mjax._engine.primitives.along_axis import batched_alike, define_batching_along
-from mjax._engine.primitives.emit import dense_i64, i64_attr, ir_type, op
+from mjax._engine.primitives.emit import (
+    broadcast_ir,
+    i64_attr,
+    ir_type,
+    op,
+    reshape_ir,
+    slice_ir,
+)
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import check_axis, insert, reduce_sum, reshape
 from mjax._engine.primitives.tangents import aval_of, define_jointly_linear, instantiate
@@ -65,7 +72,7 @@ def _concatenate_type(*operands: Any, dimension: int) -> ShapedArray:
 def _concatenate_lowering(ctx: Any, *operands: Any, dimension: int) -> Any:
     mctx, out = ctx.module_context, ctx.avals_out[0]
     values, avals = mctx.whole_along(dimension, operands), list(ctx.avals_in)
-    # XLA takes long over very many operands at once; a tree of small ones is as fast to run.
+    # XLA compiles very many operands at once slowly; a tree of small ones runs as fast.
     while len(values) > 16:
         groups = [slice(i, i + 16) for i in range(0, len(values), 16)]
         joined = [out.update(shape=(*out.shape[:dimension],
@@ -94,15 +101,15 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Any:
     """Joins arrays along one of their axes.
 
     Args:
-      operands: arrays of one dtype, of equal shapes but for that axis; at least one.
+      operands: arrays of one dtype, of equal shapes except along that axis; at least one.
       dimension: the axis.
 
     Returns:
-      An array of their dtype; the operand itself if there is but one.
+      An array of their dtype; the operand itself if there is only one.
 
     Raises:
       TypeError: shapes or dtypes do not fit.
-      ValueError: there is no operand.
+      ValueError: the sequence of operands is empty.
 
     Source: StableHLO `concatenate`.
 
@@ -113,7 +120,7 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Any:
     if len(operands) == 0:
         msg = "concatenate needs at least one array."
         raise ValueError(msg)
-    if len(operands) == 1 and hasattr(operands[0], "aval"):
+    if len(operands) == 1 and has_array_type(operands[0]):
         return operands[0]
     return concatenate_p.bind(*operands, dimension=operator.index(dimension))
 
@@ -140,9 +147,7 @@ def _parts_ir(x: Any, aval: ShapedArray, sizes: Sequence[int], axis: int) -> lis
     for n in sizes:
         shape = (*aval.shape[:axis], n, *aval.shape[axis + 1 :])
         limit = [*aval.shape[:axis], start[axis] + n, *aval.shape[axis + 1 :]]
-        outs += op("stablehlo.slice", [ir_type(aval.update(shape=shape))], [x], {
-            "start_indices": dense_i64(start), "limit_indices": dense_i64(limit),
-            "strides": dense_i64([1] * aval.ndim)})
+        outs.append(slice_ir(ir_type(aval.update(shape=shape)), x, start, limit, [1] * aval.ndim))
         start[axis] += n
     return outs
 
@@ -203,7 +208,7 @@ def _stack_type(*operands: Any, axis: int) -> ShapedArray:
 @stack_p.def_lowering
 def _stack_lowering(ctx: Any, *operands: Any, axis: int) -> Any:
     avals = [a.update(shape=insert(a.shape, axis, 1)) for a in ctx.avals_in]
-    values = [op("stablehlo.reshape", [ir_type(a)], [x])[0]
+    values = [reshape_ir(ir_type(a), a.shape, x)
               for x, a in zip(operands, avals, strict=True)]
     return _concatenate_lowering(ctx.replace(avals_in=avals), *values, dimension=axis)
 
@@ -235,7 +240,7 @@ def _unstack_type(x: Any, *, axis: int) -> list[ShapedArray]:
 def _unstack_lowering(ctx: Any, x: Any, *, axis: int) -> Any:
     aval = ctx.avals_in[0]
     parts = _parts_ir(x, aval, [1] * aval.shape[axis], axis)
-    return [op("stablehlo.reshape", [t], [part])[0]
+    return [reshape_ir(t, ctx.avals_out[0].shape, part)
             for t, part in zip(ctx.out_types, parts, strict=True)]
 
 
@@ -258,7 +263,7 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
 
     Raises:
       TypeError: shapes or dtypes differ.
-      ValueError: there is no operand, or the axis is out of range.
+      ValueError: the sequence of operands is empty, or the axis is out of range.
 
     Example:
       >>> lax.stack([jnp.array([1, 2]), jnp.array([3, 4])], axis=1)
@@ -274,7 +279,7 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
 
 @boundary
 def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
-    """Takes an array apart along an axis, which the parts do not have.
+    """Splits an array along an axis; the parts do not have that axis.
 
     Raises:
       ValueError: the axis is out of range.
@@ -307,10 +312,9 @@ def _paired(reps: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
 @tile_p.def_lowering
 def _tile_lowering(ctx: Any, x: Any, *, reps: tuple[int, ...]) -> Any:
     aval = ctx.avals_in[0]
-    repeated = ir_type(aval.update(shape=_paired(reps, aval.shape)))
-    x = op("stablehlo.broadcast_in_dim", [repeated], [x],
-           {"broadcast_dimensions": dense_i64(range(1, 2 * aval.ndim, 2))})[0]
-    return op("stablehlo.reshape", ctx.out_types, [x])
+    repeated = aval.update(shape=_paired(reps, aval.shape))
+    x = broadcast_ir(ir_type(repeated), repeated.shape, x, range(1, 2 * aval.ndim, 2))
+    return [reshape_ir(ctx.out_types[0], ctx.avals_out[0].shape, x)]
 
 
 def _tile_transpose(ct: Any, x: Any, *, reps: tuple[int, ...]) -> Any:
@@ -332,7 +336,7 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
 
     Args:
       operand: array of shape `(n_0, n_1, ...)`.
-      reps: how often along each axis.
+      reps: the number of repetitions along each axis.
 
     Returns:
       An array of shape `(n_0 * reps[0], n_1 * reps[1], ...)`.

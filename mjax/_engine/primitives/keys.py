@@ -1,4 +1,4 @@
-"""Typed PRNG keys: their dtype, the record of a generator, and the primitives on keys.
+"""Typed PRNG keys: their dtype, `PRNGImpl`, and the primitives on keys.
 
 A key array is an array of dtype `key<tag>`; each element is stored as an array of uint32 of
 the generator's `key_shape`. A generator is a `PRNGImpl`: four functions on that storage. The
@@ -34,8 +34,8 @@ class PRNGImpl:
     `(*batch, *key_shape)`, where `batch` may be `()`.
 
     Args:
-      name: what `random.key(..., impl=name)` calls it.
-      tag: a few letters, for `key<tag>`.
+      name: its name, as in `random.key(..., impl=name)`.
+      tag: its short name in `key<tag>`.
       key_shape: shape of the uint32 storage of one key.
       seed: `(integers[*batch]) -> keys[*batch, *key_shape]`.
       split: `(keys, shape) -> keys[*batch, *shape, *key_shape]`.
@@ -74,7 +74,7 @@ class PRNGImpl:
 
 
 class PRNGSpec:
-    """Names a generator that is not registered, where a name is expected."""
+    """Stands for a generator that is not registered, where a name is expected."""
 
     __slots__ = ("_impl",)
 
@@ -118,7 +118,7 @@ class KeyType(ExtendedDType):
         return math.prod(self.element_shape) * 4
 
     def wrap(self, physical: Any) -> Any:
-        """The keys that an array of uint32 stores."""
+        """The keys stored in an array of uint32."""
         return random_wrap_p.bind(physical, impl=self._impl)
 
     def __reduce__(self) -> Any:
@@ -137,12 +137,12 @@ _key_types: dict[PRNGImpl, KeyType] = {}
 
 #: Generators by name.
 registry: dict[str, PRNGImpl] = {}
-#: The names of those that register when `mjax.random` loads.
+#: The names of the generators that register when `mjax.random` loads.
 BUILT_IN = ("philox2x32", "philox4x32", "rbg", "threefry2x32", "threefry4x32", "unsafe_rbg")
 
 
 def register_prng(impl: PRNGImpl) -> PRNGImpl:
-    """Makes a generator known by its name.
+    """Registers a generator under its name.
 
     Raises:
       ValueError: the name is taken.
@@ -157,12 +157,12 @@ def resolve_impl(spec: Any = None) -> PRNGImpl:
     """The generator that an `impl` argument stands for.
 
     Args:
-      spec: None (what the setting `default_prng_impl` says), a name, a `PRNGSpec`, a key
+      spec: None (the setting `default_prng_impl`), a name, a `PRNGSpec`, a key
         dtype or a `PRNGImpl`.
 
     Raises:
       ValueError: no generator has this name.
-      TypeError: it is none of these.
+      TypeError: it is not one of these.
     """
     if spec is None:
         spec = thread.settings.default_prng_impl
@@ -202,7 +202,7 @@ def spec_of(impl: PRNGImpl) -> str | PRNGSpec:
 
 
 def is_key_dtype(dtype: Any) -> bool:
-    """Whether a dtype is one of keys."""
+    """Whether a dtype is a key dtype."""
     return type(dtype) is KeyType
 
 
@@ -342,7 +342,7 @@ def unwrap(keys: Any) -> Any:
 
 
 def _define_batching(primitive: Primitive) -> None:
-    # The axes of the keys lead in the result, where new ones are appended.
+    # The axes of the keys come first in the result; new ones are appended.
     primitive.def_batch(lambda args, dims, **params: (primitive.bind(*args, **params), dims[0]))
 
 

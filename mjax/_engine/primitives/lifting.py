@@ -1,10 +1,12 @@
-"""Constants that a trace treats as results of its own: stage."""
+"""Constants as tracers of the current trace: stage."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.ir.references import is_reference
+from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import array_of
 from mjax._engine.tracing.interpreter import Tracer, staging
@@ -25,7 +27,7 @@ def stage(x: Any, /) -> Any:
       x: array, NumPy array or scalar, of any shape.
 
     Returns:
-      A tracer of the same type, weak types included; an array where nothing is traced.
+      A tracer of the same type, weak types included; an array if nothing is traced.
 
     Raises:
       TypeError: `x` is not a value that arrays hold.
@@ -34,4 +36,5 @@ def stage(x: Any, /) -> Any:
       >>> mjax.jit(lambda: lax.stage(2.0) + 1)()
       Array(3., dtype=float32, weak_type=True)
     """
-    return array_of(x) if isinstance(x, Tracer) or not staging() else stage_p.bind(x)
+    kept = (isinstance(x, Tracer) or not staging()) and not is_reference(typeof(x))
+    return array_of(x) if kept else stage_p.bind(x)

@@ -13,8 +13,8 @@ def define_linear(primitive: Primitive, transpose: Callable[..., Any]) -> None:
     """Gives a primitive that is linear in its first operand its jvp and transpose rules.
 
     Args:
-      primitive: takes one operand in which it is linear, and perhaps more operands in which
-        it is not (indices), which come after it.
+      primitive: linear in its first operand; operands in which it is not linear (indices) may
+        follow.
       transpose: `(cotangent, operand, *others, **params) -> cotangent of the operand`; the
         operand is an `UndefinedPrimal`, the others are values. With `multiple_results` it takes
         a list of cotangents.

@@ -30,7 +30,7 @@ def _mulhi_lowering(ctx: Any, x: Any, y: Any) -> Any:
 
 
 def _mulhi_64_ir(x: Any, y: Any, aval: ShapedArray, signed: bool) -> Any:
-    """By four products of halves; of signed numbers as if unsigned, and then corrected."""
+    """Four products of halves; signed numbers are multiplied as unsigned, then corrected."""
     half, mask = full_ir(32, aval), full_ir(2**32 - 1, aval)
 
     def high(v: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Names for values that policies of rematerialization refer to: the primitive `name`."""
+"""Names of values for rematerialization policies: the primitive `name`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ name_p.def_batch(lambda args, dims, *, name: (name_p.bind(*args, name=name), *di
 
 @name_p.def_jvp
 def _name_jvp(primals: Any, tangents: Any, *, name: str) -> Any:
-    # The name is the value's: a policy that saves it saves no tangent.
+    # The name belongs to the value, not to its tangent: a policy does not save tangents by it.
     return name_p.bind(*primals, name=name), tangents[0]
 
 

@@ -27,7 +27,7 @@ class Precision(enum.Enum):
       HIGH: more precise (`"high"`, `"bfloat16_3x"`, `"tensorfloat32"`).
       HIGHEST: the operands' full precision (`"highest"`, `"float32"`).
 
-    CPUs always give full precision.
+    CPUs always compute in full precision.
 
     Example:
       >>> lax.dot(jnp.ones((2, 3)), jnp.ones(3), precision=lax.Precision.HIGHEST)
@@ -116,11 +116,11 @@ def canonical_precision(precision: Any) -> Any:
     """The canonical precision that a `precision` argument stands for.
 
     Args:
-      precision: None (what the setting `default_matmul_precision` says), a `Precision` or a
+      precision: None (the setting `default_matmul_precision`), a `Precision` or a
         name of one, a pair of those, a `DotAlgorithm`, a preset or its name.
 
     Raises:
-      ValueError: it is none of these.
+      ValueError: it is not one of these.
     """
     if precision is None:
         setting = thread.settings.default_matmul_precision
@@ -216,7 +216,7 @@ def algorithm_facts(precision: Any, platform: str | None) -> AlgorithmFacts | No
 
 
 def algorithm_attr(algorithm: DotAlgorithm, operand_dtypes: Any, out_dtype: Any) -> Any:
-    """The attribute for a dot algorithm, given what the operands and the result are stored in."""
+    """The attribute for a dot algorithm, given the dtypes of the operands and the result."""
 
     def mlir_type(spec: Any, stored: Any) -> Any:
         if spec is None or spec == "any_f8":

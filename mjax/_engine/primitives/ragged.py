@@ -1,9 +1,9 @@
 """Products in groups of rows: ragged_dot_general, and ragged_dot made of it.
 
-One axis of the lhs, the ragged one, is cut into consecutive groups whose sizes are known when
-the program runs. If it is a free axis, each group is multiplied by a matrix of its own, which
-are stacked along an axis of the rhs. If it is contracted, each group gives a product of its
-own. These two are each other's derivatives. Elements outside all groups count as zero.
+One axis of the lhs, the ragged one, consists of consecutive groups whose sizes are known at run
+time. If it is a free axis, each group is multiplied by its own matrix; the rhs stacks these
+matrices along an axis. If it is contracted, each group has its own product. These two are each
+other's derivatives. Elements outside all groups count as zero.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class RaggedDotDimensionNumbers(Record):
     Attributes:
       dot_dimension_numbers: `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`, as
         in `dot_general`.
-      lhs_ragged_dimensions: the one axis of the lhs that is cut into groups.
+      lhs_ragged_dimensions: the one axis of the lhs that is divided into groups.
       rhs_group_dimensions: the one axis along which the rhs has a matrix for each group, if the
         ragged axis is neither contracted nor a batch axis; else empty.
     """
@@ -208,7 +208,7 @@ def _ragged_transpose(ct: Any, lhs: Any, rhs: Any, group_sizes: Any, *,
 
 
 def _known_first(left: bool, numbers: RaggedDotDimensionNumbers) -> bool:
-    """Whether a transpose has an operand at the other place than the product had it."""
+    """Whether a transpose has an operand on the other side than the product."""
     return left and _kind_of(numbers) == "contracting"
 
 
@@ -233,7 +233,7 @@ class _Axes(Record):
                      numbers.lhs_ragged_dimensions[0], group)
 
     def of_product(self, first: int) -> tuple[tuple[int, ...], ...]:
-        """Its batch axes, those of the lhs and those of the rhs, if batch axes begin at `first`."""
+        """Its batch axes and its free axes of lhs and rhs, if batch axes begin at `first`."""
         stops = np.cumsum([first, len(self.lb), len(self.lf), len(self.rf)]).tolist()
         return tuple(tuple(range(a, b)) for a, b in itertools.pairwise(stops))
 
@@ -246,13 +246,13 @@ def _product(lhs: Any, rhs: Any, group_sizes: Any, contracting: Any, batch: Any,
 
 
 def _paired(axes: Sequence[int], by: Sequence[int]) -> list[int]:
-    """The axes in the order in which those that they are paired with increase."""
+    """The axes, sorted by the axes that they are paired with."""
     return [axes[i] for i in np.argsort(by)]
 
 
 def _product_with_cotangent(ct: Any, known: Any, sizes: Any, axes: _Axes, left: bool, kind: str,
                             params: dict[str, Any]) -> Any:
-    """The cotangent of an operand, and which of its axes each axis of that product is."""
+    """The cotangent of an operand as a product, and the operand's axis for each of its axes."""
     contracting = kind == "contracting"
     b, m, n = axes.of_product(1 if contracting else 0)
     if not left:
@@ -326,15 +326,15 @@ def ragged_dot_general(lhs: Any, rhs: Any, group_sizes: Any, ragged_dot_dimensio
     """Multiplies two arrays and sums over pairs of axes, in groups along an axis of the lhs.
 
     Args:
-      lhs: array. Its ragged axis is cut into consecutive groups.
+      lhs: array. Its ragged axis consists of consecutive groups.
       rhs: array.
-      group_sizes: how many elements of the ragged axis each of the `g` groups has: integers of
-        shape `(g,)`, or `(..., g)` with an axis for each batch axis. Elements beyond the
-        groups count as 0.
-      ragged_dot_dimension_numbers: a `RaggedDotDimensionNumbers`. Where the ragged axis is
-        contracted, each group gives a product. Where it is free, each group is multiplied by
-        its own part of the rhs, along the rhs's group axis. Where it is a batch axis, groups
-        make no difference.
+      group_sizes: the sizes of the `g` groups along the ragged axis: integers of shape `(g,)`,
+        or `(..., g)` with an axis for each batch axis. Elements after the last group count
+        as 0.
+      ragged_dot_dimension_numbers: a `RaggedDotDimensionNumbers`. If the ragged axis is
+        contracted, each group has its own product. If it is free, each group is multiplied by
+        its own part of the rhs, along the rhs's group axis. If it is a batch axis, groups
+        do not change the result.
       precision: as in `dot_general`.
       preferred_element_type: as in `dot_general`.
       group_offset: not supported.
@@ -354,7 +354,7 @@ def ragged_dot_general(lhs: Any, rhs: Any, group_sizes: Any, ragged_dot_dimensio
       Array([  1., 320.], dtype=float32)
     """
     if group_offset is not None:
-        msg = f"{_NAME} does not support group_offset; give the rhs all groups."
+        msg = f"{_NAME} does not support group_offset; pass the rhs of all groups."
         raise NotImplementedError(msg)
     ((lc, rc), (lb, rb)), ragged, group = ragged_dot_dimension_numbers
     numbers = RaggedDotDimensionNumbers(((_axes(lc), _axes(rc)), (_axes(lb), _axes(rb))),
@@ -373,13 +373,13 @@ def _axes(axes: Iterable[Any]) -> tuple[int, ...]:
 @boundary
 def ragged_dot(lhs: Any, rhs: Any, group_sizes: Any, precision: Any = None,
                preferred_element_type: Any = None, group_offset: None = None) -> Any:
-    """Multiplies groups of rows, each by a matrix of its own.
+    """Multiplies groups of rows, each by its own matrix.
 
     Args:
       lhs: array of shape `(m, k)`.
       rhs: array of shape `(g, k, n)`: a matrix for each group.
-      group_sizes: integers of shape `(g,)`: how many rows each group has. Rows that are left
-        count as 0.
+      group_sizes: integers of shape `(g,)`: the number of rows of each group. Rows after the last
+        group count as 0.
       precision: as in `dot_general`.
       preferred_element_type: as in `dot_general`.
       group_offset: not supported.

@@ -1,6 +1,6 @@
-"""Reductions but the sum: prod, max, min, and, or, xor, argmax, argmin.
+"""Reductions except the sum: prod, max, min, and, or, xor, argmax, argmin.
 
-`reduce_sum` stands in `shapes`, beside broadcasting, which is its transpose.
+`reduce_sum` is in `shapes`, beside broadcasting, which is its transpose.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.dimensions import surely
+from mjax._engine.ir.sizes import beyond
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives import comparing
 from mjax._engine.primitives.arithmetic import (
@@ -26,6 +28,7 @@ from mjax._engine.primitives.comparing import compare_ir
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import KIND_NAMES, check_kinds, constant_like, in_lax
 from mjax._engine.primitives.emit import (
+    broadcast_ir,
     constant,
     dense_i64,
     hlo,
@@ -55,16 +58,16 @@ from mjax._engine.primitives.tangents import (
 )
 from mjax._engine.tracing.primitive import Primitive
 
-# ---- what the reductions share ---------------------------------------------------------
+# ---- common parts ----------------------------------------------------------------------
 
 
 def lowest(dtype: Any) -> Any:
-    """The value of a dtype that no other is less than, as a NumPy scalar."""
+    """The least value of a dtype, as a NumPy scalar."""
     return _extreme(dtype, -1)
 
 
 def highest(dtype: Any) -> Any:
-    """The value of a dtype that no other is greater than, as a NumPy scalar."""
+    """The greatest value of a dtype, as a NumPy scalar."""
     return _extreme(dtype, 1)
 
 
@@ -83,7 +86,7 @@ def _extreme(dtype: Any, sign: int) -> Any:
     infinite = np.asarray(sign * np.inf).astype(dtype)
     if np.isinf(infinite.astype(np.float32)):
         return infinite[()]
-    # Some narrow floats have no infinity.
+    # Some narrow floats do not have an infinity.
     info = ml_dtypes.finfo(dtype)
     return np.asarray(info.max if sign > 0 else info.min, dtype)[()]
 
@@ -106,10 +109,10 @@ def _define_reduction(name: str, kinds: str, identity: Callable[[Any], Any],
     Args:
       name: the primitive's name.
       kinds: the accepted dtype kinds.
-      identity: dtype -> what the operation leaves as it is.
-      combine: dtype -> what emits the operation on two scalars.
+      identity: dtype -> the identity of the operation.
+      combine: dtype -> a function that emits the operation on two scalars.
       doc: one sentence for the docstring.
-      example: what it makes of [1, 5, 6], as Python code.
+      example: its result for [1, 5, 6], as Python code.
       keeps_weak: whether the reduction of a weakly typed operand is weakly typed.
     """
     primitive = Primitive(name)
@@ -146,7 +149,7 @@ _REDUCTION_DOC = """{doc}
 
     Raises:
       ValueError: an axis is out of range or named twice.
-      TypeError: the dtype is none of these.
+      TypeError: the dtype is not one of these.
 
     Source: StableHLO `reduce`.
 
@@ -172,7 +175,7 @@ reduce_prod_p, reduce_prod = _define_reduction(
 def _reduce_prod_tangent(t: Any, out: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
     if not axes:
         return t
-    # Half by half, never dividing: right where factors are zero, for all orders of derivatives.
+    # By halving, without division: correct with zero factors, for derivatives of all orders.
     factors, terms = _flatten_last(x, axes), _flatten_last(t, axes)
     size = factors.shape[-1]
     while size > 1:
@@ -197,7 +200,7 @@ def _flatten_last(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _halves(x: Any, half: int, fill: int) -> tuple[Any, Any]:
-    """The first `half` elements along the last axis, and the others, filled up to as many."""
+    """The first `half` elements along the last axis, and the others, padded to as many."""
     *others, size = x.shape
     right = slice_in_dim(x, half, size, axis=-1)
     if size < 2 * half:
@@ -274,9 +277,9 @@ def _define_arg(name: str, operation: str, direction: str, identity: Callable[[A
         return _arg_by_pairs(ctx, x, axes, index_dtype, direction, identity)
 
     def on_cpu(ctx: Any, x: Any, *, axes: tuple[int, ...], index_dtype: Any) -> Any:
-        # XLA does not vectorize the loop over pairs (4 ns an element), unless the axis is so
+        # XLA does not vectorize the loop over pairs (4 ns per element), unless the axis is so
         # short that it unrolls it.
-        if ctx.avals_in[0].shape[axes[0]] <= 16:
+        if surely(lambda: ctx.avals_in[0].shape[axes[0]] <= 16):
             return pairs(ctx, x, axes=axes, index_dtype=index_dtype)
         return _arg_by_search(ctx, x, axes, index_dtype, operation, identity)
 
@@ -331,7 +334,7 @@ def _check_index_dtype(name: str, size: int, index_dtype: Any) -> None:
     if dtypes.kind(index_dtype) not in "iu":
         msg = f"{name}: index_dtype must be an integer dtype, got {index_dtype}."
         raise TypeError(msg)
-    if size - 1 > int(ml_dtypes.iinfo(index_dtype).max):
+    if beyond(size - 1, int(ml_dtypes.iinfo(index_dtype).max)):
         msg = f"{name}: index_dtype {index_dtype} cannot count the {size} elements of the axis."
         raise ValueError(msg)
 
@@ -340,7 +343,7 @@ def _arg_by_pairs(ctx: Any, x: Any, axes: tuple[int, ...], index_dtype: Any, dir
                   identity: Callable[[Any], Any]) -> Any:
     """Emits one reduction of pairs (element, index).
 
-    The initial pair has index 0: where it wins, all elements equal it, and 0 is right.
+    The initial pair has index 0. It wins only if all elements equal it, and then 0 is right.
     """
     aval, out = ctx.avals_in[0], ctx.avals_out[0]
     dtype = aval.dtype
@@ -366,14 +369,13 @@ def _arg_by_pairs(ctx: Any, x: Any, axes: tuple[int, ...], index_dtype: Any, dir
 
 def _arg_by_search(ctx: Any, x: Any, axes: tuple[int, ...], index_dtype: Any, operation: str,
                    identity: Callable[[Any], Any]) -> Any:
-    """Emits the reduction to the extreme element, then to the least index where it is found."""
+    """Emits the reduction to the extreme element, then to the least of its indices."""
     aval, out = ctx.avals_in[0], ctx.avals_out[0]
     dtype = aval.dtype
     best = reduce_ir(ir_type(out.update(dtype=dtype)), x, dtype, axes, identity(dtype),
                      extremum_ir(operation, dtype))
     kept = [i for i in range(aval.ndim) if i not in axes]
-    best = op("stablehlo.broadcast_in_dim", [ir_type(aval)], [best],
-              {"broadcast_dimensions": dense_i64(kept)})[0]
+    best = broadcast_ir(ir_type(aval), aval.shape, best, kept)
     found = compare_ir(x, best, "EQ", dtype)
     if dtypes.kind(dtype) == "f":
         found = hlo.or_(found, compare_ir(x, x, "NE", dtype))

@@ -1,4 +1,4 @@
-"""Axes in reverse order: rev."""
+"""Reversal of axes: rev."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _rev_batch(args: Any, dims: Any, *, dimensions: tuple[int, ...]) -> Any:
 
 @boundary
 def rev(operand: Any, dimensions: Sequence[int]) -> Any:
-    """Reverses the order of the elements along axes; negative ones are refused, as JAX does.
+    """Reverses the order of the elements along axes; negative axes are refused, as in JAX.
 
     Example:
       >>> lax.rev(jnp.arange(3), (0,))

@@ -1,7 +1,6 @@
-"""Random numbers from XLA's own generators: rng_bit_generator, rng_uniform, and the key types
-`rbg` and `unsafe_rbg` built on the former.
+"""XLA's own random generators: rng_bit_generator, rng_uniform, key types rbg and unsafe_rbg.
 
-Faster than threefry on some hardware, but the values may differ between platforms and XLA
+They are faster than threefry on some hardware. Their values may differ between platforms and XLA
 versions, and under `vmap` one key generates for the whole batch.
 """
 
@@ -17,9 +16,10 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import bitwise_xor
-from mjax._engine.primitives.emit import constant, hlo, ir_type, op
+from mjax._engine.primitives.emit import constant, hlo, ir, ir_type, op, values_ir
 from mjax._engine.primitives.joining import concatenate, split, unstack
 from mjax._engine.primitives.keys import PRNGImpl, register_prng
 from mjax._engine.primitives.shapes import canonical_shape, moveaxis, reshape, transpose, zeros_of
@@ -75,8 +75,13 @@ def _rng_bit_generator_lowering(ctx: Any, key: Any, *, shape: Any, dtype: Any, a
     if narrow:
         key = op("stablehlo.bitcast_convert", [wide], [hlo.reshape(pairs, key)])[0]
     name = algorithm.name.removeprefix("RNG_")
-    state, bits = op("stablehlo.rng_bit_generator", [wide, ctx.out_types[1]], [key],
-                     {"rng_algorithm": hlo.RngAlgorithmAttr.get(name)})
+    chosen = {"rng_algorithm": hlo.RngAlgorithmAttr.get(name)}
+    if is_constant_shape(shape):
+        state, bits = op("stablehlo.rng_bit_generator", [wide, ctx.out_types[1]], [key], chosen)
+    else:
+        target = ir.StringAttr.get("stablehlo.dynamic_rng_bit_generator")
+        state, bits = op("stablehlo.custom_call", [wide, ctx.out_types[1]],
+                         [key, values_ir(shape, np.int64)], {**chosen, "call_target_name": target})
     if narrow:
         state = hlo.reshape(ctx.out_types[0], op("stablehlo.bitcast_convert", [pairs], [state])[0])
     return [state, bits]
@@ -87,7 +92,7 @@ define_zero_jvp(rng_bit_generator_p)
 
 @rng_bit_generator_p.def_batch
 def _rng_bit_generator_batch(args: Any, dims: Any, *, shape: Any, **params: Any) -> Any:
-    """The first key generates the whole batch and alone is advanced, as in JAX."""
+    """The first key generates the whole batch; only that key is advanced, as in JAX."""
     keys = moveaxis(args[0], dims[0], 0)
     size = typeof(keys).shape[0]
     if size == 0:
@@ -101,7 +106,7 @@ def _rng_bit_generator_batch(args: Any, dims: Any, *, shape: Any, **params: Any)
 @boundary
 def rng_bit_generator(key: Any, shape: Sequence[int], dtype: Any = _uint32,
                       algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT) -> tuple[Any, Any]:
-    """Random unsigned integers from a generator of XLA's.
+    """Random unsigned integers from one of XLA's generators.
 
     Args:
       key: state of the generator: `uint32[4]` or `uint64[2]`.
@@ -152,10 +157,10 @@ def _rng_uniform_lowering(ctx: Any, a: Any, b: Any, *, shape: tuple[int, ...]) -
 
 @boundary
 def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Any:
-    """Uniformly distributed numbers from a stateful generator of XLA's, without a key.
+    """Uniformly distributed numbers from XLA's stateful generator, without a key.
 
     The values may change from call to call, platform to platform and compilation to
-    compilation; `mjax.random` is for reproducible ones.
+    compilation; use `mjax.random` for reproducible ones.
 
     Args:
       a: scalar, the lower bound, included.
@@ -218,7 +223,7 @@ def rbg_random_bits(keys: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
                                     algorithm=RandomAlgorithm.RNG_DEFAULT)[1]
 
 
-#: `unsafe_rbg` uses one in this many consecutive keys, since neighbours are too alike.
+#: `unsafe_rbg` uses one in this many consecutive keys, because neighbours are correlated.
 _STRIDE = 10
 
 
@@ -231,9 +236,9 @@ def unsafe_rbg_split(keys: Any, shape: tuple[int, ...]) -> Any:
 
 
 def unsafe_rbg_fold_in(keys: Any, data: Any) -> Any:
-    """Mixes in bits that XLA's generator makes of the data."""
+    """Xors keys with bits that XLA's generator computes from the data."""
     words = unstack(rbg_random_bits(rbg_seed(data), 32, (_STRIDE, 4)), axis=-2)[-1]
-    # One number folded into a batch of keys leaves one row of words.
+    # One number folded into a batch of keys has one row of words.
     rank = typeof(keys).ndim - typeof(words).ndim
     words = reshape(words, (*(1,) * rank, *typeof(words).shape))
     return bitwise_xor(keys, words)

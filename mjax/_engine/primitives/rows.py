@@ -1,4 +1,4 @@
-"""The rows of the tables of elementwise functions: a primitive and the function users call."""
+"""Rows of the tables of elementwise functions: a primitive and its public function each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def unary(name: str, kinds: str, lowering: Any, derivative: Callable[..., Any] |
 
 
 def _define_derivatives(primitive: Primitive, *derivatives: Callable[..., Any] | None) -> None:
-    """None: the primitive gets its jvp rule later."""
+    """None, since the primitive gets its jvp rule later."""
     if all(d is ZERO for d in derivatives):
         define_zero_jvp(primitive)
     elif None not in derivatives:
@@ -38,19 +38,19 @@ _ACCURACY = """
 
 Args:
   x: array of a floating-point{} dtype.
-  accuracy: a `Tolerance`, or an `AccuracyMode`, for compilers that have several implementations;
-    derivatives that are made of such functions ask for it too.
+  accuracy: a `Tolerance` or an `AccuracyMode`, for compilers with several implementations;
+    derivatives made of such functions have the same accuracy.
 
 Raises:
   TypeError: another dtype, or `accuracy` is not an accuracy.
-  NotImplementedError: a tolerance, where jaxlib is older than 0.5.3."""
+  NotImplementedError: a tolerance with a jaxlib older than 0.5.3."""
 
 
 def to_an_accuracy(name: str, kinds: str, lowering: Any, derivative: Callable[..., Any], doc: str,
                    example: str = "") -> tuple[Primitive, Any]:
-    """`unary` for functions that take `accuracy`, which is a param only where it is given.
+    """`unary` for functions that take `accuracy`, which is a param only if it is given.
 
-    Derivatives take the param; those that are made of such functions hand it on.
+    Derivatives take the param; those made of such functions pass it on.
     """
     return unary(name, kinds, lowering, derivative,
                  doc + _ACCURACY.format(" or complex" if "c" in kinds else ""),

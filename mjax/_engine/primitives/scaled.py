@@ -1,4 +1,4 @@
-"""Products of matrices whose elements share scales, block by block: scaled_dot."""
+"""Products of matrices with one scale per block of elements: scaled_dot."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _axes(lhs: Sequence[int], dimension_numbers: Any) -> Any:
 @boundary
 def scaled_dot(lhs: Any, rhs: Any, *, lhs_scale: Any = None, rhs_scale: Any = None,
                dimension_numbers: Any = None, preferred_element_type: Any = None) -> Any:
-    """The product `(lhs * lhs_scale) @ (rhs * rhs_scale)`, where blocks of elements share a scale.
+    """The product `(lhs * lhs_scale) @ (rhs * rhs_scale)`, with a scale per block of elements.
 
     Operands and scales are converted to bfloat16 before they are multiplied.
 

@@ -1,8 +1,8 @@
 """Writing windows into an array at places that are computed: scatter and its variants.
 
-Each combines what is there with what comes: scatter replaces, the others add, subtract,
-multiply, take the smaller or the greater. Gather reads what scatter writes, so each is in
-the other's rules; gather's transpose stands here, below scatter_add.
+Each combines old and new elements: scatter replaces, the others add, subtract, multiply, or take
+the minimum or maximum. The rules of gather use scatter and vice versa; gather's transpose is
+here, below scatter_add.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import pickled_by
+from mjax._engine.ir.sizes import beyond
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import (
     add,
@@ -30,14 +31,14 @@ from mjax._engine.primitives.comparing import extremum_ir
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import check_kinds, in_lax
 from mjax._engine.primitives.emit import (
-    constant,
-    dense_i64,
+    broadcast_ir,
     full,
     hlo,
     ir,
     ir_type,
     op,
     reducer_region,
+    values_ir,
 )
 from mjax._engine.primitives.gather import (
     GatherDimensionNumbers,
@@ -106,7 +107,7 @@ def window_sizes(dims: ScatterDimensionNumbers, ndim: int, updates: Sequence[int
     return tuple(1 if i in absent else next(sizes) for i in range(ndim))
 
 
-# ---- rules that all share --------------------------------------------------------------
+# ---- shared rules ----------------------------------------------------------------------
 
 
 def _check(name: str, operand: ShapedArray, indices: ShapedArray, updates: ShapedArray,
@@ -148,7 +149,7 @@ def _check(name: str, operand: ShapedArray, indices: ShapedArray, updates: Shape
 def emit_scatter(ctx: Any, operand: Any, indices: Any, updates: Any, combine: Callable[..., Any],
                  *, dimension_numbers: ScatterDimensionNumbers, indices_are_sorted: bool,
                  unique_indices: bool, mode: GatherScatterMode) -> Any:
-    """The StableHLO of a scatter; `combine` emits what becomes of two values."""
+    """The StableHLO of a scatter; `combine` emits the combination of two values."""
     aval, indices_aval, updates_aval = ctx.avals_in
     indices, indices_aval = widen_indices(indices, indices_aval)
     if mode is GatherScatterMode.CLIP:
@@ -167,20 +168,20 @@ def emit_scatter(ctx: Any, operand: Any, indices: Any, updates: Any, combine: Ca
 
 def _clip(indices: Any, aval: ShapedArray, indices_aval: ShapedArray, updates: ShapedArray,
           dims: ScatterDimensionNumbers) -> Any:
-    """Emits indices moved to where windows are inside; scatter, unlike gather, leaves them."""
+    """Emits indices clamped so that windows are inside; XLA's scatter, unlike gather, does not."""
     sizes = window_sizes(dims, aval.ndim, updates.shape)
     highest = int(np.iinfo(indices_aval.dtype).max)
-    limits = [min(aval.shape[d] - sizes[d], highest) for d in dims.scatter_dims_to_operand_dims]
-    bound = hlo.broadcast_in_dim(
-        ir_type(indices_aval), constant(np.array(limits, indices_aval.dtype)),
-        dense_i64([indices_aval.ndim - 1]))
+    limits = [aval.shape[d] - sizes[d] for d in dims.scatter_dims_to_operand_dims]
+    limits = [highest if beyond(n, highest) else n for n in limits]
+    bound = broadcast_ir(ir_type(indices_aval), indices_aval.shape,
+                         values_ir(limits, indices_aval.dtype), [indices_aval.ndim - 1])
     return op("stablehlo.clamp", [ir_type(indices_aval)],
               [full(0, indices_aval), indices, bound])[0]
 
 
 def batch_scatter(primitive: Primitive, args: Any, dims: Any,
                   dimension_numbers: ScatterDimensionNumbers, params: dict[str, Any]) -> Any:
-    """Batch axes stay where they are, as far as the order of axes allows it."""
+    """Leaves batch axes in place, as far as the order of axes allows it."""
     (operand, indices, updates), (dim, index_dim, update_dim) = args, dims
     window, inserted, index_map, batching, index_batching = dimension_numbers
     size = batch_size(args, dims)
@@ -190,7 +191,7 @@ def batch_scatter(primitive: Primitive, args: Any, dims: Any,
         indices, index_dim = moveaxis(indices, index_dim, 0), 0
     rank = typeof(updates).ndim - (update_dim is not None)
     if index_dim is None:
-        # One more axis of the windows; those of the updates are in the operand's order.
+        # The batch is one more window axis; window axes of updates are in the operand's order.
         before = sum(d < dim and d not in inserted and d not in batching
                      for d in range(typeof(operand).ndim - 1))
         place = _place_among(window, before, update_dim, rank)
@@ -216,7 +217,7 @@ def batch_scatter(primitive: Primitive, args: Any, dims: Any,
 
 
 def _place_among(axes: Sequence[int], nth: int, current: int | None, rank: int) -> int:
-    """A place for a new axis that makes it the nth of these, the current one if possible."""
+    """A position for a new axis as the nth of these; its current one if possible."""
     low = axes[nth - 1] + 1 if nth else 0
     high = axes[nth] if nth < len(axes) else rank
     return current if current is not None and low <= current <= high else low
@@ -228,7 +229,7 @@ def define_scatter(name: str, kinds: str, combine: Callable[..., Any]) -> Primit
     Args:
       name: its name.
       kinds: accepted dtype kinds.
-      combine: `(ctx, old, new) -> values` emits what is written, from scalars.
+      combine: `(ctx, old, new) -> values` emits the written values, from scalars.
     """
     primitive = Primitive(name, structural="X" in kinds)
 
@@ -261,7 +262,7 @@ def _reading(aval: ShapedArray, updates: ShapedArray, params: dict[str, Any], fi
       aval: type of the scatter's operand.
       updates: type of its updates.
       params: its params.
-      fill_value: what is read where a window is left out.
+      fill_value: the value read for a window that is left out.
     """
     dims, mode = params["dimension_numbers"], params["mode"]
     filled = fill_value if mode is GatherScatterMode.FILL_OR_DROP else None
@@ -287,7 +288,7 @@ def _define_additive(name: str, operation: str, sign: Callable[[Any], Any]) -> P
     def lowering(ctx: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> Any:
         if ctx.avals_out[0].dtype != np.complex128 or ctx.platform in ("cpu", "tpu"):
             return in_one(ctx, operand, indices, updates, **params)
-        # GPUs have no atomic addition of 128 bits: real and imaginary parts by themselves.
+        # GPUs do not have atomic 128-bit additions: real and imaginary parts are added separately.
         part = [a.update(dtype=np.dtype(np.float64)) for a in ctx.avals_in]
         inner = ctx.replace(avals_in=[part[0], ctx.avals_in[1], part[2]], avals_out=part[:1])
         parts = [in_one(inner, f(operand), indices, f(updates), **params)[0]
@@ -337,9 +338,9 @@ def _scatter_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     if params["unique_indices"]:
         return (scatter_p.bind(operand, indices, updates, **params),
                 scatter_p.bind(operand_dot, indices, updates_dot, **params))
-    # Where windows overlap it is not specified which one stays, so value and tangent must
-    # come from one decision: scatter the updates' numbers, and keep of the operand and of
-    # the updates what the numbers say stayed. A sum then puts both together.
+    # The winner among overlapping windows is unspecified, so value and tangent must come from
+    # one decision. Scatter the numbers of the updates, then mask operand and updates by the
+    # winners. The sum of both is the result.
     ids = _window_numbers(updates, params["dimension_numbers"])
     none = full_array(typeof(operand).shape, 0, np.uint32)
     stayed = scatter_p.bind(none, indices, ids, **params)
@@ -356,7 +357,7 @@ def _scatter_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 
 
 def _window_numbers(updates: Any, dims: ScatterDimensionNumbers) -> Any:
-    """An array like the updates with the number of each window, from 1 on, in its elements."""
+    """An array like the updates whose elements are their window's number, from 1 on."""
     shape = typeof(updates).shape
     batch = tuple(i for i in range(len(shape)) if i not in dims.update_window_dims)
     sizes = tuple(shape[i] for i in batch)
@@ -411,8 +412,8 @@ def _scatter_mul_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 def _scatter_mul_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: Any
                            ) -> Any:
     if type(updates) is UndefinedPrimal:
-        msg = ("scatter_mul is linear in its operand but not in the updates: what is not "
-               "written to does not depend on them.")
+        msg = ("scatter_mul is linear in its operand but not in the updates: elements that are "
+               "not written do not depend on them.")
         raise NotImplementedError(msg)
     return [scatter_mul_p.bind(ct, indices, updates, **params), None, None]
 
@@ -426,7 +427,7 @@ def _extremum(name: str) -> Callable[..., Any]:
 
 
 def _define_extremal_jvp(primitive: Primitive) -> None:
-    """The tangent is the mean of those of the values that are the result, as for `max`."""
+    """The tangent is the mean over all values equal to the result, as for `max`."""
 
     @primitive.def_jvp
     def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
@@ -452,7 +453,7 @@ scatter_max_p = define_scatter("scatter-max", "biufc", _extremum("maximum"))
 _define_extremal_jvp(scatter_min_p)
 _define_extremal_jvp(scatter_max_p)
 
-# ---- what users call -------------------------------------------------------------------
+# ---- public functions ------------------------------------------------------------------
 
 ARGUMENTS = """
 
@@ -483,7 +484,7 @@ ARGUMENTS = """
 
 
 def _public(primitive: Primitive, name: str, summary: str, result: str) -> Any:
-    """The function users call to apply a scatter primitive."""
+    """The public function of a scatter primitive."""
 
     def function(operand: Any, scatter_indices: Any, updates: Any,
                  dimension_numbers: ScatterDimensionNumbers, *,
@@ -503,7 +504,7 @@ def scatter_mode(mode: str | GatherScatterMode | None) -> GatherScatterMode:
     """The mode that a scatter's `mode` argument stands for.
 
     Raises:
-      ValueError: it is none.
+      ValueError: the argument is invalid.
     """
     mode = GatherScatterMode.from_any(mode)
     if mode is GatherScatterMode.ONE_HOT:
@@ -513,18 +514,18 @@ def scatter_mode(mode: str | GatherScatterMode | None) -> GatherScatterMode:
 
 
 scatter = _public(scatter_p, "scatter", """
-    Writes windows into an array at computed places. Where windows overlap it is not
-    specified which one stays.""", "[3, 6, 2]")
+    Writes windows into an array at computed places. The winner among overlapping windows is
+    not specified.""", "[3, 6, 2]")
 scatter_add = _public(scatter_add_p, "scatter_add", """
-    Adds windows to an array at computed places. Where windows overlap all are added.""",
+    Adds windows to an array at computed places. Overlapping windows are all added.""",
     "[8, 6, 9]")
 scatter_sub = _public(scatter_sub_p, "scatter_sub", """
-    Subtracts windows from an array at computed places. Where windows overlap all are
+    Subtracts windows from an array at computed places. Overlapping windows are all
     subtracted.""", "[2, 6, 5]")
 scatter_mul = _public(scatter_mul_p, "scatter_mul", """
-    Multiplies an array by windows at computed places. Where windows overlap all are
+    Multiplies an array by windows at computed places. Overlapping windows are all
     multiplied.""", "[15,  6, 14]")
 scatter_min = _public(scatter_min_p, "scatter_min", """
-    Takes the smaller of what is there and of windows at computed places.""", "[3, 6, 2]")
+    Takes the minimum of old elements and of windows at computed places.""", "[3, 6, 2]")
 scatter_max = _public(scatter_max_p, "scatter_max", """
-    Takes the greater of what is there and of windows at computed places.""", "[5, 6, 7]")
+    Takes the maximum of old elements and of windows at computed places.""", "[5, 6, 7]")

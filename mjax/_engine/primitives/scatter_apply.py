@@ -1,4 +1,4 @@
-"""Applying a function to windows of an array at places that are computed."""
+"""scatter_apply: applies a function to windows of an array at computed places."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.base.programs import programs_of
+from mjax._engine.base.program_caches import programs_of
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.gather import GatherScatterMode
@@ -39,11 +39,11 @@ def _trace_update(func: Callable[[Any], Any], dtype: Any) -> Any:
     if known is None:
         jaxpr = trace_to_jaxpr(lambda x: [func(x)], [aval])
         if jaxpr.consts or jaxpr.effects:
-            msg = "scatter_apply: func must not use arrays from outside, or have effects."
+            msg = "scatter_apply: func must not close over arrays or have effects."
             raise TypeError(msg)
         if jaxpr.out_avals[0].strip_weak_type() is not aval:
-            msg = (f"scatter_apply: func must give a scalar of the operand's dtype, of type {aval}"
-                   f", but gave {jaxpr.out_avals[0]}.")
+            msg = (f"scatter_apply: func must return a scalar of the operand's dtype, of type "
+                   f"{aval}, but returned {jaxpr.out_avals[0]}.")
             raise TypeError(msg)
         known = cache.put(key, jaxpr)
     return known
@@ -64,10 +64,10 @@ def scatter_apply(operand: Any, scatter_indices: Any, func: Callable[[Any], Any]
 
 
 scatter_apply.__doc__ = inspect.cleandoc("""
-    Applies a function to the elements of windows of an array at computed places. Where
-    windows overlap it is applied several times.""" + ARGUMENTS.format(
-        updates="func: takes and gives a scalar of the operand's dtype; uses no arrays from "
-        "outside.\n      ",
+    Applies a function to the elements of windows of an array at computed places. It is applied
+    several times to elements of overlapping windows.""" + ARGUMENTS.format(
+        updates="func: maps a scalar of the operand's dtype to another; must not close over "
+        "arrays.\n      ",
         more="update_shape: the shape that updates would have.\n      ",
         example="scatter_apply(x, i, lax.neg, dims, update_shape=(2,))\n"
         "      Array([-5,  6, -7], dtype=int32)"))

@@ -1,4 +1,4 @@
-"""Choosing between arrays element by element: select_n."""
+"""Elementwise choice between arrays: select_n."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _select_n_lowering(ctx: Any, which: Any, *cases: Any) -> Any:
         return op("stablehlo.select", [out_type], [which, cases[1], cases[0]])
 
     def choose(low: int, high: int) -> Any:
-        """The right one of cases[low:high], by halving."""
+        """The selected one of cases[low:high], by bisection."""
         if high - low == 1:
             return cases[low]
         mid = (low + high) // 2
@@ -96,7 +96,7 @@ def _select_n_batch(args: Any, dims: Any) -> Any:
 
 @boundary
 def select_n(which: Any, *cases: Any) -> Any:
-    """Takes each element from the case that `which` numbers there.
+    """Takes each element from the case whose number `which` holds there.
 
     Args:
       which: boolean or integer array of the cases' shape, or a scalar; values in `[0, len(cases))`.

@@ -1,4 +1,4 @@
-"""Primitives that keep computations, and their order: tokens, and uses without results."""
+"""Primitives that preserve computations and their order: tokens, and uses without results."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def _after_all_type(*tokens: Any) -> Any:
     for place, token in enumerate(tokens):
         if token is not abstract_token:
             msg = (f"Arguments to after_all must be tokens, but argument {place} has the type "
-                   f"{token}. lax.create_token() gives a token.")
+                   f"{token}. lax.create_token() returns a token.")
             raise TypeError(msg)
     return abstract_token
 
 
 after_all_p.def_lowering(lambda ctx, *tokens: [hlo.after_all(tokens)])
-# No token is batched: there is one for all elements. None has a tangent, so none is transposed.
+# Tokens are never batched and do not have tangents; so they are not transposed either.
 after_all_p.def_jvp(lambda primals, tangents: _with_zero(after_all_p.bind(*primals)))
 after_all_p.def_batch(lambda args, dims: (after_all_p.bind(*args), None))
 
@@ -46,16 +46,16 @@ def _with_zero(token: Any) -> Any:
 
 @boundary
 def create_token(_: Any = None) -> Any:
-    """A token that waits for nothing.
+    """A token without predecessors.
 
-    Tokens are values of programs that hold no numbers. They are put in order by `after_all`, and
-    taken by primitives whose lowering needs one.
+    Tokens are values of programs without numbers. `after_all` orders them, and primitives whose
+    lowering needs a token take them.
 
     Args:
-      _: has no effect; JAX takes it.
+      _: ignored, as in JAX.
 
     Returns:
-      A token. It has neither axes nor a derivative: `vmap` leaves it as it is, `grad` too.
+      A token. It has neither axes nor a derivative: `vmap` and `grad` leave it as it is.
 
     Example:
       >>> mjax.make_jaxpr(lambda: lax.after_all(lax.create_token(), lax.create_token()))()
@@ -72,10 +72,10 @@ def create_token(_: Any = None) -> Any:
 
 @boundary
 def after_all(*operands: Any) -> Any:
-    """A token that comes after all of these.
+    """A token that follows all of these.
 
     Args:
-      operands: any number of tokens, as `create_token` gives them.
+      operands: any number of tokens, as `create_token` returns them.
 
     Raises:
       TypeError: one is not a token.
@@ -112,7 +112,7 @@ def _dce_sink_lowering(ctx: Any, x: Any, *, prevent_mlir_dce: bool) -> Any:
 
 @dce_sink_p.def_jvp
 def _dce_sink_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-    """The tangent is used as well. Nothing comes of it, and so no transpose."""
+    """Uses the tangent as well. There are no results, so a transpose is not needed."""
     dce_sink_p.bind(*primals, **params)
     if type(tangents[0]) is not Zero:
         dce_sink_p.bind(*tangents, **params)
@@ -124,7 +124,7 @@ dce_sink_p.def_batch(lambda args, dims, **params: (dce_sink_p.bind(*args, **para
 
 @boundary
 def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
-    """Uses arrays without computing anything of them, so that programs keep what computes them.
+    """Uses arrays without computing anything, so that programs keep their computation.
 
     Args:
       val: pytree of arrays.
@@ -132,8 +132,8 @@ def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
 
     Raises:
       TypeError: a leaf is not an array.
-      NotImplementedError: when a program with `prevent_mlir_dce` is lowered: jaxlib has that
-        since release 0.10.0.
+      NotImplementedError: `prevent_mlir_dce`, when the program is lowered with a jaxlib before
+        0.10.0.
 
     Example:
       >>> mjax.make_jaxpr(lambda x: lax.dce_sink(x))(1.0)

@@ -1,11 +1,12 @@
 """Moving elements: broadcast_in_dim, reshape, transpose, squeeze, copy; also reduce_sum.
 
-All are linear. `reduce_sum` stands here because it and `broadcast_in_dim` are each other's
+All are linear. `reduce_sum` is here because it and `broadcast_in_dim` are each other's
 transposes; the other reductions are in `reductions`.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,14 +16,15 @@ import numpy as np
 from mjax._engine.base.errors import ConcretizationTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.sockets import sockets
-from mjax._engine.base.thread import ThreadState, thread
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import canonicalize_axes, canonicalize_axis, listed
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
-from mjax._engine.primitives.emit import dense_i64, hlo, op, reduce_ir
+from mjax._engine.ir.references import is_reference
+from mjax._engine.ir.sizes import index, is_constant_shape, is_symbolic_dim
+from mjax._engine.ir.types import ShapedArray, has_array_type, physical_aval, typeof
+from mjax._engine.primitives.emit import broadcast_ir, dense_i64, hlo, op, reduce_ir, reshape_ir
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.tracing.evaluate import evaluation
-from mjax._engine.tracing.interpreter import call_with
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.variance import pvary_p, sorted_axes
 
@@ -51,8 +53,7 @@ def _broadcast_in_dim_type(x: Any, *, shape: Any, broadcast_dimensions: Any) -> 
 
 @broadcast_in_dim_p.def_lowering
 def _broadcast_in_dim_lowering(ctx: Any, x: Any, *, shape: Any, broadcast_dimensions: Any) -> Any:
-    return op("stablehlo.broadcast_in_dim", ctx.out_types, [x],
-              {"broadcast_dimensions": dense_i64(broadcast_dimensions)})
+    return [broadcast_ir(ctx.out_types[0], shape, x, broadcast_dimensions)]
 
 
 def _broadcast_in_dim_transpose(ct: Any, x: Any, *, shape: Any, broadcast_dimensions: Any) -> Any:
@@ -76,7 +77,7 @@ def _broadcast_in_dim_batch(args: Any, dims: Any, *, shape: Any, broadcast_dimen
 @boundary
 def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]
                      ) -> Any:
-    """Places an array's axes among those of a larger shape and repeats it along the others.
+    """Maps an array's axes to axes of a larger shape and repeats it along the others.
 
     Args:
       operand: array of shape `(n_0, ..., n_k)`.
@@ -98,7 +99,8 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
              [2, 2, 2]], dtype=int32)
     """
     shape, dims = canonical_shape(shape), tuple(map(operator.index, broadcast_dimensions))
-    if shape == np.shape(operand) and dims == tuple(range(len(shape))):
+    if (shape == np.shape(operand) and dims == tuple(range(len(shape)))
+            and not is_reference(typeof(operand))):
         return own(operand) if shape else array_of(operand)
     if len(dims) == np.ndim(operand) and any(map(operator.gt, dims, dims[1:])):
         order = sorted(range(len(dims)), key=dims.__getitem__)
@@ -151,7 +153,7 @@ define_linear(reduce_sum_p, _reduce_sum_transpose)
 
 
 def shift_axes(axes: Iterable[int], new: int) -> tuple[int, ...]:
-    """The same axes after another one came in at place `new`."""
+    """The same axes after an axis was inserted at `new`."""
     return tuple(a + (a >= new) for a in axes)
 
 
@@ -162,7 +164,7 @@ def batch_axes(dim: int, axes: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
 
 
 def define_reduction_batching(primitive: Primitive, name: str = "axes") -> None:
-    """Sets the batching rule of a primitive that removes axes, which the param `name` holds."""
+    """Sets the batching rule of a primitive that removes the axes in the param `name`."""
 
     def batch(args: Any, dims: Any, **params: Any) -> Any:
         params[name], out_dim = batch_axes(dims[0], params[name])
@@ -180,7 +182,7 @@ def reduce_sum(operand: Any, axes: Sequence[int]) -> Any:
 
     Args:
       operand: numeric array.
-      axes: distinct axes; none of them leaves the operand as it is.
+      axes: distinct axes; an empty sequence leaves the operand as it is.
 
     Returns:
       An array without these axes.
@@ -201,7 +203,7 @@ reshape_p = Primitive("reshape", structural=True)
 
 @reshape_p.def_abstract_eval
 def _reshape_type(x: Any, *, new_sizes: tuple[int, ...], dimensions: None) -> ShapedArray:
-    if any(n < 0 for n in new_sizes) or int(np.prod(new_sizes, dtype=object)) != x.size:
+    if any(n < 0 for n in new_sizes) or np.prod(new_sizes, dtype=object) != x.size:
         msg = (f"cannot reshape an array of shape {x.shape} (size {x.size}) to {new_sizes}: the "
                "number of elements must stay the same.")
         raise TypeError(msg)
@@ -210,7 +212,7 @@ def _reshape_type(x: Any, *, new_sizes: tuple[int, ...], dimensions: None) -> Sh
 
 @reshape_p.def_lowering
 def _reshape_lowering(ctx: Any, x: Any, *, new_sizes: Any, dimensions: None) -> Any:
-    return op("stablehlo.reshape", ctx.out_types, [x])
+    return [reshape_ir(ctx.out_types[0], new_sizes, x)]
 
 
 define_linear(reshape_p, lambda ct, x, *, new_sizes, dimensions: reshape(ct, x.aval.shape))
@@ -248,7 +250,7 @@ def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | 
     if dimensions is not None:
         operand = transpose(operand, dimensions)
     new_sizes = canonical_shape(new_sizes)
-    if np.shape(operand) == new_sizes and hasattr(operand, "aval"):
+    if np.shape(operand) == new_sizes and has_array_type(operand):
         return operand
     return reshape_p.bind(operand, new_sizes=new_sizes, dimensions=None)
 
@@ -296,13 +298,19 @@ def transpose(operand: Any, permutation: Sequence[int]) -> Any:
     Source: StableHLO `transpose`.
     """
     permutation = tuple(map(operator.index, permutation))
-    if permutation == tuple(range(np.ndim(operand))) and hasattr(operand, "aval"):
+    if permutation == tuple(range(np.ndim(operand))) and has_array_type(operand):
         return operand
     return transpose_p.bind(operand, permutation=permutation)
 
 
 def moveaxis(x: Any, source: int, destination: int) -> Any:
-    """Moves one axis to another place; the others keep their order."""
+    """Moves one axis to another place; the others keep their order.
+
+    Example:
+      >>> from mjax_ext.interpreters import batching
+      >>> batching.moveaxis(jnp.ones((2, 3)), 0, 1).shape
+      (3, 2)
+    """
     ndim = typeof(x).ndim
     source, destination = canonicalize_axis(source, ndim), canonicalize_axis(destination, ndim)
     if source == destination:
@@ -328,7 +336,7 @@ def _squeeze_type(x: Any, *, dimensions: tuple[int, ...]) -> ShapedArray:
 
 @squeeze_p.def_lowering
 def _squeeze_lowering(ctx: Any, x: Any, *, dimensions: tuple[int, ...]) -> Any:
-    return op("stablehlo.reshape", ctx.out_types, [x])
+    return [reshape_ir(ctx.out_types[0], ctx.avals_out[0].shape, x)]
 
 
 define_linear(squeeze_p, lambda ct, x, *, dimensions: reshape(ct, x.aval.shape))
@@ -351,7 +359,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
       (3, 1)
     """
     axes = tuple(sorted(canonicalize_axes(tuple(dimensions), typeof(array).ndim)))
-    return array if not axes and hasattr(array, "aval") else squeeze_p.bind(array, dimensions=axes)
+    return array if not axes and has_array_type(array) else squeeze_p.bind(array, dimensions=axes)
 
 
 @boundary
@@ -386,16 +394,16 @@ def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
       >>> lax.broadcast(jnp.ones(3), (2,)).shape
       (2, 3)
     """
-    shape, sizes = typeof(operand).shape, canonical_shape(tuple(sizes))
-    if not sizes:
+    aval, sizes = typeof(operand), canonical_shape(tuple(sizes))
+    if not sizes and not is_reference(aval):
         return array_of(operand)
-    dims = tuple(range(len(sizes), len(sizes) + len(shape)))
-    return broadcast_in_dim(operand, (*sizes, *shape), dims)
+    dims = tuple(range(len(sizes), len(sizes) + len(aval.shape)))
+    return broadcast_in_dim(operand, (*sizes, *aval.shape), dims)
 
 
 @boundary
 def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
-    """Merges the axes from `start_dimension` up to, but not with, `stop_dimension`.
+    """Merges the axes from `start_dimension` up to, but excluding, `stop_dimension`.
 
     Example:
       >>> lax.collapse(jnp.ones((2, 3, 4)), 0, 2).shape
@@ -404,9 +412,10 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     shape = typeof(operand).shape
     low, high, _ = slice(start_dimension, stop_dimension).indices(len(shape))
     if high < low:
-        msg = f"collapse: axes {start_dimension} to {stop_dimension} of shape {shape} are none."
+        msg = (f"collapse: the range of axes {start_dimension} to {stop_dimension} of shape "
+               f"{shape} is empty.")
         raise ValueError(msg)
-    return reshape(operand, (*shape[:low], int(np.prod(shape[low:high])), *shape[high:]))
+    return reshape(operand, (*shape[:low], math.prod(shape[low:high]), *shape[high:]))
 
 
 # ---- copy ------------------------------------------------------------------------------
@@ -421,21 +430,23 @@ copy_p.def_batch(lambda args, dims: (copy_p.bind(args[0]), dims[0]))
 def array_of(x: Any) -> Any:
     """A NumPy or Python value as an array; arrays and tracers as they are.
 
-    It is made at once, whatever traces: making a constant is not an operation.
+    It is created at once, even during a trace: a constant does not need an equation.
     """
-    return x if hasattr(x, "aval") else call_with(ThreadState.interpreter, copy_p.bind, x)
+    return x if hasattr(x, "aval") else copy_p.impl(x)  # type: ignore[misc]
 
 
 def own(x: Any) -> Any:
-    """The result of an operation that leaves its operand as it is: under evaluation a copy, for the
-    result may be donated or deleted while the operand lives; a tracer stays as it is."""
+    """The result of an operation that changes nothing: a copy of an array, a tracer itself.
+
+    The result may be donated or deleted while the operand is still in use.
+    """
     if thread.interpreter is evaluation and hasattr(x, "aval"):
         return copy_p.bind(x)
     return array_of(x)
 
 
 def held(values: Sequence[Any], which: Sequence[bool]) -> list[Any]:
-    """Values that tracers hold: some are made arrays, whose types no setting changes."""
+    """Values for tracers: some become arrays, since settings do not change the type of arrays."""
     return [x if not w or hasattr(x, "aval") else array_of(x)
             for x, w in zip(values, which, strict=True)]
 
@@ -444,16 +455,18 @@ def held(values: Sequence[Any], which: Sequence[bool]) -> list[Any]:
 
 
 def integers_of_shape(shape: Any) -> tuple[int, ...]:
-    """A shape as a tuple of ints; -1 stands for a size that is not known.
+    """A shape as a tuple of ints; -1 is an unknown size.
 
     Raises:
       TypeError: it holds something else (a tracer, a float).
     """
     try:
         return tuple(map(operator.index, listed(shape)))
-    except ConcretizationTypeError:  # which says what to do
+    except ConcretizationTypeError:  # its message says what to do
         raise
     except TypeError as error:
+        if not hasattr(shape, "aval") and not is_constant_shape(listed(shape)):
+            return tuple(map(index, listed(shape)))
         if "integer" in str(error) and not hasattr(shape, "aval"):
             msg = f"shapes must be sequences of integers, got {shape!r}."
             raise TypeError(msg) from None
@@ -474,12 +487,18 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
 
 
 def batch_to_front(x: Any, dim: int | None, size: int) -> Any:
-    """`x` with its batch axis first, repeated `size` times where it has none."""
+    """`x` with its batch axis first; without one it is repeated `size` times.
+
+    Example:
+      >>> from mjax_ext.interpreters import batching
+      >>> batching.bdim_at_front(jnp.ones((2, 3)), 1, 3).shape
+      (3, 2)
+    """
     return batch_at(x, dim, 0, size)
 
 
 def batch_at(x: Any, dim: int | None, place: int, size: int) -> Any:
-    """`x` with its batch axis at the given place, repeated `size` times where it has none."""
+    """`x` with its batch axis at the given place; without one it is repeated `size` times."""
     if dim is not None:
         return moveaxis(x, dim, place)
     shape = typeof(x).shape
@@ -513,8 +532,8 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
 
     Args:
       shape: its shape.
-      fill_value: a scalar; an array or tracer must have the dtype asked for.
-      dtype: its dtype, which is settled: x64 is not asked; by default that of the value.
+      fill_value: a scalar; an array or tracer must have the requested dtype.
+      dtype: its canonical dtype, independent of the x64 setting; by default that of the value.
     """
     shape = canonical_shape(shape)
     if type(fill_value) is int and dtype is not None:
@@ -531,7 +550,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
             return dtype.wrap(full((*shape, *dtype.element_shape), fill_value,
                                    dtype.element_dtype))
         if dtypes.is_complex(aval.dtype) and not dtypes.is_complex(dtype):
-            msg = f"full: the complex value {fill_value} has no place in dtype {dtype}."
+            msg = f"full: the complex value {fill_value} cannot be stored in dtype {dtype}."
             raise TypeError(msg)
         fill_value = as_settled(np.asarray(fill_value).astype(dtype)[()])
     if not shape:
@@ -540,7 +559,9 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
 
 
 def scalar_of(aval: ShapedArray, value: Any) -> Any:
-    """A scalar of the dtype of a type: a Python one, which is weakly typed, if that is."""
+    """A scalar of the dtype of a type; for weak types a Python one, which is weakly typed."""
+    if is_symbolic_dim(value):
+        return sockets.dimension_value(value).astype(aval.dtype)
     try:
         scalar = np.asarray(value, aval.dtype)[()]
     except TypeError:
@@ -555,9 +576,9 @@ def scalar_of(aval: ShapedArray, value: Any) -> Any:
 
 
 def as_settled(value: Any) -> Any:
-    """A NumPy value; as an array if it has 64 bits that x64 mode would take away.
+    """A NumPy value; as an array if it has 64 bits.
 
-    Users' values lose them where x64 is off. Values that rules make are of types that arrays have.
+    Without x64, users' values are narrowed to 32 bits. Values of rules keep their types.
     """
     dtype = value.dtype
     if dtypes.canonicalize(dtype) is dtype:
@@ -566,7 +587,13 @@ def as_settled(value: Any) -> Any:
 
 
 def zeros_of(aval: Any) -> Any:
-    """A zero of this type, made by the current interpreter; bool for float0."""
+    """A zero of this type, made by the current interpreter; bool for float0.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> ad.zeros_like_aval(mjax.typeof(jnp.ones(2)))
+      Array([0., 0.], dtype=float32)
+    """
     if not isinstance(aval, ShapedArray):
         return aval.zeros()
     dtype = aval.dtype

@@ -1,4 +1,4 @@
-"""Cutting out and putting in boxes at known places: slice and pad, each other's transposes."""
+"""Boxes at static places: slice and pad, each other's transposes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.sizes import dilated, index
 from mjax._engine.ir.types import ShapedArray, typeof
-from mjax._engine.primitives.emit import dense_i64, hlo, ir, op, pad_ir
+from mjax._engine.primitives.emit import hlo, ir, pad_ir, slice_ir
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
@@ -56,17 +57,16 @@ def _slice_type(x: Any, *, start_indices: tuple[int, ...], limit_indices: tuple[
     if any(s <= 0 for s in steps):
         msg = f"slice: strides {steps} must be positive."
         raise TypeError(msg)
-    shape = tuple(-((i - j) // s) for i, j, s in zip(start_indices, limit_indices, steps,
-                                                     strict=True))
+    shape = tuple((j - i + s - 1) // s for i, j, s in zip(start_indices, limit_indices, steps,
+                                                         strict=True))
     return ShapedArray(shape, x.dtype, x.weak_type)
 
 
 @slice_p.def_lowering
 def _slice_lowering(ctx: Any, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any
                     ) -> Any:
-    return op("stablehlo.slice", ctx.out_types, [x], {
-        "start_indices": dense_i64(start_indices), "limit_indices": dense_i64(limit_indices),
-        "strides": dense_i64(strides or [1] * len(start_indices))})
+    return [slice_ir(ctx.out_types[0], x, start_indices, limit_indices,
+                     strides or [1] * len(start_indices))]
 
 
 def _slice_transpose(ct: Any, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any
@@ -75,7 +75,7 @@ def _slice_transpose(ct: Any, x: Any, *, start_indices: Any, limit_indices: Any,
     config = []
     for start, stride, n, size in zip(start_indices, strides, typeof(ct).shape, x.aval.shape,
                                       strict=True):
-        covered = (n - 1) * stride + 1 if n else 0
+        covered = dilated(n, stride)
         config.append((start, size - start - covered, stride - 1))
     return pad_p.bind(ct, _zero(ct), padding_config=tuple(config))
 
@@ -105,7 +105,7 @@ def slice(operand: Any, start_indices: Sequence[int], limit_indices: Sequence[in
     Args:
       operand: array.
       start_indices: for each axis the first index, not negative.
-      limit_indices: for each axis the index behind the last, at most the axis' size.
+      limit_indices: for each axis the index after the last, at most the axis' size.
       strides: for each axis the positive step; all 1 by default.
 
     Returns:
@@ -120,7 +120,6 @@ def slice(operand: Any, start_indices: Sequence[int], limit_indices: Sequence[in
       >>> lax.slice(jnp.array([0, 1, 2, 3, 4]), (1,), (5,), (2,))
       Array([1, 3], dtype=int32)
     """
-    index = operator.index
     return slice_p.bind(operand, start_indices=tuple(map(index, start_indices)),
                         limit_indices=tuple(map(index, limit_indices)),
                         strides=None if strides is None else tuple(map(index, strides)))
@@ -133,8 +132,8 @@ def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None,
 
     Args:
       operand: array.
-      start_index: the first index; negative ones count from the end, None is 0.
-      limit_index: the index behind the last; negative ones count from the end, None is the end.
+      start_index: the first index; negative ones count from the end, None means 0.
+      limit_index: the index after the last; negative ones count from the end, None means the end.
       stride: the positive step.
       axis: the axis.
 
@@ -147,12 +146,12 @@ def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None,
     """
     shape = typeof(operand).shape
     axis = canonicalize_axis(axis, len(shape))
-    start = 0 if start_index is None else operator.index(start_index)
-    limit = shape[axis] if limit_index is None else operator.index(limit_index)
+    start = 0 if start_index is None else index(start_index)
+    limit = shape[axis] if limit_index is None else index(limit_index)
     starts, limits, strides = [0] * len(shape), list(shape), [1] * len(shape)
     starts[axis] = start + shape[axis] if start < 0 else start
     limits[axis] = limit + shape[axis] if limit < 0 else limit
-    strides[axis] = operator.index(stride)
+    strides[axis] = index(stride)
     return slice_p.bind(operand, start_indices=tuple(starts), limit_indices=tuple(limits),
                         strides=tuple(strides))
 
@@ -167,7 +166,7 @@ def diagonal(x: Any) -> Any:
 
 @boundary
 def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
-    """Cuts out what is at one static index of an axis.
+    """Takes the elements at one static index of an axis.
 
     Args:
       operand: array.
@@ -182,12 +181,12 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
       >>> lax.index_in_dim(jnp.arange(6).reshape(3, 2), -1, keepdims=False)
       Array([4, 5], dtype=int32)
     """
-    size, index = typeof(operand).shape[axis], operator.index(index)
-    if not -size <= index < size:
-        msg = f"index {index} is out of bounds for axis {axis} with size {size}."
+    size, place = typeof(operand).shape[axis], operator.index(index)
+    if not -size <= place < size:
+        msg = f"index {place} is out of bounds for axis {axis} with size {size}."
         raise IndexError(msg)
-    index = index + size if index < 0 else index
-    out = slice_in_dim(operand, index, index + 1, 1, axis)
+    place = place + size if place < 0 else place
+    out = slice_in_dim(operand, place, place + 1, 1, axis)
     return out if keepdims else squeeze(out, (axis,))
 
 
@@ -209,7 +208,7 @@ def _pad_type(x: Any, value: Any, *, padding_config: tuple[tuple[int, int, int],
         msg = (f"pad: padding_config {padding_config} must hold (low, high, interior) for each "
                f"axis of the operand, of shape {x.shape}, with interior not negative.")
         raise ValueError(msg)
-    shape = tuple(low + n + max(n - 1, 0) * interior + high
+    shape = tuple(low + dilated(n, interior + 1) + high
                   for n, (low, high, interior) in zip(x.shape, padding_config, strict=True))
     if any(n < 0 for n in shape):
         msg = (f"pad: padding_config {padding_config} takes more away from an operand of shape "
@@ -226,9 +225,9 @@ def _pad_lowering(ctx: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
 
 
 def _without_holes(x: Any, value: Any, padding_config: Any) -> tuple[Any, Any]:
-    """The same padding without interior: holes are a dimension of their own, then merged.
+    """The same padding without interior: holes are a separate dimension, which is then merged.
 
-    XLA, up to 0.12 at least, pads the interior wrongly, in silence, where the result is cut along
+    XLA, up to 0.12 at least, silently pads the interior wrongly if the result is sharded along
     that dimension and the operand is not.
     """
     config = list(padding_config)
@@ -255,7 +254,7 @@ def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
     if type(x) is UndefinedPrimal:
         x_ct = ct
         if any(low < 0 or high < 0 for low, high, _ in padding_config):
-            # Elements that were cut off have a cotangent of zero.
+            # Elements that were cut off have zero cotangents.
             restored = tuple((max(-low, 0), max(-high, 0), 0) for low, high, _ in padding_config)
             x_ct = pad_p.bind(ct, _zero(ct), padding_config=restored)
         rows = list(zip(typeof(x_ct).shape, padding_config, strict=True))
@@ -283,7 +282,7 @@ def _pad_batch(args: Any, dims: Any, *, padding_config: Any) -> Any:
     config = (*padding_config[:dim], (0, 0, 0), *padding_config[dim:])
     if value_dim is None:
         return pad_p.bind(x, value, padding_config=config), dim
-    # One padding per element: pad with anything, then put the right one there.
+    # One padding value per element: pad with any value, then select the right one.
     anything = squeeze(slice_in_dim(value, 0, 1), (0,)) if dtypes.is_extended(
         typeof(x).dtype) else _zero(x)
     padded = pad_p.bind(x, anything, padding_config=config)
@@ -294,14 +293,14 @@ def _pad_batch(args: Any, dims: Any, *, padding_config: Any) -> Any:
 
 @boundary
 def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
-    """Adds elements of one value at the edges of an array and between its elements.
+    """Inserts one value at the edges of an array and between its elements.
 
     Args:
       operand: array of shape `(n, ...)`.
       padding_value: a scalar of its dtype.
-      padding_config: for each axis `(low, high, interior)`: how many elements before, behind
-        and between any two. Negative `low` and `high` take elements away, after the interior
-        ones were put in.
+      padding_config: for each axis `(low, high, interior)`: the number of elements before, after
+        and between any two. Negative `low` and `high` remove elements, after the interior
+        ones were inserted.
 
     Returns:
       An array of shape `(low + n + (n - 1) * interior + high, ...)`.
@@ -316,7 +315,6 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
       >>> lax.pad(jnp.array([1, 2]), 0, [(1, 0, 2)])
       Array([0, 1, 0, 0, 2], dtype=int32)
     """
-    index = operator.index
     try:
         config = tuple([(index(low), index(high), index(interior))
                         for low, high, interior in padding_config])

@@ -1,7 +1,7 @@
 """Sliding windows: padding, strides, dilations, and the sizes that follow.
 
 Shared by `convolution` and `windows`. An array dilated by `d` along an axis has `d - 1` holes
-between any two elements; a dilated window leaves as many elements out.
+between any two elements; a dilated window skips as many elements.
 """
 
 from __future__ import annotations
@@ -13,16 +13,13 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.ir.dimensions import max_dim
+from mjax._engine.ir.sizes import dilated, index
 from mjax._engine.primitives.emit import ir
 
-#: (low, high) for each axis; negative ones take elements away.
+#: (low, high) for each axis; negative ones remove elements.
 Padding = tuple[tuple[int, int], ...]
 Sizes = tuple[int, ...]
-
-
-def dilated(size: int, dilation: int) -> int:
-    """The size of an axis with holes between its elements."""
-    return (size - 1) * dilation + 1 if size else 0
 
 
 def dilated_shape(shape: Sequence[int], dilation: Sequence[int]) -> Sizes:
@@ -31,25 +28,25 @@ def dilated_shape(shape: Sequence[int], dilation: Sequence[int]) -> Sizes:
 
 
 def slid(size: int, window: int, stride: int) -> int:
-    """At how many places a window fits into an axis."""
-    return max((size - window) // stride + 1, 0)
+    """The number of positions of a window along an axis."""
+    return max_dim((size - window) // stride + 1, 0)
 
 
 def index_tuple(name: str, argument: str, values: Any, count: int, axes: str,
                 error: type[Exception] = TypeError) -> Sizes:
-    """An argument that gives one integer for each axis; None stands for ones.
+    """An argument with one integer for each axis; None means ones.
 
     Args:
       name: of the operation.
       argument: of the argument.
-      values: what the user gave.
+      values: the user's argument.
       count: the number of axes.
-      axes: what they are called in messages.
-      error: what another number of integers raises.
+      axes: their name in messages.
+      error: the exception for another number of integers.
 
     Raises:
       TypeError: it is not a sequence of integers.
-      error: it is one of another length.
+      error: its length is not `count`.
     """
     if values is None:
         return (1,) * count
@@ -89,7 +86,7 @@ def explicit_padding(name: str, padding: Any, count: int) -> Padding:
       TypeError: there are not `count` of them.
     """
     try:
-        pairs = tuple([(operator.index(low), operator.index(high)) for low, high in padding])
+        pairs = tuple([(index(low), index(high)) for low, high in padding])
     except (TypeError, ValueError):
         msg = (f"{name}: padding must be 'SAME', 'SAME_LOWER', 'VALID' or a sequence of (low, "
                f"high) pairs of integers, got {padding!r}.")
@@ -121,7 +118,7 @@ def pads_of(name: str, padding: Any, shape: Sequence[int], window: Sequence[int]
         raise ValueError(msg)
     pairs = []
     for size, width, stride in zip(shape, window, strides, strict=True):
-        missing = max((-(-size // stride) - 1) * stride + width - size, 0)
+        missing = max_dim((-(-size // stride) - 1) * stride + width - size, 0)
         less, more = missing // 2, missing - missing // 2
         pairs.append((less, more) if mode == "SAME" else (more, less))
     return tuple(pairs)
@@ -130,10 +127,10 @@ def pads_of(name: str, padding: Any, shape: Sequence[int], window: Sequence[int]
 def slid_shape(name: str, shape: Sequence[int], window: Sequence[int], strides: Sequence[int],
                padding: Padding, base_dilation: Sequence[int], window_dilation: Sequence[int]
                ) -> Sizes:
-    """At how many places a window fits, along each axis.
+    """The number of positions of a window along each axis.
 
     Raises:
-      ValueError: more elements are taken away than there are.
+      ValueError: the padding removes more elements than there are.
     """
     holed = dilated_shape(shape, base_dilation)
     padded = [low + n + high for n, (low, high) in zip(holed, padding, strict=True)]
@@ -156,9 +153,8 @@ def transposed_padding(shape: Sequence[int], out_shape: Sequence[int], window: S
     for size, out, width, stride, (low, _), holes, step in zip(
             shape, out_shape, window, strides, padding, base_dilation, window_dilation,
             strict=True):
-        # Element x of the array is at x * holes + low; element y of the result is at y * stride,
-        # the start of its window. Before the first element starts no window but those whose
-        # other end reaches it.
+        # Element x of the array is at x * holes + low. The window of element y of the result
+        # starts at y * stride, maybe before the first element, if its other end reaches it.
         before = dilated(width, step) - 1 - low
         behind = dilated(size, holes) + low - dilated(out, stride)
         pairs.append((before, behind))
@@ -181,15 +177,15 @@ def padtype_to_pads(in_shape: Any, window_shape: Any, window_strides: Any, paddi
       in_shape: sizes of the axes.
       window_shape: sizes of the windows along them.
       window_strides: steps of the windows along them.
-      padding: `'VALID'`: none; `'SAME'`: as much as makes the result of size
-        `ceil(size / stride)`, half of it, rounded down, before the axis and the rest behind;
+      padding: `'VALID'`: none; `'SAME'`: as much as gives the result the size
+        `ceil(size / stride)`, half of it, rounded down, before the axis and the rest after;
         `'SAME_LOWER'`: the other way round.
 
     Returns:
       A list of `(low, high)`, one for each axis.
 
     Raises:
-      ValueError: the name is none of these.
+      ValueError: the name is not one of these.
       TypeError: `padding` is not a string, or the numbers of windows, strides and axes differ.
 
     Example:

@@ -1,4 +1,4 @@
-"""Sorting: sort, and top_k, which gives the greatest elements and where they are.
+"""Sorting: sort, and top_k, which returns the greatest elements and their indices.
 
 Order of floats: -0.0 equals 0.0, NaN comes last. Complex numbers are compared by real part,
 then by imaginary part.
@@ -16,6 +16,7 @@ from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.sizes import beyond
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.along_axis import define_batching_along
 from mjax._engine.primitives.comparing import compare_ir, parts_ir
@@ -91,14 +92,14 @@ def _less_ir(a: Any, b: Any, aval: ShapedArray, otherwise: Any, platform: str) -
 
 
 def _compare_floats_ir(a: Any, b: Any, aval: ShapedArray) -> tuple[Any, Any]:
-    """Less and equal, with NaN last: 20 to 40 % faster on CPU than the total order."""
+    """Emits less and equal, with NaN last: 20 to 40 % faster on CPU than the total order."""
     a_nan, b_nan = [compare_ir(v, v, "NE", aval.dtype) for v in (a, b)]
     less = hlo.or_(compare_ir(a, b, "LT", aval.dtype), hlo.and_(b_nan, hlo.not_(a_nan)))
     return less, hlo.or_(compare_ir(a, b, "EQ", aval.dtype), hlo.and_(a_nan, b_nan))
 
 
 def _compare_total_ir(a: Any, b: Any, aval: ShapedArray) -> tuple[Any, Any]:
-    """The same, in the form that XLA's compiler for GPUs replaces by a radix sort."""
+    """The same, in the form that XLA's GPU compiler replaces by a radix sort."""
     zero, nan = [constant(np.asarray(c).astype(aval.dtype)) for c in (0.0, np.nan)]
 
     def canonical(x: Any) -> Any:
@@ -114,9 +115,6 @@ def _compare_total_ir(a: Any, b: Any, aval: ShapedArray) -> tuple[Any, Any]:
 def _sort_jvp(primals: Any, tangents: Any, *, dimension: int, is_stable: bool, num_keys: int
               ) -> Any:
     params = {"dimension": dimension, "is_stable": is_stable, "num_keys": num_keys}
-    if all(type(t) is Zero for t in tangents):
-        outs = sort_p.bind(*primals, **params)
-        return outs, [zero_tangent(o) for o in outs]
     *outs, order = sort_p.bind(*primals, _indices(typeof(primals[0]), dimension), **params)
     return outs, [zero_tangent(o) if type(t) is Zero else
                   take_along_axis(t, order, dimension, unique_indices=True)
@@ -124,7 +122,7 @@ def _sort_jvp(primals: Any, tangents: Any, *, dimension: int, is_stable: bool, n
 
 
 def _indices(aval: ShapedArray, dimension: int) -> Any:
-    dtype = np.dtype(np.int32 if aval.shape[dimension] < 2**31 else np.int64)
+    dtype = np.dtype(np.int64 if beyond(aval.shape[dimension], 2**31 - 1) else np.int32)
     return broadcasted_iota(dtype, aval.shape, dimension)
 
 
@@ -139,14 +137,13 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
       operand: an array, or a sequence of arrays of one shape that are permuted together.
       dimension: the axis; negative ones count from the end.
       is_stable: whether equal elements keep their order.
-      num_keys: how many of the arrays, the first ones, decide about the order; the later ones
-        where the earlier ones are equal.
+      num_keys: the number of leading arrays that determine the order, lexicographically.
 
     Returns:
       An array, or a tuple of arrays if `operand` is a sequence.
 
     Raises:
-      TypeError: there are no arrays, or their shapes differ.
+      TypeError: the sequence of arrays is empty, or their shapes differ.
       ValueError: the axis is out of range, or there are not `num_keys` arrays.
 
     Source: StableHLO `sort`.
@@ -223,7 +220,7 @@ def _top_k_type(x: Any, *, k: int, axis: int) -> list[ShapedArray]:
 
 def _top_k_by_sorting(x: Any, *, k: int, axis: int) -> list[Any]:
     size = typeof(x).shape[axis]
-    # From the back, so that the first of equal elements comes first in the end.
+    # Sorted from the back, so that the first of equal elements comes first in the end.
     found = sort_p.bind(rev(x, (axis,)), rev(_indices(typeof(x), axis), (axis,)), dimension=axis,
                         is_stable=True, num_keys=1)
     return [rev(slice_in_dim(y, size - k, size, 1, axis), (axis,)) for y in found]
@@ -273,8 +270,8 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> Any:
       axis: the axis; negative ones count from the end.
 
     Returns:
-      Two arrays with size `k` along the axis: elements in descending order, of equal ones the
-      first first, and their indices (int32). The order is IEEE 754's total one: NaN is greater
+      Two arrays with size `k` along the axis: elements in descending order, and their indices
+      (int32). Equal elements keep their order. The order is IEEE 754's total one: NaN is greater
       than all numbers, 0.0 than -0.0, and NaN with its sign bit set is the least.
 
     Raises:

@@ -1,7 +1,7 @@
 """Special functions: error functions, gamma and its relatives, incomplete ones, Bessel.
 
-A row each. Those that CHLO has are lowered to it; the others are formulas: Bessel's here,
-those of the incomplete functions in `incomplete`.
+Each is one row. Functions of CHLO are lowered to it. The others are formulas: the Bessel
+functions here, the incomplete functions in `incomplete`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _c = constant_like
 
 def _function(name: str, args: str, lowering: Any, derivatives: list[Callable[..., Any]],
               doc: str, public: str = "", example: str = "") -> tuple[Primitive, Any]:
-    """A row: a function of floats, with a derivative per operand.
+    """A row of the table: a function of floats, with a derivative per operand.
 
     Args:
       name: the primitive's name.
@@ -54,7 +54,7 @@ def _function(name: str, args: str, lowering: Any, derivatives: list[Callable[..
       derivatives: `(tangent, result, *operands) -> tangent of the result`.
       doc: docstring of the function users call.
       public: its name, if it is not the primitive's.
-      example: arguments of a call, `->`, and what it prints.
+      example: arguments of a call, `->`, and the printed result.
     """
     primitive = define_elementwise(name, ["f"] * len(derivatives), lowering)
     define_jvp_from_result(primitive, *derivatives)
@@ -67,7 +67,7 @@ def _no_derivative(name: str, operands: str) -> Callable[..., NoReturn]:
         raise LazyNoDerivativeError(lambda: (
             f"{name} has no derivative with respect to {operands}: none is known in closed form. "
             "Hold it constant (lax.stop_gradient), or give the function that calls it a "
-            "derivative of its own (custom_jvp)."))
+            "custom derivative (custom_jvp)."))
     return refuse
 
 
@@ -82,7 +82,7 @@ def _gaussian(scale: float, sign: Callable[[Any], Any]) -> Callable[..., Any]:
 erf_p, erf = _function("erf", "x", "chlo.erf", [_gaussian(2 / math.sqrt(math.pi), neg)],
                        "Elementwise error function.", example="0.5 -> 0.5205")
 erfc_p, erfc = _function("erfc", "x", "chlo.erfc", [_gaussian(-2 / math.sqrt(math.pi), neg)],
-                         "Elementwise complementary error function: `1 - erf(x)`, with all digits "
+                         "Elementwise complementary error function: `1 - erf(x)`, accurate "
                          "where that is small.", example="3.0 -> 2.209e-05")
 erf_inv_p, erf_inv = _function(
     "erf_inv", "x", "chlo.erf_inv",
@@ -176,7 +176,7 @@ random_gamma_grad_p, random_gamma_grad = _function(
 
     Args:
       a: shape parameter, positive.
-      x: the sample; it is thought of as the quantile of a fixed probability.
+      x: the sample, as the quantile of a fixed probability.
 
     Returns:
       `-(dP/da) / (dP/dx)`, where P is `igamma(a, x)`.
@@ -235,7 +235,7 @@ def _i0e_derivative(t: Any, out: Any, x: Any) -> Any:
 
 
 def _i1e_derivative(t: Any, out: Any, x: Any) -> Any:
-    # i1e(x) / x is 1/2 at 0, where it is not to be computed so.
+    # The limit of i1e(x) / x at 0 is 1/2; the quotient there is NaN.
     eps = ml_dtypes.finfo(typeof(x).dtype).eps
     shape = typeof(x).shape
     regular = gt(abs(x), _c(x, eps))

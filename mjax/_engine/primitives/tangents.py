@@ -1,4 +1,4 @@
-"""Tangents: their sums, their zeros, stop_gradient; jvp rules made of derivatives."""
+"""Tangents: sums, zeros, stop_gradient; makers of jvp rules from derivatives."""
 
 from __future__ import annotations
 
@@ -47,7 +47,13 @@ def _add_any_batch(args: Any, dims: Any) -> Any:
 
 
 def add_tangents(a: Any, b: Any) -> Any:
-    """The sum of two tangents or cotangents, either of which may be a `Zero`."""
+    """The sum of two tangents or cotangents, either of which may be a `Zero`.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> float(ad.add_tangents(1.0, 2.0))
+      3.0
+    """
     if type(a) is Zero:
         return b
     if type(b) is Zero:
@@ -56,7 +62,13 @@ def add_tangents(a: Any, b: Any) -> Any:
 
 
 def instantiate(tangent: Any) -> Any:
-    """An array of zeros for a `Zero`; other values as they are."""
+    """An array of zeros for a `Zero`; other values as they are.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> ad.instantiate_zeros(jnp.ones(2))
+      Array([1., 1.], dtype=float32)
+    """
     return zeros_of(tangent.aval) if type(tangent) is Zero else tangent
 
 
@@ -91,7 +103,7 @@ def _zero(tangent: Any, out: Any, *primals: Any, **params: Any) -> Zero:
     return zero_tangent(out)
 
 
-#: The derivative by an operand on which the result does not depend smoothly.
+#: The derivative in an operand on which the result does not depend smoothly.
 ZERO: Callable[..., Any] = _zero
 
 
@@ -118,7 +130,7 @@ def _without_result(rule: Any) -> Callable[..., Any]:
 def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | None) -> None:
     """`define_jvp` for rules `(tangent, result, *primals, **params)`.
 
-    A primitive with several results has one such rule, which takes and gives lists of them.
+    A primitive with several results has one such rule, which takes and returns lists.
     """
     derivatives = [ZERO if rule is None else rule for rule in rules]
 
@@ -136,7 +148,7 @@ def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | No
         return out, _zeros(primitive, out) if total is None else total
 
     def from_one_place(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-        # The user's line is the same for all equations: looked up once, not for each.
+        # The user's line is the same for all equations: looked up once.
         if thread.source is not None or thread.interpreter is ThreadState.interpreter:
             return apply(primals, tangents, **params)
         thread.source = current_traceback()
@@ -170,7 +182,7 @@ def define_jointly_linear(primitive: Primitive, operands: slice) -> None:
 
     Args:
       primitive: has one result.
-      operands: the places of these operands.
+      operands: the positions of these operands.
     """
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
@@ -223,7 +235,7 @@ def stop_gradient(x: Any) -> Any:
       x: a tree of arrays.
 
     Returns:
-      The same tree; its derivatives are zero. NumPy arrays and Python numbers stay what they are,
+      The same tree; its derivatives are zero. NumPy arrays and Python numbers are not converted,
       unless a function is being traced; 64-bit ones become 32-bit ones where x64 is off.
 
     Raises:

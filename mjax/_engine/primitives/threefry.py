@@ -1,9 +1,9 @@
 """The threefry2x32 generator, bit for bit as in JAX.
 
-A hash of pairs of uint32 under a key of two: random bits are the hashes of counters. In
-*partitionable* mode (the setting `threefry_partitionable`, on by default) each element is
-hashed from its own position, a pair of 32-bit halves; in the old mode the positions of one
-flat array are hashed two at a time, so that an element's value depends on the total size.
+It hashes pairs of uint32 under a key of two words: random bits are the hashes of counters. In
+*partitionable* mode (the setting `threefry_partitionable`, on by default) each element is the
+hash of its own position, a pair of 32-bit halves. The old mode hashes the positions of one flat
+array two at a time, so that an element's value depends on the total size.
 
 Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 """
@@ -18,6 +18,7 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import thread
+from mjax._engine.ir.sizes import beyond
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import (
     add,
@@ -35,7 +36,7 @@ from mjax._engine.primitives.elementwise import (
     constant_like,
     define_elementwise_batching,
 )
-from mjax._engine.primitives.emit import dense_i64, full, hlo, iota_ir, ir_type, op
+from mjax._engine.primitives.emit import broadcast_ir, full, hlo, iota_ir, ir_type, op
 from mjax._engine.primitives.iota import broadcasted_iota, iota
 from mjax._engine.primitives.joining import concatenate, split, stack, unstack
 from mjax._engine.primitives.keys import PRNGImpl, register_prng
@@ -50,7 +51,7 @@ _uint32 = np.dtype("uint32")
 
 
 def define_hash(name: str, results: int, lowering: Any) -> Primitive:
-    """The primitive of a hash: of key words and as many counter words as it has results."""
+    """The primitive of a hash of key words and counter words; it has a result per counter word."""
     primitive = Primitive(name, multiple_results=True)
 
     @primitive.def_abstract_eval
@@ -78,10 +79,9 @@ def _threefry2x32_lowering(ctx: Any, k1: Any, k2: Any, x: Any, y: Any) -> Any:
         if aval.shape == out.shape:
             return value
         dims = range(out.ndim) if aval.shape else ()
-        return op("stablehlo.broadcast_in_dim", ctx.out_types[:1], [value],
-                  {"broadcast_dimensions": dense_i64(dims)})[0]
+        return broadcast_ir(ctx.out_types[0], out.shape, value, dims)
 
-    # The third key is computed before keys are spread over all counters, if it can be.
+    # The third key word is computed before keys are broadcast over all counters, if possible.
     key_avals, key = list(ctx.avals_in[:2]), [k1, k2]
     if key_avals[0] is not key_avals[1]:
         key, key_avals = [spread(*pair) for pair in zip(key, key_avals, strict=True)], [out, out]
@@ -116,10 +116,10 @@ iota_2x32_shape_p.def_abstract_eval(lambda *, shape: [ShapedArray(shape, _uint32
 def _iota_2x32_shape_lowering(ctx: Any, *, shape: tuple[int, ...]) -> Any:
     """The position of each element in row-major order: its high and its low 32 bits.
 
-    A sum over axes, not a reshaped flat iota, so that it can be cut along any axis.
+    A sum over axes, not a reshaped flat iota, so that it can be sharded along any axis.
     """
     aval = ctx.avals_out[0]
-    wide = aval if aval.size < 2**32 else aval.update(dtype=np.dtype("uint64"))
+    wide = aval.update(dtype=np.dtype("uint64")) if beyond(aval.size, 2**32 - 1) else aval
     position = None
     for axis in range(len(shape)):
         term = iota_ir(wide, axis)
@@ -135,7 +135,7 @@ def _iota_2x32_shape_lowering(ctx: Any, *, shape: tuple[int, ...]) -> Any:
 
 
 def key_and_positions(keys: Any, shape: tuple[int, ...]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """The words of keys, and the two words of each position in an array of a shape.
+    """The words of keys, and the two words of each position in an array of the shape.
 
     All have as many axes as `(*batch, *shape)`.
     """
@@ -208,8 +208,8 @@ def threefry_2x32(keypair: Any, count: Any) -> Any:
 
 # ---- the generator ---------------------------------------------------------------------
 
-# Results stand behind a barrier: XLA would fuse a hash into each of its consumers and compute
-# it there once more, so that code and compile time doubled with every split of a split.
+# Results are behind a barrier. Otherwise XLA would fuse a hash into each of its consumers and
+# compute it again there: code and compile time would double with every nested split.
 
 
 def threefry_seed(seeds: Any) -> Any:
@@ -252,7 +252,7 @@ def _old_random_bits(keys: Any, dtype: Any, bit_width: int, shape: Sequence[int]
     if bit_width == 64:
         words = join_words(*split(words, (size, size), axis=-1))
     elif bit_width < 32:
-        # Words are cut from their low end up.
+        # Words are split from their low bits up.
         pieces = 32 // bit_width
         count = typeof(words).shape[-1]
         cut = (*batch, count, pieces)

@@ -32,9 +32,9 @@ _c = constant_like
 
 
 def _of_complex(function: Callable[..., Any], real: str) -> Callable[..., Any]:
-    """A lowering to the operation `real`, and of complex numbers to `function` of their parts.
+    """A lowering to the operation `real`; for complex numbers to `function` of their parts.
 
-    XLA's own operations lose what is small, and make NaN of infinite parts.
+    XLA's own operations lose small parts and return NaN for infinite parts.
     """
 
     def lowering(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
@@ -84,7 +84,7 @@ cos_p, cos = to_an_accuracy(
 
 def _tan_lowering(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
     attributes = accuracy_attributes(accuracy)
-    # StableHLO's is the one with attributes; CHLO's is the one that every jaxlib compiles.
+    # Only StableHLO's operation has attributes; every jaxlib compiles CHLO's.
     return op("stablehlo.tan" if attributes else "chlo.tan", ctx.out_types, [x], attributes)
 
 

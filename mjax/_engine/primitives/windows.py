@@ -1,9 +1,8 @@
-"""Reductions over windows that slide: reduce_window_sum, reduce_window_max, reduce_window_min.
+"""Reductions over sliding windows: reduce_window_sum, reduce_window_max, reduce_window_min.
 
 The derivative of an extremum is that of the first element which is extreme in its window.
 `select_and_gather_add` takes the tangents there and `select_and_scatter_add`, its transpose,
-puts cotangents there. Windows that are reduced by a function of the user's are in
-`control.reduce`.
+puts cotangents there. `control.reduce` reduces windows by a user's function.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.along_axis import batched_alike
 from mjax._engine.primitives.arithmetic import (
@@ -29,6 +29,7 @@ from mjax._engine.primitives.emit import (
     hlo,
     ir_type,
     pad_ir,
+    padded_ir,
     reducer_region,
 )
 from mjax._engine.primitives.linear import define_linear
@@ -56,12 +57,12 @@ Windows = dict[str, Any]
 _FILLED = {"window_dimensions": 1, "window_strides": 1, "padding": (0, 0), "base_dilation": 1,
            "window_dilation": 1}
 
-# ---- what all share --------------------------------------------------------------------
+# ---- shared parts ----------------------------------------------------------------------
 
 
 def window_params(name: str, shape: Sequence[int], window_dimensions: Any, window_strides: Any,
                   padding: Any, base_dilation: Any, window_dilation: Any) -> Windows:
-    """The params that arguments of `reduce_window` and its like stand for."""
+    """The window params of the arguments of `reduce_window` and its variants."""
     ndim = len(shape)
     given = {"window_dimensions": window_dimensions, "window_strides": window_strides,
              "base_dilation": base_dilation, "window_dilation": window_dilation}
@@ -99,8 +100,15 @@ def window_ir(out_types: Sequence[Any], xs: Sequence[Any], inits: Sequence[Any],
               params: Windows) -> Any:
     """Emits a reduction over windows of several arrays together."""
     if not params["window_dimensions"]:
-        # One window of one element; XLA crashes on some of these.
+        # One window of one element: XLA crashes on some of these.
         return list(body(*inits, *xs))
+    if not all(map(is_constant_shape, params["padding"])):
+        # The operation does not accept symbolic sizes.
+        config = [(low, high, holes - 1) for (low, high), holes in zip(
+            params["padding"], params["base_dilation"], strict=True)]
+        xs = [padded_ir(x, init, config) for x, init in zip(xs, inits, strict=True)]
+        ones = (1,) * len(config)
+        params = {**params, "padding": ((0, 0),) * len(config), "base_dilation": ones}
     reduce = hlo.ReduceWindowOp(
         out_types, xs, inits, dense_i64(params["window_dimensions"]),
         window_strides=dense_i64(params["window_strides"]),
@@ -112,14 +120,14 @@ def window_ir(out_types: Sequence[Any], xs: Sequence[Any], inits: Sequence[Any],
 
 
 def spread(x: Any, value: Any, params: Windows) -> Any:
-    """An array with the padding and the holes that windows see."""
+    """An array with the windows' padding and holes."""
     config = tuple([(low, high, holes - 1) for (low, high), holes in zip(
         params["padding"], params["base_dilation"], strict=True)])
     return pad_p.bind(x, value, padding_config=config)
 
 
 def window_slices(size: int, axis: int, params: Windows) -> list[slice]:
-    """For each element of a window, where it is found at all places along one axis.
+    """For each element of a window, the slice of all its positions along one axis.
 
     Args:
       size: of the axis, holes and padding included.
@@ -134,7 +142,7 @@ def window_slices(size: int, axis: int, params: Windows) -> list[slice]:
 
 
 def along_windows(size: int, axis: int, params: Windows) -> list[Callable[[Any], Any]]:
-    """`window_slices` as functions that cut arrays."""
+    """`window_slices` as functions that slice arrays."""
 
     def cut(where: slice) -> Callable[[Any], Any]:
         return lambda x: slice_in_dim(x, where.start, where.stop, where.step, axis)
@@ -143,8 +151,9 @@ def along_windows(size: int, axis: int, params: Windows) -> list[Callable[[Any],
 
 
 def in_windows(shape: Sequence[int], params: Windows) -> list[list[Any]]:
-    """For each axis, and each element of a window along it: at which places it is an element of
-    the operand's rather than padding or a hole; NumPy masks, or None: at all.
+    """For each axis and each element of a window, the positions at which it is not padding.
+
+    They are NumPy masks over positions; None means all. Holes count as padding.
 
     Args:
       shape: of the operand.
@@ -179,8 +188,8 @@ def _define_window_reduction(name: str, kinds: str, identity: Callable[[Any], An
     Args:
       name: the primitive's name.
       kinds: the accepted dtype kinds.
-      identity: dtype -> what the operation leaves as it is, and what padding is made of.
-      combine: dtype -> what emits the operation on two scalars.
+      identity: dtype -> the identity of the operation, also used for padding.
+      combine: dtype -> a function that emits the operation on two scalars.
     """
     primitive = Primitive(name)
 
@@ -244,7 +253,7 @@ reduce_window_min_p = _define_window_extremum("reduce_window_min", "minimum", hi
 
 
 def _identity(select: Primitive, dtype: Any) -> Any:
-    """The value that loses against all others."""
+    """The value that is never selected against another one."""
     return lowest(dtype) if select is ge_p else highest(dtype)
 
 
@@ -296,7 +305,7 @@ def _gather_transpose(ct: Any, tangents: Any, operand: Any, *, select_prim: Prim
                       base_dilation: Sizes, window_dilation: Sizes, padding: Padding,
                       **params: Any) -> Any:
     if any(d != 1 for d in window_dilation):
-        msg = ("select_and_gather_add cannot be transposed where windows have holes "
+        msg = ("select_and_gather_add cannot be transposed for dilated windows "
                f"(window_dilation {window_dilation}). Gradients of lax.reduce_window never need "
                "that.")
         raise NotImplementedError(msg)
@@ -325,7 +334,7 @@ def _gather_batch(args: Any, dims: Any, **params: Any) -> Any:
 
 
 def _gather_by_slices(tangents: Any, operand: Any, select: Primitive, params: Windows) -> Any:
-    """select_and_gather_add in terms of others: XLA cannot scatter to windows with holes."""
+    """select_and_gather_add by other operations: XLA cannot scatter to dilated windows."""
 
     def first(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
         wins = select.bind(a[0], b[0])
@@ -342,7 +351,7 @@ def _gather_by_slices(tangents: Any, operand: Any, select: Primitive, params: Wi
 
 # ---- select_and_scatter_add ------------------------------------------------------------
 
-#: Adds each element of a source to where an operand's window is extreme, in an array of zeros.
+#: Adds each source element, in an array of zeros, where an operand's window is extreme.
 select_and_scatter_add_p = Primitive("select_and_scatter_add")
 
 
@@ -388,16 +397,16 @@ def _scatter_lowering(ctx: Any, source: Any, operand: Any, *, select_prim: Primi
 def select_and_scatter_ir(out_type: Any, operand: Any, source: Any, init: Any, dtype: Any,
                           select: Callable[..., Any], scatter: Callable[..., Any],
                           params: Windows) -> Any:
-    """Emits a selection of one element in each window, and a scatter to these.
+    """Emits a selection of one element in each window, and a scatter to those.
 
     Args:
       out_type: MLIR type of the result, and of the operand.
-      operand: what is selected from.
-      source: what is scattered.
+      operand: the array to select from.
+      source: the values to scatter.
       init: a scalar, the initial value of all elements of the result.
       dtype: of all of these.
       select: emits whether the first of two elements is selected.
-      scatter: emits what two elements give that are scattered to one place.
+      scatter: emits the combination of two elements that are scattered to one place.
       params: of the windows.
     """
     if not params["window_dimensions"]:

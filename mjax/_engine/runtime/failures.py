@@ -1,8 +1,7 @@
 """Maps errors of XLA back to their causes: exceptions of Python callbacks, and lost processes.
 
-XLA keeps only the text of an error, and raises it wherever somebody waits: at the call, when a
-result is read, at a barrier. The text carries a number, which finds the exception that the
-callback raised.
+XLA keeps only the text of an error, and raises it at any wait: at the call, when a result is read,
+at a barrier. The text contains a number that identifies the exception of the callback.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.sockets import sockets
 from mjaxlib_shim.arrays import XlaRuntimeError
 
-#: What XLA raises where it compiles or runs, out of memory for example.
+#: The error of XLA's compiler and runtime, out of memory for example.
 JaxRuntimeError = XlaRuntimeError
 _MARK = "mjax callback failure {}"
 _KEPT = 1000
@@ -30,7 +29,7 @@ class _Failure(Record):
 
 
 class CallbackFailure(Exception):
-    """What XLA gets to see in place of the exception.
+    """The error that XLA gets in place of the exception.
 
     Attributes:
       original: the exception.
@@ -48,7 +47,7 @@ _count = 0
 
 
 def remember(error: BaseException) -> CallbackFailure:
-    """Keeps an exception; gives the one to raise in its place."""
+    """Keeps an exception; returns the one to raise in its place."""
     global _count
     with _lock:
         _count += 1
@@ -69,7 +68,7 @@ def _number_in(error: BaseException) -> int | None:
 
 
 def raise_original(error: BaseException) -> None:
-    """Raises the reason of an error of XLA's, if it is known: what a callback raised."""
+    """Raises the known cause of an error of XLA: the exception of a callback."""
     if sockets.watch is not None:
         sockets.watch.explain(error, "A computation")
     number = _number_in(error)
@@ -78,11 +77,11 @@ def raise_original(error: BaseException) -> None:
         kept = _failures[number]
         try:
             raise kept.error.with_traceback(kept.traceback)
-        finally:  # XLA's error is not what it came from
+        finally:  # XLA's error is not its cause
             kept.error.__cause__, kept.error.__context__ = kept.cause, kept.context
             kept.error.__suppress_context__ = kept.suppress_context
 
 
 def is_delivered(error: BaseException) -> bool:
-    """Whether the exception behind an error of XLA's was raised to the user before."""
+    """Whether the exception behind an error of XLA was raised to the user before."""
     return _number_in(error) in _delivered

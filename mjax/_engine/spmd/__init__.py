@@ -1,1 +1,1 @@
-"""Programs over several devices or batch elements that talk to each other: collectives."""
+"""Programs over several devices or batch elements that communicate: collectives, `shard_map`."""

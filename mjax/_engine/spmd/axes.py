@@ -1,9 +1,9 @@
-"""Named axes as collectives see them: which are in scope, their sizes, groups of their indices.
+"""Named axes of collectives: those in scope, their sizes, groups of their indices.
 
-Under vmap an axis has a name, and its elements are rows of one array, so that every
-collective becomes an operation on rows: its batching rule handles one axis, the one of the
-vmap it meets, and leaves the others to the vmaps outside. Within shard_map an axis is one of a
-mesh, its elements are on different devices, and collectives communicate.
+Under vmap the elements of a named axis are rows of one array, so every collective becomes an
+operation on rows. Its batching rule handles one axis, that of the current vmap, and leaves the
+others to the outer vmaps. Within shard_map the axes belong to a mesh, elements are on different
+devices, and collectives communicate.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from mjax._engine.tracing.primitive import OperandsVaryError, Primitive
 from mjax._engine.transforms.batching import AxisData, batch_flat, element_type, to_dim
 
 Names = tuple[Hashable, ...]
-#: Sets of indices along an axis between which a collective keeps to itself.
+#: Sets of indices along an axis; a collective communicates only within each.
 Groups = tuple[tuple[int, ...], ...]
-#: What batching rules give.
+#: The result of a batching rule.
 Batched = tuple[Any, int | None]
 
-#: How a shard_map keeps track of device variance. "checked": types say along which mesh axes
-#: values differ, and casts are inserted where operands do not vary alike; "explicit": the author
-#: writes every cast; "unchecked": types say nothing, and psum is its own transpose.
+#: How a shard_map tracks device variance. "checked": types name the mesh axes along which values
+#: differ, and operands that do not vary alike are cast; "explicit": the author writes every cast;
+#: "unchecked": types do not track it, and psum is its own transpose.
 Mode = Literal["checked", "explicit", "unchecked"]
 
 
 class Manual(NamedTuple):
-    """What is known of a mesh axis in the body of a shard_map.
+    """Facts about a mesh axis in the body of a shard_map.
 
     Attributes:
       mesh: the mesh.
       axes: the manual axes of that mesh, those of enclosing shard_maps included.
-      mode: how device variance is kept track of.
+      mode: how device variance is tracked.
     """
 
     mesh: Mesh | AbstractMesh
@@ -57,12 +57,12 @@ class Manual(NamedTuple):
 
 def in_manual(mesh: Mesh | AbstractMesh, axes: Iterable[Hashable], mode: Mode
               ) -> AbstractContextManager[None]:
-    """Puts the axes of a shard_map in scope: where its body is staged, transformed, lowered.
+    """Brings the axes of a shard_map into scope, to stage, transform or lower its body.
 
     Args:
       mesh: its mesh.
       axes: the axes that it makes manual.
-      mode: how it keeps track of device variance.
+      mode: how it tracks device variance.
     """
     mine = frozenset(axes)
     around = frozenset(axis.name for axis in thread.axis_env
@@ -80,21 +80,21 @@ def axis_of(name: Hashable) -> NamedAxis | None:
 
 
 def manual_of(name: Hashable) -> Manual | None:
-    """What is known of the innermost axis of this name if it is one of a mesh."""
+    """Facts about the innermost axis of this name if it belongs to a mesh."""
     axis = axis_of(name)
     return None if axis is None else axis.manual
 
 
 def varying_names(names: Iterable[Hashable]) -> Names:
-    """Those of some axes along which types can vary: of a mesh, and not unchecked."""
+    """The axes among these along which types can vary: of a mesh, and not unchecked."""
     return tuple(n for n in names if (m := manual_of(n)) is not None and m.mode != "unchecked")
 
 
 def require_varying(who: str, aval: ShapedArray, names: Iterable[Hashable]) -> None:
-    """For type rules of collectives whose operand has to vary along mesh axes.
+    """Checks, in a collective's type rule, that its operand varies along mesh axes.
 
     Raises:
-      OperandsVaryError: it does not, along some of them. Staging casts it then.
+      OperandsVaryError: it does not vary along all of them. Staging then casts it.
     """
     missing = [n for n in varying_names(names) if n not in aval.varying]
     if missing:
@@ -105,10 +105,10 @@ def require_varying(who: str, aval: ShapedArray, names: Iterable[Hashable]) -> N
 
 
 def invariant_names(who: str, x: Any, names: Iterable[Hashable]) -> Names:
-    """Those of some axes along which a value is known to be the same on all devices.
+    """The axes among these along which a value is known to be the same on all devices.
 
     Raises:
-      TypeError: there are such, and authors write the casts.
+      TypeError: there are some, but authors write the casts.
     """
     varying = typeof(x).varying
     found = tuple(n for n in varying_names(names) if n not in varying)
@@ -154,7 +154,7 @@ def sizes_of(names: Names, who: str = "") -> list[int]:
 
 
 def parties(who: str, names: Names, groups: Groups | None = None) -> int:
-    """The number of elements that a collective is between: those of its axes, or of a group."""
+    """The number of participants of a collective: elements of its axes, or of a group."""
     return len(groups[0]) if groups else math.prod(sizes_of(names, who))
 
 
@@ -205,7 +205,7 @@ def _along_other_axes(primitive: Primitive, x: Any, dim: Any, places: Sequence[s
 
 
 def def_mesh_batch(primitive: Primitive, *places: str) -> None:
-    """Sets the batching rule of a collective over mesh axes alone, whatever vmap calls its own.
+    """Sets the batching rule of a collective over mesh axes only, whatever name the vmap axis has.
 
     Args:
       primitive: the collective.
@@ -247,7 +247,7 @@ def def_collective_batch(primitive: Primitive, *places: str) -> Callable[..., An
 def check_types(primitive: Primitive, args: Any, dims: Any, params: dict[str, Any]) -> None:
     """Runs a collective's abstract evaluation for one element of a batch.
 
-    It holds the checks, and vmap leaves none of the equations for which it would run otherwise.
+    It contains the checks. It would not run otherwise, because vmap replaces these equations.
     """
     with contextlib.suppress(OperandsVaryError):  # the parent casts what the rule binds
         primitive.type_of(tuple(typeof(x) if d is None else element_type(typeof(x), d)
@@ -269,8 +269,8 @@ def checked_groups(who: str, names: Names, groups: Any, alike: bool = True) -> G
     Args:
       who: the collective.
       names: its axes.
-      groups: what the user gave.
-      alike: whether they need to be of one size, as where shapes depend on it.
+      groups: the user's argument.
+      alike: whether they must have one size, because shapes depend on it.
 
     Raises:
       ValueError: the groups differ in size and must not, one is empty, or they do not hold each
@@ -305,7 +305,7 @@ def _by_groups(collective: Callable[..., Any], axis: AxisData, x: Any, dim: int 
 
     Args:
       collective: applies the collective without groups.
-      axis: the axis; meanwhile its name stands for the members of one group.
+      axis: the axis; inside, its name denotes the members of one group.
       x: the operand.
       dim: its batch dim.
       groups: the groups.

@@ -1,7 +1,7 @@
 """Exchanges between the elements along named axes: ppermute, pbroadcast, all_to_all.
 
-Derivatives are those of functions of all elements at once: that of a permutation is its inverse.
-Over several axes of vmap, what does not fall apart into one axis after the other gathers first.
+Derivatives are those of functions of all elements together: that of a permutation is its inverse.
+Over several axes of vmap, operations that cannot be done axis by axis gather first.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import eq
 from mjax._engine.primitives.dynamic_slicing import dynamic_index_in_dim
+from mjax._engine.primitives.emit import i64_attr
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.select import select
 from mjax._engine.primitives.shapes import (
@@ -51,7 +52,7 @@ from mjax._engine.spmd.gathers import (
     own_part,
     resize,
 )
-from mjax._engine.spmd.partitions import emit, number, partition_groups
+from mjax._engine.spmd.partitions import emit, partition_groups
 from mjax._engine.spmd.reductions import axis_index, psum_p
 from mjax._engine.tracing.primitive import traced
 from mjax._engine.transforms.batching import AxisData
@@ -119,8 +120,8 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
       x: pytree of arrays.
       axis_name: the name of an axis in scope, or a tuple of names, the last of which varies
         fastest.
-      perm: pairs `(source, destination)` of indices; each source and each destination stands
-        in at most one. Elements to which nothing is sent get zeros.
+      perm: pairs `(source, destination)` of indices; each source and each destination occurs in at
+        most one. Elements that are not a destination get zeros.
 
     Raises:
       NameError: no such axis is in scope.
@@ -238,8 +239,8 @@ def _all_to_all_lowering(ctx: Any, x: Any, *, split_axis: int, concat_axis: int,
                          tiled: bool, axis_index_groups: Groups | None) -> Any:
     pairs = partition_groups(ctx, names_of(axis_name), axis_index_groups)
     return [emit(ctx, "all_to_all", ctx.out_types[0], x, pairs, {
-        "split_dimension": number(split_axis), "concat_dimension": number(concat_axis),
-        "split_count": number(pairs.shape[1])})]
+        "split_dimension": i64_attr(split_axis), "concat_dimension": i64_attr(concat_axis),
+        "split_count": i64_attr(pairs.shape[1])})]
 
 
 define_linear(all_to_all_p, lambda ct, x, *, split_axis, concat_axis, **params: all_to_all_p.bind(
@@ -267,13 +268,13 @@ def _all_to_all_batch(axis: AxisData, x: Any, dim: int | None, *, split_axis: in
 @boundary
 def all_to_all(x: Any, axis_name: Any, split_axis: int, concat_axis: int, *,
                axis_index_groups: Any = None, tiled: bool = False) -> Any:
-    """Cuts each element's array in parts, sends part `j` to element `j`, and joins what each got.
+    """Cuts each element's array into parts, sends part `j` to element `j`, and joins the parts.
 
     Args:
       x: pytree of arrays.
       axis_name: the name of an axis in scope, or a tuple of names.
-      split_axis: the axis that is cut: of as many elements as there are along the named axis,
-        and removed; with `tiled`, of a multiple, and made shorter.
+      split_axis: the axis that is cut. Its size is that of the named axis, and it is removed; with
+        `tiled` its size is a multiple, and it is shortened.
       concat_axis: where the parts are joined: a new axis, or with `tiled` the one along which
         they are concatenated.
       axis_index_groups: lists of indices along the axis; parts are exchanged within each.
@@ -300,8 +301,7 @@ def all_to_all(x: Any, axis_name: Any, split_axis: int, concat_axis: int, *,
             return all_to_all_p.bind(leaf, split_axis=split, concat_axis=concat, **params)
         check_parts("all_to_all", np.shape(leaf), split, axis_name,
                     parties("all_to_all", names, groups), False)
-        # The parts are stacked along an axis that is new, and what is left of the one that was
-        # cut is removed.
+        # The parts are stacked along a new axis, and the rest of the cut axis is removed.
         if split < concat:
             concat += 1
         else:

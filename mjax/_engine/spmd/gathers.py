@@ -1,9 +1,9 @@
-"""Values of all elements along named axes put together, and cut into parts: all_gather,
-psum_scatter, all_gather_invariant, pscatter.
+"""Collecting values along named axes, and cutting them into parts: all_gather, psum_scatter,
+all_gather_invariant, pscatter.
 
 all_gather and psum_scatter are each other's transposes. So are all_gather_invariant, whose
-result is known to be the same on all devices, and pscatter, which cuts such a value and
-communicates nothing.
+result is known to be the same on all devices, and pscatter, which cuts such a value without
+communication.
 
 Source: efficient transposition of replication-inducing collectives, JEP 17111.
 """
@@ -24,7 +24,7 @@ from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
 from mjax._engine.primitives.arithmetic import mul
 from mjax._engine.primitives.dynamic_slicing import dynamic_slice_in_dim
-from mjax._engine.primitives.emit import hlo, ir_type
+from mjax._engine.primitives.emit import hlo, i64_attr, ir_type
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import (
     batch_to_front,
@@ -47,7 +47,7 @@ from mjax._engine.spmd.axes import (
     sizes_of,
     varying_names,
 )
-from mjax._engine.spmd.partitions import emit, number, partition_groups
+from mjax._engine.spmd.partitions import emit, partition_groups
 from mjax._engine.spmd.reductions import axis_index, times
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.variance import pvary_p
@@ -100,7 +100,7 @@ def _define_gather(name: str, own_varying: bool = False) -> Primitive:
             x = hlo.reshape(ir_type(aval.update(shape=shape)), x)
         pairs = partition_groups(ctx, axis_name, axis_index_groups)
         return [emit(ctx, "all_gather", ctx.out_types[0], x, pairs,
-                     {"all_gather_dim": number(all_gather_dimension)})]
+                     {"all_gather_dim": i64_attr(all_gather_dimension)})]
 
     return primitive
 
@@ -124,7 +124,7 @@ def _all_gather_batch(axis: AxisData, x: Any, dim: int | None, *, all_gather_dim
     rest = tuple(a for a in axis_name if a != axis.name)
     if rest:
         out = gather(out, rest, d, False)
-        # The axes stand as (rest..., this one); they are wanted as they were named.
+        # The axes are in the order (rest..., this one); the result needs the order of their names.
         place = axis_name.index(axis.name)
         out = cut_axis(out, d, sizes_of(rest))
         out = merge_axes(moveaxis(out, d + len(rest), d + place), d, len(axis_name))
@@ -173,7 +173,7 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
 
 def _all_gather_to(to: str, x: Any, axis_name: Any, groups: Any, axis: int, tiled: bool) -> Any:
     if to != "invarying":
-        msg = f"all_gather: to={to!r} is none of: 'varying', 'invarying'."
+        msg = f"all_gather: to must be 'varying' or 'invarying', got {to!r}."
         raise ValueError(msg)
     if groups is not None:
         msg = ("all_gather: with axis_index_groups results differ between the groups; leave out "
@@ -217,7 +217,7 @@ def _reduce_scatter_lowering(ctx: Any, x: Any, *, scatter_dimension: int, axis_n
     aval, d = ctx.avals_in[0], scatter_dimension
     cut = ir_type(aval.update(shape=resize(aval.shape, d, aval.shape[d] // axis_size)))
     out = emit(ctx, "reduce_scatter", cut, x, partition_groups(ctx, axis_name, axis_index_groups),
-               {"scatter_dimension": number(d)}, lambda a, b: hlo.add(a, b))
+               {"scatter_dimension": i64_attr(d)}, lambda a, b: hlo.add(a, b))
     return [out if tiled else hlo.reshape(ctx.out_types[0], out)]
 
 
@@ -226,7 +226,7 @@ def _reduce_scatter_batch(axis: AxisData, x: Any, dim: int | None, *, scatter_di
                           axis_name: Names, axis_size: int, tiled: bool, **params: Any) -> Batched:
     d = scatter_dimension
     out = times(x, axis.size) if dim is None else reduce_sum_p.bind(x, axes=(dim,))
-    # Cut what is scattered into an axis per name and one of what an element gets.
+    # Cut the scattered axis into one per name, and one for the part of an element.
     out = cut_axis(out, d, (*sizes_of(axis_name), out.shape[d] // axis_size))
     out = moveaxis(out, d + axis_name.index(axis.name), 0)
     rest = tuple(a for a in axis_name if a != axis.name)
@@ -245,8 +245,8 @@ def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0,
     Args:
       x: pytree of arrays.
       axis_name: the name of an axis in scope, or a tuple of names.
-      scatter_dimension: the axis of the arrays that is cut: of as many elements as there are
-        along the named axes, and removed; with `tiled`, of a multiple, and made shorter.
+      scatter_dimension: the axis of the arrays that is cut. Its size is that of the named axes, and
+        it is removed; with `tiled` its size is a multiple, and it is shortened.
       axis_index_groups: lists of indices along the axis; each group has a sum of its own.
       tiled: whether the axis is kept.
 
@@ -305,9 +305,8 @@ def own_part(x: Any, names: Names, d: int, tiled: bool) -> Any:
 def all_gather_invariant(x: Any, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> Any:
     """Collects the values of all elements along named axes; the result is known to be the same.
 
-    Within `shard_map` its type does not vary along the axes, so that it can be a result whose
-    spec does not name them, and its transpose, `pscatter`, communicates nothing. Elsewhere it
-    is `all_gather`.
+    Within `shard_map` its type does not vary along the axes, so it can be a result whose spec does
+    not name them. Its transpose, `pscatter`, does not communicate. Elsewhere it is `all_gather`.
 
     Args:
       x: pytree of arrays.
@@ -358,7 +357,7 @@ def all_gather_invariant(x: Any, axis_name: Any, *, axis: int = 0, tiled: bool =
 def pscatter(x: Any, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> Any:
     """Gives each element along named axes its part of an array that all of them have.
 
-    It communicates nothing. Within `shard_map` its transpose is `all_gather_invariant`.
+    It does not communicate. Within `shard_map` its transpose is `all_gather_invariant`.
 
     Args:
       x: pytree of arrays.

@@ -111,8 +111,3 @@ def emit(ctx: Any, name: str, out_type: Any, x: Any, pairs: Any, attributes: dic
     if combine is not None:
         reducer_region(made.regions[0], [ctx.avals_in[0].dtype], lambda a, b: [combine(a, b)])
     return made.results[0]
-
-
-def number(value: int) -> Any:
-    """A 64-bit attribute, as dimensions are."""
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)

@@ -1,4 +1,4 @@
-"""`pmap` and the first spelling of `shard_map`, for code that still has them: thin fronts."""
+"""`pmap` and the first form of `shard_map`, for old code; both call `shard_map`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import alias, canonicalize_axis
-from mjax._engine.control.calls.static import Parameters, Static
+from mjax._engine.control.calls.static_arguments import Parameters, Static
 from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec, cuts
 from mjax._engine.ir.pytree import (
     broadcast_prefix,
@@ -48,20 +48,20 @@ from mjax._engine.tracing.flat import (
 def shard_map_of_old(f: Callable[..., Any], mesh: Mesh | AbstractMesh, in_specs: Any,
                      out_specs: Any, check_rep: bool = True,
                      auto: Iterable[Any] = frozenset()) -> Callable[..., Any]:
-    """`mjax.shard_map` as it was called in `jax.experimental.shard_map`.
+    """`mjax.shard_map` with the signature of `jax.experimental.shard_map`.
 
     Args:
       f: the function.
       mesh: the mesh.
-      in_specs, out_specs: as there.
+      in_specs, out_specs: as in `mjax.shard_map`.
       check_rep: its `check_vma`.
       auto: the axes of the mesh that are left to XLA; `axis_names` are the others.
 
     Returns:
-      What `mjax.shard_map` gives.
+      The result of `mjax.shard_map`.
 
     Raises:
-      ValueError: all axes are left to XLA; and what that refuses.
+      ValueError: all axes are left to XLA; other errors are those of `mjax.shard_map`.
     """
     check_callable("shard_map", f)
     if not isinstance(mesh, (Mesh, AbstractMesh)):
@@ -100,23 +100,23 @@ def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes:
          axis_size: int | None = None, donate_argnums: Any = ()) -> Callable[..., Any]:
     """Maps a function over devices, each of which has one slice of the arguments.
 
-    Code that is written anew is better off with `mjax.shard_map`, which this is made of: a jitted
-    one over a mesh with one axis, and `check_vma=False`: derivatives inside of `fun` take
-    `psum` for its own transpose, as code for `pmap` expects.
+    New code should use `mjax.shard_map`. This function is a jitted one, over a mesh with one axis
+    and with `check_vma=False`: derivatives inside of `fun` take `psum` for its own transpose, as
+    code for `pmap` expects.
 
     Args:
       fun: a function of pytrees of arrays.
-      axis_name: what collectives in `fun` call the axis.
-      in_axes: which axis of each argument has the slices: an int, None for arguments that all
-        devices get whole, or a tuple with a tree prefix of these per argument. Arguments given by
-        keyword are mapped along axis 0.
+      axis_name: the name of the axis for collectives in `fun`.
+      in_axes: the axis of slices of each argument: an int, None for arguments that all devices get
+        whole, or a tuple with a tree prefix of these per argument. Arguments given by keyword are
+        mapped along axis 0.
       out_axes: where the slices' axis appears in the results: a tree prefix of ints and None
         (None: one device's value).
       static_broadcasted_argnums: positions of arguments that are not arrays, and hashable.
-      devices: the devices; default: the first ones. With several processes, each of which gives
-        slices for its own devices and gets theirs of the results: the first ones of each.
-      backend: whose devices.
-      axis_size: the number of slices, of all processes, where no argument has them.
+      devices: the devices; default: the first ones, of each process. Each process gives slices for
+        its own devices, and gets their slices of the results.
+      backend: the platform of the devices.
+      axis_size: the number of slices, of all processes; required if no argument has them.
       donate_argnums: positions of arguments whose memory the results may take over.
 
     Returns:
@@ -125,7 +125,7 @@ def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes:
 
     Raises:
       TypeError: `fun` is not callable; an axis is not an int.
-      ValueError: at calls: axes of slices differ in size, or there are not so many devices; this is
+      ValueError: at calls: axes of slices differ in size, or there are not enough devices; this is
         the body of another pmap or of a shard_map; a static argument is not hashable.
 
     Example:
@@ -151,7 +151,7 @@ def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes:
         def whole(*args: Any, **kwargs: Any) -> Any:
             return mapped(args, kwargs, everywhere)
 
-        # Arguments given by name have slices, whatever the numbers say of their positions.
+        # Arguments given by name have slices, even if the numbers include their positions.
         return jit(whole, static_argnums=static, static_argnames=(),
                    donate_argnums=donate_argnums, donate_argnames=())
 
@@ -161,7 +161,7 @@ def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes:
     @boundary
     def on_devices(*args: Any, **kwargs: Any) -> Any:
         if static:
-            mapped.marked(args)  # refuses what is not hashable
+            mapped.marked(args)  # refuses arguments that are not hashable
         if mapped.is_everywhere():
             return mapped.own_part(everywhere, args, kwargs)
         return here(*args, **kwargs)
@@ -183,11 +183,11 @@ def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes:
 
 
 class _Mapped(Record):
-    """A function with what `pmap` was told of it.
+    """A function with the options of `pmap`.
 
-    With several processes each has slices for its own devices, and the function is mapped over
-    those of all; but inside of another program, which has the whole of each value, over those of
-    this process.
+    With several processes, each has slices for its own devices, and the function is mapped over
+    those of all. Inside of another program, which has whole values, it is mapped over the devices
+    of this process.
     """
 
     fun: Callable[..., Any]
@@ -215,7 +215,7 @@ class _Mapped(Record):
         """The arguments by position, with static ones as `Static`.
 
         Raises:
-          ValueError: one of these is not hashable.
+          ValueError: a static argument is not hashable.
         """
         places = self.parameters.places("static_broadcasted", self.static, len(args))
         return tuple([Static(self.parameters.hashable(a, f"argument {i}")) if i in places else a
@@ -223,16 +223,16 @@ class _Mapped(Record):
 
     def cut(self, args: tuple[Any, ...], kwargs: dict[str, Any]
             ) -> tuple[list[Any], Any, list[int | None]]:
-        """The leaves of the arguments, their structure, and along which axis each has slices."""
+        """The leaves of the arguments, their structure, and the axis of slices of each."""
         args = self.marked(args)
         leaves, tree = tree_flatten((args, kwargs))
         return leaves, tree, _dims(self.fun, self.in_axes, args, kwargs, leaves)
 
     def mesh(self, size: int, everywhere: bool) -> Mesh:
-        """The devices for so many slices.
+        """The devices for a number of slices.
 
         Raises:
-          ValueError: there are less.
+          ValueError: there are fewer devices.
         """
         if everywhere and self.devices is None:
             every = devices(self.backend)
@@ -252,7 +252,7 @@ class _Mapped(Record):
 
     def on_slices(self, mesh: Mesh, tree: Any, dims: Sequence[int | None], leaves: Sequence[Any]
                   ) -> Any:
-        """What the function gives for the slices of its arguments' leaves."""
+        """The results of the function for the slices of its arguments' leaves."""
         def piece(*slices: Any) -> Any:
             args, kwargs = tree.unflatten([x if d is None else squeeze(x, (d,))
                                            for x, d in zip(slices, dims, strict=True)])
@@ -277,11 +277,11 @@ class _Mapped(Record):
         return self.per_result(place, outs)
 
     def spec(self, axis: int | None) -> PartitionSpec:
-        """How an array with slices along this axis is cut."""
+        """The spec of an array with slices along this axis."""
         return PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, self.name)
 
     def per_result(self, f: Callable[[Any, int | None], Any], out: Any) -> Any:
-        """A function of each result and where its slices' axis appears.
+        """Applies a function to each result and the axis of its slices.
 
         Raises:
           ValueError: out_axes is not a tree prefix.
@@ -306,7 +306,7 @@ class _Mapped(Record):
     def of_all(self, args: tuple[Any, ...], kwargs: dict[str, Any]
                ) -> tuple[list[Any], Any, Mesh, list[PartitionSpec]]:
         """The leaves of one process's arguments, their structure, the mesh of all processes, and
-        how it cuts each."""
+        their specs."""
         leaves, tree, dims = self.cut(args, kwargs)
         every = devices(self.backend) if self.devices is None else self.devices
         count = len({d.process_index for d in every})
@@ -320,7 +320,7 @@ class _Mapped(Record):
 
     def own_part(self, whole: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
                  ) -> Any:
-        """What this process has of the results."""
+        """The slices of the results in this process."""
         leaves, tree, mesh, specs = self.of_all(args, kwargs)
         args, kwargs = tree.unflatten(host_local_array_to_global_array(leaves, mesh, specs))
         return self.per_result(
@@ -355,7 +355,7 @@ def _check_axes(what: str, axes: Any) -> None:
 
 def _dims(fun: Callable[..., Any], in_axes: Any, args: Any, kwargs: Any, leaves: Sequence[Any]
           ) -> list[int | None]:
-    """Along which axis each leaf has its slices."""
+    """The axis of slices of each leaf."""
     try:
         axes = broadcast_prefix(tuple(in_axes) if isinstance(in_axes, list) else in_axes, args,
                                 is_leaf=_is_none)
@@ -376,7 +376,7 @@ def _dims(fun: Callable[..., Any], in_axes: Any, args: Any, kwargs: Any, leaves:
 
 def _size(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: Sequence[Any],
           dims: Sequence[int | None], axis_size: int | None) -> int:
-    """How many slices there are."""
+    """The number of slices."""
     sizes = {i: np.shape(x)[d] for i, (x, d) in enumerate(zip(leaves, dims, strict=True))
              if d is not None}
     found = {*sizes.values(), *([] if axis_size is None else [axis_size])}

@@ -76,17 +76,17 @@ def _ragged_type(operand: Any, output: Any, *vectors: Any, axis_name: Names,
     return ShapedArray(output.shape, output.dtype)
 
 
-# ---- what an element gets --------------------------------------------------------------
+# ---- the result of an element ----------------------------------------------------------
 
 
 def _plan(rows: int, length: int, vectors: Any, axis_name: Names, groups: Groups | None
           ) -> tuple[Any, Any]:
-    """For each row of a result, whether a piece covers it, and which row of all operands it is.
+    """For each row of a result, whether a piece covers it, and its row among all operands.
 
     Args:
-      rows: how many rows the result has.
-      length: how many rows each operand has.
-      vectors: offsets and sizes, as `ragged_all_to_all` takes them.
+      rows: the number of rows of the result.
+      length: the number of rows of each operand.
+      vectors: offsets and sizes, in the form of `ragged_all_to_all`.
       axis_name: the axes.
       groups: the groups.
     """
@@ -141,7 +141,7 @@ def _ragged_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 @ragged_all_to_all_p.def_transpose
 def _ragged_transpose(ct: Any, operand: Any, output: Any, *vectors: Any, axis_name: Names,
                       axis_index_groups: Groups | None) -> Any:
-    # Rows that are sent twice get the sum, so that the transpose is not another such exchange.
+    # Rows that are sent twice get a sum, so the transpose is not another such exchange.
     params: dict[str, Any] = {"axis_name": axis_name, "axis_index_groups": axis_index_groups}
     rows = typeof(ct).shape[0]
     length = (operand.aval if type(operand) is UndefinedPrimal else typeof(operand)).shape[0]
@@ -178,8 +178,8 @@ def _ragged_batch(axis: AxisData, args: Any, dims: Any, *, axis_name: Names,
     if axis.name in axis_name:
         (out,), (out_dim,) = batch_flat(lambda *xs: [_exchanged(*xs, **params)], axis, args, dims)
         return out, out_dim
-    # The elements of the batch lie one after the other, and each has pieces of its own, which
-    # stand together with those of the others that go to the same receiver.
+    # The elements of the batch are consecutive, and each has pieces of its own. Pieces of all
+    # elements for the same receiver are grouped together.
     operand, output, starts, send, places, receive = (
         batch_to_front(x, d, axis.size) for x, d in zip(args, dims, strict=True))
 
@@ -202,16 +202,16 @@ def ragged_all_to_all(operand: Any, output: Any, input_offsets: Any, send_sizes:
                       axis_index_groups: Any = None) -> Any:
     """Sends pieces of different lengths from each element along a named axis to each.
 
-    A piece is a run of rows. With k pieces and p elements, those from `j * k // p` on, `k // p` of
-    them, go to element `j`. The last one stays where pieces overlap.
+    A piece is a run of rows. With k pieces and p elements, `k // p` pieces from `j * k // p` on go
+    to element `j`. The last one of overlapping pieces counts.
 
     Args:
       operand: array of shape `(n, ...)`, the rows to send.
       output: array of shape `(m, ...)` of the same dtype, the rows that no piece covers.
       input_offsets: integers of shape `(k,)`: the first row of each piece in `operand`.
-      send_sizes: integers of shape `(k,)`: how many rows each piece has.
+      send_sizes: integers of shape `(k,)`: the number of rows of each piece.
       output_offsets: integers of shape `(k,)`: the place of each piece in its receiver's result.
-      recv_sizes: integers of shape `(k,)`: how many rows each piece has that is received, the
+      recv_sizes: integers of shape `(k,)`: the number of rows of each received piece, the
         `all_to_all` of `send_sizes`.
       axis_name: the name of an axis in scope, or a tuple of names.
       axis_index_groups: lists of indices along the axis; pieces are exchanged within each.

@@ -1,11 +1,10 @@
 """Reductions over named axes: psum, pmean, pmax, pmin; casts to varying; axis_index.
 
-Derivatives are those of functions of all elements at once: `psum` is its own transpose, under
-vmap, in a shard_map that is not checked, and within groups. Where types say what varies, the
-result of a sum is known to be the same on all devices: that is `psum_invariant`, whose
-transpose is the cast `pvary`, which moves no data. The sum of a value that does not vary is a
-product. It is the same primitive: a value that is found to vary later, as the carry of a loop
-is, has to be summed.
+Derivatives are those of functions of all elements together. `psum` is its own transpose under vmap,
+in an unchecked shard_map, and within groups. If types track variance, the result of a sum is known
+to be the same on all devices. That is `psum_invariant`; its transpose is the cast `pvary`, which
+does not move data. The sum of an invariant value is a product, but the same primitive: the value
+may turn out to vary later, as carries of loops do, and must then be summed.
 
 Source: efficient transposition of replication-inducing collectives, JEP 17111.
 """
@@ -25,7 +24,7 @@ from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import add, div, mul
 from mjax._engine.primitives.convert import convert_element_type
-from mjax._engine.primitives.emit import hlo, ir_type, reduce_ir
+from mjax._engine.primitives.emit import hlo, i64_attr, ir_type, reduce_ir
 from mjax._engine.primitives.iota import iota
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.reductions import (
@@ -54,7 +53,7 @@ from mjax._engine.spmd.axes import (
     sizes_of,
     varying_names,
 )
-from mjax._engine.spmd.partitions import axis_index_ir, emit, number, partition_groups
+from mjax._engine.spmd.partitions import axis_index_ir, emit, partition_groups
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import trace_to_jaxpr
@@ -68,7 +67,7 @@ class _Reduction(NamedTuple):
     """The primitives of one reduction.
 
     Attributes:
-      name: what users call it.
+      name: its public name.
       over_axes: over axes of an array.
       over_names: over named axes.
       invariant: over mesh axes, with a result known to be the same.
@@ -97,7 +96,7 @@ def _define(name: str, over_axes: Primitive, all_reduce: Callable[..., Any],
     """The primitives of a reduction over named axes.
 
     Args:
-      name: what users call it.
+      name: its public name.
       over_axes: the same over axes of an array.
       all_reduce: `(ctx, x, pairs) -> result`, emits it between partitions.
       of_equals: the result where all elements are the same, from one and their number.
@@ -176,7 +175,7 @@ def _extremum_ir(name: str, identity: Callable[[Any], Any]) -> Callable[..., Any
         # XLA reduces between devices only by operations that it knows.
         one, many = (ir_type(aval.update(shape=(n, *aval.shape))) for n in (1, pairs.shape[1]))
         gathered = emit(ctx, "all_gather", many, hlo.reshape(one, x), pairs,
-                        {"all_gather_dim": number(0)})
+                        {"all_gather_dim": i64_attr(0)})
         return reduce_ir(ctx.out_types[0], gathered, aval.dtype, (0,), identity(aval.dtype),
                          combine)
 
@@ -207,13 +206,13 @@ def_mesh_batch(pvary_p)
 
 @pvary_p.def_cast_varying
 def _pvary_cast_varying(varying: Any, *, axes: Names) -> Any:
-    """Of a value that varies along some of the axes by now nothing is left of their cast."""
+    """Drops from a cast the axes along which the value varies already."""
     return varying, {"axes": tuple(a for a in axes if a not in varying[0])}
 
 
 def _reduce(reduction: _Reduction, x: Any, axis_name: Any, axis_index_groups: Any,
             of_constant: Callable[[Any, int], Any] | None) -> Any:
-    """What `psum`, `pmax` and `pmin` have in common; ints among the names are array axes."""
+    """The common part of `psum`, `pmax` and `pmin`; ints among the names are array axes."""
     axes = names_of(axis_name)
     names = tuple(a for a in axes if not isinstance(a, int))
     positions = tuple(a for a in axes if isinstance(a, int))
@@ -246,8 +245,8 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         differ in size.
 
     Returns:
-      The same tree of sums. Of values that are not traced it is the product with the size of
-      the axes, or of the groups if they have one, so that `psum(1, axis_name)` is a Python int.
+      The same tree of sums. A value that is not traced is multiplied by the size of the axes, or
+      of groups of one size, so that `psum(1, axis_name)` is a Python int.
 
     Raises:
       NameError: no such axis is in scope.
@@ -275,8 +274,8 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """Averages over named axes; arguments are those of `psum`.
 
     Returns:
-      The same tree of means, which are floating-point for integers too. In groups of different
-      sizes each sum is divided by the size of its own (JAX takes that of the first for all).
+      The same tree of means, which are floating-point even for integers. With groups of different
+      sizes, each sum is divided by the size of its group (JAX takes that of the first for all).
 
     Raises:
       NameError: no such axis is in scope.
@@ -296,7 +295,7 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         if isinstance(count, int):
             return div(total, scalar_of(aval, count))
         size = broadcast(convert_element_type(count, aval.dtype), aval.shape)
-        # A constant has no cotangent: no author chose the cast.
+        # A constant does not have a cotangent, so its cast is not the author's choice.
         others = tuple(sorted(aval.varying - typeof(size).varying, key=str))
         return div(total, pvary_p.bind(size, axes=others) if others else size)
 
@@ -307,8 +306,7 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The greatest element over named axes; arguments are those of `psum`.
 
-    It has no derivative (as in JAX): gather the elements with `all_gather` and take their
-    maximum.
+    It does not have a derivative (as in JAX): use `all_gather`, and take the maximum.
 
     Raises:
       NameError: no such axis is in scope.
@@ -322,7 +320,7 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
 @boundary
 def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """The least element over named axes; as `pmax`.
+    """The least element over named axes; like `pmax`.
 
     Raises:
       NameError: no such axis is in scope.
@@ -341,9 +339,9 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 def pvary(x: Any, axis_name: Any) -> Any:
     """Casts values that are the same on all devices along mesh axes to ones that may differ.
 
-    It moves no data. Its transpose is a sum over these axes, which is why where it stands can
-    matter: a sum of cotangents is one sum, whatever is added up before it. Within `shard_map`
-    casts are inserted where operands need them; write one to say where the sum is.
+    It moves no data. Its transpose is a sum over these axes. So its place can matter: cotangents
+    that are added before the sum need only one sum. Within `shard_map`, casts are inserted for
+    operands that need them; write one to choose the place of the sum.
 
     Args:
       x: pytree of arrays.
@@ -380,7 +378,7 @@ def pvary(x: Any, axis_name: Any) -> Any:
 
 @boundary
 def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
-    """Casts how values are typed to vary along mesh axes.
+    """Casts values to types that vary along mesh axes.
 
     Args:
       x: pytree of arrays.
@@ -399,8 +397,8 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
       Array([0, 1, 0, 1], dtype=int32)
     """
     if to != "varying":
-        msg = (f"pcast: to={to!r} is none of: 'varying'. What differs between devices is made the "
-               "same by communication: psum, pmax, all_gather_invariant.")
+        msg = (f"pcast: to must be 'varying', got {to!r}. Only communication makes values that "
+               "differ between devices the same: psum, pmax, all_gather_invariant.")
         raise ValueError(msg)
     return pvary(x, axis_name)
 

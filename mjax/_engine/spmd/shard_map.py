@@ -1,17 +1,16 @@
 """`shard_map`: a function of the pieces that each device holds.
 
-The function is always staged, then run. It sees pieces of its arguments, as in_specs cut them,
-and gives pieces of its results, which out_specs put together.
+The function is always staged, then run. It takes pieces of its arguments, cut by in_specs, and
+returns pieces of its results, joined by out_specs.
 
-Three modes keep track of which values may differ between devices:
+Three modes track which values may differ between devices:
 
-    check_vma=True        types say so; casts are inserted where operands do not vary alike
-    check_vma="explicit"  types say so; the author writes every cast (`lax.pcast`)
-    check_vma=False       nothing is known: psum is its own transpose, and what out_specs call the
-                          same on all devices is believed
+    check_vma=True        by types; operands that do not vary alike are cast
+    check_vma="explicit"  by types; the author writes every cast (`lax.pcast`)
+    check_vma=False       not at all: psum is its own transpose, and out_specs are trusted when they
+                          declare a result to be the same on all devices
 
-Programs that are derived of a body, as its derivatives, have casts inserted in any mode but the
-last.
+Programs that are derived from a body, such as derivatives, get casts in any mode but the last.
 """
 
 from __future__ import annotations
@@ -76,31 +75,31 @@ def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
     """Maps a function over the pieces of its arguments on the devices of a mesh.
 
     Each device calls `f` on its own pieces; collectives (`lax.psum`, `lax.all_gather`, ...) over
-    the names of mesh axes communicate. The type of a value says along which axes devices may hold
-    different values (`float32[3]{V:i}`), so that results which are claimed to be the same on all
-    devices are, and derivatives communicate no more than they have to.
+    the names of mesh axes communicate. The type of a value names the axes along which devices may
+    hold different values (`float32[3]{V:i}`). So results that are declared to be the same on all
+    devices are verified, and derivatives communicate only when necessary.
 
     Args:
       f: a function of positional arguments, pytrees of arrays. Without it the result is a
         decorator.
-      out_specs: a tree prefix of the results, of `PartitionSpec`s: how pieces are put together. A
-        result that a spec does not cut along an axis has to be the same on all devices of it.
+      out_specs: a tree prefix of the results, of `PartitionSpec`s: how pieces are joined. A result
+        that a spec does not cut along an axis has to be the same on all devices of it.
       in_specs: a tuple with an entry per argument (or one spec for all): tree prefixes of
-        `PartitionSpec`s. An argument whose entry is None is handed on as it is, whole.
+        `PartitionSpec`s. An argument whose entry is None is passed whole, as it is.
       mesh: the mesh; default: that of an enclosing shard_map, or of `set_mesh`.
-      axis_names: the axes along which `f` is mapped, a set of those that specs and collectives may
-        name; XLA has the others. Default: all.
+      axis_names: the set of axes along which `f` is mapped, which specs and collectives may name.
+        The others are left to XLA. Default: all.
       check_vma: `True`; `"explicit"`: operands that do not vary alike are refused rather than
-        cast; `False`: nothing is checked, as of old.
+        cast; `False`: variance is not checked.
 
     Returns:
       A function of whole arrays that gives whole arrays.
 
     Raises:
-      ValueError: no mesh; a spec that names an axis the mesh does not have or one twice, is too
-        long, or cuts a dimension into a number of pieces that does not divide it; specs that are
-        not a tree prefix; a result that may differ along an axis its spec does not name; an axis
-        that an enclosing shard_map has mapped already, or another mesh than its.
+      ValueError: a missing mesh; a spec that names an unknown axis, or one twice, or is too long; a
+        size that is not divisible; specs that are not a tree prefix; a result that may differ along
+        an axis its spec does not name; an axis that an enclosing shard_map maps; a mesh that
+        differs from that of an enclosing shard_map.
       TypeError: `f` is not callable, or called with arguments by keyword; `mesh` is not a mesh;
         `axis_names` is one name; specs that are not `PartitionSpec`s; in "explicit" mode, operands
         that vary along different axes.
@@ -150,7 +149,7 @@ def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
     _check_specs("out_specs", out_specs)
     mapped = _Mapped(f, in_specs, out_specs, mesh, frozenset(axis_names), _MODES[check_vma])
     if mesh is not None:
-        mapped.region()  # refuses what does not fit the mesh at once
+        mapped.region()  # refuses specs that do not fit the mesh at once
 
     caches = caches_of(f, ("shard_map", *map(_hashable, mapped[1:3]), *mapped[3:]))
     short = ShortCalls((), (), True, caches.short)
@@ -160,7 +159,7 @@ def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
         try:
             arrays = [x if type(x) is Array else to_array(x) for x in leaves]
         except (TypeError, OverflowError):
-            return mapped(args, kwargs)  # which says what is wrong
+            return mapped(args, kwargs)  # raises the error
         what, placements = (tree, bool(kwargs)), tuple(map(placement_of, arrays))
         program = caches.calls.get((thread.settings, placements, *what))
         if program is None:
@@ -174,15 +173,15 @@ def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
 
 
 class _Application(Record):
-    """A call, staged.
+    """A staged call.
 
     Attributes:
       region: the mesh and its axes.
       jaxpr: the program of pieces.
-      operands, in_specs: what it is given, and how each is cut.
-      out_specs: how its results are put together.
-      out_tree: how they are nested.
-      general: whether other arguments of these types, cut alike, have the same program.
+      operands, in_specs: its operands and their specs.
+      out_specs: the specs of its results.
+      out_tree: the tree of its results.
+      general: whether other arguments of these types and shardings have the same program.
     """
 
     region: Region
@@ -199,13 +198,13 @@ class _Application(Record):
             self.jaxpr, self.operands, self.in_specs, self.out_specs))
 
     def compiled(self, placements: tuple[Any, ...]) -> Runners:
-        """The functions that apply the primitive to arrays so placed."""
+        """The functions that apply the primitive to arrays with these placements."""
         params = self.region.params(self.jaxpr, self.in_specs, self.out_specs)
         return compile_primitive(placements, shard_map_p, params, self.out_tree)
 
 
 class _Mapped(Record):
-    """A function with what `shard_map` was told of it."""
+    """A function with the options of `shard_map`."""
 
     f: Callable[..., Any]
     in_specs: Any
@@ -250,7 +249,7 @@ class _Mapped(Record):
         """The mesh and its axes, once both are known.
 
         Raises:
-          ValueError: no mesh is set, it lacks the axes, or they are mapped already.
+          ValueError: no mesh is set, it does not have the axes, or they are mapped already.
         """
         around = _enclosing()
         mesh = self.mesh or (around.mesh if around else thread.settings.mesh)
@@ -293,7 +292,7 @@ class _Mapped(Record):
 
         Raises:
           TypeError: it is not an array.
-          ValueError: it cannot be cut so.
+          ValueError: the spec cannot cut it.
         """
         try:
             aval = typeof(leaf)
@@ -314,8 +313,8 @@ class _Mapped(Record):
 
     def stage(self, region: Region, args: Any, cut: list[bool], avals: list[Any],
               interp: ValuesInterpreter | None) -> Body:
-        """The function's program; kept with the function if all its arguments are cut and no
-        values are asked for. With an interpreter it may be what is left of it."""
+        """The function's program. It is kept with the function if all its arguments are cut and
+        Python does not ask for values. With an interpreter it may be the rest of the program."""
         f, tree = self.f, tree_structure(args)
         in_tree = tree
         if not all(cut):
@@ -338,7 +337,7 @@ class _Mapped(Record):
         """Refuses effects that may not happen once per device.
 
         Raises:
-          TypeError: there are such.
+          TypeError: there are some.
         """
         refused = forbidden(jaxpr.effects, "shardable")
         if refused:
@@ -353,7 +352,7 @@ class _Mapped(Record):
 
     def results(self, region: Region, body: Body, args: Any, cut: list[bool]
                 ) -> tuple[Any, list[PartitionSpec]]:
-        """The program whose results vary as out_specs say, and the spec of each.
+        """The program whose results vary according to out_specs, and the spec of each.
 
         Raises:
           ValueError: one varies more, or does not have enough dimensions; out_specs are not
@@ -379,7 +378,7 @@ class _Mapped(Record):
 
 
 def _enclosing() -> Manual | None:
-    """What is known of the innermost enclosing shard_map."""
+    """Facts about the innermost enclosing shard_map."""
     for axis in reversed(thread.axis_env):
         if axis.manual is not None:
             manual: Manual = axis.manual
@@ -388,7 +387,7 @@ def _enclosing() -> Manual | None:
 
 
 def _same_mesh(mesh: Mesh | AbstractMesh, around: Manual) -> Mesh | AbstractMesh:
-    """The mesh of the enclosing shard_map, which an inner one has too."""
+    """The mesh of the enclosing shard_map; inner ones must have the same."""
     other = around.mesh
     if isinstance(mesh, Mesh) and isinstance(other, Mesh):
         same = mesh is other

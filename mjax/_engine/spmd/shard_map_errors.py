@@ -1,4 +1,4 @@
-"""What users of shard_map are told where specs do not fit. Texts are built when shown."""
+"""Errors of shard_map about specs that do not fit. Texts are built when shown."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def spmd_names(axis: AxisData) -> tuple[Any, ...]:
 
 
 def check_batches(leaves: Sequence[Any], specs: Sequence[PartitionSpec | None]) -> None:
-    """Refuses batches that are to be spread over axes by which specs cut already.
+    """Refuses batches to be spread over axes that specs name already.
 
     Args:
-      leaves: of the arguments.
-      specs: theirs, and those of the results.
+      leaves: the leaves of the arguments.
+      specs: their specs, and those of the results.
 
     Raises:
       ValueError: there is one.
@@ -137,7 +137,7 @@ def _why(jaxpr: Jaxpr, place: int, axis: Any, names: Sequence[str],
                    and axis in getattr(a.aval, "varying", ())]
         if not varying:
             break
-        # A cast is there because of another operand.
+        # A cast is there for the sake of another operand.
         atom = next((a for a in varying if a not in made_by
                      or made_by[a].primitive is not pvary_p), varying[0])
     lines = []

@@ -1,9 +1,9 @@
 """The transformations of `shard_map`: those of its jaxpr, with its axes in scope.
 
-Since in the checked mode results vary along exactly the axes of their specs, and inputs too,
-transposing is transposing the jaxpr and swapping the specs: a result that is the same on all
-devices but that a spec cuts gets its sum from the transpose of the cast to its spec, an input
-that is not cut from the transposes of casts inside.
+In the checked mode inputs and results vary along exactly the axes of their specs. So the transpose
+is the transposed jaxpr with swapped specs. Sums over devices are transposes
+of casts. For an invariant result with axes in its spec, it is the cast to that spec. For an input
+without axes in its spec, they are the casts in the body.
 
 Source: JEP 17111 (efficient transposition of shard_map).
 """
@@ -43,7 +43,7 @@ from mjax._engine.transforms.batching import AxisData, batch_jaxpr
 def fit(region: Region, jaxpr: Jaxpr, specs: Sequence[PartitionSpec]) -> Jaxpr:
     """The jaxpr with results that vary along exactly the axes of their specs.
 
-    None may vary along more of the region's.
+    They must not vary along more of the region's axes already.
     """
     def missing(aval: Any, spec: PartitionSpec) -> frozenset[Any]:
         return region.varying(spec) - aval.varying
@@ -61,11 +61,11 @@ def fit(region: Region, jaxpr: Jaxpr, specs: Sequence[PartitionSpec]) -> Jaxpr:
 
 def _averaged(region: Region, transposed: Jaxpr, axes: frozenset[Any],
               ct_specs: Sequence[PartitionSpec], out_specs: Sequence[PartitionSpec]) -> Jaxpr:
-    """The transpose of an unchecked region, between cotangents as those outside have them.
+    """The transpose of an unchecked region, for cotangents in the form that outer code has them.
 
-    Nobody knows which values are the same on all devices. A cotangent that is not cut is shared
-    out evenly, whichever device's value it belongs to; what the devices give for an input that
-    is not cut is summed; both along the axes that the program knows.
+    It is not known which values are the same on all devices. A cotangent that is not cut is divided
+    evenly between devices. Cotangents of an input that is not cut are summed over devices. Both
+    happen along the axes that the program knows.
     """
     def uncut(spec: PartitionSpec) -> tuple[Any, ...]:
         return region.in_order(axes - frozenset(spec.axes))
@@ -92,7 +92,7 @@ def _size(region: Region, axes: Sequence[Any]) -> int:
 
 
 class _Cut(Record):
-    """A region's program cut in two, and the specs of what is handed on; see `frame.Split`."""
+    """A region's program cut in two, and the specs of its residuals; see `held.Split`."""
 
     first: Jaxpr
     first_specs: Specs
@@ -109,9 +109,9 @@ def _cut_in_two(region: Region, first: Jaxpr, second: Jaxpr, sources: Sequence[i
       region: its params.
       first: from the inputs to the results, and residuals that are neither.
       second: from the residuals and other inputs to other results.
-      sources: where the residuals are among the inputs and results of `first`.
-      in_specs: of the inputs of `first`.
-      out_specs: of its results.
+      sources: the places of the residuals among the inputs and results of `first`.
+      in_specs: the specs of the inputs of `first`.
+      out_specs: the specs of its results.
     """
     sources = tuple(sources)
     key = ("shard_map cut", region, second, sources, in_specs, out_specs)
@@ -121,8 +121,11 @@ def _cut_in_two(region: Region, first: Jaxpr, second: Jaxpr, sources: Sequence[i
 
 def _make_cut(region: Region, first: Jaxpr, second: Jaxpr, sources: Sequence[int],
               in_specs: Specs, out_specs: Specs) -> _Cut:
-    """An input or a result is handed on whole, by its own spec; but where nothing is checked,
-    a result that is not cut may not be what the residual is on each device."""
+    """Cuts a region; a residual that is an input or a result is passed on whole, by its own spec.
+
+    In the unchecked mode that holds for inputs only: a result that is not cut may differ from the
+    residual on some devices.
+    """
     n, m = len(in_specs), len(out_specs)
     direct = n + m if region.check_vma else n
     extra = sorted({s for s in sources if s >= direct})
@@ -152,15 +155,15 @@ def _make_cut(region: Region, first: Jaxpr, second: Jaxpr, sources: Sequence[int
 
 
 def _known_to(region: Region, jaxpr: Jaxpr, *specs: Sequence[PartitionSpec]) -> frozenset[Any]:
-    """The region's axes that its program or its specs name: along others all devices do the same,
-    checked or not."""
+    """The region's axes that its program or its specs name. Along others all devices compute the
+    same, in any mode."""
     named = named_axes({"jaxpr": jaxpr}).union(*(s.axes for given in specs for s in given))
     return region.manual_axes & named
 
 
 def residual_spec(region: Region, aval: Any, axes: frozenset[Any]) -> PartitionSpec:
-    """The devices' values are put together along a new axis, whatever their shape; one that is
-    the same on all of them is handed on as it is."""
+    """The spec of a residual. If it differs between devices, its values are joined along a new
+    axis, whatever their shape; otherwise it is passed on as it is."""
     cut = region.in_order(aval.varying if region.check_vma else axes)
     return PartitionSpec(cut) if cut else WHOLE
 
@@ -180,14 +183,21 @@ class _ShardMapFrame(Frame):
                 **held.rest}
 
     def scope(self, held: Held) -> AbstractContextManager[Any]:
-        """Along axes of the maps around operands vary as they come."""
+        """Along axes of enclosing maps, operands keep their variance."""
         return Region(**held.rest).scope()
+
+    def pieces(self, held: Held) -> int:
+        region = Region(**held.rest)
+        return _size(region, tuple(region.manual_axes))
 
     def entered(self, held: Held, how: PartitionSpec) -> Axes:
         return Region(**held.rest).varying(how)
 
     def outer(self, held: Held, aval: Any, how: PartitionSpec) -> Any:
         return Region(**held.rest).whole(aval, how)
+
+    def mutable(self, how: PartitionSpec) -> tuple[PartitionSpec, PartitionSpec]:
+        return how, how
 
     def abstract_eval(self, *avals: Any, **params: Any) -> Any:
         check_varying(avals, **params)
@@ -196,6 +206,10 @@ class _ShardMapFrame(Frame):
     def typecheck(self, *avals: Any, **params: Any) -> None:
         check_pieces(avals, **params)
         check_varying(avals, **params)
+
+    def apart(self, held: Held) -> PartitionSpec:
+        region = Region(**held.rest)
+        return PartitionSpec(region.in_order(region.manual_axes))
 
     def hand_on(self, first: Held, second: Held, residual_forwarding: Sequence[int]) -> Split:
         cut = _cut_in_two(Region(**first.rest), first.body, second.body, residual_forwarding,
@@ -210,9 +224,9 @@ class _ShardMapFrame(Frame):
         axes = _known_to(region, held.body, held.ins, held.outs)
         return back._replace(body=_averaged(region, back.body, axes, back.ins[known:], back.outs))
 
-    def axis_batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
+    def batched(self, held: Held, axis: AxisData, dims: Sequence[int | None]
+                ) -> tuple[Held, list[int | None], list[int | None]]:
         """A batch is whole on every device, unless `spmd_axis_name` spreads it over mesh axes."""
-        held = self.open(params)
         region = Region(**held.rest)
         spread = _spread(region, axis, held.body, (*held.ins, *held.outs))
         if axis.name in region.manual_axes:
@@ -221,7 +235,7 @@ class _ShardMapFrame(Frame):
         ins, outs = ([_inserted(spec, dim, spread or None) for spec, dim in zip(
             specs, given, strict=True)] for specs, given in (
                 (held.ins, dims), (held.outs, out_dims)))
-        return self.runner(Held(fit(region, body, outs), ins, outs, held.rest))(args), out_dims
+        return Held(fit(region, body, outs), ins, outs, held.rest), [None] * len(dims), out_dims
 
 
 shard_map_frame = _ShardMapFrame(shard_map_p)
@@ -240,9 +254,9 @@ def _inserted(spec: PartitionSpec, dim: int | None, entry: Any) -> PartitionSpec
 def _spread(region: Region, axis: AxisData, jaxpr: Jaxpr, specs: Specs) -> tuple[Any, ...]:
     """The mesh axes over which a batch is spread.
 
-    Not where the body names the batch's axis, or one of these, or what is saved for derivatives is
-    cut along one: elements have to be together to communicate, and what differs between devices
-    differs for each element.
+    It is not spread if the body names the batch's axis or one of these axes, or if residuals are
+    cut along one. Elements have to be together to communicate, and values that differ between
+    devices differ for each element.
     """
     spread = tuple(name for name in spmd_names(axis) if name in region.manual_axes)
     named = named_axes({"jaxpr": jaxpr}).union(*(s.axes for s in specs))

@@ -3,9 +3,9 @@
     shard_map[jaxpr, mesh, in_specs, out_specs, check_vma, manual_axes] whole arrays -> whole arrays
 
 Along the manual axes of the mesh each device runs the jaxpr on its own pieces. In the checked
-mode inputs of the jaxpr vary along exactly the axes of their specs, and so do its results; so a
-result that a spec does not cut along an axis is the same on all devices of that axis. In the
-unchecked mode nothing varies, and what is called the same is taken from one of the devices.
+mode inputs and results of the jaxpr vary along exactly the axes of their specs. So a result that a
+spec does not cut along an axis is the same on all devices of that axis. In the unchecked mode types
+do not vary, and such a result is taken from one of the devices.
 
 Source: JAX's `shard_map`; JEP 14273 (shard_map), JEP 17111 (device variance).
 """
@@ -48,8 +48,8 @@ class Region(Record):
 
     Attributes:
       mesh: the mesh.
-      manual_axes: those of its axes along which it cuts; XLA has the others.
-      check_vma: whether types say along which of them values vary.
+      manual_axes: the mesh axes along which it cuts; the others are left to XLA.
+      check_vma: whether types track variance along these.
     """
 
     mesh: Mesh | AbstractMesh
@@ -67,11 +67,11 @@ class Region(Record):
                          "checked" if self.check_vma else "unchecked")
 
     def in_order(self, axes: frozenset[Any]) -> tuple[Any, ...]:
-        """Those of some axes that are manual here, in the mesh's order."""
+        """The manual axes among these, in the mesh's order."""
         return tuple(a for a in self.mesh.axis_names if a in axes and a in self.manual_axes)
 
     def varying(self, spec: PartitionSpec) -> frozenset[Any]:
-        """Along which of the region's axes the pieces by a spec vary."""
+        """The region's axes along which pieces of a spec vary."""
         return frozenset(spec.axes) if self.check_vma else frozenset()
 
     def piece(self, aval: ShapedArray, spec: PartitionSpec, who: str = "shard_map") -> ShapedArray:
@@ -104,8 +104,8 @@ class Region(Record):
 
 def check_varying(avals: Sequence[Any], *, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs,
                   **params: Any) -> None:
-    """Inputs vary along the axes of their specs, and as what is cut; results along those of their
-    specs. Always checked: derivatives rest on it.
+    """Checks that inputs vary along the axes of their specs and of the whole operand, and results
+    along those of their specs. It always runs, because derivatives rely on it.
 
     Raises:
       TypeError: one does not.
@@ -141,7 +141,7 @@ shard_map_p.def_scope(lambda mesh, manual_axes, check_vma, **params: Region(
 
 @shard_map_p.def_pretty
 def _pretty(params: dict[str, Any]) -> dict[str, Any]:
-    """Manual axes are shown where some are not, the check where it is off."""
+    """Shows manual axes if some are not, and the check if it is off."""
     shown = {name: params[name] for name in ("jaxpr", "mesh", "in_specs", "out_specs")}
     if params["manual_axes"] != frozenset(params["mesh"].axis_names):
         shown["manual_axes"] = Region(params["mesh"], params["manual_axes"], True).in_order(
@@ -155,9 +155,9 @@ def _pretty(params: dict[str, Any]) -> dict[str, Any]:
 @shard_map_p.def_lowering
 def _shard_map_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, in_specs: Specs, out_specs: Specs,
                         **params: Any) -> Any:
-    """The region sees no values from outside: tokens and constants of the jaxpr are operands too.
+    """The region does not see values from outside: tokens and constants are operands too.
 
-    Arrays without elements do not go in or out: XLA forgets where they came from.
+    Arrays without elements do not cross its boundary: XLA loses their shardings.
     """
     region, mctx, tokens = Region(**params), ctx.module_context, ctx.tokens_in
     if not mctx.partitioned:
@@ -191,8 +191,8 @@ def _shard_map_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, in_specs: Specs,
 def _inlined(ctx: Any, region: Region, jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
     """Lowers the jaxpr at the insertion point.
 
-    Functions of what it calls are not those of outside, nor of another region: what collectives
-    mean depends on the axes in scope.
+    Its calls have functions of their own, not shared with outside or with other regions: the
+    meaning of collectives depends on the axes in scope.
     """
     mctx = ctx.module_context
     functions, mctx.functions = mctx.functions, {}
@@ -202,7 +202,7 @@ def _inlined(ctx: Any, region: Region, jaxpr: Jaxpr, args: Sequence[Any]) -> lis
 
 
 def _with_empty(values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
-    """A value for each type: those that have no elements are made."""
+    """A value for each type; those without elements are made here."""
     given = iter(values)
     return [next(given) if p.size else constant(np.zeros(p.shape, p.dtype))
             for p in map(physical_aval, avals)]

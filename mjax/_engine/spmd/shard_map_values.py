@@ -1,8 +1,8 @@
 """Values of the variables of a `shard_map` that is called outside of programs.
 
 The body is staged. When Python asks for a value that all devices share (`if lax.psum(...) > 0`),
-what has been staged since the last question runs, once, effects included. What Python holds of its
-results stays on the devices, and the body goes on from there.
+the equations staged since the last question run, once, effects included. Results that Python still
+refers to stay on the devices, and the body continues from there.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class ValuesInterpreter(StageInterpreter):
 
     Args:
       region: the mesh and its axes.
-      given: the arguments that are cut, and their specs.
+      given: the arguments to be cut, and their specs.
       check: refuses programs, before they run.
-      once: gives the program that stands for one which may have run before.
+      once: replaces a program by an equal one that may have run before.
     """
 
     __slots__ = ("around", "check", "general", "given", "known", "once", "ran", "region",
@@ -47,7 +47,7 @@ class ValuesInterpreter(StageInterpreter):
         self.region, self.given, self.check, self.once = region, given, check, once
         self.around = thread.axis_env
         self.general = True
-        #: How many equations have run.
+        #: The number of equations that have run.
         self.ran = 0
         #: Variables of these that may be needed: their values in whole, and specs.
         self.known: dict[Var, tuple[Any, PartitionSpec]] = {}
@@ -69,7 +69,7 @@ class ValuesInterpreter(StageInterpreter):
         return value.concrete() if isinstance(value, Tracer) else value
 
     def run(self, variable: Var) -> None:
-        """Runs the equations that have not run, and keeps what may be needed of all of them."""
+        """Runs the remaining equations, and keeps all results that may be needed."""
         eqns = self.eqns[self.ran:]
         alive = {variable, *self.tracers, *self.casts.values(), *self._const_vars.values()}
         outs = [v for eqn in eqns for v in eqn.outvars if v in alive]
@@ -115,7 +115,7 @@ class ValuesInterpreter(StageInterpreter):
                      consts=self.consts), held
 
     def build(self, outs: Sequence[Atom]) -> Jaxpr:
-        """What has not run yet; of the inputs and of values that `given` has from then on."""
+        """The remaining program, as a function of the inputs and of values now in `given`."""
         if self.general:
             return super().build(outs)
         jaxpr, held = self.program(self.eqns[self.ran:], outs)

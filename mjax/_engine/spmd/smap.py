@@ -21,16 +21,16 @@ def smap(f: Callable[..., Any] | None = None, /, *, in_axes: Any = NOT_GIVEN, ou
 
     Args:
       f: the function, of pieces. Without it: a decorator.
-      in_axes: which axis of each array is cut, as of `vmap`: an integer, None for whole arrays, or
-        a tuple with one of these, or a tree of them, for each positional argument.
-      out_axes: along which axis the pieces of each result are put together, or None.
+      in_axes: the axis to cut of each array, as in `vmap`: an integer, None for whole arrays, or a
+        tuple with one of these, or a tree of them, for each positional argument.
+      out_axes: the axis along which the pieces of each result are joined, or None.
       axis_name: the axis of the mesh.
 
     Returns:
       A function of whole arrays, which gives whole arrays.
 
     Raises:
-      TypeError: an axis is not an integer; `axis_name` is several; `in_axes` is not given.
+      TypeError: an axis is not an integer; `axis_name` has several names; `in_axes` is missing.
       ValueError: an axis is negative, or that of the mesh does not exist.
 
     Source: JAX, `jax.smap`.

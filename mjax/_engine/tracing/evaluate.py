@@ -39,7 +39,7 @@ class Evaluation(Interpreter):
         except TypeError:
             _refuse_operands(primitive, args)
             raise
-        # Where jaxprs among the params decide the types, the impl runs these jaxprs.
+        # If jaxprs among the params determine the types, the impl runs these jaxprs.
         if primitive.abstract_eval is not None and primitive.types_cacheable:
             _check_impl(primitive, args, params, out)
         elif primitive.multiple_results:
@@ -74,7 +74,7 @@ def _check_impl(primitive: Primitive, args: tuple[Any, ...], params: dict[str, A
         fits = False
     if not fits:
         bad_rule_result(primitive, "impl", lambda: (
-            f"gave {', '.join(map(_type_text, outs))}, but its abstract evaluation says "
+            f"returned {', '.join(map(_type_text, outs))}, but its abstract evaluation says "
             f"{', '.join(map(str, avals))}. Make them agree: under jit the abstract evaluation "
             "decides."))
 
@@ -88,10 +88,10 @@ ThreadState.interpreter = evaluation
 
 
 class CompileTimeEvaluation(Interpreter):
-    """Evaluates what is about values that are known; the rest goes to the interpreter outside.
+    """Evaluates operations on known values; hands all others to the outer interpreter.
 
     Args:
-      outer: that interpreter.
+      outer: the outer interpreter.
     """
 
     __slots__ = ("outer",)
@@ -102,7 +102,7 @@ class CompileTimeEvaluation(Interpreter):
         self.outer = outer
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        # A collective is about all elements of the map outside, whatever its operands are.
+        # A collective concerns all elements of the outer map, whatever its operands are.
         outside = primitive.axis_batch is not None and not named_axes(params).isdisjoint(
             [axis.name for axis in thread.axis_env])
         with self.chosen(args, outside):
@@ -114,17 +114,17 @@ class CompileTimeEvaluation(Interpreter):
 
     @contextmanager
     def chosen(self, values: Sequence[Any], outside: bool = False) -> Iterator[None]:
-        """Makes the interpreter current that deals with an operation on these values.
+        """Makes the interpreter for an operation on these values current.
 
         Args:
           values: the operands.
-          outside: whether it belongs to the interpreter outside in any case.
+          outside: whether it belongs to the outer interpreter in any case.
         """
         previous = thread.interpreter, thread.axis_env
         if outside or any([isinstance(value, Tracer) for value in values]):
             thread.interpreter = self.outer
         else:
-            # Named axes belong to the interpreter that is left out.
+            # Named axes belong to the interpreter that is bypassed.
             thread.interpreter, thread.axis_env = evaluation, ()
         try:
             yield

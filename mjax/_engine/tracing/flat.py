@@ -1,4 +1,4 @@
-"""Between functions of pytrees, which users write, and functions of flat values, which
+"""Converts functions of pytrees, which users write, to functions of flat values, which
 interpreters run."""
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any, NoReturn
 
 from mjax._engine.base.errors import LazyTypeError
@@ -25,14 +26,14 @@ from mjax._engine.ir.types import is_array_value, typeof
 
 
 class FlatFunction:
-    """A function of pytrees as one of leaves.
+    """A function of pytrees as a function of leaves.
 
     Args:
       f: the user's function.
       in_tree: structure of `(args, kwargs)`.
 
     Attributes:
-      out_tree: structure of what `f` returned, once it was called.
+      out_tree: structure of the result of `f`; set by the call.
       aux: its second result, with `has_aux`.
     """
 
@@ -64,10 +65,10 @@ class Chosen(Record):
     """A function of some of its arguments, the others held fixed.
 
     Attributes:
-      function: of the chosen arguments alone.
-      values: these.
+      function: takes the chosen arguments alone.
+      values: the chosen arguments.
       places: their positions.
-      single: whether a single one was asked for, not a sequence.
+      single: whether `argnums` was an integer, not a sequence.
     """
 
     function: Callable[..., Any]
@@ -123,16 +124,16 @@ def choose_arguments(who: str, fun: Callable[..., Any], argnums: int | tuple[int
 
 
 def function_name(f: Callable[..., Any]) -> str:
-    """How messages and modules call a function."""
+    """The name of a function in messages and modules."""
     while is_partial(f):
         f = f.func
     return getattr(f, "__name__", None) or type(f).__name__
 
 
 def wraps(fun: Callable[..., Any]) -> Callable[[Any], Any]:
-    """`functools.wraps` for what transforms a user's function.
+    """`functools.wraps` for transformed functions.
 
-    Objects that are not functions have a name too.
+    It names callable objects too.
     """
 
     def decorate(wrapper: Any) -> Any:
@@ -147,7 +148,7 @@ def wraps(fun: Callable[..., Any]) -> Callable[[Any], Any]:
 
 
 def described(sentence: str, fun: Callable[..., Any]) -> str:
-    """The docstring of what a transformation makes of a function."""
+    """The docstring of a transformed function."""
     doc = getattr(fun, "__doc__", None)
     return f"{sentence}\n\nDocumentation of the function:\n\n{doc}" if doc else sentence
 
@@ -169,7 +170,12 @@ def debug_info_of(traced_for: str, f: Callable[..., Any], args: Sequence[Any],
 
 
 def _parameters(f: Callable[..., Any]) -> tuple[list[str], str]:
-    """Names of the positional parameters of a function, and of the one that takes the rest."""
+    """Names of the positional parameters of a function, and of its `*args` parameter."""
+    if type(f) is FunctionType and not vars(f):  # a wrapper has attributes
+        code = f.__code__
+        names, n = code.co_varnames, code.co_argcount
+        rest = names[n + code.co_kwonlyargcount] if code.co_flags & inspect.CO_VARARGS else "args"
+        return list(names[:n]), rest
     try:
         parameters = inspect.signature(f).parameters.values()
     except (TypeError, ValueError):
@@ -196,7 +202,7 @@ def describe_function(f: Callable[..., Any]) -> str:
 
 
 def check_callable(who: str, f: Any) -> None:
-    """Refuses what is not a function, where it is given and not where it is called.
+    """Refuses an argument that is not a function, before it is called.
 
     Raises:
       TypeError: names the transformation and what it got.
@@ -206,28 +212,34 @@ def check_callable(who: str, f: Any) -> None:
         raise TypeError(msg)
 
 
-def check_arguments(who: str, tree: Any, what: str = "argument") -> None:
+def check_arguments(who: str | Callable[[], str], tree: Any, what: str = "argument") -> None:
     """Refuses leaves that are not arrays, naming them by key path.
+
+    Args:
+      who: the function for messages, or a function that gives its name.
+      tree: the leaves.
+      what: the name of the tree.
 
     Raises:
       TypeError: a leaf is neither an array nor a number.
     """
     if all(map(is_array_value, tree_leaves(tree))):
-        return  # Key paths are slow to make: only where one is to be shown.
+        return  # Key paths are slow to make: only messages need them.
     for path, leaf in tree_flatten_with_path(tree)[0]:
         try:
             typeof(leaf)
         except (TypeError, OverflowError) as error:
-            refuse_leaf(f"{who}: {what}{keystr(path)}", error)
+            name = who() if callable(who) else who
+            refuse_leaf(f"{name}: {what}{keystr(path)}", error)
 
 
 def refuse_leaf(where: str, error: Exception, hint: str = "") -> NoReturn:
     """Raises the error for a leaf that is not an array.
 
     Args:
-      where: which one it is, and of what.
-      error: what `typeof` raised for it.
-      hint: what else helps.
+      where: the place of the leaf, for the message.
+      error: the error of `typeof` for it.
+      hint: further advice.
     """
     what, said, instead = str(error).partition(" is not a valid array: ")
     reason = f"{what}. {instead[:1].upper()}{instead[1:]}" if said else what

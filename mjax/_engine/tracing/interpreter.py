@@ -1,10 +1,10 @@
-"""Interpreters and tracers: what every transformation is made of.
+"""Interpreters and tracers: the parts of every transformation.
 
 One interpreter per thread is current; `Primitive.bind` hands it the call. A transformation
 installs an interpreter of its own that remembers the one before it as `parent`, and runs
 its rules with the parent current. A tracer carries a value through Python code on behalf of
-one interpreter; every other value is a constant to that interpreter, so that derivatives
-taken at different levels cannot be confused.
+one interpreter. Every other value is a constant to that interpreter, so derivatives of
+different levels cannot be confused.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 
 from mjax._engine.base.errors import (
     ConcretizationTypeError,
+    LazyArgumentError,
     LazyAttributeError,
     LazyText,
     TracerArrayConversionError,
@@ -28,35 +29,36 @@ from mjax._engine.base.errors import (
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import NamedAxis, thread
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.references import is_reference
 from mjax._engine.ir.types import typeof_handlers
 from mjax._engine.tracing.flat import describe_function
 
 
 class Interpreter:
-    """Base of interpreters. Subclasses say what a primitive means to them in `process`."""
+    """Base of interpreters. Subclasses interpret primitives in `process`."""
 
     __slots__ = ("alive", "function", "parent")
-    #: What the transformation is called in messages.
+    #: The name of the transformation in messages.
     name = "interpreter"
-    #: What it is called in the names of scopes inside of it, if they say so.
+    #: Its mark in the names of scopes inside of it, if there is one.
     mark = ""
-    #: Whether all that it is given is written down, so that values are known by type only.
+    #: Whether it stages every operation, so that values are known by type only.
     stages_all = False
 
     def __init__(self, parent: Interpreter | None):
         self.parent = parent
         #: The name of the function under evaluation, for messages; None if it is not known.
         self.function: Any = None
-        #: False once its tracers are refused; a `Refusal` while they are for another reason
-        #: than that it has ended.
+        #: False after its trace has ended, when its tracers are refused; a `Refusal` while they
+        #: are refused for another reason.
         self.alive: bool | Refusal = True
 
     def detach(self, value: Any) -> Any:
-        """A value as those outside may keep it: without what it carries here."""
+        """A value as outer code may keep it: without the facts it carries in this trace."""
         return value
 
     def describe_origin(self, tracer: Any) -> str:
-        """Says of a tracer where it came from; may be empty."""
+        """Says where a tracer came from; may be empty."""
         f = getattr(self.function, "f", None)  # of a `FlatFunction`
         return "" if f is None else f" It was made while evaluating {describe_function(f)}."
 
@@ -71,7 +73,8 @@ class Interpreter:
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
         """Interprets a call of a function with derivative rules of its own.
 
-        Here by an equation that holds the function and its rules. Runs with `self` current.
+        The default binds an equation that holds the function and its rules. Runs with `self`
+        current.
 
         Args:
           call: the call (`control.custom.custom_calls`).
@@ -101,9 +104,9 @@ def staging() -> bool:
 
 @contextmanager
 def running(interpreter: Interpreter) -> Iterator[None]:
-    """Makes an interpreter current for the body of a `with` statement, and ends it there.
+    """Makes an interpreter current for the body of a `with` statement, then ends it.
 
-    Tracers it made are refused afterwards.
+    Its tracers are refused afterwards.
     """
     previous = thread.interpreter
     thread.interpreter = interpreter
@@ -115,10 +118,10 @@ def running(interpreter: Interpreter) -> Iterator[None]:
 
 
 class Refusal:
-    """Why tracers of an interpreter are refused for a while. False, as `alive` of an ended one.
+    """The reason for refusing an interpreter's tracers for a while. It is falsy as `alive`.
 
     Args:
-      text: gives the message, for a tracer that was used.
+      text: gives the message for a tracer that was used.
     """
 
     __slots__ = ("text",)
@@ -132,7 +135,7 @@ class Refusal:
 
 @contextmanager
 def refusing(interpreter: Interpreter, text: Callable[[Tracer], str]) -> Iterator[None]:
-    """Refuses an interpreter's tracers in the body of a `with`, which runs below it."""
+    """Refuses an interpreter's tracers in the body of a `with`."""
     before, interpreter.alive = interpreter.alive, Refusal(text)
     try:
         yield
@@ -151,7 +154,7 @@ def axes_in_scope(axes: Iterable[Iterable[Any]]) -> Iterator[None]:
         thread.axis_env = outer
 
 
-#: What reads a value in Python -> what a traced function does in its place.
+#: Conversion of a value to Python -> advice for traced functions.
 _REMEDIES = {
     "item": "Work with the traced value itself, which is a scalar if its shape is ()",
     "tolist": "Work with the traced value itself",
@@ -160,9 +163,9 @@ _REMEDIES = {
 
 
 class Tracer:
-    """A value in the hands of an interpreter. It quacks like an array of type `aval`.
+    """A value of an interpreter. It behaves like an array of type `aval`.
 
-    Operators and array methods are added by the NumPy front end.
+    The NumPy front end adds operators and array methods.
     """
 
     __slots__ = ("__weakref__", "aval", "interp")
@@ -204,16 +207,20 @@ class Tracer:
     # -- conversions to Python values --
 
     def concrete(self) -> Any:
-        """The array behind this tracer where there is one (eager jvp), else None."""
+        """The array behind this tracer if there is one (eager jvp), else None."""
         return None
 
     def below(self) -> Any:
-        """What stands for the value in the hands of the parent; None: nothing does."""
+        """The value of the parent interpreter behind this tracer; None if there is none."""
         return None
 
     def provenance(self) -> str:
-        """Which arguments the value depends on; part of error texts."""
+        """Names the arguments that the value depends on; part of error texts."""
         return ""
+
+    def origin(self) -> str:
+        """The origin of the value, as part of messages."""
+        return self.interp.describe_origin(self)
 
     def _concretize(self, error: type[ConcretizationTypeError], what: str, remedy: str) -> Any:
         if not self.interp.alive:
@@ -279,7 +286,7 @@ class Tracer:
             "transformed function.")).__array__(*args, **kwargs)
 
     def _as_array(self, concrete: Any) -> Any:
-        """The concrete value, which may be a Python scalar, as something with array methods."""
+        """The concrete value, with array methods even if it is a Python scalar."""
         return concrete if hasattr(concrete, "__array__") else np.asarray(concrete, self.dtype)
 
     @boundary
@@ -310,7 +317,7 @@ class Tracer:
     def __reduce__(self) -> Any:
         self._refuse("pickle or serialize it")
 
-    # -- what only arrays have --
+    # -- attributes of arrays alone --
 
     def _refuse(self, what: str, error: type[LazyText] = ConcretizationTypeError) -> NoReturn:
         if not self.interp.alive:
@@ -323,7 +330,7 @@ class Tracer:
 
     @property
     def flat(self) -> Any:
-        """Not there, as in arrays."""
+        """Refused, as arrays refuse it."""
         msg = "arrays have no attribute flat; use x.ravel(), or x.at[...] to set elements."
         raise NotImplementedError(msg)
 
@@ -397,7 +404,10 @@ class Tracer:
 
 
 def refuse_dead(tracer: Tracer) -> NoReturn:
-    """Raises the error for a tracer that outlived its trace."""
+    """Raises the error for an escaped tracer, or for a reference in place of an array.
+    """
+    if tracer.interp.alive and is_reference(tracer.aval):
+        refuse_reference(tracer)
     refusal = tracer.interp.alive
 
     def text() -> str:
@@ -405,12 +415,19 @@ def refuse_dead(tracer: Tracer) -> NoReturn:
             return refusal.text(tracer)
         return (
             f"A value of type {tracer.aval} was used after the {tracer.interp.name} trace that "
-            f"made it had ended.{tracer.interp.describe_origin(tracer)}\n"
+            f"made it had ended.{tracer.origin()}\n"
             "It escaped through a side effect: a global, an attribute, a closure or a cache was "
             "set inside the transformed function. Return the value from the function instead. "
             "mjax.checking_leaks() raises where the leak happens.")
 
     raise UnexpectedTracerError(text)
+
+
+def refuse_reference(tracer: Tracer) -> NoReturn:
+    """Raises the error for a reference in place of an array."""
+    raise LazyArgumentError(lambda: (
+        f"a reference of type {tracer.aval} was given where an array is needed: read it with "
+        f"ref[...].{tracer.origin()}"))
 
 
 def check_alive(value: Any) -> None:

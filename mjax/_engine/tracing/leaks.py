@@ -1,4 +1,4 @@
-"""Tracers that outlive the trace that made them: what `checking_leaks` looks for."""
+"""The search of `checking_leaks` for tracers that outlive their trace."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mjax._engine.tracing.interpreter import Interpreter, Tracer
 
 
 def refuse_leaks(interp: Interpreter) -> None:
-    """Refuses tracers of an interpreter that are alive still, if `checking_leaks` says so.
+    """Under `checking_leaks`, refuses tracers of an interpreter that are still alive.
 
-    Called when the trace has ended, by a function that holds none of them.
+    A function that holds no tracer calls it when the trace has ended.
 
     Raises:
-      UnexpectedTracerError: there are some; it says what they are and what holds them.
+      UnexpectedTracerError: there are some; it describes them and the objects that hold them.
     """
     if not thread.options.check_tracer_leaks:
         return
@@ -34,7 +34,7 @@ def refuse_leaks(interp: Interpreter) -> None:
 
 
 def _origin(tracer: Tracer) -> str:
-    """The place where it was made: of staging the equation, of others the function."""
+    """The place where a tracer was made: its equation when staging, otherwise the function."""
     said, value = "", tracer
     while isinstance(value, Tracer):
         said = value.interp.describe_origin(value) or said
@@ -43,7 +43,7 @@ def _origin(tracer: Tracer) -> str:
 
 
 def _holder(tracer: Tracer, own: Sequence[list[Any]]) -> str:
-    """What keeps a tracer alive, as far as the collector knows, besides our own lists."""
+    """The object that keeps a tracer alive, as far as the collector knows; not our own lists."""
     ours = set(map(id, own))
     holders = gc.get_referrers(tracer)
     for holder in holders:

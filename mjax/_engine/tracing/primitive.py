@@ -13,6 +13,9 @@ Rules follow JAX's signatures, for the engine's own primitives as for users':
     batch(args, dims, **params)              -> value, dim
     axis_batch(axis, args, dims, **params)   -> value, dim; for rules that need axis data
     dce(used_outputs, eqn)                   -> used inputs, new equation or None
+    discharge(*args, **params)               -> value, and by the number of the operand the new
+                                                contents of references (None: it has ended);
+                                                contents stand for references
     recompute(saveable, used_outputs, eqn)   -> equation that also gives what it saves, equation
                                                 that gives the used outputs again
     typecheck(*avals, **params)              -> None; raises where jaxprs in params do not fit
@@ -31,13 +34,14 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NoReturn
 
-from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.errors import LazyArgumentError, LazyTypeError
 from mjax._engine.base.folding import fold
-from mjax._engine.base.programs import ProgramCache, forget_programs
+from mjax._engine.base.program_caches import ProgramCache, forget_programs
 from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.base.util import exact
 from mjax._engine.ir.effects import Effects, OperandEffect, no_effects
 from mjax._engine.ir.jaxpr import jaxprs_in_params
+from mjax._engine.ir.references import is_reference
 from mjax._engine.ir.types import AbstractValue
 from mjax._engine.tracing.rule_errors import (
     bad_rule_result,
@@ -50,15 +54,15 @@ from mjax._engine.tracing.rule_errors import (
 
 Rule = Callable[..., Any]
 
-#: Every primitive there is: what the rule tables of `mjax_ext.interpreters` look through.
+#: All primitives, for the rule tables of `mjax_ext.interpreters`.
 registry: weakref.WeakSet[Primitive] = weakref.WeakSet()
 
 
 #: The fields that hold rules.
 _RULES = (
-    "abstract_eval", "axis_batch", "batch", "cast_varying", "collective_axes", "dce", "impl", "jvp",
-    "linearize", "partial_eval", "pretty", "recompute", "scope", "transpose", "typecheck",
-    "users_rule",
+    "abstract_eval", "axis_batch", "batch", "cast_varying", "collective_axes", "dce", "discharge",
+    "impl", "jvp", "linearize", "partial_eval", "pretty", "recompute", "scope", "transpose",
+    "typecheck", "users_rule",
 )
 
 
@@ -66,19 +70,19 @@ class Primitive:
     """A primitive operation.
 
     Args:
-      name: what jaxprs and messages call it.
+      name: its name in jaxprs and messages.
 
     Attributes:
       multiple_results: `bind` returns a list, and rules take and give lists.
       types_cacheable: abstract evaluation depends on types and hashable params alone.
-      structural: moves elements without looking at them, so that it works for extended
-        dtypes through their physical arrays, with the rule in `batch`.
-      own_varying: the abstract evaluation says along which mesh axes results vary; otherwise
+      structural: moves elements without looking at them. So it works for extended dtypes through
+        their physical arrays, by the rule in `batch`.
+      own_varying: the abstract evaluation sets the mesh axes along which results vary; otherwise
         they vary as the operands do.
-      exact_params: names of the params that cache keys tell apart though they compare equal, as
-        1, 1.0 and True, or 0.0 and -0.0 (`base.util.exact`); True: all, for primitives whose
-        rules are not the engine's. The engine's own name those that hold numbers, unless these
-        are sizes, axes or flags.
+      exact_params: names of params whose equal values cache keys tell apart, such as 1, 1.0 and
+        True, or 0.0 and -0.0 (`base.util.exact`). True means all; it is the default for users'
+        primitives. The engine's primitives name params with numbers that are not sizes, axes or
+        flags.
 
     Example:
       >>> from mjax_ext.core import Primitive
@@ -96,6 +100,7 @@ class Primitive:
         "derived",
         "exact_params",
         "executables",
+        "foreign",
         "frame",
         "lowerings",
         "multiple_results",
@@ -107,6 +112,10 @@ class Primitive:
         "used",
     )
 
+    #: Whether a transformation applies its rule although none of its tracers is an operand.
+    always = False
+    #: Whether references may be operands, although it has neither a rule `discharge` nor a frame.
+    takes_references = False
     impl: Rule | None
     #: Gives (avals, effects); `def_abstract_eval` adapts rules that give avals only.
     abstract_eval: Rule | None
@@ -119,6 +128,7 @@ class Primitive:
     batch: Rule | None
     axis_batch: Rule | None
     dce: Rule | None
+    discharge: Rule | None
     recompute: Rule | None
     cast_varying: Rule | None
     collective_axes: Rule | None
@@ -138,16 +148,18 @@ class Primitive:
             object.__setattr__(self, field, None)
         #: Platform (None: any) -> rule.
         self.lowerings: dict[str | None, Any] = {}
-        #: How it holds the program in its params, if it does (`control.frame.Frame`).
+        #: Describes the programs in its params, if there are some (`control.frame.Frame`).
         self.frame: Any = None
-        #: Names of rules that a helper derived rather than an author wrote.
+        #: Names of rules that a helper derived.
         self.derived: set[str] = set()
+        #: Names of rules that are not the engine's, and ("lowering", platform) for each lowering.
+        self.foreign: set[Any] = set()
         #: (settings, avals, params) -> (type or list of types, effects).
         self.types = ProgramCache()
         #: The executor's compiled forms of single applications.
         self.executables = ProgramCache()
-        #: Whether its types were asked since all programs were forgotten: only then is there
-        #: anything that its rules have made.
+        #: Whether its types were computed since all programs were forgotten. If not, caches hold
+        #: no results of its rules.
         self.used = False
         registry.add(self)
 
@@ -192,6 +204,7 @@ class Primitive:
     def def_lowering(self, rule: Any, platform: str | None = None) -> Any:
         """Sets how the primitive becomes StableHLO, for one platform or all."""
         self.lowerings[platform] = rule
+        self._mark(("lowering", platform), rule)
         self._forget()
         return rule
 
@@ -204,7 +217,7 @@ class Primitive:
         return self.define("linearize", rule)
 
     def def_partial_eval(self, rule: Rule) -> Rule:
-        """Sets what is computed where only some operands are known."""
+        """Sets the rule for operands of which only some are known."""
         return self.define("partial_eval", rule)
 
     def def_transpose(self, rule: Rule) -> Rule:
@@ -216,40 +229,44 @@ class Primitive:
         return self.define("batch", rule)
 
     def def_axis_batch(self, rule: Rule) -> Rule:
-        """`def_batch` for rules that need the axis; wins over the other."""
+        """`def_batch` for rules that need the axis; it takes precedence."""
         return self.define("axis_batch", rule)
 
     def def_dce(self, rule: Rule) -> Rule:
-        """Sets what is left of an equation some of whose results are unused."""
+        """Sets the rule that removes unused results of an equation."""
         return self.define("dce", rule)
 
+    def def_discharge(self, rule: Rule) -> Rule:
+        """Sets the operation on the contents of references; without it operands have none."""
+        return self.define("discharge", rule)
+
     def def_typecheck(self, rule: Rule) -> Rule:
-        """Sets how the jaxprs in the params are compared with the operands."""
+        """Sets the comparison of the jaxprs in the params with the operands."""
         return self.define("typecheck", rule)
 
     def def_cast_varying(self, rule: Rule) -> Rule:
-        """Sets along which mesh axes operands have to vary."""
+        """Sets the mesh axes along which operands have to vary."""
         return self.define("cast_varying", rule)
 
     def def_collective_axes(self, rule: Rule | None) -> Rule | None:
-        """Sets over which named axes devices wait for each other; None: over none."""
+        """Sets the named axes over which devices wait for each other; None: no axes."""
         return self.define("collective_axes", rule)
 
     def def_scope(self, rule: Rule) -> Rule:
-        """Sets the context manager, from the params, that puts the named axes in scope which the
-        jaxprs among them refer to."""
+        """Sets a function of the params that gives a context manager: it brings the named axes of
+        the jaxprs in the params into scope."""
         return self.define("scope", rule)
 
     def def_pretty(self, rule: Rule) -> Rule:
-        """Sets which params are printed."""
+        """Sets the params that are printed."""
         return self.define("pretty", rule)
 
     def def_users_rule(self, rule: Rule) -> Rule:
-        """Sets `params -> text`: the user's rule that the jvp rule runs, for messages."""
+        """Sets `params -> text`, which names the user's rule that the jvp rule runs."""
         return self.define("users_rule", rule)
 
     def define(self, field: str, rule: Rule | None, *, derived: bool = False) -> Any:
-        """Sets a rule; what was made by the old one is forgotten.
+        """Sets a rule; results of the old one are forgotten.
 
         Args:
           field: the rule's name.
@@ -257,14 +274,19 @@ class Primitive:
           derived: a helper made it, rather than an author.
         """
         object.__setattr__(self, field, rule)
-        if field in ("impl", "abstract_eval") and not is_ours(rule):
+        self._mark(field, rule)
+        if field in ("impl", "abstract_eval") and field in self.foreign:
             self.exact_params = True
         (self.derived.add if derived else self.derived.discard)(field)
         self._forget()
         return rule
 
+    def _mark(self, name: Any, rule: Any) -> None:
+        """Notes whose a rule is."""
+        (self.foreign.discard if is_ours(rule) else self.foreign.add)(name)
+
     def __setattr__(self, name: str, value: Any) -> None:
-        """Rules that are assigned are defined."""
+        """An assignment to a rule defines it."""
         if name in _RULES:
             self.define(name, value)
         else:
@@ -276,7 +298,7 @@ class Primitive:
             forget_programs()
 
     def params_key(self, params: dict[str, Any]) -> Iterable[Any]:
-        """What stands for params in a cache key."""
+        """The form of params in a cache key."""
         names = self.exact_params
         if not names:
             return params.items()
@@ -284,7 +306,7 @@ class Primitive:
                 for name, value in params.items()]
 
     def rules(self) -> Rules:
-        """Which rules exist: name to `file:line`, `derived ...`, `default` or `missing`.
+        """The rules: name -> `file:line`, `derived ...`, `default ...` or `missing ...`.
 
         Shown as a table; see `Rules`.
         """
@@ -301,9 +323,9 @@ class Primitive:
         return table
 
     def programs_of(self, params: dict[str, Any]) -> ProgramCache:
-        """Where the compiled forms of an application are kept.
+        """The store of the compiled forms of an application.
 
-        With a jaxpr in its params, if there is one: they live as long as that.
+        It belongs to a jaxpr in the params, if there is one: they live as long as that.
         """
         if not self.types_cacheable:
             for jaxpr in jaxprs_in_params(params):
@@ -327,9 +349,9 @@ class Primitive:
         return self.types.put(key, self._type_of(avals, params)) if known is None else known
 
     def declared(self, avals: Sequence[Any], params: dict[str, Any], policy: str) -> Any:
-        """What `type_of` says the results are, to compare what other rules give with.
+        """The result types by `type_of`, to compare with the results of other rules.
 
-        None where it is not known, or settled by the jaxprs in the params.
+        None where they are not known, or follow from the jaxprs in the params.
 
         Args:
           avals: types of the operands.
@@ -360,7 +382,7 @@ class Primitive:
         return (out if self.multiple_results else [out]), effects
 
     def effects_of(self, avals: Sequence[Any], params: dict[str, Any]) -> Effects:
-        """The effects alone, of operands that may not vary alike yet."""
+        """The effects alone; operands may not vary alike yet."""
         try:
             return self.type_of(tuple(avals), params)[1]
         except OperandsVaryError:
@@ -372,6 +394,11 @@ class Primitive:
             self.used = True
         if self.abstract_eval is None:
             self.missing("abstract_eval", operands=len(avals), params=params)
+        if self.discharge is None and self.frame is None and not self.takes_references and any(
+                map(is_reference, avals)):
+            raise LazyArgumentError(lambda: (
+                f"{self.name} takes arrays, but was given a reference of type "
+                f"{next(filter(is_reference, avals))}: read it with ref[...]."))
         varying = no_axes if self.own_varying else joint_varying(self, avals)
         # Helpers that the rule calls must not be staged into the program under construction.
         previous, thread.interpreter = thread.interpreter, ThreadState.interpreter
@@ -385,22 +412,23 @@ class Primitive:
         if not (isinstance(result, tuple) and len(result) == 2
                 and isinstance(result[1], (frozenset, set))):
             bad_rule_result(self, "abstract_eval", lambda: (
-                f"gave {describe_value(result)}; an effectful one must give a pair of types and "
-                "a set of effects."))
+                f"returned {describe_value(result)}; an effectful one must return a pair of types "
+                "and a set of effects."))
         out, effects = result
         beyond = effects and [e for e in effects if isinstance(e, OperandEffect)
                               and e.index not in (None, *range(len(avals)))]
         if beyond:
             bad_rule_result(self, "abstract_eval", lambda: (
-                f"gave the effect {beyond[0]!r} for {len(avals)} operands; the first one is 0."))
+                f"returned the effect {beyond[0]!r} for {len(avals)} operands; the first one is "
+                "0."))
         outs: Any = out if self.multiple_results else [out]
         if not isinstance(outs, (list, tuple)) or not all(
                 isinstance(aval, AbstractValue) for aval in outs):
             bad_rule_result(self, "abstract_eval", lambda: (
-                f"gave {describe_value(out)}; " + (
-                    "since multiple_results=True it must give a list of types"
+                f"returned {describe_value(out)}; " + (
+                    "since multiple_results=True it must return a list of types"
                     if self.multiple_results else
-                    "it must give one type, or the primitive be made with multiple_results=True")
+                    "it must return one type, or the primitive be made with multiple_results=True")
                 + " (mjax_ext.core.ShapedArray)."))
         if varying:
             outs = [aval.with_varying(varying) for aval in outs]
@@ -409,7 +437,7 @@ class Primitive:
     # -- errors --
 
     def missing(self, rule: str, **facts: Any) -> NoReturn:
-        """Raises the error for a rule that is not there; see `rule_errors.missing_rule`."""
+        """Raises the error for a missing rule; see `rule_errors.missing_rule`."""
         missing_rule(self, rule, **facts)
 
     def refuse_unhashable(self, params: dict[str, Any]) -> None:
@@ -425,12 +453,12 @@ class Primitive:
 
 
 def is_ours(rule: Any) -> bool:
-    """Whether a rule is the engine's."""
-    module = getattr(getattr(rule, "__wrapped__", rule), "__module__", None)
-    return rule is None or (module or "").startswith("mjax._engine")
+    """Whether a rule is the engine's; `Primitive.foreign` remembers it."""
+    written = rule.function if type(rule) is traced else getattr(rule, "__wrapped__", rule)
+    return rule is None or (getattr(written, "__module__", None) or "").startswith("mjax._engine")
 
 
-#: What does not vary.
+#: The axes along which an invariant value varies: none.
 no_axes: frozenset[Any] = frozenset()
 
 
@@ -439,7 +467,7 @@ class OperandsVaryError(LazyTypeError, shown_as=TypeError):
 
     Args:
       text: the text.
-      least: axes along which all operands have to vary, besides those of each other.
+      least: axes along which all operands have to vary, besides their own.
     """
 
     def __init__(self, text: str | Callable[[], str], least: frozenset[Any] = no_axes):
@@ -462,7 +490,7 @@ def joint_varying(primitive: Primitive, avals: Sequence[Any]) -> frozenset[Any]:
     return found.pop() if found else no_axes
 
 
-#: Rule -> what `Primitive.rules` says where it is not written.
+#: Rule -> the text of `Primitive.rules` if it is not defined.
 _WITHOUT: dict[str, Callable[[Primitive], str]] = {
     "impl": lambda p: "derived from the lowering" if p.lowerings else "missing",
     "abstract_eval": lambda p: "missing",
@@ -481,7 +509,7 @@ _WITHOUT: dict[str, Callable[[Primitive], str]] = {
 
 
 class Rules(dict[str, str]):
-    """A dict that shows itself as a table, one rule a line."""
+    """A dict that prints as a table, one rule a line."""
 
     def __repr__(self) -> str:
         width = max(map(len, self))

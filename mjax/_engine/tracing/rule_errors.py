@@ -1,7 +1,7 @@
-"""What authors of primitives are told: which rule is missing, and which result does not fit.
+"""Errors for authors of primitives: missing rules, and rules with results that do not fit.
 
-Texts are built when they are shown. Each names the primitive, the rule, where the rule is
-defined and the line at which the primitive was applied.
+Texts are built when they are shown. Each names the primitive, the rule, the place where the rule
+is defined and the line at which the primitive was applied.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from mjax._engine.ir.source import here, user_frames
 
 
 class RuleRow(Record):
-    """A rule as messages speak of it.
+    """The description of a rule in messages.
 
     Attributes:
-      name: what it is called.
-      needed_by: which transformation fails without it.
-      spelling: how to write it, for the primitive bound to `{p}` with function names from
+      name: its name.
+      needed_by: the transformation that fails without it.
+      spelling: a template of the rule, for the primitive bound to `{p}` with function names from
         `{f}`, operands `{xs}` and parameters `{params}`.
-      hint: when not to write it.
+      hint: reasons not to write it.
     """
 
     name: str
@@ -105,14 +105,14 @@ batching.primitive_batchers[{p}] = {f}_batch"""),
 
 def missing_rule(primitive: Any, rule: str, operands: int | None = None,
                  params: Iterable[str] = (), detail: str = "", source: Any = None) -> NoReturn:
-    """Raises the error for a rule that is not there.
+    """Raises the error for a missing rule.
 
     Args:
       primitive: the primitive.
-      rule: which one, a key of `RULES`.
-      operands: how many the primitive was applied to, if known.
+      rule: the rule, a key of `RULES`.
+      operands: the number of operands, if known.
       params: names of the parameters it was applied with.
-      detail: the platform, of a lowering.
+      detail: the platform, for a lowering.
       source: where it was applied; by default the present call.
     """
     row, names = RULES[rule], tuple(params)
@@ -139,7 +139,7 @@ def missing_rule(primitive: Any, rule: str, operands: int | None = None,
 
 def bad_rule_result(primitive: Any, rule: str, what: Callable[[], str], source: Any = None
                     ) -> NoReturn:
-    """Raises the error for a rule whose result does not fit; `what` goes on after its name."""
+    """Raises the error for a rule whose result does not fit; `what` continues after its name."""
     source = source or here()
     raise LazyTypeError(lambda: f"{rule_text(primitive, rule)} {what()}\n{applied_at(source)}")
 
@@ -151,19 +151,19 @@ def as_pair(primitive: Any, rule: str, result: Any, meaning: str) -> Any:
     if isinstance(result, (tuple, list)) and len(result) == 2:
         return tuple(result)
     bad_rule_result(primitive, rule, lambda: (
-        f"gave {describe_value(result)}; it must give a pair: {meaning}."))
+        f"returned {describe_value(result)}; it must return a pair: {meaning}."))
 
 
 def check_lists(primitive: Any, rule: str, lists: Sequence[Any], count: int | None, meaning: str
                 ) -> None:
-    """Refuses what a rule of a primitive with multiple results gave, unless it is lists.
+    """Refuses results of a rule of a primitive with multiple results unless they are lists.
 
     Args:
       primitive: the primitive.
       rule: the rule.
-      lists: what it gave.
-      count: how long each must be; None: as long as the first.
-      meaning: what they are.
+      lists: the results of the rule.
+      count: the length that each must have; None: that of the first.
+      meaning: describes them in the message.
     """
     first = lists[0]
     if count is None and isinstance(first, (list, tuple)):
@@ -171,8 +171,8 @@ def check_lists(primitive: Any, rule: str, lists: Sequence[Any], count: int | No
     for values in lists:
         if not isinstance(values, (list, tuple)) or len(values) != count:
             bad_rule_result(primitive, rule, lambda: (
-                f"gave {' and '.join(map(describe_value, lists))}; since multiple_results=True "
-                f"it must give {meaning}{f', {count} for {count} results' if count else ''}."))
+                f"returned {' and '.join(map(describe_value, lists))}; since multiple_results=True "
+                f"it must return {meaning}{f', {count} for {count} results' if count else ''}."))
 
 
 class SymbolicValueError(LazyTypeError, shown_as=TypeError):
@@ -181,7 +181,7 @@ class SymbolicValueError(LazyTypeError, shown_as=TypeError):
     blamed: str | None = None
 
     def blame(self, primitive: Any, rule: str) -> None:
-        """Names the rule that did it, at the innermost of the interpreters it passes."""
+        """Names the rule at fault, at the innermost interpreter that the error passes."""
         if self.blamed is None:
             self.blamed = f"{rule_text(primitive, rule)} did so."
 
@@ -190,7 +190,7 @@ class SymbolicValueError(LazyTypeError, shown_as=TypeError):
 
 
 def not_linear(primitive: Any) -> NoReturn:
-    """Raises the error for a primitive that is not linear in its undefined operands together."""
+    """Raises the error for a primitive that is not jointly linear in its undefined operands."""
     source = here()
     raise LazyTypeError(lambda: (
         f"primitive {primitive.name!r} is applied to values that depend on tangents in a way that "
@@ -200,7 +200,7 @@ def not_linear(primitive: Any) -> NoReturn:
 
 
 def jvp_rule_text(primitive: Any, params: dict[str, Any]) -> str:
-    """As `rule_text`; where a function's user wrote the rule, that one and the function."""
+    """`rule_text` of the jvp rule; of a custom rule, that rule and its function."""
     if primitive.users_rule is None:
         return rule_text(primitive, "jvp")
     return f"the {primitive.users_rule(params)}"
@@ -216,7 +216,7 @@ def rule_text(primitive: Any, rule: str) -> str:
 
 
 def name_rule(error: Exception, primitive: Any, rule: str) -> None:
-    """Adds to an error which of the user's rules raised it; the engine's own are tested."""
+    """Adds to an error the user's rule that raised it; rules of the engine are not named."""
     file = where(getattr(primitive, rule)).rpartition(":")[0]
     if not isinstance(error, LazyText) and not is_engine_file(file):
         error.add_note(f"Raised in {rule_text(primitive, rule)}.\n{applied_at(here())}")
@@ -234,7 +234,7 @@ def where(rule: Any) -> str:
 
 
 def refuse_effects(primitive: Any, effects: Any, policy: str) -> None:
-    """Raises the error for effects that a transformation may not meet, if there are any."""
+    """Raises the error for effects that a transformation does not allow, if there are any."""
     refused = forbidden(effects, policy)
     if refused:
         question = QUESTIONS[policy]
@@ -247,11 +247,10 @@ def refuse_effects(primitive: Any, effects: Any, policy: str) -> None:
 
 
 def refuse_masked_effects(who: str, programs: Sequence[Jaxpr]) -> None:
-    """Refuses effects of the programs of a cond or while that would have to be masked, where its
-    predicate is batched.
+    """Refuses effects in a cond or while with a batched predicate, which cannot mask them.
 
     Raises:
-      NotImplementedError: names the effects, and what has them.
+      NotImplementedError: names the effects, and the equations that have them.
     """
     if not any(forbidden(jaxpr.effects, "masked") for jaxpr in programs):
         return
@@ -264,7 +263,7 @@ def refuse_masked_effects(who: str, programs: Sequence[Jaxpr]) -> None:
 
 
 def carriers(jaxpr: Jaxpr, refused: Sequence[Effect]) -> str:
-    """Which equations of a program have effects that it must not have, and where they stand."""
+    """Lists the equations of a program that have refused effects, with their places."""
     found: dict[Effect, JaxprEqn] = {}
     for effect in refused:
         inner: Jaxpr | None = jaxpr
@@ -281,13 +280,13 @@ def carriers(jaxpr: Jaxpr, refused: Sequence[Effect]) -> str:
 
 
 def _has(effects: Effects, effect: Effect) -> bool:
-    """Whether an effect is among others; effects on operands have other numbers elsewhere."""
+    """Whether an effect is among others, whatever operand it has a number of."""
     return effect in effects or (isinstance(effect, OperandEffect) and any(
         isinstance(e, OperandEffect) and e.at(effect.index) == effect for e in effects))
 
 
 def applied_at(source: Any) -> str:
-    """Where a primitive was applied: the user's frames, innermost first, five at most."""
+    """The place where a primitive was applied: at most five user frames, innermost first."""
     frames = user_frames(source)[:5]
     if not frames:
         return "It is not known where it was applied."
@@ -297,7 +296,7 @@ def applied_at(source: Any) -> str:
 
 
 def describe_value(value: Any) -> str:
-    """What a rule gave, briefly: types rather than elements."""
+    """A short description of a rule's result: types rather than elements."""
     aval = getattr(value, "aval", None)
     if aval is not None:
         return f"{type(value).__name__} of type {aval}"

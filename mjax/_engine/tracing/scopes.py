@@ -1,4 +1,4 @@
-"""Functions users call to give names to parts of programs: `named_scope`, `named_call`."""
+"""Public functions that name parts of programs: `named_scope`, `named_call`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mjax._engine.tracing.flat import check_callable, function_name, wraps
 def named_scope(name: str) -> AbstractContextManager[None]:
     """Gives a name to the operations in the body of a `with` statement.
 
-    The name is seen in StableHLO locations, in the metadata of compiled programs (`op_name`),
-    and so in profiles. Transformations inside of the scope around wrap it, as in
-    `layer/transpose(jvp(dot))`. It is a decorator of functions too.
+    StableHLO locations and the metadata of compiled programs (`op_name`) show the name, and so do
+    profiles. Transformations between it and the outer scope wrap it, as in
+    `layer/transpose(jvp(dot))`. It also decorates functions.
 
     Args:
       name: the name.
@@ -53,7 +53,7 @@ def _open(name: str) -> Iterator[None]:
 
 
 def calling(name: str, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Calls a function, in a scope of its own if transformations are to be seen in its name."""
+    """Calls a function, in a scope of its own if its name is to show transformations."""
     if not thread.interpreter.mark:
         return f(*args, **kwargs)
     with named_scope(name):
@@ -80,7 +80,7 @@ def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[
     """
     check_callable("named_call", fun)
     if name is not None:
-        named_scope(name)  # refuses what is not a string here rather than at calls
+        named_scope(name)  # refuses other types here rather than at calls
 
     @wraps(fun)
     @boundary

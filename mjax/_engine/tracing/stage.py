@@ -1,7 +1,7 @@
-"""The staging interpreter: writes down what runs under it as a jaxpr.
+"""The staging interpreter: records the operations that run under it as a jaxpr.
 
-Everything is staged, operations on constants included (omnistaging), so that a traced
-function means the same whatever is known when it is traced.
+Everything is staged, operations on constants included (omnistaging). So the meaning of a traced
+function does not depend on which values are known.
 """
 
 from __future__ import annotations
@@ -92,13 +92,13 @@ class StageInterpreter(Interpreter):
         self.constvars: list[Var] = []
         self.consts: list[Any] = []
         self._const_vars: dict[int, Var] = {}
-        #: Closed-over values in whose place arrays are constants.
+        #: Closed-over values that arrays replace as constants.
         self.originals: list[Any] = []
         self.effects = no_effects
         #: (variable, axes) -> that variable cast to vary along the axes.
         self.casts: dict[Any, Var] = {}
-        #: How many equations were looked at, and variables that depend on inputs; only where
-        #: authors write the casts.
+        #: The number of equations visited, and the variables that depend on inputs. Used only
+        #: where authors write the casts.
         self.from_inputs: tuple[int, set[Any]] = (0, set())
 
     def new_arg(self, aval: Any) -> StageTracer:
@@ -125,7 +125,7 @@ class StageInterpreter(Interpreter):
             return self.constant(value, value.aval)
         aval = typeof(value)
         if aval.literal:
-            # Scalars of this dtype stay as they are; arrays may be changed by their owner.
+            # Scalars of this dtype stay as they are. Arrays do not: their owner may change them.
             if type(value) is not aval.dtype.type and isinstance(value, (np.generic, np.ndarray)):
                 value = np.asarray(value, aval.dtype)[()]
             return Literal(value, aval)
@@ -135,10 +135,10 @@ class StageInterpreter(Interpreter):
         """The variable of a closed-over value; one per object, however often it is used."""
         var = self._const_vars.get(id(value))
         if var is None:
-            # Kept alive, here or in `consts`, so that its id stays its own.
+            # Kept alive, here or in `consts`, so that its id is not reused.
             var = self._const_vars[id(value)] = Var(aval)
             if type(value) is np.ndarray and is_wide(value.dtype) and is_set_here("enable_x64"):
-                # It would be read elsewhere, where x64 may be another.
+                # A literal would be typed anew elsewhere, where x64 may differ.
                 self.originals.append(value)
                 value = sockets.array_of_type(value, aval)
             self.constvars.append(var)
@@ -185,7 +185,7 @@ class StageInterpreter(Interpreter):
             self.eqns.append(_new_eqn(JaxprEqn, (primitive, invars, outvars, params, effects,
                                                  source)))
             return [StageTracer(self, var) for var in outvars]
-        # What `Var(out)` and `StageTracer(self, var)` do, at half the price.
+        # The same as `Var(out)` and `StageTracer(self, var)`, at half the cost.
         var, tracer = _new(Var), _new(StageTracer)
         var.aval = tracer.aval = out
         tracer.interp, tracer.variable = self, var
@@ -202,14 +202,14 @@ class StageInterpreter(Interpreter):
 
     def retyped(self, primitive: Primitive, invars: list[Any], params: dict[str, Any]
                 ) -> tuple[list[Any], dict[str, Any]]:
-        """An application of a primitive that holds jaxprs, of types that fit each other."""
+        """The application of a primitive that holds jaxprs, with matching types."""
         given, rule = [v.aval.varying for v in invars], primitive.cast_varying
         wanted, params = (given, params) if rule is None else rule(given, **params)
         operands = invars
         if wanted != given:
             invars = vary_along(self, invars, wanted, OperandsVaryError(lambda: (
-                f"the programs inside of {primitive.name} make what it carries, or gives, vary "
-                "along more mesh axes than its operands do: "
+                f"the programs inside of {primitive.name} make carries or results vary along more "
+                "mesh axes than its operands do: "
                 + ", ".join(f"{v.aval} has to vary along {set(w)}" for v, w in
                             zip(operands, wanted, strict=True) if v.aval.varying != w)
                 + ". Cast these with mjax.lax.pcast(x, axes, to='varying').")))
@@ -232,13 +232,13 @@ class StageInterpreter(Interpreter):
         return jaxpr
 
     def value_of(self, variable: Var) -> Any:
-        """The value of a variable, where there is one that Python may have; else None."""
+        """The value of a variable if Python code may read it; else None."""
         return None
 
     # -- texts --
 
     def describe_origin(self, tracer: StageTracer) -> str:
-        """Where a tracer of this interpreter came from."""
+        """Says where a tracer of this interpreter came from."""
         where = f" It was made while tracing {self.debug_info.func_name}"
         for eqn in self.eqns:
             if tracer.variable in eqn.outvars:
@@ -248,7 +248,7 @@ class StageInterpreter(Interpreter):
         return where + "."
 
     def provenance_of(self, var: Var) -> str:
-        """Which arguments a variable depends on."""
+        """Names the arguments that a variable depends on."""
         needed: set[Any] = {var}
         for eqn in reversed(self.eqns):
             if needed.intersection(eqn.outvars):
@@ -271,10 +271,10 @@ def stage(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
       f: takes one value per type and gives a sequence of values.
       in_avals: types of the inputs.
       debug_info: names for messages.
-      interp: a fresh interpreter to do so, of the current one.
+      interp: a fresh interpreter for it, whose parent is the current one.
 
     Returns:
-      A jaxpr whose `consts` are what `f` closed over: arrays and tracers of outer traces.
+      A jaxpr whose `consts` are the values `f` closed over: arrays and tracers of outer traces.
     """
     if interp is None:
         interp = StageInterpreter(thread.interpreter)
@@ -286,7 +286,7 @@ def stage(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
 
 def _run(interp: StageInterpreter, f: Callable[..., Sequence[Any]], in_avals: Sequence[Any]
          ) -> list[Atom]:
-    """Calls the function; gives the atoms of its results, and keeps no tracer."""
+    """Calls the function; returns the atoms of its results, and keeps no tracer."""
     with patient_collector(), without_names(), running(interp):
         outs = f(*[interp.new_arg(aval) for aval in in_avals])
         try:
@@ -305,7 +305,7 @@ def _name_bad_result(f: Callable[..., Any], outs: Sequence[Any], debug_info: Deb
 
 def trace_to_jaxpr(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
                            debug_info: DebugInfo = no_debug_info) -> Jaxpr:
-    """`stage` whose outer interpreter is evaluation, for programs that outlive this trace."""
+    """`stage` with evaluation as outer interpreter, for programs that outlive this trace."""
     previous, thread.interpreter = thread.interpreter, ThreadState.interpreter
     try:
         return stage(f, in_avals, debug_info)
@@ -327,6 +327,12 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
 
     Raises:
       TypeError: there are more or fewer values than constants or inputs.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> jaxpr = mjax.make_jaxpr(lambda x: lax.mul(x, 2.0))(1.0)
+      >>> core.eval_jaxpr(jaxpr, jaxpr.consts, 3.0)
+      [Array(6., dtype=float32, weak_type=True)]
     """
     jaxpr = settled(jaxpr)
     try:
@@ -357,9 +363,9 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
 
 
 def settled(jaxpr: Jaxpr) -> Jaxpr:
-    """The program with arrays for the literals that would have other types now.
+    """The program with arrays for literals whose types would differ now.
 
-    Those of Python and NumPy numbers depend on x64, which a program may have been made under.
+    Types of Python and NumPy numbers depend on x64, which may have changed since the trace.
     """
     return jaxpr.cached(("settled", thread.settings.enable_x64),
                         lambda: _settled(jaxpr) or False) or jaxpr
@@ -381,7 +387,7 @@ def _settled(jaxpr: Jaxpr) -> Jaxpr | None:
 
 
 def _has_type(value: Any, aval: Any) -> bool:
-    """Whether a value is of a dtype under the settings in force."""
+    """Whether a value has a dtype under the settings in force."""
     try:
         return bool(typeof(value).dtype == aval.dtype)
     except OverflowError:
@@ -389,7 +395,7 @@ def _has_type(value: Any, aval: Any) -> bool:
 
 
 def constants_of(jaxpr: Jaxpr, consts: Sequence[Any]) -> dict[Any, Any]:
-    """The variables of a program's constants with their values, which have their types.
+    """Pairs of each constant's variable and its value, which has the variable's type.
 
     Raises:
       ValueError: there are more or fewer values than variables.
@@ -399,7 +405,7 @@ def constants_of(jaxpr: Jaxpr, consts: Sequence[Any]) -> dict[Any, Any]:
 
 
 def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:
-    """For each equation the variables that nothing reads after it; cached on the jaxpr."""
+    """For each equation, the variables without a later reader; cached on the jaxpr."""
 
     def make() -> list[list[Var]]:
         used: set[Any] = used_variables(jaxpr.outvars)
@@ -414,7 +420,7 @@ def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:
 
 
 def lift_tracers(jaxpr: Jaxpr) -> tuple[Jaxpr, list[Any]]:
-    """Makes leading inputs of the constants that are tracers; gives the program and these.
+    """Turns constants that are tracers into leading inputs; returns the program and the tracers.
 
     Jaxprs that outlive a trace (those in params, those in caches) hold no tracer of it.
     Arrays stay constants.

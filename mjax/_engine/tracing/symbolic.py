@@ -1,4 +1,4 @@
-"""Values that rules see in place of arrays: symbolic zeros, undefined primals, not_mapped."""
+"""Values that rules get in place of arrays: symbolic zeros, undefined primals, not_mapped."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from mjax._engine.tracing.rule_errors import SymbolicValueError
 
 
 class Zero:
-    """A tangent or cotangent known to be zero, which nobody has to compute.
+    """A tangent or cotangent known to be zero, so that it need not be computed.
 
     Args:
       aval: the *tangent* type (float0 for integers).
+
+    Example:
+      >>> from mjax_ext import core
+      >>> from mjax_ext.interpreters import ad
+      >>> ad.instantiate_zeros(ad.Zero(core.ShapedArray((2,), jnp.dtype("float32"))))
+      Array([0., 0.], dtype=float32)
     """
 
     __slots__ = ("aval",)
@@ -31,7 +37,13 @@ class Zero:
 
 
 class UndefinedPrimal:
-    """Stands in a transpose rule for an operand in which the equation is linear."""
+    """Represents, in a transpose rule, an operand in which the equation is linear.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> ad.is_undefined_primal(ad.UndefinedPrimal(mjax.typeof(1.0)))
+      True
+    """
 
     __slots__ = ("aval",)
 
@@ -59,7 +71,13 @@ def among_zeros(zeros: Iterable[Any], values: Iterable[Any]) -> list[Any]:
 
 
 def is_undefined_primal(value: Any) -> bool:
-    """Whether a transpose rule has to give a cotangent for this operand."""
+    """Whether a transpose rule has to give a cotangent for this operand.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> ad.is_undefined_primal(1.0)
+      False
+    """
     return type(value) is UndefinedPrimal
 
 

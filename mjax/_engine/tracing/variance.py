@@ -1,9 +1,9 @@
 """Device variance: operands of an equation are made to vary along the same mesh axes.
 
-Within shard_map the type of a value says along which mesh axes devices may hold different
-values (`float32[3]{V:i}`). `pvary` casts to more of them; it moves no data, and its transpose is a
-sum over these axes, which is why it has to stand in the program. Its other rules are in `spmd`,
-beside those of the sum.
+Within shard_map the type of a value names the mesh axes along which devices may hold different
+values (`float32[3]{V:i}`). `pvary` casts to more of them and moves no data. It has to be in the
+program because its transpose is a sum over these axes. Its other rules are in `spmd`, beside those
+of the sum.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ pvary_p.def_lowering(lambda ctx, x, *, axes: [x])
 
 
 def vary_as(value: Any, aval: Any, expected: Any) -> Any:
-    """A value of type `aval` cast to the expected type where it only varies less; else None."""
+    """A value of type `aval` cast to the expected type if it only varies less; else None."""
     if aval.varying < expected.varying and same_type_but_weak(
             aval.with_varying(expected.varying), expected):
         return pvary_p.bind(value, axes=sorted_axes(expected.varying - aval.varying))
@@ -40,7 +40,7 @@ def vary_as(value: Any, aval: Any, expected: Any) -> Any:
 
 
 def fitted(value: Any, expected: Any) -> Any:
-    """A value, cast where it only varies less than the expected type; None if it does not fit."""
+    """A value, cast if it only varies less than the expected type; None if it does not fit."""
     actual = typeof(value)
     return value if same_type_but_weak(actual, expected) else vary_as(value, actual, expected)
 
@@ -71,10 +71,10 @@ def vary_alike(interp: Any, atoms: Sequence[Any], error: OperandsVaryError) -> l
     Args:
       interp: the staging interpreter.
       atoms: the operands.
-      error: what their primitive says of them.
+      error: the error of their primitive.
 
     Raises:
-      OperandsVaryError: this one, where authors write the casts and one is missing.
+      OperandsVaryError: `error`, if authors write the casts and one is missing.
     """
     target = error.least.union(*(a.aval.varying for a in atoms))
     return vary_along(interp, atoms, [target] * len(atoms), error)
@@ -82,7 +82,7 @@ def vary_alike(interp: Any, atoms: Sequence[Any], error: OperandsVaryError) -> l
 
 def vary_along(interp: Any, atoms: Sequence[Any], targets: Sequence[frozenset[Any]],
                error: OperandsVaryError) -> list[Any]:
-    """`vary_alike`, where each operand has to vary along axes of its own.
+    """`vary_alike` for operands that each have to vary along axes of their own.
 
     A value used in several equations is cast once, so that its cotangents are added up
     before they are summed over devices. A literal takes the type it needs.
@@ -108,7 +108,7 @@ def _refuse_uncast(interp: Any, atoms: Sequence[Any], targets: Sequence[frozense
                    error: OperandsVaryError) -> None:
     """Raises the error if one of the operands to be cast depends on inputs of the program.
 
-    Casts of others, which are made of literals and constants, have no transpose.
+    Casts of other operands, made of literals and constants, are never transposed.
     """
     seen, found = interp.from_inputs
     found.update(interp.invars)

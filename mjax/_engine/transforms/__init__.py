@@ -1,1 +1,1 @@
-"""Transformations: each an interpreter on a screen or two, and the functions users call."""
+"""Transformations: each an interpreter on a screen or two, and public functions."""

@@ -1,4 +1,4 @@
-"""Vectorization: does for a whole batch at once what a function does for one element.
+"""Vectorization: applies a function of one element to a whole batch at once.
 
 A tracer carries a batched value and the axis along which it is batched. Rules run with the
 parent current, on bare values and their batch dims (None: the same for all elements).
@@ -41,7 +41,7 @@ class AxisData(Record):
     """The axis that is mapped over.
 
     Attributes:
-      name: what collectives call it; None: they cannot.
+      name: its name in collectives; None: they cannot refer to it.
       size: its size.
       spmd_name: mesh axes over which it is spread.
     """
@@ -108,7 +108,8 @@ class BatchInterpreter(Interpreter):
                 dims.append(None)
         thread.interpreter = self.parent
         try:
-            if not batched and not self.names_axis(primitive, params):
+            if (not batched and not primitive.always and not self.names_axis(primitive, params)
+                    and (primitive.frame is None or not primitive.frame.writes(params))):
                 return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
             out, out_dims = self.apply(primitive, args, values, dims, params)
         finally:
@@ -126,7 +127,7 @@ class BatchInterpreter(Interpreter):
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
         parent: Any = self.parent
-        if parent.parent is None:  # nobody will ask for the rule
+        if parent.parent is None:  # evaluation does not use the rule
             return call.evaluate(values)
         mine = [type(v) is BatchTracer and v.interp is self for v in values]
         batch = call.mapped(self, [v.dim if m else None
@@ -138,7 +139,7 @@ class BatchInterpreter(Interpreter):
 
     def apply(self, primitive: Primitive, args: Sequence[Any], values: list[Any],
               dims: list[int | None], params: dict[str, Any]) -> Any:
-        """What the primitive's rule gives; runs with the parent current."""
+        """The result of the primitive's rule; runs with the parent current."""
         if primitive.axis_batch is not None:
             result = primitive.axis_batch(self.axis, values, dims, **params)
         elif primitive.batch is not None:
@@ -160,23 +161,23 @@ class BatchInterpreter(Interpreter):
         return name in named_axes(params)
 
     def result(self, primitive: Primitive, value: Any, dim: int | None, declared: Any) -> Any:
-        """A tracer, or the bare value where it is the same for all elements; checks its type."""
+        """A tracer, or the bare value if it is the same for all elements; checks its type."""
         try:
             aval = typeof(value)
         except TypeError:
             bad_rule_result(primitive, "batch", lambda: (
-                f"gave {describe_value(value)} for an array."))
+                f"returned {describe_value(value)} for an array."))
         if dim is not None:
             if aval.axis_size(dim) != self.axis.size:
                 what = f"shape {aval.shape}" if isinstance(aval, ShapedArray) else f"type {aval}"
                 bad_rule_result(primitive, "batch", lambda: (
-                    f"gave a result of {what} with batch dimension {dim!r}; that axis must "
+                    f"returned a result of {what} with batch dimension {dim!r}; that axis must "
                     f"exist and have size {self.axis.size}."))
             aval = element_type(aval, dim)
         if declared is not None and aval is not declared and not same_array_type(aval, declared):
             bad_rule_result(primitive, "batch", lambda: (
-                f"gave {typeof(value)} with batch dimension {dim}, that is {aval} for each batch "
-                f"element, but the abstract evaluation says {declared}."))
+                f"returned {typeof(value)} with batch dimension {dim}, that is {aval} for each "
+                f"batch element, but the abstract evaluation says {declared}."))
         return value if dim is None else BatchTracer(self, value, dim, aval)
 
 
@@ -195,7 +196,7 @@ def batch_flat(f: Callable[..., Sequence[Any]], axis: AxisData, args: Sequence[A
 
 
 def split_results(interp: Interpreter, outs: Sequence[Any]) -> tuple[list[Any], list[int | None]]:
-    """Values and batch dims of what a function gave under a batching interpreter."""
+    """Values and batch dims of a function's results under a batching interpreter."""
     values, dims = [], []
     for out in outs:
         mine = type(out) is BatchTracer and out.interp is interp

@@ -1,4 +1,4 @@
-"""Dead-code elimination: drops equations whose results nobody uses.
+"""Dead-code elimination: drops equations with unused results.
 
 Equations with an effect whose policy says `kept_by_dce` stay.
 """
@@ -9,9 +9,9 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from mjax._engine.base.util import per_item
+from mjax._engine.base.util import per_item, selected
 from mjax._engine.ir.effects import join_effects, keeps_equation
-from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal
+from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, Var
 from mjax._engine.tracing.rule_errors import as_pair, bad_rule_result, describe_value
 
 
@@ -22,7 +22,7 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool],
     Args:
       jaxpr: the program.
       used_outputs: which results are wanted.
-      keep_inputs: which inputs stay although nothing uses them.
+      keep_inputs: which inputs stay even if unused.
 
     Returns:
       The smaller program, with the wanted results and the inputs it uses, and which those
@@ -31,14 +31,38 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool],
     kept = per_item(keep_inputs, len(jaxpr.invars))
     used_outputs = tuple(used_outputs)
     live = jaxpr.cached(_LIVE, lambda: False)
-    if live is not False and all(used_outputs) and all(map(operator.or_, live, kept)):
-        return jaxpr, [True] * len(kept)
-    return jaxpr.cached(("dce", used_outputs, kept), lambda: _dce(jaxpr, used_outputs, kept))
+    if live is False or not all(used_outputs):
+        return jaxpr.cached(("dce", used_outputs, kept), lambda: _dce(jaxpr, used_outputs, kept))
+    read = list(map(operator.or_, live, kept))
+    if all(read):
+        return jaxpr, read
+    return jaxpr.cached(("dce", kept), lambda: (
+        with_inputs(jaxpr, selected(read, jaxpr.invars)), read))
 
 
-#: What a program made here knows of itself: which of its inputs are used. No equation of it
-#: is dead, so that programs in programs are not looked through again at each level. False:
-#: the program was made elsewhere.
+def with_inputs(jaxpr: Jaxpr, invars: Sequence[Var], outvars: Sequence[Any] | None = None
+                ) -> Jaxpr:
+    """The same program with its inputs in another order, with more of them, or with fewer.
+
+    It keeps the record that none of its equations is dead. It loses the names of its arguments.
+
+    Args:
+      jaxpr: the program.
+      invars: its inputs.
+      outvars: its results; None: unchanged. They may leave out only inputs.
+    """
+    moved = jaxpr.replace(invars=invars, outvars=jaxpr.outvars if outvars is None else outvars,
+                          debug_info=jaxpr.debug_info._replace(arg_names=None))
+    live = jaxpr.cached(_LIVE, lambda: False)
+    if live is not False:
+        read = set(selected(live, jaxpr.invars))
+        moved.cached(_LIVE, lambda: [v in read for v in moved.invars])
+    return moved
+
+
+#: The key of a record in programs made here: which of their inputs are used. None of their
+#: equations is dead, so nested programs are not searched again at each level. False: the program
+#: was made elsewhere.
 _LIVE = "live inputs"
 
 
@@ -73,12 +97,12 @@ def _dce(jaxpr: Jaxpr, used_outputs: Sequence[bool], kept: Sequence[bool]
 
 
 def _apply_rule(eqn: JaxprEqn, used: list[bool]) -> tuple[Sequence[bool], JaxprEqn | None]:
-    """What the primitive's own rule says: which operands are used, and the new equation."""
+    """The used operands and the new equation, by the primitive's own rule."""
     used_ins, new = as_pair(eqn.primitive, "dce", eqn.primitive.dce(used, eqn),
                             "which operands are used, and the new equation or None")
     if new is not None and (not isinstance(used_ins, (list, tuple))
                             or len(used_ins) != len(eqn.invars)):
         bad_rule_result(eqn.primitive, "dce", lambda: (
-            f"gave {describe_value(used_ins)} to say which operands are used; it must give a list "
-            f"of {len(eqn.invars)} booleans, one per operand."), eqn.source)
+            f"returned {describe_value(used_ins)} to say which operands are used; it must return a "
+            f"list of {len(eqn.invars)} booleans, one per operand."), eqn.source)
     return used_ins, new

@@ -1,4 +1,4 @@
-"""Functions users call for forward-mode derivatives: `jvp`, `linearize`."""
+"""Public functions for forward-mode derivatives: `jvp`, `linearize`."""
 
 from __future__ import annotations
 
@@ -114,10 +114,10 @@ def jvp(fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
 
 
 def apply_linear(jaxpr: Jaxpr, types: Any, consts: Sequence[Any], *tangents: Any) -> Any:
-    """Evaluates a linear program on trees of tangents; what `linearize` returns, bound.
+    """Evaluates a linear program on trees of tangents; `linearize` returns it as a `Partial`.
 
     Raises:
-      TypeError: the tangents have another structure than what it was linearized at.
+      TypeError: the tangents do not have the structure of the primals.
       ValueError: they have other types.
     """
     in_tree, out_tree, in_avals, used, out_zeros = types

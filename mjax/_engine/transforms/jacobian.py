@@ -26,14 +26,14 @@ from mjax._engine.tracing.flat import (
     function_name,
     wraps,
 )
+from mjax._engine.tracing.reference import refuse_differentiated
 from mjax._engine.transforms.forward import linearize
 from mjax._engine.transforms.reverse import vjp
-from mjax._engine.transforms.vectorize import vmap
+from mjax._engine.transforms.vmap import vmap
 
 
 def _basis(tree: Any) -> Any:
-    """The standard basis of a tree: trees with one more leading axis, along which one
-    element after the other is 1."""
+    """The standard basis of a tree: along a new leading axis, one element after the other is 1."""
     leaves, treedef = tree_flatten(tree)
     avals = [typeof(leaf) for leaf in leaves]
     total, start, rows = sum(a.size for a in avals), 0, []
@@ -68,6 +68,7 @@ def _cut(tree: Any, axis: int, rows: Any) -> Any:
 
 def _check_inputs(who: str, trees: Any, holomorphic: bool, allow_int: bool = False) -> None:
     for path, leaf in tree_flatten_with_path(trees)[0]:
+        refuse_differentiated(who, f"argument{keystr(path)}", leaf)
         dtype = typeof(leaf).dtype
         if holomorphic and not dtypes.is_complex(dtype):
             msg = (f"{who} with holomorphic=True requires complex inputs; argument"
@@ -90,7 +91,7 @@ def _check_outputs(who: str, fun: Callable[..., Any], tree: Any, holomorphic: bo
 
 
 def _numbers(columns: Any, out: Any) -> Any:
-    """The columns; of an output that has no derivative, zeros of its own dtype."""
+    """The columns; for an output without a derivative, zeros of its own dtype."""
     aval = typeof(columns)
     if aval.dtype != dtypes.float0:
         return columns
@@ -110,8 +111,8 @@ def jacfwd(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
 
     Returns:
       A function of the same arguments. For an output of shape `s` and an argument of shape
-      `t` the Jacobian has shape `(*s, *t)`; trees of outputs hold trees of arguments. That of
-      an integer output is zeros of its dtype.
+      `t` the Jacobian has shape `(*s, *t)`; trees of outputs hold trees of arguments. The
+      Jacobian of an integer output is zeros of its dtype.
 
     Raises:
       TypeError: an argument is not a float; an argument or result is not a complex number with
@@ -158,7 +159,7 @@ def jacrev(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
       allow_int: whether integer arguments are accepted; their Jacobians are float0.
 
     Returns:
-      A function of the same arguments; the Jacobian is nested as that of `jacfwd`.
+      A function of the same arguments; the Jacobian has the tree structure of that of `jacfwd`.
 
     Raises:
       TypeError: an argument or result has no suitable dtype.
@@ -180,7 +181,7 @@ def jacrev(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
         _check_outputs("jacrev", fun, out, holomorphic)
         rows = vmap(pullback)(_basis(out))
         leaves, in_tree = tree_flatten(rows)
-        # Leaf by leaf of the arguments a tree over the outputs; wanted is the other way round.
+        # Now a tree of outputs for each leaf of the arguments; the result is the other way round.
         cut = [_cut(out, 0, leaf) for leaf in leaves]
         out_tree = tree_flatten(out)[1]
         by_output = zip(*[out_tree.flatten_up_to(c) for c in cut], strict=True)

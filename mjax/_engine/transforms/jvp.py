@@ -1,8 +1,8 @@
 """Forward-mode differentiation.
 
 A tracer carries a primal and its tangent. Rules run with the parent interpreter current, on
-bare primals and tangents; a tangent known to be zero is a `Zero` and costs nothing, and a
-result whose tangent is zero needs no tracer: it is a constant to this interpreter.
+bare primals and tangents. A tangent known to be zero is a `Zero` and costs nothing. A result
+with such a tangent needs no tracer: it is a constant to this interpreter.
 
 Source: Wengert 1964; the rules' form is that of Siskind and Pearlmutter 2008.
 """
@@ -87,7 +87,7 @@ class JVPInterpreter(Interpreter):
                 tangents.append(None)
         thread.interpreter = self.parent
         try:
-            if len(constants) == len(primals):
+            if len(constants) == len(primals) and not primitive.always:
                 return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
             for i in constants:
                 tangents[i] = Zero(typeof(primals[i]).to_tangent())
@@ -131,16 +131,16 @@ class JVPInterpreter(Interpreter):
         return as_pair(primitive, "jvp", result, "a primal and a tangent")
 
     def result(self, primitive: Primitive, primal: Any, tangent: Any, declared: Any) -> Any:
-        """A tracer, or the bare primal where the tangent is zero; checks the types of both."""
+        """A tracer, or the bare primal if the tangent is zero; checks the types of both."""
         try:
             aval, actual = typeof(primal), None if type(tangent) is Zero else typeof(tangent)
         except TypeError:
             bad_rule_result(primitive, self.rule_name(primitive), lambda: (
-                f"gave {describe_value(primal)} with the tangent {describe_value(tangent)}; both "
-                "must be arrays (a tangent may be an ad.Zero)."))
+                f"returned {describe_value(primal)} with the tangent {describe_value(tangent)}; "
+                "both must be arrays (a tangent may be an ad.Zero)."))
         if declared is not None and aval is not declared and not same_array_type(aval, declared):
             bad_rule_result(primitive, self.rule_name(primitive), lambda: (
-                f"gave a primal of type {aval}, but the abstract evaluation says {declared}."))
+                f"returned a primal of type {aval}, but the abstract evaluation says {declared}."))
         if actual is None:
             return primal
         if actual is aval and aval.inexact:
@@ -151,9 +151,9 @@ class JVPInterpreter(Interpreter):
             if cast is not None:
                 return JVPTracer(self, primal, cast)
             bad_rule_result(primitive, self.rule_name(primitive), lambda: (
-                f"gave a tangent of type {actual} for a result of type {aval}; it must have type "
-                f"{expected}."))
-        # Of an integer the tangent is float0, which is zero however it is given.
+                f"returned a tangent of type {actual} for a result of type {aval}; it must have "
+                f"type {expected}."))
+        # The tangent of an integer is float0, which is always zero.
         return JVPTracer(self, primal, tangent) if aval.inexact else primal
 
 
@@ -172,7 +172,7 @@ def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: 
 
 
 def split_results(interp: Interpreter, outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Primals and tangents of what a function gave under a jvp interpreter."""
+    """Primals and tangents of a function's results under a jvp interpreter."""
     primals, tangents = [], []
     for out in outs:
         if type(out) is JVPTracer and out.interp is interp:
@@ -196,6 +196,12 @@ def jvp_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], instantiate_outs: bool | S
     Returns:
       A jaxpr from `(primals..., nonzero tangents...)` to `(outs..., nonzero tangents...)`,
       and which results have a tangent.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> jvp, _ = ad.jvp_jaxpr(mjax.make_jaxpr(lax.sin)(1.0), [True], False)
+      >>> len(jvp.in_avals), len(jvp.out_avals)
+      (2, 2)
     """
     wanted = per_item(instantiate_outs, len(jaxpr.outvars))
     nonzeros = tuple(nonzeros)

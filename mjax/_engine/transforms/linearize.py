@@ -1,8 +1,8 @@
-"""Linearization: evaluates a function and writes down its derivative as a linear jaxpr.
+"""Linearization: evaluates a function and records its derivative as a linear jaxpr.
 
-It is jvp over partial evaluation: primals are known and run under the interpreter the user
-called from; tangents are unknown, so that what a jvp rule does to them is staged. A
-primitive may have a `linearize` rule of its own (those that hold jaxprs do).
+It is jvp over partial evaluation. Primals are known, and run under the interpreter the user
+called from. Tangents are unknown, so operations of jvp rules on them are staged. A primitive may
+have a `linearize` rule of its own; those that hold jaxprs do.
 
 Source: Radul et al. 2022, "You Only Linearize Once", arXiv:2204.10923.
 """
@@ -78,7 +78,7 @@ class LinearizeInterpreter(JVPInterpreter):
         result = self.parent.call_known(rule, nonzeros, *primals, **params)
         if not (isinstance(result, tuple) and len(result) == 4):
             bad_rule_result(primitive, "linearize", lambda: (
-                f"gave {describe_value(result)}; it must give results, which of them have a "
+                f"returned {describe_value(result)}; it must return results, which of them have a "
                 "tangent, residuals, and a function (residuals, *tangents) -> tangents."))
         out, nonzero_out, residuals, linear = result
         several = primitive.multiple_results
@@ -144,7 +144,7 @@ def _refuse_result(interp: LinearizeInterpreter, out: Any) -> NoReturn:
     rule, at = ("a derivative rule", "") if culprit is None else (
         jvp_rule_text(*culprit[:2]), f"\n{applied_at(culprit[2])}")
     raise LazyTypeError(lambda: (
-        f"{rule} gave a result of type {out.aval} that is computed from tangents. Results must "
+        f"{rule} returned a result of type {out.aval} that is computed from tangents. Results must "
         f"depend on primals only: check the order in which the jvp rule returns its two values.{at}"
     ))
 
@@ -177,7 +177,7 @@ def _linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], wanted: Sequence[bo
             lambda *args: eval_jaxpr(jaxpr, jaxpr.consts, *args), ins, nonzeros, wanted,
             jaxpr.debug_info)
         linear, residuals = lift_tracers(linear)
-        # Tangents that nobody wants would keep residuals alive.
+        # Unwanted tangents would keep residuals alive.
         n = len(residuals)
         linear, used = dce_jaxpr(linear, [True] * len(linear.outvars),
                                  [False] * n + [True] * sum(nonzeros))

@@ -1,9 +1,9 @@
-"""Partial evaluation: runs what is known, writes down the rest as a jaxpr.
+"""Partial evaluation: runs the known part of a function, and records the rest as a jaxpr.
 
-A value is known unless it carries a variable of the program under construction. An equation
-all of whose operands are known is handed to the parent; any other is staged, and the known
-values it reads become the program's constants, its *residuals*. Two customers: linearize
-(tangents are unknown) and scan (what does not change from one iteration to the next is known).
+A value is known unless it carries a variable of the program under construction. The parent runs
+an equation with known operands only. Any other equation is staged, and the known values it reads
+become constants of the program, its *residuals*. Two transformations use it: linearize (tangents
+are unknown) and scan (loop invariants are known).
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from mjax._engine.tracing.stage import (
     lift_tracers,
     trace_to_jaxpr,
 )
+from mjax._engine.transforms.discharge import without_references
 
 
 class PartialEvalInterpreter(StageInterpreter):
     """Stages the equations that depend on its own variables; its parent runs the others.
 
     Args:
-      parent: the interpreter that runs what is known.
+      parent: the interpreter that runs known equations.
       debug_info: names for messages.
-      effects_known: whether an equation with an effect and known operands is known. If not it
-        is staged: the known part of a loop's body runs once, and its effects must not.
+      effects_known: whether an equation with an effect and known operands is known. Otherwise it
+        is staged: the known part of a loop's body runs once, but its effects must be repeated.
     """
 
     __slots__ = ("effects_known",)
@@ -67,14 +68,14 @@ class PartialEvalInterpreter(StageInterpreter):
             thread.interpreter = self
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
-        if any(map(self.is_unknown, values)):
+        if any(map(self.is_unknown, [*values, *call.hidden()])):
             return super().process_custom(call, values)
         with refusing(self, call.outside):
             return self.call_known(self.parent.process_custom, call, values)  # type: ignore[union-attr]
 
     def _lift(self, value: Any) -> Atom:
-        # Arrays of no axes stay residuals: they are data, and baking them into the program
-        # would hide them from whoever takes the residuals for a pytree.
+        # Arrays without axes stay residuals. They are data: as literals they would be missing
+        # from the residuals when these are used as a pytree.
         known = self._const_vars.get(id(value))
         if known is not None:
             return known
@@ -94,12 +95,12 @@ class PartialEvalInterpreter(StageInterpreter):
         return call_with(self.parent, f, *args, **kwargs)
 
     def call_staged(self, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Calls a function all of whose equations are staged, those of known values too."""
+        """Calls a function; stages all of its equations, also those of known values."""
         return call_with(_StageAll(self), f, *args, **kwargs)
 
 
 class _StageAll(Interpreter):
-    """Stages into a partial evaluation what that would run."""
+    """Stages equations that a partial evaluation would run."""
 
     __slots__ = ()
     parent: PartialEvalInterpreter
@@ -110,7 +111,7 @@ class _StageAll(Interpreter):
 
 def find_residuals(residuals: Sequence[Any], ins: Sequence[Any], outs: Sequence[Any]
                    ) -> tuple[list[int], list[Any]]:
-    """Where a program under construction has its residuals: nothing is given out twice.
+    """Finds residuals among the inputs and results of a program, so that it returns none twice.
 
     Args:
       residuals: the values wanted.
@@ -118,8 +119,8 @@ def find_residuals(residuals: Sequence[Any], ins: Sequence[Any], outs: Sequence[
       outs: its results.
 
     Returns:
-      For each residual its index in `[*ins, *outs, *extra]`, and `extra`, the residuals that
-      are neither inputs nor results: these become results too.
+      The index of each residual in `[*ins, *outs, *extra]`, and `extra`: the residuals that are
+      neither inputs nor results. These become results too.
     """
     places: dict[int, int] = {}
     for i, value in enumerate([*ins, *outs]):
@@ -133,16 +134,16 @@ def find_residuals(residuals: Sequence[Any], ins: Sequence[Any], outs: Sequence[
 
 
 class PartialEvaluated(Record):
-    """A jaxpr split in two, of which the second takes inputs and results of the first: residuals.
+    """A jaxpr split in two. The second takes inputs and results of the first: residuals.
 
-    Partial evaluation puts first what the known inputs determine. Linearization takes tangents as
-    unknown. The second program of recomputation computes results again.
+    Partial evaluation moves everything that the known inputs determine to the first. Linearization
+    is the case of unknown tangents. In recomputation the second program repeats computations.
 
     Attributes:
       known: from the known inputs to the known results and the residuals that are neither inputs
-        nor results; a jaxpr, or what a frame has for one.
+        nor results; a jaxpr, or a frame's equivalent.
       unknown: from all residuals and the unknown inputs to the unknown results.
-      residual_forwarding: where each residual is among the inputs and results of `known`.
+      residual_forwarding: the place of each residual among the inputs and results of `known`.
       unknown_outs: which results are unknown.
     """
 
@@ -160,7 +161,7 @@ class PartialEvaluated(Record):
 def partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool],
                        instantiate: bool | Sequence[bool] = False,
                        effects_known: bool = True) -> PartialEvaluated:
-    """Cuts a jaxpr into what its known inputs determine and the rest; cached on it.
+    """Cuts a jaxpr into the part that its known inputs determine and the rest; cached on it.
 
     Args:
       jaxpr: the program.
@@ -168,6 +169,8 @@ def partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool],
       instantiate: which results have to be results of the unknown part.
       effects_known: whether equations with effects are known when their operands are.
     """
+    if jaxpr.effects:
+        jaxpr = without_references(jaxpr)
     unknown = tuple(unknown)
     wanted = per_item(instantiate, len(jaxpr.outvars))
     return jaxpr.cached(("partial_eval", unknown, wanted, effects_known, thread.settings),

@@ -1,10 +1,10 @@
 """Recomputation: cuts a jaxpr so that some of its results can be computed a second time from
 its inputs and from few saved values.
 
-It is dead-code elimination that stops at what may be saved: walking backwards from the
-results wanted again, an equation whose results a policy calls saveable ends the walk, any
-other is repeated, and its operands are needed in turn. The policy is asked about equations
-inside of jits and loops, not about these. Remat is made of it.
+It is dead-code elimination that stops at saveable values. It walks backwards from the results
+wanted again. If the policy calls an equation's results saveable, the walk ends there. Otherwise
+the equation is repeated, and its operands are needed in turn. The policy decides about equations
+inside of jits and loops, not about these themselves. Remat is built on it.
 
 Source: Griewank and Walther 2000 (checkpointing); the policies' form is that of JAX.
 """
@@ -24,6 +24,7 @@ from mjax._engine.ir.types import ShapedArray
 from mjax._engine.primitives.convert import reduce_precision_p
 from mjax._engine.tracing.rule_errors import applied_at
 from mjax._engine.transforms.dce import dce_jaxpr
+from mjax._engine.transforms.discharge import without_references
 from mjax._engine.transforms.partial_eval import PartialEvaluated
 
 #: (primitive, *types of operands, **params) -> whether the results may be saved.
@@ -47,6 +48,8 @@ def recompute_jaxpr(jaxpr: Jaxpr, keep: Sequence[bool], wanted: Sequence[bool],
     Raises:
       NotImplementedError: an equation that would be repeated has an effect whose policy forbids it.
     """
+    if jaxpr.effects:
+        jaxpr = without_references(jaxpr)
     keep, wanted = tuple(keep), tuple(wanted)
     return jaxpr.cached(("recompute", keep, wanted, saveable),
                         lambda: _recompute_jaxpr(jaxpr, keep, wanted, saveable))
@@ -58,7 +61,7 @@ def _recompute_jaxpr(jaxpr: Jaxpr, keep: Sequence[bool], wanted: Sequence[bool],
     known, again, needed, saved = _walk(jaxpr, again_outs, saveable)
     inputs = [v for v in jaxpr.invars if v in needed]
     consts = [(v, c) for v, c in zip(jaxpr.constvars, jaxpr.consts, strict=True) if v in needed]
-    # A result that was saved inside of an equation may have freed its operands.
+    # Results saved inside of an equation may have made its operands unnecessary.
     second, used = dce_jaxpr(Jaxpr(
         [v for v, _ in consts], inputs + saved, again_outs, again,
         join_effects(eqn.effects for eqn in again),
@@ -78,7 +81,7 @@ def _recompute_jaxpr(jaxpr: Jaxpr, keep: Sequence[bool], wanted: Sequence[bool],
 
 def _walk(jaxpr: Jaxpr, again_outs: Sequence[Any], saveable: Policy
           ) -> tuple[list[JaxprEqn], list[JaxprEqn], set[Any], list[Any]]:
-    """The equations for the first time, those for the second, what these read, what is saved."""
+    """The equations of both runs, the variables that the second reads, and the saved ones."""
     needed = used_variables(again_outs)
     withheld = _withheld(jaxpr, saveable)
     saved: list[Any] = []
@@ -93,7 +96,7 @@ def _walk(jaxpr: Jaxpr, again_outs: Sequence[Any], saveable: Policy
                 saved += [v for v, u in zip(eqn.outvars, used, strict=True) if u]
             else:
                 eqn, repeated = _repeat(_nothing if whole else saveable, used, eqn)
-                # What is saved inside of the equation are results of it, and not made again.
+                # Values saved inside of the equation are its results; they are not recomputed.
                 results = set(eqn.outvars)
                 inside = dict.fromkeys(v for v in repeated.invars if v in results)
                 saved += inside
@@ -105,7 +108,7 @@ def _walk(jaxpr: Jaxpr, again_outs: Sequence[Any], saveable: Policy
 
 
 def _withheld(jaxpr: Jaxpr, saveable: Policy) -> set[Any]:
-    """What must not be saved whatever makes it: a policy may have a method that says so."""
+    """The variables that a policy never saves, by a method that it may have."""
     withholds = getattr(saveable, "withholds", None)
     if withholds is None:
         return set()
@@ -118,7 +121,7 @@ def _nothing(*_: Any, **__: Any) -> bool:
 
 
 def _repeat(saveable: Policy, used: Sequence[bool], eqn: JaxprEqn) -> tuple[JaxprEqn, JaxprEqn]:
-    """The equation for the first time, perhaps with more results, and for the second."""
+    """The equation in the first run, perhaps with more results, and in the second."""
     rule = eqn.primitive.recompute
     known, repeated = (eqn, eqn) if rule is None else rule(saveable, used, eqn)
     refused = forbidden(repeated.effects, "remat")
@@ -131,11 +134,11 @@ def _repeat(saveable: Policy, used: Sequence[bool], eqn: JaxprEqn) -> tuple[Jaxp
 
 
 def round_saved(jaxpr: Jaxpr, saved: Sequence[Var]) -> Jaxpr:
-    """Makes a program read, of narrow floats that are saved, what is saved.
+    """Makes a program read the saved values of narrow floats.
 
-    The compiler may go on with more digits than the type has, and only the value that is kept
-    is rounded. A choice made from it (a branch, the largest of several) would not be the same
-    when it is made again from the rounded one.
+    The compiler may compute with more digits than the type has, and round only the saved value.
+    A choice made from the value, such as a branch or an argmax, could then differ in the second
+    run, which starts from the rounded one.
 
     Args:
       jaxpr: the program.

@@ -1,4 +1,4 @@
-"""Functions users call for reverse-mode derivatives: `vjp`, `grad`, `value_and_grad`,
+"""Public functions for reverse-mode derivatives: `vjp`, `grad`, `value_and_grad`,
 `linear_transpose`."""
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from mjax._engine.tracing.flat import (
     refuse_leaf,
     wraps,
 )
+from mjax._engine.tracing.reference import refuse_differentiated
 from mjax._engine.tracing.stage import stage
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.tracing.variance import fitted
@@ -44,15 +45,15 @@ from mjax._engine.transforms.transpose import backward_pass
 
 
 class Pullback:
-    """A linear program walked backwards; the structure of the `Partial` that `vjp` gives.
+    """A linear program walked backwards; the function of the `Partial` that `vjp` returns.
 
     Args:
       jaxpr: the linear program, without the values of its constants.
-      nonzeros: which leaves of the arguments it has a tangent of.
+      nonzeros: which leaves of the arguments have a tangent among its inputs.
       in_avals: types of the arguments' cotangents.
       in_tree: structure of the arguments.
       out_avals: types of the results' cotangents.
-      nonzero_outs: which results it gives a tangent of.
+      nonzero_outs: which results have a tangent among its results.
       out_tree: structure of the results.
     """
 
@@ -101,16 +102,16 @@ def vjp_flat(f: FlatFunction, leaves: Sequence[Any], nonzeros: Sequence[bool],
 
 
 def _refuse_reduce_axes(who: str, reduce_axes: Any) -> None:
-    """Refuses what JAX had once: sums of gradients over named axes."""
+    """Refuses a former feature of JAX: sums of gradients over named axes."""
     if reduce_axes:
-        msg = (f"{who}: reduce_axes is not supported, got {reduce_axes!r}. Sum what it gives with "
+        msg = (f"{who}: reduce_axes is not supported, got {reduce_axes!r}. Sum the results with "
                "lax.psum over these axes.")
         raise NotImplementedError(msg)
 
 
 def _cotangents(who: str, ct: Any, out_tree: Any, out_avals: Sequence[Any],
                 error: type[Exception]) -> list[Any]:
-    """The leaves of a cotangent of an output, which have its types or are cast to them.
+    """The leaves of an output's cotangent, cast to its types if only device variance differs.
 
     Raises:
       `error`: it has another structure, or a leaf another type.
@@ -119,7 +120,7 @@ def _cotangents(who: str, ct: Any, out_tree: Any, out_avals: Sequence[Any],
     same_structure(who, out_tree, tree, ("the function's output", "the cotangent given"), error)
     for i, expected in enumerate(out_avals):
         leaf, leaves[i] = leaves[i], fitted(leaves[i], expected)
-        # Of an output without derivative anything of its shape will do: it is not used.
+        # The cotangent of an output without a derivative is unused: only its shape has to fit.
         if leaves[i] is None and not (
                 isinstance(expected, ShapedArray) and expected.dtype == dtypes.float0
                 and typeof(leaf).shape == expected.shape):
@@ -165,7 +166,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     nonzeros = [typeof(leaf).inexact for leaf in leaves]
     outs, pullback, _ = vjp_flat(flat, leaves, nonzeros, DebugInfo("vjp", function_name(fun)))
     pullback.in_tree = tree
-    # What nobody wants the tangent of must not be kept for it.
+    # Residuals of unwanted tangents must not be kept.
     linear, _ = dce_jaxpr(pullback.jaxpr, [True] * len(pullback.jaxpr.outvars), True)
     consts = linear.consts
     pullback.jaxpr = linear.replace(consts=[None] * len(consts))
@@ -193,8 +194,7 @@ def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
       a tuple if `argnums` is a sequence.
 
     Raises:
-      TypeError: at calls: the result is not a real scalar; an argument is an integer, or is not
-        there.
+      TypeError: at calls: the result is not a real scalar; an argument is an integer, or missing.
 
     Example:
       >>> mjax.value_and_grad(lax.sin)(0.0)
@@ -228,7 +228,7 @@ def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
 
 
 def _of_primal(ct: Any, aval: Any) -> Any:
-    """A cotangent as an array that promotes as its primal does."""
+    """A cotangent as an array with the weak type of its primal."""
     ct = _array(instantiate(ct))
     given = typeof(ct)
     return ct if given.weak_type == aval.weak_type else convert(ct, given.dtype, aval.weak_type)
@@ -242,7 +242,7 @@ def _one(out: Any) -> Any:
 
 
 def _array(gradient: Any) -> Any:
-    """The seed comes through as the scalar it is where nothing multiplied it."""
+    """Makes arrays of cotangents that are still the scalar seed."""
     return full((), gradient) if isinstance(gradient, (float, complex, np.generic)) else gradient
 
 
@@ -251,6 +251,7 @@ def _check_grad_inputs(fun: Callable[..., Any], args: Sequence[Any], places: Seq
     for i in places:
         for path, leaf in tree_flatten_with_path(args[i])[0]:
             where = f"argument {i}{keystr(path)} of {function_name(fun)}"
+            refuse_differentiated("grad", where, leaf)
             try:
                 dtype = typeof(leaf).dtype
             except TypeError as error:
@@ -307,8 +308,7 @@ def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: boo
       argument (a tuple if `argnums` is a sequence); `(gradient, aux)` with `has_aux`.
 
     Raises:
-      TypeError: at calls: the result is not a real scalar; an argument is an integer, or is not
-        there.
+      TypeError: at calls: the result is not a real scalar; an argument is an integer, or missing.
 
     Example:
       >>> mjax.grad(lax.sin)(0.0)

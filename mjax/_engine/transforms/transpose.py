@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import per_item
 from mjax._engine.ir.effects import keeps_equation
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, used_variables
+from mjax._engine.ir.references import is_reference
 from mjax._engine.ir.source import Scope, SourceInfo, replayed
 from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import add_tangents, instantiate
@@ -28,6 +30,7 @@ from mjax._engine.tracing.rule_errors import (
 from mjax._engine.tracing.stage import constants_of, settled, trace_to_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.tracing.variance import not_summed, vary_as
+from mjax._engine.transforms.discharge import without_references
 
 
 def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts: Sequence[Any],
@@ -39,11 +42,19 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
       consts: values of its constants.
       args: an `UndefinedPrimal` for each linear input, values for the others.
       cts: a cotangent or a `Zero` for each result.
-      mark: what names of scopes say of its equations.
+      mark: the mark of its equations in names of scopes.
 
     Returns:
       For each input its cotangent or a `Zero` if it is undefined, else None.
     """
+    if jaxpr.effects:
+        if any(type(a) is UndefinedPrimal and is_reference(a.aval) for a in args):
+            raise LazyTypeError(lambda: (
+                "a backward pass (vjp, linear_transpose) reached a reference among the arguments "
+                f"of types {', '.join(map(str, jaxpr.in_avals))}: derivatives are taken in arrays. "
+                "Make the reference in the function, mjax.new_ref(x)."))
+        jaxpr, n = without_references(jaxpr), len(consts)
+        consts = [*consts, *jaxpr.consts[n:]]
     jaxpr = settled(jaxpr)
     values = constants_of(jaxpr, consts)
     for var, arg in zip(jaxpr.invars, args, strict=True):
@@ -60,7 +71,7 @@ def backward_pass(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts:
         for atom, ct in zip(jaxpr.outvars, cts, strict=True):
             if type(ct) is not Zero and type(atom) is not Literal and atom not in known:
                 if atom.aval.varying:
-                    # A cotangent may come from outside, as the 1 that grad starts with.
+                    # A cotangent may come from outside, such as the initial 1 of grad.
                     cast = vary_as(ct, typeof(ct), atom.aval.to_cotangent())
                     ct = ct if cast is None else cast
                 before = cotangents.get(atom)
@@ -93,10 +104,10 @@ def _split(jaxpr: Jaxpr, values: dict[Any, Any]) -> tuple[list[JaxprEqn], set[An
 
 
 def _needed(jaxpr: Jaxpr, wanted: Sequence[Any], known: set[Any]) -> list[JaxprEqn]:
-    """The equations that do not depend on undefined inputs, but cotangents of some results on
-    them; and those with effects.
+    """The equations to run forwards: those that cotangents depend on, and those with effects.
 
-    What is left out gave the results their values, which nobody reads here.
+    None of them depends on undefined inputs. The others only computed values of results, which are
+    not needed here.
     """
     used = used_variables(wanted) - known
     needed = []
@@ -139,8 +150,8 @@ def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[
     try:
         results = primitive.transpose(ct, *operands, **params)
     except SymbolicValueError as error:
-        if error.blamed is None and primitive.transpose.__module__.startswith("mjax._engine"):
-            not_linear(primitive)  # the engine's rules are tested: their use is at fault
+        if error.blamed is None and "transpose" not in primitive.foreign:
+            not_linear(primitive)  # rules of the engine are tested, so their use is at fault
         error.blame(primitive, "transpose")
         raise
     except Exception as error:
@@ -148,7 +159,7 @@ def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[
         raise
     if not isinstance(results, (list, tuple)) or len(results) != len(operands):
         bad_rule_result(primitive, "transpose", lambda: (
-            f"gave {describe_value(results)}; it must give a list of {len(operands)}, one "
+            f"returned {describe_value(results)}; it must return a list of {len(operands)}, one "
             "cotangent or None per operand."))
     for atom, operand, result in zip(invars, operands, results):
         if type(operand) is UndefinedPrimal and result is not None and type(result) is not Zero:
@@ -158,7 +169,7 @@ def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[
 
 
 def _checked(primitive: Any, var: Any, ct: Any) -> Any:
-    """The cotangent, of its variable's type; one that varies less is cast."""
+    """The cotangent, with its variable's type; it is cast if it varies less."""
     try:
         actual = typeof(ct)
     except TypeError:
@@ -171,8 +182,8 @@ def _checked(primitive: Any, var: Any, ct: Any) -> Any:
     cast = None if actual is None else vary_as(ct, actual, expected)
     if cast is None:
         bad_rule_result(primitive, "transpose", lambda: (
-            f"gave {'a cotangent of type ' + str(actual) if actual else describe_value(ct)} for "
-            f"an operand of type {var.aval}; it must have type {expected}."
+            f"returned {'a cotangent of type ' + str(actual) if actual else describe_value(ct)} "
+            f"for an operand of type {var.aval}; it must have type {expected}."
             + not_summed(actual, expected)))
     return cast
 

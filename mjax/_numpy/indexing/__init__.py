@@ -1,4 +1,6 @@
-"""NumPy-style indexing: `parse` understands indices, `read` takes elements, `update` writes them.
+"""NumPy-style indexing, in steps.
 
-`eager` compiles each kind of index once, whatever its integers are.
+`parse` parses indices, `plan` turns them into operands of gather and scatter, `read` reads elements
+(and clamps or fills those out of bounds), `update` writes them. `eager` compiles each kind of index
+once, for all integers.
 """

@@ -1,9 +1,8 @@
 """Indexing outside of traces: one compiled program for each *kind* of index.
 
-An index is taken apart into its structure, which is part of the key of the program, and its
-numbers, which are operands: `x[0]`, `x[1]`, ... run one program, and so do all slices of one
-size. Where nothing compiles the whole (a jvp or vmap evaluated at once), numbers are operands
-of single primitives for the same reason.
+An index consists of its structure, which is part of the program's key, and its numbers, which are
+operands. So `x[0]`, `x[1]`, ... run one program, as do all slices of one size. In an eager jvp or
+vmap, which compiles single primitives, numbers are their operands for the same reason.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.program_caches import ProgramCache
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.runtime.arrays.array import Array
@@ -55,12 +54,12 @@ class Programs:
         Args:
           static: the static arguments, hashable.
           arrays: the operands.
-          known_as: what stands for `static` in the cache's keys, if not itself.
+          known_as: the form of `static` in cache keys, if another one.
         """
         return self.program(static, *arrays, known_as=known_as).arrays(*arrays)
 
     def program(self, static: Any, *arrays: Array, known_as: Any = None) -> Runners:
-        """The compiled function of such arrays as these."""
+        """The compiled function for arrays of these types."""
         return program_for(self.cache, (known_as or static,), tuple(map(placement_of, arrays)),
                            self._compile, static)
 
@@ -76,7 +75,7 @@ def take_apart(index: Index, shape: Sequence[int]) -> tuple[Any, list[Array]]:
 
     Args:
       index: the index.
-      shape: that of the array, with the axes it grew.
+      shape: the array's shape, with the axes that boolean scalars add.
     """
     structure: list[Any] = []
     operands: list[Any] = []
@@ -95,7 +94,7 @@ def take_apart(index: Index, shape: Sequence[int]) -> tuple[Any, list[Array]]:
             operands.append(place(e.low))
         elif type(e) is At:
             structure.append(("at", e.known))
-            # Only the side matters for places outside.
+            # Only the side of places outside is kept.
             operands.append(place(min(max(e.index, -1), size)) if isinstance(e.index, int)
                             else to_array(e.index))
         else:
@@ -105,7 +104,7 @@ def take_apart(index: Index, shape: Sequence[int]) -> tuple[Any, list[Array]]:
 
 
 def put_together(structure: Any, operands: Sequence[Any]) -> tuple[Index, list[Any]]:
-    """The index of a structure and numbers, and the operands that are left."""
+    """The index of a structure and numbers, and the remaining operands."""
     given = iter(operands)
     entries: list[Any] = []
     for token in structure[0]:
@@ -140,7 +139,7 @@ def _dtype(size: int) -> Any:
 
 
 def grown_shape(shape: tuple[int, ...], index: Index) -> tuple[int, ...]:
-    """The shape of the array after it grew the axes of boolean scalars."""
+    """The shape of the array with the axes that boolean scalars add."""
     if not index.grown:
         return shape
     rest = iter(shape)

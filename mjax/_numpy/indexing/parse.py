@@ -1,7 +1,7 @@
-"""What an index means: one entry for each axis of the array and each new axis of the result.
+"""Parsed indices: one entry for each axis of the array and each new axis of the result.
 
-Everything that is known on the host is settled here: ellipses, negative integers, the sizes of
-slices, boolean masks (which become integer arrays), and all errors.
+The parser resolves all that the host knows: ellipses, negative integers, the sizes of slices, and
+boolean masks (which become integer arrays). It raises all errors.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ from mjax._engine.base.errors import (
 )
 from mjax._engine.base.records import Record
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.dimensions import surely
 from mjax._engine.ir.pytree import tree_leaves
+from mjax._engine.ir.sizes import indices_of
 from mjax._engine.ir.types import refuse_masked_array, typeof
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._numpy.creation import asarray
 
-#: What is known of an index: `RAW`, negative values count from the end; `FINAL`, negative
-#: values are out of range; `INSIDE`, it is in range.
+#: Ranges of an index: `RAW`, negative values count from the end; `FINAL`, negative values are out
+#: of range; `INSIDE`, it is in range.
 RAW, FINAL, INSIDE = "raw", "final", "inside"
 
 
 class At(Record):
-    """One place on an axis, which the result does not have.
+    """One place on an axis; the result does not have that axis.
 
     Attributes:
       index: an int, or an integer scalar that is only known on the device or traced.
@@ -52,7 +54,7 @@ class Range(Record):
 
 
 class Each(Record):
-    """The places that an integer array names; all arrays of an index broadcast together."""
+    """The places in an integer array; all arrays of an index broadcast together."""
 
     indices: Any
     known: str
@@ -65,7 +67,7 @@ class _New:
         return "NEW"
 
 
-#: An axis of size 1 that only the result has.
+#: An axis of size 1 of the result only.
 NEW = _New()
 
 
@@ -73,9 +75,9 @@ class Index(Record):
     """A parsed index.
 
     Attributes:
-      entries: in the order in which they were written, one for each axis and new axis.
-      grown: axes of size 1 that the array is given first: places, in its new shape, where the
-        index has a boolean scalar.
+      entries: one for each axis and new axis, in the order of the index.
+      grown: axes of size 1 that are inserted into the array first, one per boolean scalar of
+        the index, as positions in its new shape.
     """
 
     entries: tuple[Any, ...]
@@ -86,22 +88,22 @@ class _Mask(Record):
     value: np.ndarray[Any, Any]
 
 
-# ---- from what users write to entries --------------------------------------------------
+# ---- from users' indices to entries ----------------------------------------------------
 
 
 def parse(shape: tuple[int, ...], idx: Any, wrap: bool = True) -> Index:
-    """Understands an index.
+    """Parses an index.
 
     Args:
-      shape: that of the array.
-      idx: what stands between the brackets.
+      shape: the array's shape.
+      idx: the expression between the brackets.
       wrap: whether negative integers count from the end.
 
     Raises:
       IndexError: too many indices, two ellipses, a slice that is not static, a mask that does
-        not fit or whose values are not known, an integer for an axis of size 0. (Arrays of them
-        are left to who reads, for writing there changes nothing.)
-      TypeError: something that is not an index; for objects it is an IndexError, too.
+        not fit or whose values are not known, an integer for an axis of size 0. (Reading
+        refuses arrays of them; writing there changes nothing.)
+      TypeError: an invalid index; for objects it is also an IndexError.
     """
     items = [_item(i) for i in (idx if isinstance(idx, tuple) else (_not_list(idx),))]
     items = _without_ellipsis(items, shape, idx)
@@ -128,8 +130,8 @@ def whole(size: int) -> Range:
 
 def _not_list(idx: Any) -> Any:
     if isinstance(idx, Sequence) and not isinstance(idx, (str, bytes)):
-        msg = (f"using a {type(idx).__name__} as an index is not allowed, for it may be meant as "
-               "an array or as a tuple: write x[jnp.array(index)] or x[tuple(index)].")
+        msg = (f"using a {type(idx).__name__} as an index is ambiguous: it may mean "
+               "an array or a tuple:  write x[jnp.array(index)] or x[tuple(index)].")
         raise TypeError(msg)
     return idx
 
@@ -200,15 +202,16 @@ def _concrete_mask(mask: Any) -> np.ndarray[Any, Any]:
     except ConcretizationTypeError:
         aval = typeof(mask)
         raise NonConcreteBooleanIndexError(lambda: (
-            f"a boolean array used as an index must be concrete, but {aval} is only known by its "
-            "type while the function is traced: how many elements it selects would be the shape "
-            "of the result. Use jnp.where(mask, x, y) (and its `size` argument for indices), give "
+            f"a boolean array used as an index must be concrete, but only the type of {aval} is "
+            "known while the function is traced: the number of selected elements would be the "
+            "shape of the result. Use jnp.where(mask, x, y) (and its `size` argument for indices), "
+            "give "
             "reductions the mask as `where=mask`, or keep the mask out of the traced function.")
         ) from None
 
 
 def _without_ellipsis(items: list[Any], shape: tuple[int, ...], idx: Any) -> list[Any]:
-    """The items with whole slices in place of the ellipsis, or at the end."""
+    """The items with whole slices instead of the ellipsis, or at the end."""
     consumed, ellipses = 0, []
     for place, item in enumerate(items):
         if item is Ellipsis:
@@ -242,9 +245,9 @@ def _entry(item: Any, size: int, axis: int, wrap: bool) -> Any:
     if type(item) is int:
         if item < 0 and wrap:
             item += size
-        return At(item, INSIDE if 0 <= item < size else FINAL)
+        return At(item, INSIDE if surely(lambda: 0 <= item < size) else FINAL)
     known = RAW if wrap and dtypes.kind(item.dtype) == "i" else FINAL
-    if isinstance(item, np.ndarray):
+    if isinstance(item, np.ndarray) and type(size) is int:
         item, known = _settled(item, size, wrap)
     return Each(item, known) if item.shape else At(item, known)
 
@@ -255,7 +258,7 @@ def outside_of_nothing(axis: int) -> IndexError:
 
 
 def _settled(indices: np.ndarray[Any, Any], size: int, wrap: bool) -> tuple[Any, str]:
-    """Known indices, those that count from the end replaced; and what is known of them now."""
+    """Known indices without negative ones, and their range."""
     wide = np.minimum(indices, np.array(2**62, indices.dtype) if indices.dtype == np.uint64
                       else indices).astype(np.int64)
     if wrap:
@@ -268,13 +271,12 @@ def _settled(indices: np.ndarray[Any, Any], size: int, wrap: bool) -> tuple[Any,
 
 def _range(item: slice, size: int, axis: int) -> Range:
     try:
-        start, stop, step = item.indices(size)
+        start, _, step, n = indices_of(item, size)
     except TracerIntegerConversionError:
         msg = (f"slices must have static bounds, but {item} at axis {axis} has traced ones: the "
                "size of the result would not be known. Use lax.dynamic_slice_in_dim(x, start, "
                "size, axis), or mark the bounds static.")
         raise IndexError(msg) from None
-    n = len(range(start, stop, step))
     if n == 0:
         return Range(0, 0, 1)
     if n == 1:
@@ -286,7 +288,7 @@ def _mask_entries(mask: np.ndarray[Any, Any], shape: tuple[int, ...], axis: int,
                   grown: list[int]) -> list[Each]:
     """A mask as the indices of its true elements, one array for each axis that it covers."""
     if mask.ndim == 0:
-        # A scalar is a mask of the one element of an axis that the array is given for it.
+        # A scalar is a mask of the one element of the axis inserted for it.
         grown.append(place)
         return [Each(np.arange(int(mask), dtype=np.int32), INSIDE)]
     covered = shape[axis : axis + mask.ndim]

@@ -1,9 +1,9 @@
 """From the entries of an index to the operands of a gather or scatter.
 
-Two forms exist. A *box* is what integers and slices select: one place and a static size along
-each axis. *Windows* are what arrays select: index vectors, with a window at each of them. The
-axes of the result are those of NumPy: the common axes of the index arrays stand where the
-arrays stand, or in front where a slice or new axis separates them.
+Two forms exist. Integers and slices select a *box*: one place and a static size along each axis.
+Arrays select *windows*: index vectors, with a window at each. The axes of the result are those of
+NumPy: the common axes of the index arrays replace the arrays, or come first if a slice or new axis
+separates them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import numpy as np
 
 from mjax._engine.base.records import Record
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.dimensions import max_dim, min_dim
+from mjax._engine.ir.sizes import beyond, dilated, is_size, is_symbolic_dim
+from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import add, lt, mul
 from mjax._engine.primitives.arithmetic import min as minimum
 from mjax._engine.primitives.convert import convert
@@ -23,7 +25,7 @@ from mjax._engine.primitives.gather import GatherDimensionNumbers
 from mjax._engine.primitives.iota import iota
 from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import as_settled, broadcast_in_dim
+from mjax._engine.primitives.shapes import as_settled, broadcast_in_dim, scalar_of
 from mjax._numpy.core import broadcast_shapes, broadcast_to, shape_of
 from mjax._numpy.indexing.parse import FINAL, INSIDE, NEW, RAW, At, Each, Range
 
@@ -48,8 +50,8 @@ class Windows(Record):
     Attributes:
       indices: integer array whose last axis holds the index vectors.
       dims: which axes of array, indices and result belong together.
-      sizes: of a window, one for each axis of the array.
-      shape: of the result, new axes left out.
+      sizes: sizes of a window, one for each axis of the array.
+      shape: the shape of the result without new axes.
     """
 
     indices: Any
@@ -62,17 +64,18 @@ class Windows(Record):
 
 
 def index_dtype(entries: Sequence[Any], shape: Sequence[int]) -> np.dtype[Any]:
-    """The dtype in which an index is computed: int32, or int64 where that could overflow."""
+    """The dtype in which an index is computed: int32, or int64 if that could overflow."""
     values = [e.indices if type(e) is Each else e.index if type(e) is At else e.low
               for e in entries if e is not NEW]
-    wide = any(not isinstance(v, int) and typeof(v).dtype.itemsize == 8 for v in values)
-    return np.dtype(np.int64 if wide or max(shape, default=0) >= 2**31 else np.int32)
+    wide = any(not is_size(v) and typeof(v).dtype.itemsize == 8 for v in values)
+    return np.dtype(np.int64 if wide or any(beyond(n, 2**31 - 1) for n in shape) else np.int32)
 
 
 def settled(value: Any, known: str, size: int, dtype: np.dtype[Any]) -> Any:
     """An index in the given dtype; negative ones, if `known` is RAW, counted from the end."""
     highest = np.iinfo(dtype).max
-    if isinstance(value, (int, np.ndarray, np.generic)):
+    if isinstance(value, (int, np.ndarray, np.generic)) and not (
+            is_symbolic_dim(size) and known is RAW):
         value = np.asarray(value)
         if known is RAW and value.dtype.kind == "i":
             value = np.where(value < 0, value.astype(np.int64) + size, value)
@@ -86,7 +89,7 @@ def settled(value: Any, known: str, size: int, dtype: np.dtype[Any]) -> Any:
     if known is not RAW:
         return value
     return select_n(lt(value, as_settled(np.zeros((), dtype))), value,
-                    add(value, as_settled(np.array(size, dtype))))
+                    add(value, scalar_of(ShapedArray((), dtype), size)))
 
 
 # ---- boxes -----------------------------------------------------------------------------
@@ -97,14 +100,21 @@ def is_box(entries: Sequence[Any], only_inside: bool) -> bool:
 
     Args:
       entries: the index.
-      only_inside: whether every place has to be known to be inside the array.
+      only_inside: whether every place must be known to be inside the array.
     """
     return all(type(e) is not Each and (type(e) is not At or not only_inside
                                         or e.known is INSIDE) for e in entries)
 
 
-def box(shape: Sequence[int], entries: Sequence[Any]) -> Box:
-    """The box that holds what an index selects; ints are moved to the nearest place inside."""
+def box(shape: Sequence[int], entries: Sequence[Any], clip: bool) -> Box:
+    """The box of selected elements.
+
+    Args:
+      shape: the array's shape.
+      entries: the index.
+      clip: whether ints outside are clamped here. Otherwise the box is not static and the
+        primitive clamps, so that `checkify` finds them.
+    """
     lows: list[Any] = []
     sizes, axis, static = [], 0, True
     for e in entries:
@@ -112,19 +122,25 @@ def box(shape: Sequence[int], entries: Sequence[Any]) -> Box:
             continue
         if type(e) is At:
             low = e.index
-            if type(low) is int and e.known is not INSIDE:
-                low = min(max(low, 0), shape[axis] - 1)
+            if is_size(low) and e.known is not INSIDE:
+                if clip or type(low) is not int or type(shape[axis]) is not int:
+                    low = min_dim(max_dim(low, 0), shape[axis] - 1)
+                else:
+                    static = False
             sizes.append(1)
         else:
             low = e.low
-            sizes.append((e.size - 1) * abs(e.step) + 1 if e.size else 0)
-        static = static and type(low) is int
+            sizes.append(dilated(e.size, abs(e.step)))
+        static = static and is_size(low)
         lows.append(low)
         axis += 1
     if not static:
         dtype = index_dtype(entries, shape)
         known = [e.known if type(e) is At else FINAL for e in entries if e is not NEW]
-        lows = [as_settled(np.array(low, dtype)[()]) if type(low) is int else
+        limits = np.iinfo(dtype)
+        lows = [as_settled(dtype.type(min(max(low, limits.min), limits.max)))
+                if type(low) is int else
+                scalar_of(ShapedArray((), dtype), low) if is_size(low) else
                 settled(low, k, n, dtype) for low, k, n in zip(lows, known, shape, strict=True)]
     return Box(lows, sizes, static)
 
@@ -136,7 +152,7 @@ _COMMON, _WINDOW, _STEPS, _NEW = "common", "window", "steps", "new"
 
 
 def _layout(entries: Sequence[Any], common: tuple[int, ...]) -> list[tuple[str, int, Any]]:
-    """The axes of the result: what each is, its size, and the axis of the array it stems from."""
+    """The axes of the result: their origin, their size, and their axis in the array."""
     arrays = any(type(e) is Each for e in entries)
     places = [i for i, e in enumerate(entries) if type(e) in (At, Each)]
     adjacent = bool(places) and places[-1] - places[0] == len(places) - 1
@@ -171,7 +187,7 @@ def common_shape(entries: Sequence[Any]) -> tuple[int, ...]:
 
 
 def result_axes(entries: Sequence[Any]) -> tuple[tuple[int, ...], list[int], list[int]]:
-    """The shape of what an index selects; its new axes; its axes that are reversed."""
+    """The shape of the selection, its new axes, and its reversed axes."""
     layout = _layout(entries, common_shape(entries))
     ranges = [e for e in entries if e is not NEW]
     new = [i for i, (what, _, _) in enumerate(layout) if what is _NEW]
@@ -215,7 +231,7 @@ def windows(shape: Sequence[int], entries: Sequence[Any]) -> Windows:
 
 
 def _column(e: Any, size: int, dtype: np.dtype[Any], common: tuple[int, ...]) -> Any:
-    """One component of the index vectors: a scalar, or an array; None where it is always 0."""
+    """One component of the index vectors: a scalar or an array; None if it is always 0."""
     if type(e) is Each:
         indices = settled(e.indices, e.known, size, dtype)
         return indices if np.shape(indices) == common else broadcast_to(indices, common)

@@ -1,4 +1,4 @@
-"""Taking elements: `x[index]`, and what a parsed index selects by the cheapest primitives."""
+"""Reading elements: `x[index]`, and the selection of a parsed index by the cheapest primitives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.program_caches import ProgramCache
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import exact
 from mjax._engine.ir.types import typeof
@@ -60,8 +60,8 @@ def getitem(x: Any, idx: Any) -> Any:
     Args:
       x: array of shape `(n_0, n_1, ...)`.
       idx: an integer, slice, ellipsis, None, array of integers or booleans, or a tuple of
-        these. Slices are static; masks are concrete. Integers outside the array stand for the
-        nearest place inside; use `x.at[idx].get(mode=...)` for another choice.
+        these. Slices are static; masks are concrete. Integers outside of the array are
+        clamped; use `x.at[idx].get(mode=...)` for another choice.
 
     Returns:
       An array of the dtype of `x`, whose axes are those of NumPy's indexing.
@@ -79,7 +79,7 @@ def getitem(x: Any, idx: Any) -> Any:
 
 
 def select(x: Any, index: Index, *options: Any) -> Any:
-    """What an index selects of an array, in whatever context; `options` are those of `read`."""
+    """The selection of an index from an array, in any context; `options` are those of `read`."""
     if thread.settings.check_static_indices:
         _check_static(grown_shape(shape_of(x), index), index, *options)
     shape = grown_shape(shape_of(x), index)
@@ -94,7 +94,7 @@ def select(x: Any, index: Index, *options: Any) -> Any:
 
 def _check_static(shape: tuple[int, ...], index: Index,
                   mode: GatherScatterMode = GatherScatterMode.PROMISE_IN_BOUNDS, *_: Any) -> None:
-    """Under the setting `check_static_indices`: refuses known integers that are out of bounds."""
+    """Refuses known integers that are out of bounds, with the setting `check_static_indices`."""
     if mode is not GatherScatterMode.PROMISE_IN_BOUNDS:
         return
     for axis, e in enumerate(e for e in index.entries if e is not NEW):
@@ -106,7 +106,7 @@ def _check_static(shape: tuple[int, ...], index: Index,
 
 
 def _row(x: Array, i: int) -> Array:
-    """`x[i]`, the commonest index."""
+    """`x[i]`, the most common index."""
     known = _rows.get((thread.settings, x._placement))
     if known is None:
         if thread.settings.check_static_indices:
@@ -122,11 +122,11 @@ def _row(x: Array, i: int) -> Array:
     return run(x, at) if of_buffers is None else of_buffers([x._buffer, at._buffer])
 
 
-#: (settings, placement) -> size of the first axis, program that takes what is at one place.
+#: (settings, placement) -> size of the first axis, program that reads the elements at one place.
 _rows = ProgramCache()
 
 
-# ---- what an index selects -------------------------------------------------------------
+# ---- selection -------------------------------------------------------------------------
 
 _FILL = GatherScatterMode.FILL_OR_DROP
 
@@ -147,8 +147,8 @@ def read(x: Any, index: Index, mode: GatherScatterMode = GatherScatterMode.PROMI
     Args:
       x: array.
       index: parsed for its shape.
-      mode: what happens to places outside.
-      fill_value: what `FILL_OR_DROP` gives for them.
+      mode: the treatment of places outside.
+      fill_value: the value for them with `FILL_OR_DROP`.
       indices_are_sorted: a promise of the user.
       unique_indices: a promise of the user.
     """
@@ -157,7 +157,7 @@ def read(x: Any, index: Index, mode: GatherScatterMode = GatherScatterMode.PROMI
         x = expand_dims(x, index.grown)
     shape = shape_of(x)
     if is_box(entries, only_inside=mode is _FILL):
-        return _read_box(x, shape, entries)
+        return _read_box(x, shape, entries, mode is GatherScatterMode.CLIP)
     if mode is GatherScatterMode.ONE_HOT:
         return _read_one_hot(x, shape, entries)
     _, new, flipped = result_axes(entries)
@@ -178,8 +178,8 @@ def _refuse_places_in_nothing(shape: tuple[int, ...], entries: tuple[Any, ...]) 
             raise outside_of_nothing(axis)
 
 
-def _read_box(x: Any, shape: tuple[int, ...], entries: tuple[Any, ...]) -> Any:
-    lows, sizes, static = box(shape, entries)
+def _read_box(x: Any, shape: tuple[int, ...], entries: tuple[Any, ...], clip: bool) -> Any:
+    lows, sizes, static = box(shape, entries, clip)
     dropped: list[int] = []
     flipped: list[int] = []
     new: list[int] = []
@@ -213,7 +213,7 @@ def _read_box(x: Any, shape: tuple[int, ...], entries: tuple[Any, ...]) -> Any:
 
 
 def _read_one_hot(x: Any, shape: tuple[int, ...], entries: tuple[Any, ...]) -> Any:
-    """Reads along one axis by a product with a matrix of zeros and ones.
+    """Reads along one axis by a product with a one-hot matrix.
 
     Raises:
       NotImplementedError: the index is more than one array.
@@ -233,7 +233,7 @@ def one_hot_product(x: Any, indices: Any, axis: int) -> Any:
     Args:
       x: array.
       indices: integers of shape `(..., 1)`.
-      axis: the axis of `x` in whose place the axes of the indices come.
+      axis: the axis of `x` that the axes of the indices replace.
     """
     aval, rank = typeof(x), len(shape_of(indices)) - 1
     places = (1,) * rank + (aval.shape[axis],)

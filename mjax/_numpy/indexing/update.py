@@ -12,7 +12,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.dynamic_slicing import dynamic_update_slice_p
 from mjax._engine.primitives.gather import GatherScatterMode
 from mjax._engine.primitives.rev import rev
@@ -27,12 +27,7 @@ from mjax._engine.primitives.scatter import (
     scatter_sub_p,
 )
 from mjax._engine.primitives.scatter_apply import scatter_apply
-from mjax._engine.primitives.shapes import (
-    expand_dims,
-    full,
-    reshape,
-    squeeze,
-)
+from mjax._engine.primitives.shapes import expand_dims, full, reshape, scalar_of, squeeze
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.transfer import to_array
 from mjax._engine.tracing.evaluate import evaluation
@@ -58,10 +53,11 @@ from mjax._numpy.indexing.plan import box, is_box, result_axes, windows
 from mjax._numpy.indexing.read import select
 
 _FILL = GatherScatterMode.FILL_OR_DROP
+_START = ShapedArray((), np.dtype(np.int32))
 _SCATTERS = {"set": scatter_p, "add": scatter_add_p, "subtract": scatter_sub_p,
              "multiply": scatter_mul_p, "min": scatter_min_p, "max": scatter_max_p}
 
-# ---- writing what a parsed index selects -----------------------------------------------
+# ---- writing the selection of a parsed index -------------------------------------------
 
 
 def write(operation: str, x: Any, values: Any, index: Index,
@@ -72,15 +68,15 @@ def write(operation: str, x: Any, values: Any, index: Index,
     Args:
       operation: "set", "add", "subtract", "multiply", "min" or "max".
       x: array.
-      values: what comes in; it broadcasts to the shape that the index selects.
+      values: the new values; they broadcast to the shape that the index selects.
       index: parsed for the shape of `x`.
-      mode: what happens to places outside.
+      mode: the treatment of places outside.
       indices_are_sorted: a promise of the user.
       unique_indices: a promise of the user.
     """
     aval, entries = typeof(x), index.entries
     if 0 in result_axes(entries)[0]:
-        return x  # nothing is selected, whatever the shape of the values
+        return x  # nothing is selected, for values of any shape
     if not dtypes.is_extended(aval.dtype):
         dtype, weak = common_type((aval.dtype, aval.weak_type), weak_type_of(values))
         x, values = cast(x, dtype, weak), cast(values, dtype, weak)
@@ -91,8 +87,8 @@ def write(operation: str, x: Any, values: Any, index: Index,
         out = x
     elif (operation == "set" and is_box(entries, only_inside=mode is _FILL)
           and all(type(e) is At or abs(e.step) == 1 for e in entries if e is not NEW)):
-        lows, sizes, static = box(shape_of(x), entries)
-        starts = map(np.int32, lows) if static else lows
+        lows, sizes, static = box(shape_of(x), entries, clip=False)
+        starts = [scalar_of(_START, i) for i in lows] if static else lows
         out = dynamic_update_slice_p.bind(x, reshape(values, sizes), *starts)
     else:
         w = windows(shape_of(x), entries)
@@ -107,13 +103,13 @@ def write(operation: str, x: Any, values: Any, index: Index,
 
 
 def _in_axes_of_windows(operation: str, values: Any, entries: tuple[Any, ...]) -> Any:
-    """Values stretched to what an index selects, without its new axes, steps positive."""
+    """Values broadcast to the selection of an index, without its new axes, steps positive."""
     target, new, flipped = result_axes(entries)
     try:
         values = broadcast_to(values, target)
     except ValueError:
         msg = (f"x.at[...].{operation}: values of shape {shape_of(values)} do not broadcast to "
-               f"{target}, the shape of what the index selects.")
+               f"{target}, the shape of the selection.")
         raise ValueError(msg) from None
     if flipped:
         values = rev(values, flipped)
@@ -130,7 +126,7 @@ _write_programs = Programs(_write_structure, "scatter")
 
 def update(operation: str, x: Any, idx: Any, values: Any, mode: Any, indices_are_sorted: bool,
            unique_indices: bool, wrap_negative_indices: bool = True) -> Any:
-    """`write` of an index that is not parsed yet, in whatever context."""
+    """`write` for an unparsed index, in any context."""
     index = parse(shape_of(x), idx, wrap_negative_indices)
     values = _checked_values(operation, x, values)
     options = (_mode_of_writing(mode), bool(indices_are_sorted), bool(unique_indices))
@@ -143,7 +139,7 @@ def update(operation: str, x: Any, idx: Any, values: Any, mode: Any, indices_are
 
 
 def _mode_of_writing(mode: Any) -> GatherScatterMode:
-    """The mode of a scatter; "one_hot", a way to read that gives zeros outside, drops there."""
+    """The mode of a scatter; "one_hot", which reads zeros outside, drops there."""
     mode = GatherScatterMode.from_any(mode)
     return _FILL if mode is GatherScatterMode.ONE_HOT else scatter_mode(mode)
 
@@ -179,10 +175,10 @@ def _checked_values(operation: str, x: Any, values: Any) -> Any:
 
 
 class _IndexUpdateHelper:
-    """What `x.at` is: with an index it gives the methods that change `x` there.
+    """The property `x.at`: with an index it has the methods that change `x` there.
 
-    `x.at[idx].set(y)` is an array that has `y` at `idx` and is `x` elsewhere; `x` itself does
-    not change. Inside `jit` the update happens in place where `x` is not used any more.
+    `x.at[idx].set(y)` is an array with `y` at `idx` that equals `x` elsewhere; `x` itself does
+    not change. Inside `jit` the update happens in place if `x` is not used any more.
 
     ============================== ===============================================
     `x.at[idx].get()`              `x[idx]`
@@ -214,7 +210,7 @@ class _IndexUpdateHelper:
 
 
 class _IndexUpdateRef:
-    """What `x.at[index]` is; see the documentation of `x.at`."""
+    """The object `x.at[index]`; see the documentation of `x.at`."""
 
     __slots__ = ("array", "index")
 
@@ -234,7 +230,7 @@ class _IndexUpdateRef:
         Args:
           indices_are_sorted: a promise that the places increase.
           unique_indices: a promise that no place occurs twice.
-          mode: for places outside: `"clip"` takes the nearest place inside, `"fill"` gives the
+          mode: for places outside: `"clip"` clamps them, `"fill"` returns the
             fill value, `"promise_in_bounds"` (the default) promises that there are none;
             `"one_hot"` reads by a matrix product, with zeros for places outside.
           fill_value: by default NaN for inexact dtypes, the lowest value for signed, the
@@ -261,10 +257,10 @@ class _IndexUpdateRef:
     def apply(self, func: Callable[[Any], Any], *, indices_are_sorted: bool = False,
               unique_indices: bool = False, mode: str | GatherScatterMode | None = None,
               wrap_negative_indices: bool = True) -> Any:
-        """Applies a function to the elements at the index, as often as each place occurs.
+        """Applies a function to the elements at the index, once for each occurrence of a place.
 
         Args:
-          func: takes and gives a scalar of the dtype of `x`; uses no arrays from outside.
+          func: maps a scalar of the dtype of `x` to another; must not close over arrays.
           indices_are_sorted: a promise that the places increase.
           unique_indices: a promise that no place occurs twice.
           mode: for places outside: `"drop"` (the default), `"clip"`, `"promise_in_bounds"`.
@@ -303,9 +299,8 @@ _ARGUMENTS = """
       values: array or scalar that broadcasts to the shape of `x[index]`.
       indices_are_sorted: a promise that the places increase.
       unique_indices: a promise that no place occurs twice; results are undefined if one does.
-      mode: for places outside the array: `"drop"` (the default) leaves them out, `"clip"` takes
-        the nearest place inside, `"promise_in_bounds"` promises that there are none; `"one_hot"`,
-        for those who read so, is `"drop"`.
+      mode: for places outside the array: `"drop"` (the default) ignores them, `"clip"` clamps
+        them, `"promise_in_bounds"` promises that there are none; `"one_hot"` means `"drop"`.
       wrap_negative_indices: whether negative integers count from the end.
 
     Returns:
@@ -346,14 +341,14 @@ def _by_scatter(operation: str) -> Callable[..., Any]:
     return lambda x, *args: update(operation, x, *args)
 
 
-_method("set", _by_scatter("set"), "Replaces elements: `x[index] = values`. Where a place occurs "
-        "twice it is not specified which value stays.", "Array([5, 2, 7], dtype=int32)")
-_method("add", _by_scatter("add"), "Adds to elements: `x[index] += values`, as often as each "
-        "place occurs.", "Array([5, 8, 7], dtype=int32)")
-_method("subtract", _by_scatter("subtract"), "Subtracts from elements: `x[index] -= values`, as "
-        "often as each place occurs.", "Array([5, 4, 7], dtype=int32)")
-_method("multiply", _by_scatter("multiply"), "Multiplies elements: `x[index] *= values`, as often "
-        "as each place occurs.", "Array([ 5, 12,  7], dtype=int32)")
+_method("set", _by_scatter("set"), "Replaces elements: `x[index] = values`. If a place occurs "
+        "twice, the value that stays is not specified.", "Array([5, 2, 7], dtype=int32)")
+_method("add", _by_scatter("add"), "Adds to elements: `x[index] += values`, once for each "
+        "occurrence of a place.", "Array([5, 8, 7], dtype=int32)")
+_method("subtract", _by_scatter("subtract"), "Subtracts from elements: `x[index] -= values`, once "
+        "for each occurrence of a place.", "Array([5, 4, 7], dtype=int32)")
+_method("multiply", _by_scatter("multiply"), "Multiplies elements: `x[index] *= values`, once for "
+        "each occurrence of a place.", "Array([ 5, 12,  7], dtype=int32)")
 _IndexUpdateRef.mul = _IndexUpdateRef.multiply  # type: ignore[attr-defined]
 _method("min", _by_scatter("min"), "Takes the smaller of elements and values: `x[index] = "
         "minimum(x[index], values)`.", "Array([5, 2, 7], dtype=int32)")
@@ -362,7 +357,7 @@ _method("max", _by_scatter("max"), "Takes the greater of elements and values: `x
 
 
 def _by_factors(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Operations on all elements with values that are 1 where the index does not point."""
+    """Operations on all elements, with the value 1 outside of the index."""
 
     def change(x: Any, idx: Any, values: Any, *options: Any) -> Any:
         ones = full(shape_of(x), 1, typeof(x).dtype)
@@ -371,8 +366,8 @@ def _by_factors(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return change
 
 
-_method("divide", _by_factors(divide), "Divides elements: `x[index] /= values`, as often as each "
-        "place occurs.", "Array([5., 3., 7.], dtype=float32)",
+_method("divide", _by_factors(divide), "Divides elements: `x[index] /= values`, once for each "
+        "occurrence of a place.", "Array([5., 3., 7.], dtype=float32)",
         more=" Integers become floats.")
-_method("power", _by_factors(power), "Raises elements to powers: `x[index] **= values`. Where a "
-        "place occurs twice the exponents are multiplied.", "Array([ 5, 36,  7], dtype=int32)")
+_method("power", _by_factors(power), "Raises elements to powers: `x[index] **= values`. If a "
+        "place occurs twice, its exponents are multiplied.", "Array([ 5, 36,  7], dtype=int32)")

@@ -1,4 +1,4 @@
-"""What all sampling functions share: programs per static arguments, keys, shapes, dtypes."""
+"""Common parts of sampling functions: programs per static arguments, keys, shapes, dtypes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from mjax._engine.base.docs import documented
 from mjax._engine.base.errors import ConcretizationTypeError, LazyArgumentError, TypePromotionError
-from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.program_caches import ProgramCache
 from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
@@ -22,12 +22,13 @@ from mjax._engine.ir.source import warn
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import counter_generators as counter_generators  # registers key types
 from mjax._engine.primitives import rng as rng  # registers key types, with threefry
+from mjax._engine.primitives.composed import common_shape
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.keys import PRNGImpl, is_key_dtype, resolve_impl, wrap
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, canonical_shape, reshape
 from mjax._engine.runtime.dispatch.jit import jit
 
-#: Puts what the docstrings of distributions share into them.
+#: Inserts common parts into the docstrings of distributions.
 documents = documented(
     key="key: a key.",
     shape="shape: shape of the result; by default that of the parameters together.",
@@ -40,20 +41,20 @@ documents = documented(
                  "  that do not fit the shape, or several keys."),
 )
 
-#: Takes the name of a function and an argument, gives the argument as the program sees it.
+#: `(function's name, argument) -> the canonical argument`.
 Normalizer = Callable[[str, Any], Any]
 
 
 def sampler(**normalizers: Normalizer) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: makes a traceable function one that runs as a single jitted program.
+    """Decorator: runs a traceable function as a single jitted program.
 
-    Static arguments are looked up as the user wrote them, and examined when a program is made:
-    a call costs two dictionary lookups and the execution. Keys are checked by their types, when
-    a program is traced.
+    Static arguments are looked up as the user wrote them, and checked when a program is made. So a
+    call costs two dictionary lookups and the execution. Types of keys are checked when a program
+    is traced.
 
     Args:
-      normalizers: for each static (keyword) argument of the function, in order, what makes
-        it canonical and refuses what it must not be.
+      normalizers: for each static (keyword) argument of the function, in order, a function that
+        makes it canonical and refuses invalid ones.
 
     Returns:
       A decorator; the decorated function takes arrays by position and all static arguments
@@ -110,7 +111,7 @@ def _compiled(f: Callable[..., Any], name: str, values: dict[str, Any]) -> Calla
 
 
 def _refuse_others(f: Callable[..., Any], name: str, arrays: tuple[Any, ...]) -> None:
-    """Refuses what is not an array: texts and None, or a shape in the place of another argument.
+    """Refuses values that are not arrays: strings, None, or a shape in place of another argument.
 
     Raises:
       TypeError: names the argument.
@@ -129,9 +130,9 @@ def _refuse_others(f: Callable[..., Any], name: str, arrays: tuple[Any, ...]) ->
 
 
 def _typed_keys_only(name: str, program: Callable[..., Any]) -> Callable[..., Any]:
-    """A sampling program under the setting `legacy_prng_key`, where raw keys are not welcome.
+    """A sampling program under the setting `legacy_prng_key`, which refuses or warns of raw keys.
 
-    Programs are looked up by settings, so that others pay nothing for this.
+    Programs are looked up by settings, so other settings are not slowed down.
     """
     def checked(key: Any, *arrays: Any) -> Any:
         if is_raw_key(key):
@@ -147,7 +148,7 @@ def _typed_keys_only(name: str, program: Callable[..., Any]) -> Callable[..., An
 
 
 def _lookup_key(static: dict[str, Any]) -> tuple[Any, ...]:
-    # The types as well: 2.0 and True are equal to integers, but are not sizes.
+    # Types are keys as well: 2.0 and True equal integers, but are not sizes.
     values = static.values()
     shape = static.get("shape")
     if type(shape) is tuple:
@@ -162,11 +163,11 @@ def shape_argument(name: str, shape: Any) -> tuple[int, ...]:
     """A shape: an int or a sequence of them.
 
     Raises:
-      TypeError: it is none.
+      TypeError: the argument is invalid.
     """
     try:
         return canonical_shape(shape)
-    except ConcretizationTypeError:  # which says what to do
+    except ConcretizationTypeError:  # its message says what to do
         raise
     except TypeError as error:
         msg = f"{name}: {error}"
@@ -193,9 +194,9 @@ def dtype_argument(kinds: str, default: Any, called: str,
 
     Args:
       kinds: letters of `dtypes.kind`.
-      default: what None stands for.
+      default: the dtype for None.
       called: the kinds in words.
-      error: what others raise.
+      error: the exception for others.
     """
 
     def normalize(name: str, dtype: Any) -> Any:
@@ -217,12 +218,12 @@ uint_dtype = dtype_argument("u", np.uint64, "an unsigned int")
 
 
 def as_given(name: str, value: Any) -> Any:
-    """Any hashable value, as it is."""
+    """Any hashable value, unchanged."""
     return value
 
 
 def axis_argument(name: str, axis: Any) -> int:
-    """An axis: an integer; whether there is such an axis is seen when the array is."""
+    """An axis: an integer; its range is checked with the array."""
     try:
         return operator.index(axis)
     except TypeError:
@@ -231,12 +232,12 @@ def axis_argument(name: str, axis: Any) -> int:
 
 
 def flag(name: str, value: Any) -> bool:
-    """A truth value."""
+    """A boolean."""
     return bool(value)
 
 
 def one_of(argument: str, *accepted: Any) -> Normalizer:
-    """The normalizer of an argument that has one of a few values."""
+    """The normalizer of an argument with a fixed set of values."""
 
     def normalize(name: str, value: Any) -> Any:
         if value not in accepted:
@@ -300,7 +301,7 @@ def one_key(name: str, key: Any) -> Any:
 
 
 def result_shape(name: str, shape: tuple[int, ...] | None, *parameters: Any) -> tuple[int, ...]:
-    """The shape of a result: as asked for, by default that of the parameters together.
+    """The shape of a result: as given, by default that of the parameters together.
 
     Raises:
       ValueError: the parameters do not broadcast to the shape.
@@ -310,10 +311,10 @@ def result_shape(name: str, shape: tuple[int, ...] | None, *parameters: Any) -> 
 
 def fitting_shape(name: str, shape: tuple[int, ...] | None, shapes: Sequence[tuple[int, ...]]
                   ) -> tuple[int, ...]:
-    """As `result_shape`, of parameters of these shapes."""
+    """`result_shape` for parameters of these shapes."""
     try:
-        together = np.broadcast_shapes(*shapes)
-        if shape is None or np.broadcast_shapes(shape, together) == shape:
+        together = common_shape(shapes)
+        if shape is None or common_shape([shape, together]) == shape:
             return together if shape is None else shape
     except ValueError:
         pass
@@ -326,13 +327,13 @@ def fitting_shape(name: str, shape: tuple[int, ...] | None, shapes: Sequence[tup
 
 
 def to_rank(x: Any, ndim: int) -> Any:
-    """An array with axes of size 1 in front, so that it stretches as in NumPy."""
+    """An array with axes of size 1 in front, for NumPy's broadcasting."""
     shape = typeof(x).shape
     return reshape(x, ((1,) * (ndim - len(shape)) + shape)) if 0 < len(shape) < ndim else x
 
 
 def spread(x: Any, shape: Sequence[int]) -> Any:
-    """An array repeated to a shape, as in NumPy."""
+    """An array broadcast to a shape, as in NumPy."""
     own = typeof(x).shape
     if own == tuple(shape):
         return x
@@ -349,13 +350,13 @@ def parameter(x: Any, dtype: Any, shape: Sequence[int]) -> Any:
     own = typeof(x).dtype
     if dtypes.is_complex(own) and not dtypes.is_complex(dtype):
         msg = (f"a parameter of dtype {own} cannot be converted to dtype {dtype}, that of the "
-               "numbers asked for: give its real part, x.real.")
+               "result: give its real part, x.real.")
         raise TypePromotionError(msg)
     return to_rank(convert(x, dtype), len(shape))
 
 
 def safe_parameter(name: str, x: Any, dtype: Any, shape: Sequence[int]) -> Any:
-    """As `parameter`, of a dtype that the result's dtype holds by the rules of promotion.
+    """`parameter` with a dtype that the result's dtype holds by the rules of promotion.
 
     Raises:
       TypePromotionError: it does not, as float32 does not hold float64.
@@ -364,7 +365,7 @@ def safe_parameter(name: str, x: Any, dtype: Any, shape: Sequence[int]) -> Any:
     known = (aval.dtype, aval.weak_type), (dtype, False)
     if aval.dtype != dtype and common_type(*known)[0] != dtype:
         msg = (f"{name}: a parameter of dtype {aval.dtype} cannot be converted safely to dtype "
-               f"{dtype}, that of the numbers asked for; convert it with astype.")
+               f"{dtype}, that of the result; convert it with astype.")
         raise TypePromotionError(msg)
     return out
 

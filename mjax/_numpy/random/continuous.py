@@ -1,4 +1,4 @@
-"""Distributions made of uniform floats by the inverse of their distribution function."""
+"""Distributions sampled by inversion: uniform floats through the inverse distribution function."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def standard_gumbel(key: Any, shape: tuple[int, ...], dtype: Any, mode: str | No
     if mode != "high":
         floats = between(key, shape, dtype, scalar(dtype, tiny(dtype)), scalar(dtype, 1))
         return neg(log(neg(log(floats))))
-    # Small floats get more bits, so that large results are as fine as the others.
+    # Small floats get more bits, so that large results are as finely spaced as others.
     coarse, fine = unstack(unit(key, (2, *shape), dtype))
     finer = add(add(coarse, mul(scalar(dtype, ml_dtypes.finfo(dtype).eps), fine)),
                 scalar(dtype, tiny(dtype)))
@@ -230,7 +230,7 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
 def _weibull_min(key: Any, scale: Any, concentration: Any, *, shape: tuple[int, ...], dtype: Any
                  ) -> Any:
     numbers = standard_exponential(one_key("weibull_min", key), shape, dtype)
-    # As in JAX, a number is drawn for each place of `shape`, which then broadcasts too.
+    # As in JAX, `shape` is that of the numbers drawn, which broadcast with the parameters.
     out = result_shape("weibull_min", None, numbers, scale, concentration)
     numbers = to_rank(numbers, len(out))
     exponent = div(scalar(dtype, 1), parameter(concentration, dtype, out))
@@ -246,8 +246,8 @@ def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = (), dtype
       key: a key.
       scale: scale.
       concentration: exponent.
-      shape: shape of the numbers drawn. It broadcasts with the parameters, which then share
-        numbers: give the shape of the result where each element is to have its own.
+      shape: shape of the numbers drawn, which broadcast with the parameters. Pass the shape of the
+        result to draw an independent number for each element.
       dtype: a float dtype.
 
     Raises:

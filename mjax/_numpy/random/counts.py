@@ -53,20 +53,26 @@ def _like(x: Any, value: Any) -> Any:
 
 
 def _drawn_ahead(key: Any, shape: tuple[int, ...], dtype: Any) -> tuple[Any, Any, Any]:
-    """A key, and the two uniform numbers of the next round of a loop, which starts with zeros.
+    """A key and the two uniform numbers of the next round of a loop, which starts with zeros.
 
-    Zeros are refused. XLA would compute numbers of the same round anew for each of their uses.
+    Zeros are rejected. They are loop state since XLA would recompute them for each use.
     """
     key, *draws = split_key(key, 3)
     u, v = [unit(k, shape, dtype) for k in draws]
     return key, u, v
 
 
+def _without_zeros(x: Any) -> tuple[Any, Any]:
+    """A mask of zeros, which are rejected, and the numbers with ones in their place."""
+    none = lax.eq(x, _like(x, 0))
+    return none, select_n(none, x, _like(x, 1))
+
+
 # ---- Poisson ---------------------------------------------------------------------------
 
 
 def _by_products(key: Any, rate: Any, dtype: Any) -> Any:
-    """Counts of small rates: how many uniform numbers have a product above `exp(-rate)`.
+    """Counts of small rates: the number of uniform factors with a product above `exp(-rate)`.
 
     Source: Knuth 1969, "Seminumerical algorithms", section 3.4.1.
     """
@@ -100,11 +106,12 @@ def _by_rejection(key: Any, rate: Any, dtype: Any) -> Any:
         out, accepted, key, u, v = state
         u = u - 0.5
         inner = 0.5 - lax.abs(u)
-        count = lax.floor((2.0 * a / inner + b) * u + rate + 0.43)
-        s = lax.log(v * inverse_alpha / (a / (inner * inner) + b))
+        none, divisor = _without_zeros(inner)
+        count = lax.floor((2.0 * a / divisor + b) * u + rate + 0.43)
+        s = lax.log(v * inverse_alpha / (a / (divisor * divisor) + b))
         t = lax.neg(rate) + count * log_rate - lgamma(count + 1.0)
         quick = (inner >= 0.07) & (v <= bound)
-        refused = (count < 0.0) | ((inner < 0.013) & (v > inner))
+        refused = none | (count < 0.0) | ((inner < 0.013) & (v > inner))
         accept = quick | (~refused & (s <= t))
         return (select_n(accept, out, count), accepted | accept, *_drawn_ahead(key, shape, _F32))
 
@@ -130,8 +137,8 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:
 
     Args:
       [key]
-      lam: the mean, not negative, broadcast to `shape`. For one that is negative or NaN the result
-        is -1.
+      lam: the mean, not negative, broadcast to `shape`. The result is -1 if it is
+        negative or NaN.
       shape: shape of the result; by default that of `lam`.
       dtype: an integer dtype; by default int32, or int64 in x64 mode.
 
@@ -151,7 +158,7 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:
 
 
 def _by_waiting(key: Any, trials: Any, p: Any, dtype: Any) -> Any:
-    """Counts of few successes: how many waiting times between them fit into the trials.
+    """Counts of few successes: the number of waiting times between them within the trials.
 
     Source: Devroye 1986, "Non-uniform random variate generation", section X.4.3.
     """
@@ -170,14 +177,14 @@ def _by_waiting(key: Any, trials: Any, p: Any, dtype: Any) -> Any:
     return convert(lax.sub(count, scalar(kind, 1)), dtype)
 
 
-#: What Stirling's approximation of log(k!) lacks, for k from 0 to 9.
+#: The error of Stirling's approximation of log(k!), for k from 0 to 9.
 _STIRLING = (0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509,
              0.0166446911898211, 0.0138761288230707, 0.0118967099458917, 0.0104112652619720,
              0.00925546218271273, 0.00833056343336287)
 
 
 def _stirling_rest(k: Any) -> Any:
-    """What Stirling's approximation of `log(k!)` lacks."""
+    """The error of Stirling's approximation of `log(k!)`."""
     dtype = typeof(k).dtype
     few = lax.le(k, scalar(dtype, 9))
     k = lax.min(lax.max(k, scalar(dtype, 0)), scalar(dtype, 9))
@@ -206,10 +213,11 @@ def _by_btrs(key: Any, n: Any, p: Any, dtype: Any) -> Any:
         out, accepted, key, u, v = state
         u = u - 0.5
         inner = 0.5 - lax.abs(u)
+        none, divisor = _without_zeros(inner)
         quick = (inner >= 0.07) & (v <= bound)
-        k = lax.floor((2.0 * a / inner + b) * u + center)
-        refused = (k < 0.0) | (k > n)
-        v = lax.log(v * alpha / (a / (inner * inner) + b))
+        k = lax.floor((2.0 * a / divisor + b) * u + center)
+        refused = none | (k < 0.0) | (k > n)
+        v = lax.log(v * alpha / (a / (divisor * divisor) + b))
         upper = (
             (mode + 0.5) * lax.log((mode + 1.0) / (odds * (n - mode + 1.0)))
             + (n + 1.0) * lax.log((n - mode + 1.0) / (n - k + 1.0))
@@ -229,7 +237,7 @@ def _binomials(key: Any, n: Any, p: Any, shape: tuple[int, ...], dtype: Any) -> 
     kind = typeof(p).dtype
     zero, one = scalar(kind, 0), scalar(kind, 1)
     n, p = [spread(parameter(x, kind, shape), shape) for x in (n, p)]
-    # The rarer outcome is drawn; its complement is taken where that is failure.
+    # The rarer outcome is drawn; its count is subtracted from `n` if that is failure.
     rare = lax.lt(p, scalar(kind, 0.5))
     q = select_n(rare, lax.sub(one, p), p)
     q_nan, q_negative = _is_nan(q), lax.lt(q, zero)
@@ -260,7 +268,7 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
 
     Args:
       [key]
-      n: the number of trials, whose fractions are dropped.
+      n: the number of trials; fractions are dropped.
       p: the probability of success of each; both broadcast to `shape`.
       [shape]
       [dtype]
@@ -295,7 +303,7 @@ def _multinomial(key: Any, n: Any, p: Any, *, shape: tuple[int, ...] | None, dty
     kind = typeof(p).dtype
     rest = cumsum(p, 0, reverse=True)
     none = lax.eq(rest, scalar(kind, 0))
-    # The probability of each outcome, given that none of those before it happens.
+    # The probability of each outcome, given that no earlier one occurs.
     ratios = lax.div(p, choose(none, scalar(kind, 1), rest))
 
     def step(left: Any, given: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -312,7 +320,7 @@ def _multinomial(key: Any, n: Any, p: Any, *, shape: tuple[int, ...] | None, dty
 @documents
 def multinomial(key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None,
                 unroll: int | bool = 1) -> Any:
-    """Numbers of the multinomial distribution: how often each of several outcomes occurs.
+    """Numbers of the multinomial distribution: the counts of several outcomes.
 
     Args:
       [key]

@@ -1,4 +1,4 @@
-"""Choosing among things: categories, permutations, choices with and without replacement."""
+"""Random choices: categories, permutations, samples with and without replacement."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import add, div, eq, floor, le, log, log1p, mul, neg, sub
+from mjax._engine.primitives.arithmetic import min as minimum
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.cumulative import cumsum
 from mjax._engine.primitives.gather import take_on_axis
@@ -73,7 +74,7 @@ def _categorical(key: Any, logits: Any, *, axis: int, shape: tuple[int, ...] | N
 
 def _distinct_categories(key: Any, logits: Any, axis: int, count: int, shape: tuple[int, ...],
                          lead: int, mode: str | None) -> Any:
-    """The greatest of the noisy logits: a sample without replacement."""
+    """A sample without replacement: the greatest of the noisy logits."""
     wanted = math.prod(shape[:lead])
     if wanted > count:
         msg = (f"categorical: {wanted} samples without replacement cannot be taken from {count} "
@@ -93,11 +94,11 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None, replac
     Args:
       key: a key.
       logits: float array of unnormalized log-probabilities.
-      axis: the axis of `logits` that counts the categories.
-      shape: shape of the result, whose last axes those of `logits` without `axis` broadcast to;
-        by default these alone.
-      replace: whether a category may be drawn more than once along the leading axes of the
-        result, which `logits` does not have.
+      axis: the axis of the categories in `logits`.
+      shape: shape of the result. The shape of `logits` without `axis` broadcasts to its last
+        axes, and is the default.
+      replace: whether a category may be drawn more than once along those leading axes of the
+        result that `logits` does not have.
       mode: as in `gumbel`.
 
     Returns:
@@ -121,10 +122,10 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None, replac
 
 
 def shuffle(key: Any, x: Any, axis: int) -> Any:
-    """Sorts along an axis by random numbers, more than once where those may collide."""
+    """Sorts along an axis by random numbers, several times if those may collide."""
     shape = typeof(x).shape
-    size = max(1, math.prod(shape))
-    # After so many rounds, an element shares its bits with another at a chance of 1 in size**2.
+    size = max(1, int(math.prod(shape)))
+    # After these rounds, an element shares all its bits with another with probability 1 / size**2.
     for _ in range(math.ceil(3 * math.log(size) / math.log(2**32 - 1))):
         key, subkey = split_key(key)
         _, x = sort((draw_bits(subkey, shape, 32), x), dimension=axis, num_keys=1)
@@ -152,7 +153,7 @@ def _permuted_range(key: Any, *, size: int, dtype: Any) -> Any:
 
 
 def _range_size(name: str, x: Any) -> int:
-    """The `n` of a scalar that stands for `arange(n)`.
+    """The `n` of a scalar argument, which means `arange(n)`.
 
     Raises:
       TypeError: it is not an integer, or is traced.
@@ -175,13 +176,13 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
       key: a key.
       x: an array, or an int `n` for `arange(n)`.
       axis: the axis that is permuted.
-      independent: whether each row along the axis has an order of its own.
+      independent: whether each row along the axis has its own order.
 
     Returns:
       An array of the shape and dtype of `x`.
 
     Raises:
-      TypeError: `key` is not a key, or `x` is a scalar and no integer.
+      TypeError: `key` is not a key, or `x` is a scalar but not an integer.
       ValueError: an axis out of range, or several keys.
 
     Example:
@@ -200,12 +201,13 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
 
 
 def _search(sorted_values: Any, queries: Any) -> Any:
-    """For each query the first position whose value is not below it, by halving."""
+    """For each query the first position whose value is not below it, by bisection."""
     size, shape = typeof(sorted_values).shape[0], typeof(queries).shape
     low, high = full(shape, 0, np.int32), full(shape, size, np.int32)
     for _ in range(size.bit_length()):
         middle = add(low, div(sub(high, low), np.int32(2)))
-        found = take_on_axis(sorted_values, middle, 0, mode="clip")
+        found = take_on_axis(sorted_values, minimum(middle, np.int32(size - 1)), 0,
+                             mode="promise_in_bounds")
         left = le(queries, found)
         low, high = select_n(left, middle, low), select_n(left, high, middle)
     return high
@@ -215,7 +217,7 @@ def _search(sorted_values: Any, queries: Any) -> Any:
          axis=axis_argument, dtype=int_dtype)
 def _choice(key: Any, *arrays: Any, shape: tuple[int, ...], replace: bool, mode: str | None,
             size: int | None, weighted: bool, axis: int, dtype: Any) -> Any:
-    """`arrays` holds the array, unless `size` stands for a range, and the weights, if any."""
+    """`arrays` holds the array, unless `size` means a range, then the weights, if given."""
     key = one_key("choice", key)
     p = arrays[-1] if weighted else None
     array = arrays[0] if size is None else None
@@ -282,14 +284,14 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
       shape: shape of the sample.
       replace: whether an element may be chosen more than once.
       p: probabilities of the elements along `axis`; by default they are equal.
-      axis: the axis along which is chosen.
+      axis: the axis along which elements are chosen.
       mode: as in `gumbel`; matters with `p` and without replacement.
 
     Returns:
       An array of the dtype of `a`, with `shape` in place of its axis.
 
     Raises:
-      TypeError: `key` is not a key, or `a` is a scalar and no integer.
+      TypeError: `key` is not a key, or `a` is a scalar but not an integer.
       ValueError: nothing to choose from, more samples than elements without replacement, a `p`
         or axis that does not fit, or several keys.
 

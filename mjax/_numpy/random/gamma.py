@@ -32,7 +32,7 @@ from mjax._engine.primitives.special import random_gamma_grad
 from mjax._engine.primitives.tangents import ZERO, define_jvp_from_result
 from mjax._engine.runtime.arrays.out_sharding import lays_out
 from mjax._engine.tracing.primitive import Primitive, traced
-from mjax._engine.transforms.vectorize import vmap
+from mjax._engine.transforms.vmap import vmap
 from mjax._numpy.random.common import (
     documents,
     flag,
@@ -54,7 +54,7 @@ from mjax._numpy.random.uniform import split_key, unit
 
 
 def _positive_cube_root(key: Any, c: Any) -> tuple[Any, Any]:
-    """A normal number x for which `1 + c x` is positive, and that."""
+    """A normal number x with positive `1 + c x`, and that value."""
     dtype = typeof(c).dtype
     zero, one = scalar(dtype, 0), scalar(dtype, 1)
 
@@ -63,7 +63,7 @@ def _positive_cube_root(key: Any, c: Any) -> tuple[Any, Any]:
         x = standard_normal(draw, (), dtype)
         return key, x, add(one, mul(x, c))
 
-    # The first state is one that is refused.
+    # The initial state is one that is rejected.
     start = (key, zero, scalar(dtype, -1))
     _, x, root = while_loop(lambda state: le(state[2], zero), propose, start)
     return x, root
@@ -76,7 +76,7 @@ def _one(key: Any, a: Any, log_space: bool) -> Any:
     """
     dtype = typeof(a).dtype
     one, half, third = [scalar(dtype, v) for v in (1, 0.5, 1 / 3)]
-    # Their method takes parameters from 1 on: below, a sample for a + 1 is scaled.
+    # Their method needs parameters of at least 1: below, a sample for a + 1 is scaled.
     direct = ge(a, one)
     d = sub(select_n(direct, add(a, one), a), third)
     c = div(third, sqrt(d))
@@ -121,7 +121,7 @@ def _random_gamma_lowering(keys: Any, a: Any, *, log_space: bool) -> Any:
     each = random_split_p.bind(keys, shape=(math.prod(shape[typeof(keys).ndim:]),))
     each, flat = [reshape(x, (math.prod(shape),)) for x in (each, a)]
     sample = functools.partial(_one, log_space=log_space)
-    # Under vmap, other generators draw the numbers of all elements from one key.
+    # Under vmap, generators such as `rbg` draw the numbers of all elements from one key.
     if typeof(keys).dtype._impl.name == "threefry2x32":
         out = vmap(sample)(each, flat)
     else:
@@ -170,8 +170,8 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
 
     Args:
       [key]
-      a: shape parameter, positive, broadcast to `shape`. Samples have derivatives in it, those of
-        the quantile of a fixed probability.
+      a: shape parameter, positive, broadcast to `shape`. Samples are differentiable in it, as
+        quantiles of a fixed probability.
       shape: shape of the result; by default that of `a`.
       [dtype]
 
@@ -191,7 +191,7 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
 @lays_out
 @documents
 def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """Logarithms of the numbers that `gamma` gives, which for a small `a` would be rounded to 0.
+    """Logarithms of gamma-distributed numbers, which would be rounded to 0 for a small `a`.
 
     Args:
       [key]
@@ -202,7 +202,7 @@ def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
     Raises:
       [raises]
 
-    Source: that of `gamma`.
+    Source: as for `gamma`.
 
     Example:
       >>> bool(random.loggamma(random.key(0), 1e-4) < -100)

@@ -1,4 +1,4 @@
-"""Keys: made of seeds, split, and taken apart into the numbers behind them."""
+"""Keys: made of seeds, split, folded, and converted to and from raw data."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from mjax._numpy.random.common import (
 
 
 def _seed_argument(name: str, seed: Any) -> Any:
-    """The seed that a user gave, moved by the setting `random_seed_offset`."""
+    """The user's seed plus the setting `random_seed_offset`."""
     number, offset = _given_seed(name, seed), thread.settings.random_seed_offset
     if not offset or not dtypes.is_integer(typeof(number).dtype):
         return number
-    # Integers wrap around; NumPy warns of that for scalars, and not for arrays.
+    # Integers wrap around; NumPy warns of that for scalars, but not for arrays.
     moved = np.full(1, offset).astype(typeof(number).dtype)
     return (number.reshape(1) + moved)[0] if isinstance(number, np.ndarray) else add(
         number, moved[0])
@@ -75,9 +75,9 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
 
     Args:
       seed: an integer scalar, static or traced.
-      impl: which generator: `"threefry2x32"`, `"threefry4x32"`, `"philox2x32"`, `"philox4x32"`,
-        `"rbg"`, `"unsafe_rbg"` or the name of another; by default what the setting
-        `default_prng_impl` says.
+      impl: the generator: `"threefry2x32"`, `"threefry4x32"`, `"philox2x32"`, `"philox4x32"`,
+        `"rbg"`, `"unsafe_rbg"` or the name of another; by default the setting
+        `default_prng_impl`.
       dtype: a key dtype, in place of `impl`.
 
     Returns:
@@ -85,7 +85,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
 
     Raises:
       TypeError: the seed is not an integer scalar.
-      ValueError: there is no such generator, or `impl` and `dtype` are both given.
+      ValueError: the generator does not exist, or `impl` and `dtype` are both given.
       OverflowError: a Python int of more than 64 bits.
 
     Example:
@@ -111,7 +111,7 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
 
     Args:
       seed: an integer scalar, static or traced.
-      impl: which generator, as in `key`.
+      impl: the generator, as in `key`.
 
     Returns:
       An array of uint32, of shape `(2,)` for threefry. All functions take it as a key of the
@@ -119,7 +119,7 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
 
     Raises:
       TypeError: the seed is not an integer scalar.
-      ValueError: there is no such generator.
+      ValueError: the generator does not exist.
 
     Example:
       >>> random.PRNGKey(0)
@@ -136,17 +136,17 @@ def _split(key: Any, *, num: tuple[int, ...]) -> Any:
 
 @boundary
 def split(key: Any, num: int | tuple[int, ...] = 2) -> Any:
-    """New keys, independent of each other and of the old one, which is used up.
+    """New keys, independent of each other; the old one must not be used again.
 
     Args:
       key: a key.
-      num: how many, or the shape of the array of them.
+      num: the number of keys, or the shape of their array.
 
     Returns:
       An array of keys of shape `(num,)` or `num`; raw data if `key` is raw.
 
     Raises:
-      TypeError: `key` is not a key, or `num` no shape.
+      TypeError: `key` is not a key, or `num` is not a shape.
       ValueError: `key` is an array of several keys.
 
     Example:
@@ -192,7 +192,7 @@ def fold_in(key: Any, data: Any) -> Any:
         msg = f"fold_in takes an integer as data, got {data}."
         raise TypeError(msg)
     if type(data) is float:
-        data = int(data)  # refuses NaN, which would give a key like any other
+        data = int(data)  # refuses NaN
     if type(data) is int:
         if not 0 <= data < 2**32:
             msg = f"fold_in: data must be in [0, 2**32), got {data}."
@@ -203,10 +203,10 @@ def fold_in(key: Any, data: Any) -> Any:
 
 @boundary
 def key_data(keys: Any) -> Any:
-    """The numbers behind keys.
+    """The raw data of keys.
 
     Args:
-      keys: an array of keys; raw data is given back.
+      keys: an array of keys; raw data is returned unchanged.
 
     Returns:
       An array of uint32 of shape `(*keys.shape, 2)` for threefry.
@@ -226,11 +226,11 @@ def key_data(keys: Any) -> Any:
 
 @boundary
 def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
-    """Keys from the numbers behind them; the inverse of `key_data`.
+    """Keys from their raw data; the inverse of `key_data`.
 
     Args:
       key_bits_array: array of uint32 whose shape ends with the generator's `key_shape`.
-      impl: which generator, as in `key`.
+      impl: the generator, as in `key`.
       dtype: a key dtype, in place of `impl`.
 
     Returns:
@@ -238,7 +238,7 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
 
     Raises:
       TypeError: dtype or shape of the data do not fit.
-      ValueError: there is no such generator, or `impl` and `dtype` are both given.
+      ValueError: the generator does not exist, or `impl` and `dtype` are both given.
 
     Example:
       >>> random.wrap_key_data(jnp.array([0, 42], "uint32")) == random.key(42)
@@ -274,7 +274,7 @@ def key_dtype(impl_spec: Any = None) -> KeyType:
     """The dtype of a generator's keys.
 
     Args:
-      impl_spec: which generator, as `impl` in `key`.
+      impl_spec: the generator, as `impl` in `key`.
 
     Example:
       >>> random.key_dtype("rbg")
@@ -291,7 +291,7 @@ def _clone(key: Any) -> Any:
 
 @boundary
 def clone(key: Any) -> Any:
-    """The same keys once more, for code that is meant to use them twice.
+    """A copy of keys, for code that uses them twice on purpose.
 
     Raises:
       TypeError: `key` holds no keys.

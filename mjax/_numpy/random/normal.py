@@ -1,4 +1,4 @@
-"""The normal distribution and what is made of it."""
+"""The normal distribution, and distributions made of it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
         numbers have parts of variance 1/2.
 
     Raises:
-      TypeError: `key` is not a key, or `shape` not a shape.
+      TypeError: `key` is not a key, or `shape` is not a shape.
       ValueError: another kind of dtype, or `key` is an array of several keys.
 
     Example:
@@ -92,7 +92,7 @@ def _truncated_normal(key: Any, lower: Any, upper: Any, *, shape: tuple[int, ...
     root = scalar(dtype, math.sqrt(2))
     floats = between(key, shape, dtype, erf(div(low, root)), erf(div(high, root)))
     out = mul(root, erf_inv(floats))
-    # Rounding must not carry a value to the bounds or beyond.
+    # Rounding must not move a value to the bounds or beyond.
     infinity, low, high = scalar(dtype, np.inf), stop_gradient(low), stop_gradient(high)
     return min(max(out, nextafter(low, infinity)), nextafter(high, scalar(dtype, -np.inf)))
 
@@ -193,7 +193,7 @@ def _double_sided_maxwell(key: Any, loc: Any, scale: Any, *, shape: tuple[int, .
 @boundary
 def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None
                          ) -> Any:
-    """Numbers of the Maxwell-Boltzmann distribution with random signs, scaled and moved.
+    """Numbers of the Maxwell-Boltzmann distribution with random signs, scaled and shifted.
 
     Args:
       key: a key.
@@ -249,7 +249,7 @@ def _wald(key: Any, mean: Any, *, shape: tuple[int, ...] | None, dtype: Any) -> 
     mean = spread(safe_parameter("wald", mean, dtype, shape), shape)
     squares = integer_pow(standard_normal(normal_key, shape, dtype), 2)
     choices = unit(choice_key, shape, dtype)
-    # Of the two roots of the quadratic equation for a chi-square variable, one at random.
+    # One of the two roots of the quadratic equation for a chi-square variable, at random.
     two = scalar(dtype, 2)
     mean_squared = integer_pow(mean, 2)
     root = sqrt(add(mul(mul(scalar(dtype, 4), mean), squares),

@@ -40,7 +40,7 @@ def _beta(key: Any, a: Any, b: Any, *, shape: tuple[int, ...] | None, dtype: Any
     keys = split_key(one_key("beta", key))
     logs = [standard_gamma(k, spread(safe_parameter("beta", p, dtype, shape), shape), True)
             for k, p in zip(keys, (a, b), strict=True)]
-    # Both are scaled, so that one of them is 1: neither is rounded to 0.
+    # Both are scaled by the greater one, so that they are not both rounded to 0.
     greater = lax.max(*logs)
     first, second = [lax.exp(lax.sub(x, greater)) for x in logs]
     return lax.div(first, lax.add(first, second))
@@ -95,7 +95,8 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Any
     Args:
       [key]
       alpha: positive parameters, along the last axis.
-      shape: shape of the batch, to which those of `alpha` broadcast; by default they are it.
+      shape: shape of the batch, to which the leading axes of `alpha` broadcast, and by default
+        theirs.
       [dtype]
 
     Returns:
@@ -268,8 +269,8 @@ def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None) -> An
 
     Args:
       [key]
-      d: number of dimensions. Under jit it has to be static.
-      p: which norm, positive.
+      d: number of dimensions; static under jit.
+      p: the order of the norm, positive.
       shape: shape of the batch.
       [dtype]
 
@@ -277,7 +278,7 @@ def ball(key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None) -> An
       An array of shape `(*shape, d)`.
 
     Raises:
-      TypeError: `key` is not a key, or `d` not an integer.
+      TypeError: `key` is not a key, or `d` is not an integer.
       ValueError: another kind of dtype, or several keys.
 
     Source: Barthe, Guédon, Mendelson, Naor 2005, "A probabilistic approach to the geometry of the

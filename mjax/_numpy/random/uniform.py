@@ -1,4 +1,4 @@
-"""Bits, and what is uniformly distributed: floats, integers, coins."""
+"""Bits, and uniformly distributed values: floats, integers, coins."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from mjax._engine.primitives.arithmetic import (
     shift_right_logical,
     sub,
 )
+from mjax._engine.primitives.composed import common_shape
 from mjax._engine.primitives.convert import bitcast_convert_type, convert
 from mjax._engine.primitives.joining import unstack
 from mjax._engine.primitives.keys import random_bits_p, random_split_p
@@ -68,7 +69,7 @@ def split_key(key: Any, num: int = 2) -> Sequence[Any]:
 
 @lays_out
 def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
-    """Uniformly distributed unsigned integers, all values of the dtype alike.
+    """Uniformly distributed unsigned integers over the whole range of the dtype.
 
     Args:
       key: a key.
@@ -99,7 +100,7 @@ def unit(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     if width < 8:
         msg = f"random floats of dtype {dtype} are not supported; convert them from a wider one."
         raise TypeError(msg)
-    # A mantissa of less than 8 bits needs no more than that of randomness.
+    # A mantissa with fewer than 8 bits needs at most 8 random bits.
     drawn = 8 if info.nmant < 8 else width
     mantissa = convert(draw_bits(key, shape, drawn), uint_of(width))
     mantissa = shift_right_logical(mantissa, scalar(uint_of(width), drawn - info.nmant))
@@ -113,7 +114,7 @@ def between(key: Any, shape: tuple[int, ...], dtype: Any, low: Any, high: Any) -
     The bounds are values or constants of this dtype, scalars or of the result's rank.
     """
     floats = add(mul(unit(key, shape, dtype), sub(high, low)), low)
-    return max(low, floats)  # rounding may have gone below
+    return max(low, floats)  # rounding may go below
 
 
 @sampler(shape=shape_argument, dtype=float_dtype)
@@ -154,7 +155,7 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
 
 
 def _clip_to(x: Any, low: int, high: int) -> Any:
-    """Clips numbers to bounds; bounds that their dtype cannot hold have no effect."""
+    """Clips numbers to bounds; bounds outside of the dtype's range are ignored."""
     dtype = typeof(x).dtype
     if dtypes.is_integer(dtype):
         own = np.iinfo(dtype)
@@ -166,7 +167,7 @@ def _clip_to(x: Any, low: int, high: int) -> Any:
 def _randint(key: Any, minval: Any, maxval: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     result_shape("randint", shape, minval, maxval)
     key = one_key("randint", key)
-    # Narrow ones are drawn as wide ones, which hold the excluded upper bound as well.
+    # Narrow integers are drawn as wide ones, which can also hold the excluded upper bound.
     info, wide = ml_dtypes.iinfo(dtype), dtype if dtype.itemsize >= 4 else np.dtype("int32")
     low, high = [_integer_bound(bound, wide) for bound in (minval, maxval)]
     if wide == dtype:
@@ -176,7 +177,7 @@ def _randint(key: Any, minval: Any, maxval: Any, *, shape: tuple[int, ...], dtyp
 
 
 def _integer_bound(bound: Any, dtype: Any) -> Any:
-    """A bound as integers; floats are cut to the range of the dtype."""
+    """A bound as integers; floats are clipped to the range of the dtype."""
     kind = dtypes.kind(typeof(bound).dtype)
     if kind in "iu":
         return bound
@@ -191,7 +192,7 @@ def integers(key: Any, shape: tuple[int, ...], dtype: Any, minval: Any, maxval: 
     """Uniformly distributed integers of 32 or 64 bits in [minval, maxval); for samplers.
 
     Two words are drawn: `(high * 2**width + low) % span` is computed in unsigned arithmetic,
-    so that the distribution is uneven by no more than `span / 2**(2 * width)`.
+    so the distribution deviates from uniform by at most `span / 2**(2 * width)`.
     """
     info = np.iinfo(dtype)
     width, unsigned = info.bits, uint_of(info.bits)
@@ -204,10 +205,10 @@ def integers(key: Any, shape: tuple[int, ...], dtype: Any, minval: Any, maxval: 
     one = scalar(unsigned, 1)
     span = convert(sub(high, low), unsigned)
     empty, full = le(high, low), bitwise_and(to_rank(all_values, len(shape)), gt(high, low))
-    shape_of_span = np.broadcast_shapes(typeof(span).shape, typeof(full).shape)
+    shape_of_span = common_shape([typeof(span).shape, typeof(full).shape])
     span, empty, full = [spread(x, shape_of_span) for x in (span, empty, full)]
     span = select_n(empty, span, spread(one, shape_of_span))
-    # The excluded upper bound may lie one above what the dtype holds.
+    # The excluded upper bound may be one above the greatest value of the dtype.
     span = select_n(full, span, add(span, one))
 
     multiplier = rem(scalar(unsigned, 2 ** (width // 2)), span)
@@ -227,7 +228,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
       maxval: upper bound, excluded, broadcast to `shape`; where it is not above the lower one,
         the result is the lower one.
       dtype: an integer dtype; by default int32, or int64 in x64 mode. Bounds beyond its range
-        are cut to it.
+        are clipped to it.
 
     Raises:
       TypeError: `key` is not a key, or bounds or dtype are not of integers.
@@ -273,7 +274,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> A
       mode: `"high"` draws twice the bits, for probabilities near 0.
 
     Raises:
-      TypeError: `key` is not a key, or `p` no float.
+      TypeError: `key` is not a key, or `p` is not a float.
       ValueError: `p` does not fit the shape, an unknown mode, or several keys.
 
     Example:

@@ -80,9 +80,10 @@ def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Any = None, dtype:
       [key]
       mean: array of shape `(..., n)`.
       cov: symmetric matrices of shape `(..., n, n)`, not negative; for `"cholesky"` positive.
-      shape: shape of the batch, to which those of the parameters broadcast; by default they are it.
+      shape: shape of the batch, to which the parameters' leading axes broadcast, and by default
+        theirs.
       dtype: a float dtype, of the numbers drawn; by default that of the parameters.
-      method: how a root of the covariance is computed: `"cholesky"`, `"svd"` or `"eigh"`.
+      method: the factorization of the covariance: `"cholesky"`, `"svd"` or `"eigh"`.
 
     Returns:
       An array of shape `(*shape, n)`.
@@ -115,7 +116,7 @@ def _dimension(name: str, n: Any) -> int:
 def _orthogonal(key: Any, *, n: int, shape: tuple[int, ...], dtype: Any, m: int) -> Any:
     key = one_key("orthogonal", key)
     q, r = qr(standard_normal(key, (*shape, max(n, m), min(n, m)), dtype))
-    # A factorization is unique up to signs; with those of r, q is distributed uniformly.
+    # A factorization is unique up to signs; with the signs of r, q is uniformly distributed.
     out = multiply(q, expand_dims(lax.sign(diagonal(r, 0, -2, -1)), -2))
     return matrix_transpose(out) if n < m else out
 
@@ -123,21 +124,21 @@ def _orthogonal(key: Any, *, n: int, shape: tuple[int, ...], dtype: Any, m: int)
 @lays_out
 @documents
 def orthogonal(key: Any, n: int, shape: Any = (), dtype: Any = None, m: int | None = None) -> Any:
-    """Orthogonal or, of a complex dtype, unitary matrices, uniformly distributed.
+    """Uniformly distributed orthogonal matrices; for complex dtypes, unitary ones.
 
     Args:
       [key]
-      n: number of rows. Under jit it has to be static, as `m`.
+      n: number of rows; static under jit, as is `m`.
       shape: shape of the batch.
       dtype: a float or complex dtype; by default float32, or float64 in x64 mode.
-      m: number of columns; by default `n`. The rows are orthonormal if they are fewer than
-        the columns, else the columns.
+      m: number of columns; by default `n`. If there are fewer rows than columns, rows are
+        orthonormal, else columns.
 
     Returns:
       An array of shape `(*shape, n, m)`.
 
     Raises:
-      TypeError: `key` is not a key, or a size not an integer.
+      TypeError: `key` is not a key, or a size is not an integer.
       ValueError: another kind of dtype, a negative size, or several keys.
 
     Source: Mezzadri 2007, "How to generate random matrices from the classical compact groups".

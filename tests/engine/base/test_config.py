@@ -20,7 +20,7 @@ FLAGS = [flag for flag in (*SETTINGS, *OPTIONS) if flag.foreign is None]
 
 
 def python(code, **environment):
-    """What a fresh interpreter prints, without the flags of this one."""
+    """The output of a fresh interpreter, without the flags of this one."""
     names = {prefix + f.name.upper() for f in FLAGS for prefix in ("MJAX_", "JAX_")}
     env = {k: v for k, v in os.environ.items() if k not in names} | environment
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)

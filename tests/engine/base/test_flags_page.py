@@ -13,7 +13,7 @@ def test_the_page_is_what_the_tables_say():
     assert flags.PAGE.read_text() == flags.page(), "run: python -m docs.flags"
 
 
-def test_flags_without_a_meaning_take_everything():
+def test_ignored_flags_accept_everything():
     for row in FOREIGN:
         if not row.refused:
             value = not row.default if isinstance(row.default, bool) else "other"

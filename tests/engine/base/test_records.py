@@ -1,5 +1,6 @@
 """Records against typing's named tuples: the same class, by what can be seen of it."""
 
+import copy
 import pickle
 import sys
 from typing import Any, NamedTuple, get_type_hints
@@ -59,6 +60,13 @@ def test_values():
         assert repr(p) == f"{cls.__name__}(x=1, y=2)"
         assert pickle.loads(pickle.dumps(p)) == p and type(pickle.loads(pickle.dumps(p))) is cls
         assert not hasattr(p, "__dict__") and sys.getsizeof(p) == sys.getsizeof((1, 2))
+        assert cls._make([3, 4]) == (3, 4)
+        if sys.version_info >= (3, 13):
+            assert copy.replace(p, y=4) == (1, 4)
+        with pytest.raises(TypeError, match="Expected 2 arguments, got 3"):
+            cls._make([1, 2, 3])
+        with pytest.raises((TypeError, ValueError), match=r"unexpected field names: \['z'\]"):
+            p._replace(z=0)
         with pytest.raises(AttributeError):
             p.x = 3
         with pytest.raises(TypeError, match="missing 1 required positional argument: 'x'"):

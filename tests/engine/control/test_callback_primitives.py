@@ -244,7 +244,7 @@ def test_a_batch_without_a_method_is_refused():
     with pytest.raises(ValueError, match=r"vmap of pure_callback of sin: vmap_method .* was not "
                                          r"given. Pass vmap_method='sequential'(.|\n)*test_callb"):
         mjax.vmap(f)(X)
-    # What is the same for all elements is called as ever.
+    # A call with the same arguments for all elements stays one call.
     assert mjax.vmap(lambda x: x + f(np.float32(0)))(X).shape == (3,)
 
 

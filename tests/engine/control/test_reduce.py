@@ -326,7 +326,7 @@ def add_pairs(a, b):
      "requires operands of one shape, got (2, 3), (1, 3)."),
     ((X, 0.0, 3, (0,)), TypeError, "reduce expects a function, got 3"),
     (((X, X), (0.0, 0.0), lambda a, b: a[0], (0,)), TypeError,
-     "must give what it takes twice, a scalar for each operand."),
+     "must return a scalar of the type of each operand."),
     ((X, 0.0, lambda a, b: jnp.stack([a, b]), (0,)), TypeError,
      "the value: float32[] in the operands, float32[2] in the result"),
     ((X, 0.0, lambda a, b: (a + b).astype(np.int32), (0,)), TypeError,
@@ -353,7 +353,7 @@ def test_the_message_names_the_function_and_its_line():
     def mine(a, b):
         return a > b
 
-    with pytest.raises(TypeError, match=r"reduce_window: mine at .*test_reduce.py:\d+ must give"):
+    with pytest.raises(TypeError, match=r"reduce_window: mine at .*test_reduce.py:\d+ must return"):
         lax.reduce_window(X, 0.0, mine, (2, 2))
 
 

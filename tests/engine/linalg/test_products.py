@@ -65,7 +65,7 @@ def test_iterations_are_limited():
 
 
 @pytest.mark.parametrize(("call", "text"), [
-    (lambda: symmetric_product(np.ones((2, 3)), np.ones((3, 3))), "square matrices with 2 rows"),
+    (lambda: symmetric_product(np.ones((2, 3)), np.ones((3, 3))), "must be square with 2 rows"),
     (lambda: symmetric_product(np.ones((2, 3)), np.ones((2, 3))), "must be square"),
     (lambda: qdwh(np.ones((2, 3))), "at least as many rows as columns")])
 def test_refusals(call, text):

@@ -153,7 +153,7 @@ def test_a_rule_that_sets_no_token_is_refused_by_name():
     for f in (p.bind, lambda x: lax.cond(x > 0, p.bind, lambda x: x, x), mjax.jit(p.bind),
               lambda x: lax.scan(lambda c, _: (p.bind(c), None), x, None, 2)[0]):
         with pytest.raises(TypeError, match=r"lowering of primitive 'forgetful' \(.*test_tokens.py:"
-                           r"\d+\) does not say which token comes out for its ordered effects "
+                           r"\d+\) does not set the tokens after its ordered effects "
                            r"\(log\)(.|\n)*set_tokens_out(.|\n)*test_tokens.py"):
             text_of(f)
 
@@ -186,7 +186,7 @@ def test_a_rule_that_asks_for_a_token_it_has_not():
 
 def test_a_traced_rule_without_the_effect_is_refused():
     p = passing_on("silent", Log(), rule=mlir.lower_fun(lambda x: x + 1, multiple_results=False))
-    with pytest.raises(TypeError, match=r"'silent' .* does not say which token comes out"):
+    with pytest.raises(TypeError, match=r"'silent' .* does not set the tokens"):
         text_of(p.bind)
 
 

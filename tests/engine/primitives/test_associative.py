@@ -98,7 +98,7 @@ def test_calls_grow_with_the_logarithm():
     (lambda: lax.associative_scan(jnp.add, np.arange(3), axis=1), ValueError,
      ["axis 1 is out of bounds"]),
     (lambda: lax.associative_scan(lambda a, b: (a, b), np.arange(3)), TypeError,
-     ["<lambda> at", "test_associative.py", "must give what it is given", "int32[1]"]),
+     ["<lambda> at", "test_associative.py", "must return the type of its arguments", "int32[1]"]),
     (lambda: lax.associative_scan(lambda a, b: a[0], np.arange(3)), TypeError,
      ["int32[1]", "int32[]"]),
     (lambda: lax.associative_scan(lambda a, b: a < b, np.arange(3)), TypeError, ["bool[1]"]),

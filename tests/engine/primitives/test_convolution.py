@@ -252,8 +252,8 @@ X_INT = X.astype(np.int32)
                                               "the 2 axes."),
     ((X, K, (1, 1), [(-3, -3), (0, 0)]), {}, ValueError, "takes more elements away than there "
                                                          "are along axes of sizes (5, 6)."),
-    ((X, K, (1, 1), "SAME", (2, 1)), {}, ValueError, "padding 'SAME' has no meaning for an lhs "
-                                                     "with holes (lhs_dilation (2, 1))"),
+    ((X, K, (1, 1), "SAME", (2, 1)), {}, ValueError, "padding 'SAME' is not defined for a "
+                                                     "dilated lhs (lhs_dilation (2, 1))"),
     ((X, K, (1, 1), [(0, 0)] * 2, (0, 1)), {}, TypeError, "lhs_dilation (0, 1) must be positive"),
     ((X, K, (1, 1), "SAME", None, (1,)), {}, TypeError, "rhs_dilation (1,) must hold one number"),
     ((X, K, (1, 1), "SAME", None, (1, -1)), {}, TypeError, "rhs_dilation (1, -1) must be positive"),
@@ -373,7 +373,7 @@ def test_wrong_patches():
         lax.conv_general_dilated_patches(X, (3,), (1, 1), "VALID")
     with pytest.raises(TypeError, match=r"filter_shape \(0, 1\) must be positive"):
         lax.conv_general_dilated_patches(X, (0, 1), (1, 1), "VALID")
-    with pytest.raises(ValueError, match="padding 'SAME' has no meaning for an lhs with holes"):
+    with pytest.raises(ValueError, match="padding 'SAME' is not defined for a dilated lhs"):
         lax.conv_general_dilated_patches(X, (3, 2), (1, 1), "SAME", (2, 1))
     with pytest.raises(TypeError, match="must contain the characters 'N' and 'C'"):
         lax.conv_general_dilated_patches(X, (3, 2), (1, 1), "SAME",

@@ -49,7 +49,7 @@ def above_one(rng, shape, dtype):
 
 
 def between_integers(rng, shape, dtype):
-    """Not near an integer nor a half: where rounding jumps there is no derivative."""
+    """Not near an integer nor a half: rounding does not have a derivative at its jumps."""
     x = rng.integers(-3, 3, shape) + rng.choice([0.2, 0.3, 0.7, 0.8], shape)
     return np.asarray(x, dtype)
 
@@ -91,7 +91,7 @@ SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 3e10, -3e10, 1e-10]
 
 
 def special(rng, shape, dtype):
-    """What is singular to some function."""
+    """Numbers that are singular to some function."""
     return np.resize(np.array(SPECIAL, dtype), shape)
 
 
@@ -466,8 +466,8 @@ f32, i32, b1 = np.zeros(3, np.float32), np.zeros(3, np.int32), np.zeros(3, bool)
     (lax.pow, (i32, i32), "pow does not accept dtype int32"),
     (lambda x: lax.integer_pow(x, -1), (i32,), "negative power -1"),
     (lambda x: lax.integer_pow(x, 2.5), (f32,), "exponent y must be an integer, not 2.5"),
-    (lambda x: lax.convert_element_type(1j, "f4"), (f32,), "1j does not become float32"),
-    (lambda x: lax.convert_element_type(1j, int), (f32,), "1j does not become int32"),
+    (lambda x: lax.convert_element_type(1j, "f4"), (f32,), "1j cannot become float32"),
+    (lambda x: lax.convert_element_type(1j, int), (f32,), "1j cannot become int32"),
     (lax.clamp, (i32, f32, f32), "clamp requires arguments to have the same dtypes"),
     (lax.clamp, (np.zeros(2, np.float32), f32, f32), "clamp: min must be a scalar"),
     (lax.select_n, (f32, f32, f32), "select_n chooses by booleans or integers, not by float32"),
@@ -560,7 +560,7 @@ def test_full_converts():
     assert (out.dtype, out.tolist()) == (np.int32, [2, 2])
     assert not lax.full((2,), lax.full((), 1.0), np.float32).weak_type
     assert lax.full((2,), lax.full((), 1.0)).weak_type
-    with pytest.raises(TypeError, match="complex value 1j has no place in dtype float32"):
+    with pytest.raises(TypeError, match="complex value 1j cannot be stored in dtype float32"):
         lax.full((2,), 1j, np.float32)
 
 

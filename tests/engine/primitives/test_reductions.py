@@ -26,7 +26,7 @@ def over(function, *args):
 
 
 def reduced(ufunc, axes):
-    """What NumPy makes of it, in the operand's dtype."""
+    """NumPy's result, in the operand's dtype."""
     return lambda x: ufunc.reduce(x, axes, x.dtype)
 
 

@@ -54,9 +54,9 @@ def test_scatter_apply_traces_a_function_once_and_keeps_it_not_alive():
 def test_scatter_apply_refuses():
     x, i = np.zeros(3, np.float32), np.array([[1]])
     apply = partial(lax.scatter_apply, x, i, dimension_numbers=POINTS, update_shape=(1,))
-    with pytest.raises(TypeError, match="must give a scalar of the operand's dtype"):
+    with pytest.raises(TypeError, match="must return a scalar of the operand's dtype"):
         apply(lambda v: lax.eq(v, v))
-    with pytest.raises(TypeError, match="must not use arrays from outside"):
+    with pytest.raises(TypeError, match="must not close over arrays"):
         mjax.jit(lambda y: apply(lambda v: lax.add(v, y)))(1.0)
     with pytest.raises(NotImplementedError, match=r"scatter-apply.* has no jvp rule"):
         mjax.jvp(lambda x: lax.scatter_apply(x, i, lax.neg, POINTS, update_shape=(1,)), (x,), (x,))

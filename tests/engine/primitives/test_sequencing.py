@@ -16,7 +16,7 @@ from mjaxlib_shim import gates
 
 
 def after(x):
-    """`x`, with two tokens on the way that nobody needs."""
+    """`x`, with two unused tokens on the way."""
     lax.after_all(lax.create_token(x), lax.create_token())
     return jnp.sin(x)
 

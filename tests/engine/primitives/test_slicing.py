@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mjax
-from mjax import lax
+from mjax import export, lax
 from tests.engine.primitives.harness import linear, table
 
 DTYPES = "f32 i32 bool u8 bf16 c64 f64"
@@ -115,6 +115,20 @@ def test_cotangent_of_a_padding_value_is_exact():
     x = np.full(3, 1e8, np.float32)
     _, pull = mjax.vjp(lambda x, v: lax.pad(x, v, [(1, 1, 0)]), x, np.float32(0))
     assert float(pull(np.array([0.25, 1e8, 1e8, 1e8, 0.5], np.float32))[1]) == 0.75
+
+
+def test_symbolic_sizes_that_may_be_empty():
+    """A pad's size is that of the slice it undoes, whether or not this is empty."""
+    b, = export.symbolic_shape("b")
+    for stride in 1, 2, 3:
+        cut = lambda x, s=stride: lax.slice(x, (1,), (x.shape[0],), (s,))
+        x = mjax.ShapeDtypeStruct((b,), np.float32)
+        gradient = mjax.eval_shape(mjax.grad(lambda x, cut=cut: cut(x).sum()), x)
+        assert gradient.shape == (b,)
+        padded = mjax.eval_shape(lambda x, cut=cut: lax.pad(cut(x), 0., [(2, -1, 1)]), x)
+        for n in range(1, 8):
+            size = len(range(1, n, stride))
+            assert padded.shape[0].evaluate({"b": n}) == 2 + max(2 * size - 1, 0) - 1
 
 
 def test_many_operands_are_joined_in_a_tree():

@@ -229,6 +229,6 @@ def test_wrong_operands_of_selections():
         gather(X.astype(np.complex64), X.astype(np.complex64), select_prim=ge_p)
     with pytest.raises(TypeError, match=re.escape("so be of shape (4, 5), got (5, 6).")):
         scatter(X, X)
-    with pytest.raises(NotImplementedError, match="cannot be transposed where windows have holes"):
+    with pytest.raises(NotImplementedError, match="cannot be transposed for dilated windows"):
         mjax.linear_transpose(lambda t: lax.select_and_gather_add_p.bind(
             t, X, select_prim=ge_p, **params((2, 2), None, None, None, (2, 1))), X)(X[2:, 1:])

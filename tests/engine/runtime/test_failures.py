@@ -247,7 +247,7 @@ def test_what_xla_raises_has_a_name(jitted):
 
 
 def out_of_memory():
-    """The result of a program that fails while nobody waits for it."""
+    """The result of a program that fails before it is awaited."""
     slow = mjax.jit(lambda s: lax.fori_loop(0, 20, lambda i, a: a @ a * 0.001,
                                             jnp.full((300, 300), s))[0, 0])
     return mjax.jit(lambda s: s + jnp.zeros(2**42))(slow(1.0))

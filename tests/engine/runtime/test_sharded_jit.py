@@ -299,7 +299,7 @@ def test_specs_refer_to_the_mesh_that_is_set(mesh):
         f(X)
     for kind in (ValueError, RuntimeError):  # the second is JAX's
         with pytest.raises(kind, match=r"jit of plus: in_shardings: PartitionSpec\('x',\) alone "
-                           "says nothing of devices"):
+                           "does not name devices"):
             f(X)
 
 

@@ -95,7 +95,7 @@ def program(jaxpr, mode="checked", manual=BOTH, on=None):
 
 
 def each(f, *args, mode="checked", manual=BOTH, on=None):
-    """What a function gives on each device for its part of the arguments."""
+    """The results of a function on each device for its part of the arguments."""
     on = on or mesh()
     n = len(leading(on, manual))
     avals = [shard(np.shape(x)[n:], typeof(x).dtype, () if mode == "unchecked" else manual)

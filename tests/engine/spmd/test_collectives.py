@@ -349,7 +349,7 @@ def test_higher_derivatives():
 def test_pmax_has_no_derivative():
     with pytest.raises(NotImplementedError, match="'pmax' has no jvp rule"):
         mjax.vmap(mjax.grad(lambda x: lax.pmax(x, "i")), axis_name="i")(draw(3))
-    # Of what is not differentiated it is fine.
+    # It is fine without differentiation.
     out = mjax.vmap(mjax.grad(lambda x, y: lax.mul(x, lax.pmax(y, "i"))), axis_name="i")(
         draw(3), np.arange(3, dtype="float32"))
     np.testing.assert_array_equal(out, 2)

@@ -98,7 +98,7 @@ LINEAR = {
     "all_to_all tiled": (lambda x, a: lax.all_to_all(x, a, 0, 1, tiled=True),
                          lambda n: all_to_all(0, 1, True), lambda n: (2 * n, 3)),
 }
-#: What takes values that are the same on all devices, and what gives such.
+#: Collectives that take values that are the same on all devices, and those that return them.
 FROM_SAME, TO_SAME = {"pscatter", "pscatter tiled", "pvary"}, {
     "psum", "pmean", "all_gather_invariant", "all_gather_invariant tiled"}
 
@@ -532,10 +532,10 @@ def test_unknown_axes(mode):
      r"groups of one size"),
     (lambda x: lax.all_to_all(x, "j", 0, 0, axis_index_groups=[[0, 1, 3], [2]]),
      r"groups of one size"),
-    (lambda x: lax.all_gather(x, "j", to="reduced"), r"none of: 'varying', 'invarying'"),
+    (lambda x: lax.all_gather(x, "j", to="reduced"), r"must be 'varying' or 'invarying'"),
     (lambda x: lax.all_gather(x, "j", to="invarying", axis_index_groups=GROUPS),
      r"results differ between the groups"),
-    (lambda x: lax.pcast(x, "j", to="invarying"), r"is made the same by communication"),
+    (lambda x: lax.pcast(x, "j", to="invarying"), r"Only communication makes values"),
     (lambda x: lax.all_gather(x, "j", axis=3), r"axis 3"),
 ])
 def test_bad_arguments(f, match):
@@ -559,7 +559,7 @@ def test_operands_that_differ_where_authors_write_the_casts():
     two = [shard((3,), varying="i"), shard((3,), varying="j")]
     with pytest.raises(TypeError, match=r"operands of mul vary along different mesh axes"):
         body(lambda x, y: x * y, two, "explicit")
-    # What is made of constants has no cotangent to be summed.
+    # Values made of constants do not have a cotangent to be summed.
     jaxpr = body(lambda x, y: lax.pvary(x * 2 + jnp.arange(3.0), "j") + jnp.zeros(3)
                  + lax.pvary(y, "i")[0] + lax.axis_index("i"), two, "explicit")
     assert jaxpr.out_avals[0].varying == {"i", "j"}

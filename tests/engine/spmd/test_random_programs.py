@@ -166,7 +166,7 @@ def check_program(steps, seed):
     expected, expected_pull_back = mjax.vjp(lambda *a: at_once(steps, *a), *args)
     cts = []
     for out, whole in zip(outs, expected, strict=True):
-        # What varies by its type may be equal everywhere all the same.
+        # Values that vary by their type may be equal everywhere nevertheless.
         np.testing.assert_allclose(out, np.broadcast_to(whole, out.shape), rtol=2e-4, atol=2e-4)
         cts.append(rng.normal(size=out.shape).astype("float32"))
     sums = [jnp.sum(ct, [d for d in range(3) if w.shape[d] == 1 < ct.shape[d]], keepdims=True)

@@ -134,7 +134,7 @@ def test_mesh_of_one_device():
 
 
 def test_tracers_of_outside():
-    """What the body closes over may be traced, differentiated or batched outside."""
+    """Closed-over values may be traced, differentiated or batched outside."""
     def f(w):
         return loss(sharded(lambda x: jnp.sin(x @ w), CUT, CUT)(X))
 
@@ -340,7 +340,7 @@ def test_spmd_axis_name_spreads_the_batch():
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [True, False])
 def test_spmd_axis_name_of_derivatives(mode):
-    """What the first half of a map saves for the second is spread too."""
+    """Residuals of the first half of a map are spread too."""
     f = sharded(lambda w, x: jnp.sin(jnp.sin(x @ w)), (WHOLE, CUT), CUT, check_vma=mode)
     xs = np.stack([X, -X, X * 2, X + 1])
     for g in (mjax.grad(lambda w, x: loss(f(w, x)), (0, 1)),

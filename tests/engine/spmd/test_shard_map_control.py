@@ -28,7 +28,7 @@ def scan_widening(w, x):
 
 
 def scan_two_carries(w, x):
-    """Of two carries one takes an iteration more to vary."""
+    """One of two carries needs one more iteration to vary."""
     def step(c, _):
         a, b, n = c
         return (a * 0.5 + b, b * w + x[0], n + 1.0), a
@@ -38,7 +38,7 @@ def scan_two_carries(w, x):
 
 
 def scan_calls(w, x):
-    """What is inside of the body has jaxprs of its own."""
+    """Primitives inside of the body have jaxprs of their own."""
     inner = mjax.jit(lambda c, w: jnp.tanh(c) * w)
 
     def step(c, row):
@@ -345,7 +345,7 @@ def test_a_transpose_rule_that_does_not_sum_is_refused():
     p.def_transpose(lambda ct, a, b: [p.bind(ct, b), None])
     p.own_varying = True
     with pytest.raises(TypeError, match=(
-            r"gave a cotangent of type float32\[3\]\{V:i\} for an operand of type float32\[3\].* "
+            r"a cotangent of type float32\[3\]\{V:i\} for an operand of type float32\[3\].* "
             r"return mjax.lax.psum\(ct, 'i'\)")):
         sharded(lambda w, x: mjax.grad(lambda w: p.bind(w, x[0]).sum())(w), (WHOLE, CUT), WHOLE)(
             W, X)

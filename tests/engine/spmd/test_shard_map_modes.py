@@ -98,7 +98,7 @@ def test_explicit_mode_casts_nothing():
     with pytest.raises(TypeError, match=r"the operands of mul vary along different mesh axes: .*"
                                         r"Cast those that vary less with mjax.lax.pcast"):
         sharded(lambda w, x: w * x, (WHOLE, CUT), CUT, check_vma="explicit")(W[:2], X)
-    with pytest.raises(TypeError, match=r"the programs inside of scan make what it carries"):
+    with pytest.raises(TypeError, match=r"the programs inside of scan make carries or results"):
         sharded(lambda w, x: lax.scan(
             lambda c, r: (lax.pcast(c, "i", to="varying") + r, None), w[0], x)[0],
             (WHOLE, CUT), CUT, check_vma="explicit")(W, X)

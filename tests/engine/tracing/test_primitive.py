@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mjax
-from mjax._engine.tracing.primitive import _RULES, Primitive
+from mjax._engine.tracing.primitive import _RULES, Primitive, traced
 from mjax_ext.core.primitives import add_p, cond_p, neg_p, scan_p, sub_p, while_p
 from mjax_ext.interpreters import ad, batching
 
@@ -94,3 +94,13 @@ def test_rules_have_one_spelling(folder):
         walk = _Assignments()
         walk.visit(ast.parse(file.read_text()))
         assert not walk.found, f"{file}: use def_...: {', '.join(walk.found)}"
+
+
+def test_rules_of_others_are_told_from_the_engines():
+    assert not add_p.foreign and not scan_p.foreign
+    p = Primitive("p")
+    p.def_transpose(lambda ct, x: [ct])
+    p.def_lowering(traced(lambda x: x), "cpu")
+    assert p.foreign == {"transpose", ("lowering", "cpu")}
+    p.def_transpose(neg_p.transpose)
+    assert p.foreign == {("lowering", "cpu")}

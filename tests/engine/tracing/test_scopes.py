@@ -56,7 +56,7 @@ def doubled(g):
     return lambda x: mjax.jvp(g, (x,), (x,))
 
 
-#: What transformations make of names: those that jax 0.10.2 has.
+#: Marks of transformations in names, as in jax 0.10.2.
 WRAPPED = {
     "nothing": (f, X, ["a:sin", "a/b:mul"]),
     "jvp": (doubled(f), X, ["jvp(a):sin", "jvp(a):cos", "jvp(a):mul", *["jvp(a)/b:mul"] * 3,

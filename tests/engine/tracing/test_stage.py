@@ -209,7 +209,7 @@ def test_evaluating_a_jaxpr_frees_each_value_after_its_last_use():
 
     jaxpr = stage(f, [mjax.typeof(X)])
     out = eval_jaxpr(jaxpr, [], X)
-    # An operand and, until the equation after it, the result beside it that nobody reads.
+    # An operand and, until the next equation, the unused result beside it.
     assert alive[0] == 0 and max(alive) <= 2
     assert sum(ref() is not None for ref in results) == 2
     np.testing.assert_array_equal(out[1], X + 7)

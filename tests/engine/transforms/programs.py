@@ -1,7 +1,7 @@
 """Programs on which transformations of jaxprs are checked, for every subset of their inputs.
 
 They hold what goes wrong: results that are inputs, literals or duplicates, inputs that nothing
-reads, equations that nobody needs, constants, integers, jits in jits, values used many times.
+reads, unused equations, constants, integers, jits in jits, values used many times.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def test_batching_rules_are_checked():
             (lambda args, dims: (args[0], 5), "batch dimension 5; that axis must exist"),
             (lambda args, dims: (args[0], 1), "must exist and have size 3"),
             (lambda args, dims: (args[0], None), "the abstract evaluation says float32"),
-            (lambda args, dims: args[0], "must give a pair"),
+            (lambda args, dims: args[0], "must return a pair"),
             (lambda args, dims: (lax.sin(lax.index_in_dim(args[0], 0, 1)), 0),
              r"says float32\[2\]")]:
         bad_p.def_batch(rule)

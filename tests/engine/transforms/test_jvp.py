@@ -47,7 +47,7 @@ def test_of_jaxprs(name):
                 if not nz:
                     assert type(e) is Zero
                 elif type(e) is Zero:
-                    # What has no tangent in the branch that is taken may have one in another.
+                    # A result without a tangent in the taken branch may have one in another.
                     assert instantiate or "cond" in {e.primitive.name for e in jaxpr.eqns}
                     assert not np.any(np.asarray(next(found)))
                 else:

@@ -47,7 +47,7 @@ def test_the_parts_make_the_whole(name):
     for unknown in subsets(len(inputs)):
         parts = partial_eval_jaxpr(jaxpr, unknown)
         close(put_together(parts, unknown, inputs), expected)
-        # What is known does not depend on unknown inputs, and is known.
+        # Known results do not depend on unknown inputs.
         if not any(unknown):
             assert not any(parts.unknown_outs) and not parts.unknown.eqns
         for instantiate in (True, [i % 2 == 0 for i in range(len(expected))]):

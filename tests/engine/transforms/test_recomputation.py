@@ -108,7 +108,7 @@ def test_what_is_withheld_is_saved_neither_before_nor_after():
         assert computed(parts.unknown) == []  # the product is saved
         parts = cut(lambda x, f=f: lax.neg(f(x)), "withholding", X)
         assert computed(parts.unknown)[-2:] == ["exp", "neg"]
-    # What it is made of may be saved, outside of calls.
+    # Its operands may be saved, outside of calls.
     assert computed(cut(lambda x: lax.neg(lax.exp(lax.sin(x))), "withholding", X).unknown) == [
         "exp", "neg"]
 

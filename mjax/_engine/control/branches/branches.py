@@ -1,8 +1,8 @@
 """Branches: jaxprs of one type, of which one runs, transformed as if they were one.
 
-Every transformation transforms each branch, and makes them alike again: a result that is non-zero,
-batched or unknown in one branch is so in all. Results for all branches together are kept with the
-first, so that the same equation finds the same programs again.
+Every transformation transforms each branch, and then aligns them: a result that is non-zero,
+batched or unknown in one branch is so in all. The first branch caches results for all, so that an
+equation finds the same programs again.
 
 Source: Radul et al. 2022, arXiv:2204.10923, for linearizing.
 """
@@ -22,10 +22,9 @@ from mjax._engine.primitives.shapes import zeros_of
 from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjax._engine.transforms.batching import batch_jaxpr
 from mjax._engine.transforms.dce import dce_jaxpr
-from mjax._engine.transforms.jvp import jvp_jaxpr
 from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.partial_eval import PartialEvaluated, partial_eval_jaxpr
-from mjax._engine.transforms.recomputation import Policy, recompute_jaxpr
+from mjax._engine.transforms.recomputation import recompute_jaxpr
 from mjax._engine.transforms.transpose import transpose_jaxpr
 
 
@@ -35,19 +34,20 @@ class Branches(Programs):
     __slots__ = ()
 
 
-# ---- making branches alike -------------------------------------------------------------
+# ---- aligning branches -----------------------------------------------------------------
 
 
-def _alike(branches: Branches, transform: Callable[[Jaxpr, Any], Any],
+def _alike(branches: Branches, transform: Callable[[Jaxpr, Any], Any], wanted: Any,
            flags: Callable[[Any], Sequence[bool]]) -> list[Any]:
-    """Transforms each branch so that the same results are marked in all.
+    """Transforms each branch so that the same results, or inputs, are marked in all.
 
     Args:
       branches: the branches.
-      transform: from a branch and what has to be marked (or False) to a transformed one.
-      flags: which results of a transformed branch are marked.
+      transform: from a branch and the required marks to a transformed branch.
+      wanted: the marks required in any case.
+      flags: the marks of a transformed branch.
     """
-    found = [transform(b, False) for b in branches]
+    found = [transform(b, wanted) for b in branches]
     marked = [any(same) for same in zip(*map(flags, found), strict=True)]
     return [f if list(flags(f)) == marked else transform(b, marked)
             for b, f in zip(branches, found, strict=True)]
@@ -56,13 +56,13 @@ def _alike(branches: Branches, transform: Callable[[Jaxpr, Any], Any],
 def _join(parts: Sequence[PartialEvaluated], n_outs: int) -> PartialEvaluated:
     """Gives the halves of all branches the same types.
 
-    An operand or a result that one branch has to hand on is handed on for all, once. Residuals
-    of different branches share a place if they have the same type; a branch that has none for
-    a place leaves zeros there.
+    An operand or a result that is a residual of one branch is forwarded once for all. Residuals of
+    different branches share a place if they have the same type. A branch without a residual for a
+    place puts zeros there.
 
     Args:
       parts: the branches, each cut in two.
-      n_outs: how many results the first halves have besides residuals.
+      n_outs: the number of results of the first halves, without residuals.
     """
     n_ins = len(parts[0].known.invars)
     base = n_ins + n_outs
@@ -87,7 +87,7 @@ def _join(parts: Sequence[PartialEvaluated], n_outs: int) -> PartialEvaluated:
 
 def _place(part: PartialEvaluated, n_ins: int, base: int, places: dict[Any, list[int]],
            extra: list[Any]) -> dict[int, int]:
-    """Where each residual that is nothing else goes; grows `places`, by type, and `extra`."""
+    """The place of each residual; extends `places`, by type, and `extra`."""
     taken: Counter[Any] = Counter()
     found = {}
     for source in part.residual_forwarding:
@@ -104,10 +104,10 @@ def _place(part: PartialEvaluated, n_ins: int, base: int, places: dict[Any, list
 
 def _with_extra(jaxpr: Jaxpr, n_ins: int, n_outs: int, extra: Sequence[Any],
                 source_of: dict[int, int]) -> Jaxpr:
-    """A first half with a result for each place, zeros where it has nothing to leave.
+    """A first half with a result for each place; places without a residual of its own get zeros.
 
-    Nested branches leave places for what is inside of each other: zeros of one type are made
-    once, or their number would be quadratic in the depth.
+    Nested branches have places for the residuals of inner ones. Zeros of one type are made once:
+    otherwise their number would be quadratic in the depth.
     """
     base = n_ins + n_outs
     blank = list(dict.fromkeys(a for i, a in enumerate(extra) if base + i not in source_of))
@@ -127,10 +127,11 @@ def _with_extra(jaxpr: Jaxpr, n_ins: int, n_outs: int, extra: Sequence[Any],
 
 
 def _to_marks(transform: Callable[..., Any]) -> Callable[..., Any]:
-    """Lifts a transformation to branches that gives a program and marks of its results."""
+    """Lifts a transformation to branches that gives a program and marks of its results, or of its
+    inputs. The last argument says what has to be marked."""
 
     def of_branches(branches: Branches, *args: Any) -> Any:
-        found = _alike(branches, lambda b, wanted: transform(b, *args[:-1], wanted),
+        found = _alike(branches, lambda b, wanted: transform(b, *args[:-1], wanted), args[-1],
                        lambda one: [mark is not None and mark is not False for mark in one[1]])
         return Branches(program for program, _ in found), found[0][1]
 
@@ -139,7 +140,8 @@ def _to_marks(transform: Callable[..., Any]) -> Callable[..., Any]:
 
 def _to_halves(transform: Callable[..., PartialEvaluated], all_known: bool
                ) -> Callable[..., PartialEvaluated]:
-    """Lifts a transformation to branches that splits a program in two.
+    """Lifts a transformation to branches that splits a program in two. The last argument says
+    which results the second half has to give.
 
     Args:
       transform: splits one program.
@@ -148,26 +150,14 @@ def _to_halves(transform: Callable[..., PartialEvaluated], all_known: bool
 
     def of_branches(branches: Branches, *args: Any, **options: Any) -> PartialEvaluated:
         parts = _alike(branches, lambda b, wanted: transform(b, *args[:-1], wanted, **options),
-                       operator.attrgetter("unknown_outs"))
-        unknown_outs = parts[0].unknown_outs
-        return _join(parts, len(unknown_outs) - (0 if all_known else sum(unknown_outs)))
+                       args[-1], operator.attrgetter("unknown_outs"))
+        return _join(parts, len(branches.outvars) - (
+            0 if all_known else sum(parts[0].unknown_outs)))
 
     return of_branches
 
 
-def _dce(branches: Branches, used: Sequence[bool], kept: Sequence[bool]) -> Any:
-    read = [dce_jaxpr(b, used, kept)[1] for b in branches]
-    used_ins = [any(same) for same in zip(*read, strict=True)]
-    return Branches(dce_jaxpr(b, used, used_ins)[0] for b in branches), used_ins
-
-
-def _recompute(branches: Branches, keep: Sequence[bool], used: Sequence[bool], saveable: Policy
-               ) -> PartialEvaluated:
-    return branches.cached(("recompute", tuple(keep), tuple(used), saveable), lambda: _join(
-        [recompute_jaxpr(b, keep, used, saveable) for b in branches], sum(keep)))
-
-
 OF_BRANCHES = Transforms(
-    _to_marks(jvp_jaxpr), _to_halves(linearize_jaxpr, True), _to_marks(transpose_jaxpr),
-    _to_halves(partial_eval_jaxpr, False), _to_marks(batch_jaxpr), _dce, _recompute,
-    widened)
+    _to_marks, _to_halves(linearize_jaxpr, True), _to_marks(transpose_jaxpr),
+    _to_halves(partial_eval_jaxpr, False), _to_marks(batch_jaxpr), _to_marks(dce_jaxpr),
+    _to_halves(recompute_jaxpr, True), widened)

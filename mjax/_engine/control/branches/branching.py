@@ -1,4 +1,4 @@
-"""Branches as users write them: `cond`, `switch`, `platform_dependent`."""
+"""Public functions for branches: `cond`, `switch`, `platform_dependent`."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from mjax._engine.control.trace_body import (
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten
+from mjax._engine.ir.sizes import is_symbolic_dim
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import ne_p
 from mjax._engine.primitives.clamp import clamp_p
@@ -33,6 +34,7 @@ from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.shapes import as_settled
 from mjax._engine.tracing.flat import check_arguments, check_callable
 from mjax._engine.tracing.interpreter import Tracer
+from mjax._engine.tracing.reference import check_aliases
 
 _int32 = np.dtype(np.int32)
 
@@ -40,23 +42,22 @@ _int32 = np.dtype(np.int32)
 @boundary
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any,
          operand: Any = NOT_GIVEN) -> Any:
-    """Applies one of two functions, as a predicate says.
+    """Applies one of two functions, chosen by a predicate.
 
     It means `true_fun(*operands) if pred else false_fun(*operands)`, for a predicate that need
-    not be known when the program is traced: both functions are traced, one is run. Under
-    `vmap` over the predicate both are run, and results chosen element by element.
+    not be known when the program is traced. Both functions are traced, and one is run. Under
+    `vmap` over the predicate both are run, and results are chosen element by element.
 
     Args:
       pred: a scalar; booleans and real numbers, which are true unless they are zero.
-      true_fun: applied where `pred` is true.
-      false_fun: applied where it is false; gives results of the same structure, shapes and
-        dtypes.
+      true_fun: applied if `pred` is true.
+      false_fun: applied if it is false; returns results of the same structure, shapes and dtypes.
       operands: pytrees of arrays for both. The functions may also close over arrays.
       operand: one operand, by name.
 
     Returns:
-      What the function gives. Where only one of the functions gives a weakly typed result, it
-      is as `false_fun` has it.
+      The result of the function. If only one of the functions gives a weakly typed result,
+      `false_fun` decides.
 
     Raises:
       TypeError: the predicate is not a scalar number; a function is not callable; results
@@ -70,7 +71,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     """
     if not (callable(true_fun) and callable(false_fun)):
         if callable(false_fun) and len(operands) == 2 and callable(operands[1]):
-            # The form of old: a function and an operand of its own for each case.
+            # The old form: a function and an operand of its own for each case.
             of_true, on_true, (of_false, on_false) = true_fun, false_fun, operands
             return cond(pred, _of_nth(on_true, 0), _of_nth(on_false, 1), of_true, of_false)
         check_callable("cond", true_fun)
@@ -88,7 +89,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
 @boundary
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any,
            operand: Any = NOT_GIVEN) -> Any:
-    """Applies one of several functions, as an index says.
+    """Applies one of several functions, chosen by an index.
 
     It means `branches[clip(index, 0, len(branches) - 1)](*operands)`, for an index that need
     not be known when the program is traced.
@@ -100,12 +101,12 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any,
       operand: one operand, by name.
 
     Returns:
-      What the function gives. Results are weakly typed where those of the first branch are.
+      The result of the function. The first branch decides which results are weakly typed.
 
     Raises:
       TypeError: the index is not a scalar integer; a branch is not callable; results of
         branches differ in structure, shape or dtype; an operand is not an array.
-      ValueError: there are no branches.
+      ValueError: the sequence of branches is empty.
 
     Example:
       >>> lax.switch(7, [lambda x: x, lambda x: x * 10], 4)
@@ -135,8 +136,7 @@ def platform_dependent(*args: Any, default: Callable[..., Any] | None = None,
                        **per_platform: Callable[..., Any]) -> Any:
     """Applies the function for the platform that the program is compiled for.
 
-    All functions are traced; which one becomes part of the compiled program is settled when it
-    is lowered.
+    All functions are traced. Lowering chooses the one that becomes part of the compiled program.
 
     Args:
       args: pytrees of arrays for all functions.
@@ -144,7 +144,7 @@ def platform_dependent(*args: Any, default: Callable[..., Any] | None = None,
       per_platform: functions by platform: `cpu`, `tpu`, `cuda`, `rocm`.
 
     Returns:
-      What the function gives.
+      The result of the function.
 
     Raises:
       TypeError: a function is not callable; results differ in structure, shape or dtype.
@@ -205,7 +205,7 @@ def _check_predicate(pred: Any) -> None:
 
 
 def _concrete(value: Any) -> Any:
-    """The value where there is one; None of what is only known by its type."""
+    """The value if there is one; None if only the type is known."""
     return value.concrete() if isinstance(value, Tracer) else value
 
 
@@ -221,10 +221,12 @@ def _index_of(pred: Any) -> Any:
 
 def _clamped(index: Any, aval: Any, last: int) -> Any:
     """An index in range, as int32."""
+    if is_symbolic_dim(index):
+        index = convert(index, _int32)
     if not hasattr(index, "aval"):
         return np.int32(min(max(int(index), 0), last))
     if aval.dtype.itemsize > 4 or aval.dtype == np.uint32:
-        # What an int32 cannot hold would come out of the conversion on the wrong side.
+        # The conversion would wrap values that an int32 cannot hold.
         of = aval.dtype.type
         return convert(clamp_p.bind(of(0), index, of(last)), _int32)
     return clamp_p.bind(np.int32(0), convert(index, _int32), np.int32(last))
@@ -234,7 +236,7 @@ def _clamped(index: Any, aval: Any, last: int) -> Any:
 
 
 class _Staged(Record):
-    """Staged functions, alike in all types: their branches, operands and tree of results."""
+    """Staged functions of the same types: their branches, operands and tree of results."""
 
     branches: Branches
     operands: list[Any]
@@ -252,7 +254,7 @@ def _operands(who: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, .
 
 
 def _of_nth(f: Callable[..., Any], n: int) -> Callable[..., Any]:
-    """The function of several operands that is `f` of one of them."""
+    """The function of several operands that applies `f` to one of them."""
     return functools.wraps(f)(lambda *operands: f(operands[n]))
 
 
@@ -275,8 +277,8 @@ def _stage(who: str, functions: Mapping[str, Callable[..., Any]], operands: tupl
     """Stages functions for the same operands, and refuses results that differ.
 
     Args:
-      who: what the user called.
-      functions: by the names that messages call them.
+      who: the public function, for messages.
+      functions: the functions by their names in messages.
       operands: their arguments.
     """
     leaves, in_tree = tree_flatten((operands, {}))
@@ -287,6 +289,9 @@ def _stage(who: str, functions: Mapping[str, Callable[..., Any]], operands: tupl
     for name, body in others:
         _check_alike(who, first_name, first, name, body)
     jaxprs, consts = share_consts([*bodies.values()])
+    info = first.jaxpr.debug_info
+    check_aliases(lambda: info._replace(arg_names=(*["a closed-over value"] * len(consts), *(
+        info.arg_names or ())[-len(leaves):])), [*consts, *leaves])
     return _Staged(Branches(jaxprs), [*consts, *leaves], first.out_tree)
 
 
@@ -302,7 +307,7 @@ def _check_alike(who: str, name1: str, body1: Body, name2: str, body2: Body) -> 
 
 
 def _apply(index: Any, staged: _Staged, **params: Any) -> Any:
-    """Binds `cond`; results that are the same operand in all branches do not pass through."""
+    """Binds `cond`; a result that is the same operand in all branches bypasses it."""
     values = staged.operands
     arrays = tuple(hasattr(v, "aval") for v in values)
     branches, forwarded = staged.branches.cached(
@@ -314,10 +319,10 @@ def _apply(index: Any, staged: _Staged, **params: Any) -> Any:
 
 def _forwarding(branches: Branches, arrays: Sequence[bool]
                 ) -> tuple[Branches, list[int | None]]:
-    """Branches without the results that all of them take from one operand, an array.
+    """Branches without the results that are the same operand, an array, in all of them.
 
     Returns:
-      The branches, and for each result before the operand that it is, or None.
+      The branches, and for each original result the operand that it is, or None.
     """
     places = [_places(b) for b in branches]
     forwarded: list[int | None] = [

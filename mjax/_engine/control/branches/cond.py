@@ -23,8 +23,10 @@ from mjax._engine.control.calls.jit import call
 from mjax._engine.control.cast_varying import Axes, bind_cast, refuse_alone, varying_of, widened
 from mjax._engine.control.frame import Frame
 from mjax._engine.control.held import Held
+from mjax._engine.control.references import by_contents
 from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.references import is_reference, touches_references
 from mjax._engine.ir.types import ShapedArray, same_array_type, same_type_but_weak, typeof
 from mjax._engine.primitives.arithmetic import eq_p
 from mjax._engine.primitives.emit import constant, hlo, ir
@@ -40,7 +42,7 @@ from mjax._engine.transforms.dce import dce_jaxpr
 
 cond_p = Primitive("cond", multiple_results=True, types_cacheable=False, own_varying=True)
 
-#: Per branch the platforms it is for; None, in the last place: all others.
+#: The platforms of each branch; None, in the last place: all others.
 Platforms = tuple[tuple[str, ...] | None, ...]
 
 
@@ -48,6 +50,7 @@ class _CondFrame(Frame):
     """The index enters none of the branches; operands enter, and results leave, as they are."""
 
     aside = 1
+    one_runs = True
     transforms = OF_BRANCHES
 
     def body(self, params: dict[str, Any]) -> Branches:
@@ -66,9 +69,11 @@ class _CondFrame(Frame):
         check_branches(index, operands, branches)
 
     def cast_varying(self, varying: Sequence[Axes], **params: Any) -> Any:
-        """Results vary along what they vary along in one of the branches, and all along what
-        decides which is taken. So do all operands. A cast in a branch would have a transpose that
-        waits for devices which take another one."""
+        """Results vary along the axes of any branch, and all along those of the index.
+
+        Operands are cast to all of these axes outside of the branches. The transpose of a cast in
+        a branch would wait for devices that take another branch.
+        """
         branches = self.body(params)
         least, operands = varying[0], varying[1:]
         wanted = [least.union(*same)
@@ -92,11 +97,12 @@ class _CondFrame(Frame):
         if dims[0] is None:
             return super().axis_batch(axis, args, dims, **params)
         if "branches_platforms" in params:
-            # Which platform it is is the same for all; the index went through something that
-            # batches all it is given.
+            # The platform is the same for all elements; a rule batched the index nevertheless.
             index = platform_index_p.bind(platforms=params["branches_platforms"])
             return super().axis_batch(axis, [index, *args[1:]], [None, *dims[1:]], **params)
         branches = self.body(params)
+        if branches.effects and touches_references(branches.effects):
+            return by_contents.batch(self, axis, args, dims, params)
         _refuse_effects(branches)
         refuse_masked_effects("cond", branches)
         key = ("select", axis, *dims, *map(typeof, args), thread.settings)
@@ -118,7 +124,7 @@ def bind_cond(index: Any, operands: Sequence[Any], branches: Sequence[Jaxpr], **
 
 
 def _joined(index: Any, avals: Sequence[Any]) -> Any:
-    """The type of a result that has these in the branches; weak if the first is, as in JAX."""
+    """The type of a result, from its types in the branches; weak if the first is, as in JAX."""
     varying = index.varying.union(*(a.varying for a in avals))
     return avals[0] if avals[0].varying == varying else avals[0].with_varying(varying)
 
@@ -159,7 +165,7 @@ def _cond_lowering(ctx: Any, index: Any, *operands: Any, branches: Sequence[Jaxp
                    branches_platforms: Platforms | None = None) -> Any:
     if branches_platforms is not None:
         outs = ctx.inline(branches[platform_position(ctx, branches_platforms)], *operands)
-        # Another branch may have ordered effects that this one lacks.
+        # Another branch may have ordered effects that this one does not have.
         ctx.set_tokens_out(ctx.tokens_in.update_tokens(ctx.tokens))
         return outs
     tokens = ctx.tokens_in.values()
@@ -192,7 +198,7 @@ def _platform_index_lowering(ctx: Any, *, platforms: Platforms) -> Any:
 
 
 def platform_position(ctx: Any, platforms: Platforms) -> int:
-    """The first branch for the platform that is lowered for."""
+    """The first branch for the platform that the program is lowered for."""
     for i, group in enumerate(platforms):
         if group is None or not set(names_of(ctx.platform)).isdisjoint(group):
             return i
@@ -218,12 +224,12 @@ def _refuse_effects(branches: Branches) -> None:
 
 def _selecting(branches: Branches, axis: AxisData, args: Sequence[Any],
                dims: Sequence[int | None]) -> Jaxpr:
-    """The program that runs all branches for the whole batch, and takes from each what is its.
+    """The program that runs all branches for the whole batch, and selects the results.
 
-    An operand is held constant where another branch is taken: otherwise a derivative that is
-    not finite there would spoil the sum, though it is multiplied by zero.
+    In elements that take another branch, operands are held constant. Otherwise a derivative that is
+    not finite there would spoil the sum, although it is multiplied by zero.
     """
-    inexact = [typeof(x).inexact for x in args[1:]]
+    inexact = [a.inexact and not is_reference(a) for a in map(typeof, args[1:])]
     in_dims = [0 if f else d for d, f in zip(dims, inexact, strict=True)]
     batched = [batch_jaxpr(b, axis, in_dims, True)[0] for b in branches]
     read = [dce_jaxpr(b, [True] * len(b.outvars))[1] for b in branches]

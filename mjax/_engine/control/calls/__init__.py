@@ -1,1 +1,1 @@
-"""Calls of jaxprs: `jit`, `closed_call`, `composite`, and what functions close over."""
+"""Calls of jaxprs: `jit`, `closed_call`, `composite`; closed-over values of functions."""

@@ -15,7 +15,7 @@ from mjax._engine.tracing.stage import eval_jaxpr
 
 
 def evaluates_as_call(primitive: Primitive, param: str) -> None:
-    """Makes the evaluation of a primitive that of the jaxpr in a param, equation by equation."""
+    """Lets a primitive be evaluated by its jaxpr in a param, equation by equation."""
 
     def impl(*args: Any, **params: Any) -> list[Any]:
         jaxpr = params[param]

@@ -1,4 +1,4 @@
-"""`closure_convert`: what a function closes over becomes arguments, for custom rules to see."""
+"""`closure_convert`: turns closed-over values into arguments, so that custom rules get them."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from mjax._engine.transforms.batching import BatchTracer
 @boundary
 def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any],
                                                                        list[Any]]:
-    """Makes arguments of the values that a function closes over and that may be differentiated.
+    """Turns the differentiable values that a function closes over into arguments.
 
-    Custom rules say how to differentiate in arguments. A function that takes a function, an
-    optimizer or an integrator, gets the values inside of that by this.
+    Custom rules differentiate in arguments only. A function that takes a function, such as an
+    optimizer or an integrator, gets the values inside of it this way.
 
     Args:
       fun: a function of pytrees of arrays, without side effects.
       example_args: arguments, or `ShapeDtypeStruct`s in their place; only their types are used.
 
     Returns:
-      A function of the arguments and, after them, the values closed over; and the list of
-      these: traced values of inexact dtype. All else stays where it was.
+      A function of the arguments and, after them, the closed-over values; and the list of these.
+      They are traced values of inexact dtype; all others stay in the closure.
 
     Raises:
       TypeError: `fun` is not callable; an argument is not an array; when the function is called:
@@ -67,8 +67,8 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
         if n < 0 or tree != in_tree:
             raise LazyTypeError(lambda: (
                 f"the function that closure_convert made of {describe_function(fun)} takes "
-                f"arguments nested as those of the example, {in_tree}, and then the {len(values)} "
-                f"values closed over; got {tree_structure(args)}."))
+                f"arguments of the tree structure of the example, {in_tree}, and then the "
+                f"{len(values)} values closed over; got {tree_structure(args)}."))
         closed_over = iter(args[n:])
         consts = [next(closed_over) if h else c
                   for c, h in zip(jaxpr.consts, hoisted, strict=True)]

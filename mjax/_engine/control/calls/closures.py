@@ -1,10 +1,9 @@
-"""What functions close over: the traced values in their cells.
+"""Finds traced values in the closures of functions.
 
-A rule runs later than the function it belongs to, maybe in a program of its own; what it
-closes over has to be known when the function is called, to be handed to it then. A function
-that is traced shows what it uses; a rule is not, so its closure is looked through. What is
-found and not used costs an operand. What is not found, because an object holds it, is
-refused when the rule runs.
+A rule runs later than its function, maybe in a program of its own. The traced values that it closes
+over have to be operands of the function's call. Tracing shows them for the function, but rules are
+not traced then, so their closures are searched. A value that is found but not used costs an
+operand. A value inside of an object is not found; it is refused when the rule runs.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from mjax._engine.tracing.interpreter import Tracer
 
 
 class MadeOfFunctions:
-    """Base of callables that are no Python functions but made of some."""
+    """Base of callables that are made of Python functions."""
 
     def functions(self) -> Iterable[Any]:
         """These functions."""
         raise NotImplementedError
 
 
-#: How many functions and containers deep.
+#: The depth of the search in functions and containers.
 _DEPTH = 6
 
 

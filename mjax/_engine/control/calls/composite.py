@@ -1,8 +1,8 @@
 """Operations that a compiler may know by name: `composite`.
 
-The operation is a call of its decomposition, under a name. A compiler that knows the name puts
-something better in its place, any other compiles the decomposition. What a transformation makes
-of it is not what the name says: it is a `closed_call` of the transformed decomposition.
+The operation is a call of its decomposition, under a name. A compiler that knows the name may use a
+better implementation; any other compiles the decomposition. The name does not apply to transformed
+operations: they are a `closed_call` of the transformed decomposition.
 
 Source: the StableHLO specification, `composite`; the public interface of `jax.lax.composite`.
 """
@@ -22,7 +22,6 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.control.calls.closed_call import closed_call_frame
 from mjax._engine.control.frame import UNCUT, Frame
-from mjax._engine.control.held import Held, Runner
 from mjax._engine.control.trace_body import stage_body
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_structure
@@ -36,21 +35,19 @@ composite_p = Primitive("composite", multiple_results=True, types_cacheable=Fals
 
 
 class _CompositeFrame(Frame):
-    """Its derivatives and batches are those of its decomposition; it is not cut."""
+    """Its derivatives and batches are those of its decomposition; it is never split."""
 
     derives = UNCUT
-
-    def runner(self, held: Held) -> Runner:
-        return closed_call_frame.runner(held._replace(rest={}))
+    becomes = closed_call_frame
 
 
 _CompositeFrame(composite_p)
-#: What the specification takes for a name.
+#: The names that the specification allows.
 _NAME = r"[a-zA-Z]\w*(\.[\w$]+)+"
 
 
 class Attributes:
-    """What a composite says of itself besides its name, by name; compares by value and type."""
+    """The attributes of a composite, by name; they compare by value and type."""
 
     __slots__ = ("_key", "values")
 
@@ -70,7 +67,7 @@ class Attributes:
 
 
 def _key(who: str, value: Any) -> Any:
-    """What stands for an attribute in keys.
+    """The form of an attribute in keys.
 
     Raises:
       TypeError: StableHLO has no attribute for it.
@@ -119,7 +116,7 @@ def _attribute(value: Any) -> Any:
 @composite_p.def_lowering
 def _composite_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, name: str, version: int,
                         attributes: Attributes) -> Any:
-    if jaxpr.effects:  # a composite has no side effects, says the specification
+    if jaxpr.effects:  # by the specification, a composite does not have side effects
         return ctx.call(jaxpr, name, *operands)
     function, constants = ctx.private(jaxpr, name)
     integer = ir.IntegerType.get_signless(32)
@@ -131,7 +128,7 @@ def _composite_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, name: str, versi
         version=ir.IntegerAttr.get(integer, version)).results
 
 
-# ---- what users call -------------------------------------------------------------------
+# ---- public function -------------------------------------------------------------------
 
 
 @boundary
@@ -139,15 +136,15 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0
               ) -> Callable[..., Any]:
     """Names a function as one operation, which compilers may know.
 
-    It means what its decomposition does, and differentiates and batches as that; the name is on
-    what is neither differentiated nor batched.
+    Its value, derivatives and batches are those of the decomposition. Only an operation that is
+    neither differentiated nor batched has the name.
 
     Args:
-      decomposition: the function, of pytrees of arrays; it closes over nothing that is traced.
-        Its keyword arguments are the operation's attributes: numbers, strings, dtypes, NumPy
-        arrays, lists and dicts of those. None is handed on, but is not an attribute.
+      decomposition: the function, of pytrees of arrays; it must not close over traced values. Its
+        keyword arguments are the operation's attributes: numbers, strings, dtypes, NumPy arrays,
+        lists and dicts of those. None is passed to it, but is not an attribute.
       name: the operation's name, with a namespace: "my_namespace.my_operation".
-      version: tells meanings of one name apart.
+      version: distinguishes meanings of one name.
 
     Returns:
       A function of the same arguments.

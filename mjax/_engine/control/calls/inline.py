@@ -1,4 +1,4 @@
-"""From jaxprs with calls to jaxprs without: `inline_calls`."""
+"""Replaces calls in jaxprs by their bodies: `inline_calls`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _JAXPRS = {jit_p: "jaxpr", closed_call_p: "call_jaxpr"}
 
 
 def runs_here(eqn: JaxprEqn) -> bool:
-    """Whether a call runs where and as the program around it does."""
+    """Whether a call has the device and the options of the program around it."""
     return not eqn.params.get("device") and not eqn.params.get("compiler_options_kvs")
 
 
@@ -25,8 +25,8 @@ def inline_calls(jaxpr: Jaxpr, which: Callable[[JaxprEqn], bool] = runs_here) ->
 
     Args:
       jaxpr: a program; calls in its bodies of loops and branches stay.
-      which: of an equation of `jit` or `closed_call`, whether it is replaced; by default unless
-        it has a device or compiler options of its own.
+      which: whether an equation of `jit` or `closed_call` is replaced. By default it is, unless it
+        has a device or compiler options of its own.
 
     Returns:
       A program of the same inputs and results. Calls inside of the bodies are replaced too.
@@ -61,7 +61,7 @@ class _Inlined:
         self.values: list[Any] = []
 
     def constant(self, var: Var, value: Any) -> Var:
-        """The variable of a constant, which calls may have in common."""
+        """The variable of a constant, which calls may share."""
         known = self.consts.get(id(value))
         if known is None:
             known = self.consts[id(value)] = var
@@ -73,7 +73,7 @@ class _Inlined:
 
         Args:
           jaxpr: the program.
-          env: its variables, and what stands for them; grows.
+          env: its variables -> their atoms here; extended by the call.
           around: the source of the call of it.
         """
         for eqn in jaxpr.eqns:

@@ -21,13 +21,13 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 def _like(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The params of a `jit` equation made from one with these, but for jaxpr, name and donation."""
+    """The params of a `jit` equation made from another, except for jaxpr, name and donation."""
     return {"inline": False, "keep_unused": False, "device": params.get("device"),
             "compiler_options_kvs": params.get("compiler_options_kvs", ())}
 
 
 class _JitFrame(Frame):
-    """How an operand enters: whether it is donated."""
+    """Describes how an operand enters: whether it is donated."""
 
     threaded = False
 
@@ -41,7 +41,7 @@ class _JitFrame(Frame):
         return {"jaxpr": held.body, "donated_invars": tuple(held.ins), **held.rest}
 
     def again(self, held: Held) -> Held:
-        """Nothing is donated: another equation may read the operands, too."""
+        """The same without donation: another equation may read the operands, too."""
         return held._replace(ins=[False] * len(held.ins), rest={
             "name": held.rest["name"], **_like(held.rest)})
 
@@ -60,7 +60,7 @@ def _jit_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, name: str, **params: A
 
 def call(jaxpr: Jaxpr, name: str, args: Sequence[Any], like: Mapping[str, Any] = _NOTHING
          ) -> list[Any]:
-    """Applies `jit` to a jaxpr without donation; it runs where and as the params `like` say."""
+    """Applies `jit` to a jaxpr without donation, with the device and options of `like`."""
     return jit_p.bind(*args, jaxpr=jaxpr, name=name, donated_invars=(False,) * len(args),
                       **_like(like))
 

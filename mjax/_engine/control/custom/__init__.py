@@ -1,1 +1,1 @@
-"""Functions with rules of their users': derivatives, batching, roots, linear solves."""
+"""Functions with users' rules: derivatives, batching, roots, linear solves."""

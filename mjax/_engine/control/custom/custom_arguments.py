@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.records import Record
-from mjax._engine.control.calls.static import Parameters
+from mjax._engine.control.calls.static_arguments import Parameters
 
 
 class Arguments(Record):
-    """How the arguments of a function with custom rules are taken apart.
+    """Splits the arguments of a function with custom rules.
 
     Attributes:
-      parameters: what its signature says.
-      nondiff: positions of the arguments that are handed to rules by themselves.
+      parameters: the facts of its signature.
+      nondiff: positions of the arguments that rules get separately.
     """
 
     parameters: Parameters
@@ -23,7 +23,7 @@ class Arguments(Record):
 
     @classmethod
     def of(cls, who: str, f: Callable[..., Any], numbers: Any, names: Any) -> Arguments:
-        """From what users give as `nondiff_argnums` and `nondiff_argnames`.
+        """From the arguments `nondiff_argnums` and `nondiff_argnames` of users.
 
         Raises:
           TypeError: a number is not an integer.
@@ -72,7 +72,7 @@ class Arguments(Record):
         return bound.args
 
     def split(self, args: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Those that are handed to rules by themselves, and the others."""
+        """The arguments that rules get separately, and the others."""
         return (tuple([args[i] for i in self.nondiff if i < len(args)]),
                 tuple([a for i, a in enumerate(args) if i not in self.nondiff]))
 

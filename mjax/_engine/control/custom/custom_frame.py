@@ -12,19 +12,20 @@ from mjax._engine.tracing.primitive import Primitive
 
 
 class CustomFrame(Frame):
-    """Each transformation of the function is one of the rule, too.
+    """Each transformation of the function also transforms the rule.
 
     A batched rule applies the rule to a batch, a pruned one drops results.
 
     Args:
       primitive: the primitive.
-      rule: which of its params is the rule.
-      param: which is the function.
+      rule: the name of the param with the rule.
+      param: the name of the param with the function.
     """
 
     derives: tuple[str, ...] = ("abstract_eval", "typecheck", "cast_varying", "jvp", "transpose",
                                 "axis_batch", "dce")
     keeps_operands = True  # rules may read them
+    rules_thread = True
 
     def __init__(self, primitive: Primitive, rule: str, param: str = "call_jaxpr"):
         self.rule, self.rules = rule, (rule,)
@@ -34,13 +35,13 @@ class CustomFrame(Frame):
         primitive.define("pretty", self.pretty)
 
     def params(self, rule: Any, jaxpr: Jaxpr | None = None, num_consts: int = 0) -> Params:
-        """The params of an equation; without a jaxpr where the rule runs at once."""
+        """The params of an equation; without a jaxpr if the rule runs at once."""
         return self.close(Held(jaxpr, (), (), {
             self.rule: rule, "num_consts": num_consts,
             "symbolic_zeros": rule.custom.symbolic_zeros}))
 
     def again(self, held: Held) -> Held:
-        """Programs derived from the function by itself do not have the rule."""
+        """Programs derived from the function alone do not have the rule."""
         return held._replace(rest=None)
 
     def lowering(self, ctx: Any, *operands: Any, **params: Any) -> Any:
@@ -48,7 +49,7 @@ class CustomFrame(Frame):
         return ctx.call(params["call_jaxpr"], params[self.rule].custom.__name__, *operands)
 
     def pretty(self, params: Params) -> Params:
-        """The params as jaxprs show them: the user's rules."""
+        """The params shown in jaxprs: the user's rules."""
         custom = params[self.rule].custom
         shown = {"name": custom.__name__, "call_jaxpr": params["call_jaxpr"], **custom.rules(),
                  "symbolic_zeros": params["symbolic_zeros"]}

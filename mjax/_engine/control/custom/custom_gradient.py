@@ -1,35 +1,43 @@
-"""`custom_gradient`: one function that gives its output and its pullback."""
+"""`custom_gradient`: one function that returns its output and its pullback."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.custom.custom_vjp import custom_vjp
-from mjax._engine.ir.pytree import Partial, tree_flatten
+from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.pytree import Partial, tree_leaves, tree_structure
 from mjax._engine.ir.types import typeof
-from mjax._engine.tracing.flat import check_callable, debug_info_of, describe_function, wraps
+from mjax._engine.tracing.flat import (
+    FlatFunction,
+    check_callable,
+    debug_info_of,
+    describe_function,
+    wraps,
+)
 from mjax._engine.tracing.rule_errors import describe_value
 from mjax._engine.tracing.stage import eval_jaxpr, stage
 
 
 @boundary
 def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
-    """A function whose pullback it gives itself, as second result.
+    """A function that returns its own pullback as second result.
 
     Args:
       fun: a function of pytrees of arrays that returns a pair: its output, and a function from
-        the output's cotangent to the cotangents of the arguments: a tuple, or for one argument
-        its cotangent. That may close over what `fun` computed, and is traced: no Python control
-        flow that depends on values.
+        the output's cotangent to the cotangents of the arguments (a tuple, or for one argument
+        its cotangent). That function may close over values that `fun` computed. It is traced, so
+        Python control flow cannot depend on values.
 
     Returns:
-      A function that gives the output; a `mjax.custom_vjp`.
+      A function that returns the output; a `mjax.custom_vjp`.
 
     Raises:
-      TypeError: `fun` is not callable; at calls: it does not give a pair of an output and a
+      TypeError: `fun` is not callable; at calls: it does not return a pair of an output and a
         function.
 
     Example:
@@ -49,38 +57,22 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
 
     def fwd(*args: Any) -> Any:
         out, pullback = _pair(fun, args)
-        leaves, out_tree = tree_flatten(out)
-        trees: list[Any] = []
-
-        def flat(*cts: Any) -> list[Any]:
-            found = pullback(out_tree.unflatten(cts))
-            if len(args) == 1 and not isinstance(found, (tuple, list)):
-                found = (found,)
-            values, tree = tree_flatten(found)
-            trees.append(tree)
-            return values
-
+        alone = lambda found: found if len(args) != 1 or isinstance(found, (tuple, list)) else (
+            found,)
+        flat = FlatFunction(lambda ct: alone(pullback(ct)), tree_structure(((out,), {})))
         info = debug_info_of("custom_gradient", pullback, (out,), {})
-        jaxpr = stage(flat, [typeof(leaf).to_tangent() for leaf in leaves], info)
-        consts = jaxpr.consts
-        program = _Pullback(jaxpr.replace(consts=[None] * len(consts)), trees[0])
-        return out, Partial(program, consts)
+        jaxpr = stage(flat, [typeof(leaf).to_tangent() for leaf in tree_leaves(out)], info)
+        # The program does not hold the values that it closes over: they are residuals.
+        program = jaxpr.replace(consts=[None] * len(jaxpr.consts))
+        return out, Partial(functools.partial(_pulled_back, program, flat.out_tree), jaxpr.consts)
 
     wrapped = custom_vjp(output)
-    wrapped.defvjp(fwd, lambda pullback, ct: pullback(*tree_flatten(ct)[0]))
+    wrapped.defvjp(fwd, lambda pullback, ct: pullback(*tree_leaves(ct)))
     return wrapped
 
 
-class _Pullback:
-    """A staged pullback, without the values it closes over."""
-
-    __slots__ = ("jaxpr", "tree")
-
-    def __init__(self, jaxpr: Any, tree: Any):
-        self.jaxpr, self.tree = jaxpr, tree
-
-    def __call__(self, consts: Any, *cts: Any) -> Any:
-        return self.tree.unflatten(eval_jaxpr(self.jaxpr, consts, *cts))
+def _pulled_back(program: Jaxpr, tree: Any, consts: Sequence[Any], *cts: Any) -> Any:
+    return tree.unflatten(eval_jaxpr(program, consts, *cts))
 
 
 def _pair(fun: Callable[..., Any], args: Any) -> Any:

@@ -1,9 +1,9 @@
 """Solutions of linear equations, differentiated as solutions and not step by step:
 `custom_linear_solve`.
 
-The primitive holds four jaxprs: the linear function, its transpose, and a solver for each. Of
-A x = b its derivative is A x' = b' - A' x, which is one more solve, and its transpose is the
-solve with the other two.
+The primitive holds four jaxprs: the linear function, its transpose, and a solver for each. The
+derivative of A x = b is A x' = b' - A' x, which is one more solve. The transpose is the solve with
+the other two jaxprs.
 
 Source: the public interface of `jax.lax`; Christianson 1994 (implicit differentiation).
 """
@@ -48,9 +48,9 @@ linear_solve_p = Primitive("custom_linear_solve", multiple_results=True, types_c
 
 
 class LinearSolve(Record):
-    """What there is one of per function: its jaxpr, its operands, or how many these are.
+    """One item per function: its jaxpr, its operands, or the number of these.
 
-    `vecmat` and `transpose_solve` are None where the solve cannot be transposed.
+    `vecmat` and `transpose_solve` are None if the solve cannot be transposed.
     """
 
     matvec: Any
@@ -59,12 +59,12 @@ class LinearSolve(Record):
     transpose_solve: Any
 
     def transpose(self) -> LinearSolve:
-        """That of the transposed equation."""
+        """The items of the transposed equation."""
         return LinearSolve(self.vecmat, self.matvec, self.transpose_solve, self.solve)
 
 
 def _split(values: Sequence[Any], const_lengths: LinearSolve) -> tuple[LinearSolve, list[Any]]:
-    """What belongs to each function, and what belongs to the right-hand side."""
+    """Splits operands into those of each function and those of the right-hand side."""
     *consts, b = split_list(values, const_lengths)
     return LinearSolve(*consts), b
 
@@ -98,8 +98,8 @@ def _solve_typecheck(*avals: Any, const_lengths: LinearSolve, jaxprs: LinearSolv
 @linear_solve_p.def_cast_varying
 def _solve_cast_varying(varying: Sequence[Axes], *, const_lengths: LinearSolve, jaxprs: LinearSolve
                   ) -> Any:
-    """The right-hand side, the solution, and what any of the functions makes of them vary alike,
-    leaf by leaf."""
+    """The right-hand side, the solution, and all results of the functions vary alike, leaf by
+    leaf."""
     consts, b = _split(varying, const_lengths)
     n = len(b)
     for i, jaxpr in enumerate(jaxprs):
@@ -149,7 +149,7 @@ def _solve_jvp(primals: Any, tangents: Any, *, const_lengths: LinearSolve, jaxpr
            for t, m in zip(b_tangents, moved, strict=True)]
     zeros = [Zero(typeof(value).to_tangent()) for value in x]
     if all(type(t) is Zero for t in rhs):
-        return x, zeros  # only the solvers' own operands move
+        return x, zeros  # only operands of the solvers have tangents
     found = _bind_solve(consts, list(map(instantiate, rhs)), jaxprs)
     return x, [*found[:len(b)], *zeros[len(b):]]
 
@@ -159,8 +159,8 @@ def directional(jaxpr: Jaxpr, consts: Sequence[Any], tangents: Sequence[Any], x:
     """Tangents of the results of `jaxpr(*consts, *x)` along tangents of the consts, some of
     which may be `Zero`s.
 
-    By linearization: where these tangents will be transposed, a function of which only the
-    backward pass is known may stand in the jaxpr.
+    It linearizes: if these tangents will be transposed, the jaxpr may contain functions of which
+    only the backward pass is known.
     """
     moving = [t for t in tangents if type(t) is not Zero]
     parts = linearize_jaxpr(jaxpr, [*(type(t) is not Zero for t in tangents), *[False] * len(x)])
@@ -203,7 +203,7 @@ def _solve_transpose(cts: Any, *args: Any, const_lengths: LinearSolve, jaxprs: L
 @linear_solve_p.def_axis_batch
 def _solve_batch(axis: AxisData, args: Any, dims: Any, *, const_lengths: LinearSolve,
                  jaxprs: LinearSolve) -> Any:
-    """Batches together what any of the four functions makes of a batched leaf."""
+    """Batches all leaves that any of the four functions computes from a batched leaf."""
     (consts, b), (const_dims, b_dims) = _split(args, const_lengths), _split(dims, const_lengths)
     n = len(b)
 
@@ -239,14 +239,14 @@ def custom_linear_solve(matvec: Callable[[Any], Any], b: Any,
                         solve: Callable[[Callable[[Any], Any], Any], Any],
                         transpose_solve: Callable[[Callable[[Any], Any], Any], Any] | None = None,
                         symmetric: bool = False, has_aux: bool = False) -> Any:
-    """Solves a linear equation by a solver of one's own, with the derivatives of a solution.
+    """Solves a linear equation by a given solver, with the derivatives of a solution.
 
-    The solver is not differentiated: derivatives are solutions of linear equations themselves,
-    so that it may iterate until it is done.
+    The solver is not differentiated, so it may iterate until it is done: derivatives are solutions
+    of linear equations themselves.
 
     Args:
-      matvec: the linear function, from a tree like `b` to one like `b`. It may close over
-        arrays, in which the solution is differentiated too.
+      matvec: the linear function, from a tree like `b` to one like `b`. It may close over arrays;
+        the solution is differentiable in these.
       b: the right-hand side, a pytree of arrays.
       solve: from `matvec` (or the function of the transposed equation) and a right-hand side to
         `x` with `matvec(x) == b`, which is not checked.
@@ -255,15 +255,15 @@ def custom_linear_solve(matvec: Callable[[Any], Any], b: Any,
       has_aux: whether the solvers give a pair of the solution and anything else.
 
     Returns:
-      The solution, a tree like `b`; with `has_aux` a pair of it and what else `solve` gave, of
-      which there is no derivative.
+      The solution, a tree like `b`; with `has_aux` a pair of it and the second result of `solve`,
+      which does not have a derivative.
 
     Raises:
       TypeError: a function is not callable; leaves are not arrays; `matvec` or a solver gives
-        other dtypes or another structure than `b` has. In reverse mode: there is no
-        `transpose_solve`.
-      ValueError: `matvec` or a solver gives other shapes than `b` has, or no pair with
-        `has_aux`.
+        other dtypes or another structure than `b` has. In reverse mode: `transpose_solve` is
+        missing.
+      ValueError: `matvec` or a solver gives other shapes than `b` has, or does not return a pair
+        with `has_aux`.
 
     Example:
       >>> a = jnp.array([2.0, 4.0])
@@ -302,7 +302,7 @@ def solved(solver: Callable[[], Any], f: Callable[[], Any]) -> Callable[[Any], A
 
 def _staged(name: str, f: Callable[[Any], Any], users: Callable[..., Any], rhs: Typed,
             has_aux: bool) -> Body:
-    """Stages a function of trees like `b`, and refuses one whose results are not like `b`."""
+    """Stages a function of trees like `b`, and refuses results that are not like `b`."""
     in_tree = tree_structure(((rhs.tree.unflatten(rhs.avals),), {}))
     body = stage_body(f"custom_linear_solve: {name}", f, in_tree, rhs.avals,
                       None if f is users else users, again=True)
@@ -312,9 +312,9 @@ def _staged(name: str, f: Callable[[Any], Any], users: Callable[..., Any], rhs: 
 
 def check_like(who: str, name: str, body: Body, wanted: Typed, has_aux: bool,
                 of_shapes: type[LazyText] = LazyTypeError) -> None:
-    """Refuses a staged function whose result, or the first of whose pair, has other types.
+    """Refuses a staged function whose result, or first result of a pair, has other types.
 
-    Where shapes differ the error is one `of_shapes`.
+    If shapes differ, the error is of class `of_shapes`.
     """
     where = body.jaxpr.debug_info.func_name
     tree, avals = body.out_tree, body.jaxpr.out_avals
@@ -322,15 +322,15 @@ def check_like(who: str, name: str, body: Body, wanted: Typed, has_aux: bool,
         parts = tree.children()
         if tree.node_data() is None or tree.node_data()[0] not in (tuple, list) or len(parts) != 2:
             raise LazyValueError(lambda: (
-                f"{who}: with has_aux=True {name} must give a pair of the solution and anything "
-                f"else, but {where} gave a tree {body.out_tree}."))
+                f"{who}: with has_aux=True {name} must return a pair of the solution and anything "
+                f"else, but {where} returned a tree {body.out_tree}."))
         tree, avals = parts[0], avals[:parts[0].num_leaves]
     given = Typed(f"the result of {name}", tree, avals)
     if agree(wanted, given):
         return
     same_shapes = [a.shape for a in avals] == [a.shape for a in wanted.avals]
     raise (LazyTypeError if same_shapes else of_shapes)(lambda: (
-        f"{who}: {name} must give a tree like {wanted.name}, but they differ:\n"
+        f"{who}: {name} must return a tree like {wanted.name}, but they differ:\n"
         f"{differences(wanted, given, wanted.name)}"
         f"{_cast_first(wanted)}\n{name} is {where}"))
 
@@ -350,8 +350,8 @@ def _transposed(body: Body, rhs: Typed) -> Body:
 
 
 def as_function(body: Body | None) -> Callable[[Any], Any]:
-    """A staged function of one tree as one that users can call; the same one for a program that
-    closes over no tracers."""
+    """A staged function of one tree as a function for users. A program without tracers always gets
+    the same function."""
     assert body is not None
     if body.consts:
         return _as_function(body)

@@ -1,6 +1,6 @@
 """Roots of functions, differentiated as roots and not step by step: `custom_root`.
 
-A root is a function with a rule of its own: of f(p, x) = 0 the derivative solves the linear
+A root is a function with a rule of its own. The derivative of f(p, x) = 0 solves the linear
 equation f_x x' = -f_p p', where f is linearized at the root.
 
 Source: the public interface of `jax.lax`; Christianson 1994 (implicit differentiation).
@@ -39,22 +39,23 @@ def custom_root(f: Callable[[Any], Any], initial_guess: Any,
                 solve: Callable[[Callable[[Any], Any], Any], Any],
                 tangent_solve: Callable[[Callable[[Any], Any], Any], Any],
                 has_aux: bool = False) -> Any:
-    """Finds a root of a function by a solver of one's own, with the derivatives of a root.
+    """Finds a root of a function by a given solver, with the derivatives of a root.
 
-    The solver is not differentiated. The root is, in what `f` closes over; not in the guess.
+    The solver is not differentiated. The root is differentiable in values that `f` closes over, but
+    not in the guess.
 
     Args:
       f: from a tree like `initial_guess` to one like it.
       initial_guess: a pytree of arrays of floating or complex dtype.
       solve: from `f` and the guess to `x` with `f(x) == 0`, which is not checked.
       tangent_solve: from a linear function `g` and `y` to `x` with `g(x) == y`; for a scalar,
-        `lambda g, y: y / g(1.0)`. Reverse mode transposes it: it has to be linear in `y` for
-        that, as direct methods and `custom_linear_solve` are.
+        `lambda g, y: y / g(1.0)`. Reverse mode transposes it, so it has to be linear in `y`;
+        direct methods and `custom_linear_solve` are.
       has_aux: whether `solve` gives a pair of the root and anything else.
 
     Returns:
-      The root, a tree like `initial_guess`; with `has_aux` a pair of it and what else `solve`
-      gave, of which there is no derivative.
+      The root, a tree like `initial_guess`; with `has_aux` a pair of it and the second result of
+      `solve`, which does not have a derivative.
 
     Raises:
       TypeError: a function is not callable; leaves are not arrays of inexact dtype; a function
@@ -78,7 +79,7 @@ def custom_root(f: Callable[[Any], Any], initial_guess: Any,
     _refuse_integers(guess)
     of_f = _of_root("f", f, f, guess)
     of_solve = _of_root("solve", derived(solved, solve, f), solve, guess, has_aux=has_aux)
-    residual = as_function(of_f)  # which nothing else may hold
+    residual = as_function(of_f)  # other objects must not hold it
     of_tangents = _of_root("tangent_solve", derived(_solved_linear, tangent_solve, residual),
                            tangent_solve, guess, 2)
     root = _root(*((body.jaxpr, len(body.consts)) for body in (of_f, of_solve, of_tangents)))
@@ -101,7 +102,7 @@ def _refuse_integers(guess: Typed) -> None:
 
 def _of_root(name: str, f: Callable[..., Any], users: Callable[..., Any], guess: Typed,
              count: int = 1, has_aux: bool = False) -> Body:
-    """Stages a function of `count` trees like the guess, which gives one such tree."""
+    """Stages a function of `count` trees like the guess that returns one such tree."""
     one = guess.tree.unflatten(guess.avals)
     body = stage_body(f"custom_root: {name}", f, tree_structure(((one,) * count, {})),
                       [*guess.avals] * count, None if f is users else users, again=True)
@@ -111,9 +112,9 @@ def _of_root(name: str, f: Callable[..., Any], users: Callable[..., Any], guess:
 
 def _root(of_f: tuple[Jaxpr, int], of_solve: tuple[Jaxpr, int], of_tangents: tuple[Jaxpr, int]
           ) -> Callable[..., Any]:
-    """The root as a function, with its rule, of what the three close over and of the guess.
+    """The root as a function with a rule; its arguments are closed-over values and the guess.
 
-    Takes jaxprs, with how much each closes over, for a rule must hold no tracers.
+    It takes jaxprs, and their numbers of closed-over values, because a rule must not hold tracers.
     """
     (f, n_f), (solve, n_solve), (tangent_solve, n_tangents) = of_f, of_solve, of_tangents
     sizes, count = [n_f, n_solve, n_tangents], len(f.outvars)

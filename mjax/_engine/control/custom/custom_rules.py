@@ -1,4 +1,4 @@
-"""Functions with rules of their users: what `custom_jvp` and `custom_vjp` have in common.
+"""Functions with users' rules: the common part of `custom_jvp` and `custom_vjp`.
 
 A rule speaks of arguments only: what the function closes over is refused if it carries a
 tangent.
@@ -11,14 +11,15 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any, ClassVar
 
+from mjax._engine.base.folding import boundary
 from mjax._engine.base.jitted import PjitFunction
-from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.program_caches import ProgramCache
 from mjax._engine.base.thread import thread
 from mjax._engine.control.calls.closures import MadeOfFunctions, closed_over
 from mjax._engine.control.custom.custom_arguments import Arguments
 from mjax._engine.control.custom.custom_calls import Call
-from mjax._engine.ir.pytree import tree_flatten, tree_leaves
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.pytree import tree_flatten, tree_leaves, tree_map
+from mjax._engine.ir.types import is_array_value
 from mjax._engine.primitives.tangents import stop_gradient_p
 from mjax._engine.tracing.flat import (
     check_arguments,
@@ -30,16 +31,25 @@ from mjax._engine.tracing.interpreter import Tracer
 
 
 class Custom(MadeOfFunctions):
-    """A function with rules: base of `custom_jvp` and `custom_vjp`."""
+    """A function with rules: the base of `custom_jvp` and `custom_vjp`."""
 
     who: ClassVar[str]
+    #: The method that defines the rules.
+    definer: ClassVar[str]
+    #: The class of its calls.
+    calls: ClassVar[type[Call]]
     #: Methods by which rules are given; asked of the function inside if this class has none.
     definers: ClassVar[tuple[str, ...]] = ("defjvp", "defjvps", "defvjp", "def_vmap")
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Any, nondiff_argnames: Any):
+    #: Whether there are rules.
+    given = False
+    symbolic_zeros: bool = False
+
+    def __init__(self, fun: Callable[..., Any], nondiff_argnums: int | Sequence[int] = (),
+                 nondiff_argnames: str | Sequence[str] = ()):
         check_callable(self.who, fun)
         # Not its dict: another such class keeps its own fields there.
-        functools.update_wrapper(self, fun, updated=())  # type: ignore[arg-type]
+        functools.update_wrapper(self, fun, updated=())
         if isinstance(fun, (FunctionType, PjitFunction)):
             self.__dict__.update({name: value for name, value in fun.__dict__.items()
                                   if name != "__wrapped__" and not hasattr(type(self), name)})
@@ -48,12 +58,12 @@ class Custom(MadeOfFunctions):
         self.fun = fun
         self.arguments = Arguments.of(self.who, fun, nondiff_argnums, nondiff_argnames)
         self.nondiff_argnums = self.arguments.nondiff
-        #: What is known of the function, per static arguments and types of the others.
+        #: Facts about the function, per static arguments and types of the others.
         self.signatures = ProgramCache(64)
         self._closed_over: list[Tracer] | None = None
 
     def rules(self) -> dict[str, Any]:
-        """The functions that were given as rules, by name."""
+        """The functions that define the rules, by name."""
         raise NotImplementedError
 
     def functions(self) -> Sequence[Any]:
@@ -61,7 +71,8 @@ class Custom(MadeOfFunctions):
         return self.fun, *self.rules().values()
 
     def ruled(self) -> None:
-        """Forgets what was made by other rules."""
+        """Records that rules were defined, and forgets results of earlier ones."""
+        self.given = True
         self.signatures.clear()
         self._closed_over = None
 
@@ -70,7 +81,7 @@ class Custom(MadeOfFunctions):
         if self._closed_over is None:
             found = closed_over(*self.rules().values())
             if found:
-                return found  # and is not kept alive
+                return found  # without keeping it alive
             self._closed_over = []
         return self._closed_over
 
@@ -81,28 +92,43 @@ class Custom(MadeOfFunctions):
         raise AttributeError(msg)
 
     def describe(self) -> str:
-        """How messages speak of the function."""
+        """The name of the function in messages."""
         return f"{self.who} function {describe_function(self.fun)}"
+
+    def rule_name(self, kind: str) -> str:
+        """The name of a rule in messages."""
+        return f"{kind} rule {describe_function(self.rules()[kind])} of {self.describe()}"
 
     def check_static(self, static: tuple[Any, ...]) -> None:
         """Refuses values of `nondiff_argnums`."""
 
-    def call(self, make: type[Call], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    @boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function."""
+        if not self.given:
+            rule, one = ("rule", "one") if len(self.rules()) == 1 else ("rules", "some")
+            msg = (f"{self.describe()} has no {rule} yet: give it {one} with "
+                   f"{self.__name__}.{self.definer}.")
+            raise AttributeError(msg)
+        return self.call(args, kwargs)
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls the function with its rules."""
         static, dynamic = self.arguments.split(self.arguments.resolve(args, kwargs))
         self.check_static(static)
         leaves, in_tree = tree_flatten(dynamic)
-        try:
-            for leaf in leaves:
-                typeof(leaf)
-        except (TypeError, OverflowError):
+        if not all(map(is_array_value, leaves)):
             check_arguments(f"{self.who} of {self.arguments.parameters.function}", dynamic)
-            raise
-        hidden = [x for x in tree_leaves(static) if isinstance(x, Tracer)] if static else []
-        call = make(self, static, in_tree)
-        outs = thread.interpreter.process_custom(
-            call, [*map(stop_gradient_p.bind, hidden), *leaves])
+        if static and any(isinstance(x, Tracer) for x in tree_leaves(static)):
+            static = tree_map(_constant, static)
+        call = self.calls(self, static, in_tree)
+        outs = thread.interpreter.process_custom(call, leaves)
         return call.out_tree.unflatten(outs)
+
+
+def _constant(value: Any) -> Any:
+    """A static argument, held constant if it is traced."""
+    return stop_gradient_p.bind(value) if isinstance(value, Tracer) else value
 
 
 __all__ = ["Custom"]

@@ -1,13 +1,14 @@
-"""Functions whose pullback their users wrote: `custom_vjp`, and `custom_vjp_call`.
+"""Functions with a user's pullback: `custom_vjp`, and `custom_vjp_call`.
 
-Linearizing runs the forward pass and puts one `custom_lin` into the linear program; transposing
-that runs the backward pass. Pushing tangents forward is an error.
+Linearizing runs the forward pass and puts one `custom_lin` into the linear program. Its transpose
+runs the backward pass. Forward mode is an error.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from mjax._engine.base.errors import (
     LazyNotImplementedError,
@@ -16,16 +17,11 @@ from mjax._engine.base.errors import (
     UnexpectedTracerError,
 )
 from mjax._engine.base.folding import boundary, calling
-from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import merge_lists, partition_list, selected
-from mjax._engine.control.custom.custom_calls import (
-    Call,
-    check_primal_output,
-    invariant,
-    refuse_differentiated,
-)
+from mjax._engine.control.custom.custom_calls import Call, invariant, refuse_differentiated
 from mjax._engine.control.custom.custom_frame import CustomFrame
+from mjax._engine.control.custom.custom_jvp import custom_jvp
 from mjax._engine.control.custom.custom_lin import (
     Backward,
     custom_lin_p,
@@ -51,16 +47,17 @@ from mjax._engine.ir.pytree import (
     tree_flatten_with_path,
     tree_leaves,
 )
+from mjax._engine.ir.references import is_reference
 from mjax._engine.ir.source import current_traceback
-from mjax._engine.ir.types import ShapedArray, same_array_type, typeof
+from mjax._engine.ir.types import ShapedArray, is_array_value, same_array_type, typeof
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.tangents import with_zeros
-from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
+from mjax._engine.primitives.tangents import with_zeros, zero_tangent
+from mjax._engine.tracing.flat import check_arguments, check_callable
 from mjax._engine.tracing.interpreter import Tracer, staging
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import applied_at, describe_value
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
-from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero, without_zeros
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
 
 custom_vjp_call_p = Primitive("custom_vjp_call", multiple_results=True, types_cacheable=False,
@@ -70,41 +67,41 @@ custom_vjp_call_p = Primitive("custom_vjp_call", multiple_results=True, types_ca
 class _VJPFrame(CustomFrame):
     """Linearized by the forward pass, transposed by the backward pass."""
 
-    derives = (*CustomFrame.derives, "linearize")
+    derives = (*(rule for rule in CustomFrame.derives if rule != "jvp"), "linearize")
 
     def close(self, held: Held) -> Params:
-        return {**super().close(held), "bwd": held.rest[self.rule].backward}
-
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> NoReturn:
-        refuse_forward_mode(params[self.rule].custom)
+        return {**super().close(held), "bwd": held.rest[self.rule]}
 
     def linearize(self, nonzeros: Sequence[bool], *primals: Any, **params: Any) -> Any:
         rule = params[self.rule]
         refuse_differentiated(rule.custom.describe(), primals, nonzeros[:params["num_consts"]])
-        outs, residuals, info = rule.forward(nonzeros, primals)
+        # The rules do not differentiate in references.
+        nonzeros = [nz and not is_reference(typeof(p))
+                    for nz, p in zip(nonzeros, primals, strict=True)]
+        outs, residuals, pull = rule.forward(nonzeros, primals)
         avals = [typeof(o).to_tangent() for o in outs]
         nonzero_outs = [a.inexact for a in avals]
-        backward = Backward(rule, rule.names_in_scope, lambda residuals, cts: rule.backward(
-            info, residuals, with_zeros(nonzero_outs, cts, avals)))
+        backward = Backward(rule, lambda residuals, cts: pull(
+            residuals, with_zeros(nonzero_outs, cts, avals)))
         in_zeros = tuple([not nz for nz in nonzeros])
 
         def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
             return with_zeros(nonzero_outs, custom_lin_p.bind(
-                *residuals, *without_zeros(tangents), num_res=len(residuals), bwd=backward,
+                *residuals, *selected(nonzeros, tangents), num_res=len(residuals), bwd=backward,
                 in_zeros=in_zeros, out_avals=tuple(selected(nonzero_outs, avals)),
                 symbolic_zeros=params["symbolic_zeros"]), avals)
 
         return outs, nonzero_outs, residuals, linear
 
     def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
-        """A linear function: the backward pass, where its residuals depend on nothing linear."""
+        """A linear function: the backward pass, if linear operands do not affect its residuals."""
         rule, call_jaxpr = params[self.rule], params[self.param]
         undefined = [type(a) is UndefinedPrimal for a in args]
         known: list[Any] = []
 
         def forward(*primals: Any) -> list[Any]:
-            _, residuals, info = rule.forward(undefined, primals)
-            known.append(info)
+            _, residuals, pull = rule.forward(undefined, primals)
+            known.append(pull)
             return residuals
 
         program = trace_to_jaxpr(forward, call_jaxpr.in_avals, call_jaxpr.debug_info)
@@ -117,21 +114,24 @@ class _VJPFrame(CustomFrame):
                 f"these have no values here.\n{source}"))
         defined, linear = partition_list(undefined, args)
         residuals = eval_jaxpr(parts.known, parts.known.consts, *defined)
-        found = rule.backward(known[0], residuals[:len(program.outvars)], cts)
-        skip = len(args) - len(found)
-        pulled = selected(undefined, [*[None] * skip, *found])
-        places = selected(undefined, range(-skip, len(found)))
-        for place, ct, operand in zip(places, pulled, linear, strict=True):
-            refuse_unsummed(rule, place, ct, operand)
+        pulled = selected(undefined, known[0](residuals[:len(program.outvars)], cts))
+        for i, ct, operand in zip(selected(undefined, range(len(args))), pulled, linear,
+                                  strict=True):
+            refuse_unsummed(rule, i, ct, operand)
         return merge_lists(undefined, [None] * len(defined), pulled)
 
 
-class Info(Record):
-    """What a backward pass has to know: structures, and types of the operands."""
+@custom_jvp
+def _written(after: Any, before: Any) -> Any:
+    """Final contents of a reference, whose tangents are those of the first ones: the rules of the
+    function that writes it say nothing of them."""
+    return after
 
-    res_tree: Any
-    out_tree: Any
-    avals: Sequence[Any]
+
+_written.defjvp(lambda primals, tangents: (primals[0], tangents[1]), symbolic_zeros=True)
+
+
+custom_vjp_call_p.def_jvp(refuse_forward_mode)
 
 
 class VJPCall(Call):
@@ -140,42 +140,40 @@ class VJPCall(Call):
     __slots__ = ()
     frame = _VJPFrame(custom_vjp_call_p, "fwd_jaxpr_thunk")
 
+    def written(self, after: Any, before: Any) -> Any:
+        return _written(after, before)
+
     # -- forward --
 
     def forward(self, nonzeros: Sequence[bool], primals: Sequence[Any]
-                ) -> tuple[list[Any], list[Any], Info]:
-        """Results, residuals, and what the backward pass has to know."""
+                ) -> tuple[list[Any], list[Any], Any]:
+        """Results, residuals, and the backward pass."""
         (outer, primals), (_, nonzeros) = self.split(primals), self.split(nonzeros)
         avals, custom = list(map(typeof, primals)), self.custom
         run = lambda *primals: self._run_forward(nonzeros, primals)
         key = tuple(nonzeros) if custom.symbolic_zeros else ()
-        if custom.optimize_remat and staging():
+        # References among the residuals could not be results of an equation.
+        if custom.optimize_remat and staging() and not any(map(is_reference, [
+                *avals, *map(typeof, outer)])):
             values, known = self._optimized(run, avals, primals, outer)
         else:
             values, known = self.traced("fwd", run, avals, primals, outer, key)
         self.out_tree, res_tree = known
         n = res_tree.num_leaves
-        return (self.as_function("fwd rule", avals, primals, outer, values[n:]),
-                [*outer, *values[:n]], Info(res_tree, self.out_tree, avals))
+        return (self.as_function("fwd rule", avals, values[n:]),
+                [*outer, *values[:n]],
+                functools.partial(self.backward, avals, res_tree, self.out_tree))
 
     def _run_forward(self, nonzeros: Sequence[bool], primals: Sequence[Any]
                      ) -> tuple[list[Any], Any]:
         custom = self.custom
         if custom.symbolic_zeros:
             primals = [CustomVJPPrimal(p, nz) for p, nz in zip(primals, nonzeros, strict=True)]
-        name = f"fwd rule {describe_function(custom.fwd)} of {custom.describe()}"
-        args = custom.arguments.join(*self.take(primals))
-        with calling(lambda: f"The {name} is given all {len(args)} arguments."):
-            result = custom.fwd(*args)
-        if not isinstance(result, (tuple, list)) or len(result) != 2:
-            raise LazyTypeError(lambda: (
-                f"the {name} must return a pair (output, residuals), but returned "
-                f"{describe_value(result)}."))
-        outs, out_tree = tree_flatten(result[0])
-        residuals, res_tree = tree_flatten(result[1])
-        check_arguments(f"the {name}", result[0], "output")
-        check_arguments(f"the {name}", result[1], "residual")
-        check_primal_output(self, "fwd rule", out_tree, list(map(typeof, outs)))
+        args = self.arguments(primals)
+        outs, out_tree, result = self.pair(
+            "fwd", "(output, residuals)", "output", f"all {len(args)} arguments", *args)
+        residuals, res_tree = tree_flatten(result)
+        check_arguments(lambda: f"the {custom.rule_name('fwd')}", result, "residual")
         return [*residuals, *outs], (out_tree, res_tree)
 
     def _optimized(self, run: Callable[..., Any], avals: Sequence[Any], primals: Sequence[Any],
@@ -190,66 +188,64 @@ class VJPCall(Call):
 
     # -- backward --
 
-    def backward(self, info: Info, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-        """Cotangents of the arguments."""
-        n, m = len(self.outer), info.res_tree.num_leaves
-        return self.traced(
-            "bwd", lambda *args: self._run_backward(info, args[:m], args[m:]), info.avals,
-            [*residuals[n:], *(cts if self.custom.symbolic_zeros else as_arrays(cts))],
-            residuals[:n], (info.res_tree, info.out_tree))[0]
+    def backward(self, avals: Sequence[Any], res_tree: Any, out_tree: Any,
+                 residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        """Cotangents of the operands, of these types; zeros for closed-over values."""
+        n, m = len(self.outer), res_tree.num_leaves
 
-    def _run_backward(self, info: Info, residuals: Sequence[Any], cts: Sequence[Any]
-                      ) -> tuple[list[Any], None]:
-        custom = self.custom
-        ct_tree = info.out_tree.unflatten([for_rule(ct, custom.symbolic_zeros) for ct in cts])
+        def run(*args: Any) -> tuple[list[Any], None]:
+            return self._run_backward(avals, res_tree.unflatten(args[:m]), out_tree.unflatten(
+                [for_rule(ct, self.custom.symbolic_zeros) for ct in args[m:]])), None
+
+        found, _ = self.traced(
+            "bwd", run, avals,
+            [*residuals[n:], *(cts if self.custom.symbolic_zeros else as_arrays(cts))],
+            residuals[:n], (res_tree, out_tree))
+        return [*map(zero_tangent, residuals[:n]), *found]
+
+    def _run_backward(self, avals: Sequence[Any], residuals: Any, cts: Any) -> list[Any]:
+        """Runs the user's function and checks its results."""
         with calling(lambda: (f"The {self._name()} is given {len(self.static)} values of "
                               "nondiff_argnums, the residuals and the cotangent.")):
-            result = custom.bwd(*self.static, info.res_tree.unflatten(residuals), ct_tree)
+            result = self.custom.bwd(*self.static, residuals, cts)
         if isinstance(result, list):
             result = tuple(result)
-        found: list[Any] = [None] * len(info.avals)
-        for i, ct in self._places(info, result):
-            found[i] = ct
-        return [self._cotangent(info, i, ct) for i, ct in enumerate(found)], None
+        given = self._given(avals, result)
+        return [self._cotangent(aval, i, given.get(i)) for i, aval in enumerate(avals)]
 
-    def _places(self, info: Info, result: Any) -> list[tuple[int, Any]]:
-        """The cotangents given, with the indices of their arguments' leaves."""
-        numbers = self.in_tree.unflatten(range(len(info.avals)))
+    def _given(self, avals: Sequence[Any], result: Any) -> dict[int, Any]:
+        """The cotangents given, by the indices of their arguments' leaves."""
         try:
             if not isinstance(result, tuple):
                 raise ValueError("no tuple")
-            pairs = prefix_pairs(result, numbers, is_leaf=lambda x: x is None)
+            pairs = prefix_pairs(result, self.in_tree.unflatten(range(len(avals))),
+                                 is_leaf=lambda x: x is None)
+            # An argument that is None does not have a cotangent, whatever the rule returns.
+            if any(ct is not None and not isinstance(place, int) and tree_leaves(place)
+                   for ct, place in pairs):
+                raise ValueError("deeper than the cotangent")
         except ValueError:
-            self._refuse_tree(info, result)
-        for ct, place in pairs:
-            # An argument that is None has no cotangent, whatever is given.
-            if ct is not None and not isinstance(place, int) and tree_leaves(place):
-                self._refuse_tree(info, result)
-        return [(place, ct) for ct, place in pairs if ct is not None and isinstance(place, int)]
+            expected = self.in_tree.unflatten(avals)
+            raise LazyTypeError(lambda: (
+                f"the {self._name()} must return a tuple with a cotangent for each argument, in "
+                "the argument's tree structure (None for zeros):\n"
+                f"{_tree_differences(expected, result)}")) from None
+        return {place: ct for ct, place in pairs if ct is not None and isinstance(place, int)}
 
     def output(self, i: int) -> str:
-        """How messages call an output of the backward pass."""
-        return f"output{self.path(i)} of the {self._name()}"
+        """The name of an output of the backward pass in messages."""
+        return f"output{self.path(i - len(self.outer))} of the {self._name()}"
 
     def _name(self) -> str:
-        return f"bwd rule {describe_function(self.custom.bwd)} of {self.custom.describe()}"
+        return str(self.custom.rule_name("bwd"))
 
-    def _refuse_tree(self, info: Info, result: Any) -> NoReturn:
-        expected = self.in_tree.unflatten(info.avals)
-        raise LazyTypeError(lambda: (
-            f"the {self._name()} must return a tuple with a cotangent for "
-            "each argument, nested as the argument is (None for zeros):\n"
-            f"{_tree_differences(expected, result)}"))
-
-    def _cotangent(self, info: Info, index: int, ct: Any) -> Any:
-        """A cotangent, checked; `Zero` for None and for arguments that have none."""
-        zero, ct = Zero(info.avals[index].to_tangent()), from_rule(ct)
+    def _cotangent(self, aval: Any, index: int, ct: Any) -> Any:
+        """A checked cotangent; `Zero` for None and for arguments without one."""
+        zero, ct = Zero(aval.to_tangent()), from_rule(ct)
         if ct is None or not zero.aval.inexact:
             return zero
-        try:
-            actual = ct.aval if type(ct) is Zero else typeof(ct)
-        except (TypeError, OverflowError):
-            actual = None
+        actual: Any = (ct.aval if type(ct) is Zero else
+                       typeof(ct) if is_array_value(ct) else None)
         # A weak type fits where a product with one would. With x64 off or on in the rule, unlike
         # where the argument was made, a type fits that differs in width alone.
         arrays = isinstance(actual, ShapedArray) and isinstance(zero.aval, ShapedArray)
@@ -264,14 +260,14 @@ class VJPCall(Call):
             raise error(lambda: (
                 f"the {self._name()} must return cotangents of the types of its arguments, but "
                 f"output{path} is {describe_value(ct) if actual is None else f'of type {actual}'}, "
-                f"and the argument of type {invariant(info.avals[index])}."
+                f"and the argument of type {invariant(aval)}."
                 + (f" Cast with .astype({zero.aval.dtype.name!r})."
                    if arrays and actual.shape == zero.aval.shape else "")))
         return ct
 
 
 def _tree_differences(expected: Any, given: Any) -> str:
-    """What is missing in a tuple of cotangents, and what has no place in it."""
+    """The missing and the superfluous entries of a tuple of cotangents."""
     wanted = {keystr(path): aval for path, aval in tree_flatten_with_path(expected)[0]}
     found = {keystr(path): leaf for path, leaf in
              tree_flatten_with_path(given, lambda x: x is None)[0]}
@@ -279,25 +275,25 @@ def _tree_differences(expected: Any, given: Any) -> str:
     lines = [f"  output{path}: missing; the argument has type {aval}"
              for path, aval in wanted.items()
              if path not in found and not any(path.startswith(p) for p in nothing)]
-    lines += [f"  output{path}: {describe_value(leaf)}, where no argument is"
+    lines += [f"  output{path}: {describe_value(leaf)}, but no argument has this path"
               for path, leaf in found.items() if path not in wanted and leaf is not None]
     if not lines:
-        lines = [f"  the arguments are nested as {tree_flatten(expected)[1]},",
-                 f"  what it returned as {tree_flatten(given)[1]}"]
+        lines = [f"  the arguments have the tree structure {tree_flatten(expected)[1]},",
+                 f"  the results {tree_flatten(given)[1]}"]
     return "\n".join(lines)
 
 
-# ---- what users call -------------------------------------------------------------------
+# ---- public class ----------------------------------------------------------------------
 
 
 class custom_vjp(Custom):
-    """A function with a pullback of its own: `grad`, `vjp` and the like run it.
+    """A function with a pullback of its own, which `grad`, `vjp` and the others run.
 
-    Use it as a decorator, and give the rules with `defvjp`. Forward mode cannot go through it.
+    Use it as a decorator, and define the rules with `defvjp`. It does not support forward mode.
 
     Args:
-      fun: a function of pytrees of arrays. Arguments that calls give by name are passed to
-        the rules by position, and defaults as if they had been given.
+      fun: a function of pytrees of arrays. The rules get keyword arguments by position, and
+        defaults like given arguments.
       nondiff_argnums: positions of arguments that may be any Python values but traced ones,
         functions for one; `fwd` gets them in their places, `bwd` by themselves, in front.
       nondiff_argnames: the same by name.
@@ -309,7 +305,7 @@ class custom_vjp(Custom):
         structure.
       ValueError: an argument that `fun` does not have; when differentiated: `bwd` gives a
         cotangent of another shape or dtype than its argument.
-      AttributeError: at calls: there are no rules.
+      AttributeError: at calls: the rules are missing.
       UnexpectedTracerError: at calls: a traced value in a place of `nondiff_argnums`; `fun`
         closes over a value that is differentiated.
 
@@ -324,33 +320,28 @@ class custom_vjp(Custom):
     Source: JAX, `jax.custom_vjp`.
     """
 
-    who = "custom_vjp"
+    who, definer, calls = "custom_vjp", "defvjp", VJPCall
     fwd: Callable[..., Any] | None = None
     bwd: Callable[..., Any] | None = None
-    symbolic_zeros: bool = False
     optimize_remat: bool = False
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: int | Sequence[int] = (),
-                 nondiff_argnames: str | Sequence[str] = ()):
-        super().__init__(fun, nondiff_argnums, nondiff_argnames)
-
     def rules(self) -> dict[str, Any]:
-        """The functions that were given as rules."""
+        """The functions that define the rules."""
         return {"fwd": self.fwd, "bwd": self.bwd}
 
     @boundary
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any],
                symbolic_zeros: bool = False, optimize_remat: bool = False) -> None:
-        """Gives the rules.
+        """Defines the rules.
 
         Args:
-          fwd: takes the function's arguments, gives a pair of its output and of residuals, a
+          fwd: takes the function's arguments, returns a pair of its output and residuals, a
             pytree of arrays.
           bwd: takes the residuals and the output's cotangent, after the values of
             `nondiff_argnums`; gives a tuple with the cotangent of each argument. None stands for
             zeros, of a whole argument or of a part.
           symbolic_zeros: whether `fwd` gets `mjax.custom_derivatives.CustomVJPPrimal`s as
-            leaves, which say what is differentiated, and `bwd` a `SymbolicZero` for a
+            leaves, which mark differentiated ones, and `bwd` a `SymbolicZero` for a
             cotangent known to be zero.
           optimize_remat: whether `mjax.checkpoint` evaluates the function rather than `fwd` where
             it does not keep the residuals.
@@ -367,15 +358,6 @@ class custom_vjp(Custom):
         self.fwd, self.bwd = fwd, bwd
         self.symbolic_zeros, self.optimize_remat = bool(symbolic_zeros), bool(optimize_remat)
         self.ruled()
-
-    @boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function."""
-        if self.fwd is None:
-            msg = (f"{self.describe()} has no rules yet: give it some with "
-                   f"{self.__name__}.defvjp.")
-            raise AttributeError(msg)
-        return self.call(VJPCall, args, kwargs)
 
     def check_static(self, static: tuple[Any, ...]) -> None:
         """Refuses tracers among the arguments that are not differentiated."""

@@ -1,21 +1,20 @@
 """`linear_call`: a linear function with a transpose of its own.
 
-The primitive holds the function's jaxpr, of operands in which it need not be linear (what it
-closes over, residuals), then of those in which it is; and its transpose, a function of flat
-values `transpose(fixed, cts) -> cotangents`, which is staged when somebody transposes. The
-transpose of an application is an application of the transpose, whose own is the function.
+The primitive holds the function's jaxpr. Its operands are first those in which it need not be
+linear (closed-over values, residuals), then those in which it is. The primitive also holds the
+transpose, a function of flat values `transpose(fixed, cts) -> cotangents`, which is staged on use.
+The transpose of an application is an application of the transpose; its transpose is the function.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.calls.closed_call import evaluates_as_call
-from mjax._engine.control.custom.custom_batching import BatchedInfo, batched_backward
+from mjax._engine.control.custom.custom_batching import batched_pullback
 from mjax._engine.control.custom.custom_calls import users_code
 from mjax._engine.control.frame import Frame
 from mjax._engine.control.held import Held
@@ -44,10 +43,10 @@ linear_call_p = Primitive("linear_call", multiple_results=True, types_cacheable=
 
 
 class Transpose:
-    """The transpose of a function, as the primitive holds it.
+    """The transpose of a function, held by the primitive.
 
     Args:
-      f: from what is fixed and cotangents to those of the operands in which it is linear.
+      f: from fixed values and cotangents of results to the cotangents of linear operands.
     """
 
     __slots__ = ("f",)
@@ -59,13 +58,13 @@ class Transpose:
                 out_dims: Sequence[int | None]) -> Transpose:
         """The transpose of the function for a batch."""
         n = held.rest["num_callee_consts"] + held.rest["num_res"]
-        info = BatchedInfo(axis, None, dims[:n], [a.to_tangent() for a in held.body.in_avals[n:]],
-                           dims[n:], out_dims[:1] == [0])
-        return Transpose(functools.partial(batched_backward, self.f, info))
+        return Transpose(batched_pullback(
+            self.f, axis, dims[:n], [a.to_tangent() for a in held.body.in_avals[n:]], dims[n:],
+            out_dims[:1] == [0]))
 
 
 def _by_user(f: Callable[..., Any], res_tree: Any, out_tree: Any, linear: Typed) -> Transpose:
-    """The transpose that a user wrote; takes residuals and a cotangent of the output.
+    """A user's transpose; takes residuals and a cotangent of the output.
 
     Args:
       f: the user's function.
@@ -83,7 +82,7 @@ def _by_user(f: Callable[..., Any], res_tree: Any, out_tree: Any, linear: Typed)
         given = Typed("the result", tree, list(map(typeof, found)))
         if not agree(linear, given):
             raise LazyTypeError(lambda: (
-                f"{who} must give a value of the structure and types of the linear argument:\n"
+                f"{who} must return a value of the structure and types of the linear argument:\n"
                 f"{differences(linear, given, 'result')}"))
         return found
 
@@ -94,7 +93,7 @@ def _by_user(f: Callable[..., Any], res_tree: Any, out_tree: Any, linear: Typed)
 
 
 class _LinearCallFrame(Frame):
-    """The transpose goes along with the function."""
+    """The transpose is transformed along with the function."""
 
     derives = ("abstract_eval", "typecheck", "cast_varying", "jvp", "transpose", "axis_batch")
     rules = ("transpose_thunk",)
@@ -142,21 +141,21 @@ def _lowering(ctx: Any, *operands: Any, callee: Jaxpr, **params: Any) -> Any:
     return ctx.inline(callee, *operands)
 
 
-# ---- what users call -------------------------------------------------------------------
+# ---- public function -------------------------------------------------------------------
 
 
 @boundary
 def linear_call(fun: Callable[[Any, Any], Any], fun_transpose: Callable[[Any, Any], Any],
                 residual_args: Any, linear_args: Any) -> Any:
-    """Calls a linear function whose transpose is given.
+    """Calls a linear function with a given transpose.
 
-    Reverse mode pulls cotangents back by the transpose rather than by that of the function's
-    operations. Derivatives in the residuals are those of the function's operations.
+    Reverse mode uses the given transpose rather than transposing the function's operations.
+    Derivatives in the residuals are those of the function's operations.
 
     Args:
       fun: takes residuals and an argument in which it is linear; pytrees of arrays.
-      fun_transpose: takes residuals and a cotangent of the output; gives one of the linear
-        argument.
+      fun_transpose: takes residuals and a cotangent of the output; returns the cotangent of the
+        linear argument.
       residual_args: residuals.
       linear_args: the linear argument.
 

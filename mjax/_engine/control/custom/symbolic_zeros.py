@@ -1,4 +1,4 @@
-"""What custom rules see, with `symbolic_zeros=True`, of what is known to be zero."""
+"""Values that custom rules with `symbolic_zeros=True` get for known zeros."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mjax._engine.tracing.symbolic import Zero
 
 
 class SymbolicZero:
-    """A tangent or cotangent known to be zero, in the hands of a user's rule.
+    """A tangent or cotangent known to be zero, for a user's rule.
 
     Args:
       aval: its type.
@@ -129,16 +129,11 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
       >>> zero_from_primal(2.0)
       Array(0., dtype=float32, weak_type=True)
     """
-
-    def zero(leaf: Any) -> Any:
-        aval = typeof(leaf).to_tangent()
-        return SymbolicZero(aval) if symbolic_zeros else instantiate(Zero(aval))
-
-    return tree_map(zero, val)
+    return tree_map(lambda x: for_rule(Zero.from_primal_value(x), symbolic_zeros), val)
 
 
 def for_rule(tangent: Any, symbolic: bool) -> Any:
-    """A tangent or cotangent as rules of users get it: no `Zero`."""
+    """A tangent or cotangent in the form for users' rules, without `Zero`."""
     if type(tangent) is not Zero:
         return tangent
     return SymbolicZero(tangent.aval) if symbolic else instantiate(tangent)
@@ -151,7 +146,7 @@ def as_arrays(tangents: Sequence[Any]) -> list[Any]:
 
 
 def from_rule(tangent: Any) -> Any:
-    """What a user's rule gave, with `Zero` for `SymbolicZero`."""
+    """Results of a user's rule, with `Zero` for `SymbolicZero`."""
     return Zero(tangent.aval) if type(tangent) is SymbolicZero else tangent
 
 

@@ -1,4 +1,4 @@
-"""What loops have in common: facts about a carry that one iteration hands to the next."""
+"""The fixpoint of facts about carries, which iterations pass on; common to all loops."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ def fixpoint(flags: Sequence[bool], carry: slice, after: Callable[[list[bool]], 
              ) -> list[bool]:
     """Grows the carries that are marked until an iteration marks no more of them.
 
-    What is marked are tangents or cotangents that are not zero, values that are batched,
-    unknown or used.
+    Marks stand for tangents or cotangents that are not zero, or values that are batched, unknown or
+    used.
 
     Args:
       flags: one per operand.
-      carry: which of them are carries.
+      carry: the carries among them.
       after: from the operands' flags to those of the results; the carries come first.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Loops as users write them: `scan`, `map`, `while_loop`, `fori_loop`."""
+"""Public functions for loops: `scan`, `map`, `while_loop`, `fori_loop`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.errors import ConcretizationTypeError, LazyArgumentError, LazyTypeError
+from mjax._engine.base.errors import (
+    ConcretizationTypeError,
+    LazyArgumentError,
+    LazyTypeError,
+    LazyValueError,
+)
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import thread
 from mjax._engine.control.loops import scan_frame as _scan_frame  # noqa: F401  # rules of scan
@@ -25,6 +30,7 @@ from mjax._engine.control.trace_body import (
     stage_body,
 )
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.dimensions import max_dim
 from mjax._engine.ir.pytree import (
     is_one_leaf,
     keystr,
@@ -34,6 +40,8 @@ from mjax._engine.ir.pytree import (
     tree_structure,
     treedef_tuple,
 )
+from mjax._engine.ir.references import is_reference
+from mjax._engine.ir.sizes import is_symbolic_dim
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import add, lt
 from mjax._engine.primitives.convert import convert
@@ -43,7 +51,7 @@ from mjax._engine.primitives.shapes import expand_dims, reshape_p
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
 from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
 from mjax._engine.tracing.interpreter import Tracer
-from mjax._engine.transforms.vectorize import vmap
+from mjax._engine.transforms.vmap import vmap
 
 # ---- scan ------------------------------------------------------------------------------
 
@@ -52,29 +60,29 @@ from mjax._engine.transforms.vectorize import vmap
 def scan(f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None,
          length: int | None = None, reverse: bool = False, unroll: int | bool = 1,
          _split_transpose: bool = False) -> tuple[Any, Any]:
-    """Applies a function along the leading axes of arrays, handing on a carry.
+    """Applies a function along the leading axes of arrays, and passes on a carry.
 
-    It means `for x in xs: carry, y = f(carry, x); ys.append(y)`, compiles `f` once, and can
-    be differentiated in both modes.
+    It means `for x in xs: carry, y = f(carry, x); ys.append(y)`. It compiles `f` once, and can be
+    differentiated in both modes.
 
     Args:
       f: from a carry and a slice of `xs` to a pair `(new carry, y)`. The carry keeps its
         structure, shapes and dtypes.
       init: the first carry, a pytree of arrays.
       xs: a pytree of arrays with a common leading axis, or None.
-      length: the number of iterations; may be left out where `xs` says it.
+      length: the number of iterations; optional if `xs` determines it.
       reverse: whether to go from the last slice to the first; `ys` keep the places of their
         `xs`.
-      unroll: how many iterations the compiled loop makes at a time; True or 0: all of them.
-      _split_transpose: accepted for compatibility; the transposed loop is split wherever that
+      unroll: the number of iterations per step of the compiled loop; True or 0: all of them.
+      _split_transpose: accepted for compatibility; the transposed loop is split whenever that
         saves memory.
 
     Returns:
       The last carry, and the `y`s stacked along a new leading axis.
 
     Raises:
-      TypeError: the carry changes its type; `f` does not give a pair; leaves that are not arrays.
-      ValueError: leading axes that differ, or no length at all.
+      TypeError: the carry changes its type; `f` does not return a pair; leaves that are not arrays.
+      ValueError: leading axes that differ, or an unknown length.
 
     Example:
       >>> mjax.lax.scan(lambda c, x: (c + x, c * x), 0, mjax.numpy.arange(4))
@@ -92,16 +100,16 @@ def scan(f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None,
 
 def _scan(who: str, f: Callable[..., Any], users: Callable[..., Any], init: Any, xs: Any,
           loop: Loop, own: int = 0, again: bool = False) -> Any:
-    """Stages the body and binds.
+    """Stages the body and binds the primitive.
 
     Args:
-      who: what the user called.
+      who: the public function, for messages.
       f: the body.
-      users: the function that the user wrote, of which the body may be derived.
+      users: the user's function, from which the body may be derived.
       init: the first carry.
-      xs: what is scanned over.
+      xs: the arrays to scan over.
       loop: the params.
-      own: how many leading carries do not belong to the user.
+      own: the number of leading carries that do not belong to the user.
       again: whether the body is staged in each call.
     """
     carry, carry_tree = tree_flatten(init)
@@ -110,6 +118,10 @@ def _scan(who: str, f: Callable[..., Any], users: Callable[..., Any], init: Any,
         return _python_scan(f, init, leaves, xs_tree, loop)
     in_tree = treedef_tuple([treedef_tuple([carry_tree, xs_tree]), tree_structure({})])
     rows = [typeof(leaf).element(0) for leaf in leaves]
+    if any(is_reference(row) for row in rows):
+        raise LazyValueError(lambda: (
+            f"{who}: references cannot be scanned over: close over them, and index them with a "
+            "counter among the xs."))
 
     def stage(carry: Sequence[Any]) -> tuple[Body, list[Any] | None]:
         body = stage_body(who, f, in_tree, [*(typeof(c) for c in carry), *rows],
@@ -128,6 +140,12 @@ def _scan(who: str, f: Callable[..., Any], users: Callable[..., Any], init: Any,
 
 
 def _unrolled(who: str, unroll: int | bool, length: int) -> int:
+    if is_symbolic_dim(length):
+        if unroll not in (False, 1):
+            raise LazyValueError(lambda: (
+                f"{who}: unroll={unroll!r} needs a length that is a number; it is the symbolic "
+                f"dimension {length}."))
+        return 1
     if isinstance(unroll, (bool, np.bool_)):
         return max(length, 1) if unroll else 1
     if not hasattr(unroll, "__index__") or operator.index(unroll) < 0:
@@ -137,11 +155,13 @@ def _unrolled(who: str, unroll: int | bool, length: int) -> int:
 
 
 def _as_length(who: str, length: Any) -> int:
-    """The number of iterations that a user gave; a float may say it if it is whole."""
+    """The number of iterations from the user; a whole float is accepted."""
     def text() -> str:
         return (f"{who}: length must be a Python int, got {length!r}. The number of iterations is "
                 "part of the program: mark it static, or use while_loop.")
 
+    if is_symbolic_dim(length):
+        return length
     if isinstance(length, Tracer):
         raise ConcretizationTypeError(text)
     try:
@@ -188,7 +208,7 @@ def _pair_of(who: str, f: Any, body: Body) -> list[Any]:
 
 def _promoted(who: str, f: Any, start: Typed, after: Typed, carry: Sequence[Any], own: int
               ) -> list[Any] | None:
-    """None if the carry keeps its type; if weak types had to give way, the start promoted.
+    """None if the carry keeps its type; if weak types became strong, the promoted start.
 
     Raises:
       TypeError: the carry changes otherwise.
@@ -208,10 +228,10 @@ def _promoted(who: str, f: Any, start: Typed, after: Typed, carry: Sequence[Any]
 
 def _bind_forwarding(body: Body, carry: Sequence[Any], xs: Sequence[Any], loop: Loop
                      ) -> list[Any]:
-    """Applies `scan` without what the body only hands on.
+    """Applies `scan` without values that the body only passes on.
 
-    A carry that never changes becomes a const: it is not stacked as a residual. A `y` that is
-    an `x` is that operand itself.
+    A carry that never changes becomes a const, so it is not stacked as a residual. A `y` that
+    equals an `x` is that operand itself.
     """
     jaxpr, nc, nk = body.jaxpr, len(body.consts), len(carry)
     place: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
@@ -234,7 +254,7 @@ def _bind_forwarding(body: Body, carry: Sequence[Any], xs: Sequence[Any], loop: 
 
 
 def _as_array(x: Any) -> Any:
-    """A value as a result: what is not an array yet becomes one."""
+    """A value as a result, converted to an array if necessary."""
     aval = typeof(x)
     return convert(x, aval.dtype, aval.weak_type) if isinstance(aval, ShapedArray) else x
 
@@ -255,13 +275,13 @@ def _python_scan(f: Any, init: Any, leaves: Sequence[Any], xs_tree: Any, loop: L
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """Applies a function to each slice along the leading axes, one after the other.
 
-    Where memory allows `vmap` is faster; `batch_size` is between the two.
+    If there is enough memory, `vmap` is faster; `batch_size` is a compromise.
 
     Args:
       f: a function of one pytree.
       xs: a pytree of arrays with a common leading axis.
-      batch_size: how many slices are done at once, by `vmap`; a rest is done by itself. None or 0:
-        one by one.
+      batch_size: the number of slices to compute at once, by `vmap`; the rest is computed by
+        itself. None or 0: one by one.
 
     Returns:
       The results stacked along a new leading axis.
@@ -326,7 +346,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
       The first value for which the condition does not hold.
 
     Raises:
-      TypeError: the body changes the value's type; the condition gives no boolean scalar.
+      TypeError: the body changes the value's type; the condition is not a boolean scalar.
 
     Example:
       >>> mjax.lax.while_loop(lambda x: x < 100, lambda x: x * 2, 3)
@@ -340,7 +360,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
 
 def _while(who: str, cond_fun: Callable[..., Any], body_fun: Callable[..., Any],
            users: Callable[..., Any], init_val: Any, own: int = 0) -> Any:
-    """Stages condition and body and binds; arguments as those of `_scan`."""
+    """Stages condition and body, and binds the primitive; arguments are as for `_scan`."""
     if thread.settings.disable_jit:
         return _python_while(cond_fun, body_fun, init_val)
     carry, tree = tree_flatten(init_val)
@@ -381,11 +401,10 @@ def _python_while(cond_fun: Any, body_fun: Any, value: Any) -> Any:
 @boundary
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *,
               unroll: int | bool | None = None) -> Any:
-    """Repeats a function for each number from `lower` up to, without, `upper`.
+    """Repeats a function for each number from `lower` up to, but not including, `upper`.
 
-    It means `for i in range(lower, upper): val = body_fun(i, val)`. With bounds that are
-    known when it is traced it is a `scan`, and reverse mode goes through it; else it is a
-    `while_loop`.
+    It means `for i in range(lower, upper): val = body_fun(i, val)`. If the bounds are known when it
+    is traced, it is a `scan`, which reverse mode can differentiate. Otherwise it is a `while_loop`.
 
     Args:
       lower: the first number, an integer scalar.
@@ -410,7 +429,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     dtype = _counter_dtype(lower, upper)
     first, last = _static(lower), _static(upper)
     if first is not None and last is not None:
-        length = max(last - first, 0)
+        length = max_dim(last - first, 0)
         loop = Loop(length, False, _unrolled(
             "fori_loop", False if unroll is None else unroll, length))
         return _scan("fori_loop", derived(_step_of_fori, body_fun), body_fun, (first, init_val),
@@ -424,7 +443,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
 
 
 def _counter_dtype(lower: Any, upper: Any) -> Any:
-    """The common dtype of the bounds; only Python's numbers take that of the other."""
+    """The common dtype of the bounds; only Python numbers take that of the other bound."""
     bounds = typeof(lower), typeof(upper)
     for name, aval in zip(("lower", "upper"), bounds, strict=True):
         if aval.shape or not dtypes.is_integer(aval.dtype):
@@ -441,9 +460,11 @@ def _counter_dtype(lower: Any, upper: Any) -> Any:
 
 
 def _static(bound: Any) -> int | None:
-    """The bound as an int where it is known."""
+    """The bound as an int if it is known."""
     if isinstance(bound, Tracer):
         bound = bound.concrete()
+    if is_symbolic_dim(bound):
+        return bound
     return None if bound is None or isinstance(bound, Tracer) else int(bound)
 
 

@@ -3,7 +3,7 @@
     scan[jaxpr, length, ...] (consts, carry, xs) -> (carry, ys)
     jaxpr: (consts, carry, x) -> (carry, y)
 
-Its frame, in `scan_frame`, derives its rules; here is its lowering.
+Its frame, in `scan_frame`, derives its rules; this file contains its lowering.
 
 Source: the scan of functional programming (Bird 1987) with XLA's While below it.
 """
@@ -23,19 +23,22 @@ from mjax._engine.control.cast_varying import (
 )
 from mjax._engine.control.loops.while_loop import Parts, bind_while
 from mjax._engine.ir.jaxpr import Jaxpr
-from mjax._engine.ir.types import AbstractValue, typeof
+from mjax._engine.ir.sizes import is_symbolic_dim
+from mjax._engine.ir.types import AbstractValue, ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import add_p, lt_p, sub_p
 from mjax._engine.primitives.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
-from mjax._engine.primitives.shapes import reshape_p, zeros_of
+from mjax._engine.primitives.shapes import reshape_p, scalar_of, zeros_of
 from mjax._engine.primitives.slicing import slice_p
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.stage import trace_to_jaxpr
+
+_COUNTER = ShapedArray((), np.dtype(np.int32))
 
 scan_p = Primitive("scan", multiple_results=True, types_cacheable=False, own_varying=True)
 
 
 class Loop(Record):
-    """The params of a scan that stay when its body is replaced."""
+    """The params of a scan that stay if its body is replaced."""
 
     length: int
     reverse: bool
@@ -59,7 +62,7 @@ def stacked(aval: AbstractValue, length: int) -> AbstractValue:
 
 
 def rearranged(jaxpr: Jaxpr, ins: Sequence[int], outs: Sequence[int] | None = None) -> Jaxpr:
-    """The same program with inputs and results in another order; results may be left out."""
+    """The same program with inputs and results in another order, possibly with fewer results."""
     return jaxpr.replace(
         invars=[jaxpr.invars[i] for i in ins],
         outvars=jaxpr.outvars if outs is None else [jaxpr.outvars[i] for i in outs])
@@ -73,7 +76,7 @@ def _as_while(*args: Any, jaxpr: Jaxpr, num_consts: int, num_carry: int, length:
     consts, carry, xs = split_list(args, [num_consts, num_carry])
     y_avals = jaxpr.out_avals[num_carry:]
     step = _Step(jaxpr, len(consts), num_carry, length, reverse)
-    trips = length // unroll if length > unroll else 0
+    trips = length // unroll if is_symbolic_dim(length) or length > unroll else 0
     ys = [zeros_of(stacked(a, length)) for a in y_avals]
     if trips:
         cond, body = jaxpr.cached(("scan_as_while", step[1:], unroll, trips),
@@ -81,7 +84,7 @@ def _as_while(*args: Any, jaxpr: Jaxpr, num_consts: int, num_carry: int, length:
         start: list[Any] = [np.int32(0), *carry, *ys]
         _, *outs = bind_while(cond, body, Parts([], [*consts, *xs], start))
         carry, ys = outs[:num_carry], outs[num_carry:]
-    for i in range(trips * unroll, length):
+    for i in () if is_symbolic_dim(length) else range(trips * unroll, length):
         carry, ys = step.take(np.int32(i), consts, carry, xs, ys)
     return [*carry, *ys]
 
@@ -97,10 +100,11 @@ class _Step(Record):
 
     def take(self, i: Any, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any],
              ys: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Carry and ys after iteration `i`."""
-        last = np.int32(self.length - 1)
+        """The carry and ys after iteration `i`."""
+        last = scalar_of(_COUNTER, self.length - 1)
         if self.reverse:
-            i = last - i if isinstance(i, np.int32) else sub_p.bind(last, i)
+            known = isinstance(i, np.int32) and isinstance(last, np.int32)
+            i = last - i if known else sub_p.bind(last, i)
         rows = [_row(x, i) for x in xs]
         outs = call(self.jaxpr, "body", [*consts, *carry, *rows])
         return outs[:self.num_carry], [
@@ -110,12 +114,12 @@ class _Step(Record):
         """Condition and body of the while loop that makes `unroll` iterations at a time."""
         n = self.num_consts + self.num_carry
         in_avals, y_avals = self.jaxpr.in_avals, self.jaxpr.out_avals[self.num_carry:]
-        counter = typeof(np.int32(0))
         xs = [stacked(a, self.length) for a in in_avals[n:]]
-        carry = [counter, *in_avals[self.num_consts:n], *(stacked(a, self.length) for a in y_avals)]
+        carry = [_COUNTER, *in_avals[self.num_consts:n],
+                 *(stacked(a, self.length) for a in y_avals)]
 
         def more(i: Any, *rest: Any) -> list[Any]:
-            return [lt_p.bind(i, np.int32(stop))]
+            return [lt_p.bind(i, scalar_of(_COUNTER, stop))]
 
         def body(*args: Any) -> list[Any]:
             consts, xs, (i,), carry, ys = split_list(

@@ -1,8 +1,7 @@
-"""The frame of `scan`: consts are the same in each iteration, carries are handed from one to the
-next, and of an x each iteration takes a slice, as it gives one of a y.
+"""The frame of `scan`: consts, carries, and one slice of xs and ys per iteration.
 
-A loop that is cut in two leaves residuals. Consts and xs need no saving, and ys are results
-already; only carries and fresh intermediates are stacked per iteration. Values that the consts
+A loop that is split in two has residuals. Consts and xs need not be saved, and ys are already
+results; only carries and fresh intermediates are stacked per iteration. Values that the consts
 alone determine are computed once, before the loops.
 """
 
@@ -51,7 +50,8 @@ class _ScanFrame(Frame):
                 "num_carry": held.outs.count(CARRY), **held.rest}
 
     def times(self, held: Held) -> int:
-        return int(held.rest["length"])
+        times: int = held.rest["length"]
+        return times
 
     def carries(self, held: Held) -> list[tuple[int, int]]:
         return list(zip(_places(held.ins, CARRY), _places(held.outs, CARRY), strict=True))
@@ -66,7 +66,7 @@ class _ScanFrame(Frame):
         return all(unknown_outs) and not (first.body.eqns or first.rest["once"].jaxpr.eqns)
 
     def runner(self, held: Held) -> Runner:
-        """Runs the loop, after what is to run once; gives the results of both."""
+        """Runs the part that runs once, then the loop; returns the results of both."""
         rest = dict(held.rest)
         once = rest.pop("once", None)
         held, ins, outs = self.arranged(held._replace(rest=rest))
@@ -88,8 +88,7 @@ class _ScanFrame(Frame):
         return run
 
     def arranged(self, held: Held) -> tuple[Held, list[int], list[int]]:
-        """The same with operands and results in the order of the primitive's, and their places
-        before."""
+        """The same with operands and results in the primitive's order, and their former places."""
         ins, outs = (sorted(range(len(hows)), key=hows.__getitem__)
                      for hows in (held.ins, held.outs))
         if ins == sorted(ins) and outs == sorted(outs):
@@ -136,7 +135,7 @@ class _ScanFrame(Frame):
 
     def _transpose_rest(self, reached: Sequence[bool], parts: Any, held: Held, cts: Any,
                         args: Sequence[Any]) -> list[Any]:
-        """Runs what no linear operand reaches (a counter), and transposes the rest."""
+        """Runs the part without linear operands (such as a counter), and transposes the rest."""
         (known_ins, rest_ins), (known_outs, rest_outs) = (
             partition_list(reached, held.ins), partition_list(parts.unknown_outs, held.outs))
         split = self.split(
@@ -164,7 +163,7 @@ class _ScanFrame(Frame):
         wanted = fixpoint(used, slice(nk), lambda w: [
             nc + i in recompute(w).residual_forwarding for i in range(nk)])
         parts = recompute(wanted)
-        # The first loop gives all it gave and, per iteration, what is saved.
+        # The first loop returns its own results and, per iteration, the saved values.
         carries = [s - n for s in dict.fromkeys(parts.residual_forwarding) if n <= s < n + nk]
         first = parts.known.replace(outvars=[
             *parts.known.outvars, *(parts.known.outvars[i] for i in carries)])
@@ -173,7 +172,7 @@ class _ScanFrame(Frame):
         known = eqn.replace(outvars=outvars, params={**eqn.params, "jaxpr": first})
         place = dict(enumerate([*eqn.invars, *outvars[:len(parts.known.outvars)]]))
         place |= {n + i: outvars[len(parts.known.outvars) + k] for k, i in enumerate(carries)}
-        # The second reads consts and xs of the first and what is saved, and has the carries wanted.
+        # The second reads consts and xs of the first and saved values, and has the wanted carries.
         reads = dict(zip(parts.residual_forwarding, parts.unknown.invars, strict=True))
         groups = [[s for s in reads if s < nc], [nc + i for i, w in enumerate(wanted[:nk]) if w],
                   [s for s in reads if s >= nc + nk]]
@@ -201,7 +200,7 @@ def _places(hows: Sequence[How], wanted: How) -> list[int]:
 class _Once(Record):
     """A program that runs before a loop: from its consts to the values that these determine.
 
-    The consts of the loop are the entries `taken` of the consts before and of what `jaxpr` gives.
+    The new consts of the loop are the entries `taken` of the old consts and the results of `jaxpr`.
     """
 
     jaxpr: Jaxpr
@@ -230,7 +229,7 @@ def _make_cut(first: Held, sources: Sequence[int]) -> _Cut:
     outs = [*first.outs, *[EACH] * (len(history) - len(first.outs))]
 
     def place(source: int) -> tuple[int, How]:
-        """The place of a residual outside; values computed once come after all results."""
+        """The place of a residual outside of the loop; values computed once are the last."""
         if source < n and first.ins[source] != CARRY:
             return source, first.ins[source]
         if source - n in once:
@@ -258,8 +257,8 @@ def _make_cut(first: Held, sources: Sequence[int]) -> _Cut:
 class _Transposed(Record):
     """The scan backwards.
 
-    Its consts are those known; its carry the sums of cotangents of linear consts, then the
-    cotangents of the carry; its xs the cotangents of the ys, then the known xs.
+    Its consts are the known ones. Its carry holds the sums of cotangents of linear consts, then the
+    cotangents of the carry. Its xs are the cotangents of the ys, then the known xs.
     """
 
     jaxpr: Jaxpr

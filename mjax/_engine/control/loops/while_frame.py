@@ -12,6 +12,7 @@ Source: Frostig et al. 2018 (JAX) for the batching rule.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,11 +32,12 @@ from mjax._engine.tracing.primitive import no_axes
 from mjax._engine.tracing.rule_errors import refuse_masked_effects
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr
-from mjax._engine.transforms.dce import dce_jaxpr
-from mjax._engine.transforms.jvp import jvp_jaxpr
+from mjax._engine.transforms.dce import dce_jaxpr, with_inputs
 from mjax._engine.transforms.partial_eval import PartialEvaluated, partial_eval_jaxpr
 
 COND, BODY, CARRY = range(3)
+#: The reason for tracing the condition of a loop whose body runs until all elements have ended.
+_BATCHED = "vmap of while_loop"
 
 
 class Iteration(Programs):
@@ -47,12 +49,16 @@ class Iteration(Programs):
 # ---- transformations of both programs ----------------------------------------------------
 
 
-def _jvp(programs: Iteration, nonzeros: Sequence[bool], wanted: Sequence[bool]) -> Any:
-    """The condition does not read tangents."""
-    body, cond = programs
-    jvp, nonzero_outs = jvp_jaxpr(body, nonzeros, wanted)
-    tangents = map(Var, jvp.in_avals[len(body.invars):])
-    return Iteration((jvp, cond.replace(invars=[*cond.invars, *tangents]))), nonzero_outs
+def _along(push: Callable[..., Any]) -> Callable[..., Any]:
+    """Lifts a transformation that adds inputs, which the condition does not read."""
+
+    def of_both(programs: Iteration, nonzeros: Sequence[bool], wanted: Sequence[bool]) -> Any:
+        body, cond = programs
+        pushed, nonzero_outs = push(body, nonzeros, wanted)
+        more = map(Var, pushed.in_avals[len(body.invars):])
+        return Iteration((pushed, cond.replace(invars=[*cond.invars, *more]))), nonzero_outs
+
+    return of_both
 
 
 def _batch(programs: Iteration, axis: AxisData, dims: Sequence[int | None],
@@ -62,7 +68,9 @@ def _batch(programs: Iteration, axis: AxisData, dims: Sequence[int | None],
     many_cond, (decision,) = batch_jaxpr(cond, axis, dims)
     if decision is not None:
         refuse_masked_effects("while_loop", (cond, body))
-    many_body, out_dims = batch_jaxpr(body, axis, dims, decision is not None or wanted)
+        if not all(wanted):  # `complete` asks again, for a batch of every carry
+            return None, [0] * len(wanted)
+    many_body, out_dims = batch_jaxpr(body, axis, dims, wanted)
     return Iteration((many_body, many_cond)), out_dims
 
 
@@ -75,11 +83,12 @@ def _partial_eval(programs: Iteration, unknown: Sequence[bool], wanted: Sequence
 
 
 def _dce(programs: Iteration, used: Sequence[bool], kept: Sequence[bool]) -> Any:
-    body, cond = programs
     runs = [any(used) or keeps_equation(programs.effects)]
-    read = [a or b for a, b in zip(dce_jaxpr(body, used, kept)[1], dce_jaxpr(cond, runs, kept)[1],
-                                   strict=True)]
-    return Iteration((dce_jaxpr(body, used, read)[0], dce_jaxpr(cond, runs, read)[0])), read
+    parts = [dce_jaxpr(program, wanted, kept)
+             for program, wanted in zip(programs, (used, runs), strict=True)]
+    read = list(map(operator.or_, *(read for _, read in parts)))
+    return Iteration(with_inputs(part, selected(read, program.invars))
+                     for (part, _), program in zip(parts, programs, strict=True)), read
 
 
 def _cast(programs: Iteration, varying: Sequence[Axes], outs: Sequence[Axes] | None = None
@@ -101,8 +110,8 @@ class _WhileFrame(Frame):
 
     derives = ("cast_varying", "jvp", "linearize", "transpose", "axis_batch", "partial_eval", "dce")
     threaded = CARRY
-    transforms = OF_JAXPRS._replace(jvp=_jvp, partial_eval=_partial_eval, batch=_batch, dce=_dce,
-                                    cast=_cast)
+    transforms = OF_JAXPRS._replace(
+        along=_along, partial_eval=_partial_eval, batch=_batch, dce=_dce, cast=_cast)
 
     def body(self, params: dict[str, Any]) -> Programs:
         return Programs((params[self.param], params["cond_jaxpr"]))
@@ -114,8 +123,8 @@ class _WhileFrame(Frame):
 
         def taking_all() -> Iteration:
             body, cond = both
-            return Iteration((_renamed(body, [*map(Var, cond.in_avals[:nc]), *body.invars]),
-                              _renamed(cond, [*cond.invars[:nc], *map(Var, body.in_avals[:nb]),
+            return Iteration((with_inputs(body, [*map(Var, cond.in_avals[:nc]), *body.invars]),
+                              with_inputs(cond, [*cond.invars[:nc], *map(Var, body.in_avals[:nb]),
                                               *cond.invars[nc:]])))
 
         return Held(both.cached(("open", nc, nb), taking_all), ins, outs, {})
@@ -128,6 +137,9 @@ class _WhileFrame(Frame):
 
     def times(self, held: Held) -> None:
         return None
+
+    def runs_on(self, held: Held) -> bool:
+        return held.body[1].debug_info.traced_for == _BATCHED
 
     def carries(self, held: Held) -> list[tuple[int, int]]:
         places = [i for i, how in enumerate(held.ins) if how == CARRY]
@@ -153,14 +165,13 @@ class _WhileFrame(Frame):
         moving = [j for j, i in sources.items()
                   if body.outvars[j] is not body.invars[i] or held.body.effects]
         carried = [sources[j] for j in moving]
-        order = [*(i for i in range(n) if i not in carried), *carried]
-        consts = order[:n - len(carried)]
+        consts = [i for i in range(n) if i not in carried]
 
         def fitting(jaxpr: Jaxpr, outvars: Sequence[Any]) -> tuple[Jaxpr, list[int]]:
-            jaxpr, read = dce_jaxpr(
-                _renamed(jaxpr, [jaxpr.invars[i] for i in order]).replace(outvars=outvars),
-                [True] * len(outvars), [i in carried for i in order])
-            return jaxpr, selected(read[:len(consts)], consts)
+            read = {v for eqn in jaxpr.eqns for v in eqn.invars if type(v) is Var}.union(outvars)
+            places = [i for i in consts if jaxpr.invars[i] in read]
+            return with_inputs(jaxpr, [jaxpr.invars[i] for i in (*places, *carried)],
+                               outvars), places
 
         body, of_body = fitting(body, [body.outvars[j] for j in moving])
         cond, of_cond = fitting(cond, cond.outvars)
@@ -184,16 +195,20 @@ while_frame = _WhileFrame(while_p, "body_jaxpr")
 
 def _rotated(carries: Sequence[tuple[int, int]], held: Held
              ) -> tuple[Callable[[Sequence[Any]], Sequence[Any]], Held]:
-    """A loop whose condition gives only a predicate, and what is done to its operands first.
+    """A loop whose condition returns only a predicate, and the preparation of its operands.
 
-    The condition of another runs before the loop and at the end of its body, and the loop
-    carries what it gives: which elements of a batch go on, or the values threaded through it.
+    Any other condition runs before the loop and at the end of its body. The loop carries its
+    results: the active elements of a batch, or the values threaded through it.
     """
     body, cond = held.body
     going, n_more = cond.out_avals[0], len(cond.outvars) - 1
+    places = [i for i, _ in carries]
+    if n_more and cond.outvars[1:] == [cond.invars[i] for i in places[len(places) - n_more:]]:
+        # It hands on what is threaded through it, as it is.
+        cond, n_more = cond.replace(outvars=cond.outvars[:1]), 0
+        held = held._replace(body=Iteration((body, cond)))
     if not going.shape and not n_more:
         return _as_given, held
-    places = [i for i, _ in carries]
 
     def decide(args: Sequence[Any]) -> list[Any]:
         decision, *more = eval_jaxpr(cond, cond.consts, *args)
@@ -215,8 +230,9 @@ def _rotated(carries: Sequence[tuple[int, int]], held: Held
         return [reduce_or_p.bind(args[-1], axes=(0,)) if going.shape else args[-1]]
 
     avals = [*body.in_avals, going]
+    of_cond = cond.debug_info._replace(traced_for=_BATCHED) if going.shape else cond.debug_info
     programs = Iteration((trace_to_jaxpr(iterate, avals, body.debug_info),
-                          trace_to_jaxpr(goes_on, avals, cond.debug_info)))
+                          trace_to_jaxpr(goes_on, avals, of_cond)))
     return decide, Held(programs, [*held.ins, CARRY], [*held.outs, CARRY], held.rest)
 
 
@@ -230,17 +246,11 @@ def _select(going: Any, old: Any, new: Any) -> Any:
     return select_n_p.bind(which, old, new)
 
 
-def _renamed(jaxpr: Jaxpr, invars: Sequence[Var]) -> Jaxpr:
-    """The program with other inputs, and without the names of its arguments."""
-    return jaxpr.replace(invars=list(invars),
-                         debug_info=jaxpr.debug_info._replace(arg_names=None))
-
-
 def _without(jaxpr: Jaxpr, other: How, ins: Sequence[How]) -> Jaxpr:
     """The program without the consts of the other one."""
     if other not in ins:
         return jaxpr
-    return jaxpr.cached(("without", other, *ins), lambda: _renamed(
+    return jaxpr.cached(("without", other, *ins), lambda: with_inputs(
         jaxpr, [v for v, how in zip(jaxpr.invars, ins, strict=True) if how != other]))
 
 

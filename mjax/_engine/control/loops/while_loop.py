@@ -1,8 +1,8 @@
-"""The primitive `while`: repeats a body as long as a condition on what it carries holds.
+"""The primitive `while`: repeats a body as long as a condition on its carries holds.
 
     while[cond_jaxpr, body_jaxpr] (cond consts, body consts, carry) -> carry
 
-Its frame, in `while_frame`, derives its rules; here is its lowering.
+Its frame, in `while_frame`, derives its rules; this file contains its lowering.
 
 Source: XLA's While operation.
 """
@@ -37,7 +37,7 @@ class Parts(Record):
 
 
 def parts_of(values: Sequence[Any], cond_nconsts: int, body_nconsts: int) -> Parts:
-    """Cuts what there is one of per operand."""
+    """Splits a list with one item per operand."""
     return Parts(*split_list(values, [cond_nconsts, body_nconsts]))
 
 
@@ -81,8 +81,8 @@ def _while_typecheck(*avals: Any, cond_jaxpr: Jaxpr, cond_nconsts: int, body_jax
 def _while_lowering(ctx: Any, *operands: Any, cond_jaxpr: Jaxpr, cond_nconsts: int,
                     body_jaxpr: Jaxpr, body_nconsts: int) -> Any:
     cond_consts, body_consts, carry = parts_of(operands, cond_nconsts, body_nconsts)
-    # A condition's region gives nothing but the predicate: one with ordered effects runs before
-    # the loop and at the end of its body, which carry the predicate.
+    # A condition's region returns only the predicate. So a condition with ordered effects runs
+    # before the loop and at the end of its body, and the predicate is a carry.
     rotated = bool(token_names(cond_jaxpr.effects))
     tokens, first = ctx.tokens_in, []
     if rotated:

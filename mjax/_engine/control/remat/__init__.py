@@ -1,1 +1,1 @@
-"""Rematerialization: what is saved for a derivative, and what is computed again."""
+"""Rematerialization: values that are saved for a derivative, and values that are recomputed."""

@@ -1,4 +1,4 @@
-"""Where values come from that are saved for a derivative, and the log of what remat saves."""
+"""The origins of values saved for a derivative, and the log of the values that remat saves."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ logger = logging.getLogger("mjax")
 
 
 class Origin(Record):
-    """Where a value comes from; sorted as its program is read."""
+    """The origin of a value; sorts in the order of its program."""
 
     place: tuple[int, ...]
     text: str
 
 
 def log_saved(known: Jaxpr, sources: Sequence[int]) -> None:
-    """Logs what a rematerialized function saves: a warning if `log_checkpoint_residuals` is on.
+    """Logs the values that a rematerialized function saves: as a warning if
+    `log_checkpoint_residuals` is on.
 
     Args:
-      known: what is computed ahead.
-      sources: where among its inputs and results the saved values are.
+      known: the program that computes them.
+      sources: the places of the saved values among its inputs and results.
     """
     level = logging.WARNING if thread.options.log_checkpoint_residuals else logging.DEBUG
     if not logger.isEnabledFor(level):
@@ -48,7 +49,7 @@ def log_saved(known: Jaxpr, sources: Sequence[int]) -> None:
 
 
 def origin_of(jaxpr: Jaxpr, atom: Any) -> Origin:
-    """Where a result of a program that is not nested comes from."""
+    """The origin of a result of a program that is not nested."""
     place, found = _find(jaxpr, atom)
     if isinstance(found, JaxprEqn):
         return Origin((3, *place), f"{_maker(found)} from {summarize(found.source)}")
@@ -61,8 +62,8 @@ def origin_of(jaxpr: Jaxpr, atom: Any) -> Origin:
 
 
 def _find(jaxpr: Jaxpr, atom: Any) -> tuple[Sequence[int], Any]:
-    """The equation that makes a value and its place, those inside of `remat2` too; or the
-    input, constant or literal that it is."""
+    """The equation that makes a value, also inside of `remat2`, and its place; or the input,
+    constant or literal that it is."""
     for i, eqn in enumerate(jaxpr.eqns):
         if atom in eqn.outvars:
             if eqn.primitive is reduce_precision_p:

@@ -1,9 +1,9 @@
 """Policies: which values rematerialization may save.
 
-A policy is asked about each equation of the function that is rematerialized, of its calls and
-of its loops: `policy(primitive, *types of the operands, **params)` is true if the results may be
-kept from the forward pass for the backward pass. Those made here compare by value, so that a
-policy made anew at each call costs no new program.
+A policy is called for each equation of the rematerialized function, of its calls and of its loops:
+`policy(primitive, *types of the operands, **params)` is true if the results may be kept from the
+forward pass for the backward pass. The policies made here compare by value, so that a new policy at
+each call does not lead to a new program.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mjax._engine.tracing.primitive import Primitive
 
 
 class _Verdict:
-    """What a policy may say in place of True and False."""
+    """A verdict that a policy may return in place of True or False."""
 
     __slots__ = ("name",)
 
@@ -30,19 +30,24 @@ class _Verdict:
         return self.name
 
 
-#: As True: the results of the equation may be saved.
+#: The same as True: the results of the equation may be saved.
 Saveable = _Verdict("Saveable")
-#: As False: they are computed again.
+#: The same as False: they are recomputed.
 Recompute = _Verdict("Recompute")
 
 
 @pickled_by("offloadable_v1")
 class Offloadable(Record):
-    """What a policy says of results that are to be saved in another memory; refused.
+    """The verdict of a policy for results to be saved in another memory; refused.
 
     Args:
       src: the memory kind they are computed in.
       dst: the memory kind they are kept in.
+
+    Example:
+      >>> from mjax.ad_checkpoint import Offloadable
+      >>> Offloadable("device", "pinned_host").dst
+      'pinned_host'
     """
 
     src: str
@@ -93,7 +98,7 @@ class Decided(_Policy):
 
 
 def policy_name(policy: Callable[..., Any]) -> str:
-    """How messages call a policy."""
+    """The name of a policy in messages."""
     return getattr(policy, "__name__", None) or repr(policy)
 
 
@@ -114,11 +119,11 @@ def everything_saveable(*_: Any, **__: Any) -> bool:
 
 
 def nothing_saveable(*_: Any, **__: Any) -> bool:
-    """Saves the function's inputs only; the policy of a `checkpoint` that is given none."""
+    """Saves the function's inputs only; the default policy of `checkpoint`."""
     return False
 
 
-#: By name: these are matrix products whosever they are.
+#: By name, so that matrix products of other primitives count too.
 _PRODUCTS = frozenset({"dot_general", "conv_general_dilated", "scaled_matmul_wrapper"})
 
 
@@ -144,7 +149,7 @@ def _call_text(maker: str, names: frozenset[str]) -> str:
 
 @pickled_by("policy_names_v1", "names", "saved")
 class _Names(_Policy):
-    """Saves the results of `checkpoint_name` whose name is in a set, or is not."""
+    """Saves the results of `checkpoint_name` whose name is in a set, or is not in it."""
 
     __slots__ = ("names", "saved")
 
@@ -267,17 +272,17 @@ checkpoint_policies = SimpleNamespace(
     save_and_offload_only_these_names=save_and_offload_only_these_names,
 )
 
-# Pickles find them where users do.
+# Pickles find them under their public names.
 for _name, _policy in vars(checkpoint_policies).items():
     if not _policy.__qualname__.startswith("checkpoint_policies."):
         _policy.__module__, _policy.__qualname__ = "mjax", f"checkpoint_policies.{_name}"
 
 
-# ---- what is accepted ------------------------------------------------------------------
+# ---- accepted policies -----------------------------------------------------------------
 
 
 def check_policy(who: str, policy: Any) -> None:
-    """Refuses what cannot be a policy, where it is given.
+    """Refuses arguments that cannot be a policy, before they are used.
 
     Raises:
       TypeError: it is not callable, or not hashable.

@@ -1,12 +1,12 @@
 """Rematerialization: `checkpoint`, and its primitive `remat2`.
 
-A function behind `checkpoint` keeps few of its values for its derivative, and computes the
-others a second time when the derivative is evaluated. What it keeps is settled by a policy.
+A function behind `checkpoint` saves few of its values for its derivative, and computes the others
+a second time when the derivative is evaluated. A policy decides which are saved.
 
 The primitive holds the function's jaxpr. Differentiating it cuts the jaxpr in three: `known`
-evaluates and gives what is kept; `again` computes the other residuals from that; the linear
-program comes after it. The last two are one equation, again of `remat2`, so that derivatives
-of derivatives are rematerialized too. Transposing that equation runs `again` first.
+evaluates the function and returns the saved values; `again` computes the other residuals from
+them; the linear program comes after it. The last two are one equation, again of `remat2`, so that
+derivatives of derivatives are rematerialized too. Transposing that equation runs `again` first.
 
 Source: Griewank and Walther 2000 (checkpointing); JAX, `jax.checkpoint`.
 """
@@ -20,9 +20,10 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import alias, per_item
 from mjax._engine.control.calls.closed_call import evaluates_as_call
-from mjax._engine.control.calls.static import Static, StaticArguments
-from mjax._engine.control.frame import Frame, check_program_inputs
-from mjax._engine.control.held import Held, Runner, Split
+from mjax._engine.control.calls.static_arguments import Static, StaticArguments
+from mjax._engine.control.frame import Frame
+from mjax._engine.control.frame_types import check_program_inputs
+from mjax._engine.control.held import Held, Split
 from mjax._engine.control.remat.origins import log_saved
 from mjax._engine.control.remat.policies import Decided, check_policy, nothing_saveable
 from mjax._engine.control.trace_body import stage_body
@@ -32,20 +33,21 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.emit import flat, hlo
 from mjax._engine.tracing.flat import check_arguments, check_callable, function_name, wraps
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.transforms.recomputation import recompute_jaxpr, round_saved
 
 #: One flag for all operands, or one each.
 Flags = bool | tuple[bool, ...]
 
 remat_p = Primitive("remat2", multiple_results=True, types_cacheable=False, own_varying=True)
-# Evaluated equation by equation, nothing is merged: `prevent_cse` has nothing to prevent.
+# Evaluation equation by equation does not merge computations, so it can ignore `prevent_cse`.
 evaluates_as_call(remat_p, "jaxpr")
 
 
 class _RematFrame(Frame):
-    """How an operand enters: whether the compiler must not look behind it, where the jaxpr computes
-    something a second time. It must not behind any value that this primitive has made."""
+    """How an operand enters: whether it needs a barrier against the compiler, if the jaxpr computes
+    something a second time. Values that this primitive has made always need one."""
+
+    drops_empty = True
 
     def open(self, params: dict[str, Any]) -> Held:
         rest = {name: value for name, value in params.items() if name != "jaxpr"}
@@ -60,12 +62,6 @@ class _RematFrame(Frame):
 
     def derivative(self, how: Any) -> bool:
         return True
-
-    def runner(self, held: Held) -> Runner:
-        """A body without equations is evaluated in place."""
-        body = held.body
-        return super().runner(held) if body.eqns else lambda args: eval_jaxpr(
-            body, body.consts, *args)
 
     def split(self, first: Held, second: Held, residual_forwarding: Sequence[int]) -> Split:
         """Values that the policy does not save are computed again before the second part."""
@@ -94,8 +90,8 @@ def _remat_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, prevent_cse: Flags,
     values = list(operands)
     guarded = [i for i, g in enumerate(per_item(prevent_cse, len(values))) if g]
     if differentiated and guarded:
-        # Or the compiler finds out that all of it was computed before, and keeps it. One
-        # barrier for all: nothing is computed again before the cotangents are there.
+        # Otherwise the compiler would find out that all of it was computed before, and keep it.
+        # There is one barrier for all: recomputation starts when the cotangents are known.
         types = [ctx.avals_in[i] for i in guarded]
         passed = hlo.OptimizationBarrierOp(flat(values[i] for i in guarded)).results
         for i, value in zip(guarded, ctx.module_context.as_values(types, passed), strict=True):
@@ -107,12 +103,13 @@ def _remat_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, prevent_cse: Flags,
 
 
 class _Cut(Record):
-    """A program, and what comes after it, cut by a policy.
+    """A program and its continuation, cut by a policy.
 
     Attributes:
-      known: from the program's inputs to its results that are kept, and to what is saved.
-      rest: from what is saved, inputs among it, and new inputs to what comes after.
-      residual_forwarding: where what is saved is among the inputs and results of `known`.
+      known: from the program's inputs to its wanted results and the saved values.
+      rest: from saved values, which may be inputs, and new inputs to the results of the
+        continuation.
+      residual_forwarding: the places of saved values among the inputs and results of `known`.
       computes: whether `rest` computes something a second time.
     """
 
@@ -123,13 +120,13 @@ class _Cut(Record):
 
 
 def _cut(program: Jaxpr, n_keep: int, sources: Sequence[int], rest: Jaxpr, policy: Any) -> _Cut:
-    """Cuts a known program so that its residuals are computed again; cached on it.
+    """Cuts a known program so that its residuals are recomputed; cached on it.
 
     Args:
-      program: of its results the first `n_keep` are wanted by others.
-      sources: where the residuals are among its inputs and results.
-      rest: from residuals and new inputs to what depends on these.
-      policy: what may be saved; None: nothing.
+      program: the program; its first `n_keep` results are also wanted elsewhere.
+      sources: the places of the residuals among its inputs and results.
+      rest: the continuation, a function of residuals and new inputs.
+      policy: decides what may be saved; None: nothing.
     """
     sources = tuple(sources)
     return program.cached(("cut", n_keep, sources, rest, policy), lambda: _make_cut(
@@ -142,7 +139,7 @@ def _make_cut(program: Jaxpr, n_keep: int, sources: Sequence[int], rest: Jaxpr, 
     wanted = sorted({s - n for s in sources if s >= n})
     parts = recompute_jaxpr(program, [i < n_keep for i in range(m)],
                             [i in wanted for i in range(m)], Decided(policy))
-    # Inputs that the rest reads directly pass through.
+    # Inputs that the continuation reads directly pass through.
     direct = sorted({s for s in sources if s < n} - set(parts.residual_forwarding))
     again = parts.unknown.replace(
         invars=[*parts.unknown.invars, *[program.invars[i] for i in direct]])
@@ -156,7 +153,7 @@ def _make_cut(program: Jaxpr, n_keep: int, sources: Sequence[int], rest: Jaxpr, 
 def _chained(first: Jaxpr, second: Jaxpr, atoms: Sequence[Any]) -> Jaxpr:
     """The equations of `first`, then those of `second`, whose leading inputs are `atoms`.
 
-    The two have no variable in common.
+    The two do not share variables.
     """
     n = len(atoms)
     env: dict[Any, Any] = dict(zip(second.invars[:n], atoms, strict=True))
@@ -168,12 +165,12 @@ def _chained(first: Jaxpr, second: Jaxpr, atoms: Sequence[Any]) -> Jaxpr:
 
 
 def _computes(jaxpr: Jaxpr) -> bool:
-    """Whether anything but calls that hand their operands on stands in a program."""
+    """Whether a program has equations other than calls that only return their operands."""
     return any(any(map(_computes, inner)) if (inner := list(jaxprs_in_params(eqn.params)))
                else True for eqn in jaxpr.eqns)
 
 
-# ---- what users call -------------------------------------------------------------------
+# ---- public functions ------------------------------------------------------------------
 
 
 class _NotGiven:
@@ -190,21 +187,21 @@ def checkpoint(fun: Callable[..., Any], *, prevent_cse: bool | Sequence[Any] = T
                static_argnums: int | Sequence[int] = (),
                static_argnames: str | Iterable[str] = (), concrete: Any = _not_given
                ) -> Callable[..., Any]:
-    """Makes a function keep little for its derivative, and compute the rest a second time.
+    """Makes a function save little for its derivative, and compute the rest a second time.
 
     Values and derivatives are those of `fun`. When it is differentiated (`grad`, `vjp`,
-    `linearize`), its arguments are kept and what the policy saves; other values that the
-    derivative needs are computed again from these when the derivative is evaluated. Memory is
-    traded for time, as a rule that of a whole layer for that of its input.
+    `linearize`), its arguments and the values chosen by the policy are saved. Other values that the
+    derivative needs are recomputed from these when the derivative is evaluated. This trades time
+    for memory: a layer keeps only its input, for instance.
 
     Args:
       fun: a function of pytrees of arrays.
-      prevent_cse: whether the compiler is kept from finding out that values are computed twice,
-        upon which it would keep them after all. (XLA's compiler for CPUs finds out all the
-        same before jaxlib 0.11.2.) False saves a barrier where it cannot find out: in the body
-        of a `scan`. Also a tuple of flags, a prefix of the arguments' tree.
-      policy: what is saved beside the arguments: a function of a primitive, the types of its
-        operands and its params, one of `mjax.checkpoint_policies` or one's own. None: nothing.
+      prevent_cse: whether to prevent the compiler from merging the two computations of a value,
+        which would keep the value after all. (XLA's compiler for CPUs merges them nevertheless
+        before jaxlib 0.11.2.) False saves a barrier where merging is impossible: in the body of a
+        `scan`. Also a tuple of flags, a prefix of the arguments' tree.
+      policy: decides what is saved beside the arguments: a function of a primitive, the types of
+        its operands and its params; one of `mjax.checkpoint_policies` or your own. None: nothing.
       static_argnums: positions of arguments that are Python values, known when the
         function is traced.
       static_argnames: the same by name; each is completed from the other.
@@ -255,7 +252,7 @@ def checkpoint(fun: Callable[..., Any], *, prevent_cse: bool | Sequence[Any] = T
         body = stage_body("checkpoint", fun, tree, avals, control_flow=False)
         guards = flags
         if not isinstance(flags, bool):
-            # What the function closes over is computed before, and kept whatever happens.
+            # Closed-over values are computed before the function, and kept in any case.
             guards = (*[False] * len(body.consts), *_per_leaf(flags, *marked))
         outs = remat_frame.runner(remat_frame.open({
             "jaxpr": body.jaxpr, "prevent_cse": guards, "differentiated": False,
@@ -265,7 +262,7 @@ def checkpoint(fun: Callable[..., Any], *, prevent_cse: bool | Sequence[Any] = T
     return rematerialized
 
 
-#: Another name of it.
+#: Another name of `checkpoint`.
 remat = alias(checkpoint, "remat")
 
 
@@ -281,7 +278,7 @@ def _flags(prevent_cse: Any) -> Any:
 
 
 def _per_leaf(flags: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[bool]:
-    """A flag for each leaf; those of static arguments are left out, as these are."""
+    """A flag for each leaf; static arguments do not have leaves."""
     dynamic = tuple([a for a in args if type(a) is not Static])
     named = {k: a for k, a in kwargs.items() if type(a) is not Static}
     try:

@@ -1,8 +1,7 @@
 """`remat_opt`: the forward pass of a `custom_vjp` function with `optimize_remat=True`.
 
-It gives residuals and results. Where nobody wants the residuals, because a rematerialized
-function will compute them again, it becomes a call of the function itself, which may be
-cheaper than its forward pass.
+It returns residuals and results. If the residuals are unused, because a rematerialized function
+will recompute them, it becomes a call of the function itself, which may be cheaper.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Fallback:
     """The function in place of its forward pass: an equation of a primitive.
 
     Args:
-      frame: that of the primitive.
+      frame: the frame of the primitive.
       params: its params.
     """
 
@@ -47,13 +46,13 @@ class Fallback:
 
 
 class _RematOptFrame(Frame):
-    """The function goes along with batches; what is derived of the forward pass lacks it."""
+    """A batch of the equation keeps the function; derivatives and other parts drop it."""
 
     derives = (*UNCUT, "dce")
     rules = ("fun_jaxpr_thunk",)
 
     def again(self, held: Held) -> Held:
-        # Residuals are differentiated: what follows reads them.
+        # Derivatives use the residuals.
         return held._replace(rest=None)
 
     def alike(self, held: Held) -> list[bool]:
@@ -92,7 +91,7 @@ def forward(body: Body, fallback: Fallback, consts: Sequence[Any], num_res: int,
       args: the arguments.
     """
     jaxpr, n = body.jaxpr, len(body.consts)
-    # All operands are inputs of the forward pass, which does not read those of the function.
+    # All operands are inputs of the forward pass; it ignores those of the function.
     jaxpr = jaxpr.cached(("with consts", *map(typeof, consts)), lambda: jaxpr.replace(invars=[
         *jaxpr.invars[:n], *(Var(typeof(c)) for c in consts), *jaxpr.invars[n:]]))
     return remat_opt_p.bind(*body.consts, *consts, *args, fwd_jaxpr=jaxpr,

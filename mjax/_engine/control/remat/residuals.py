@@ -1,4 +1,4 @@
-"""What differentiating a function keeps: `saved_residuals`, `print_saved_residuals`."""
+"""The values that differentiation keeps: `saved_residuals`, `print_saved_residuals`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tu
       args, kwargs: its arguments, or `ShapeDtypeStruct`s in their place.
 
     Returns:
-      For each value its type and where it comes from.
+      The type and the origin of each value.
 
     Raises:
       TypeError: `f` is not callable; an argument is not an array.

@@ -1,1 +1,1 @@
-"""Arrays: where their parts are, how they are moved, cut, put together and shared."""
+"""Arrays: the places of their parts, and how they are moved, cut, assembled and shared."""

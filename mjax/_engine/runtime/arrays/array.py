@@ -1,4 +1,4 @@
-"""Arrays: a buffer on devices, and its interned `Placement`; each costs an object of two fields."""
+"""Arrays: an object of two fields, a buffer on devices and its interned `Placement`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from mjax._engine.tracing.interpreter import Tracer
 from mjaxlib_shim import arrays as shim
 from mjaxlib_shim.dlpack import to_dlpack
 
-#: Values of so many bytes are kept for NumPy.
+#: The largest values, in bytes, that are kept for NumPy.
 _KEPT = 4096
 
 
 class _ArrayMeta(type):
-    """Tracers are arrays to `isinstance`, though no array is among their bases."""
+    """Tracers are arrays to `isinstance`, although they do not derive from `Array`."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return (type(instance) is Array
@@ -53,7 +53,7 @@ class Array(metaclass=_ArrayMeta):
     __slots__ = ("__weakref__", "_buffer", "_host", "_placement")
     _buffer: Any
     _placement: Placement
-    #: The value for NumPy, where it is small and was asked for twice.
+    #: The value for NumPy, if it is small and was read twice.
     _host: np.ndarray[Any, Any] | None
     __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 100
@@ -114,7 +114,7 @@ class Array(metaclass=_ArrayMeta):
 
     @property
     def sharding(self) -> Any:
-        """Where the elements are."""
+        """The sharding of the elements."""
         return self._placement.sharding
 
     @property
@@ -161,18 +161,18 @@ class Array(metaclass=_ArrayMeta):
 
     @property
     def addressable_shards(self) -> list[Shard]:
-        """What the devices of this process have, in the order of the sharding's devices."""
+        """The parts on the devices of this process, in the order of the sharding's devices."""
         return [shard for shard in self.global_shards if shard._place is not None]
 
     @property
     def global_shards(self) -> list[Shard]:
-        """What all devices have; the data of those of other processes is None."""
+        """The parts on all devices; parts of other processes have None as data."""
         self._existing()
         return [Shard._of(self, *part) for part in _parts_of(self._placement.sharding, self.shape)]
 
     @boundary
     def addressable_data(self, index: int) -> Array:
-        """What one device of this process has, by its place among them, as an array."""
+        """The part on one device of this process, by its place among them, as an array."""
         sharding = self._placement.sharding
         if type(sharding) is SingleDeviceSharding:
             return (self,)[index]
@@ -193,19 +193,19 @@ class Array(metaclass=_ArrayMeta):
         return self._buffer
 
     def _whole(self) -> Any:
-        """A buffer that all elements can be read from."""
+        """A buffer from which all elements can be read."""
         sharding = self._placement.sharding
         if type(sharding) is SingleDeviceSharding or sharding.is_fully_addressable:
             return self._existing()
         if sharding.is_fully_replicated and sharding.has_addressable_devices:
             return shim.replicated_shard(self._existing())
         msg = (f"Array of type {self.aval} has parts in other processes, and cannot be read in "
-               "this one. Read what is here (x.addressable_shards), or gather it on all devices: "
+               "this one. Read its parts here (x.addressable_shards), or gather it on all devices: "
                f"mjax.device_put(x, NamedSharding(mesh, P())), in all processes. {sharding}")
         raise RuntimeError(msg)
 
     def _only_buffer(self, what: str, error: type[Exception]) -> Any:
-        """The buffer of an array on one device, for what no others have."""
+        """The buffer of an array on one device, for attributes that only such arrays have."""
         count = len(self._placement.sharding.flat_devices)
         if count > 1:
             msg = (f"{what}: the array is spread over {count} devices, and has no memory of its "
@@ -217,7 +217,7 @@ class Array(metaclass=_ArrayMeta):
     # -- state --
 
     def block_until_ready(self) -> Array:
-        """Waits until the value is computed; raises what its computation raised."""
+        """Waits until the value is computed; raises an error of its computation."""
         try:
             try:
                 if sockets.watch is not None:
@@ -268,7 +268,7 @@ class Array(metaclass=_ArrayMeta):
         return self._stored()
 
     def _stored(self) -> np.ndarray[Any, Any]:
-        """The numbers in the buffer; those behind the elements if the dtype is an extended one."""
+        """The numbers in the buffer, which is the physical array if the dtype is extended."""
         buffer = self._buffer
         if type(self._placement.sharding) is not SingleDeviceSharding or buffer.is_deleted():
             buffer = self._whole()
@@ -287,7 +287,7 @@ class Array(metaclass=_ArrayMeta):
                 again = hasattr(self, "_host")
                 value = self._numpy()
                 self._host = None
-                # A copy: with a view of its memory an array cannot be donated.
+                # A copy: an array with a view of its memory cannot be donated.
                 if again and value.nbytes <= _KEPT:
                     self._host = value.copy("K")
                     self._host.flags.writeable = False
@@ -303,7 +303,7 @@ class Array(metaclass=_ArrayMeta):
             raise
 
     def _scalar(self, kind: str) -> Any:
-        """The one element, for a conversion to a Python number of a kind."""
+        """The only element, for a conversion to a Python number of a kind."""
         aval = self._placement.aval
         if kind != "complex" and dtypes.is_complex(aval.dtype):
             msg = (f"a complex number does not become a Python {kind}, and this array is "
@@ -376,7 +376,7 @@ class Array(metaclass=_ArrayMeta):
 
     @property
     def flat(self) -> Any:
-        """Not there: arrays cannot be changed by an iterator."""
+        """Refused: arrays cannot be changed through an iterator."""
         msg = "arrays have no attribute flat; use x.ravel(), or x.at[...] to set elements."
         raise NotImplementedError(msg)
 
@@ -392,7 +392,7 @@ class Array(metaclass=_ArrayMeta):
     @boundary
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
-        # The capsule is an unversioned one, which the protocol lets every consumer take.
+        # The capsule is unversioned: by the protocol every consumer takes it.
         kind, own = _DLPACK_KINDS["cpu"], self.__dlpack_device__()
         if dl_device is None or tuple(dl_device) == own or dl_device[0] == own[0] == kind:
             source = self.__copy__() if copy else self
@@ -466,7 +466,7 @@ def is_array(value: Any) -> bool:
 
 
 class Shard:
-    """What one device has of an array.
+    """The part of an array on one device.
 
     Args:
       device: the device.
@@ -476,8 +476,8 @@ class Shard:
 
     Attributes:
       device: the device.
-      index: which part of the array it is, as a tuple of slices.
-      replica_id: how many devices before this one have the same part; 0 for the first.
+      index: the place of the part in the array, as a tuple of slices.
+      replica_id: the number of devices before this one with the same part; 0 for the first.
 
     Example:
       >>> mjax.device_put(np.arange(4)).addressable_shards[0].index
@@ -498,7 +498,7 @@ class Shard:
     @classmethod
     def _of(cls, array: Array, device: Any, index: tuple[slice, ...], replica_id: int,
             place: int | None) -> Shard:
-        """A part of an array, looked at only when it is asked for."""
+        """A part of an array, made only on demand."""
         self = object.__new__(cls)
         self._array, self._data = array, None
         self.device, self.index, self.replica_id, self._place = device, index, replica_id, place
@@ -518,8 +518,8 @@ class Shard:
 
 @functools.lru_cache(4096)
 def _parts_of(sharding: Any, shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
-    """Per device: itself, its part of an array of this shape, how many before it have the same
-    part, and its place among the devices of this process, if it is one of them."""
+    """Facts of each device: itself, its part of an array of this shape, the number of devices
+    before it with the same part, and its place among the devices of this process, if any."""
     found, copies = [], dict[Any, int]()
     places = {device: i for i, device in enumerate(sharding.local_devices)}
     for device, index in sharding.devices_indices_map(shape).items():

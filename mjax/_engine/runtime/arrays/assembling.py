@@ -1,6 +1,6 @@
-"""Arrays made of parts: of arrays on single devices, of values of a function, of a process's data.
+"""Arrays made of parts: arrays on single devices, values of a function, or a process's data.
 
-With several processes each gives the parts that its own devices hold.
+Each of several processes gives the parts that its own devices hold.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def make_array_from_single_device_arrays(shape: Sequence[int], sharding: Shardin
       shape: of the whole.
       sharding: which device holds which part.
       arrays: an array for each device of this process, in any order.
-      dtype: that of the arrays; needed where this process has no devices of the sharding.
+      dtype: that of the arrays; needed if this process has no devices of the sharding.
 
     Returns:
       An array, committed to the sharding. It shares the memory of its parts.
@@ -98,14 +98,14 @@ def _check_sharding(who: str, sharding: Any) -> None:
 @boundary
 def make_array_from_callback(shape: Sequence[int], sharding: Sharding,
                              data_callback: Callable[[Index], Any], dtype: Any = None) -> Array:
-    """An array of the parts that a function gives.
+    """An array of the parts that a function returns.
 
     Args:
       shape: of the whole.
       sharding: which device holds which part.
       data_callback: from the place of a part, a tuple of slices of the whole, to its value. It is
         called once for each part that devices of this process hold.
-      dtype: of the array, which is that of the parts; needed where this process holds none.
+      dtype: of the array and its parts; needed if this process holds no parts.
 
     Returns:
       An array, committed to the sharding.
@@ -136,8 +136,8 @@ def make_array_from_callback(shape: Sequence[int], sharding: Sharding,
         other = [k for k in kinds if dtypes.canonical_dtype(k) != kind]
         if other:
             raise LazyValueError(lambda: (
-                f"{who}: dtype is {kind}, but the function gave a part of dtype {other[0]}. Have "
-                "it give that (part.astype(dtype)), or leave out dtype."))
+                f"{who}: dtype is {kind}, but the function returned a part of dtype {other[0]}. "
+                "Have it give that (part.astype(dtype)), or leave out dtype."))
         kinds = {kind}
     if len(kinds) > 1 or None in kinds:
         raise LazyValueError(lambda: (
@@ -147,15 +147,17 @@ def make_array_from_callback(shape: Sequence[int], sharding: Sharding,
 
 
 def _value(who: str, value: Any, index: Index, shape: tuple[int, ...], dtype: Any) -> Any:
-    """The value of a part, of the right shape: a NumPy array or an array of keys. Python numbers
-    and lists have no dtype: they take that of the array."""
+    """The value of a part, checked for its shape: a NumPy array or an array of keys.
+
+    Python numbers and lists take the dtype of the array.
+    """
     refuse_masked_array(value)
     if not is_array(value) or not dtypes.is_extended(value.dtype):
         value = np.asarray(value, None if hasattr(value, "dtype") else dtype)
     if value.shape != shape:
         raise LazyValueError(lambda: (
-            f"{who}: the function gave a value of shape {value.shape} for the part {index}, which "
-            f"has shape {shape}."))
+            f"{who}: the function returned a value of shape {value.shape} for the part {index}, "
+            f"which has shape {shape}."))
     return value
 
 
@@ -172,23 +174,23 @@ def _of_parts(values: Sequence[Any], shape: tuple[int, ...], sharding: Sharding,
 @boundary
 def make_array_from_process_local_data(sharding: Any, local_data: Any, global_shape: Any = None
                                        ) -> Any:
-    """Arrays over several processes, of the data that each of them has.
+    """Arrays over several processes, made of the data of each.
 
     Args:
       sharding: which device holds which part: a sharding, a device for the whole, or a partition
         spec of the mesh that is set; or a prefix tree of these.
-      local_data: what this process has, a tree of arrays: per dimension either the parts that its
-        devices hold, in order, or all of it.
-      global_shape: of the whole; or a prefix tree of shapes. Where it is not given, or None,
-        `local_data` has the parts that this process's devices hold, and the size follows from
-        that.
+      local_data: the data of this process, a tree of arrays: per dimension either the parts that
+        its devices hold, in order, or all of it.
+      global_shape: of the whole; or a prefix tree of shapes. If it is not given, or None,
+        `local_data` holds only the parts of this process's devices, and the size follows from it.
 
     Returns:
       The tree of arrays, committed to their shardings.
 
     Raises:
-      ValueError: a sharding is none; the data have another size than the parts and the whole; a
-        size is not divisible; this process has no devices of the sharding; a tree is not a prefix.
+      ValueError: a sharding is invalid; the data have neither the size of the parts nor of the
+        whole; a size is not divisible; this process has no devices of the sharding; a tree is not
+        a prefix.
 
     Example:
       >>> sharding = mjax.NamedSharding(mjax.make_mesh((1,), ('x',)), mjax.P('x'))
@@ -216,7 +218,7 @@ def _of_local_data(who: str, sharding: Sharding, local_data: Any, global_shape: 
     if not is_array(data) or not dtypes.is_extended(data.dtype):
         data = np.asarray(local_data)
     pieces = _pieces(sharding, data.ndim)
-    # Of an array with one element per piece, each device's part is the number of its piece.
+    # In an array with one element per piece, each device's part is the number of its piece.
     numbers = [[part.indices(count)[0] for part, count in zip(index, pieces, strict=True)]
                for index in sharding.addressable_devices_indices_map(pieces).values()]
     if not numbers:
@@ -229,7 +231,7 @@ def _of_local_data(who: str, sharding: Sharding, local_data: Any, global_shape: 
     shape = tuple([_whole_size(who, dim, data.shape[dim], given[dim], pieces[dim], len(held[dim]))
                    for dim in range(data.ndim)])
     sizes = sharding.shard_shape(shape)
-    # A dimension that is here whole holds all pieces, else those of this process.
+    # A whole dimension holds all pieces; otherwise it holds those of this process.
     have = [range(count) if n == total else mine for n, total, count, mine in zip(
         data.shape, shape, pieces, held, strict=True)]
     values = []

@@ -1,6 +1,6 @@
-"""Sharding constraints: what a program says of how its values are cut over devices.
+"""Sharding constraints: requests of a program about the shardings of its values.
 
-A constraint is the identity. XLA keeps to it at that place, and chooses the rest.
+A constraint is the identity. XLA obeys it at that place, and chooses the rest.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def _sharding_constraint_batch(axis: AxisData, args: Sequence[Any], dims: Sequen
 
 
 def of_batch(sharding: Any, dim: int, ndim: int, entry: Any = None) -> Any:
-    """The sharding of a batch of values of which each has a sharding.
+    """The sharding of a batch of values.
 
     Args:
-      sharding: that of each.
+      sharding: the sharding of each value.
       dim: the batch dimension.
       ndim: the rank of the batch.
       entry: of the batch dimension in the spec: mesh axes, None, or `UNCONSTRAINED`.
@@ -83,13 +83,12 @@ def resolved(given: Any, who: str) -> Any:
     """The sharding that a user's sharding or partition spec stands for.
 
     Args:
-      given: what the user gave.
-      who: what it was given as.
+      given: the argument.
+      who: its name in messages.
 
     Raises:
       TypeError: it is neither.
-      ValueError: a spec, where no mesh is set that it could refer to; or a spec that does not fit
-        that mesh.
+      ValueError: a spec, but no mesh is set; or a spec that does not fit that mesh.
     """
     if isinstance(given, Sharding):
         return given
@@ -100,13 +99,13 @@ def resolved(given: Any, who: str) -> Any:
     mesh = mesh_in_force()
     if mesh is None:
         raise LazyNoMeshError(lambda: (
-            f"{who}: {given} alone says nothing of devices: give a NamedSharding(mesh, spec), or "
+            f"{who}: {given} alone does not name devices: give a NamedSharding(mesh, spec), or "
             "set the mesh that it refers to (with mjax.set_mesh(mesh): ...)."))
     return NamedSharding(mesh, given)
 
 
 def mesh_in_force() -> Mesh | AbstractMesh | None:
-    """The mesh that specs alone refer to: of an enclosing shard_map, or the one that is set."""
+    """The mesh that specs alone refer to: of an enclosing shard_map, or set by the user."""
     for axis in reversed(thread.axis_env):
         if axis.manual is not None:
             mesh: Mesh | AbstractMesh = axis.manual.mesh
@@ -200,10 +199,10 @@ def _constrained(x: Any, sharding: Any, who: str) -> Any:
 
 
 def refuse_manual(sharding: NamedSharding, who: str) -> None:
-    """Refuses shardings along axes that a shard_map has cut values along already.
+    """Refuses shardings along axes that an enclosing shard_map uses.
 
     Raises:
-      ValueError: it is one.
+      ValueError: the sharding uses one.
     """
     manual = {axis.name for axis in thread.axis_env if axis.manual is not None}
     used = [axis for axis in sharding.spec.axes if axis in manual]

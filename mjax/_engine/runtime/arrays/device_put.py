@@ -39,10 +39,10 @@ def _device_put_type(x: Any, *, device: Any, src: Any) -> Any:
     return x
 
 
-# Inside of a program it says how the value is to be cut; the devices are the program's.
+# Inside of a program it constrains the sharding of the value, over the program's devices.
 device_put_p.def_lowering(lambda ctx, x, *, device, src: (
     constrain(ctx, x, device) if isinstance(device, Sharding) else [x]))
-# Cotangents go back where the value came from: there they meet those of its other uses.
+# Cotangents go back to where the value came from, and are added to those of its other uses.
 define_linear(device_put_p, lambda ct, x, *, device, src: (
     ct if src is None else device_put_p.bind(ct, device=src, src=device)))
 
@@ -71,7 +71,7 @@ def _device_put_impl(x: Any, *, device: Any, src: Any) -> Any:
             return move(x, sharding, True)
         aval = typeof(x)
         if aval is abstract_token:
-            return x  # programs take it to where they run
+            return x  # programs move it to where they run
         if aval.dtype == dtypes.float0:
             return as_result(x)
         return put(converted(x, aval), aval, sharding)
@@ -87,20 +87,21 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
       device: a device, a sharding, a partition spec of the mesh that is set (`set_mesh`), a
         `Format`, or a prefix tree of these; None: the default device, uncommitted. Inside of a
         program nothing follows from the layout of a format.
-      src: where cotangents of the leaves go; default: where a leaf is, if it is committed.
+      src: the place of cotangents of the leaves; default: where a leaf is, if it is committed.
       donate: whether the memory of a leaf is freed, unless the result shares it; or a prefix
         tree of bools.
-      may_alias: whether the result may share the memory of a leaf, which it does where it can;
-        False: it does not; or a prefix tree of these.
+      may_alias: whether the result may share the memory of a leaf. It does so where possible;
+        False: it never does; or a prefix tree of these.
 
     Returns:
       The tree of arrays, committed if a device is given.
 
     Raises:
       TypeError: a leaf is not an array.
-      ValueError: a device is none, or given in the body of a shard_map; a sharding does not
-        divide a size, has more dimensions, or leaves open where the parts are; a layout does not
-        name each axis once; a tree is not a prefix of `x`; both `donate` and `may_alias` are given.
+      ValueError: a device is invalid, or given in the body of a shard_map; a sharding does not
+        divide a size, has more dimensions, or does not fix the places of the parts; a layout does
+        not name each axis once; a tree is not a prefix of `x`; both `donate` and `may_alias` are
+        given.
 
     Example:
       >>> sharding = mjax.NamedSharding(mjax.make_mesh((1,), ('x',)), mjax.P('x'))
@@ -147,7 +148,7 @@ def _put_leaf(x: Any, device: Any, src: Any = None, donate: Any = False, may_ali
         if thread.interpreter is evaluation:
             _refuse_open(device)
     elif device is not None:
-        sharding_of(device)  # refuses what is none, inside of programs too
+        sharding_of(device)  # refuses other types, inside of programs too
         if thread.axis_env:
             _refuse_device(device)
     if src is None and device is not None:
@@ -166,8 +167,9 @@ def _put_leaf(x: Any, device: Any, src: Any = None, donate: Any = False, may_ali
 
 
 def _refuse_device(device: Any) -> None:
-    """Refuses one device in the body of a shard_map that is part of no program: there the body
-    runs on all devices. (As part of a program it is without effect, as anywhere in programs.)
+    """Refuses a single device in the body of an eager shard_map, which runs on all devices.
+
+    In programs a device has no effect, so it is not refused there.
 
     Raises:
       ValueError: this is such a body.
@@ -180,10 +182,10 @@ def _refuse_device(device: Any) -> None:
 
 
 def _refuse_open(sharding: NamedSharding) -> None:
-    """Refuses shardings that leave open where the parts of an array are.
+    """Refuses shardings that do not fix the places of an array's parts.
 
     Raises:
-      ValueError: it does.
+      ValueError: the sharding does not.
     """
     if sharding.is_abstract or UNCONSTRAINED in sharding.spec:
         why = ("an AbstractMesh has no devices" if sharding.is_abstract else

@@ -12,18 +12,18 @@ from mjaxlib_shim import client as shim
 from mjaxlib_shim.client import Device
 
 _clients: dict[str, Any] = {}
-#: The options that the factory of a platform's client gets.
+#: Options for the factory of a platform's client.
 options: dict[str, dict[str, Any]] = {}
 _lock = threading.Lock()
 
 
 def add_options(platform: str, **more: Any) -> None:
-    """Adds to what the factory of a platform's client gets."""
+    """Adds options for the factory of a platform's client."""
     options[platform] = {**options.get(platform, {}), **more}
 
 
 def client(platform: str | None = None) -> Any:
-    """The client of a platform, made when it is first asked for.
+    """The client of a platform, made on first use.
 
     Raises:
       TypeError: the platform is not a string.
@@ -49,10 +49,10 @@ def client(platform: str | None = None) -> Any:
 
 
 def _default_platform() -> str:
-    """The first platform that the flags name, all of which have to be there; else cpu.
+    """The first platform that the flags name; else cpu.
 
     Raises:
-      RuntimeError: one is not there.
+      RuntimeError: a named platform does not exist.
     """
     asked = (thread.options.platforms or thread.options.platform_name).lower()
     names = [name.strip() for name in asked.split(",") if name.strip()]
@@ -97,6 +97,10 @@ def local_devices(process_index: int | None = None, backend: str | None = None,
 
     Raises:
       ValueError: no process has this number.
+
+    Example:
+      >>> mjax.local_devices()[0].process_index
+      0
     """
     index = process_index if host_id is None else host_id
     if index is None:
@@ -109,12 +113,22 @@ def local_devices(process_index: int | None = None, backend: str | None = None,
 
 
 def device_count(backend: str | None = None) -> int:
-    """The number of devices, over all processes."""
+    """The number of devices, over all processes.
+
+    Example:
+      >>> mjax.device_count() == len(mjax.devices())
+      True
+    """
     return len(devices(backend))
 
 
 def local_device_count(backend: str | None = None) -> int:
-    """The number of devices of this process."""
+    """The number of devices of this process.
+
+    Example:
+      >>> mjax.local_device_count() == len(mjax.local_devices())
+      True
+    """
     return len(local_devices(backend=backend))
 
 
@@ -139,7 +153,12 @@ def process_count(backend: str | None = None) -> int:
 
 
 def process_indices(backend: str | None = None) -> list[int]:
-    """The numbers of the processes, sorted."""
+    """The numbers of the processes, sorted.
+
+    Example:
+      >>> mjax.process_indices()
+      [0]
+    """
     return sorted({d.process_index for d in devices(backend)})
 
 
@@ -184,6 +203,6 @@ def default_device() -> Device:
         return _first
     if isinstance(chosen, Device):
         return chosen
-    # One from the environment was not checked when it was set.
+    # A value from the environment was not checked when it was set.
     _check_default(chosen)
     return devices(chosen)[0]

@@ -1,7 +1,7 @@
-"""Arrays of other libraries, taken over by DLPack.
+"""Arrays of other libraries, imported by DLPack.
 
-jaxlib takes tensors whose axes are permuted and keeps their layout; compiled programs read all
-memory as row-major. So the strides are looked at before jaxlib gets the tensor.
+jaxlib accepts tensors with permuted axes and keeps their layout, but compiled programs read all
+memory as row-major. So the strides are checked before jaxlib gets the tensor.
 
 Source: https://dmlc.github.io/dlpack/latest/c_api.html
 """
@@ -27,7 +27,7 @@ from mjaxlib_shim.dlpack import from_dlpack as from_capsule
 
 
 class _Tensor(ctypes.Structure):
-    """`DLTensor`, the first field of what a capsule points to."""
+    """`DLTensor`, the first field of the struct that a capsule points to."""
 
     _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2),
                 ("ndim", ctypes.c_int32), ("dtype", ctypes.c_uint8 * 4),
@@ -35,7 +35,7 @@ class _Tensor(ctypes.Structure):
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
 
     def address(self) -> int:
-        """Where the elements begin."""
+        """The address of the elements."""
         return (self.data or 0) + int(self.byte_offset)
 
     def is_row_major(self) -> bool:
@@ -59,14 +59,14 @@ _CPU = 1
 
 @boundary
 def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Array:
-    """An array over the memory of an array of another library, where that is possible.
+    """An array that shares the memory of an array of another library, if possible.
 
-    Who changes that memory afterwards changes the array. Memory that cannot be taken over (not
-    aligned to 64 bytes, not in row-major order, read-only, of a dtype that is 64-bit) is copied.
+    Later changes of that memory change the array. Memory that cannot be shared is copied: not
+    aligned to 64 bytes, not in row-major order, read-only, or of a 64-bit dtype.
 
     Args:
       external_array: an object with `__dlpack__` and `__dlpack_device__`, in the memory of the CPU.
-      device: the device to put the array on; its own if not given.
+      device: the device to put the array on; default: its own.
       copy: True: always copy; False: never.
 
     Returns:
@@ -109,7 +109,7 @@ def is_supported_dtype(dtype: Any) -> bool:
       when the oldest jaxlib was made; True for all other dtypes of arrays.
 
     Raises:
-      TypeError: it is none.
+      TypeError: it is not a dtype.
 
     Source: https://dmlc.github.io/dlpack/latest/c_api.html
 
@@ -123,7 +123,7 @@ def is_supported_dtype(dtype: Any) -> bool:
 
 
 def _taken_over(x: Any) -> tuple[Array, str]:
-    """The array, and why it is a copy; "" if it is none."""
+    """The array, and the reason why it is a copy; "" if it is not."""
     sharding = SingleDeviceSharding(devices("cpu")[0])
     if isinstance(x, np.ndarray) and not x.flags.writeable:
         return _copied(x, sharding), "it is read-only"

@@ -1,4 +1,4 @@
-"""Donated arguments: which results take over their memory, and what may go wrong with them."""
+"""Donated arguments: the results that take over their memory, and errors of donation."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mjaxlib_shim.arrays import is_deleted
 
 
 class ArgumentNames:
-    """What messages call a program and its arguments.
+    """The names of a program and its arguments in messages.
 
     Args:
       program: its name.
-      arguments: their names, where they are known.
+      arguments: their names, if known.
       avals: their types.
     """
 
@@ -34,11 +34,11 @@ class ArgumentNames:
 
 
 class Donation(Record):
-    """What becomes of donated inputs.
+    """The use of donated inputs.
 
     Attributes:
       aliases: input -> the result of its type that takes over its memory.
-      donors: inputs without such a result, whose memory XLA may use for a result of the size.
+      donors: inputs without such a result; XLA may use their memory for a result of their size.
     """
 
     aliases: dict[int, int]
@@ -48,16 +48,17 @@ class Donation(Record):
 def settle(donated: Sequence[int], in_avals: Sequence[Any], out_avals: Sequence[Any],
            describe: Callable[[int], str], agree: Callable[[int, int], bool],
            copies: Callable[[int, int], bool]) -> Donation:
-    """Finds results for donated inputs; warns of inputs that no result has the size of.
+    """Finds results for donated inputs; warns about inputs without a result of their size.
 
     Args:
       donated: the inputs.
       in_avals, out_avals: types of all inputs and results.
       describe: the name of an input.
       agree: whether an input and a result are known to be cut alike over devices.
-      copies: whether a result is a copy of an input; then it is the one to take its memory.
+      copies: whether a result is a copy of an input, or its new contents; then that result takes
+        its memory.
     """
-    donated = [i for i in donated if in_avals[i] is not abstract_token]  # which have no memory
+    donated = [i for i in donated if in_avals[i] is not abstract_token]  # these have no memory
     if not donated:
         return Donation({}, [])
     free: dict[Any, list[int]] = {}
@@ -89,10 +90,10 @@ def _bytes(aval: Any) -> int:
 
 def refuse_same(names: ArgumentNames, kept: Sequence[int], buffers: Sequence[Any],
                  donated: Collection[int]) -> None:
-    """Refuses a donated argument whose buffer another argument has too.
+    """Refuses a donated argument that shares its buffer with another argument.
 
     Raises:
-      JaxRuntimeError: it is.
+      JaxRuntimeError: there is one.
     """
     places: dict[int, int] = {}
     for i, buffer in zip(kept, buffers, strict=True):
@@ -105,9 +106,9 @@ def refuse_same(names: ArgumentNames, kept: Sequence[int], buffers: Sequence[Any
 
 
 def refuse_deleted(execute: Callable[..., Any]) -> Callable[..., Any]:
-    """`execute_sharded` over several devices that looks for deleted arguments itself.
+    """`execute_sharded` over several devices with its own check for deleted arguments.
 
-    jaxlib 0.10 crashes on arrays over several devices that were donated.
+    jaxlib 0.10 crashes on donated arrays over several devices.
     """
 
     def looked_at(buffers: Sequence[Any], **options: Any) -> Any:
@@ -119,18 +120,18 @@ def refuse_deleted(execute: Callable[..., Any]) -> Callable[..., Any]:
     return looked_at
 
 
-#: What jaxlib says of deleted arguments; other errors may have deleted what was donated.
+#: jaxlib's messages about deleted arguments. After any other error, donated arguments may be gone.
 _OF_DELETED = ("deleted", "donated", "shards, got: [")
 
 
 def explain_failure(error: Exception, names: ArgumentNames, buffers: Iterable[Any]) -> None:
-    """Raises what a callback raised, or an error that names the argument, if jaxlib's is due to
-    that or to a deleted argument.
+    """Raises the cause of an error of jaxlib, if it is an error of a callback or an argument that
+    was deleted.
 
     Args:
-      error: what jaxlib raised.
-      names: of the program and its arguments.
-      buffers: those of the arguments.
+      error: the error of jaxlib.
+      names: the names of the program and its arguments.
+      buffers: the buffers of the arguments.
     """
     raise_original(error)
     if not any(words in str(error) for words in _OF_DELETED):

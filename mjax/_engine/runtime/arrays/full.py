@@ -1,4 +1,4 @@
-"""New arrays on a device or in a sharding. Those of one value are made shard by shard."""
+"""New arrays on a device or in a sharding. Constant arrays are made shard by shard."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def on_device(x: Any, device: Any) -> Any:
 
     Args:
       x: the array.
-      device: where it is to be; None: nowhere in particular, which is on all devices of the mesh
-        that `set_mesh` has set, if there is one.
+      device: its place; None: the default, which is all devices of the mesh that `set_mesh` has
+        set, if there is one.
     """
     if device is not None:
         return device_put(x, device)
@@ -42,24 +42,24 @@ def placed(make: Callable[[], Any], shape: Sequence[int], value: Any, dtype: Any
     """An array of one number on a device or in a sharding.
 
     Args:
-      make: makes it on no device in particular.
+      make: makes it in the default place.
       shape: its shape.
       value: the number; a Python or NumPy one, or an array.
       dtype: its dtype.
-      device: where it is to be; None: nowhere in particular.
+      device: its place; None: the default.
     """
     if device is None:
         return on_device(make(), None)
     cut = fitted(sharding_of(device), len(shape))
     if (thread.interpreter is evaluation and not hasattr(value, "aval") and not is_extended(dtype)
             and isinstance(cut, NamedSharding) and cut.num_devices > 1):
-        # No device ever holds the whole: this is one number, and each part a copy of it.
+        # A device never holds the whole: this is one number, and each part is a copy of it.
         return device_put(np.broadcast_to(np.asarray(value, dtype), tuple(shape)), cut)
     return device_put(make(), cut)
 
 
 def fitted(sharding: Any, ndim: int) -> Any:
-    """A sharding without the last entries of its spec that say nothing, past the rank."""
+    """A sharding without the empty last entries of its spec beyond the rank."""
     if not isinstance(sharding, NamedSharding) or len(sharding.spec) <= ndim or any(
             entry is not None for entry in sharding.spec[ndim:]):
         return sharding
@@ -67,11 +67,11 @@ def fitted(sharding: Any, ndim: int) -> Any:
 
 
 def sharding_like(x: Any, shape: Sequence[int]) -> Sharding | None:
-    """Where an array like another is, outside of programs: there too, if the user chose the place.
+    """The place of an array like another, outside of programs: the same if the user chose it.
 
     Args:
-      x: an array, or what has its attributes, such as a `ShapeDtypeStruct`.
-      shape: that of the array to be made: of another shape, it cannot be cut alike.
+      x: an array, or an object with its attributes, such as a `ShapeDtypeStruct`.
+      shape: the shape of the new array. If it differs, the sharding does not apply.
     """
     if thread.interpreter is not evaluation:
         return None
@@ -88,9 +88,9 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: 
 
     Args:
       shape: its shape.
-      fill_value: a scalar; for keys a key, or the number that all their words are.
+      fill_value: a scalar; for keys, a key or the number in all of their words.
       dtype: its dtype, to which the value is converted; by default that of the value.
-      sharding: where it is to be, as for `device_put`.
+      sharding: its place, as for `device_put`.
 
     Raises:
       TypeError: `fill_value` is not a scalar, or complex where the dtype is not.
@@ -118,8 +118,8 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
       fill_value: a scalar.
       dtype: another dtype.
       shape: another shape.
-      sharding: where it is to be, as for `device_put`; default: where `x` is, if it is committed
-        and of this shape.
+      sharding: its place, as for `device_put`; default: that of `x`, if `x` is committed and has
+        this shape.
 
     Example:
       >>> lax.full_like(jnp.zeros(2), 7.0)

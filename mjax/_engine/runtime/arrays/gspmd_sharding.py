@@ -1,7 +1,7 @@
 """Turns shardings that XLA chose into ours.
 
-The partitioner says for each result which device holds which piece. That is a `NamedSharding`
-wherever axes of a mesh of the program say the same; else a `GSPMDSharding`.
+The partitioner gives the device of each piece of a result. If axes of the program's mesh describe
+the same, the sharding is a `NamedSharding`; else a `GSPMDSharding`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ logger = logging.getLogger("mjax")
 
 
 class GSPMDSharding(MeshSharding):
-    """An array cut into pieces that no axes of a mesh name.
+    """An array cut into pieces that axes of a mesh cannot describe.
 
     Attributes:
       mesh: a mesh made for it, with an axis per dimension; its devices are in the order of the
@@ -104,15 +104,15 @@ def in_order(sharding: Any, devices: tuple[Any, ...], ndim: int) -> Any:
 
 def chosen_sharding(hlo: Any, devices: tuple[Any, ...], meshes: Sequence[Mesh], ndim: int,
                     known: Iterable[Any]) -> Sharding:
-    """What XLA chose, as one of our shardings.
+    """The sharding that XLA chose, as one of ours.
 
     Args:
       hlo: XLA's form.
       devices: the program's devices.
       meshes: the program's meshes; there is one.
       ndim: the rank of the array.
-      known: shardings of arguments: one that says the same is taken, so that a program gets
-        its own result back as it gave its argument.
+      known: shardings of arguments. An equivalent one is preferred, so that results of a program
+        have the shardings of its arguments.
     """
     tiles = shim.tiles_of(hlo)
     whole = tiles is None or math.prod(tiles.pieces) == 1
@@ -132,8 +132,8 @@ def chosen_sharding(hlo: Any, devices: tuple[Any, ...], meshes: Sequence[Mesh], 
 def spec_of_pieces(hlo: Any, axes: Mapping[Any, int]) -> PartitionSpec:
     """A spec over axes of these sizes that cuts an array into as many pieces per dimension.
 
-    In the body of a shard_map over other axes XLA does not tell which pieces devices have. The
-    logger "mjax" warns unless only one spec, and no parts of axes, have as many pieces.
+    In the body of a shard_map over other axes, XLA does not report the pieces of devices. The
+    logger "mjax" warns unless exactly one spec fits, and no parts of axes do.
     """
     tiles = shim.tiles_of(hlo)
     pieces = () if tiles is None else tiles.pieces
@@ -154,14 +154,14 @@ def spec_of_pieces(hlo: Any, axes: Mapping[Any, int]) -> PartitionSpec:
 
 
 def _shares(size: int, count: int) -> list[tuple[int, ...]]:
-    """How an axis can take part in cutting so many dimensions: into how many pieces each."""
+    """The ways in which an axis can cut dimensions: the number of pieces of each."""
     factors = [n for n in range(1, size + 1) if size % n == 0]
     return [share for share in itertools.product(factors, repeat=count)
             if size % math.prod(share) == 0]
 
 
 def spec_over(mesh: Mesh, tiles: Any) -> PartitionSpec | None:
-    """The spec over a mesh that says the same as tiles of its devices; None if none does."""
+    """The spec over a mesh that describes the same tiles of its devices; None if none does."""
     copies = mesh.size // math.prod(tiles.pieces)
     piece_of = np.empty(mesh.size, np.int64)
     piece_of[list(tiles.order)] = np.arange(mesh.size) // copies
@@ -175,7 +175,7 @@ def spec_over(mesh: Mesh, tiles: Any) -> PartitionSpec | None:
 
 
 def _axes_of(position: Any, mesh: Mesh) -> tuple[Any, ...] | None:
-    """The axes that cut a dimension, given the place along it of what each device holds."""
+    """The axes that cut a dimension, given the place of each device's piece along it."""
     steps: list[tuple[int, int]] = []
     for axis, size in enumerate(mesh.axis_sizes):
         if size > 1:

@@ -1,4 +1,4 @@
-"""Constraints on how the values of a program lie in memory."""
+"""Constraints on the memory layouts of a program's values."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def _batch(args: Any, dims: Any, *, layout: Layout) -> Any:
 
 @boundary
 def with_layout_constraint(x: Any, layouts: Any) -> Any:
-    """The same arrays; in a program XLA lays them out so.
+    """The same arrays; in a program XLA uses these layouts for them.
 
     Args:
       x: pytree of arrays.
-      layouts: a `Layout`, or a tree of them of which `x` has the structure, or a prefix.
+      layouts: a `Layout`, or a tree of them with the structure of `x`, or a prefix of it.
 
     Raises:
       ValueError: the layout does not name each axis once.

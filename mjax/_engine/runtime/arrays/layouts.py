@@ -1,7 +1,7 @@
 """Layouts: the order in which the elements of arrays lie in memory.
 
-Arrays are row-major, unless they were put elsewhere or asked of `jit` in another order (see
-`ordered`). Inside of a program XLA chooses, unless `with_layout_constraint` asks for an order.
+Arrays are row-major, unless `device_put` or `jit` was asked for another order (see
+`memory_order`). Inside of a program XLA chooses, unless `with_layout_constraint` asks for an order.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Layout(Keyed):
     """The order of an array's axes in memory.
 
     Args:
-      major_to_minor: the axes, the one whose elements lie furthest apart first.
-      tiling: sizes of tiles, outermost first; None: not said.
-      sub_byte_element_size_in_bits: of elements that share bytes; 0: none do.
+      major_to_minor: the axes, slowest varying first.
+      tiling: sizes of tiles, outermost first; None: not specified.
+      sub_byte_element_size_in_bits: the size of elements that share bytes; 0: none do.
 
     Attributes:
-      AUTO: stands for a layout that the compiler chooses.
+      AUTO: a layout that the compiler chooses.
 
     Example:
       >>> Layout((1, 0))
@@ -57,15 +57,15 @@ class Layout(Keyed):
 
 
 class Format(Keyed):
-    """Where an array is, and how it lies in memory there.
+    """The sharding of an array, and its layout in memory.
 
     Args:
-      layout: a `Layout`, `Layout.AUTO`, or None: not said.
-      sharding: a sharding, or None: not said.
+      layout: a `Layout`, `Layout.AUTO`, or None: not specified.
+      sharding: a sharding, or None: not specified.
 
     Raises:
-      TypeError: one is none of these.
-      ValueError: there is a layout, and no sharding.
+      TypeError: an argument is none of these.
+      ValueError: there is a layout without a sharding.
 
     Example:
       >>> Format(Layout((1, 0)), jnp.ones(1).sharding).layout.major_to_minor
@@ -108,7 +108,7 @@ def sharding_behind(given: Any) -> Any:
 
 
 def layout_behind(given: Any, who: str) -> Layout | None:
-    """The layout that a format asks for; None where none is said, or the compiler chooses.
+    """The layout that a format asks for; None if it does not, or the compiler chooses.
 
     Raises:
       NotImplementedError: the layout has tiles.
@@ -126,7 +126,7 @@ def check_order(layout: Layout, ndim: int, who: str) -> None:
     """Refuses layouts that do not name each axis once.
 
     Raises:
-      ValueError: it does not.
+      ValueError: the layout does not.
     """
     if sorted(layout.major_to_minor) != list(range(ndim)):
         raise LazyValueError(lambda: (

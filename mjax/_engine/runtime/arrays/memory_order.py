@@ -1,7 +1,7 @@
-"""Arrays whose elements lie in memory in another order than row-major.
+"""Arrays with another order of elements in memory than row-major.
 
-Such an array holds a row-major one of its axes in the order asked for. Whoever reads its buffer
-gets a row-major copy, made once. So programs, transfers and donation know nothing of orders.
+Such an array holds a row-major array of its axes in the requested order. Its `buffer` is a
+row-major copy, made once. So programs, transfers and donation need not handle orders.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class OrderedArray(Array):
 
     Args:
       stored: the row-major array of its axes in that order.
-      order: per axis of `stored` the axis of this array.
-      sharding: where this array is.
+      order: the axis of this array for each axis of `stored`.
+      sharding: the sharding of this array.
     """
 
     __slots__ = ("_order", "_ordered")
@@ -71,7 +71,7 @@ class OrderedArray(Array):
         return Format(Layout(self._order, (), 0), self.sharding)
 
     def block_until_ready(self) -> Array:
-        """Waits until the value is computed; raises what its computation raised."""
+        """Waits until the value is computed; raises an error of its computation."""
         self._ordered.block_until_ready()
         return self
 
@@ -117,12 +117,12 @@ typeof_handlers[OrderedArray] = typeof_handlers[Array]
 
 
 def order_of(array: Array) -> tuple[int, ...]:
-    """The axes of an array, the one whose elements lie furthest apart first."""
+    """The axes of an array, slowest varying first."""
     return array._order if type(array) is OrderedArray else tuple(range(array.ndim))
 
 
 def ordered(array: Array, layout: Layout) -> Array:
-    """An array with its elements in the order of a layout; itself if they lie so."""
+    """An array with its elements in the order of a layout; itself if they are already."""
     order = layout.major_to_minor
     if order == order_of(array):
         return array
@@ -147,15 +147,15 @@ def _transposed(array: Array, permutation: tuple[int, ...], sharding: Any) -> Ar
 
 def in_orders(run: Callable[..., list[Any]], names: ArgumentNames, ins: dict[int, Layout],
               outs: dict[int, Layout]) -> Callable[..., list[Any]]:
-    """A runner of a program that was asked for layouts.
+    """A runner of a program with requested layouts.
 
     Args:
       run: from arrays to arrays of any order.
-      names: of the program and its arguments.
+      names: the names of the program and its arguments.
       ins, outs: the layouts of arguments and of results, by number.
 
     Returns:
-      A runner that refuses committed arguments in another order, and gives results as asked.
+      A runner that refuses committed arguments in another order, and returns results in theirs.
     """
 
     def run_in_orders(*args: Any) -> list[Any]:

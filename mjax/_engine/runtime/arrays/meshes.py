@@ -1,4 +1,4 @@
-"""Making meshes of the devices there are, and the mesh that partition specs alone refer to."""
+"""Making meshes of available devices, and the mesh that partition specs alone refer to."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def create_device_mesh(mesh_shape: Sequence[int], devices: Sequence[Any] | None 
 
     Args:
       mesh_shape: sizes of the mesh's axes.
-      devices: the devices; default: all. As many as the mesh has places.
-      contiguous_submeshes, allow_split_physical_axes: accepted; they are of devices that have
-        places of their own in a grid, which those of CPU and GPU do not have.
+      devices: as many devices as the mesh has places; default: all.
+      contiguous_submeshes, allow_split_physical_axes: accepted, without effect. They are for
+        devices in a physical grid; CPUs and GPUs are not in one.
 
     Returns:
       An array of devices of this shape.
 
     Raises:
-      ValueError: the number of devices is another.
+      ValueError: the number of devices differs.
 
     Example:
       >>> from mjax.experimental import mesh_utils
@@ -64,18 +64,17 @@ def create_hybrid_device_mesh(
       mesh_shape: sizes of the mesh's axes within a group.
       dcn_mesh_shape: numbers of groups along the same axes.
       devices: the devices; default: all.
-      process_is_granule: the devices of a process are a group, else those of a slice, which
-        are what have the same `slice_index`.
-      should_sort_granules_by_key: groups follow each other by their number, else as `devices` has
-        them.
+      process_is_granule: the devices of a process are a group; otherwise those of a slice, with
+        the same `slice_index`.
+      should_sort_granules_by_key: groups are sorted by number; otherwise in the order of `devices`.
       allow_split_physical_axes: as in `create_device_mesh`.
 
     Returns:
       An array of devices, of shape `mesh_shape * dcn_mesh_shape`.
 
     Raises:
-      ValueError: the shapes differ in length; the devices have no `slice_index`; the number of
-        groups, or that of the devices of one, is another.
+      ValueError: the shapes differ in length; the devices do not have a `slice_index`; the number
+        of groups, or of devices in one, differs.
 
     Example:
       >>> from mjax.experimental import mesh_utils
@@ -120,19 +119,20 @@ def create_hybrid_device_mesh(
 def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[Name],
               axis_types: AxisType | Sequence[AxisType] | None = None, *,
               devices: Sequence[Any] | None = None) -> Mesh:
-    """A mesh of the devices there are.
+    """A mesh of available devices.
 
     Args:
       axis_shapes: sizes of its axes.
       axis_names: names of its axes.
-      axis_types: an `AxisType` per axis; only Auto ones can be had, which are the default.
-      devices: which devices; default: the first of `mjax.devices()`, as many as it takes.
+      axis_types: an `AxisType` per axis; only Auto, the default, is supported.
+      devices: which devices; default: as many of `mjax.devices()` as needed, from the first.
 
     Returns:
       A `Mesh`.
 
     Raises:
-      ValueError: there are not enough devices; numbers of sizes and names differ; a size is none.
+      ValueError: there are not enough devices; numbers of sizes and names differ; a size is below
+        1.
       NotImplementedError: an axis type is Explicit.
 
     Example:
@@ -168,13 +168,12 @@ def _grid(shape: tuple[int, ...], devices: Sequence[Any]) -> np.ndarray[Any, Any
 
 
 class set_mesh:  # a function that may also be a context manager
-    """Sets the mesh that programs run on and partition specs alone refer to: in this thread, from
-    now on.
+    """Sets the mesh of this thread: programs run on it, and partition specs alone refer to it.
 
     New arrays are on all its devices. Programs with arguments that are committed to other devices
     are refused, and so are maps over another mesh (`shard_map`).
 
-    Where the result is used in a `with` statement, for its body only.
+    In a `with` statement the mesh is set only for the body.
 
     Args:
       mesh: a `Mesh`, or None for no mesh.
@@ -185,7 +184,7 @@ class set_mesh:  # a function that may also be a context manager
 
     Example:
       >>> with mjax.set_mesh(mjax.make_mesh((1,), ('x',))):
-      ...     mjax.device_put(np.arange(4), mjax.P('x')).sharding.spec
+      ...     mjax.device_put(np.arange(4), mjax.P("x")).sharding.spec
       PartitionSpec('x',)
     """
 
@@ -207,7 +206,13 @@ class set_mesh:  # a function that may also be a context manager
 
 @contextmanager
 def use_mesh(mesh: Mesh | None) -> Iterator[Mesh | None]:
-    """`set_mesh` for the body of a `with` statement."""
+    """`set_mesh` for the body of a `with` statement.
+
+    Example:
+      >>> with mjax.sharding.use_mesh(mjax.make_mesh((1,), ("x",))):
+      ...   print(mjax.sharding.get_mesh().size)
+      1
+    """
     _check_settable(mesh, "use_mesh")
     with override(mesh=mesh, mesh_for_all=mesh is not None):
         yield mesh
@@ -215,7 +220,14 @@ def use_mesh(mesh: Mesh | None) -> Iterator[Mesh | None]:
 
 @contextmanager
 def use_abstract_mesh(mesh: AbstractMesh | None) -> Iterator[AbstractMesh | None]:
-    """The same for a mesh without devices: specs refer to it where nothing is computed."""
+    """The same for a mesh without devices, which specs refer to in abstract evaluation.
+
+    Example:
+      >>> mesh = mjax.make_mesh((1,), ("x",)).abstract_mesh
+      >>> with mjax.sharding.use_abstract_mesh(mesh):
+      ...   print(mjax.sharding.get_abstract_mesh().axis_names)
+      ('x',)
+    """
     _check(mesh, AbstractMesh, "use_abstract_mesh", "an AbstractMesh")
     with override(mesh=mesh, mesh_for_all=False):
         yield mesh
@@ -245,7 +257,13 @@ def _check(mesh: Any, kind: type, who: str, what: str) -> None:
 
 
 def get_mesh() -> Mesh:
-    """The mesh that `set_mesh` set in this thread; an empty one if none."""
+    """The mesh that `set_mesh` set in this thread; an empty one if none.
+
+    Example:
+      >>> with mjax.sharding.use_mesh(mjax.make_mesh((1,), ("x",))):
+      ...   print(mjax.sharding.get_mesh().axis_names)
+      ('x',)
+    """
     mesh = thread.settings.mesh
     return mesh if isinstance(mesh, Mesh) else Mesh(np.empty((), object), ())
 
@@ -253,7 +271,12 @@ def get_mesh() -> Mesh:
 def get_abstract_mesh() -> AbstractMesh:
     """The mesh in force, without its devices; an empty one if none is.
 
-    In `shard_map` its mesh, whose axes that are mapped have the type `AxisType.Manual`.
+    In `shard_map` it is that mesh; mapped axes have the type `AxisType.Manual`.
+
+    Example:
+      >>> with mjax.sharding.use_mesh(mjax.make_mesh((1,), ("x",))):
+      ...   print(mjax.sharding.get_abstract_mesh().axis_names)
+      ('x',)
     """
     for axis in reversed(thread.axis_env):
         if axis.manual is not None:

@@ -1,6 +1,6 @@
-"""The argument `out_sharding`: how the result of a function is cut over devices.
+"""The argument `out_sharding`: the sharding of a function's result.
 
-A sharding over an empty mesh, which is what types show (`typeof(x).sharding`), asks for nothing.
+A sharding over an empty mesh, such as `typeof(x).sharding`, asks for nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def layout(given: Any, who: str) -> NamedSharding | None:
 
     Raises:
       TypeError: it is neither None, a NamedSharding nor a PartitionSpec.
-      ValueError: a spec, where no mesh is set.
+      ValueError: a spec, but no mesh is set.
     """
     if given is None:
         return None
@@ -54,17 +54,17 @@ def chosen_place(who: str, device: Any, out_sharding: Any) -> Any:
 
 
 def laid_out(x: Any, out_sharding: Any, who: str) -> Any:
-    """A tree of results, cut as an argument `out_sharding` says."""
+    """A tree of results in the sharding of an argument `out_sharding`."""
     sharding = layout(out_sharding, who)
     return x if sharding is None else with_sharding_constraint(x, sharding)
 
 
 def lays_out(f: Callable[..., Any] | None = None, *, by_position: bool = False,
              result: int | None = None) -> Any:
-    """Decorator: a public function that takes `out_sharding` too. It stands for `boundary`.
+    """Decorator: a public function that also takes `out_sharding`. It replaces `boundary`.
 
     Args:
-      f: the function, or what `boundary` made of it.
+      f: the function, or the result of `boundary` for it.
       by_position: whether the argument may be given by position, after all others.
       result: which of several results is meant; default: all.
     """

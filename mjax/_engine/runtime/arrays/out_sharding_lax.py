@@ -1,4 +1,4 @@
-"""`mjax.lax`'s functions that take `out_sharding`, of which the layers below know nothing."""
+"""`mjax.lax`'s functions that take `out_sharding`; lower layers do not handle it."""
 
 from __future__ import annotations
 

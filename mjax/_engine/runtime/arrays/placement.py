@@ -1,4 +1,4 @@
-"""The interned record of an array's type and place, which is all that caches know of the array.
+"""The interned record of an array's type and place: the array's part in cache keys.
 
 Equal placements are identical, so dispatch looks each argument up by identity.
 """
@@ -8,15 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from mjax._engine.base.util import BoundedCache
+from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.ir.types import ShapedArray, physical_aval
 from mjaxlib_shim import arrays as shim
 
 
 class Placement:
-    """The facts of an array that caches know: type, sharding, whether the user chose the latter.
+    """The facts of an array in cache keys: type, sharding, and whether the user chose it.
 
-    A *committed* array stays where it is and pulls computations there; an uncommitted one
-    goes where its company is.
+    A *committed* array stays where it is and determines where computations run; an uncommitted
+    one follows the other operands.
     """
 
     __slots__ = ("aval", "committed", "handler", "sharding")
@@ -26,8 +27,10 @@ class Placement:
         self.sharding = sharding
         self.committed = committed
         physical = physical_aval(aval)
-        #: Makes buffers of this placement from results of an execution.
-        self.handler = shim.result_handler(physical, sharding.native_for(physical.ndim), committed)
+        #: Makes arrays of this placement from results of an execution. False if sizes are
+        #: symbolic: such a program is exported, never run.
+        self.handler = is_constant_shape(physical.shape) and shim.result_handler(
+            physical, sharding.native_for(physical.ndim), committed)
 
     def __repr__(self) -> str:
         return f"Placement({self.aval}, {self.sharding}, committed={self.committed})"

@@ -1,8 +1,8 @@
-"""Arrays cut into shards, put together from shards, and moved from one sharding to another.
+"""Arrays cut into shards, assembled from shards, and moved from one sharding to another.
 
-A part that another device holds is copied from device to device. Otherwise a program over the
-array's devices exchanges the missing parts. On the CPUs of one process, and between different sets
-of devices, the array is cut on the host.
+A whole part that another device holds is copied from device to device. Otherwise a program over
+the array's devices exchanges the missing parts. On the CPUs of one process, and between different
+sets of devices, the array is cut on the host.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from mjaxlib_shim import arrays as shim
 
 
 class Layout(Record):
-    """The facts by which arrays of one placement are put on devices, or read.
+    """Facts for putting arrays of one placement on devices, and for reading them.
 
     Attributes:
-      placement: of the array.
+      placement: the placement of the array.
       aval: the type of its buffer.
       native: jaxlib's sharding of the buffer.
-      devices: those of this process.
-      parts: which part of the array each of them holds.
-      keys: the same as bounds per dimension, which dictionaries take.
+      devices: the devices of this process.
+      parts: the part of the array that each of them holds.
+      keys: the same as hashable bounds per dimension.
     """
 
     placement: Placement
@@ -82,13 +82,13 @@ def joined(buffers: Sequence[Any], layout: Layout) -> Array:
 def resharded(array: Array, sharding: Sharding, committed: bool) -> Array:
     """An array in another sharding.
 
-    Memory is shared where all parts stay where they are, and with an array on one device. Parts
-    that stay while others move are copied: deleting one array must not take half of the other.
+    The result shares memory if all parts stay in place, and with an array on one device. Parts
+    that stay while others move are copied: deleting one array must not delete half of the other.
 
     Raises:
       ValueError: the sharding does not divide a size, or has more dimensions.
-      RuntimeError: the array was deleted; or it goes to other devices than it is on, and parts
-        that this process needs are in others.
+      RuntimeError: the array was deleted; or it moves to other devices, and parts that this
+        process needs are in other processes.
     """
     if _exchanges(array.aval, array.sharding, sharding):
         return sockets.exchange(array, sharding)
@@ -118,7 +118,7 @@ def resharded(array: Array, sharding: Sharding, committed: bool) -> Array:
 
 
 def _copied(piece: Any, aval: ShapedArray, alone: SingleDeviceSharding) -> Any:
-    """A copy of a buffer on its device, whatever mesh the user has set for programs."""
+    """A copy of a buffer on its device, even if the user has set a mesh for programs."""
     buffer = shim.assemble(buffer_aval(aval), alone.native, [piece])
     array = Array(buffer, placement_of(aval, alone, True))
     with override(mesh=None, mesh_for_all=False):
@@ -130,7 +130,7 @@ def _copied(piece: Any, aval: ShapedArray, alone: SingleDeviceSharding) -> Any:
 def _exchanges(aval: ShapedArray, source: Sharding, target: Sharding) -> bool:
     """Whether devices that cannot read each other's memory have to exchange parts of an array.
 
-    All processes have to come to the same answer, whatever parts each of them has.
+    All processes must reach the same answer, whatever parts each of them has.
     """
     if source.flat_devices[0].platform == "cpu" and source.is_fully_addressable:
         return False

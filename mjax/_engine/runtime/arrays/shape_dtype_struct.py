@@ -1,4 +1,4 @@
-"""`ShapeDtypeStruct`: the type of an array, where an array is not needed."""
+"""`ShapeDtypeStruct`: the type of an array, in place of an array."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from mjax._engine.base.util import Keyed, pickled_as
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.references import AbstractRef, is_reference
 from mjax._engine.ir.types import ManualAxisType, ShapedArray, typeof
 from mjax._engine.runtime.arrays.constraints import check_rank, resolved
 from mjax._engine.runtime.arrays.layouts import (
@@ -20,46 +21,43 @@ from mjax._engine.tracing.variance import typed_axes
 
 
 class ShapeDtypeStruct(Keyed):
-    """The type of an array, where an array is not needed: for `eval_shape`, `make_jaxpr`, and
-    the `trace`, `lower` and `eval_shape` of jitted functions.
+    """The type of an array, in place of one: for `eval_shape`, `make_jaxpr`, and the `trace`,
+    `lower` and `eval_shape` of jitted functions.
 
     Args:
       shape: its shape.
-      dtype: its dtype; 64-bit ones count as 32-bit ones where they are used without `enable_x64`.
-      sharding: where it is: a sharding, a `PartitionSpec` for the mesh that is set (`set_mesh`),
-        or a `Format`; None: on the default device.
+      dtype: its dtype; uses without `enable_x64` take 64-bit dtypes for 32-bit ones.
+      sharding: its place: a sharding, a `PartitionSpec` for the mesh that is set (`set_mesh`), or a
+        `Format`; None: the default device.
       weak_type: whether promotion may pick the other operand's dtype.
-      manual_axis_type: in the body of a shard_map, along which mesh axes devices may hold different
-        values: a `ManualAxisType`; None: nothing is said of it.
-      is_ref: whether it is the type of a mutable reference; only False can be had.
+      manual_axis_type: a `ManualAxisType` with the mesh axes along which devices may hold different
+        values in the body of a shard_map; None: not specified.
+      is_ref: whether it is the type of a mutable reference.
       vma: the same as a set of axes, as JAX had it before 0.10.
 
     Raises:
-      TypeError: `sharding` is none, or a format with `Layout.AUTO`; `manual_axis_type` is none;
-        both ways to say it are used.
-      NotImplementedError: `is_ref` is true.
-      ValueError: there is no dtype; a spec is longer than the shape, or no mesh is set that it
-        could refer to.
+      TypeError: `sharding` is of another type, or a format with `Layout.AUTO`; `manual_axis_type`
+        is of another type, or given together with `vma`.
+      ValueError: the dtype is missing; a spec is longer than the shape, or no mesh is set for it.
 
     Example:
       >>> mjax.eval_shape(jnp.sin, mjax.ShapeDtypeStruct((2, 3), "float32"))
       ShapeDtypeStruct(shape=(2, 3), dtype=float32)
     """
 
-    __slots__ = ("_layout", "dtype", "manual_axis_type", "shape", "sharding", "weak_type")
+    __slots__ = ("_layout", "dtype", "is_ref", "manual_axis_type", "shape", "sharding",
+                 "weak_type")
     _layout: Layout | None
     shape: tuple[int, ...]
     dtype: Any
     sharding: Any
     weak_type: bool
     manual_axis_type: ManualAxisType | None
+    is_ref: bool
 
     def __init__(self, shape: Sequence[int], dtype: Any, *, sharding: Any = None,
                  weak_type: bool = False, manual_axis_type: ManualAxisType | None = None,
                  is_ref: bool = False, vma: Any = None):
-        if is_ref:
-            msg = "ShapeDtypeStruct: is_ref=True is the type of a reference; there are none here."
-            raise NotImplementedError(msg)
         if dtype is None:
             msg = "ShapeDtypeStruct: the dtype must be given."
             raise ValueError(msg)
@@ -85,7 +83,8 @@ class ShapeDtypeStruct(Keyed):
             raise TypeError(msg)
         for name, value in (("shape", aval.shape), ("dtype", aval.dtype),
                             ("sharding", sharding), ("weak_type", aval.weak_type),
-                            ("manual_axis_type", manual_axis_type), ("_layout", layout)):
+                            ("manual_axis_type", manual_axis_type), ("is_ref", bool(is_ref)),
+                            ("_layout", layout)):
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -101,14 +100,15 @@ class ShapeDtypeStruct(Keyed):
                    manual_axis_type=aval.manual_axis_type if typed_axes() else None)
 
     @property
-    def aval(self) -> ShapedArray:
+    def aval(self) -> ShapedArray | AbstractRef:
         """The type as the engine knows it, under the settings in force."""
-        return ShapedArray(self.shape, dtypes.canonical_dtype(self.dtype), self.weak_type,
-                           self.vma & typed_axes() if self.vma else frozenset())
+        inner = ShapedArray(self.shape, dtypes.canonical_dtype(self.dtype), self.weak_type,
+                            self.vma & typed_axes() if self.vma else frozenset())
+        return AbstractRef(inner) if self.is_ref else inner
 
     @property
     def vma(self) -> frozenset[Any] | None:
-        """Along which mesh axes devices may hold different values, if it says so."""
+        """The mesh axes along which devices may hold different values, if specified."""
         return None if self.manual_axis_type is None else self.manual_axis_type.varying
 
     @property
@@ -123,18 +123,18 @@ class ShapeDtypeStruct(Keyed):
 
     @property
     def format(self) -> Format:
-        """The sharding, and the layout in memory, as far as they are said."""
+        """The sharding, and the layout in memory, as far as they are specified."""
         return Format(self._layout, self.sharding)
 
     def update(self, **kwargs: Any) -> ShapeDtypeStruct:
-        """A copy with some of `shape, dtype, sharding, weak_type, manual_axis_type` replaced.
+        """A copy with some of the arguments replaced.
 
         Raises:
-          TypeError: there is no such field.
+          TypeError: a field does not exist.
         """
-        shape, dtype, sharding, weak_type, manual_axis_type = self._key()
+        shape, dtype, sharding, weak_type, manual_axis_type, is_ref = self._key()
         values = {"shape": shape, "dtype": dtype, "sharding": sharding, "weak_type": weak_type,
-                  "manual_axis_type": manual_axis_type} | kwargs
+                  "manual_axis_type": manual_axis_type, "is_ref": is_ref} | kwargs
         if kwargs.get("vma") is not None:
             del values["manual_axis_type"]
         return ShapeDtypeStruct(values.pop("shape"), values.pop("dtype"), **values)
@@ -148,7 +148,7 @@ class ShapeDtypeStruct(Keyed):
 
     def _key(self) -> tuple[Any, ...]:
         place = self.sharding if self._layout is None else self.format
-        return self.shape, self.dtype, place, self.weak_type, self.manual_axis_type
+        return self.shape, self.dtype, place, self.weak_type, self.manual_axis_type, self.is_ref
 
     def __reduce__(self) -> Any:
         return _rebuild, self._key()
@@ -159,28 +159,31 @@ class ShapeDtypeStruct(Keyed):
         manual = self.manual_axis_type
         varying = f", manual_axis_type={manual}" if manual is not None else ""
         order = f", format={self._layout}" if self._layout is not None else ""
+        ref = ", is_ref=True" if self.is_ref else ""
         return (f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype}{weak}{where}{varying}"
-                f"{order})")
+                f"{order}{ref})")
 
 
 @pickled_as("shape_dtype_struct_v1")
 def _rebuild(shape: Any, dtype: Any, sharding: Any, weak_type: bool,
-             manual_axis_type: ManualAxisType | None) -> ShapeDtypeStruct:
+             manual_axis_type: ManualAxisType | None, is_ref: bool = False) -> ShapeDtypeStruct:
     return ShapeDtypeStruct(shape, dtype, sharding=sharding, weak_type=weak_type,
-                            manual_axis_type=manual_axis_type)
+                            manual_axis_type=manual_axis_type, is_ref=is_ref)
 
 
 def aval_of(value: Any) -> Any:
-    """The type of an argument that only its type is needed of: of an array or scalar, a
-    `ShapeDtypeStruct`, or any other object with `shape` and `dtype`.
+    """The type of an argument of which only the type matters.
+
+    It is an array or scalar, a `ShapeDtypeStruct`, or any other object with `shape` and `dtype`.
 
     Raises:
-      TypeError: it is none of these.
+      TypeError: it is not one of these.
     """
     try:
         return typeof(value)
     except TypeError:
         if not (hasattr(value, "shape") and hasattr(value, "dtype")):
             raise
-    return ShapedArray(tuple(value.shape), dtypes.canonical_dtype(value.dtype),
-                       bool(getattr(value, "weak_type", False)))
+    return value if is_reference(value) else ShapedArray(
+        tuple(value.shape), dtypes.canonical_dtype(value.dtype),
+        bool(getattr(value, "weak_type", False)))

@@ -1,7 +1,7 @@
-"""Shardings: on which devices the parts of an array are.
+"""Shardings: the devices of the parts of an array.
 
-Equal shardings are one object: caches compare them by identity. `native_for(ndim)` is the
-same as jaxlib knows it, which cuts arrays of one rank only.
+Equal shardings are one object: caches compare them by identity. `native_for(ndim)` is jaxlib's
+form of a sharding, which is for arrays of one rank.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Index = tuple[slice, ...]
 
 
 class Sharding:
-    """Where an array's elements are. Base of `SingleDeviceSharding` and `NamedSharding`.
+    """The places of an array's elements. Base of `SingleDeviceSharding` and `NamedSharding`.
 
     Attributes:
       flat_devices: the devices, in the order of the parts (of a program: its partitions).
@@ -58,7 +58,7 @@ class Sharding:
         raise NotImplementedError
 
     def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
-        """Device -> the part of an array of this shape that it holds."""
+        """Device -> its part of an array of this shape."""
         raise NotImplementedError
 
     def addressable_devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
@@ -105,9 +105,9 @@ class Sharding:
         return self.cuts_like(other, ndim)
 
     def cuts_like(self, other: Sharding, ndim: int) -> bool:
-        """Whether both put the same parts on the first device of theirs, on the second, and so on.
+        """Whether both put the same part on their n-th device, for each n.
 
-        Copies on any number of devices are alike.
+        Full replications are alike, on any number of devices.
         """
         one, two = (shim.hlo_sharding_of(s.native_for(ndim), ndim) for s in (self, other))
         return bool(one == two or (one.is_replicated() and two.is_replicated()))
@@ -119,7 +119,7 @@ class Sharding:
 
     @property
     def memory_kind(self) -> str | None:
-        """The memory the array is in; None where no devices are known, and so no default."""
+        """The kind of memory that holds the array; None if the devices are not known."""
         raise NotImplementedError
 
     def with_memory_kind(self, kind: str) -> Sharding:
@@ -132,7 +132,7 @@ class Sharding:
 
     @property
     def in_default_memory(self) -> Sharding:
-        """The same in the memory that programs compute in."""
+        """The same in the memory in which programs compute."""
         return self
 
     def __copy__(self) -> Sharding:
@@ -269,7 +269,7 @@ def make_single_device_sharding(device: Any, *, memory_kind: str | None = None) 
 
 
 def _known_device(devices: Sequence[Any]) -> Any:
-    """One that can be asked for its memories: one of this process, if there is one."""
+    """A device whose memories are known: one of this process, if there is one."""
     return next((d for d in devices if d.process_index == d.client.process_index()), devices[0])
 
 
@@ -302,16 +302,16 @@ class NamedSharding(MeshSharding):
     """An array cut along the axes of a mesh.
 
     Args:
-      mesh: a `Mesh`; or an `AbstractMesh`, where the devices are those of the program that the
-        sharding is part of: in constraints, `jit`'s shardings and `device_put` inside of `jit`.
+      mesh: a `Mesh`; or an `AbstractMesh` for the devices of the program that contains the
+        sharding: in constraints, `jit`'s shardings and `device_put` inside of `jit`.
       spec: a `PartitionSpec`: per dimension the mesh axes that cut it. Devices that differ
         only along other axes hold copies.
       memory_kind: which of the devices' memories; default: their own default.
 
     Raises:
-      TypeError: `mesh` or `spec` is none.
+      TypeError: `mesh` is not a mesh, or `spec` not a spec.
       ValueError: the spec names an axis that the mesh does not have, or one twice; the devices
-        have no such memory; of one over an `AbstractMesh`: it is asked for its devices.
+        do not have the memory; the devices of a sharding over an `AbstractMesh` are read.
 
     Example:
       >>> mesh = mjax.make_mesh((1,), ('x',))
@@ -376,10 +376,10 @@ class NamedSharding(MeshSharding):
 
         Args:
           devices: those of the program, in order.
-          who: what it was given for.
+          who: its role, for messages.
 
         Raises:
-          ValueError: their number is not the mesh's.
+          ValueError: their number is not that of the mesh.
         """
         if not isinstance(self.mesh, AbstractMesh):
             return self
@@ -421,7 +421,7 @@ class NamedSharding(MeshSharding):
         """A sharding with some of `mesh, spec, memory_kind` replaced; `spec` may be a tuple.
 
         Raises:
-          TypeError: there is no such field.
+          TypeError: a field does not exist.
         """
         values: dict[str, Any] = {"mesh": self.mesh, "spec": self.spec,
                                   "memory_kind": self._memory_kind, **kwargs}
@@ -468,10 +468,10 @@ def mesh_over(mesh: AbstractMesh, devices: Sequence[Any], who: str) -> Mesh:
     Args:
       mesh: the abstract mesh.
       devices: of the mesh, in order.
-      who: what the abstract mesh was given for.
+      who: the role of the abstract mesh, for messages.
 
     Raises:
-      ValueError: their number is another.
+      ValueError: their number differs.
     """
     if len(devices) != mesh.size:
         raise LazyValueError(lambda: (
@@ -484,7 +484,7 @@ def mesh_over(mesh: AbstractMesh, devices: Sequence[Any], who: str) -> Mesh:
 
 
 def bounds(index: Index, shape: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Where a part of an array begins and ends per dimension; dictionaries take no slices."""
+    """The start and end of a part of an array per dimension, as hashable bounds, unlike slices."""
     return tuple([part.indices(size)[:2] for part, size in zip(index, shape, strict=True)])
 
 

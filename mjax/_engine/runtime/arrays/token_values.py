@@ -10,7 +10,7 @@ from mjax._engine.runtime.arrays.placement import Placement
 
 
 class Token:
-    """A token, from `lax.create_token`: it says when it may be passed on, and nothing else.
+    """A token, from `lax.create_token`: it orders effects, and carries no data.
 
     Args:
       buffer: an array without elements.
@@ -44,7 +44,7 @@ class Token:
         raise token_lacks(name)
 
     def block_until_ready(self) -> None:
-        """Waits until what comes before it is done; raises what that raised."""
+        """Waits for the effects before it; raises their errors."""
         self._array.block_until_ready()
 
 

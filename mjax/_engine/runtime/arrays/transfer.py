@@ -36,7 +36,7 @@ _scalars = BoundedCache(1024)
 #: The arrays in `_scalars` that are alive, by id.
 _shared: weakref.WeakValueDictionary[int, Array] = weakref.WeakValueDictionary()
 _COMPLEX = frozenset({complex, np.complex64, np.complex128})
-#: Types of the commonest scalars, which `from_scalar` takes as they are.
+#: The commonest types of scalars: fast path of `from_scalar`.
 SCALARS = frozenset({bool, int, float, np.float32, np.int32, np.bool_})
 
 
@@ -64,8 +64,8 @@ def to_array(value: Any, shared: bool = True) -> Array:
 
 
 class HostArgument:
-    """A NumPy array among arguments, which is transferred when its buffer is asked for: a program
-    over several devices takes it to all of them at once.
+    """A NumPy array among arguments, which is transferred when its buffer is read. A program over
+    several devices moves it to all of them at once.
 
     Attributes:
       value: the array, which the caller may change after the call.
@@ -85,7 +85,7 @@ class HostArgument:
         return self.array()._buffer
 
     def array(self) -> Array:
-        """It on the default device."""
+        """The array on the default device."""
         if self._array is None:
             self._array = Array(self._put(self.value), self._placement)
         return self._array
@@ -97,7 +97,8 @@ def arrived(argument: Array | HostArgument) -> Array:
 
 
 def host(value: np.ndarray[Any, Any]) -> tuple[Callable[[Any], Any], Placement]:
-    """How NumPy arrays of this type get to the default device as buffers, and their placement."""
+    """The function that transfers NumPy arrays of this type to the default device, and their
+    placement."""
     key = (value.dtype, value.shape, thread.settings)
     known: tuple[Callable[[Any], Any], Placement] | None = _hosts.get(key)
     if known is not None:
@@ -115,17 +116,17 @@ _hosts = BoundedCache()
 
 
 def from_scalar(value: Any, text: str | None = None) -> Array:
-    """A Python or NumPy scalar as an array that is shared by all who ask for it.
+    """A Python or NumPy scalar as an array that all uses share.
 
     Args:
       value: the scalar.
-      text: what tells it apart from its equals, needed for complex numbers.
+      text: distinguishes it from equal scalars, needed for complex numbers.
     """
     # The sign of a zero is not part of equality: zeros are told apart by their texts.
     key = (type(value), text or value or str(value), thread.settings)
     known = _scalars.get(key)
     if known is None or known._buffer.is_deleted():
-        # It is transferred once, whoever asks first: no transfer that a guard is there for.
+        # It is transferred once for all uses, so transfer guards do not apply.
         with guards.unguarded():
             known = _own(value)
         if value == value:  # NaN never finds its own entry
@@ -134,24 +135,24 @@ def from_scalar(value: Any, text: str | None = None) -> Array:
 
 
 def _own(value: Any) -> Any:
-    """A value as an array that nobody else has."""
+    """A value as an array that is not shared."""
     if isinstance(value, Tracer):
         refuse_dead(value)
     if type(value) is Token:
-        return value  # it goes where arrays go, and is one to nobody else
+        return value  # it is transferred later, into an array of its own
     aval = typeof(value)
     return put(converted(value, aval), aval)
 
 
 def as_result(value: Any) -> Any:
-    """A value as functions give it: an array that nobody else has, of float0 a NumPy array."""
+    """A value as a result of a function: an array that is not shared; for float0, NumPy's."""
     if typeof(value) is not abstract_token and typeof(value).dtype == dtypes.float0:
         return np.zeros(value.shape, dtypes.float0)
     return to_array(value, False)
 
 
 def array_of_type(value: Any, aval: ShapedArray) -> Array:
-    """A value as an array of a type that is settled: x64 is not asked."""
+    """A value as an array of a given type, whatever x64 is."""
     with guards.unguarded():  # the engine's own, or part of a program
         return put(converted(value, aval), aval)
 
@@ -160,8 +161,7 @@ sockets.array_of_type = array_of_type
 
 
 def brought(array: Array | HostArgument, sharding: Any, committed: bool) -> Array:
-    """`move` of an argument to where its program runs; a scalar that is shared by all who ask for
-    it goes there once."""
+    """`move` of an argument to where its program runs; shared scalars are moved once."""
     if isinstance(array, HostArgument):
         return cut(converted(array.value, array.aval), layout_of(array.aval, sharding, committed))
     if array._placement.aval.shape:
@@ -189,7 +189,7 @@ def converted(value: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:
     """A foreign value as a NumPy array of the dtype its buffer has.
 
     Raises:
-      TypeError: it stands for an array without being one.
+      TypeError: it describes an array without being one.
     """
     if isinstance(value, ShapeDtypeStruct):
         msg = (f"{value!r} is not an array: a ShapeDtypeStruct stands for one only where nothing "
@@ -250,7 +250,7 @@ def sharding_of(device: Any) -> Any:
     """The sharding that a device, a sharding or a partition spec given by the user stands for.
 
     Raises:
-      ValueError: it is none of these; or a spec, and no mesh is set that it could refer to.
+      ValueError: it is none of these; or a spec, but no mesh is set.
     """
     if isinstance(device, Sharding):
         return device
@@ -260,7 +260,7 @@ def sharding_of(device: Any) -> Any:
         mesh = mesh_in_force()
         if mesh is not None:
             return NamedSharding(mesh, device)
-        msg = (f"{device} alone says nothing of devices: give a NamedSharding(mesh, spec), or set "
+        msg = (f"{device} alone does not name devices: give a NamedSharding(mesh, spec), or set "
                "the mesh that it refers to (with mjax.set_mesh(mesh): ...).")
         raise ValueError(msg)
     msg = (f"expected a device (such as mjax.devices()[0]) or a sharding, got {device!r} of type "
@@ -307,7 +307,7 @@ def copy_to_host_async(x: Any) -> Any:
 
 @boundary
 def live_arrays(platform: str | None = None) -> list[Array]:
-    """The arrays there are on the devices of a platform, those that mjax keeps included.
+    """All arrays on the devices of a platform, including those that mjax keeps.
 
     Args:
       platform: its name; default: the first one.
@@ -335,7 +335,7 @@ def _on_host(leaf: Any) -> Any:
 def block_until_ready(x: Any) -> Any:
     """Waits until all arrays of a tree are computed; returns the tree.
 
-    Raises what the computation of any of them raised.
+    Raises the error of a failed computation.
 
     Example:
       >>> mjax.block_until_ready({"x": jnp.arange(3)})

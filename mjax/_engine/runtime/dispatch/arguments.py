@@ -1,4 +1,4 @@
-"""The options of `jit`, and what they make of a call: static and donated arguments, names."""
+"""The options of `jit` applied to a call: static and donated arguments, names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import exact
-from mjax._engine.control.calls.static import Parameters
+from mjax._engine.control.calls.static_arguments import Parameters
 from mjax._engine.ir.jaxpr import DebugInfo
 from mjax._engine.ir.pytree import registry, tree_structure
 from mjax._engine.runtime.arrays.transfer import HostArgument
@@ -17,8 +17,11 @@ _flatten = registry.flatten
 
 
 class JitOptions(Record):
-    """What `jit` was asked for, normalized. Argument numbers below zero count from the last
-    argument of a call; only functions that take any number of them have such."""
+    """The normalized options of `jit`.
+
+    Negative argument numbers count from the last argument of a call. They remain only for functions
+    that take any number of arguments.
+    """
 
     static_argnums: tuple[int, ...] = ()
     static_argnames: tuple[str, ...] = ()
@@ -36,10 +39,10 @@ class JitCall(Record):
     """A call taken apart.
 
     Attributes:
-      leaves: those of the dynamic arguments.
+      leaves: the leaves of the dynamic arguments.
       tree: their structure.
       static: the static arguments, as `(position or name, value)`.
-      static_key: what stands for these in cache keys.
+      static_key: their form in cache keys.
     """
 
     leaves: list[Any]
@@ -48,7 +51,7 @@ class JitCall(Record):
     static_key: tuple[Any, ...] = ()
 
     def given(self) -> Any:
-        """The dynamic arguments as the user gave them, but scalars are arrays: `(args, kwargs)`."""
+        """The dynamic arguments `(args, kwargs)`, with arrays in place of scalars."""
         return self.tree.unflatten([
             leaf.value if type(leaf) is HostArgument else leaf for leaf in self.leaves])
 
@@ -61,7 +64,7 @@ def normalize(parameters: Parameters, nums: Any, names: Any, what: str
     """Argument numbers and names, each completed from the other by the signature.
 
     Args:
-      parameters: those of the function.
+      parameters: the parameters of the function.
       nums: an int, several, or None.
       names: a name, several, or None.
       what: "static" or "donate".
@@ -83,8 +86,8 @@ def compiler_options_of(options: Any) -> tuple[tuple[str, Any], ...]:
     """XLA options as sorted pairs that make a cache key.
 
     Raises:
-      TypeError: they are not a dict from names to bools, numbers and strings, or for fields of
-        jaxlib's own options to sequences of these.
+      TypeError: they are not a dict from names to bools, numbers and strings. Fields of jaxlib's
+        own options may be sequences of these.
     """
     if options is None:
         return ()
@@ -140,13 +143,13 @@ def names_of(f: Callable[..., Any], call: JitCall, traced_for: str = "jit") -> D
     args, kwargs = call.given()
     places = {name for name, _ in call.static if isinstance(name, int)}
     given = iter(args)
-    # None, which has no leaves, in the places of static arguments.
+    # None, which has no leaves, replaces static arguments.
     all_args = [None if i in places else next(given) for i in range(len(args) + len(places))]
     return debug_info_of(traced_for, f, all_args, kwargs)
 
 
 def donated_leaves(parameters: Parameters, options: JitOptions, call: JitCall) -> tuple[bool, ...]:
-    """Which leaves of a call belong to donated arguments."""
+    """For each leaf of a call, whether it belongs to a donated argument."""
     if not options.donate_argnums and not options.donate_argnames:
         return (False,) * len(call.leaves)
     args, kwargs = call.given()

@@ -1,23 +1,24 @@
 """Limits how far programs over several devices run ahead; those with collectives never do.
 
-Programs over several processes run one after the other. Where two of them are under way at a
-time, jaxlib's collectives between CPUs get stuck: seen from 0.4.36 to 0.10.2, with `jax` too, after
-two independent sums and a few dozen steps. jaxlib also blocks callers that are 32 computations
-ahead, with Python locked, so that no thread could notice that a process is gone. So the caller
-waits here, in Python, for what it started before.
+Programs over several processes run one after the other. If two of them run at a time, jaxlib's
+collectives between CPUs deadlock. This was seen from 0.4.36 to 0.10.2, with `jax` too, after two
+independent sums and a few dozen steps. jaxlib also blocks callers that are 32 computations ahead
+while it holds Python's lock. Then no thread could notice that a process is gone. So the caller
+waits here, in Python, for its previous program.
 
-Over the devices of one process they run one after the other where they have collectives, for
-jaxlib has one thread per device. Of two programs that sum over one axis of a mesh of two, and so
-over several groups of devices, one group of the first and another of the second can have all the
-threads, each waiting for members that get none (always to jaxlib 0.6.1 after a few such sums,
-with `jax` too; later releases order programs better, and waiting costs nothing that could be
-measured). Programs without collectives wait for nobody, but jaxlib blocks who launches more than 32
-computations per device, in a thread of the same pool: every fourth waits for one of those before.
-They are launched one after the other: two threads that launch at the same time can start two
+Over the devices of one process, programs with collectives run one after the other, because jaxlib
+has one thread per device. Take two programs that sum over one axis of a mesh of two, and so over
+several groups of devices. One group of the first and another of the second can occupy all threads,
+and wait for members without a thread. This always happened up to jaxlib 0.6.1 after a few such
+sums, with `jax` too. Later releases order programs better, and the cost of waiting is not
+measurable. Programs without collectives need not wait for others. But jaxlib blocks callers that
+launch more than 32 computations per device, in a thread of the same pool. So every fourth waits for
+an earlier one. Launches are serialized: two threads that launch at the same time could start two
 programs with collectives at once.
 
-Programs that call Python wait only if they have collectives. What their functions launch does not
-wait, as it would for what waits for it, unless the program that called runs on one device.
+Programs that call Python wait only if they have collectives. Programs launched by their callbacks
+do not wait: the program that called could be the one they would wait for. They do wait if that
+program runs on one device.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def in_turn(execute: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def settle() -> None:
-    """Waits for the program under way. Whether it failed is told where its results are read."""
+    """Waits for the program under way. Its errors are raised where its results are read."""
     while _under_way:
         buffer = _under_way.pop()
         if shim.is_deleted(buffer):
@@ -65,11 +66,11 @@ def settle() -> None:
 
 
 class _Pace:
-    """Lets a few of some executions be under way.
+    """Limits the number of executions under way.
 
     Args:
-      most: how many of their tokens are kept before the oldest is awaited.
-      every: of so many executions one leaves its token; taking it costs time.
+      most: the number of tokens kept before the oldest is awaited.
+      every: one in so many executions leaves its token; taking it costs time.
     """
 
     def __init__(self, most: int, every: int):
@@ -79,23 +80,23 @@ class _Pace:
         self.tokens: deque[Any] = deque()
 
     def wait(self) -> None:
-        """Waits until one more may be under way. Whoever reads results is told of failures."""
+        """Waits until one more may run. Errors are raised where results are read."""
         tokens = self.tokens
         while len(tokens) >= self.most:
             oldest = tokens[0]
             with contextlib.suppress(Exception):
                 oldest.block_until_ready()
-            if tokens and tokens[0] is oldest:  # a signal's handler may have launched meanwhile
+            if tokens and tokens[0] is oldest:  # a signal handler may have launched meanwhile
                 tokens.popleft()
 
 
 _WITH_COLLECTIVES, _WITHOUT = _Pace(1, 1), _Pace(2, 4)
-#: Of the same thread again: a signal's handler may launch while its thread waits.
+#: Reentrant: a signal handler may launch while its thread waits.
 _launch = threading.RLock()
 
 
 def few_at_a_time(execute: Callable[..., Any], has_collectives: bool) -> Callable[..., Any]:
-    """`execute_sharded` of a program over devices that waits where many are under way."""
+    """`execute_sharded` of a program over devices that waits while many are under way."""
     pace = _WITH_COLLECTIVES if has_collectives else _WITHOUT
     count, every, tokens = pace.count, pace.every, pace.tokens
 
@@ -115,7 +116,7 @@ def few_at_a_time(execute: Callable[..., Any], has_collectives: bool) -> Callabl
 
 
 class _Noted:
-    """Results of an execution; one is noted when they are taken."""
+    """Results of an execution; records one of them when they are taken."""
 
     def __init__(self, results: Any, smallest: list[int]):
         self._results, self._smallest = results, smallest

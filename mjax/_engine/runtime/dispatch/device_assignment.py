@@ -1,4 +1,4 @@
-"""Where a program runs: what its arguments say, and the meshes and devices inside of it."""
+"""The devices of a program, from its arguments and from the meshes and devices inside of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mjax._engine.runtime.arrays.transfer import sharding_of
 
 
 class Demand(Record):
-    """What an equation inside of a program asks of the whole: where or how it is to run.
+    """An equation's request for the devices or the compilation of the whole program.
 
     Attributes:
       eqn: the equation.
@@ -74,9 +74,10 @@ def demands_of(jaxpr: Jaxpr) -> list[Demand]:
 
 
 def moved_to(jaxpr: Jaxpr, placements: Sequence[Placement]) -> list[Any]:
-    """Per argument of a `jit` that is evaluated: the sharding on other devices which all equations
-    that read it ask for, or None. Its `in_shardings` have become such equations, and its arguments
-    are moved there as under a call."""
+    """Per argument of an evaluated `jit` the sharding that all of its readers ask for, or None.
+
+    Its `in_shardings` have become such equations; arguments are moved there as by a call.
+    """
     asked: dict[Any, Any] = {v: None for v in jaxpr.outvars if type(v) is not Literal}
     for eqn in jaxpr.eqns:
         sharding = eqn.params["sharding"] if eqn.primitive is sharding_constraint_p else None
@@ -93,13 +94,13 @@ _MESHED = frozenset({Mesh, NamedSharding, GSPMDSharding})
 
 
 class Place(Record):
-    """Where a program runs.
+    """The devices of a program.
 
     Attributes:
-      sharding: of whole arrays there: on the one device, or copies on all devices.
-      committed: whether its results stay there.
-      meshes: those that arguments and equations name, of the program's devices.
-      shardings: those that they name, of devices in the program's order.
+      sharding: of whole arrays: on the only device, or copies on all devices.
+      committed: whether its results are committed there.
+      meshes: meshes of the program's devices that arguments and equations name.
+      shardings: shardings that they name, with devices in the program's order.
     """
 
     sharding: Any
@@ -111,26 +112,26 @@ class Place(Record):
 def execution_place(placements: Sequence[Placement], used: Collection[int],
                     describe: Callable[[int], str], jaxpr: Jaxpr, device: Any = None,
                     in_shardings: Sequence[Any] = (), out_shardings: Sequence[Any] = ()) -> Place:
-    """Where a computation on arguments so placed runs.
+    """The devices for a computation on arguments with these placements.
 
     Args:
-      placements: those of the arguments.
-      used: which arguments are asked.
+      placements: the placements of the arguments.
+      used: which arguments count.
       describe: the name of an argument.
       jaxpr: the program.
-      device: where to run, whatever the arguments say; None: where they say.
-      in_shardings, out_shardings: those asked for, or None, per argument and result.
+      device: the device to run on, wherever the arguments are; None: they decide.
+      in_shardings, out_shardings: the requested one, or None, per argument and result.
 
     Raises:
-      ValueError: committed arguments, equations and shardings name different devices, or others
-        than the mesh of `set_mesh` has.
+      ValueError: committed arguments, equations and shardings name different devices, or devices
+        outside of the mesh of `set_mesh`.
     """
     demands = demands_of(jaxpr)
     votes = [(sharding_of(d.device), str(d)) for d in demands
              if d.device is not None and d.eqn.primitive is jit_p]
     votes += [(mesh, str(d)) for d in demands for mesh in d.meshes]
     if device is None:
-        # Who asks for an argument elsewhere has it moved.
+        # An argument that is requested elsewhere is moved.
         moved = {i for i, s in enumerate(in_shardings) if s is not None and not _is_abstract(s)}
         votes = [(p.sharding, describe(i)) for i, p in enumerate(placements)
                  if p.committed and i in used and i not in moved] + votes
@@ -167,7 +168,7 @@ def execution_place(placements: Sequence[Placement], used: Collection[int],
 
 
 def _is_abstract(vote: Any) -> bool:
-    """Whether it says how values are cut, and not over which devices."""
+    """Whether a sharding names axes, but no devices."""
     return type(vote) is NamedSharding and vote.is_abstract
 
 
@@ -176,7 +177,8 @@ def _over(votes: Sequence[Any], abstract: Sequence[Any]) -> Place:
 
     Args:
       votes: meshes, and shardings over several devices.
-      abstract: meshes without devices; of those of as many the axes may name what XLA chooses.
+      abstract: meshes without devices. The axes of those of the same size may describe shardings
+        that XLA chooses.
     """
     devices = votes[0].flat_devices
     meshes = dict.fromkeys(v if type(v) is Mesh else v.mesh for v in votes
@@ -196,11 +198,11 @@ def _listed(where: Any) -> str:
 
 
 def check_demands(name: str, demands: Sequence[Demand], sharding: Any) -> None:
-    """Refuses options of a part of the program; warns of `device_put`s without effect.
+    """Refuses options of a part of the program; warns about `device_put`s without effect.
 
     Args:
-      name: of the program.
-      demands: what its equations ask for.
+      name: the name of the program.
+      demands: the requests of its equations.
       sharding: where it runs.
 
     Raises:
@@ -220,11 +222,11 @@ def check_demands(name: str, demands: Sequence[Demand], sharding: Any) -> None:
 
 
 def out_memories(jaxpr: Jaxpr, out_shardings: Sequence[Any]) -> Sequence[Any]:
-    """The shardings of results, with those that a last `device_put` asks for in another memory.
+    """The shardings of results, including another memory that a final `device_put` asks for.
 
     Args:
       jaxpr: the program.
-      out_shardings: what is asked for per result, or None.
+      out_shardings: the requested sharding per result, or None.
     """
     put: dict[Any, Any] = {
         eqn.outvars[0]: eqn.params["device"] for eqn in jaxpr.eqns
@@ -240,5 +242,5 @@ def _other_memory(device: Any) -> bool:
 
 
 def place_text(sharding: Any) -> Any:
-    """Where a program runs, for messages."""
+    """The devices of a program, for messages."""
     return sharding.device if type(sharding) is SingleDeviceSharding else _listed(sharding)

@@ -1,19 +1,19 @@
 """Compiled programs on disk, for other processes: the flag `compilation_cache_dir`.
 
-An entry is a file, named after the program and a digest of everything that compiling depends on:
-module, options, devices, jaxlib, the machine. It is written under another name and renamed, so that
-readers see it whole or not at all; it begins with a checksum. An entry that cannot be used is
-compiled again, with a warning, and replaced.
+An entry is a file. Its name contains that of the program, and a digest of everything that affects
+compilation: module, options, devices, jaxlib, the machine. It is written under another name and
+renamed, so that readers never see a part of it, and begins with a checksum. An entry that cannot be
+used is compiled again, with a warning, and replaced.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 
 from mjax._engine.base.monitoring import CACHE_HIT, CACHE_MISS, COMPILE, record_event
@@ -31,7 +31,7 @@ _SUFFIX = "-cache"
 
 def compiled(lowered: LoweredModule, name: str, devices: Sequence[Any],
              options: Mapping[str, Any]) -> Any:
-    """A program compiled for devices and loaded, from the cache if it is there.
+    """A program compiled for devices and loaded, from the cache if possible.
 
     Raises:
       XlaRuntimeError: XLA cannot compile it.
@@ -63,7 +63,7 @@ def compiled(lowered: LoweredModule, name: str, devices: Sequence[Any],
 
 
 def _is_used(lowered: LoweredModule, devices: Sequence[Any]) -> bool:
-    """Whether the flags ask for the cache, and the program means the same in another process."""
+    """Whether the flags ask for the cache, and the program is valid in other processes."""
     options, client = thread.options, devices[0].client
     return bool(options.compilation_cache_dir and options.enable_compilation_cache
                 and options.compilation_cache_max_size != 0
@@ -87,6 +87,11 @@ def _tried(done: str, path: str, action: Callable[[], Any]) -> Any:
 # -- the key --
 
 
+def sha256(content: bytes = b"") -> Any:
+    """hashlib's digest; it loads with its first use, and OpenSSL with it."""
+    return importlib.import_module("hashlib").sha256(content)
+
+
 def _digest(lowered: LoweredModule, devices: Sequence[Any], options: Mapping[str, Any]) -> str:
     parts = [lowered.text(thread.options.compilation_cache_include_metadata_in_key),
              repr(sorted(options.items())), repr([(d.id, d.device_kind) for d in devices]),
@@ -100,7 +105,7 @@ def _digest(lowered: LoweredModule, devices: Sequence[Any], options: Mapping[str
 
 @functools.cache
 def _machine() -> tuple[str, ...]:
-    """jaxlib, and what the processor can do: programs are made of its instructions."""
+    """jaxlib's version, and the features of the processor: programs use its instructions."""
     abilities = ""
     if os.path.exists("/proc/cpuinfo"):
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
@@ -110,7 +115,7 @@ def _machine() -> tuple[str, ...]:
 
 
 def _flags() -> list[str]:
-    """What XLA_FLAGS say, but for what is dumped and how many devices the CPU has."""
+    """The settings in XLA_FLAGS, except for dumps and the number of CPU devices."""
     return sorted(flag for flag in os.environ.get("XLA_FLAGS", "").split()
                   if not flag.startswith(("--xla_dump", "--xla_force_host_platform_device_count")))
 
@@ -119,7 +124,7 @@ def _flags() -> list[str]:
 
 
 def _load(path: str, client: Any, devices: Sequence[Any], options: Mapping[str, Any]) -> Any:
-    """The program of an entry; None if there is none, which another process may have removed."""
+    """The program of an entry; None if there is none. Another process may have removed it."""
     try:
         data = _read(path)
         if thread.options.compilation_cache_max_size != -1:
@@ -133,7 +138,7 @@ def _read(path: str) -> bytes:
     """The program in an entry.
 
     Raises:
-      FileNotFoundError: there is none.
+      FileNotFoundError: the entry does not exist.
       ValueError: it is damaged.
     """
     with open(path, "rb") as file:
@@ -171,7 +176,7 @@ def _write(path: str, program: bytes) -> None:
 
 
 def _make_room(folder: str, limit: int) -> None:
-    """Removes the entries that were used longest ago, until the rest has so many bytes."""
+    """Removes the least recently used entries until the rest fits into the limit in bytes."""
     entries = []
     for entry in os.scandir(folder):
         if entry.name.endswith(_SUFFIX):

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from mjax._engine.base.config import override
-from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.program_caches import ProgramCache
 from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import exact
@@ -27,9 +27,14 @@ from mjax._engine.runtime.dispatch.executable import Asked
 from mjax._engine.runtime.dispatch.forms import LEAF
 from mjax._engine.runtime.dispatch.runners import Runners, buffer_of, runners_of
 from mjax._engine.runtime.dispatch.short import placement_of, program_for
+from mjax._engine.tracing.packed import Packed
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.reference import Ref
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjaxlib_shim import client as shim
+
+#: Types of operands that need no conversion.
+_TAKEN = frozenset({Array, Packed, Ref})
 
 
 def execute(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -39,7 +44,7 @@ def execute(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any])
     except AttributeError:
         placements = None
     if placements is None:
-        args = tuple([a if type(a) is Array else to_array(a) for a in args])
+        args = tuple([a if type(a) in _TAKEN else to_array(a) for a in args])
         placements = tuple(map(placement_of, args))
     known = primitive.executables if primitive.types_cacheable else primitive.programs_of(params)
     key: tuple[Any, ...] = (thread.settings, placements)
@@ -61,8 +66,8 @@ def compile_primitive(placements: tuple[Any, ...], primitive: Primitive, params:
 
     Args:
       placements: of the operands.
-      primitive, params: what is applied.
-      out_tree: how the results are nested; None: as the primitive gives them.
+      primitive, params: the primitive and its params.
+      out_tree: the tree of the results; None: as the primitive returns them.
     """
     if primitive.abstract_eval is None:
         primitive.missing("impl", operands=len(placements), params=params)
@@ -93,7 +98,7 @@ def exchange(array: Array, sharding: Sharding) -> Array:
 
 def _compile_exchange(placements: tuple[Any, ...], sharding: Sharding) -> Runners:
     jaxpr = trace_to_jaxpr(lambda x: [copy_p.bind(x)], [placements[0].aval])
-    with override(mesh_for_all=False):  # its devices are those that were asked for
+    with override(mesh_for_all=False):  # it runs on the requested devices
         return runners_of(Asked(jaxpr, "device_put", placements, out_shardings=[sharding]), LEAF)
 
 
@@ -105,11 +110,11 @@ sockets.exchange = exchange
 def _jit_impl(*args: Any, jaxpr: Jaxpr, name: str, donated_invars: tuple[bool, ...],
               keep_unused: bool, device: Any = None,
               compiler_options_kvs: tuple[tuple[str, Any], ...] = (), **params: Any) -> list[Any]:
-    """Runs `jit` equations that are evaluated outside of `jit`'s own dispatch."""
+    """Runs evaluated `jit` equations, outside of `jit`'s own dispatch."""
     if thread.settings.disable_jit:
         return eval_jaxpr(jaxpr, jaxpr.consts, *args)
     shared = not any(donated_invars)
-    arrays = [a if type(a) is Array else to_array(a, shared) for a in args]
+    arrays = [a if type(a) in _TAKEN else to_array(a, shared) for a in args]
     compile = lambda placements: runners_of(
         Asked(jaxpr, name, placements, donated_invars, keep_unused, device,
               moved_to(jaxpr, placements)), _listed(jaxpr), dict(compiler_options_kvs))
@@ -121,10 +126,10 @@ def _jit_impl(*args: Any, jaxpr: Jaxpr, name: str, donated_invars: tuple[bool, .
 
 @atexit.register
 def _wait_until_idle() -> None:
-    """Waits for what this process computes alone, where jaxlib may crash at its end otherwise.
+    """Waits for computations of this process alone: jaxlib could crash at exit otherwise.
 
-    A thread's computations on CPU run in their order: those whose results were dropped are done
-    when one more is. It asks again and again, so that the user can interrupt it.
+    A thread's computations on CPU run in order. When one more is done, so are those with dropped
+    results. It polls, so that the user can interrupt it.
     """
     if devices.options:  # with several processes: what a missing one has to do never ends
         return

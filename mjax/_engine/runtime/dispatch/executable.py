@@ -4,25 +4,23 @@
           -> lower -> LoweredModule -> compile_module -> Loaded
 
 The last stage, `run`, is in `runners`, and so is `runners_of`, which goes through all of them.
-Ahead of time users take them one by one.
+Ahead-of-time compilation takes them one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from hashlib import sha256
 from typing import Any
 
 from mjax._engine.base.monitoring import LOWER
 from mjax._engine.base.platforms import names_of
 from mjax._engine.base.records import Record
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
+from mjax._engine.ir.references import INSIDE
 from mjax._engine.lowering.module import LoweredModule, lower_to_module
 from mjax._engine.runtime.arrays.donation import ArgumentNames, Donation, settle
 from mjax._engine.runtime.arrays.layouts import Format, Layout, check_order, sharding_behind
-from mjax._engine.runtime.arrays.placement import Placement
-from mjax._engine.runtime.dispatch.debugging import debugging
 from mjax._engine.runtime.dispatch.device_assignment import (
     Place,
     check_demands,
@@ -31,48 +29,52 @@ from mjax._engine.runtime.dispatch.device_assignment import (
     out_memories,
     place_text,
 )
-from mjax._engine.runtime.dispatch.disk_cache import compiled
+from mjax._engine.runtime.dispatch.disk_cache import compiled, sha256
 from mjax._engine.runtime.dispatch.explain import Joined, log_compile, timed
+from mjax._engine.runtime.dispatch.nan_checks import nan_checks_enabled
 from mjax._engine.runtime.dispatch.program_shardings import Shardings
 from mjax._engine.transforms.dce import dce_jaxpr
+from mjax._engine.transforms.discharge import discharge_jaxpr
 from mjaxlib_shim import client as shim_client
 from mjaxlib_shim import executables as shim
 
 
 class Asked(Record):
-    """A program, and what is asked of it.
+    """A program, and the options of its compilation.
 
     Attributes:
       jaxpr: the program.
       name: the module's name.
-      placements: those of the arguments.
+      placements: the placements of the arguments.
       donated: which arguments' buffers may be reused; empty: none.
-      keep_unused: whether arguments that nothing reads are passed all the same.
-      device: where to run, whatever the arguments say; None: where they say.
+      keep_unused: whether unused arguments are passed anyway.
+      device: the device to run on, wherever the arguments are; None: they decide.
       in_shardings, out_shardings: per argument and per result a sharding, a format with a layout,
-        or None: as it is, or as XLA chooses. Empty: None for all.
+        or None: the argument's own, or XLA's choice. Empty: None for all.
+      stored: the arguments whose final contents are the last results, and take their memory.
     """
 
     jaxpr: Jaxpr
     name: str
-    placements: Sequence[Placement]
+    placements: Sequence[Any]
     donated: Sequence[bool] = ()
     keep_unused: bool = False
     device: Any = None
     in_shardings: Sequence[Any] = ()
     out_shardings: Sequence[Any] = ()
+    stored: Sequence[int] = ()
 
 
 class Placed(Record):
-    """A program that has a place to run.
+    """A program with its devices.
 
     Attributes:
-      names: of the program and its arguments.
-      jaxpr: the program without what no result needs.
+      names: the names of the program and its arguments.
+      jaxpr: the program without dead code.
       kept: the arguments that it reads.
       copied: per result: the argument that it is a copy of, or None.
       place: where it runs.
-      in_shardings, out_shardings: per argument and per result the sharding asked for, or None.
+      in_shardings, out_shardings: per argument and per result the requested sharding, or None.
     """
 
     names: ArgumentNames
@@ -88,12 +90,12 @@ class Program(Record):
     """A program that can be lowered.
 
     Attributes:
-      asked: the program as it was given, and what is asked of it.
-      names, jaxpr, kept, place: as `Placed` has them.
-      shardings: of its arguments and results.
-      moved: the arguments that are not where they have to be.
-      donation: which results take over the memory of which inputs.
-      in_layouts, out_layouts: those asked for, by the number of the argument and of the result.
+      asked: the original program and its options.
+      names, jaxpr, kept, place: the same as in `Placed`.
+      shardings: the shardings of its arguments and results.
+      moved: the arguments that have to be moved.
+      donation: the results that take over the memory of inputs.
+      in_layouts, out_layouts: the requested layouts, by the number of the argument and the result.
     """
 
     asked: Asked
@@ -119,7 +121,7 @@ class Program(Record):
 
     @property
     def platform(self) -> str:
-        """That of the devices, by the vendor's name."""
+        """The platform of the devices, by the vendor's name."""
         return shim_client.vendor_platform(self.devices[0])
 
 
@@ -127,7 +129,7 @@ class Loaded(Record):
     """A compiled program.
 
     Attributes:
-      program: with the shardings that XLA chose.
+      program: the program, with the shardings that XLA chose.
       lowered: the module that it was compiled from.
       executable: jaxlib's loaded executable.
       has_collectives: whether its devices wait for each other.
@@ -140,12 +142,14 @@ class Loaded(Record):
 
 
 def place(asked: Asked) -> Placed:
-    """Decides which part of a program runs, and where.
+    """Removes dead code from a program, and decides on its devices.
 
     Raises:
       ValueError: its arguments, equations and shardings name different devices.
     """
     jaxpr = asked.jaxpr
+    if INSIDE in jaxpr.effects:
+        jaxpr = discharge_jaxpr(jaxpr, (), (), last=True).jaxpr
     names = ArgumentNames(asked.name, jaxpr.debug_info.arg_names, jaxpr.in_avals)
     in_shardings = [*map(sharding_behind, asked.in_shardings or [None] * len(jaxpr.invars))]
     out_shardings = out_memories(jaxpr, [
@@ -161,10 +165,10 @@ def place(asked: Asked) -> Placed:
 
 
 def shard(asked: Asked, placed: Placed) -> Program:
-    """Decides how arguments and results are cut, and which results reuse memory.
+    """Decides on the shardings of arguments and results, and on the reuse of memory.
 
     Raises:
-      ValueError: a sharding or layout that is asked for does not fit.
+      ValueError: a requested sharding or layout does not fit.
     """
     names, jaxpr, kept, copied, where, in_shardings, out_shardings = placed
     in_layouts = _layouts("in", asked, asked.in_shardings, jaxpr.in_avals)
@@ -172,12 +176,15 @@ def shard(asked: Asked, placed: Placed) -> Program:
     shardings = Shardings(where, names, asked.placements, in_shardings, jaxpr.out_avals,
                           out_shardings, copied)
     moved = [i for i in kept if asked.placements[i].sharding is not shardings.inputs[i]]
-    # A program that may be run a second time, to find a NaN, keeps its arguments.
+    # A program that may run a second time, to find a NaN, keeps its arguments.
     usable = [n for n, i in enumerate(kept)
-              if asked.donated and asked.donated[i] and i not in moved and not debugging()]
+              if asked.donated and asked.donated[i] and i not in moved and not nan_checks_enabled()]
+    stored = dict(zip(asked.stored, range(len(copied) - len(asked.stored), len(copied)),
+                      strict=True))
     donation = settle(usable, jaxpr.in_avals, jaxpr.out_avals, lambda n: names(kept[n]),
                       lambda n, out: shardings.agree(kept[n], out),
-                      lambda n, out: copied[out] == kept[n])
+                      lambda n, out: out == stored[kept[n]] if kept[n] in stored else
+                      copied[out] == kept[n])
     return Program(asked, names, jaxpr, kept, where, shardings, moved, donation, in_layouts,
                    out_layouts)
 
@@ -192,8 +199,8 @@ def _layouts(what: str, asked: Asked, given: Sequence[Any], avals: Sequence[Any]
 
 
 def lower(program: Program, platform: str | None = None, whole: bool = False) -> LoweredModule:
-    """The StableHLO module, for the platform of the devices if no other one is asked for; `whole`
-    if what it closes over is to stand in it."""
+    """The StableHLO module, by default for the platform of the devices; with `whole` its text
+    contains all constants."""
     with timed("Finished lowering jit(%s) to StableHLO in %.6f s", program.name, event=LOWER):
         return lower_to_module(
             program.jaxpr, program.name, platform or program.platform, *program.donation,
@@ -210,7 +217,7 @@ def compile_module(program: Program, lowered: LoweredModule, options: dict[str, 
       options: of XLA, by name.
 
     Raises:
-      ValueError: it was lowered for another platform than its devices'.
+      ValueError: it was lowered for a platform other than that of its devices.
     """
     if program.platform not in names_of(lowered.platform):
         msg = (f"{program.name} was lowered for {lowered.platform!r} and cannot be compiled for "
@@ -221,7 +228,7 @@ def compile_module(program: Program, lowered: LoweredModule, options: dict[str, 
     if shardings.single or lowered.host_callbacks or lowered.inspections:
         executable = _load(program, lowered, options)
     else:
-        # Shardings that say the same in other words (P('x'), P('x', None)) make one module.
+        # Equivalent shardings (P('x'), P('x', None)) make one module.
         key = ("loaded", program.devices, sha256(lowered.text().encode()).digest(),
                repr(sorted(options.items())))
         executable = program.asked.jaxpr.cached(key, lambda: _load(program, lowered, options))

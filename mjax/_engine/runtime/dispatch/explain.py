@@ -19,7 +19,7 @@ from mjax._engine.tracing.flat import describe_function, function_name
 
 logger = logging.getLogger("mjax")
 
-#: Where functions were defined whose traces were explained.
+#: The places of definition of functions whose traces were explained.
 _seen: set[str] = set()
 
 
@@ -30,18 +30,18 @@ def log_compile(text: str, *facts: Any) -> None:
 
 @contextmanager
 def timed(text: str, name: str, event: str) -> Iterator[None]:
-    """Logs, after the body of the `with` statement, `text` with the program's name and the seconds;
-    and tells who listens to the event."""
+    """Logs `text` with the program's name and the seconds that the body of the `with` statement
+    took; also tells the listeners of the event."""
     began, start = time.time(), time.perf_counter()
     yield
-    seconds = time.perf_counter() - start  # which no change of the clock falsifies
+    seconds = time.perf_counter() - start  # changes of the system's clock do not matter
     log_compile(text, name, seconds)
     record_event_duration_secs(event, seconds, fun_name=name)
     record_event_time_span(event, began, began + seconds, fun_name=name)
 
 
 class Joined:
-    """Values to be joined to a text if the text is shown."""
+    """Values that are joined to a text only if it is shown."""
 
     def __init__(self, values: Iterable[Any]):
         self.values = values
@@ -79,12 +79,12 @@ def explain_trace(f: Callable[..., Any], call: JitCall, key: tuple[Any, ...],
 
 def explain_compilation(f: Callable[..., Any], call: JitCall, placements: tuple[Any, ...],
                         seen: Iterable[Any]) -> None:
-    """Logs why a function that was compiled for such types is compiled again, if it was.
+    """Logs why a function is compiled again for the same types.
 
     Args:
       f: the function.
       call: the call that needs it; its leaves are arrays.
-      placements: of these.
+      placements: the placements of its leaves.
       seen: the keys of its programs, `(settings, placements, structure, static arguments)`.
     """
     same, avals = (thread.settings, call.tree, call.static_key), [p.aval for p in placements]
@@ -103,7 +103,7 @@ def _log_miss(what: str, f: Callable[..., Any], where: str, text: str) -> None:
 
 def _differences(f: Callable[..., Any], call: JitCall, new: tuple[Any, ...], old: tuple[Any, ...]
                  ) -> list[str]:
-    """A line for each thing in which two keys of traces differ."""
+    """A line for each difference between two keys of traces."""
     lines = [f"setting {name}: now {new[0].values[name]!r}, before {old[0].values[name]!r}"
              for name in new[0].values if new[0].values[name] != old[0].values[name]]
     if new[1] != old[1]:
@@ -124,7 +124,7 @@ def _static_differences(new: dict[Any, Any], old: dict[Any, Any]) -> list[str]:
 
 
 def _shown(form: Any) -> str:
-    """The value behind an `exact` form; None: there is none."""
+    """The value behind an `exact` form; None if there is none."""
     if form is None:
         return "not given"
     kind, *parts = form
@@ -136,7 +136,7 @@ def _shown(form: Any) -> str:
 
 
 def _what(a: Any, b: Any) -> str:
-    """In what two types of arrays differ."""
+    """The difference between two types of arrays."""
     facts = {"shape": "shape", "dtype": "dtype", "weak_type": "weak type",
              "varying": "varying axes"}
     return ", ".join(text for name, text in facts.items()

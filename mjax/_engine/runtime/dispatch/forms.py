@@ -1,10 +1,9 @@
-"""Forms of calls and of results, and functions that are written for one form each.
+"""Forms of calls and of results, and functions generated for one form each.
 
-Calls of one form differ in the values of their arguments alone: the same arguments are given by
-name, the same ones are static, and the others are the same nest of tuples, lists and dicts with
-leaves of the same classes. A function that knows the form looks at each argument once, in Python
-without a loop, which for small trees takes less time than flattening them takes in C++. So it is
-with results.
+Calls of one form differ only in the values of their arguments. The same arguments are given by
+name, and the same ones are static. The others are the same nest of tuples, lists and dicts with
+leaves of the same classes. A function for one form reads each argument once, in Python without a
+loop. For small trees that is faster than flattening them in C++. The same holds for results.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from mjax._engine.runtime.arrays.transfer import SCALARS, from_scalar
 from mjax._engine.runtime.effects.pending import PendingArray
 from mjaxlib_shim import trees
 
-#: The key of a call, and what its program takes: buffers, and NumPy arrays as they are.
+#: The key of a call, and the arguments of its program: buffers, and NumPy arrays as they are.
 Keyed = tuple[tuple[Any, ...], Sequence[Any]]
-#: Takes the arguments of a call apart, those by place and those by name; None for another form.
+#: Takes apart the positional and keyword arguments of a call; None if it has another form.
 Taker = Callable[[tuple[Any, ...], dict[str, Any]], Keyed | None]
 
-#: So many values are taken apart at most: the text grows with them.
+#: The most values of a form: the generated text grows with them.
 _MOST = 200
-#: So deep are results nested at most: Python reads no more than 200 open brackets.
+#: The greatest depth of results: Python parses at most 200 open brackets.
 _DEEPEST = 50
 _GLOBALS = {"Array": Array, "new": object.__new__, "PendingArray": PendingArray,
             "ndarray": np.ndarray, "from_scalar": from_scalar, "exact": exact,
@@ -44,14 +43,14 @@ _takers = BoundedCache(4096)
 
 
 class _Unknown(Exception):
-    """No function is written for the form."""
+    """A function cannot be generated for the form."""
 
 
 def _maker(text: str) -> Any:
     known = _makers.get(text)
     if known is None:
         names = dict(_GLOBALS)
-        # Named after this module, whose frames are left out of tracebacks.
+        # Named after this module, so that tracebacks leave out its frames.
         exec(compile(text, f"{__file__}[written]", "exec"), names)
         known = _makers.put(text, names["make"])
     return known
@@ -66,7 +65,7 @@ def _is_namedtuple(kind: type) -> bool:
 
 
 class _Text:
-    """The text of a taker while it is written.
+    """The text of a taker under construction.
 
     Args:
       shared: whether arrays made of equal scalars may be one.
@@ -88,7 +87,7 @@ class _Text:
         return f"x{self.count}"
 
     def constant(self, value: Any) -> str:
-        """The name of a value that the form has."""
+        """The name of a constant of the form."""
         self.constants.append(value)
         return f"c{len(self.constants) - 1}"
 
@@ -97,11 +96,11 @@ class _Text:
         self.lines += lines
 
     def require(self, condition: str) -> None:
-        """Other calls are of another form."""
+        """Rejects calls that do not fulfil a condition: they have another form."""
         self.write(f"if not ({condition}): return None")
 
     def unpack(self, name: str, count: int) -> list[str]:
-        """Names for the elements of a tuple or list, of which there are to be so many."""
+        """Names for the elements of a tuple or list of this length."""
         names = [self.variable() for _ in range(count)]
         self.write(f"{''.join(n + ', ' for n in names) or '()'} = {name}")
         return names
@@ -166,7 +165,7 @@ class _Text:
         self.values.append(f"{name}._buffer")
 
     def taker(self) -> Taker:
-        """The source that was written."""
+        """The generated source."""
         names = ", ".join(["form", *(f"c{i}" for i in range(len(self.constants)))])
         lines = "\n      ".join(self.lines)
         text = f"""
@@ -185,10 +184,10 @@ def make({names}):
 
 def taker_of(args: tuple[Any, ...], kwargs: dict[str, Any], places: Collection[int],
              names: Collection[str], shared: bool) -> Taker | None:
-    """The taker for calls of the form of this one; None if it has too many parts, or others than
-    arrays, scalars, None, tuples, lists, and dicts with words as keys.
+    """The taker for calls of the form of this one.
 
-    Its keys begin with an object that stands for the form.
+    It is None if the call has too many parts, or parts other than arrays, scalars, None, tuples,
+    lists, and dicts with words as keys. Keys begin with an object that identifies the form.
 
     Args:
       args, kwargs: the arguments.
@@ -219,8 +218,8 @@ def runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Plac
     Args:
       execute: takes these buffers.
       placements: of the results.
-      names: of the program and its arguments.
-      out_tree: how the results are nested.
+      names: the names of the program and its arguments.
+      out_tree: the tree of the results.
     """
     handlers, count = [p.handler for p in placements], len(placements)
     held: list[Any] = []
@@ -228,7 +227,7 @@ def runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Plac
     if nest is None:
         return _general_runner_of(execute, placements, handlers, names, out_tree)
     outs = "".join(f"x{i}, " for i in range(count)) or "()"
-    # The same as `Array(x, p)`, without a call of Python.
+    # The same as `Array(x, p)`, without a Python call.
     arrays = "".join(f"""
     r{i} = new(Array)
     r{i}._buffer = x{i}
@@ -252,7 +251,7 @@ def make(execute, handlers, names, held, {", ".join(f"p{i}" for i in range(count
 def _general_runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Placement],
                        handlers: list[Any], names: ArgumentNames, out_tree: Any
                        ) -> Callable[[Sequence[Any]], Any]:
-    """`runner_of` for results that are too many, or nested in another way than is written."""
+    """`runner_of` for results that are too many, or nested in a way that is not generated."""
 
     def run(buffers: Sequence[Any]) -> Any:
         try:
@@ -266,14 +265,14 @@ def _general_runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequ
 
 
 def _nest(tree: Any, numbers: Iterator[int], depth: int, held: list[Any]) -> str | None:
-    """The text of results in a tree that is so deep in another; None if it is too deep, or has
-    dicts with others than words as keys.
+    """The text of results in a subtree at some depth; None if it is too deep, or has dicts with
+    keys that are not words.
 
     Args:
-      tree: the tree.
-      numbers: of the results that are left.
-      depth: of the tree.
-      held: gets what the text calls `h0`, `h1` and so on.
+      tree: the subtree.
+      numbers: the numbers of the remaining results.
+      depth: the depth of the subtree.
+      held: receives the values that the text calls `h0`, `h1` and so on.
     """
     if depth > _DEEPEST:
         return None

@@ -1,16 +1,15 @@
-"""`jit` as users call it: from Python arguments to a compiled program, by as few lookups as
-possible.
+"""The public `jit`: from Python arguments to a compiled program, by as few lookups as possible.
 
-Three levels, each a dictionary lookup: short calls, from buffers to results (see `short`); any
-calls under evaluation (keyed by settings, structure and placements); and traces (keyed by structure
-and types), which every interpreter uses.
+Three levels are dictionary lookups: short calls, from buffers to results (see `short`); all calls
+under evaluation (keyed by settings, structure and placements); and traces (keyed by structure and
+types), which every interpreter uses.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,14 +20,16 @@ from mjax._engine.base.jitted import PjitFunction
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import NOT_GIVEN, exact
 from mjax._engine.control.calls.jit import jit_p
-from mjax._engine.control.calls.static import Parameters
+from mjax._engine.control.calls.static_arguments import Parameters
 from mjax._engine.ir.pytree import keystr, registry, tree_flatten_with_path
+from mjax._engine.ir.references import touched
 from mjax._engine.ir.types import is_foreign_array, typeof
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.devices import devices
 from mjax._engine.runtime.arrays.shape_dtype_struct import aval_of
 from mjax._engine.runtime.arrays.transfer import (
     HostArgument,
+    arrived,
     sharding_of,
     to_array,
 )
@@ -42,7 +43,7 @@ from mjax._engine.runtime.dispatch.arguments import (
 )
 from mjax._engine.runtime.dispatch.executable import Asked
 from mjax._engine.runtime.dispatch.explain import explain_compilation
-from mjax._engine.runtime.dispatch.jit_cache import caches_of, trace_call
+from mjax._engine.runtime.dispatch.jit_cache import TracedProgram, caches_of, trace_call
 from mjax._engine.runtime.dispatch.runners import Runners, runners_of
 from mjax._engine.runtime.dispatch.sharding_arguments import (
     asked,
@@ -63,13 +64,15 @@ from mjax._engine.tracing.flat import (
     wraps,
 )
 from mjax._engine.tracing.interpreter import refuse_dead
+from mjax._engine.tracing.packed import Packed
+from mjax._engine.tracing.reference import Ref, refuse_aliases
 from mjax._engine.tracing.scopes import calling
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.tracing.variance import casts_are_written
 
 _flatten = registry.flatten
-#: Types of leaves that programs take as they are.
-_ARRAYS = frozenset({Array, PendingArray})
+#: Types of leaves that need no conversion.
+_ARRAYS = frozenset({Array, Packed, PendingArray, Ref})
 
 
 @boundary
@@ -82,14 +85,13 @@ def jit(fun: Any = NOT_GIVEN, /, *, in_shardings: Any = None,
 
     Args:
       fun: a function of pytrees of arrays, without side effects. Without it: a decorator.
-      in_shardings: how arguments are cut over devices: a tree prefix of the tuple of positional
-        arguments, static ones left out, of `NamedSharding`s, of `PartitionSpec`s for the mesh
-        that is set (`set_mesh`) when it is called, and of None: as the argument is, or as XLA
-        chooses for one that is on no device in particular. Inside of another program they are
-        constraints.
-      out_shardings: the same for the results; None: as XLA chooses.
+      in_shardings: the shardings of arguments: a tree prefix of the tuple of positional arguments
+        without static ones. Leaves are `NamedSharding`s, `PartitionSpec`s for the mesh that is set
+        (`set_mesh`) at the call, or None: the argument's own, or XLA's choice for one that is
+        uncommitted. Inside of another program they are constraints.
+      out_shardings: the same for the results; None: XLA's choice.
       static_argnums: positions of arguments that are hashable Python values, known when the
-        function is traced; each value is compiled for.
+        function is traced. The function is compiled for each value.
       static_argnames: the same by name; each is completed from the other.
       donate_argnums: positions of arguments whose memory the results may take over; the
         arrays cannot be used afterwards.
@@ -112,7 +114,7 @@ def jit(fun: Any = NOT_GIVEN, /, *, in_shardings: Any = None,
         calls: an argument is not an array.
       ValueError: an argument number or name that `fun` does not have; at calls: a static
         argument that is not hashable, arguments on different devices, or shardings that do not
-        fit: trees, sizes that are not divisible, an argument that is committed and cut otherwise.
+        fit: trees, sizes that are not divisible, or an argument committed to another sharding.
       RuntimeError: at calls: an argument was donated before, or is donated and given twice.
 
     Example:
@@ -163,7 +165,7 @@ def pjit(fun: Callable[..., Any], in_shardings: Any = None, out_shardings: Any =
          donate_argnames: Any = None, keep_unused: bool = False, device: Any = None,
          backend: str | None = None, inline: bool = False,
          compiler_options: dict[str, Any] | None = None) -> Any:
-    """`mjax.jit`, with all its arguments by place too; see there.
+    """`mjax.jit` that also takes all its arguments by position; see there.
 
     Example:
       >>> from mjax.experimental.pjit import pjit
@@ -175,7 +177,7 @@ def pjit(fun: Callable[..., Any], in_shardings: Any = None, out_shardings: Any =
 
 
 def _device_of(device: Any, backend: str | None) -> Any:
-    """The device to run on, given as such or by a platform; None: where the arguments are."""
+    """The device to run on, given directly or by a platform; None: that of the arguments."""
     if backend is None:
         if device is not None:
             sharding_of(device)  # refuses anything else
@@ -190,17 +192,17 @@ def _is_library(fun: Callable[..., Any]) -> bool:
     return (getattr(fun, "__module__", None) or "").startswith("mjax.")
 
 
-#: What stands for `jit` without options in `caches_of`.
+#: The key of `jit` without options in `caches_of`.
 _PLAIN = JitOptions(), exact(())
 
 
 class Jitted:
-    """A function under `jit`: what its calls do that are not answered by one lookup.
+    """A function under `jit`: handles the calls that are not answered by one lookup.
 
     Args:
       fun: the user's function.
-      options: what `jit` was asked for.
-      parameters: those of the function.
+      options: the options of `jit`.
+      parameters: the parameters of the function.
     """
 
     __slots__ = ("caches", "fun", "name", "options", "parameters", "shardings", "shared", "short")
@@ -209,10 +211,10 @@ class Jitted:
         self.fun, self.parameters = fun, parameters
         self.options = options
         self.name = function_name(fun)
-        # 1 and True are equal, and no equal options to XLA.
+        # 1 and True are equal, but different options to XLA.
         self.caches = caches_of(fun, (options, exact(options.compiler_options)))
         self.shardings = bool(options.in_shardings or options.out_shardings)
-        #: Whether arrays made of equal scalars may be one; not where they are donated.
+        #: Whether equal scalars may share an array; not if they are donated.
         self.shared = not (options.donate_argnums or options.donate_argnames)
         self.short = ShortCalls(options.static_argnums, options.static_argnames, self.shared,
                                 self.caches.short)
@@ -221,7 +223,7 @@ class Jitted:
 
     def evaluated(self, args: tuple[Any, ...], kwargs: dict[str, Any], short_key: Any,
                   taken: Sequence[Any]) -> Any:
-        """A call under evaluation, with what it is known by from now on: see `ShortCalls.put`."""
+        """A call under evaluation, and its key for later calls: see `ShortCalls.put`."""
         call = take_apart(self.parameters, self.options, args, kwargs)
         if not _ARRAYS.issuperset(map(type, call.leaves)):
             call = call._replace(leaves=self.as_placed(call.leaves, args, kwargs))
@@ -232,10 +234,10 @@ class Jitted:
         return self.short.run(short_key, taken, program, call.leaves)
 
     def as_placed(self, leaves: list[Any], args: Any, kwargs: Any) -> list[Any]:
-        """Arguments as arrays, or as what is going to be some.
+        """Arguments as arrays, or as objects that become arrays later.
 
         Raises:
-          TypeError: names the first that is none.
+          TypeError: names the first that is not an array.
         """
         try:
             return [a if type(a) in _ARRAYS else HostArgument(a) if type(a) is np.ndarray else
@@ -245,7 +247,7 @@ class Jitted:
             raise
 
     def _check(self, args: Any, kwargs: Any) -> None:
-        """Refuses leaves that are not arrays, and says how to give them nevertheless."""
+        """Refuses leaves that are not arrays, and advises how to pass them."""
         for given, what in ((args, "argument"), (kwargs, "keyword argument ")):
             for path, leaf in tree_flatten_with_path(given)[0]:
                 try:
@@ -269,7 +271,10 @@ class Jitted:
             explain_compilation(self.fun, call, placements, self.caches.calls)
         trace = trace_call(self.fun, call, [a.aval for a in call.leaves], self.caches)
         for value in trace.closed_over:
-            refuse_dead(value)  # under evaluation no trace is open
+            if value.interp is not evaluation:
+                refuse_dead(value)  # under evaluation no trace is open
+        if trace.closed_over:
+            return Runners(lambda *args: self.applied(trace, call, map(arrived, args)), None)
         return runners_of(
             Asked(trace.jaxpr, self.name, placements,
                   donated_leaves(self.parameters, options, call), options.keep_unused,
@@ -277,10 +282,10 @@ class Jitted:
             trace.out_tree, dict(options.compiler_options))
 
     def asked(self, call: JitCall, out_tree: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """The shardings of the leaves of arguments and results that were asked for.
+        """The requested shardings of the leaves of arguments and results.
 
         Raises:
-          ValueError: their trees do not fit, or no mesh is set that a spec could refer to.
+          ValueError: their trees do not fit, or no mesh is set for a spec.
         """
         return (in_shardings_of(self.name, self.options.in_shardings, call),
                 out_shardings_of(self.name, self.options.out_shardings, out_tree))
@@ -290,8 +295,8 @@ class Jitted:
     def staged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call under any other interpreter: an application of the primitive `jit`."""
         if thread.settings.disable_jit or (casts_are_written() and _is_library(self.fun)):
-            # Authors write casts in their own functions; in ours numbers stay literals so, which
-            # need none.
+            # Authors write casts in their own functions. In the engine's functions numbers stay
+            # literals this way, which need no casts.
             return self.fun(*args, **kwargs)
         options = self.options
         call = take_apart(self.parameters, options, args, kwargs)
@@ -301,7 +306,15 @@ class Jitted:
             self._check(args, kwargs)
             raise
         trace = trace_call(self.fun, call, avals, self.caches)
-        operands = [*trace.closed_over, *call.leaves]
+        return self.applied(trace, call, call.leaves)
+
+    def applied(self, trace: TracedProgram, call: JitCall, leaves: Iterable[Any]) -> Any:
+        """The primitive `jit`, applied to the leaves of a call."""
+        options, operands = self.options, [*trace.closed_over, *leaves]
+        if trace.jaxpr.effects:
+            refs = sorted(touched(trace.jaxpr.effects))
+            if len({id(operands[i]) for i in refs}) < len(refs):
+                refuse_aliases(trace.jaxpr.debug_info, refs, [operands[i] for i in refs])
         if self.shardings:
             trace = trace._replace(jaxpr=constrained(trace.jaxpr, *self.asked(
                 call, trace.out_tree)))
@@ -322,7 +335,7 @@ class Jitted:
         """Traces for these arguments, or for `ShapeDtypeStruct`s in their place."""
         call = take_apart(self.parameters, self.options, args, kwargs)
         trace = trace_call(self.fun, call, avals_of(self.name, call, args, kwargs), self.caches)
-        return Traced(trace.jaxpr, self.name, call, trace.out_tree,
+        return Traced(trace.jaxpr, trace.closed_over, self.name, call, trace.out_tree,
                       donated_leaves(self.parameters, self.options, call), self.options,
                       self.asked(call, trace.out_tree))
 
@@ -344,8 +357,8 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
       args, kwargs: arguments, or `ShapeDtypeStruct`s in their place.
 
     Returns:
-      The tree of `ShapeDtypeStruct`s of the results; with the shardings that `jit` was asked for,
-      if `fun` comes from there.
+      The tree of `ShapeDtypeStruct`s of the results. They have the `out_shardings` of `jit` if
+      `fun` is a jitted function.
 
     Example:
       >>> mjax.eval_shape(lambda x: x @ x, mjax.ShapeDtypeStruct((3, 3), "float32"))
@@ -361,10 +374,10 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def avals_of(name: str, call: JitCall, args: Any, kwargs: Any) -> list[Any]:
-    """Types of the leaves of a call, of which only these are needed.
+    """Types of the leaves of a call that needs only types.
 
     Raises:
-      TypeError: names the first leaf that has none.
+      TypeError: names the first leaf without a type.
     """
     try:
         return list(map(aval_of, call.leaves))
@@ -376,10 +389,9 @@ def avals_of(name: str, call: JitCall, args: Any, kwargs: Any) -> list[Any]:
 
 @contextmanager
 def ensure_compile_time_eval() -> Iterator[None]:
-    """Evaluates what runs in the body of a `with` statement at once, under a trace too.
+    """Evaluates operations in the body of a `with` statement at once, even during a trace.
 
-    Operations on constants give concrete arrays there. Operations on tracers mean what they mean
-    outside.
+    Operations on constants give concrete arrays there. Operations on tracers are not affected.
 
     Example:
       >>> @mjax.jit

@@ -1,4 +1,4 @@
-"""Tracing functions for `jit`, and what is remembered of them."""
+"""Tracing functions for `jit`, and the cache of traces."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.monitoring import TRACE
-from mjax._engine.base.programs import forget_programs, programs_of
+from mjax._engine.base.program_caches import forget_programs, programs_of
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
-from mjax._engine.control.calls.static import with_static
+from mjax._engine.control.calls.static_arguments import with_static
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.runtime.dispatch.arguments import JitCall, names_of
 from mjax._engine.runtime.dispatch.explain import explain_trace, timed
 from mjax._engine.runtime.dispatch.short import Caches
+from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import FlatFunction, function_name
+from mjax._engine.tracing.reference import refuse_returned
 from mjax._engine.tracing.stage import lift_tracers, stage
 
 
 class TracedProgram(Record):
-    """A traced function: the jaxpr, what it closed over, and how its results are nested."""
+    """A traced function: the jaxpr, the values it closed over, and the tree of its results."""
 
     jaxpr: Jaxpr
     closed_over: tuple[Any, ...]
@@ -35,8 +37,8 @@ _lock = threading.Lock()
 def caches_of(f: Callable[..., Any], options: Any) -> Caches:
     """The caches of a function, shared by all `jit`s of it with the same options.
 
-    A bound method is made anew at each attribute access, so it is known by its function
-    and its object.
+    A bound method is created anew at each attribute access, so the key is its function and its
+    object.
     """
     owner: Any = f
     key: tuple[Any, ...] = (options,)
@@ -58,13 +60,17 @@ def caches_of(f: Callable[..., Any], options: Any) -> Caches:
 
 
 def clear_caches() -> None:
-    """Forgets all traces and compiled programs, of jitted functions and of single operations."""
+    """Forgets all traces and compiled programs, of jitted functions and of single operations.
+
+    Example:
+      >>> mjax.clear_caches()
+    """
     forget_programs()
 
 
 def trace_call(f: Callable[..., Any], call: JitCall, avals: Sequence[Any], caches: Caches | None
                ) -> TracedProgram:
-    """Traces a function for a call; from the cache where nothing of outer traces is in it."""
+    """Traces a function for a call; from the cache if the trace holds no tracers."""
     key = (thread.settings, thread.axis_env, call.tree, call.static_key, tuple(avals))
     if caches is not None:
         known = caches.traces.get(key)
@@ -80,7 +86,8 @@ def trace_call(f: Callable[..., Any], call: JitCall, avals: Sequence[Any], cache
     info = names_of(f, call)
     with timed("Finished tracing %s for jit in %.6f s", function_name(f), event=TRACE):
         jaxpr, closed_over = lift_tracers(stage(flat, avals, info))
+    refuse_returned("jit", jaxpr)
     trace = TracedProgram(jaxpr, tuple(closed_over), flat.out_tree)
-    if caches is not None and not closed_over:
+    if caches is not None and all(c.interp is evaluation for c in closed_over):
         caches.traces.put(key, trace)
     return trace

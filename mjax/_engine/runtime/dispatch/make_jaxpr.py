@@ -1,4 +1,4 @@
-"""Functions users call to get jaxprs: `make_jaxpr`."""
+"""The public function for jaxprs: `make_jaxpr`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.control.calls.static import Parameters, with_static
+from mjax._engine.control.calls.static_arguments import Parameters, with_static
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
@@ -37,7 +37,7 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
 
     Returns:
       A function of the same arguments (or `ShapeDtypeStruct`s in their place). The jaxpr's
-      `consts` are what `fun` closed over.
+      `consts` are the values `fun` closed over.
 
     Example:
       >>> print(mjax.make_jaxpr(lambda x: x + 1)(2.0))

@@ -23,30 +23,30 @@ from mjaxlib_shim import executables as shim
 class Shardings:
     """The shardings of a program's arguments and results.
 
-    A program computes in the default memory of its devices, and in one order of them: arguments in
-    another memory are moved there; results that are asked for in another memory, or with devices in
-    another order, are moved or renamed when they are computed.
+    A program computes in the default memory of its devices, and in one order of them. Arguments in
+    another memory are moved there. Results requested in another memory, or with devices in another
+    order, are moved or relabelled afterwards.
 
     Attributes:
-      whole: of arrays that are not cut: on the one device, or copies on all.
+      whole: of arrays that are not cut: on the only device, or copies on all.
       devices: the devices, in the order of the partitions.
       single: whether it runs on a device; a mesh of one device is a mesh.
-      inputs: per argument where it has to be; None: XLA says, when it is compiled.
-      outputs: per result where it will be, likewise.
-      moved_to: result -> the sharding that was asked for, where it is another.
+      inputs: the required sharding per argument; None: XLA chooses, when it compiles.
+      outputs: the sharding per result, likewise.
+      moved_to: result -> the requested sharding, if it differs.
 
     Args:
       place: where the program runs.
-      names: of the program and its arguments.
-      placements: of the arguments.
-      asked: per argument the sharding asked for, or None.
+      names: the names of the program and its arguments.
+      placements: the placements of the arguments.
+      asked: the requested sharding per argument, or None.
       out_avals: types of the results.
-      out_asked: per result the sharding asked for, or None.
-      copied: per result the argument that it is a copy of, or None; it is cut likewise.
+      out_asked: the requested sharding per result, or None.
+      copied: per result the argument that it is a copy of, or None; it has the same sharding.
 
     Raises:
-      ValueError: a sharding that was asked for does not divide the array; or an argument is
-        committed to another.
+      ValueError: a requested sharding does not divide the array; or an argument is committed to
+        another.
     """
 
     __slots__ = ("_avals", "_elsewhere", "_known", "_meshes", "devices", "inputs", "moved_to",
@@ -103,16 +103,16 @@ class Shardings:
             and in_order(sharding, self.devices, ndim).is_equivalent_to(wanted, ndim))
 
     def of_constant(self, value: Any) -> Any:
-        """That of an array that is closed over: as it is over the program's devices, or copies."""
+        """The sharding of a constant: its own if over the program's devices, otherwise copies."""
         own = None if not is_array(value) else self._ordered(value.sharding, value.aval)
         return self.whole if own is None else own
 
     def of_argument(self, argument: int) -> Any:
-        """That of an argument, as far as it is known."""
+        """The sharding of an argument, as far as it is known."""
         return self.inputs[argument] or self.whole
 
     def partition(self, kept: Sequence[int]) -> Partition | None:
-        """What the lowering has to know; None: nothing.
+        """The facts for the lowering; None if it needs none.
 
         Args:
           kept: the arguments that are passed.
@@ -123,7 +123,7 @@ class Shardings:
                          self.outputs, self.of_constant)
 
     def options(self, kept: Sequence[int], lowered: LoweredModule) -> dict[str, Any]:
-        """Options that let XLA choose what nobody asked for."""
+        """Options that let XLA choose shardings without a request."""
         if len(self.devices) == 1:
             return {}
         tokens, constants = [False] * len(lowered.tokens), [False] * len(lowered.constants)
@@ -134,11 +134,11 @@ class Shardings:
                 tokens + [s is None for s in self.outputs]}
 
     def read_back(self, kept: Sequence[int], lowered: LoweredModule, loaded: Any) -> None:
-        """Completes the shardings by what XLA chose."""
+        """Completes the shardings with XLA's choices."""
         as_ours = self._translation()
 
         def chosen(found: Any, index: int, aval: Any) -> Any:
-            if found is None:  # a mesh of one device: all shardings of it say the same
+            if found is None:  # a mesh of one device, whose shardings are all equivalent
                 return next((s for s, a in zip(self.inputs, in_avals, strict=True)
                              if s is not None and a.ndim == aval.ndim), self.whole)
             return as_ours(found[index], aval)
@@ -162,7 +162,7 @@ class Shardings:
             hlo, self.devices, self._meshes, physical_aval(aval).ndim, known)
 
     def tell(self, lowered: LoweredModule) -> None:
-        """Calls the functions that ask how values of the program are cut; it was just compiled."""
+        """Calls the functions that inspect shardings, once the program is compiled."""
         as_ours = self._translation()
         told = [(one, one.inspection.take()) for one in lowered.inspections]  # some may raise
         for one, found in told:
@@ -176,18 +176,18 @@ class Shardings:
                 one.callback(sharding, one.aval.shape)
 
     def _in_body(self, hlo: Any, mesh: Any, manual: frozenset[Any]) -> NamedSharding:
-        """How a value is cut along the axes of a mesh that a shard_map does not know."""
+        """The sharding of a value along the mesh axes that a shard_map does not know."""
         free = {a: n for a, n in mesh.shape.items() if a not in manual and n > 1}
         spec = spec_of_pieces(hlo, free)
         return NamedSharding(mesh, spec).over(self.devices, "inspect_array_sharding")
 
 
 def _agreed(placement: Placement, asked: Any, names: ArgumentNames, index: int) -> Any:
-    """The placement that an argument is asked to have; its own if that says the same.
+    """The requested placement of an argument; its own if that is equivalent.
 
     Raises:
-      ValueError: the sharding does not divide it; or it is committed, and cut otherwise or in
-        another memory.
+      ValueError: the sharding does not divide it; or it is committed to another sharding or
+        memory.
     """
     aval, given = placement.aval, placement.sharding
     check_fits(asked, aval, f"{names.program}: in_shardings of {names(index)}")
@@ -204,7 +204,7 @@ def _agreed(placement: Placement, asked: Any, names: ArgumentNames, index: int) 
 
 
 class _Wanted(Record):
-    """A placement as far as it matters here: where an argument has to be."""
+    """A placement without irrelevant facts: it only says where an argument has to be."""
 
     aval: Any
     sharding: Any

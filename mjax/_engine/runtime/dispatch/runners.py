@@ -1,10 +1,10 @@
 """Running compiled programs.
 
 The runners of a program know which arguments it reads and which have to be moved, so that a call
-does nothing but execute. Every result has memory of its own: the program copies an
-argument that it gives back, so that deleting or donating one leaves the other.
+only executes. Every result has memory of its own: the program copies an argument that it returns,
+so that deleting or donating one leaves the other.
 
-Runners hold neither the program nor its module, which would stay in memory with them.
+Runners hold neither the program nor its module, so that these can be freed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import Effects, token_name
+from mjax._engine.ir.pytree import tree_structure
 from mjax._engine.ir.types import ShapedArray, abstract_token
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.donation import explain_failure, refuse_deleted
@@ -27,7 +28,6 @@ from mjax._engine.runtime.arrays.placement import Placement, placement_of
 from mjax._engine.runtime.arrays.token_values import Token
 from mjax._engine.runtime.arrays.transfer import arrived, brought, move, to_array
 from mjax._engine.runtime.dispatch.collective_throttle import few_at_a_time, in_turn
-from mjax._engine.runtime.dispatch.debugging import checked, debugging
 from mjax._engine.runtime.dispatch.executable import (
     Asked,
     Loaded,
@@ -38,19 +38,23 @@ from mjax._engine.runtime.dispatch.executable import (
     shard,
 )
 from mjax._engine.runtime.dispatch.forms import runner_of
+from mjax._engine.runtime.dispatch.nan_checks import checked, nan_checks_enabled
+from mjax._engine.runtime.dispatch.packed import has_packed, of_arrays, with_packed
+from mjax._engine.runtime.dispatch.references import discharged
 from mjax._engine.runtime.effects.background import before_donating, holds_caller, in_background
 from mjax._engine.runtime.effects.tokens import thread_tokens, token_placement
+from mjax._engine.tracing.reference import RefPlacement, refuse_aliases
 from mjaxlib_shim import guards
 
 buffer_of = operator.attrgetter("_buffer")
 
 
 class Runners(Record):
-    """Functions that run a compiled program, and give the tree of its results.
+    """Functions that run a compiled program, and return the tree of its results.
 
     Attributes:
-      arrays: of all arguments, arrays or `HostArgument`s.
-      buffers: of a list of the buffers of all arguments; None if it takes more than executing.
+      arrays: takes all arguments, arrays or `HostArgument`s.
+      buffers: takes a list of the buffers of all arguments; None if executing is not enough.
     """
 
     arrays: Callable[..., Any]
@@ -58,7 +62,7 @@ class Runners(Record):
 
 
 def refuse_execution(name: str) -> NoReturn:
-    """Raises what the flag no_execution has for the program of a name."""
+    """Raises the error of the flag no_execution for a program."""
     msg = f"the program {name} would be executed, which the flag no_execution refuses."
     raise RuntimeError(msg)
 
@@ -68,13 +72,46 @@ def runners_of(asked: Asked, out_tree: Any, options: dict[str, Any] | None = Non
 
     Args:
       asked: the program.
-      out_tree: how its results are nested.
+      out_tree: the tree of its results.
       options: of XLA, by name.
     """
+    if any(type(p) is RefPlacement for p in asked.placements):
+        return _with_references(asked, out_tree, options)
+    if has_packed(asked):
+        inner = of_arrays(asked)
+        made = runners_of(inner, tree_structure([0] * len(inner.jaxpr.outvars)), options)
+        return Runners(with_packed(made.arrays, asked.jaxpr.out_avals, out_tree), None)
     program = shard(asked, place(asked))
     if not program.jaxpr.outvars and not program.jaxpr.effects and not options:
         return Runners(lambda *args: out_tree.unflatten(()), None)
     return run(compile_module(program, lower(program), options or {}), out_tree)
+
+
+def _with_references(asked: Asked, out_tree: Any, options: dict[str, Any] | None) -> Runners:
+    """The functions that run a program with references among its arguments."""
+    info, n = asked.jaxpr.debug_info, len(asked.jaxpr.outvars)
+    refs = [i for i, p in enumerate(asked.placements) if type(p) is RefPlacement]
+    asked = asked._replace(placements=[
+        p.placement if type(p) is RefPlacement else p for p in asked.placements])
+    known: dict[Any, Any] = {}
+
+    def compute(*args: Any) -> Any:
+        first: dict[int, int] = {}
+        same = tuple((i, j) for i in refs if (j := first.setdefault(id(args[i]), i)) != i)
+        if same and info.traced_for:
+            refuse_aliases(info, refs, [args[i] for i in refs])
+        contents = [args[i].content() if i in refs else a for i, a in enumerate(args)]
+        if same not in known:
+            pure, finals = discharged(asked, list(first.values()), same)
+            known[same] = runners_of(
+                pure, tree_structure([0] * len(pure.jaxpr.outvars)), options), finals
+        runners, finals = known[same]
+        found = runners.arrays(*contents)
+        for i, array in zip(finals, found[n:], strict=True):
+            args[i].store(array)
+        return out_tree.unflatten(found[:n])
+
+    return Runners(compute, None)
 
 
 def run(loaded: Loaded, out_tree: Any) -> Runners:
@@ -82,7 +119,7 @@ def run(loaded: Loaded, out_tree: Any) -> Runners:
 
     Args:
       loaded: the program.
-      out_tree: how its results are nested.
+      out_tree: the tree of its results.
     """
     program, lowered = loaded.program, loaded.lowered
     names, kept, arity = program.names, program.kept, len(program.asked.placements)
@@ -100,7 +137,7 @@ def run(loaded: Loaded, out_tree: Any) -> Runners:
     compute = _general_runner(loaded, execute, placements, constants)
     if donated:
         compute = _guarded(compute, before_donating(len, names, kept, donated))
-    if debugging():
+    if nan_checks_enabled():
         compute = checked(compute, program.asked.jaxpr, program.name)
     if program.in_layouts or program.out_layouts:
         compute = in_orders(compute, names, program.in_layouts, program.out_layouts)
@@ -110,7 +147,7 @@ def run(loaded: Loaded, out_tree: Any) -> Runners:
 def _execute(loaded: Loaded) -> Callable[..., Any]:
     program = loaded.program
     execute: Callable[..., Any] = loaded.executable.execute_sharded
-    if thread.settings.no_execution:  # which runners are looked up by
+    if thread.settings.no_execution:  # a setting, so it is part of the key of runners
         name = program.name
         return lambda *_, **__: refuse_execution(name)
     if len(program.devices) == 1:
@@ -124,16 +161,15 @@ def _execute(loaded: Loaded) -> Callable[..., Any]:
 
 
 def _only_executes(loaded: Loaded) -> bool:
-    """Whether it takes nothing but executing: the arguments that it reads are where they are to
-    be, and so are the results."""
+    """Whether executing is enough: the arguments that it reads need no move, nor do results."""
     program = loaded.program
     return not (program.in_layouts or program.out_layouts or program.jaxpr.effects
                 or program.moved or program.shardings.moved_to or loaded.lowered.host_callbacks
-                or debugging() or any(map(_is_not_array, program.jaxpr.out_avals)))
+                or nan_checks_enabled() or any(map(_is_not_array, program.jaxpr.out_avals)))
 
 
 def _picking(execute: Any, constants: list[Any], kept: list[int], arity: int) -> Any:
-    """`execute` of the buffers of all arguments, which takes constants and those that are kept."""
+    """`execute` for the buffers of all arguments: adds constants, drops unused arguments."""
     if len(kept) == arity:
         return execute if not constants else lambda buffers: execute([*constants, *buffers])
     return lambda buffers: execute([*constants, *[buffers[i] for i in kept]])
@@ -155,7 +191,7 @@ def _guarded(compute: Callable[..., Any], check: Callable[[Sequence[Any]], Any]
 
 def _general_runner(loaded: Loaded, execute: Any, placements: Sequence[Placement],
                     constants: list[Any]) -> Callable[..., list[Array]]:
-    """A function from arrays to the list of results, for programs that take more than executing."""
+    """A function from arrays to the list of results, for programs that need more than executing."""
     program = loaded.program
     shardings, donation = program.shardings, program.donation
     handlers = [p.handler for p in placements]
@@ -166,7 +202,7 @@ def _general_runner(loaded: Loaded, execute: Any, placements: Sequence[Placement
     moved = {i: shardings.inputs[i] for i in program.moved}
     kept, names, committed = program.kept, program.names, program.place.committed
     moved_to = shardings.moved_to
-    # Parts of a NumPy array may share its memory, which nothing may overwrite.
+    # Parts of a NumPy array may share its memory, which must not be overwritten.
     whole = shardings.single or any(donation)
     bring = (lambda x, *to: brought(arrived(x), *to)) if whole else brought
 
@@ -197,15 +233,16 @@ def _general_runner(loaded: Loaded, execute: Any, placements: Sequence[Placement
 
 
 def _runs_aside(loaded: Loaded) -> bool:
-    """Whether a program runs aside: it calls Python, which may take long.
+    """Whether a program runs in the background: it calls Python, which may take long.
 
     A donating program does not, since it frees its arguments when called. Neither does one with a
     breakpoint, which has to stop its caller.
     """
     program = loaded.program
     return (program.platform == "cpu" and program.shardings.single
-            and bool(loaded.lowered.host_callbacks) and not program.moved and not debugging()
-            and not any(program.donation) and not holds_caller(program.jaxpr))
+            and bool(loaded.lowered.host_callbacks) and not program.moved
+            and not nan_checks_enabled() and not any(program.donation)
+            and not holds_caller(program.jaxpr))
 
 
 def _is_not_array(aval: Any) -> bool:
@@ -216,12 +253,12 @@ def _is_not_array(aval: Any) -> bool:
 def _with_effects(execute: Any, handlers: Sequence[Any], names: tuple[str, ...], sharding: Any,
                   effects: Effects) -> Callable[[list[Any]], Sequence[Any]]:
     """A function from the buffers that a program reads to those of its results. It passes the
-    thread's tokens to the program and keeps those it gives.
+    thread's tokens to the program and keeps the returned ones.
 
     Args:
-      execute: of the loaded program.
-      handlers: of its results.
-      names: of the tokens that it takes and gives first.
+      execute: that of the loaded program.
+      handlers: those of its results.
+      names: the names of its leading tokens, both arguments and results.
       sharding: where it runs.
       effects: its effects.
     """

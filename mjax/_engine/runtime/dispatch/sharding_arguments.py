@@ -1,4 +1,4 @@
-"""The shardings that `jit` is asked for: `in_shardings` and `out_shardings`."""
+"""The arguments `in_shardings` and `out_shardings` of `jit`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 
 
 class Asked(Record):
-    """A prefix tree of shardings, partition specs, formats with layouts, and None, in a form that
-    makes a cache key."""
+    """A hashable prefix tree of shardings, partition specs, formats with layouts, and None."""
 
     leaves: tuple[Any, ...]
     tree: Any
@@ -31,10 +30,10 @@ class Asked(Record):
         Args:
           full: the tree, or its structure.
           what: the name of the prefix tree, for messages.
-          whole: what the tree is, likewise.
+          whole: the name of the tree, for messages.
 
         Raises:
-          ValueError: it is not a tree prefix; or a spec, and no mesh is set.
+          ValueError: it is not a tree prefix; or a spec, but no mesh is set.
         """
         given = prefix_leaves(what, self.tree.unflatten(self.leaves), full, whole, _is_none)
         return [None if s is None else
@@ -47,7 +46,7 @@ def _is_none(value: Any) -> bool:
 
 
 def asked(given: Any, what: str) -> Asked | None:
-    """What `jit` was given as `in_shardings` or `out_shardings`; None: nothing.
+    """The argument `in_shardings` or `out_shardings` of `jit`; None if it asks for nothing.
 
     Raises:
       TypeError: a leaf is not a sharding, a spec or None.
@@ -111,7 +110,7 @@ def constrained(jaxpr: Jaxpr, ins: Sequence[Any], outs: Sequence[Any]) -> Jaxpr:
 
     Args:
       jaxpr: the program.
-      ins: a sharding or None per input; what it closes over comes before these.
+      ins: a sharding or None per input; closed-over values come before these.
       outs: a sharding or None per result.
     """
 

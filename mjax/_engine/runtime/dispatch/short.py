@@ -1,11 +1,10 @@
-"""The dispatcher: from a call to the program that computes it, by as few lookups as can be.
+"""The dispatcher: from a call to the program that computes it, by as few lookups as possible.
 
-Programs are looked up by settings and placements, in `program_for`. Eager primitives begin there.
-Functions of trees have short calls before it, which take one lookup, then go from buffers to
-results: the function that users call is here. The placements of the leaves stand for a call,
-together with its form (see `forms`) or, where no function is written for that, with its structure.
-A call that is not known goes the long way, which makes it known here if its program takes nothing
-but executing.
+`program_for` looks programs up by settings and placements. Eager primitives begin there.
+Functions of trees have short calls before it. A short call takes one lookup, then goes from buffers
+to results; the function that users call is here. Its key consists of the placements of the leaves
+and the form of the call (see `forms`), or the structure if there is no function for the form. An
+unknown call takes the long way, which adds its key here if executing the program is enough.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.folding import fold
-from mjax._engine.base.programs import ProgramCache
+from mjax._engine.base.program_caches import ProgramCache
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import exact
 from mjax._engine.ir.pytree import registry
@@ -30,27 +29,27 @@ from mjax._engine.tracing.evaluate import evaluation
 
 _flatten = registry.flatten
 placement_of = operator.attrgetter("_placement")
-#: So many forms of calls of one function are looked for.
+#: The most forms of calls of one function.
 _MOST_FORMS = 8
-#: More arguments than a call has.
+#: More than the number of arguments of any call.
 _ANY_NUMBER = 1 << 30
 
-#: Takes any call under evaluation the long way: of its arguments, by place and by name, its key or
-#: None, and what its program takes.
+#: Takes any call under evaluation the long way: from its positional and keyword arguments, its key
+#: or None, and the arguments of its program.
 Evaluated = Callable[[tuple[Any, ...], dict[str, Any], Any, Sequence[Any]], Any]
-#: Takes any call under another interpreter: of its arguments, by place and by name.
+#: Takes any call under another interpreter, with its positional and keyword arguments.
 Staged = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
 
 def program_for(known: ProgramCache, what: tuple[Any, ...], placements: tuple[Any, ...],
                 compile: Callable[..., Runners], *context: Any) -> Runners:
-    """The program that computes something for arguments so placed; compiled if there is none.
+    """The program for arguments with these placements; compiled if there is none.
 
     Args:
       known: (settings, placements, *what) -> runners.
-      what: stands for what is computed.
-      placements: of the arguments.
-      compile: makes the runners, of the placements and the context.
+      what: identifies the computation.
+      placements: those of the arguments.
+      compile: makes the runners from the placements and the context.
     """
     key = (thread.settings, placements, *what)
     found = known.get(key)
@@ -61,9 +60,9 @@ class Caches:
     """Known calls of one function under one set of options.
 
     Attributes:
-      short: what stands for a call -> settings, and a function of buffers under these;
-        `(settings, it)` -> the same for the settings that come second.
-      calls: (settings, placements, what else stands for a call) -> runners.
+      short: the key of a call -> its first settings, and a function of buffers for these;
+        `(settings, key)` -> the same for other settings.
+      calls: (settings, placements, rest of the key) -> runners.
       traces: (settings, axes, structure, static arguments, types) -> trace.
     """
 
@@ -85,7 +84,7 @@ class ShortCalls:
 
     Args:
       numbers, names: positions and names of the arguments that are static.
-      shared: whether arrays made of equal scalars may be one; not where they are donated.
+      shared: whether equal scalars may share an array; not if they are donated.
       known: the function's `Caches.short`.
     """
 
@@ -96,8 +95,8 @@ class ShortCalls:
         self.known = known
         self.numbers, self.names = numbers, names
         self.shared = shared
-        #: For the forms that calls had, and how many more are looked for; None before the first
-        #: call, which may be the only one.
+        #: The takers for the forms of earlier calls, and the number of forms still to be added;
+        #: None before the first call, which may be the only one.
         self.takers: list[Taker] = []
         self.attempts: int | None = None
 
@@ -110,7 +109,7 @@ class ShortCalls:
         """
         known, takers = self.known, self.takers
         of_new_form, under_others = self.of_new_form, self.under_others
-        # So many arguments by place are not static, whatever their number.
+        # The number of leading positional arguments that are never static.
         plain = max(0, min(self.numbers, default=_ANY_NUMBER))
 
         def jitted(*args: Any, **kwargs: Any) -> Any:
@@ -120,7 +119,7 @@ class ShortCalls:
                 key: Any = None
                 values: Sequence[Any] = ()
                 count = len(args)
-                # The commonest forms are spelled out, since every step counts.
+                # The commonest forms are written out, since every step counts.
                 if kwargs or count > plain:
                     pass
                 elif count == 1:
@@ -158,14 +157,14 @@ class ShortCalls:
         return jitted
 
     def under_others(self, key: Any) -> Callable[..., Any] | None:
-        """What is known of a call under settings that are not those it was first made known under.
+        """The entry of a call under settings other than those of its first entry.
         """
         return self.known.get((thread.settings, key), (None, None))[1]
 
     def of_new_form(self, args: tuple[Any, ...], kwargs: dict[str, Any]
                     ) -> Keyed | tuple[None, Sequence[Any]]:
-        """The key of a call of a form that is not looked for, and what its program takes;
-        `(None, ())` for calls that are not short."""
+        """The key of a call of an unknown form, and the arguments of its program; `(None, ())` for
+        calls that are not short."""
         count = len(args)
         places = {n + count if n < 0 else n for n in self.numbers if n < count}
         if self.attempts is None:
@@ -182,21 +181,21 @@ class ShortCalls:
                 return taken
         head: tuple[Any, ...] = ()
         if self.numbers or self.names:
-            # Nothing is checked: a call with wrong arguments is never made known.
+            # Checks are unnecessary: a call with wrong arguments never gets an entry.
             static: list[Any] = [(n, exact(args[n])) for n in sorted(places) if n >= 0]
             static += [(name, exact(kwargs[name])) for name in self.names if name in kwargs]
             head = (tuple(static),)
             args = tuple([arg for i, arg in enumerate(args) if i not in places])
             kwargs = {name: arg for name, arg in kwargs.items() if name not in self.names}
         leaves, tree = _flatten((args, kwargs) if kwargs else args, None)
-        # Which of the two it is, the tree alone does not say.
+        # The tree alone does not distinguish the two.
         return _keyed((*head, bool(kwargs), tree), leaves, self.shared) or (None, ())
 
     def run(self, key: Any, values: Sequence[Any], program: Runners, arrays: Sequence[Any]) -> Any:
-        """The end of the long way: runs a program, and makes the call known if it can be short.
+        """The end of the long way: runs a program, and adds an entry if the call can be short.
 
         Args:
-          key, values: what stands for the call, or None, and what its program takes.
+          key, values: the key of the call, or None, and the arguments of its program.
           program: the program.
           arrays: all leaves.
         """
@@ -206,11 +205,11 @@ class ShortCalls:
         return run(*arrays)
 
     def put(self, key: Any, values: Sequence[Any], run: Callable[..., Any]) -> None:
-        """Makes a call known.
+        """Adds an entry for a call.
 
         Args:
-          key, values: what stands for it, and what its program takes.
-          run: gives the results from the buffers of all leaves.
+          key, values: the key of the call, and the arguments of its program.
+          run: computes the results from the buffers of all leaves.
         """
         settings = thread.settings
         first = self.known.get(key)
@@ -219,9 +218,9 @@ class ShortCalls:
 
 
 def _keyed(head: tuple[Any, ...], leaves: Sequence[Any], shared: bool) -> Keyed | None:
-    """The key of these leaves after `head`, and what a program takes of them; None if one is not of
-    the commonest classes."""
-    try:  # all of them arrays, most likely
+    """The key `head` followed by these leaves, and their values for a program; None if a leaf is
+    not of the commonest classes."""
+    try:  # most likely they are all arrays
         return (*head, *[x._placement for x in leaves]), [x._buffer for x in leaves]
     except AttributeError:
         pass
@@ -245,7 +244,7 @@ def _keyed(head: tuple[Any, ...], leaves: Sequence[Any], shared: bool) -> Keyed 
 
 
 def _with_hosted(run: Callable[..., Any], values: Sequence[Any]) -> Callable[..., Any]:
-    """A function of buffers, and of NumPy arrays where these values have them."""
+    """A function of buffers, and of NumPy arrays in the places where these values have them."""
     puts = [(i, host(value)[0]) for i, value in enumerate(values) if type(value) is np.ndarray]
     if not puts:
         return run
@@ -254,7 +253,7 @@ def _with_hosted(run: Callable[..., Any], values: Sequence[Any]) -> Callable[...
         return lambda values: run((put_first(values[0]),))
 
     def hosting(values: list[Any]) -> Any:
-        # The list is the call's own.
+        # The list belongs to this call.
         values[first] = put_first(values[first])
         for i, put in others:
             values[i] = put(values[i])

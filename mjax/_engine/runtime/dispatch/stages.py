@@ -18,7 +18,10 @@ from mjax._engine.ir.pytree import (
     tree_flatten,
     tree_flatten_with_path,
     tree_leaves,
+    tree_structure,
 )
+from mjax._engine.ir.references import is_reference, written
+from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.lowering.module import LoweredModule
 from mjax._engine.runtime.arrays.array import Array, is_array
@@ -30,7 +33,6 @@ from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
 from mjax._engine.runtime.arrays.shardings import NamedSharding, SingleDeviceSharding
 from mjax._engine.runtime.arrays.transfer import move, sharding_of, to_array
 from mjax._engine.runtime.dispatch.arguments import compiler_options_of
-from mjax._engine.runtime.dispatch.debugging import debugging, refuse_invalid
 from mjax._engine.runtime.dispatch.executable import (
     Asked,
     Loaded,
@@ -40,9 +42,12 @@ from mjax._engine.runtime.dispatch.executable import (
     place,
     shard,
 )
+from mjax._engine.runtime.dispatch.nan_checks import nan_checks_enabled, refuse_invalid
+from mjax._engine.runtime.dispatch.references import discharged
 from mjax._engine.runtime.dispatch.runners import refuse_execution, run
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import Tracer
+from mjax._engine.tracing.reference import Ref, check_aliases
 from mjaxlib_shim import executables as shim
 
 _placement_of = operator.attrgetter("_placement")
@@ -72,7 +77,7 @@ def out_info(jaxpr: Jaxpr, out_tree: Any, shardings: Sequence[Any] | None = None
 
 
 class Stage:
-    """What all stages know.
+    """The facts that all stages know.
 
     Attributes:
       in_tree: structure of `(args, kwargs)`, static arguments left out.
@@ -104,7 +109,7 @@ class Stage:
         return f"<{type(self).__name__} {self._name}: ({ins}) -> ({outs})>"
 
     def _avals(self) -> list[Any]:
-        # What was closed over of an outer trace comes before the arguments.
+        # Values of outer traces that the function closed over come before the arguments.
         return self._jaxpr.in_avals[len(self._jaxpr.invars) - self.in_tree.num_leaves:]
 
     @property
@@ -130,13 +135,13 @@ class Stage:
 
     @property
     def out_info(self) -> Any:
-        """Tree of `ShapeDtypeStruct`s of the results, with their shardings: those that were asked
-        for, or once it is compiled all."""
+        """Tree of `ShapeDtypeStruct`s of the results, with requested shardings; after compilation
+        with all of them."""
         return out_info(self._jaxpr, self.out_tree, self._out_shardings)
 
 
 class Traced(Stage):
-    """A traced function; what `jit(f).trace(...)` gives.
+    """A traced function, from `jit(f).trace(...)`.
 
     Attributes:
       fun_name: the function's name.
@@ -149,12 +154,12 @@ class Traced(Stage):
         in (b,) }
     """
 
-    __slots__ = ("_asked", "_call", "_options", "fun_name")
+    __slots__ = ("_asked", "_call", "_closed_over", "_options", "fun_name")
 
-    def __init__(self, jaxpr: Jaxpr, name: str, call: Any, out_tree: Any,
-                 donated: tuple[bool, ...], options: Any, asked: Any):
+    def __init__(self, jaxpr: Jaxpr, closed_over: tuple[Any, ...], name: str, call: Any,
+                 out_tree: Any, donated: tuple[bool, ...], options: Any, asked: Any):
         super().__init__(jaxpr, call.tree, out_tree, donated, asked[1])
-        self.fun_name = name
+        self.fun_name, self._closed_over = name, closed_over
         self._call = call
         self._options = options
         self._asked = asked
@@ -170,15 +175,15 @@ class Traced(Stage):
 
     @boundary
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
-        """Lowers to StableHLO, for the device that the arguments or the default name.
+        """Lowers to StableHLO, for the device of the arguments or the default device.
 
         Args:
-          lowering_platforms: one platform to lower for instead; the result can be read, and
-            compiled where it is the device's own.
+          lowering_platforms: one platform to lower for instead. The result can be read; it can be
+            compiled only for the device's own platform.
 
         Raises:
           TypeError: the function uses values of an outer trace.
-          ValueError: `lowering_platforms` names not just one.
+          ValueError: `lowering_platforms` does not name exactly one.
         """
         program = self.program()
         if lowering_platforms is not None and len(lowering_platforms) != 1:
@@ -193,17 +198,32 @@ class Traced(Stage):
         Raises:
           TypeError: the function uses values of an outer trace.
         """
-        if len(self._call.leaves) != len(self._jaxpr.invars):
+        if any(type(value) is not Ref for value in self._closed_over):
             msg = (f"{self.fun_name} uses values of an outer trace (grad, vmap, jit) and cannot be "
                    "lowered on its own: pass them as arguments.")
             raise TypeError(msg)
-        placements = list(map(_placement, self._call.leaves, self._jaxpr.in_avals))
-        asked = Asked(self._jaxpr, self.fun_name, placements, self._donated,
-                      self._options.keep_unused, self._options.device, *self._asked)
+        n, avals = len(self._closed_over), self._jaxpr.in_avals
+        placements = list(map(_placement, [*self._closed_over, *self._call.leaves], avals))
+        # Symbols of sizes are read from the arguments, also from unused ones.
+        keep = self._options.keep_unused or not all(
+            is_constant_shape(getattr(a, "shape", ())) for a in self._jaxpr.in_avals)
+        into, out_of = self._asked
+        asked = Asked(self._jaxpr, self.fun_name, placements, (*[False] * n, *self._donated), keep,
+                      self._options.device, into and (*[None] * n, *into), out_of)
+        refs = _references(self._jaxpr)
+        if refs:
+            asked, _ = discharged(asked, refs)
         return shard(asked, place(asked))
 
 
+def _references(jaxpr: Jaxpr) -> list[int]:
+    """The numbers of the arguments that are references."""
+    return [i for i, aval in enumerate(jaxpr.in_avals) if is_reference(aval)]
+
+
 def _placement(leaf: Any, aval: Any) -> Any:
+    if is_reference(aval):
+        return _placement(leaf.content() if type(leaf) is Ref else leaf, aval.inner_aval)
     if is_array(leaf):
         return leaf._placement
     sharding = getattr(leaf, "sharding", None)
@@ -211,7 +231,7 @@ def _placement(leaf: Any, aval: Any) -> Any:
         return placement_of(aval, SingleDeviceSharding(default_device()), False)
     sharding = sharding_of(sharding)
     if type(sharding) is NamedSharding and sharding.is_abstract:
-        # It is lowered, and compiled, for the first devices.
+        # It is lowered and compiled for the first devices.
         mesh = mesh_in_force()
         found = mesh.flat_devices if isinstance(mesh, Mesh) else devices()[:sharding.mesh.size]
         sharding = sharding.over(found, "the sharding of a ShapeDtypeStruct")
@@ -219,7 +239,7 @@ def _placement(leaf: Any, aval: Any) -> Any:
 
 
 class _Bound(Stage):
-    """A stage that holds what belongs to this process."""
+    """A stage that holds objects of this process."""
 
     __slots__ = ()
 
@@ -237,7 +257,7 @@ class _Bound(Stage):
 
 
 class Lowered(_Bound):
-    """A lowered function; what `jit(f).lower(...)` gives.
+    """A lowered function, from `jit(f).lower(...)`.
 
     Example:
       >>> lowered = mjax.jit(lambda x: x + 1).lower(1.0)
@@ -245,7 +265,7 @@ class Lowered(_Bound):
       True
     """
 
-    __slots__ = ("_lowered", "_options", "_program", "_static")
+    __slots__ = ("_closed_over", "_lowered", "_options", "_program", "_static")
 
     def __init__(self, program: Program, lowered: LoweredModule, traced: Traced):
         super().__init__(traced.jaxpr, traced.in_tree, traced.out_tree, traced._donated,
@@ -253,6 +273,7 @@ class Lowered(_Bound):
         self._program, self._lowered = program, lowered
         self._options = dict(traced._options.compiler_options)
         self._static = [name for name, _ in traced._call.static]
+        self._closed_over = traced._closed_over
 
     @boundary
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
@@ -291,8 +312,8 @@ class Lowered(_Bound):
 
         Args:
           compiler_options: XLA options (`xla_...`) by name; they go before those of `jit`.
-          device_assignment: these devices, in order; None: not said. A program is lowered for
-            devices, and shardings name them: it cannot be compiled for others.
+          device_assignment: the devices it was lowered for, in order, or None. It cannot be
+            compiled for others, because shardings in the program name its devices.
 
         Raises:
           TypeError: the options are not a dict of values that XLA takes.
@@ -319,7 +340,7 @@ class Compiled(_Bound):
     """A compiled function, callable with arguments of the types it was made for.
 
     Attributes:
-      input_shardings, output_shardings: trees of where arguments and results are.
+      input_shardings, output_shardings: trees of the shardings of arguments and results.
 
     Example:
       >>> compiled = mjax.jit(lambda x: x + 1).lower(1.0).compile()
@@ -327,38 +348,44 @@ class Compiled(_Bound):
       Array(3., dtype=float32, weak_type=True)
     """
 
-    __slots__ = ("_executable", "_known", "_program", "_run", "_static")
+    __slots__ = ("_closed_over", "_executable", "_known", "_program", "_refs", "_run", "_static")
 
     def __init__(self, loaded: Loaded, lowered: Lowered):
         shardings = loaded.program.shardings
         super().__init__(lowered._jaxpr, lowered.in_tree, lowered.out_tree, lowered._donated, [
-            shardings.moved_to.get(n, s) for n, s in enumerate(shardings.outputs)])
+            shardings.moved_to.get(n, s)
+            for n, s in enumerate(shardings.outputs[:len(lowered._jaxpr.outvars)])])
         self._program, self._executable = loaded.program, loaded.executable
-        self._static = lowered._static
-        self._run = run(loaded, self.out_tree).arrays
-        #: Tuples of placements of arguments that were examined and need nothing.
+        self._static, self._closed_over = lowered._static, lowered._closed_over
+        self._refs = _references(self._jaxpr)
+        self._run = run(loaded, tree_structure([0] * len(shardings.outputs)) if self._refs else
+                        self.out_tree).arrays
+        #: Tuples of placements of arguments that were checked and need no move.
         self._known: set[tuple[Any, ...]] = set()
 
     @property
     def input_shardings(self) -> Any:
-        """The tree `(args, kwargs)` of where the arguments are."""
-        n = self.in_tree.num_leaves
-        return self.in_tree.unflatten(map(self._program.shardings.of_argument, range(n)))
+        """The tree `(args, kwargs)` of the shardings of the arguments."""
+        first = len(self._closed_over)
+        return self.in_tree.unflatten(map(self._program.shardings.of_argument, range(
+            first, first + self.in_tree.num_leaves)))
 
     @property
     def output_shardings(self) -> Any:
-        """The tree of where the results are."""
+        """The tree of the shardings of the results."""
         return self.out_tree.unflatten(self._out_shardings)
 
     @property
     def input_formats(self) -> Any:
-        """The tree `(args, kwargs)` of where the arguments are, and how they lie in memory."""
+        """The tree `(args, kwargs)` of the formats of the arguments."""
+        n = len(self._closed_over)
         return self.in_tree.unflatten(self._formats(
-            self.in_avals, self.input_shardings, self._program.in_layouts))
+            self.in_avals, self.input_shardings,
+            {i - n: layout for i, layout in self._program.in_layouts.items()}))
 
     @property
     def output_formats(self) -> Any:
-        """The tree of where the results are, and how they lie in memory."""
+        """The tree of the formats of the results."""
         return self.out_tree.unflatten(self._formats(
             self.out_avals, self.output_shardings, self._program.out_layouts))
 
@@ -388,6 +415,29 @@ class Compiled(_Bound):
         leaves, tree = tree_flatten((args, kwargs))
         if tree != self.in_tree:
             raise TypeError(self._wrong_structure((args, kwargs)))
+        return self._with_references(leaves) if self._refs else self._applied(leaves)
+
+    call = __call__
+
+    def _with_references(self, leaves: Sequence[Any]) -> Any:
+        """The results, after the final contents of references are stored."""
+        operands, info, n = [*self._closed_over, *leaves], self._jaxpr.debug_info, len(
+            self._jaxpr.outvars)
+        for i in self._refs:
+            if type(operands[i]) is not Ref:
+                msg = (f"{self._program.name}: {info.arg_name(i)} was compiled for a reference of "
+                       f"type {self._jaxpr.in_avals[i]}, and called with {operands[i]!r}: make a "
+                       "reference with mjax.new_ref.")
+                raise TypeError(msg)
+        check_aliases(lambda: info, operands)
+        found = self._applied([
+            x.content() if i in self._refs else x for i, x in enumerate(operands)])
+        for i, content in zip(sorted(written(self._jaxpr.effects)), found[n:], strict=True):
+            operands[i].store(content)
+        return self.out_tree.unflatten(found[:n])
+
+    def _applied(self, leaves: Sequence[Any]) -> Any:
+        """The results for arguments of the right structure."""
         try:
             arrays, key = leaves, tuple(map(_placement_of, leaves))
         except AttributeError:
@@ -399,11 +449,9 @@ class Compiled(_Bound):
         if thread.settings.no_execution:
             refuse_execution(self._program.name)
         out = self._run(*arrays)
-        if debugging():
+        if nan_checks_enabled():
             refuse_invalid(tree_leaves(out), self._jaxpr, self._program.name, arrays)
         return out
-
-    call = __call__
 
     def _examined(self, leaves: Sequence[Any]) -> list[Array]:
         """The arguments as arrays where the program takes them.
@@ -414,14 +462,15 @@ class Compiled(_Bound):
         """
         program = self._program
         for leaf in leaves:
-            if isinstance(leaf, Tracer):
+            if isinstance(leaf, Tracer) and type(leaf) is not Ref:
                 msg = (f"{program.name} is compiled and was called with a traced value of type "
                        f"{leaf.aval}: it cannot be differentiated, batched or traced. Call the "
                        "jitted function instead.")
                 raise TypeError(msg)
-        check_arguments(program.name, self.in_tree.unflatten(leaves))
+        check_arguments(program.name, self.in_tree.unflatten(leaves[len(self._closed_over):]))
         wrong = [f"  {program.names(i)}: compiled for {aval}, called with {typeof(leaf)}"
-                 for i, (leaf, aval) in enumerate(zip(leaves, self._avals(), strict=True))
+                 for i, (leaf, aval) in enumerate(zip(
+                     leaves, program.asked.jaxpr.in_avals, strict=True))
                  if typeof(leaf).strip_weak_type() is not aval.strip_weak_type()]
         if wrong:
             raise TypeError("\n".join([
@@ -442,7 +491,7 @@ class Compiled(_Bound):
                 for a, s in zip(arrays, targets, strict=True)]
 
     def _wrong_structure(self, given: Any) -> str:
-        """The text for arguments that are nested in another way."""
+        """The message for arguments with another structure."""
         expected = self.in_tree.unflatten([object()] * self.in_tree.num_leaves)
         left, right = ({_path(path) for path, _ in tree_flatten_with_path(tree)[0]}
                        for tree in (expected, given))
@@ -459,7 +508,7 @@ class Compiled(_Bound):
 
 @runtime_checkable
 class Wrapped(Protocol):
-    """A function that `jit` made: it can be called, or taken through the stages one by one.
+    """A function from `jit`: it can be called, or taken through the stages one by one.
 
     Example:
       >>> import mjax

@@ -1,13 +1,14 @@
-"""Programs that call Python run in the background: a slow callback holds up only who waits for it.
+"""Runs programs that call Python in the background: a slow callback delays only those that wait.
 
-On a CPU jaxlib runs a program with Python callbacks while it is called (0.5.3 and newer; on
-0.4.36 the shim waits, which reads of a failed program need). So each thread that calls such
-programs has a worker, a thread that runs them in the order of their calls and uses the tokens of
-the thread that it works for. Results are arrays whose buffers come when their program has run.
+On a CPU jaxlib runs a program with Python callbacks synchronously, within the call (0.5.3 and
+newer; on 0.4.36 the shim waits, because reads of a failed program need it). So each thread that
+calls such programs has a worker thread. It runs them in the order of their calls, and uses the
+tokens of the thread that it works for. Results are arrays that get their buffers when the program
+has run.
 
-Some run while they are called: programs that a callback calls, those that donate, stop at a
-breakpoint or run over several devices, and all of them where the flag `cpu_enable_async_dispatch`
-is off. Where they have ordered effects, what is in their thread's background comes first.
+Some programs run synchronously: those that a callback calls, that donate, stop at a breakpoint or
+run over several devices; and all of them if the flag `cpu_enable_async_dispatch` is off. If they
+have ordered effects, the background programs of their thread come first.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from mjax._engine.runtime.effects.tokens import ThreadTokens, local, settle_all
 from mjaxlib_shim import arrays as shim
 from mjaxlib_shim import guards
 
-#: So many programs may wait in the background of a thread before it waits for the oldest.
+#: The most programs in the background of a thread before it waits for the oldest.
 _MOST = 64
-#: So many pairs of buffers are compared one by one, which takes half as long as a set.
+#: The most pairs of buffers compared one by one, which takes half as long as a set.
 _FEW = 4
-#: Those that may still read their arguments.
+#: The jobs that may still read their arguments.
 _unfinished: set[Job] = set()
 
 
@@ -44,10 +45,10 @@ class Job(Promise):
     """A program with its arguments, to be run in the background.
 
     Attributes:
-      compute: gives the buffers of the results; None once it has run.
-      buffers: those that it reads; none once it has run.
-      tokens: those of the thread that it is run for.
-      future: done when it has run, whether it failed or not.
+      compute: computes the buffers of the results; None once it has run.
+      buffers: the buffers that it reads; empty once it has run.
+      tokens: the tokens of the thread that it is run for.
+      future: done when it has run, even if it failed.
     """
 
     __slots__ = ("_context", "_error", "_told", "_unfilled", "buffers", "compute", "future",
@@ -66,7 +67,7 @@ class Job(Promise):
         self._told = False
 
     def results(self, placements: Sequence[Placement]) -> list[Array]:
-        """The arrays that it will fill, unless they are gone by then."""
+        """The arrays that it will fill, unless they have been freed by then."""
         arrays = [PendingArray(self, placement) for placement in placements]
         self._unfilled = list(map(weakref.ref, arrays))
         return list[Array](arrays)
@@ -78,7 +79,7 @@ class Job(Promise):
         try:
             buffers = context.run(self.compute)
         except BaseException as error:
-            # Without this frame, which has the job.
+            # Without this frame, which refers to the job.
             trace = error.__traceback__
             self._error = error.with_traceback(trace.tb_next if trace else None)
             self.tokens.failed.append(self)
@@ -89,7 +90,7 @@ class Job(Promise):
                     array.fill(buffer)
         finally:
             self.buffers = []
-            self.compute = None  # before it is discarded, for who is about to add it
+            self.compute = None  # before it is discarded, for a caller about to add it
             _unfinished.discard(self)
 
     def reads(self, buffers: Sequence[Any]) -> bool:
@@ -105,11 +106,11 @@ class Job(Promise):
         """Waits until it has run.
 
         Raises:
-          RuntimeError: it is the worker that asks, in a callback, and would wait for ever.
+          RuntimeError: the worker itself waits, in a callback, which would never end.
         """
         if local.works and local.tokens is self.tokens and not self.future.done():
-            msg = ("a Python callback reads the result of a program that runs when the callback "
-                   "is done, and would wait for ever: pass values to callbacks as arguments, or "
+            msg = ("a Python callback reads the result of a program that can run only after the "
+                   "callback, so it would wait forever: pass values to callbacks as arguments, or "
                    "switch mjax.config.cpu_enable_async_dispatch off.")
             raise RuntimeError(msg)
         self.future.result()
@@ -119,7 +120,7 @@ class Job(Promise):
         return self.future.done()
 
     def check(self) -> None:
-        """Waits, and raises what the program raised."""
+        """Waits, and raises the error of the program."""
         self.wait()
         error = self._error
         if error is not None:
@@ -133,14 +134,14 @@ class Job(Promise):
                 error.__traceback__ = trace
 
     def block_until_ready(self) -> None:
-        """As a token: raises what nobody was told before."""
+        """Waits like a token: raises an error that was not raised before."""
         self.wait()
         if not self._told:
             self.check()
 
 
 def holds_caller(jaxpr: Jaxpr) -> bool:
-    """Whether a program calls a Python function that is to hold up who calls the program."""
+    """Whether a program calls a Python function that has to block the caller of the program."""
     functions = (getattr(e.params.get("callback"), "function", None) for e in jaxpr.eqns)
     return any(getattr(f, "holds_caller", False) for f in functions) or any(
         map(holds_caller, subjaxprs(jaxpr)))
@@ -155,14 +156,14 @@ def in_background(compute: Callable[..., Sequence[Any]], placements: Sequence[Pl
     """A function that lets the worker of its thread compute.
 
     Args:
-      compute: gives the buffers of the results.
-      placements: of the results.
+      compute: computes the buffers of the results.
+      placements: the placements of the results.
       constants: buffers that it reads in addition to those of its arguments.
     """
 
     def start(*args: Array) -> list[Array]:
         now = local.works or thread.in_callback or not thread.options.cpu_enable_async_dispatch
-        if now or any([arg._buffer.is_deleted() for arg in args]):  # which is told at the call
+        if now or any([arg._buffer.is_deleted() for arg in args]):  # the call raises the error
             return list(map(Array, compute(*args), placements))
         tokens = local.tokens
         job = Job(compute, args, constants, tokens)
@@ -178,7 +179,7 @@ def in_background(compute: Callable[..., Sequence[Any]], placements: Sequence[Pl
             local.worker = None
             return list(map(Array, compute(*args), placements))
         _unfinished.add(job)
-        if job.compute is None:  # it has run, and needs its arguments no more
+        if job.compute is None:  # it has run, and does not need its arguments any more
             _unfinished.discard(job)
         tokens.jobs.append(job)
         return arrays
@@ -187,8 +188,10 @@ def in_background(compute: Callable[..., Sequence[Any]], placements: Sequence[Pl
 
 
 def wait_for_readers(buffers: Sequence[Any]) -> None:
-    """Waits for programs of any thread that may still have to read buffers, before these are
-    deleted. In a callback not for those that its own program may be among."""
+    """Waits for programs of any thread that may still read buffers, before these are deleted.
+
+    In a callback it does not wait for jobs of its own thread, which may include its own program.
+    """
     if thread.in_callback and not local.works:
         return
     for job in list(_unfinished):
@@ -201,12 +204,14 @@ sockets.wait_for_readers = wait_for_readers
 
 def before_donating(run: Callable[[Sequence[Any]], Any], names: ArgumentNames, kept: Sequence[int],
                     donated: Collection[int]) -> Callable[[Sequence[Any]], Any]:
-    """A function of the buffers of all arguments for a program that deletes some of them: waits for
-    who may still read these, and refuses a call in which one is another argument too.
+    """A function of the buffers of all arguments, for a program that deletes some of them.
+
+    It waits for programs that may still read these, and refuses calls with a donated argument that
+    is given twice.
 
     Args:
       run: the function.
-      names: of the program and its arguments.
+      names: the names of the program and its arguments.
       kept: the arguments that are passed.
       donated: those that are donated.
     """
@@ -232,12 +237,12 @@ def before_donating(run: Callable[[Sequence[Any]], Any], names: ArgumentNames, k
 
 
 def _forget() -> None:
-    """In a process that was forked: the workers are not in it."""
+    """Clears the state in a forked process, which does not have the workers."""
     local.worker = None
     local.tokens.jobs.clear()
     _unfinished.clear()
 
 
 os.register_at_fork(after_in_child=_forget)
-# While executors, which callbacks may use, still take work.
+# At this time executors, which callbacks may use, still take work.
 threading._register_atexit(settle_all)  # type: ignore[attr-defined]

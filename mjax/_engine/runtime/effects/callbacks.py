@@ -1,4 +1,4 @@
-"""Python callbacks as users write them: `pure_callback`, `io_callback`, `debug.callback`,
+"""Public functions for Python callbacks: `pure_callback`, `io_callback`, `debug.callback`,
 `debug.print`, `debug.log`."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mjax._engine.control.callback_primitives import (
     ordered_io_effect,
     pure_callback_p,
 )
-from mjax._engine.control.calls.static import Static
+from mjax._engine.control.calls.static_arguments import Static
 from mjax._engine.ir.dtypes import canonical_dtype, is_extended
 from mjax._engine.ir.effects import Effect, no_effects, token_names
 from mjax._engine.ir.pytree import (
@@ -54,17 +54,17 @@ _METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all",
 
 
 class FlatCallback:
-    """A user's function of pytrees of arrays, as one of flat NumPy arrays.
+    """A user's function of pytrees of arrays, as a function of flat NumPy arrays.
 
     Args:
-      who: what the user called, for messages.
+      who: the public function, for messages.
       function: the user's function.
       in_tree: structure of `(args, kwargs)`.
       key_dtypes: of each of their leaves, its dtype if it holds keys, else None.
       out_tree: structure of its results; None: they are dropped.
       result_avals: their types.
-      declared: of each, along which mesh axes of a shard_map it varies; None: all. Empty: None for
-        all results.
+      declared: the mesh axes of a shard_map along which each varies; None: all axes. Empty: None
+        for all results.
     """
 
     def __init__(self, who: str, function: Callable[..., Any], in_tree: Any,
@@ -94,12 +94,12 @@ class FlatCallback:
         return function_name(self.function)
 
     def for_results(self, result_avals: Sequence[ShapedArray]) -> FlatCallback:
-        """The same function where it is to give other types."""
+        """The same function with other result types."""
         return FlatCallback(self.who, self.function, self.in_tree, self.key_dtypes,
                             self.out_tree, result_avals, self.declared)
 
     def __call__(self, *values: Any) -> tuple[np.ndarray[Any, Any], ...]:
-        """Called by XLA; what it raises is kept to be raised where somebody waits."""
+        """Called by XLA; its exception is kept, to be raised where its results are awaited."""
         previous, thread.settings = thread.settings, self.settings
         try:
             return call_with(evaluation, self.apply, values)
@@ -189,25 +189,25 @@ def pure_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args:
     It may be called any number of times, or not at all if its results are unused.
 
     Args:
-      callback: a function of arrays that gives arrays, of NumPy or of mjax.
+      callback: a function of arrays that returns arrays, of NumPy or of mjax.
       result_shape_dtypes: a tree of objects with `shape` and `dtype`, such as
         `ShapeDtypeStruct`: the types of its results. In the body of a shard_map each device
-        calls it, and results are taken to vary along all mesh axes, or along those that the
-        struct's `manual_axis_type` names: what differs along others is not noticed.
+        calls it, and results are assumed to vary along all mesh axes, or along those in the
+        struct's `manual_axis_type`. Differences along other axes are not detected.
       args: pytrees of arrays.
       sharding: must be None.
-      vmap_method: how it is called for a batch: "sequential": for one element after the other,
-        in a loop; "sequential_unrolled": the same without a loop; "expand_dims": once, for
-        arrays with a leading batch axis, of size 1 where an argument is the same for all;
-        "broadcast_all": once, with every argument repeated along that axis;
-        "legacy_vectorized": once, with such arguments as they are. None: not at all.
+      vmap_method: how it is called for a batch. "sequential": in a loop over the elements.
+        "sequential_unrolled": the same without a loop. "expand_dims": once, for arrays with a
+        leading batch axis, of size 1 for unbatched arguments. "broadcast_all": once, with every
+        argument repeated along that axis. "legacy_vectorized": once, with unbatched arguments
+        unchanged. None: vmap is refused.
       kwargs: pytrees of arrays, by name.
 
     Returns:
       The results, as arrays.
 
     Raises:
-      TypeError: arguments that are not arrays; at run time: results of other types than said.
+      TypeError: arguments that are not arrays; at run time: results of undeclared types.
       ValueError: an unknown `vmap_method`; when it is differentiated, or batched without one.
 
     Example:
@@ -257,8 +257,8 @@ def io_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args: A
       The results, as arrays.
 
     Raises:
-      TypeError: arguments that are not arrays; at run time: results of other types than said.
-      ValueError: when it is differentiated, or batched though `ordered`.
+      TypeError: arguments that are not arrays; at run time: results of undeclared types.
+      ValueError: when it is differentiated, or batched although `ordered`.
 
     Example:
       >>> log = []
@@ -279,14 +279,14 @@ def io_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args: A
 @boundary
 def debug_callback(callback: Callable[..., Any] | None = None, *args: Any, ordered: bool = False,
                    partitioned: bool = False, **kwargs: Any) -> Any:
-    """Calls a Python function to look at values in a compiled program.
+    """Calls a Python function to inspect values in a compiled program.
 
-    Allowed in every transformation; under differentiation it sees the primals, under `vmap` it
-    is called for each element, in the order of the batch.
+    Every transformation allows it. Under differentiation it sees the primals; under `vmap` it is
+    called for each element, in the order of the batch.
 
     Args:
-      callback: a function of arrays; what it returns is dropped. Without it, a function of
-        callback, args and kwargs is returned, for callbacks with arguments named as options.
+      callback: a function of arrays; its result is dropped. Without it, a function of callback,
+        args and kwargs is returned, for callbacks whose arguments have the names of options.
       args: pytrees of arrays; other leaves reach the callback as they are.
       ordered: whether calls happen in the program's order.
       partitioned: whether each device of a jitted program calls it, with its own pieces of the
@@ -328,7 +328,7 @@ class _Printer(Keyed):
     def __init__(self, who: str, fmt: str, write: Callable[[str], None]):
         self.fmt = fmt
         self.write = write
-        #: NumPy's print options now; the program may run under others, in another thread.
+        #: NumPy's print options at the call; the program may run under others, in another thread.
         self.options = np.get_printoptions()
         self.__name__ = f"{who}({fmt!r})"
 
@@ -342,7 +342,7 @@ class _Printer(Keyed):
 
 
 class _Checker(string.Formatter):
-    """Formats for the error's sake; how a value will look is not known yet."""
+    """Formats only to find errors; the texts of values are not known yet."""
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
         return value
@@ -360,7 +360,7 @@ class _Checker(string.Formatter):
 
 
 def _print(text: str) -> None:
-    # To what sys.stdout is then, in one piece: devices print at the same time.
+    # Writes to the current sys.stdout, in one piece: devices print at the same time.
     print(f"{text}\n", end="")
 
 
@@ -397,11 +397,11 @@ def _check_format(who: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 class _UnknownName(LazyText, KeyError, ValueError, shown_as=KeyError):
-    """The format asks for an argument by a name that none has."""
+    """The format refers to an argument by an unknown name."""
 
 
 class _UnknownPlace(LazyText, IndexError, ValueError, shown_as=IndexError):
-    """The format asks for more arguments by place than there are."""
+    """The format refers to more positional arguments than there are."""
 
 
 _MISFITS: dict[type[Exception], type[Exception]] = {
@@ -421,8 +421,8 @@ def debug_print(fmt: str | None = None, *args: Any, ordered: bool = False,
       ordered: whether lines come in the program's order.
       partitioned: whether each device of a jitted program prints its own pieces of the arguments,
         in no order. They are not gathered then.
-      skip_format_check: whether the format may leave out arguments, or ask for what is found
-        only at run time.
+      skip_format_check: whether the format may leave out arguments, or refer to attributes that
+        exist only at run time.
       kwargs: the same, for `{name}`.
 
     Raises:
@@ -481,7 +481,7 @@ def debug_log(fmt: str | None = None, *args: Any, ordered: bool = False,
 
 def _call_now(callback: FlatCallback, args: Sequence[Any], effects: frozenset[Effect] = no_effects
               ) -> list[Array]:
-    """Calls the function at once, after the ordered effects that come before it."""
+    """Calls the function at once, after earlier ordered effects."""
     names = token_names(effects)
     if names:
         thread_tokens().wait_for(names)

@@ -1,8 +1,8 @@
 """Ends daemon threads at exit, so that none is left inside of a computation.
 
-When Python ends, it ends a daemon thread at the moment that the thread asks for the lock of the
-interpreter. A thread that comes back from C++ does so in the midst of C++, which aborts the
-process (before Python 3.14, where such a thread waits for ever).
+Python ends a daemon thread at exit when the thread asks for the lock of the interpreter. A thread
+that returns from C++ does so while it is still in C++ code, which aborts the process. (From Python
+3.14 on, such a thread waits forever.)
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from types import FrameType
 
 from mjax._engine.base.folding import is_engine_file
 
-#: Seconds; a thread that stays longer in C++ does not come back before the process is gone.
+#: Seconds; a thread that stays in C++ for longer will not return before the process ends.
 _PATIENCE = 1.0
-#: Seconds for which the thread that ends Python keeps the lock, once no thread is in C++.
+#: Seconds for which the exiting thread keeps the lock, once no thread is in C++.
 _TO_THE_END = 60.0
 
 
 def end_daemons() -> None:
     """Raises `SystemExit` in daemon threads that are inside of mjax, until none is.
 
-    Threads of mjax's own end otherwise.
+    mjax's own threads end in another way.
     """
     if sys.version_info >= (3, 14):
         return
@@ -42,7 +42,7 @@ def end_daemons() -> None:
 
 
 def _daemons_inside() -> list[int]:
-    """The threads inside of mjax, but for this one, those not daemons, and mjax's own."""
+    """The daemon threads inside of mjax, except for this one and mjax's own."""
     spared = {thread.ident for thread in threading.enumerate()
               if not thread.daemon or thread.name.startswith("mjax ")}
     spared.add(threading.get_ident())

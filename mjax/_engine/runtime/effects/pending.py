@@ -1,4 +1,4 @@
-"""Arrays whose programs have not run yet; with `background`, which runs them."""
+"""Arrays whose programs have not run yet; `background` runs them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _slot: Any = Array.__dict__["_buffer"]
 
 
 class Promise(ABC):
-    """What stands in an array in place of its buffer."""
+    """The value in an array that does not have its buffer yet."""
 
     __slots__ = ()
 
     @abstractmethod
     def check(self) -> None:
-        """Waits until the arrays are filled, and raises what the program raised."""
+        """Waits until the arrays are filled, and raises the error of the program."""
 
     @abstractmethod
     def is_done(self) -> bool:
@@ -27,8 +27,11 @@ class Promise(ABC):
 
 
 class PendingArray(Array):
-    """An array that waits for its buffer when that is asked for. It becomes an `Array` when it
-    is filled, so that those, which are read much more often, pay nothing for this."""
+    """An array that waits for its buffer when it is read.
+
+    It becomes an `Array` when it is filled. So reads of arrays, which are much more frequent, pay
+    nothing for this.
+    """
 
     __slots__ = ()
 
@@ -45,12 +48,12 @@ class PendingArray(Array):
         return held
 
     def settled(self) -> Array:
-        """The array, once it is one."""
-        assert self._buffer is not None  # which waits
+        """The array, once it is filled."""
+        assert self._buffer is not None  # reading it waits
         return self
 
     def fill(self, buffer: Any) -> None:
-        """Makes it the array of a buffer."""
+        """Turns it into the array of a buffer."""
         _slot.__set__(self, buffer)  # first: another thread may be about to read
         self.__class__ = Array  # type: ignore[assignment]
 
@@ -65,6 +68,6 @@ class PendingArray(Array):
         return not isinstance(held, Promise) and bool(held.is_deleted())
 
 
-#: What messages call it: nobody need know the difference.
+#: Messages call it an Array: users need not know the difference.
 PendingArray.__name__ = PendingArray.__qualname__ = Array.__name__
 typeof_handlers[PendingArray] = typeof_handlers[Array]

@@ -1,9 +1,9 @@
 """Runtime tokens: effects happen in Python's order, and none is lost.
 
-Executions are asynchronous. For each name of ordered effects a thread has one token: the
-array (of no elements) that its last execution with such effects gives, and the next one takes.
-An execution with unordered effects leaves an output token, which says when it is done.
-`effects_barrier` waits for all tokens of a thread; at exit those of all threads are awaited.
+Executions are asynchronous. For each name of ordered effects a thread has one token: an array
+without elements. Its last execution with such effects returns it, and the next one takes it. An
+execution with unordered effects leaves an output token, which is ready when it is done.
+`effects_barrier` waits for all tokens of a thread; exit waits for those of all threads.
 
 Source: JEP 10657, "Sequencing side-effects in JAX".
 """
@@ -41,9 +41,9 @@ class ThreadTokens:
     """The tokens of one thread; outlives it until they have been awaited.
 
     Attributes:
-      ordered: name -> what the last execution with such effects gave.
-      outputs: those of executions with unordered effects, oldest first.
-      failed: those of executions that failed. A later one does not tell of it: the barrier does.
+      ordered: name -> the token of the last execution with such effects.
+      outputs: tokens of executions with unordered effects, oldest first.
+      failed: tokens of failed executions. The barrier raises their errors; later executions do not.
       jobs: programs that run in the background, oldest first, and some that have run.
     """
 
@@ -58,15 +58,15 @@ class ThreadTokens:
     def take(self, names: Sequence[str], placement: Placement) -> list[Array]:
         """The tokens of these names, on the device of a placement.
 
-        One that a failed execution left behind is replaced: what comes after the failure
-        runs. Whoever waits for that execution gets its error.
+        The token of a failed execution is replaced, so that executions after the failure run.
+        Waiting for the failed one raises its error.
         """
         return [self._take(name, placement) for name in names]
 
     def _take(self, name: str, placement: Placement) -> Array:
         token = self.ordered.get(name)
         if token is not None:
-            # A token is not copied to another device (jaxlib 0.8 aborts): it is awaited.
+            # Copying a token to another device would abort on jaxlib 0.8, so it is awaited.
             here = token.sharding is placement.sharding
             if here and not token._buffer.is_ready():
                 return token
@@ -77,11 +77,11 @@ class ThreadTokens:
             return move(made, placement.sharding, True)
 
     def set(self, names: Sequence[str], tokens: Iterable[Array]) -> None:
-        """Keeps what an execution gave in place of what it took."""
+        """Stores the tokens that an execution returned in place of those it took."""
         self.ordered.update(zip(names, tokens, strict=True))
 
     def forget(self, names: Sequence[str]) -> None:
-        """After an execution that failed when it was called."""
+        """Drops the tokens of an execution that failed at its call."""
         for name in names:
             self.ordered.pop(name, None)
 
@@ -92,14 +92,14 @@ class ThreadTokens:
             self._settles(self.outputs.pop(0))
 
     def wait_for(self, names: Sequence[str]) -> None:
-        """Waits for the ordered effects of these names, before one that happens at once."""
+        """Waits for the ordered effects of these names, before an effect that happens at once."""
         for name in names:
             token = self.ordered.pop(name, None)
             if token is not None:
                 self._settles(token._buffer)
 
     def _settles(self, token: Any) -> bool:
-        """Waits for a token; whether its execution succeeded."""
+        """Waits for a token; returns whether its execution succeeded."""
         try:
             token.block_until_ready()
         except Exception:
@@ -108,11 +108,11 @@ class ThreadTokens:
         return True
 
     def settle(self) -> None:
-        """Waits for what runs in the background."""
+        """Waits for programs in the background."""
         jobs = self.jobs
         while jobs:
             job = jobs[0]
-            job.wait()  # which the user may interrupt
+            job.wait()  # the user may interrupt this
             if jobs and jobs[0] is job:
                 jobs.popleft()
 
@@ -120,7 +120,7 @@ class ThreadTokens:
         """Waits for all effects of executions that were started.
 
         Raises:
-          Exception: what a callback raised, if nobody was told before.
+          Exception: the error of a callback that was not raised before.
         """
         waiting = [*self.failed, *self.outputs, *(t._buffer for t in self.ordered.values())]
         self.failed, self.outputs, self.ordered = [], [], {}
@@ -135,11 +135,11 @@ class ThreadTokens:
                         raise
             except Exception as error:
                 errors.append(error)
-            except BaseException:  # the user interrupts, or a callback ends the process
+            except BaseException:  # an interrupt by the user, or a callback that ends the process
                 self.failed[:0] = waiting[i:]
                 raise
         for other in errors[1:]:
-            logger.error("Another effect failed that nobody waited for", exc_info=other)
+            logger.error("Another effect failed that was not awaited", exc_info=other)
         if errors:
             raise errors[0]
 
@@ -151,16 +151,16 @@ class ThreadTokens:
 
 
 _lock = threading.Lock()
-#: Threads with their tokens; the tokens of threads that are gone, until they are awaited.
+#: Threads with their tokens; also tokens of ended threads, until they are awaited.
 _all: list[tuple[weakref.ref[threading.Thread], ThreadTokens]] = []
 
 
 class _Local(threading.local):
-    """What belongs to a thread.
+    """The state of a thread.
 
     Attributes:
-      tokens: those that its programs take and leave.
-      worker: runs programs for it in the background, once there was one.
+      tokens: the tokens that its programs take and return.
+      worker: runs programs for it in the background, from the first one on.
       works: whether it is itself the worker of another.
     """
 
@@ -183,7 +183,7 @@ local = _Local()
 
 
 def thread_tokens() -> ThreadTokens:
-    """The tokens of the current thread, after what runs in its background."""
+    """The tokens of the current thread, after its background programs have run."""
     tokens = local.tokens
     if tokens.jobs and not local.works:
         tokens.settle()
@@ -191,7 +191,7 @@ def thread_tokens() -> ThreadTokens:
 
 
 def token_placement(sharding: Any) -> Placement:
-    """Where a program that runs with a sharding has its tokens."""
+    """The placement of the tokens of a program that runs with a sharding."""
     return placement_of(token_buffer_aval, sharding, True)
 
 
@@ -203,7 +203,7 @@ def effects_barrier() -> None:
     contribute to it may come later.
 
     Raises:
-      Exception: what a callback raised in a computation that nobody has waited for.
+      Exception: the error of a callback in a computation that was not awaited.
 
     Example:
       >>> seen = []
@@ -214,14 +214,14 @@ def effects_barrier() -> None:
 
     Source: JEP 10657.
     """
-    if local.works:  # in a callback: what failed is told to who called its program
+    if local.works:  # in a callback: the caller of its program gets the errors
         local.tokens.wait()
     else:
         thread_tokens().barrier()
 
 
 def settle_all() -> None:
-    """Waits for what runs in the background of any thread."""
+    """Waits for background programs of all threads."""
     for _, tokens in list(_all):
         tokens.settle()
 
@@ -233,7 +233,7 @@ def _await_all() -> None:
             tokens.settle()
             tokens.barrier()
         except (Exception, SystemExit):
-            print("mjax: an effect failed in a computation that nobody waited for:",
+            print("mjax: an effect failed in a computation that was not awaited:",
                   file=sys.stderr)
             traceback.print_exc()
     end_daemons()

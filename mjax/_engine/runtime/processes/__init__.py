@@ -1,1 +1,1 @@
-"""Several processes that run one program: finding, watching and telling each other."""
+"""Several processes that run one program: how they connect, watch each other, and communicate."""

@@ -1,8 +1,7 @@
-"""Reads from environment variables what launchers tell the processes they start.
+"""Reads the environment variables that launchers set for the processes they start.
 
-Each launcher is one function from the environment to a `Layout`; fields that it leaves open are
-None.
-Nothing here asks a network service.
+Each launcher is one function from the environment to a `Layout`; unknown fields are None. The
+network is not used.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ Environment = Mapping[str, str]
 
 
 class Layout(NamedTuple):
-    """Which processes there are, and which of them this is."""
+    """The processes of a computation, and the number of this one."""
 
     coordinator_address: str | None = None
     num_processes: int | None = None
     process_id: int | None = None
 
     def filled_from(self, other: Layout) -> Layout:
-        """This, with `other` for what is open."""
+        """This layout, with unknown fields from `other`."""
         return other._replace(**{name: value for name, value in self._asdict().items()
                                  if value is not None})
 
@@ -47,7 +46,7 @@ def _explicit(environment: Environment) -> Layout:
 
 def _address(environment: Environment, host: str, job: int) -> str:
     port = _number(environment, "MJAX_COORDINATOR_PORT", "JAX_COORDINATOR_PORT")
-    if port is None:  # all processes of a job compute the same one, those of other jobs another
+    if port is None:  # all processes of a job compute the same port; other jobs get other ports
         port = 61440 + job % 4096
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -85,7 +84,7 @@ def _open_mpi(environment: Environment) -> Layout | None:
 
 
 def _pmi(environment: Environment) -> Layout | None:
-    """MPICH, Intel MPI, Cray PALS: they say no address, but know if there is one machine."""
+    """MPICH, Intel MPI, Cray PALS: without an address; they only tell if there is one machine."""
     size = _number(environment, "PMI_SIZE")
     if size is None:
         return None
@@ -100,7 +99,7 @@ def _on_one_machine(environment: Environment, size: int | None, local: str) -> s
 
 
 def _kubernetes(environment: Environment) -> Layout | None:
-    """Indexed jobs; in a JobSet the first pod has a name that can be written down."""
+    """Indexed jobs; in a JobSet the name of the first pod is predictable."""
     if "KUBERNETES_SERVICE_HOST" not in environment:
         return None
     jobset, group = environment.get("JOBSET_NAME"), environment.get("REPLICATED_JOB_NAME")
@@ -110,7 +109,7 @@ def _kubernetes(environment: Environment) -> Layout | None:
     return Layout(address, None, _number(environment, "JOB_COMPLETION_INDEX"))
 
 
-#: By the names that `cluster_detection_method` takes, in the order in which they are asked.
+#: Values of `cluster_detection_method` -> launchers, in the order in which they are tried.
 LAUNCHERS: dict[str, Callable[[Environment], Layout | None]] = {
     "ompi": _open_mpi,
     "pmi": _pmi,
@@ -120,7 +119,7 @@ LAUNCHERS: dict[str, Callable[[Environment], Layout | None]] = {
 
 
 def detect(given: Layout, method: str | None, environment: Environment) -> Layout:
-    """`given`, and what it leaves open from variables made for this and from the launcher's.
+    """`given`, completed from mjax's own variables and then from those of the launcher.
 
     Raises:
       ValueError: the method is unknown, or finds nothing; a variable is not a number.

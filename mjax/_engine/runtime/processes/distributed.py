@@ -1,8 +1,8 @@
-"""Several processes that run one program: finding each other, talking, ending together.
+"""Several processes that run one program: connecting, communicating, ending together.
 
 jaxlib's service, run by process 0, holds a key-value store; clients of all processes connect to
 it. The CPU client that is made afterwards has the devices of all processes, and collectives by
-gloo. `watch` sees to it that nobody waits for a process that is gone.
+gloo. `watch` makes sure that processes do not wait for one that is gone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NO_TIMEOUT = 7 * 24 * 3600.0
 
 
 class _Session(NamedTuple):
-    """What `initialize` made and `shutdown` takes apart."""
+    """The objects that `initialize` makes and `shutdown` releases."""
 
     layout: clusters.Layout
     service: Any
@@ -63,40 +63,40 @@ def initialize(
 ) -> None:
     """Connects this process with the others of a distributed computation.
 
-    Comes first in every process, before anything that touches devices, but after
+    Call it first in every process: before anything that uses devices, but after
     `config.num_cpu_devices` is set. Afterwards `mjax.devices()` are those of all processes,
     `mjax.local_devices()` those of this one, and every process runs the same program. Returns when
-    all processes are there.
+    all processes have connected.
 
-    What is not given comes from the environment variables `MJAX_COORDINATOR_ADDRESS`,
+    Missing arguments come from the environment variables `MJAX_COORDINATOR_ADDRESS`,
     `MJAX_NUM_PROCESSES` and `MJAX_PROCESS_ID` (or `JAX_...`), then from those of the launcher:
     Open MPI ("ompi"), MPICH, Intel MPI and others with PMI ("pmi"), Slurm ("slurm"), Kubernetes
-    ("k8s"), whichever is found first.
+    ("k8s"). The first one found is used.
 
-    A process that dies, hangs or cannot be reached is missed within `heartbeat_timeout_seconds`:
-    calls of the others that wait for it raise `mjax.errors.ProcessLostError`, which names it. One
-    that ends with an exception says so at once. Where a call waits in C++ and cannot raise, its
-    process ends with that error's text.
+    A process that dies, hangs or cannot be reached is detected within `heartbeat_timeout_seconds`.
+    Calls of the others that wait for it raise `mjax.errors.ProcessLostError`, which names it. A
+    process that ends with an exception is detected at once. If a call waits in C++ and cannot
+    raise, its process ends with that error's text.
 
     Args:
-      coordinator_address: "host:port" of process 0, as the others reach it; the port is free
+      coordinator_address: "host:port" of process 0, as the others reach it. The port must be free
         there.
-      num_processes: how many processes there are.
+      num_processes: the number of processes.
       process_id: the number of this one, from 0 on.
       local_device_ids: which accelerators of the machine this process uses; CPU devices are not
-        affected. Comes from `MJAX_LOCAL_DEVICE_IDS` (or `JAX_...`) too.
-      cluster_detection_method: the launcher to ask, by the names above; "deactivate": none.
+        affected. `MJAX_LOCAL_DEVICE_IDS` (or `JAX_...`) sets it too.
+      cluster_detection_method: the launcher to try, by the names above; "deactivate": none.
       initialization_timeout: seconds to wait for the other processes.
       heartbeat_timeout_seconds: seconds after which a silent process is missing.
       shutdown_timeout_seconds: seconds that `shutdown` waits for the others.
       coordinator_bind_address: "host:port" that process 0 listens on; default: the port of
-        `coordinator_address`, on all interfaces; if its host is this machine only (127.0.0.1,
-        localhost, ::1), on that alone. Comes from `MJAX_COORDINATOR_BIND_ADDRESS` (or `JAX_...`)
-        too. The service has no authentication: everybody who reaches the port can read and
-        write what the processes share.
+        `coordinator_address`, on all interfaces; if its host is a loopback address (127.0.0.1,
+        localhost, ::1), only on that. `MJAX_COORDINATOR_BIND_ADDRESS` (or `JAX_...`) sets it too.
+        The service does not have authentication: everybody who reaches the port can read and
+        write the data that the processes share.
       slice_index: the former name of `partition_index`, which JAX deprecates.
-      partition_index: the group of machines that this process's accelerators are in. CPU devices
-        are in none: for them it has no effect, as in JAX.
+      partition_index: the group of machines with this process's accelerators. It has no effect on
+        CPU devices, as in JAX.
 
     Raises:
       RuntimeError: called twice, or after devices were used; not all processes came in time.
@@ -130,13 +130,16 @@ def initialize(
 
 @boundary
 def shutdown() -> None:
-    """Waits until all processes are here, then takes apart what `initialize` made.
+    """Waits until all processes call it, then undoes `initialize`.
 
-    Happens at the end of a program by itself; does nothing where nothing was initialized.
+    It is called at exit, too. It does nothing if `initialize` was not called.
 
     Raises:
       ProcessLostError: a process is gone.
-      TimeoutError: not all processes came within `shutdown_timeout_seconds`.
+      TimeoutError: not all processes called it within `shutdown_timeout_seconds`.
+
+    Example:
+      >>> mjax.distributed.shutdown()
     """
     global _session
     if _session is None:
@@ -150,7 +153,7 @@ def shutdown() -> None:
         _abandon(session)
         _session = None
         raise
-    session.watch.stop(session.shutdown_timeout)  # the store answers as long as this is here
+    session.watch.stop(session.shutdown_timeout)  # the store answers until this process leaves
     _session = None
     sockets.watch = None
     session.client.shutdown()
@@ -161,13 +164,18 @@ def shutdown() -> None:
 
 
 def is_initialized() -> bool:
-    """Whether `initialize` was called, and `shutdown` not yet."""
+    """Whether `initialize` was called, but not `shutdown`.
+
+    Example:
+      >>> mjax.distributed.is_initialized()
+      False
+    """
     return _session is not None
 
 
 @boundary
 def barrier(name: str = "barrier", timeout: float | None = None) -> None:
-    """Waits until all processes are here.
+    """Waits until all processes reach this call.
 
     Args:
       name: the same in all processes; it may be used again.
@@ -175,7 +183,7 @@ def barrier(name: str = "barrier", timeout: float | None = None) -> None:
 
     Raises:
       ProcessLostError: a process is gone.
-      TimeoutError: not all processes came in time.
+      TimeoutError: not all processes reached it in time.
       RuntimeError: `initialize` was not called.
     """
     _barrier(_current(), f"{_USER}{name}", timeout)
@@ -188,7 +196,7 @@ def key_value_set(key: str, value: str | bytes, *, overwrite: bool = False) -> N
     For addresses, names, small states: everything goes through process 0.
 
     Args:
-      key: path-like; `key_value_list` lists what is below one.
+      key: like a path; `key_value_list` lists the keys below one.
       value: text or bytes.
       overwrite: whether the key may have a value.
 
@@ -215,11 +223,11 @@ def key_value_get(key: str, timeout: float | None = None) -> str:
     """The text that a process writes, or has written, for a key; waits for it.
 
     Args:
-      key: as it was given to `key_value_set`.
+      key: the key, as given to `key_value_set`.
       timeout: seconds; default: as long as all processes live.
 
     Raises:
-      TimeoutError: nobody has set it in time.
+      TimeoutError: it was not set in time.
       ProcessLostError: a process is gone.
       RuntimeError: `initialize` was not called.
     """
@@ -228,13 +236,13 @@ def key_value_get(key: str, timeout: float | None = None) -> str:
 
 @boundary
 def key_value_get_bytes(key: str, timeout: float | None = None) -> bytes:
-    """As `key_value_get`, for bytes."""
+    """`key_value_get` for bytes."""
     return bytes(_get(key, timeout, "blocking_key_value_get_bytes"))
 
 
 @boundary
 def key_value_list(prefix: str) -> dict[str, str]:
-    """The keys below a path that have values, with these."""
+    """The keys below a path, with their values."""
     session = _current()
     path = f"{_USER}{prefix.rstrip('/')}/"
     found = session.watch.call(lambda: session.client.key_value_dir_get(path),
@@ -297,7 +305,7 @@ def _check_partition(slice_index: Any, partition_index: Any) -> None:
                    f"{type(value).__name__}.")
             raise TypeError(msg)
     if slice_index is not None and partition_index is None:
-        warn("distributed.initialize: slice_index is the former name of partition_index; give that "
+        warn("distributed.initialize: slice_index is the former name of partition_index; use that "
              "instead.", DeprecationWarning)
 
 
@@ -311,8 +319,8 @@ def _local_devices(ids: int | Sequence[int] | None) -> str | None:
 
 
 def _listening(address: str) -> str:
-    """Where process 0 listens by default: on all interfaces, or if all processes are on this
-    machine, only for it. The service asks nobody who they are."""
+    """The address on which process 0 listens by default: all interfaces, or only the loopback
+    address if that is the coordinator's. The service does not authenticate clients."""
     host, port = split_address(address)
     name = host.strip("[]").lower()
     loopback = name in ("localhost", "::1") or name.startswith("127.")
@@ -355,7 +363,7 @@ def _connect(layout: clusters.Layout, service: Any, timeout: int, heartbeat_time
 
 
 def _join(session: _Session) -> None:
-    """From here on the other processes are watched, and devices are those of all."""
+    """Starts watching the other processes, and makes the client with the devices of all."""
     devices.add_options(
         "cpu",
         distributed_client=session.client,
@@ -366,21 +374,21 @@ def _join(session: _Session) -> None:
     watch = sockets.watch = session.watch
     watch.start()
     atexit.register(_at_exit)
-    # Making a client waits for the other processes while it holds the GIL: they all do it now.
+    # Making a client waits for the other processes and holds the GIL: so all do it now.
     watch.introduce(lambda: _barrier(session, "mjax/devices", None))
     devices.client()
 
 
 def _abandon(session: _Session) -> None:
-    """Leaves C++ objects to the end of the process: their threads may wait for the missing."""
+    """Keeps C++ objects until the process ends: their threads may wait for missing processes."""
     session.watch.stop(session.watch.interval)
     _end_at_once(session.client, session.service, *devices.made())
 
 
 def _end_at_once(*held: Any) -> None:
-    """Python ends as ever, and then the process, without cleaning up in C++.
+    """Ends Python as usual, and then the process, without C++'s clean-up.
 
-    A thread that C++'s clean-up wakes asks for a GIL that is gone, which aborts.
+    That would wake threads, which would ask for a GIL that is gone, and abort.
     """
     for each in held:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
@@ -420,7 +428,7 @@ def _milliseconds(timeout: float | None) -> int:
 
 def _call(session: _Session, function: Callable[[], Any], what: str, code: str,
           instead: Callable[[Exception], Exception]) -> Any:
-    """`Watch.call`, which raises another error in place of jaxlib's of one status code."""
+    """`Watch.call` that replaces jaxlib's error of one status code by another error."""
     try:
         return session.watch.call(function, what)
     except Exception as error:
@@ -430,7 +438,7 @@ def _call(session: _Session, function: Callable[[], Any], what: str, code: str,
 
 
 def _barrier(session: _Session, name: str, timeout: float | None) -> None:
-    # jaxlib lets everyone pass at once where a name was used before.
+    # jaxlib's barrier does not wait if its name was used before.
     unique = f"{name}#{next(session.barriers[name])}"
     shown = name.removeprefix(_USER)
     _call(session, lambda: session.client.wait_at_barrier(unique, _milliseconds(timeout)),

@@ -44,7 +44,7 @@ def _everywhere(mesh: Mesh) -> NamedSharding:
 
 
 def _stacked(value: Any, mesh: Mesh) -> Array:
-    """The values of all processes, along a new first axis, each where its process is."""
+    """The values of all processes along a new first axis, each on the devices of its process."""
     value = np.asarray(value)
     value = value.astype(dtypes.canonical_dtype(value.dtype), copy=False)
     return make_array_from_process_local_data(
@@ -59,8 +59,8 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     Args:
       in_tree: a tree of the same structure, types and shapes in all processes. Arrays over several
         processes come back whole.
-      tiled: whether values are put one after the other along their first axis, instead of along
-        a new one.
+      tiled: whether values are concatenated along their first axis, instead of stacked along a new
+        one.
 
     Raises:
       ValueError: `tiled` and a value without axes.
@@ -90,7 +90,7 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
 
     Args:
       in_tree: a tree of the same structure, types and shapes in all processes.
-      is_source: whether it is this one; default: process 0 is it.
+      is_source: whether this process is the source; default: process 0 is.
 
     Raises:
       ValueError: not exactly one process is the source.
@@ -121,6 +121,10 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
 
     Raises:
       AssertionError: a value differs from that of process 0; in the processes where it does.
+
+    Example:
+      >>> from mjax.experimental import multihost_utils
+      >>> multihost_utils.assert_equal({"step": 3})
     """
     expected = broadcast_one_to_all(in_tree)
     for (path, mine), (_, theirs) in zip(tree_leaves_with_path(in_tree),
@@ -134,13 +138,17 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
 
 @boundary
 def sync_global_devices(name: str) -> None:
-    """Waits until the devices of all processes are here.
+    """Waits until the devices of all processes reach this call.
 
     Args:
-      name: of the place in the program, the same in all processes.
+      name: names the place in the program; the same in all processes.
 
     Raises:
       AssertionError: processes are at different places.
+
+    Example:
+      >>> from mjax.experimental import multihost_utils
+      >>> multihost_utils.sync_global_devices("written")
     """
     assert_equal(np.uint32(zlib.crc32(name.encode())),
                  f"sync_global_devices({name!r}): processes are at different places")
@@ -148,16 +156,16 @@ def sync_global_devices(name: str) -> None:
 
 @boundary
 def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
-    """Arrays over all processes, of what each process has for its own devices.
+    """Arrays over all processes, made of the data of each process for its own devices.
 
     Args:
-      local_inputs: a tree of arrays: per dimension that a spec cuts over processes, the pieces of
-        this process's devices, in order; the whole of others.
+      local_inputs: a tree of arrays. Along dimensions that a spec cuts over processes they have the
+        pieces of this process's devices, in order; other dimensions are whole.
       global_mesh: a mesh of the devices of all processes.
-      pspecs: how the arrays are cut along it: a tree prefix of `local_inputs`.
+      pspecs: their specs along it: a tree prefix of `local_inputs`.
 
     Returns:
-      The tree of arrays; one that is over several processes already is given back.
+      The tree of arrays. Arrays over several processes are returned as they are.
 
     Raises:
       ValueError: sizes do not divide; `pspecs` is not a tree prefix.
@@ -178,16 +186,16 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspec
 
 @boundary
 def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
-    """What this process's devices have of arrays over all processes, as arrays over them alone.
+    """The parts of arrays over all processes on this process's devices, as arrays of their own.
 
     Args:
       global_inputs: a tree of arrays.
-      global_mesh: a mesh of the devices of all processes, of which those of this one are a box.
-      pspecs: how the arrays are to be cut along it: a tree prefix of `global_inputs`.
+      global_mesh: a mesh of the devices of all processes. Those of this process form a box in it.
+      pspecs: their specs along it: a tree prefix of `global_inputs`.
 
     Returns:
-      The tree of arrays over `global_mesh.local_mesh`; one that this process has alone is given
-      back. They share the memory of the shards.
+      The tree of arrays over `global_mesh.local_mesh`, which share the memory of the shards. Arrays
+      of this process alone are returned as they are.
 
     Raises:
       ValueError: sizes do not divide; `pspecs` is not a tree prefix.

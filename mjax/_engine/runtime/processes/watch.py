@@ -1,13 +1,13 @@
 """Watching the other processes, and waiting for them without hanging when one is gone.
 
-Every process writes a beat to the key-value store now and then. Process 0, which has the store,
-reads all beats and writes down who is missing; the others read that, and watch process 0. So a
-beat costs each process two calls, however many there are. A process that ends with an exception
-says so itself.
+Every process writes heartbeats to the key-value store. Process 0, which runs the store, reads all
+of them and publishes the missing processes. The others read that, and watch process 0. So a
+heartbeat costs each process two calls, however many there are. A process that ends with an
+exception publishes that itself.
 
 Calls that wait for other processes run in a thread. The caller waits for that thread, or for the
-news that a process is missing. A caller that C++ holds cannot be told; when it has not moved
-for a while after such news, the process is ended with the same text.
+news that a process is missing. A caller blocked in C++ cannot get the news. If it has not moved for
+a while afterwards, the process is ended with the same text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHARED = "mjax/watch/"
 _BEATS = "mjax/beats/"
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
 _ENGINE = tuple(os.path.join(_PACKAGES, name, "") for name in ("mjax", "mjaxlib_shim", "jaxlib"))
-#: Beats for which a caller held in C++ is left alone after somebody was found missing.
+#: Heartbeats after the loss of a process before a caller blocked in C++ is ended.
 _GRACE = 4
 
 
@@ -39,7 +39,7 @@ class Watch:
 
     Args:
       store: the client; `key_value_set` and `key_value_dir_get` are used.
-      timeout: seconds after which a process that is not heard of is missing.
+      timeout: seconds after which a silent process is missing.
     """
 
     def __init__(self, store: Any, process_id: int, num_processes: int, timeout: float):
@@ -47,7 +47,7 @@ class Watch:
         self.num_processes = num_processes
         self.timeout = timeout
         self.interval = min(timeout / 20, 2.0)
-        # The rest is for news to travel and for a caller that is held in C++ to be given up.
+        # The rest is for publishing the news, and for giving up a caller blocked in C++.
         self._limit = timeout - 6 * self.interval
         self._store = store
         self._changed = threading.Condition()
@@ -56,7 +56,7 @@ class Watch:
         self._reserve: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._answered = time.monotonic()
         others = range(1, num_processes) if process_id == 0 else [0]
-        #: Of each process watched: its last beat, and when it was seen first.
+        #: The last heartbeat of each process watched, and the time when it was first seen.
         self._seen = {other: ("", self._answered) for other in others}
         self._me = f"pid {os.getpid()} on {socket.gethostname()}"
 
@@ -69,13 +69,13 @@ class Watch:
             thread.start()
 
     def introduce(self, meet: Callable[[], None]) -> None:
-        """Learns the names of the others: `meet` waits until all processes are here."""
+        """Gets the names of the others; `meet` waits until all processes have arrived."""
         self.call(lambda: self._write(0), "initialize()")
         meet()
         self.call(self._read, "initialize()")
 
     def stop(self, patience: float) -> None:
-        """Ends the threads; one that C++ holds for longer than `patience` seconds is left."""
+        """Ends the threads; does not wait longer than `patience` seconds for one in C++."""
         self._stopped.set()
         for thread in self._threads:
             thread.join(patience)
@@ -88,14 +88,14 @@ class Watch:
         return bool(self._lost)
 
     def mark(self, process: int, reason: str) -> None:
-        """A process is missing; everyone who waits is told."""
+        """Records that a process is missing, and wakes all waiting callers."""
         with self._changed:
             if not self._stopped.is_set():
                 self._lost.setdefault(process, reason)
                 self._changed.notify_all()
 
     def service_lost(self) -> None:
-        """The connection to process 0 broke."""
+        """Records that the connection to process 0 broke."""
         self.mark(0, f"{self._named(0)}: its connection broke, which happens when it ends")
 
     def leave(self, reason: str) -> None:
@@ -105,7 +105,7 @@ class Watch:
             time.sleep(2 * self.interval)
 
     def error(self, what: str) -> ProcessLostError:
-        """What to raise when a process is missing: `what` is what cannot go on."""
+        """The error for a missing process; `what` names the call that cannot go on."""
         with self._changed:
             lost = dict(self._lost)
 
@@ -146,7 +146,7 @@ class Watch:
             raise self.error(what)
         try:
             threading.Thread(target=run, name=f"mjax: {what}", daemon=True).start()
-        except RuntimeError:  # Python ends, and starts no threads any more
+        except RuntimeError:  # Python is exiting, and does not start threads any more
             self._reserve.put(run)
         with self._changed:
             self._changed.wait_for(lambda: outcome or self._lost)
@@ -161,7 +161,7 @@ class Watch:
     def poll(self, ready: Callable[[], bool], what: str) -> None:
         """Waits until `ready()`, for at most a tenth longer than needed.
 
-        No thread waits in C++: one that computations wake while Python ends would abort it.
+        Threads must not wait in C++: if a computation wakes one while Python exits, it aborts.
 
         Raises:
           ProcessLostError: a process is missing.
@@ -174,10 +174,10 @@ class Watch:
                     raise self.error(what)
 
     def explain(self, error: BaseException, what: str) -> None:
-        """Raises the reason, if an error of XLA's is that a process is missing.
+        """Raises the cause, if a missing process caused an error of XLA.
 
-        A connection between two processes breaks at once where one dies; who it was is known
-        when it has missed its beats.
+        A connection breaks as soon as one of its processes dies. That process is identified only
+        after it has missed its heartbeats.
         """
         if "Gloo" not in str(error):
             return
@@ -189,17 +189,17 @@ class Watch:
     # -- the threads --
 
     def _serve(self) -> None:
-        """Does what is called while Python ends."""
+        """Runs functions that are called while Python exits."""
         while True:
             self._reserve.get()()
 
     def _beat(self) -> None:
-        """Writes this process's beat and reads the others'."""
+        """Writes this process's heartbeat and reads those of the others."""
         for count in itertools.count(1):
             try:
                 self._write(count)
                 self._read()
-            except Exception:  # no answer: the guard sees it
+            except Exception:  # without an answer, the guard notices
                 pass
             if self._stopped.wait(self.interval):
                 return
@@ -226,7 +226,7 @@ class Watch:
                 self._seen[int(process)] = (value, now)
 
     def _guard(self) -> None:
-        """Notices who has not been heard of; ends this process if that leaves it stuck."""
+        """Notices silent processes; ends this process if it is stuck because of them."""
         while not self._stopped.wait(self.interval):
             now = time.monotonic()
             if self.process_id and now - self._answered > self._limit:
@@ -245,7 +245,7 @@ class Watch:
         self.mark(process, reason)
 
     def _end_if_stuck(self) -> None:
-        """Ends the process when the main thread stays in one place inside of mjax."""
+        """Ends the process if the main thread does not move inside of mjax."""
         before, beats = None, 0
         while not self._stopped.wait(self.interval):
             frame = sys._current_frames().get(threading.main_thread().ident or 0)

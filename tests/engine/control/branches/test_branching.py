@@ -211,7 +211,8 @@ def wrapped(x):
      ["result['b'][1]: float32[3] in true_fun, int32[3] in false_fun; cast with "
       ".astype('float32')"]),
     (lambda: lax.cond(True, lambda: 1, lambda: 2.0), TypeError, ["~int32[]", "~float32[]"]),
-    (lambda: lax.cond(True, lambda: (1, 2), lambda: [1, 2]), TypeError, ["nested", "(*, *)"]),
+    (lambda: lax.cond(True, lambda: (1, 2), lambda: [1, 2]), TypeError,
+     ["tree structure", "(*, *)"]),
     (lambda: lax.switch(0, [same, same, wrapped], X), TypeError,
      ["switch: the results of branch 0 and branch 2", "branch 2 is wrapped"]),
     (lambda: mjax.jit(lambda x: lax.platform_dependent(x, cpu=same, default=wrapped))(X),

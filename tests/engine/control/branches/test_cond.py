@@ -150,7 +150,7 @@ def test_gradients_of_batches(program, axes):
     expected = of_batch(mjax.grad(theirs, (1, 2)), axes, args)
     close(mjax.vmap(mjax.grad(ours, (1, 2)), axes)(*args), expected)
     close(mjax.jit(mjax.vmap(mjax.grad(mjax.jit(ours), (1, 2)), axes))(*args), expected)
-    # Of what is not mapped, the gradient of the sum is the sum of the gradients.
+    # In operands that are not mapped, the gradient of the sum is the sum of the gradients.
     summed = [g if axis == 0 else g.sum(0)
               for g, axis in zip(expected, axes[1:], strict=True)]
     of_sum = mjax.grad(lambda p, x, y: jnp.sum(mjax.vmap(ours, axes)(p, x, y)), (1, 2))

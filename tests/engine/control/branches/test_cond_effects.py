@@ -75,7 +75,7 @@ def test_effects_that_no_branch_may_have():
 
 
 def test_ordered_effects_of_some_branches():
-    """What comes after a branch without the effect comes after the effect before it."""
+    """Effects after a branch without the effect come after those before it."""
     log, log_p = knocking(ordered=True, token="log")
 
     @log_p.def_lowering

@@ -157,7 +157,7 @@ def test_trees_and_errors():
     assert closed == [] and f({"a": 3.0, "b": (4.0,)}) == {"q": 12.0}
     assert f.__name__ == "<lambda>"
     with pytest.raises(TypeError, match=r"closure_convert made of <lambda> at .* takes arguments "
-                       r"nested as those of the example, .*, and then the 0 values closed over"):
+                       r"of the tree structure of the example, .*, and then the 0 values"):
         f(1.0, 2.0)
     with pytest.raises(TypeError, match="then the 1 values closed over"):
         mjax.jit(lambda x: mjax.closure_convert(lambda y: y * x, 1.0)[0]())(1.0)

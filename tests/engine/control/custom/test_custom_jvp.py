@@ -105,7 +105,7 @@ def test_python_control_flow_on_values():
     assert f(2.0, 3.0) == 6.0 and f(2.0, -3.0) == 2.0
     assert mjax.grad(f)(2.0, 3.0) == 2.0 and mjax.grad(f)(-2.0, 3.0) == 3.0
     assert mjax.jvp(f, (2.0, 3.0), (1.0, 0.0)) == (6.0, 2.0)
-    # What vmap does not map over stays a value, above and below differentiation.
+    # Arguments that vmap does not map over stay values, above and below differentiation.
     np.testing.assert_array_equal(mjax.vmap(lambda z: f(2.0, 3.0) * z)(XS[0]), 6 * XS[0])
     found = mjax.grad(lambda x: mjax.vmap(lambda z: f(x, 3.0) * z)(XS[0]).sum())(-2.0)
     np.testing.assert_allclose(found, 3 * XS[0].sum(), 1e-5)
@@ -373,7 +373,7 @@ def test_what_is_closed_over_can_be_held_constant():
 @pytest.mark.parametrize("inside", INSIDE)
 @pytest.mark.parametrize("also_the_function", some([True, False], 2))
 def test_rules_that_run_elsewhere(inside, also_the_function):
-    """What they close over is an operand, whether or not its trace is still there."""
+    """Closed-over values are operands, whether or not their trace has ended."""
     def loss(w, x):
         f = mjax.custom_jvp(lambda x: x * (w if also_the_function else 2.0))
         f.defjvp(lambda p, t: (f(*p), 7 * w * t[0]))

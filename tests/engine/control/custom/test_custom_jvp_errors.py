@@ -55,7 +55,7 @@ def test_rules_that_give_something_else(rule, text, around):
 def test_rules_with_another_output_than_the_function(rule, text):
     f = with_rule(rule)
     with pytest.raises(TypeError, match=f"the jvp rule of custom_jvp function <lambda> at .* must "
-                       f"give the function's output as its first result(?s:.)*{text}"):
+                       f"return the function's output as its first result(?s:.)*{text}"):
         mjax.jvp(mjax.jit(f), (X,), (X,))
 
 
@@ -109,7 +109,7 @@ def test_a_rule_that_swaps_its_results_is_named(how):
         return primals[0] * tangents[0], tangents[0]
 
     with pytest.raises(TypeError, match=r"^the jvp rule swapped at .*_errors.py:\d+ of "
-                       r"custom_jvp function f at .*_errors.py:\d+ gave a result"):
+                       r"custom_jvp function f at .*_errors.py:\d+ returned a result"):
         how(f)(np.float32(1))
 
 

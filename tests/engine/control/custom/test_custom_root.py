@@ -202,15 +202,15 @@ def twice(x):
     (lambda: lax.custom_root(twice, {"n": 1}, newton, scalar), TypeError,
      ["initial_guess['n'] has dtype int64", "floating or complex"]),
     (lambda: lax.custom_root(lambda x: (x, x), 1.0, newton, scalar), TypeError,
-     ["f must give a tree like initial_guess", "missing"]),
+     ["f must return a tree like initial_guess", "missing"]),
     (lambda: lax.custom_root(lambda x: x * B, 1.0, newton, scalar), TypeError,
-     ["f must give a tree like initial_guess", "float64[3] in the result of f"]),
+     ["f must return a tree like initial_guess", "float64[3] in the result of f"]),
     (lambda: lax.custom_root(twice, 1.0, lambda f, x: B, scalar), TypeError,
-     ["solve must give a tree like initial_guess", "float64[3]"]),
+     ["solve must return a tree like initial_guess", "float64[3]"]),
     (lambda: lax.custom_root(twice, 1.0, newton, lambda g, y: (y, y)), TypeError,
-     ["tangent_solve must give a tree like initial_guess"]),
+     ["tangent_solve must return a tree like initial_guess"]),
     (lambda: lax.custom_root(twice, 1.0, newton, scalar, has_aux=True), ValueError,
-     ["has_aux=True solve must give a pair", "newton at"]),
+     ["has_aux=True solve must return a pair", "newton at"]),
 ])
 def test_bad_input(call, error, parts):
     with pytest.raises(error) as info:

@@ -75,7 +75,7 @@ def test_forward_mode_that_asks_for_no_tangent_of_it():
     pair = simple_vjp()
     name = "transpose of linearize"
     assert_same(FORWARD[name](pair.custom), FORWARD[name](pair.plain))
-    # The gradient's tangent is that of the bwd rule; nobody asks for the function's.
+    # The gradient's tangent is that of the bwd rule; the function's is not needed.
     f = mjax.custom_vjp(lambda x: jnp.sin(x))
     f.defvjp(lambda x: (f(x), x), lambda x, ct: (3 * jnp.cos(x) * ct,))
     np.testing.assert_allclose(mjax.hessian(f)(1.0), -3 * np.sin(1), 1e-6)
@@ -134,7 +134,7 @@ def test_residuals_may_be_any_tree():
 def test_cotangents_of_integers(around):
     def bwd(n, ct):
         assert ct[1].dtype == float0 and ct[1].shape == (3,)
-        # Whatever is given for an integer, it has no cotangent.
+        # An integer does not have a cotangent, whatever the rule returns.
         return 5 * ct[0], {"none": None, "zero": np.zeros(3, float0), "number": 7, "float": 7.5}
 
     f = with_rules(lambda x, n: (f(x, n), n["none"]), bwd, lambda x, n: (x * n["none"], n["zero"]))
@@ -361,7 +361,7 @@ def test_closing_over_values_that_are_differentiated(transformed):
 @pytest.mark.parametrize("inside", INSIDE)
 @pytest.mark.parametrize("who", some(["bwd", "function", "fwd"], 3))
 def test_rules_that_run_elsewhere(inside, who):
-    """What they close over is an operand, whether or not its trace is still there."""
+    """Closed-over values are operands, whether or not their trace has ended."""
     def loss(w, x):
         f = mjax.custom_vjp(lambda x: x * (w if who == "function" else 2.0))
         f.defvjp(lambda x: (f(x), w if who == "fwd" else x),

@@ -46,7 +46,7 @@ def test_forward_passes_that_give_something_else(fwd, text, around):
 def test_forward_passes_with_another_output_than_the_function(fwd, text):
     f = with_rules(fwd, lambda r, ct: (ct,))
     with pytest.raises(TypeError, match="the fwd rule of custom_vjp function <lambda> at .* must "
-                       f"give the function's output as its first result(?s:.)*{text}"):
+                       f"return the function's output as its first result(?s:.)*{text}"):
         pull_ones(mjax.jit(f), X)
 
 
@@ -58,17 +58,17 @@ ZEROS = {"a": 0 * X, "b": (0 * XS, np.float32(0))}
 @pytest.mark.parametrize(("result", "text"), [
     (X, r"output\[0\]\['a'\]: missing; the argument has type float32\[3\]"),
     ((), r"output\[0\]\['b'\]\[0\]: missing; the argument has type float32\[4,3\]"),
-    (None, r"the arguments are nested as PyTreeDef.*\n  what it returned as PyTreeDef\(None\)"),
-    ((ZEROS, X), r"output\[1\]: .* of type .*\[3\], where no argument is"),
+    (None, r"the arguments have the tree structure PyTree.*\n  the results PyTreeDef\(None\)"),
+    ((ZEROS, X), r"output\[1\]: .* of type .*\[3\], but no argument has this path"),
     (({"a": X},), r"output\[0\]\['b'\]\[0\]: missing; .*\n  output\[0\]\['b'\]\[1\]: missing"),
-    (({"a": X, "b": X},), r"output\[0\]\['b'\]: .* of type .*\[3\], where no argument is"),
-    (({"a": X, "b": None, "c": X},), r"\n  output\[0\]\['c'\]: .* of type .*\[3\], where no argum"),
+    (({"a": X, "b": X},), r"output\[0\]\['b'\]: .* of type .*\[3\], but no argument"),
+    (({"a": X, "b": None, "c": X},), r"\n  output\[0\]\['c'\]: .* of type .*\[3\], but no argumen"),
 ])
 def test_backward_passes_of_another_structure(result, text, around):
     f = with_rules(lambda d: (d["a"], None), lambda r, ct: result, lambda d: d["a"])
     with pytest.raises(TypeError, match="the bwd rule <lambda> at .*py:.* of custom_vjp function "
                        "<lambda> at .* must return a tuple with a cotangent for each argument, "
-                       f"nested as the argument is(?s:.)*{text}"):
+                       f"in the argument's tree structure(?s:.)*{text}"):
         pull_ones(around(f), TREE)
 
 

@@ -126,7 +126,7 @@ def test_what_the_rule_is_given():
 
 @pytest.mark.parametrize("tangents_only", [True, False])
 def test_the_rule_of_a_derivative_is_that_of_the_function(tangents_only):
-    # Where no primal is batched together with its tangent, nothing is to the rule.
+    # If no primal is batched together with its tangent, the rule gets no batch.
     seen = []
 
     @custom_vmap
@@ -330,7 +330,7 @@ def test_sequential_everywhere(name):
 @pytest.mark.parametrize(("rule", "error", "text"), [
     (lambda x: x, TypeError, r"must return a pair \(output, which of it is batched\), but"),
     (lambda x: ((x, x), True), ValueError, r"must say of each leaf of its output whether it is"),
-    (lambda x: ((x, x), (True, 2)), TypeError, r"must say by True or False .* gave \(True, 2\)"),
+    (lambda x: ((x, x), (True, 2)), TypeError, r"say by True or False .* returned \(True, 2\)"),
     (lambda x: ((x, x, x), (True,) * 3), ValueError, r"(?s)each element .*output\[2\]: missing"),
     (lambda x: ((x, x[:2]), (True, True)), ValueError, r"of type float32\[2\] and says that it is"),
     (lambda x: ((x, 1.0), (True, True)), ValueError, r"of type ~float32\[\] and says that it is"),

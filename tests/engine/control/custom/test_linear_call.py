@@ -109,7 +109,7 @@ def test_the_primitive():
 ])
 def test_transposes_that_give_something_else(transpose, text):
     f = lambda x: linear_call(lambda r, x: x, transpose, (), x)
-    with pytest.raises(TypeError, match="linear_call: the transpose <lambda> at .* must give a "
+    with pytest.raises(TypeError, match="linear_call: the transpose <lambda> at .* must return a "
                        f"value of the structure and types of the linear argument:(?s:.)*{text}"):
         mjax.vjp(f, X)[1](X)
 

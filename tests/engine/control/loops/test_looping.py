@@ -351,7 +351,7 @@ def test_compiled_loops_live_as_long_as_their_bodies():
 
 
 def test_the_stack_of_a_body_is_the_users():
-    """What a body sees of the stack between itself and the caller is bounded."""
+    """The number of stack frames between a body and the caller is bounded."""
     seen = []
     lax.scan(lambda c, x: (seen.append(len(inspect.stack(0))) or c, x), 0, X)
     assert seen[0] - len(inspect.stack(0)) <= 12

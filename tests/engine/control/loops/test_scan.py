@@ -434,7 +434,7 @@ def test_mistakes(call, error, parts):
     # A structure.
     (lambda c, x: ([c[0]], x), [0.0, 1], ["carry[1]: ~int32[] in the initial carry, missing in"]),
     (lambda c, x: ((c, c), x), 0.0, ["carry[0]: missing in the initial carry"]),
-    (lambda c, x: ((c[0],), x), [0.0], ["is nested as", "(*,)", "[*]"]),
+    (lambda c, x: ((c[0],), x), [0.0], ["tree structure", "(*,)", "[*]"]),
     (lambda c, x: (None, x), 0.0, ["carry: ~float32[] in the initial carry, missing in"]),
 ])
 def test_carries_that_change(body, init, parts):

@@ -53,7 +53,7 @@ def test_what_the_consts_determine_is_computed_once():
     assert "exp" not in names(forward.params["jaxpr"])
     # Besides the ys: 1 - tanh, sin and cos of the carry, x * w, the carry and its next value.
     assert shapes(forward) == [(4, 3)] * (1 + 6)
-    # What is at hand is read again where it is, not stacked once more.
+    # Consts and xs are read again in place, not stacked.
     assert {*jaxpr.invars} & {*backward.invars} == {jaxpr.invars[0], jaxpr.invars[2]}
 
 

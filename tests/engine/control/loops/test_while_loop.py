@@ -335,7 +335,7 @@ def test_plans_of_other_conditions_are_forgotten():
      ["the carry must keep its structure and types", "carry['n']: int32[] in the initial value, "
       "~float32[] in what the body returns; cast with .astype('int32')"]),
     (lambda s: True, lambda s: (s[0], s[1], 0), (C, 1), ["carry[2]: missing in the initial value"]),
-    (lambda s: True, lambda s: [s[0]], (C,), ["nested as"]),
+    (lambda s: True, lambda s: [s[0]], (C,), ["tree structure"]),
     (lambda s: True, lambda s: s[:2], C, ["carry: float32[3] in", "float32[2] in"]),
     (lambda s: True, lambda s: None, C, ["carry: float32[3] in the initial value, missing"]),
     (lambda s: s > 0, lambda s: s, C, ["cond_fun must return a boolean scalar", "bool[3]",

@@ -338,7 +338,7 @@ def saved(f, policy=None):
 
 def test_nothing_is_kept_but_the_arguments():
     assert saved(chain) == 2 and again(chain)["sin"] == 3
-    # The last product is nobody's residual; in front of it are two.
+    # The last product is not a residual; the two before it are.
     assert saved(lambda x, y: lax.mul(lax.exp(x), 3.0)) == 1
 
 

@@ -105,7 +105,7 @@ def test_bad_input(call, text):
 
 @pytest.fixture
 def logged(caplog):
-    """What was logged since it was last called, one text per record."""
+    """The texts logged since the last call, one per record."""
     caplog.set_level(logging.WARNING, "mjax")
 
     def records():

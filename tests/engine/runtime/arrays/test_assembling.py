@@ -102,7 +102,7 @@ def test_what_a_function_may_give():
     assert f((2,), TWO, lambda index: np.ones(1), dtype=np.float64).dtype == np.float32
     for part in (np.ones(1, np.float32), mjax.numpy.ones(1)):
         with pytest.raises(ValueError, match="make_array_from_callback: dtype is float16, but the "
-                                             "function gave a part of dtype float32"):
+                                             "function returned a part of dtype float32"):
             f((2,), TWO, lambda index, part=part: part, dtype=np.float16)
     assert f((2,), TWO, lambda index: mjax.numpy.ones(1)).tolist() == [1, 1]
     assert f((), NamedSharding(MESH, P()), lambda index: 3).item() == 3
@@ -115,7 +115,7 @@ def test_what_a_function_may_give():
 
 def test_what_a_function_may_not_give():
     f = mjax.make_array_from_callback
-    with pytest.raises(ValueError, match=r"gave a value of shape \(2,\) for the part \(slice\(0, "
+    with pytest.raises(ValueError, match=r"a value of shape \(2,\) for the part \(slice\(0, "
                                          r"1, None\),\), which has shape \(1,\)"):
         f((2,), TWO, lambda index: np.ones(2))
     with pytest.raises(ValueError, match="parts have the dtypes .'float32', 'int32'.; they must"):

@@ -203,7 +203,7 @@ def test_bad_input(mesh):
         constraint(X, 3)
     with pytest.raises(ValueError, match=r"PartitionSpec\('x', None, None\) has 3 entries"):
         mjax.jit(lambda x: constraint(x, NamedSharding(mesh, P("x", None, None))))(X)
-    with pytest.raises(ValueError, match="with_sharding_constraint: PartitionSpec.* alone says"):
+    with pytest.raises(ValueError, match="with_sharding_constraint: PartitionSpec.* alone does"):
         constraint(X, P("x"))
     with pytest.raises(ValueError, match="the tree of shardings is not a tree prefix of the array"):
         constraint((X, X), [NamedSharding(mesh, P("x"))] * 2)

@@ -149,7 +149,7 @@ def test_specs_alone_refer_to_the_mesh_in_force():
     with m:
         x = mjax.device_put(np.arange(4), P("x"))
     assert x.sharding is mjax.NamedSharding(m, P("x"))
-    with pytest.raises(ValueError, match=r"PartitionSpec\('x',\) alone says nothing of devices: "
+    with pytest.raises(ValueError, match=r"PartitionSpec\('x',\) alone does not name devices: "
                                          r"give a NamedSharding\(mesh, spec\), or set the mesh"):
         mjax.device_put(np.arange(4), P("x"))
     text = "names the mesh axis 'y', but the mesh has the axes 'x'"

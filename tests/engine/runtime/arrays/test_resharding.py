@@ -92,7 +92,7 @@ def test_scalars_keys_and_float0():
 @pytest.mark.parametrize(("source", "target"), list(
     itertools.permutations(["whole", "rows", "columns", "both", "flat", "turned"], 2)))
 def test_exchange_between_devices(source, target):
-    """What devices do that cannot read each other's memory: on other platforms, in processes."""
+    """Devices that cannot read each other's memory: on other platforms, in processes."""
     x = mjax.device_put(X, PLACES[source])
     y = exchange(x, PLACES[target])
     assert y.sharding is PLACES[target] and y.committed

@@ -8,7 +8,7 @@ from mjax._engine.tracing.interpreter import Tracer
 
 
 def kinds(call, *, static):
-    """Which arguments of `(x, *args)` are Python values while the function is traced."""
+    """The arguments of `(x, *args)` that are Python values while the function is traced."""
     seen = []
 
     def f(x, *args):

@@ -66,7 +66,7 @@ for _ in range(500):
 assert np.all(np.asarray(y) == 4) and np.all(np.asarray(z) == 2)
 """
 
-# The callback, in the background, launches sums that nobody waits for.
+# The callback, in the background, launches sums without waiting for them.
 LAUNCHING = GROUPS + """
 kept = []
 
@@ -81,7 +81,7 @@ for i in range(300):
 assert float(answer) == 299 and np.all(np.asarray(kept[-1][0]) == 4)
 """
 
-# What has no collectives waits for nobody, but takes threads of the same pool.
+# Programs without collectives do not wait, but take threads of the same pool.
 MIXED = """
 y, totals = x, []
 for i in range(6000):

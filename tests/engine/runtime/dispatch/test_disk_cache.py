@@ -40,7 +40,7 @@ def folder(tmp_path):
 
 
 def run(x=None, k=3.0):
-    """Compiles a program of its own, in a function that nobody has traced."""
+    """Compiles a program of its own, in a function that was never traced."""
     return mjax.jit(lambda x: jnp.sin(x) * k)(np.ones(3, np.float32) if x is None else x)
 
 

@@ -16,7 +16,7 @@ X = np.arange(3, dtype=np.float32)
 
 @pytest.fixture
 def logged(caplog):
-    """What was logged since it was last called, one text per record."""
+    """The texts logged since the last call, one per record."""
     caplog.set_level(logging.WARNING, "mjax")
 
     def records():

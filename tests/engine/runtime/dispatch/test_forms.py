@@ -38,7 +38,7 @@ class Tagged:
 
 
 def taken(args, kwargs=None, places=(), names=(), shared=True):
-    """What a call's own taker takes of it."""
+    """The parts that a call's own taker takes."""
     kwargs = kwargs or {}
     return taker_of(args, kwargs, places, names, shared)(args, kwargs)
 

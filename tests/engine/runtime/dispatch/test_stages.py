@@ -261,7 +261,7 @@ def test_shardings_of_structs():
     with mjax.set_mesh(mesh):
         s = STRUCT((4,), "float32", sharding=mjax.P("x"))
     assert s.sharding is mjax.NamedSharding(mesh, mjax.P("x"))
-    with pytest.raises(ValueError, match=r"ShapeDtypeStruct: PartitionSpec\('x',\) alone says"):
+    with pytest.raises(ValueError, match=r"ShapeDtypeStruct: PartitionSpec\('x',\) alone does"):
         STRUCT((4,), "float32", sharding=mjax.P("x"))
     with pytest.raises(ValueError, match=r"ShapeDtypeStruct: PartitionSpec\('x',\) has 1 entries"):
         s.update(shape=())
@@ -315,7 +315,7 @@ def test_eval_shape_of_jitted_functions():
     where = mjax.sharding.SingleDeviceSharding(mjax.devices()[1])
     f = mjax.jit(lambda x, n: x[:n] * 2, out_shardings=where, static_argnums=1)
     assert mjax.eval_shape(f, X, 2) == STRUCT((2,), np.float32, sharding=where)
-    # Of what wraps one the results are its own.
+    # Results of a function that wraps one are its own.
     stacked = functools.wraps(f)(lambda x: [f(x, 2)])
     assert mjax.eval_shape(stacked, X) == [STRUCT((2,), np.float32)]
 

@@ -1,4 +1,4 @@
-"""Programs that call Python run aside; nobody can tell but by the clock."""
+"""Programs that call Python run in the background; only the clock shows it."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_programs_of_a_thread_run_in_their_order():
     for i in range(0, 300, 3):
         f(i)
         g(i + 1)
-        # What happens at once comes after what is ordered before it.
+        # Immediate effects come after earlier ordered ones.
         io_callback(lambda v: seen.append(int(v)), None, i + 2, ordered=True)
     mjax.effects_barrier()
     assert seen == list(range(300))
@@ -255,7 +255,7 @@ def test_a_callback_that_reads_its_own_result_is_told():
     f = mjax.jit(lambda x: (mjax.debug.callback(reads, x), x + 1)[1])
     known.append(f(1))
     ready.set()
-    with pytest.raises(RuntimeError, match="would wait for ever"):
+    with pytest.raises(RuntimeError, match="would wait forever"):
         mjax.effects_barrier()
 
 

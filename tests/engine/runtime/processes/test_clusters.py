@@ -1,4 +1,4 @@
-"""What launchers say, by the variables that they are documented to set."""
+"""Layouts from launchers, by the variables in their documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one process sees of `distributed`; tests/distributed has several."""
+"""The view of one process on `distributed`; tests/distributed has several."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_arguments():
                 coordinator_bind_address="x")
         refused(TypeError, "partition_index must be an int or None, got 'a' of type str",
                 "127.0.0.1:1", 1, 0, partition_index="a")
-        with pytest.warns(DeprecationWarning, match="give that instead"):
+        with pytest.warns(DeprecationWarning, match="use that instead"):
             refused(ValueError, "'x' is not an address", "127.0.0.1:1", 1, 0, slice_index=1,
                     coordinator_bind_address="x")
         # A process alone is a distributed computation too.

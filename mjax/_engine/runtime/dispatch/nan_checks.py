@@ -1,5 +1,8 @@
-"""`debug_nans` and `debug_infs`: results of programs are looked at, and a program that gave an
-invalid one is run again operation by operation, to find out which made it."""
+"""`debug_nans` and `debug_infs`: checks of results of programs.
+
+A program with an invalid result runs again operation by operation, to find the operation that
+produced it.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +23,18 @@ from mjax._engine.tracing.stage import eval_jaxpr
 logger = logging.getLogger("mjax")
 
 
-def debugging() -> bool:
-    """Whether results are looked at."""
+def nan_checks_enabled() -> bool:
+    """Whether results are checked."""
     return bool(thread.settings.debug_nans or thread.settings.debug_infs)
 
 
 def checked(run: Callable[..., Any], jaxpr: Jaxpr, name: str) -> Callable[..., Any]:
-    """A runner that raises on NaNs or infinities among what it computes.
+    """A runner that raises on NaNs or infinities in its results.
 
     Args:
-      run: the runner; gives one array or a list.
-      jaxpr: what it runs.
-      name: its name.
+      run: the runner; it returns one array or a list.
+      jaxpr: its program.
+      name: the program's name.
     """
 
     def run_checked(*args: Any) -> Any:
@@ -43,10 +46,10 @@ def checked(run: Callable[..., Any], jaxpr: Jaxpr, name: str) -> Callable[..., A
 
 
 def refuse_invalid(outs: Sequence[Any], jaxpr: Jaxpr, name: str, args: Sequence[Any]) -> None:
-    """Looks for what the settings forbid among the results of a program.
+    """Refuses results of a program that the settings forbid.
 
     Raises:
-      FloatingPointError: names the operation that made it, and the user's line.
+      FloatingPointError: names the operation that produced it, and the user's line.
     """
     for index, out in enumerate(outs):
         kind = invalid(out)
@@ -55,7 +58,7 @@ def refuse_invalid(outs: Sequence[Any], jaxpr: Jaxpr, name: str, args: Sequence[
 
 
 def invalid(value: Any) -> str | None:
-    """What is forbidden and occurs in an array: "nan", "inf" or None."""
+    """The forbidden kind of values in an array: "nan", "inf" or None."""
     if not is_array(value) or not dtypes.is_inexact(value.dtype):
         return None
     numbers = np.asarray(value)
@@ -69,20 +72,20 @@ def invalid(value: Any) -> str | None:
 def _diagnose(kind: str, index: int, jaxpr: Jaxpr, name: str, args: Sequence[Any]) -> NoReturn:
     source = here()
     only = jaxpr.eqns[0] if len(jaxpr.eqns) == 1 else None
-    # An operation without an impl is run as the program that is being diagnosed.
+    # An operation without an impl would run as the program that is being diagnosed.
     if only is None or only.primitive.impl is not None:
         logger.warning("Invalid value (%s) in result %d of %s: running it operation by operation.",
                        kind, index, name)
         if jaxpr.debug_info is no_debug_info:
-            # No function of the user's: its lines are those of the first call.
+            # Not a user's function: its lines are those of the first call.
             jaxpr = jaxpr.replace(eqns=[eqn._replace(source=source) for eqn in jaxpr.eqns])
         eval_jaxpr(jaxpr, jaxpr.consts, *args)
     if only is None:
         msg = (f"invalid value ({kind}) in result {index} of {name}. Run operation by operation, "
-               "none of its operations gives one: XLA's optimizations do, or its arguments have "
+               "none of its operations produces one: XLA's optimizations do, or the arguments hold "
                "it.")
     else:
         given = [str(i) for i, arg in enumerate(args) if invalid(arg)]
         msg = (f"invalid value ({kind}) encountered in {only.primitive.name} at {summarize(source)}"
-               + (f"; its operand {' and '.join(given)} has it already." if given else "."))
+               + (f"; its operand {' and '.join(given)} already holds it." if given else "."))
     raise FloatingPointError(msg)

@@ -1,4 +1,4 @@
-"""Arrays from other libraries."""
+"""Arrays of other libraries by DLPack: from_dlpack."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
       copy: True: always copy; False: never.
 
     Raises:
-      TypeError: `x` does not speak DLPack.
+      TypeError: `x` does not implement DLPack.
       ValueError: `x` is not in the CPU's memory; or it must be copied, and `copy` is False.
 
     Source: `numpy.from_dlpack`.

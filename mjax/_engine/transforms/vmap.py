@@ -1,4 +1,4 @@
-"""The function users call for vectorization: `vmap`."""
+"""The public function for vectorization: `vmap`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ from mjax._engine.tracing.flat import (
     FlatFunction,
     check_arguments,
     check_callable,
+    debug_info_of,
     described,
     function_name,
     parameter_name,
     refuse_leaf,
     wraps,
 )
+from mjax._engine.tracing.reference import check_aliases
 from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
 
 
@@ -46,8 +48,8 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
         None per argument. Arguments given by keyword are mapped along axis 0.
       out_axes: where the mapped axis appears in the results; a tree prefix of ints and None
         (None: the result must not depend on the mapped arguments).
-      axis_name: what collectives in `fun` call the axis.
-      axis_size: its size, where no argument is mapped.
+      axis_name: the name of the axis for collectives in `fun`.
+      axis_size: its size; required if no argument is mapped.
       spmd_axis_name: mesh axes over which it is spread.
       sum_match: whether results that depend on mapped arguments and have None in `out_axes` are
         summed over the mapped axis, rather than refused.
@@ -58,8 +60,8 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
     Raises:
       ValueError: sizes of mapped axes differ, an axis is out of range, or the trees of
         axes do not fit; at calls.
-      TypeError: `in_axes` holds something else than ints and None; at calls: a mapped argument
-        or a result is not an array.
+      TypeError: `in_axes` holds anything but ints and None; at calls: a mapped argument or a
+        result is not an array.
 
     Example:
       >>> mjax.vmap(lax.add, in_axes=(0, None))(jnp.arange(3), 10)
@@ -85,6 +87,7 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
                     for leaf, axis in zip(leaves, axes, strict=True)]):
             _refuse_values(fun, args, kwargs, leaves, axes)
         dims, size = _dims_and_size(fun, args, kwargs, leaves, axes, axis_size)
+        check_aliases(lambda: debug_info_of("vmap", fun, args, kwargs), leaves)
         flat = FlatFunction(fun, in_tree)
         axis = AxisData(axis_name, size, spmd_axis_name)
         outs, out_dims = batch_flat(flat, axis, held(leaves, [d is not None for d in dims]), dims)
@@ -102,8 +105,8 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
     return batched
 
 
-_KEYWORDS = (" Arguments given by keyword have none, and are mapped along axis 0: give by position "
-             "what is not mapped.")
+_KEYWORDS = (" Arguments given by keyword do not have entries, and are mapped along axis 0: give "
+             "others by position.")
 
 
 def _is_none(x: Any) -> bool:
@@ -154,7 +157,7 @@ def _dims_and_size(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list
 
 def _refuse_values(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list[Any],
                    axes: list[int | None]) -> NoReturn:
-    """Raises the error for a leaf that is mapped, and is not an array."""
+    """Raises the error for a mapped leaf that is not an array."""
     for i, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
         if axis is not None and not is_array_value(leaf):
             try:
@@ -166,7 +169,7 @@ def _refuse_values(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list
 
 
 def _leaf_name(fun: Callable[..., Any], args: Any, kwargs: Any, index: int) -> str:
-    """`argument 1['k'] (y)`, by number and parameter; by name alone where it was given so."""
+    """`argument 1['k'] (y)`, by number and parameter; keyword arguments by name alone."""
     path, _ = tree_flatten_with_path((args, kwargs))[0][index]
     head, rest = path[1], path[2:]
     number = f"argument {keystr((head,)).strip('[]')}{keystr(rest)}"

@@ -1,8 +1,7 @@
-"""Caches of what the rules of primitives produced, and how they are cleared.
+"""Caches of types, jaxprs and compiled programs, which `forget_programs` clears.
 
-Types, jaxprs and compiled programs are remembered in many places. When a rule of a primitive
-that has been used is written anew, all of them may be made by the old one; that is rare, so
-everything is forgotten, and nothing is asked of the paths that look things up.
+A rule that is replaced after use may have made any of them. This is rare, so all caches are cleared
+then, and lookups do not check for it.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from typing import Any
 
 from mjax._engine.base.util import BoundedCache
 
-#: id -> cache; a cache is a dict, which no weak set can hold.
+#: id -> cache; weak sets cannot hold caches, which are dicts.
 _caches: weakref.WeakValueDictionary[int, ProgramCache] = weakref.WeakValueDictionary()
 
 
 class ProgramCache(BoundedCache):
-    """A cache of what rules have made: `forget_programs` empties it."""
+    """A cache of results of rules; `forget_programs` clears it."""
 
     __slots__ = ("__weakref__",)
 
@@ -46,10 +45,10 @@ _of_functions: _Table = weakref.WeakKeyDictionary()
 
 
 def programs_of(*functions: Callable[..., Any]) -> ProgramCache:
-    """The programs kept with users' functions, as long as all of them live.
+    """The programs kept with users' functions, as long as all of these functions live.
 
-    Its values must not refer to the functions. Its keys begin with who keeps the value. One that
-    cannot be referred to weakly, or is not hashable, has nothing kept: its cache is a new one.
+    Values must not refer to the functions. Keys begin with the owner of the value. A function that
+    is not hashable, or does not take weak references, gets a new cache each time.
     """
     table, cache = _of_functions, ProgramCache()
     try:
@@ -62,7 +61,7 @@ def programs_of(*functions: Callable[..., Any]) -> ProgramCache:
 
 
 class Generation:
-    """Which generation of rules is in force."""
+    """The generation of rules that is in force."""
 
     __slots__ = ("number",)
 
@@ -70,7 +69,7 @@ class Generation:
         self.number = 0
 
 
-#: What is kept outside of a `ProgramCache` compares its number, as jaxprs do.
+#: Its number dates results kept outside of a `ProgramCache`, such as those kept with jaxprs.
 generation = Generation()
 
 

@@ -1,8 +1,8 @@
-"""Arguments that are chosen by number or by name; static ones above all: Python values that a
-function is traced for, each anew.
+"""Arguments chosen by number or by name, mainly static ones: Python values that a function is
+traced for, each anew.
 
-In a flattened call they are nodes without leaves. So they are part of the structure, which
-is part of the keys of caches, and come out of it as they went in.
+In a flattened call they are nodes without leaves. So they are part of the structure, which is part
+of cache keys, and unflattening returns them unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import exact
-from mjax._engine.ir.registration import register_pytree_node
+from mjax._engine.ir.tree_registration import register_pytree_node
 from mjax._engine.tracing.flat import function_name
 from mjax._engine.tracing.interpreter import Tracer
 
@@ -30,7 +30,7 @@ class Static:
 
     @classmethod
     def any(cls, value: Any) -> Static:
-        """Of any value: one that is not hashable, so that it may change, is like no other."""
+        """The same for any value. One that is not hashable may change, so it equals no other."""
         static = cls(value)
         try:
             hash(static)
@@ -52,14 +52,14 @@ register_pytree_node(Static, lambda static: ((), static), lambda static, _: stat
 
 
 class Parameters(Record):
-    """Facts of a signature about arguments that are chosen by number or by name.
+    """Facts of a signature about arguments chosen by number or by name.
 
     Attributes:
       who: the transformation, for messages.
       function: the function's name, for messages.
       positional: names of the positional parameters.
-      unnamed: how many of these, the first ones, cannot be given by name.
-      names: those that arguments can be given by; None: any.
+      unnamed: the number of leading ones that cannot be given by name.
+      names: names that arguments can be given by; None: any.
       fixed: whether there are no other positional arguments.
       signature: that of the function; None if it has none.
     """
@@ -74,7 +74,7 @@ class Parameters(Record):
 
     @classmethod
     def of(cls, who: str, f: Callable[..., Any]) -> Parameters:
-        """Those of a function."""
+        """The parameters of a function."""
         try:
             signature = inspect.signature(f)
         except (TypeError, ValueError):
@@ -90,7 +90,7 @@ class Parameters(Record):
             inspect.Parameter.VAR_POSITIONAL not in kinds, signature)
 
     def numbers(self, what: str, numbers: Any) -> tuple[int, ...]:
-        """Argument numbers that users give; below zero only where any number of them is taken.
+        """Checked argument numbers from users; negative only if any number of them is taken.
 
         Args:
           what: "static", "donate" or "nondiff".
@@ -110,7 +110,7 @@ class Parameters(Record):
         return tuple([n % count for n in given])
 
     def words(self, what: str, names: Any) -> tuple[str, ...]:
-        """Names of arguments that users give: one, several, or None.
+        """Checked names of arguments from users: one, several, or None.
 
         Raises:
           TypeError: one is not a string.
@@ -126,16 +126,16 @@ class Parameters(Record):
 
     def places(self, what: str, numbers: Iterable[int], count: int, all_given: bool = False
                ) -> list[int]:
-        """The positions that numbers mean in a call with so many positional arguments.
+        """The positions that numbers denote in a call.
 
         Args:
           what: as in `numbers`.
-          numbers: what `numbers` gave.
-          count: of the positional arguments.
-          all_given: whether each has to be among them, unless it can be given by name.
+          numbers: the result of `numbers`.
+          count: the number of positional arguments.
+          all_given: whether each must be given, unless it can be given by name.
 
         Raises:
-          ValueError: one has to be, and is not.
+          ValueError: a required one is not given.
         """
         for n in numbers:
             if n < -count or (all_given and not self.fixed and n >= count):
@@ -181,12 +181,12 @@ def with_static(f: Callable[..., Any], static: Sequence[tuple[int | str, Any]]
 
 
 class StaticArguments(Record):
-    """Which arguments of a function are static.
+    """The static arguments of a function.
 
     Attributes:
-      parameters: what its signature says.
+      parameters: the facts of its signature.
       numbers: positions.
-      names: names; with those of the positions, where the signature has them.
+      names: names; including those of the positions, if the signature has them.
     """
 
     parameters: Parameters
@@ -195,7 +195,7 @@ class StaticArguments(Record):
 
     @classmethod
     def of(cls, who: str, f: Callable[..., Any], numbers: Any, names: Any) -> StaticArguments:
-        """From what users give as `static_argnums` and `static_argnames`.
+        """From the arguments `static_argnums` and `static_argnames` of users.
 
         Raises:
           TypeError: a number is not an integer, or a name is not a string.

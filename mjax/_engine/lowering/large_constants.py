@@ -1,4 +1,4 @@
-"""The warning of programs that close over many bytes of arrays."""
+"""The warning about programs that close over many bytes of arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
 from mjax._engine.ir.source import user_frames, warn
 from mjax._engine.ir.types import typeof
 
-#: How many of the largest are shown.
+#: The number of constants shown, largest first.
 _SHOWN = 5
 
 
@@ -19,8 +19,8 @@ def warn_of_size(constants: Sequence[Any], jaxpr: Jaxpr, name: str) -> None:
 
     Args:
       constants: the arrays that the program closes over.
-      jaxpr: the program; asked where it uses them if there is something to warn of.
-      name: of the program.
+      jaxpr: the program; searched for their uses if there is a warning.
+      name: the name of the program.
     """
     limit = thread.options.captured_constants_warn_bytes
     if limit == -1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mjax._engine.control.calls.static import Static, StaticArguments
+from mjax._engine.control.calls.static_arguments import Static, StaticArguments
 from mjax._engine.ir.pytree import tree_flatten
 
 

@@ -1,4 +1,4 @@
-"""Classes as containers: how they are registered as nodes of pytrees."""
+"""Registration of classes as nodes of pytrees: register_pytree_node, register_dataclass, static."""
 
 from __future__ import annotations
 
@@ -48,7 +48,16 @@ def register_pytree_with_keys(nodetype: type,
                               unflatten_func: Callable[[Any, Any], Any],
                               flatten_func: Callable[[Any], tuple[Any, Any]] | None = None
                               ) -> None:
-    """`register_pytree_node` from a function that gives `(key, child)` pairs."""
+    """`register_pytree_node` from a function that gives `(key, child)` pairs.
+
+    Example:
+      >>> class Pair(list):
+      ...   pass
+      >>> mjax.tree_util.register_pytree_with_keys(
+      ...     Pair, lambda pair: (zip("ab", pair), None), lambda aux, children: Pair(children))
+      >>> mjax.tree_util.tree_leaves_with_path(Pair([1, 2]))
+      [(('a',), 1), (('b',), 2)]
+    """
 
     def flatten(tree: Any) -> tuple[Any, Any]:
         pairs, aux = flatten_with_keys(tree)
@@ -80,7 +89,21 @@ def register_pytree_node_class(cls: Any) -> Any:
 
 @boundary
 def register_pytree_with_keys_class(cls: Any) -> Any:
-    """Class decorator: `register_pytree_node_class` with `tree_flatten_with_keys`."""
+    """Class decorator: `register_pytree_node_class` with `tree_flatten_with_keys`.
+
+    Example:
+      >>> @mjax.tree_util.register_pytree_with_keys_class
+      ... class Box:
+      ...   def __init__(self, x):
+      ...     self.x = x
+      ...   def tree_flatten_with_keys(self):
+      ...     return (("x", self.x),), None
+      ...   @classmethod
+      ...   def tree_unflatten(cls, aux, children):
+      ...     return cls(*children)
+      >>> mjax.tree.map(lambda x: 2 * x, Box(3)).x
+      6
+    """
     flatten = operator.methodcaller("tree_flatten") if hasattr(cls, "tree_flatten") else None
     register_pytree_with_keys(cls, operator.methodcaller("tree_flatten_with_keys"),
                               cls.tree_unflatten, flatten)

@@ -14,7 +14,7 @@ import mjax
 import mjax_ext
 from mjax import lax
 from mjax import numpy as jnp
-from mjax._engine.base.programs import ProgramCache, forget_programs, generation
+from mjax._engine.base.program_caches import ProgramCache, forget_programs, generation
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.runtime.dispatch import executable, forms
@@ -179,7 +179,7 @@ f = mjax.jit(mjax.grad(lambda x: lax.reduce_sum(lax.sin(x) @ x + x[0], (0, 1))))
 f(x), mjax.vmap(f)(x[None]), x.at[0].set(1.0), x.sum(), x * 2
 for name in {modules!r}:
     importlib.import_module(name)
-from mjax._engine.base.programs import generation
+from mjax._engine.base.program_caches import generation
 assert generation.number == 0, generation.number
 """
     subprocess.run([sys.executable, "-c", code], check=True)

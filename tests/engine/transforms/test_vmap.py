@@ -180,7 +180,7 @@ def test_axes_are_ints_or_none(axes):
 
 
 def test_arguments_by_keyword_have_no_axes():
-    with pytest.raises(ValueError, match=r"1 positional .* keyword have none, .* along axis 0"):
+    with pytest.raises(ValueError, match=r"1 positional .* do not have entries, .* along axis 0"):
         mjax.vmap(f_two, in_axes=(0, None))(A, y=A)
 
 

@@ -1,0 +1,93 @@
+"""Types of equations that hold programs: of results, of operands, and of carries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mjax._engine.control.cast_varying import Axes, joined, only_cast, varying_of
+from mjax._engine.control.declarations import Declarations
+from mjax._engine.control.held import Held
+from mjax._engine.ir.effects import Effects, renumbered
+from mjax._engine.ir.types import same_type_but_weak
+from mjax._engine.tracing.primitive import Primitive, no_axes
+
+
+class FrameTypes(Declarations):
+    """The rules of a frame that work on types; see `control.frame.Frame`."""
+
+    def abstract_eval(self, *avals: Any, **params: Any) -> Any:
+        """Types of the results, and the effects of the body."""
+        body = self.body(params)
+        if type(self).outer is Declarations.outer:  # a fast path: each traced call runs this
+            return body.out_avals, self.effects(body)
+        held = self.open(params)
+        return [self.outer(held, a, how) for a, how in zip(
+            body.out_avals, held.outs, strict=True)], self.effects(body)
+
+    def effects(self, body: Any) -> Effects:
+        """The effects of an equation that holds a body."""
+        effects: Effects = body.effects
+        return effects and renumbered(
+            effects, range(self.aside, self.aside + len(body.invars)))
+
+    def typecheck(self, *avals: Any, **params: Any) -> None:
+        """Compares the operands with the inputs of the body, and carries after an iteration with
+        those before it."""
+        held = self.open(params)
+        body = held.body
+        check_program_inputs(self.primitive, [self.outer(held, a, how) for a, how in zip(
+            body.in_avals, held.ins, strict=True)], avals)
+        for i, j in self.carries(held):
+            before, after = body.in_avals[i], body.out_avals[j]
+            if not same_type_but_weak(before, after):
+                msg = f"{self.primitive}: the carry {before} becomes {after}"
+                raise TypeError(msg)
+
+    def cast_varying(self, varying: Sequence[Axes], **params: Any) -> Any:
+        """The axes along which operands vary, and params for them; see `tracing.primitive`."""
+        held = self.open(params)
+        entered = [self.entered(held, how) for how in held.ins]
+        wanted, carries = joined(varying, entered, varying_of(held.body)), self.carries(held)
+        with self.scope(held):
+            body = self.transforms.cast(held.body, wanted)
+            if carries:
+                body, wanted = self._steady(held, carries, body, wanted)
+        return [w - e for w, e in zip(wanted, entered, strict=True)], self.close(
+            held._replace(body=body))
+
+    def _steady(self, held: Held, carries: Sequence[tuple[int, int]], body: Any,
+                wanted: list[Axes]) -> tuple[Any, list[Axes]]:
+        """A body whose carries vary along the same axes before and after an iteration.
+
+        Another operand that the body only casts is cast in front of the loop. So its cotangent is
+        summed over devices once, not once per iteration.
+        """
+        while True:
+            grown = list(wanted)
+            for i, j in carries:
+                grown[i] |= body.out_avals[j].varying
+            if grown == wanted:
+                break
+            wanted = grown
+            body = self.transforms.cast(held.body, wanted)
+        carried = {i for i, _ in carries}
+        wanted = [w if i in carried else w | only_cast(body, var)
+                  for i, (w, var) in enumerate(zip(wanted, body.invars, strict=True))]
+        outs = [no_axes] * len(held.outs)
+        for i, j in carries:
+            outs[j] = wanted[i]
+        return self.transforms.cast(held.body, wanted, outs), wanted
+
+
+def check_program_inputs(primitive: Primitive, expected: Sequence[Any], avals: Sequence[Any]
+                         ) -> None:
+    """Compares the operands of a primitive with those that its program takes.
+
+    Raises:
+      TypeError: their number or a type differs; shows both.
+    """
+    if len(avals) != len(expected) or not all(map(same_type_but_weak, avals, expected)):
+        msg = (f"{primitive} of a program that takes {', '.join(map(str, expected))} "
+               f"applied to {', '.join(map(str, avals))}")
+        raise TypeError(msg)

@@ -1,0 +1,1 @@
+"""Mutable references: their primitives, and transformations of programs that touch some."""

@@ -1,0 +1,1 @@
+"""References, for those who transform programs that read and write them."""
