@@ -1,4 +1,4 @@
-"""Safety checks of exported programs, and how to turn one off."""
+"""Safety checks of exported programs, which users can disable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CUSTOM_CALL = "custom_call:"
 
 @pickled_by("disabled_safety_check_v1", "_what")
 class DisabledSafetyCheck:
-    """A check that is not done: `platform()` or `custom_call(target)`.
+    """A disabled safety check: `platform()` or `custom_call(target)`.
 
     Example:
       >>> mjax.export.DisabledSafetyCheck.custom_call("my_kernel")
@@ -32,7 +32,7 @@ class DisabledSafetyCheck:
 
     @classmethod
     def custom_call(cls, target_name: str) -> DisabledSafetyCheck:
-        """The program may call this target, which nobody promises to keep."""
+        """The program may call this target, although later releases may lack it."""
         return cls(_CUSTOM_CALL + target_name)
 
     def is_custom_call(self) -> str | None:
@@ -51,20 +51,20 @@ class DisabledSafetyCheck:
         return hash(self._what)
 
 
-#: Targets that all later releases of jaxlib have: kernels of LAPACK by the names of their typed
-#: calls, its relatives on GPUs and TPUs, and what XLA itself replaces.
+#: Targets that all later releases of jaxlib keep: typed LAPACK kernels, their counterparts on GPUs
+#: and TPUs, and targets that XLA itself replaces.
 _STABLE = re.compile("|".join([
     r"lapack_[sdcz]\w+_ffi", r"tridiagonal_solve_perturbed_ffi",
     r"(cusolver|hipsolver)_(getrf|geqrf|orgqr|potrf|syevd|sytrd|gesvdj?|gesdd)_ffi",
     r"cusparse_gtsv2_ffi", r"(cu|hip)_(lu_pivots_to_permutation|threefry2x32_ffi)",
     "Eigh", "Qr", "ProductOfElementaryHouseholderReflectors", "LuDecomposition", "ApproxTopK",
     "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement",
-    "AllocateBuffer", "shape_assertion", "dce_sink", r"mhlo\.topk",
+    r"xla\.sdy\.\w+", "AllocateBuffer", "shape_assertion", "dce_sink", r"mhlo\.topk",
     r"stablehlo\.dynamic_(reduce_window|rng_bit_generator|top_k|approx_top_k)"]))
 
 
 def check_custom_calls(module: Any, name: str, disabled: Sequence[DisabledSafetyCheck]) -> None:
-    """Refuses a module that calls what later releases may not have.
+    """Refuses a module that calls targets which later releases may not have.
 
     Raises:
       ValueError: it does, and no `DisabledSafetyCheck` allows it.
@@ -76,7 +76,7 @@ def check_custom_calls(module: Any, name: str, disabled: Sequence[DisabledSafety
                     if target not in allowed and not _STABLE.fullmatch(target)})
     if wrong:
         msg = (f"{name} has custom calls of {', '.join(wrong)}, which another release or machine "
-               "may not have. Where you know that they are there, export with disabled_checks="
+               "may not have. If you know that they exist, export with disabled_checks="
                f"[mjax.export.DisabledSafetyCheck.custom_call({wrong[0]!r})].")
         raise ValueError(msg)
 

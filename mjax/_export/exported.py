@@ -1,4 +1,4 @@
-"""`Exported`: a program that can be written down, called, and differentiated."""
+"""`Exported`: a program that can be serialized, called and differentiated."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from mjax._export.writing import serialize
 from mjaxlib_shim.artifacts import deserialize_artifact
 from mjaxlib_shim.mlir import new_context
 
-#: Versions of the calling convention: what `main` of a module takes and gives.
+#: Versions of the calling convention: the arguments and results of a module's `main`.
 minimum_supported_calling_convention_version = 9
 maximum_supported_calling_convention_version = 10
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A function as a portable program; what `export` and `deserialize` give.
+    """A function as a portable program; `export` and `deserialize` return one.
 
     Attributes:
       fun_name: the function's name.
@@ -39,15 +39,17 @@ class Exported:
       out_tree: structure of the results.
       out_avals: types of the results, in a row.
       in_shardings_hlo, out_shardings_hlo: None for each; older artifacts of JAX have them.
-      nr_devices: how many devices it runs on.
-      platforms: what it was lowered for. If there are several, `main` takes their number first.
-      ordered_effects, unordered_effects: its effects. `main` takes and gives a token for each
+      nr_devices: the number of devices that it runs on.
+      platforms: the platforms that it was lowered for. If there are several, the first argument
+        of `main` is the platform's number.
+      ordered_effects, unordered_effects: its effects. `main` takes and returns a token for each
         ordered one.
-      disabled_safety_checks: what was not checked.
+      disabled_safety_checks: the disabled checks.
       mlir_module_serialized: the module, as a portable artifact of StableHLO.
-      calling_convention_version: what `main` takes and gives.
+      calling_convention_version: the version of the arguments and results of `main`.
       module_kept_var_idx: numbers of the arguments that `main` takes, in order.
-      uses_global_constants: whether shapes in the module depend on the arguments.
+      uses_global_constants: whether the module depends on sizes of the arguments, or on the
+        platform that it is called on.
 
     Example:
       >>> exported = mjax.export.export(mjax.jit(jnp.sin))(jnp.ones(2))
@@ -92,7 +94,7 @@ class Exported:
 
     @boundary
     def in_shardings_jax(self, mesh: Mesh | AbstractMesh) -> Sequence[NamedSharding | None]:
-        """How the arguments are cut, over a mesh like the one of the export; None: not said.
+        """The shardings of the arguments, over a mesh like that of the export; None: unspecified.
 
         Raises:
           ValueError: the mesh has other axes.
@@ -101,17 +103,16 @@ class Exported:
 
     @boundary
     def out_shardings_jax(self, mesh: Mesh | AbstractMesh) -> Sequence[NamedSharding | None]:
-        """How the results are cut; see `in_shardings_jax`."""
+        """The shardings of the results; see `in_shardings_jax`."""
         return tuple(_over(s, mesh) for s in self._out_named_shardings)
 
     def has_vjp(self) -> bool:
-        """Whether there is a derivative."""
+        """Whether the derivative is available."""
         return self._get_vjp is not None
 
     @boundary
     def vjp(self) -> Exported:
-        """The derivative: from arguments and cotangents of the results, in a row, to cotangents of
-        the arguments.
+        """The derivative: from flat arguments and cotangents of results to those of arguments.
 
         Raises:
           ValueError: it was not serialized.
@@ -132,7 +133,7 @@ class Exported:
         """The bytes that `deserialize` reads, in this release, a later one, or JAX.
 
         Args:
-          vjp_order: how many derivatives go with it.
+          vjp_order: the number of derivatives that are included.
 
         Raises:
           ValueError: a derivative is missing, or the structure of arguments or results has nodes
@@ -147,10 +148,10 @@ class Exported:
 
     @boundary
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls it, in any program: it can be jitted, and differentiated in reverse mode.
+        """Calls it, in any program; the call can be jitted and differentiated in reverse mode.
 
         Args:
-          args, kwargs: of the structure and types of the export.
+          args, kwargs: arguments of the structure and types of the export.
 
         Raises:
           ValueError: they are not; or it was exported for another platform, or for another number
@@ -168,9 +169,11 @@ class Exported:
 
 
 def _flat(exported: Exported) -> Callable[..., Any]:
-    @custom_vjp
-    def f(*leaves: Any) -> Any:
+    def call(*leaves: Any) -> Any:
         return call_exported_p.bind(*leaves, exported=exported)
+
+    call.__name__ = call.__qualname__ = f"exported_{exported.fun_name}"
+    f = custom_vjp(call)
 
     def backward(leaves: Any, cts: Any) -> Any:
         derivative = exported.vjp()

@@ -8,7 +8,10 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.platforms import PLATFORMS
 from mjax._engine.ir.effects import token_name, token_names
+from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import PartitionSpec
+from mjax._engine.ir.references import INSIDE, is_reference
+from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.runtime.arrays.devices import default_device
 from mjax._engine.runtime.arrays.layouts import sharding_behind
 from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
@@ -28,7 +31,7 @@ from mjaxlib_shim.mlir import hlo, ir, new_context
 
 @boundary
 def default_export_platform() -> str:
-    """The platform that programs are exported for if none is asked for: the default device's.
+    """The platform for which programs are exported by default: that of the default device.
 
     Example:
       >>> mjax.export.default_export_platform()
@@ -43,17 +46,17 @@ def export(fun_jit: Wrapped, *, platforms: Sequence[str] | None = None,
     """A function that exports a jitted function for the types of its arguments.
 
     Args:
-      fun_jit: what `mjax.jit` gave.
-      platforms: what it is lowered for: of "cpu", "cuda", "rocm" and "tpu", one or several. They
-        need not be here. By default that of the default device.
-      disabled_checks: what is not checked.
+      fun_jit: a function made by `mjax.jit`.
+      platforms: the platforms to lower for, from "cpu", "cuda", "rocm" and "tpu". They need not
+        be present. By default, and if it is empty, that of the default device.
+      disabled_checks: the checks to disable.
 
     Returns:
-      A function of the same arguments, or of `ShapeDtypeStruct`s in their place, that gives an
+      A function of the same arguments, or of `ShapeDtypeStruct`s in their place, that returns an
       `Exported`.
 
     Raises:
-      ValueError: `fun_jit` is not jitted; or a platform is unknown, or there twice.
+      ValueError: `fun_jit` is not jitted; or a platform is unknown or repeated.
       NotImplementedError: the program calls Python functions.
       MissingRuleError: a primitive has no lowering for a platform.
 
@@ -65,7 +68,7 @@ def export(fun_jit: Wrapped, *, platforms: Sequence[str] | None = None,
       Array([0., 0.], dtype=float32)
     """
     if not isinstance(fun_jit, Wrapped):
-        msg = f"export takes what mjax.jit gives, not {fun_jit!r}: write export(jit(f))."
+        msg = f"export takes a function made by mjax.jit, not {fun_jit!r}: write export(jit(f))."
         raise ValueError(msg)
     wanted = _checked(platforms)
     checks = tuple(disabled_checks)
@@ -79,10 +82,10 @@ def export(fun_jit: Wrapped, *, platforms: Sequence[str] | None = None,
 
 
 def _checked(platforms: Sequence[str] | None) -> tuple[str, ...]:
-    if platforms is None:
+    if platforms is None or (not platforms and not isinstance(platforms, str)):
         return ()
     known = [name for name in PLATFORMS if name != "gpu"]
-    if isinstance(platforms, str) or not platforms or len({*platforms}) < len(platforms) or not (
+    if isinstance(platforms, str) or len({*platforms}) < len(platforms) or not (
             {*platforms} <= {*known}):
         msg = (f"export: platforms={platforms!r} must be a sequence of different names, of "
                f"{', '.join(known)}.")
@@ -92,6 +95,11 @@ def _checked(platforms: Sequence[str] | None) -> tuple[str, ...]:
 
 def _export(traced: Traced, platforms: tuple[str, ...],
             checks: tuple[DisabledSafetyCheck, ...]) -> Exported:
+    if any(map(is_reference, traced.jaxpr.in_avals)):
+        msg = (f"export of {traced.fun_name}: it takes or closes over references, and an artifact "
+               "holds pure programs. Export a function of the array that makes the reference, "
+               "mjax.new_ref(x), and returns mjax.freeze(ref).")
+        raise NotImplementedError(msg)
     program = traced.program()
     context = new_context()
     with context, ir.Location.unknown(context):
@@ -99,7 +107,8 @@ def _export(traced: Traced, platforms: tuple[str, ...],
         module = joined(modules, context) if len(modules) > 1 else modules[0]
         check_custom_calls(module, program.name, checks)
     jaxpr = traced.jaxpr
-    effects = sorted(jaxpr.effects, key=lambda e: (token_name(e) or "", repr(e)))
+    # References that a program makes are of no concern to its callers.
+    effects = sorted(jaxpr.effects - {INSIDE}, key=lambda e: (token_name(e) or "", repr(e)))
     shardings, single = program.shardings, program.shardings.single
     ins, outs = (
         tuple(None if single else _abstract(sharding_behind(a) or s)
@@ -114,10 +123,16 @@ def _export(traced: Traced, platforms: tuple[str, ...],
         nr_devices=len(program.devices), platforms=platforms,
         ordered_effects=tuple(e for e in effects if e.policy.ordered),
         unordered_effects=tuple(e for e in effects if not e.policy.ordered),
-        disabled_safety_checks=checks, mlir_module_serialized=serialize_artifact(module),
+        disabled_safety_checks=checks, mlir_module_serialized=serialize_artifact(
+            module, partitioned=len(program.devices) > 1),
         calling_convention_version=maximum_supported_calling_convention_version,
-        module_kept_var_idx=tuple(program.kept), uses_global_constants=False,
+        module_kept_var_idx=tuple(program.kept),
+        uses_global_constants=len(platforms) > 1 or not _of_known_shapes(jaxpr),
         _get_vjp=lambda primal: _exported_vjp(traced, program, primal))
+
+
+def _of_known_shapes(jaxpr: Jaxpr) -> bool:
+    return all(is_constant_shape(getattr(a, "shape", ())) for a in jaxpr.in_avals)
 
 
 def _module(program: Program, platform: str) -> Any:
@@ -133,7 +148,8 @@ def _module(program: Program, platform: str) -> Any:
             msg = (f"{program.name} has ordered effects and runs on several devices; this jaxlib "
                    "has no tokens for that. Export it for one device, or on a newer jaxlib.")
             raise NotImplementedError(msg)
-        lowered.module.operation.attributes["jax.uses_shape_polymorphism"] = ir.BoolAttr.get(False)
+        lowered.module.operation.attributes["jax.uses_shape_polymorphism"] = ir.BoolAttr.get(
+            not _of_known_shapes(program.jaxpr))
     return lowered.module
 
 

@@ -1,14 +1,14 @@
-"""A reader and a writer of flatbuffers, for the tables that a schema names.
+"""A reader and a writer of flatbuffers, for the tables of a schema.
 
-A flatbuffer is a tree of tables. A table starts with the distance back to its vtable, which says
-per field where it is, 0 where it is left out. Strings, vectors and tables are referred to by the
+A flatbuffer is a tree of tables. A table starts with the distance back to its vtable, which holds
+the offset of each field, or 0 if it is left out. Strings, vectors and tables are referenced by the
 distance forward to them. All numbers are little-endian.
 
 Here a table is a dict. A schema is, per table, the kind of each field and its number:
 
     kind ::= "bool" | "i8" | "i16" | "u16" | "u32" | "string" | "bytes" | Table | [kind]
 
-The reader trusts nothing: whatever the bytes are, it gives dicts of these kinds or raises.
+The reader does not trust its input: for any bytes it returns dicts of these kinds or raises.
 
 Source: the specification of FlatBuffers, "FlatBuffers Internals".
 """
@@ -34,10 +34,10 @@ def write(schema: Schema, table: str, value: Mapping[str, Any], room: int = 0) -
     """The bytes of a table.
 
     Args:
-      schema: what tables consist of.
+      schema: the fields of the tables.
       table: the name of the outermost one.
-      value: its fields. What is left out, None, 0 and an empty vector are not written.
-      room: so many bytes after the first four are left to the caller.
+      value: its fields. Missing fields, None, 0 and an empty vector are not written.
+      room: the number of bytes after the first four that are reserved for the caller.
     """
     out = bytearray(4 + room)
     _refer(out, 0, _write_table(schema, table, value, out))
@@ -68,7 +68,7 @@ def _write_table(schema: Schema, table: str, value: Mapping[str, Any], out: byte
     out += struct.pack("<i", start - vtable) + bytes(4 * len(present))
     struct.pack_into("<HH", out, vtable, 4 + 2 * count, 4 + 4 * len(present))
     for i, ((number, kind), v) in enumerate(present):
-        place = start + 4 + 4 * i  # each field has four bytes, which aligns them all
+        place = start + 4 + 4 * i  # each field has four bytes, so all are aligned
         struct.pack_into("<H", out, vtable + 4 + 2 * number, place - start)
         if kind in _SCALARS if type(kind) is str else False:
             struct.pack_into(_SCALARS[kind], out, place, v)
@@ -117,7 +117,7 @@ class _Reader:
 
     def __init__(self, schema: Schema, data: bytes):
         self.schema, self.data = schema, data
-        #: Shared parts are read once per reference; a buffer could ask for that without end.
+        #: Shared parts are read once per reference, so malicious buffers could be endless.
         self.left = 4 * len(data)
 
     def number(self, form: str, place: int) -> Any:
@@ -165,7 +165,7 @@ class _Reader:
         start = self.target(place)
         end = start + 4 + self.number("<I", start)
         if end > len(self.data):
-            msg = f"a {kind} is longer than what follows"
+            msg = f"a {kind} is longer than the rest of the data"
             raise MalformedError(msg)
         data = bytes(self.data[start + 4:end])
         if kind == "bytes":
@@ -181,7 +181,7 @@ class _Reader:
         size = struct.calcsize(_SCALARS[kind]) if kind in _SCALARS else 4
         self.left -= count
         if start + 4 + count * size > len(self.data) or self.left < 0:
-            msg = "a vector is longer than what follows"
+            msg = "a vector is longer than the rest of the data"
             raise MalformedError(msg)
         return [self.value(kind, start + 4 + i * size, depth) for i in range(count)]
 

@@ -21,7 +21,8 @@ from mjax._export.exported import (
     minimum_supported_calling_convention_version,
 )
 from mjax._export.flatbuffer import MalformedError, read
-from mjax._export.schema import DTYPES, GENERATORS, SCHEMA
+from mjax._export.schema import DTYPES, EFFECTS, GENERATORS, SCHEMA
+from mjax._export.symbolic import SymbolicScope, parse_dimension
 from mjax._export.trees import read_tree
 from mjax._export.writing import CHECKSUM, FORMAT_VERSION, MARK, checksum
 
@@ -33,17 +34,17 @@ _GENERATORS = sorted((threefry_prng, rbg_prng, unsafe_rbg_prng),
 def deserialize(blob: bytes | bytearray) -> Exported:
     """The `Exported` that `Exported.serialize` wrote, of this mjax, an older one, or JAX.
 
-    Only call what comes from someone you trust: a program may call any function of jaxlib.
+    Only call artifacts from trusted sources: a program may call any function of jaxlib.
 
     Args:
       blob: the bytes.
 
     Raises:
       TypeError: these are not bytes.
-      ValueError: they are not an artifact, damaged, of a format that is newer than this mjax, or
-        of a calling convention that it does not have; or the structure of arguments has nodes of a
-        type that is not registered for serialization.
-      NotImplementedError: the program has symbolic dimensions, or effects that are unknown here.
+      ValueError: they are not an artifact, or it is damaged; its format or calling convention is
+        not supported; or the structure of arguments has nodes of a type that is not registered
+        for serialization.
+      NotImplementedError: the program has effects that are unknown here.
 
     Example:
       >>> artifact = mjax.export.export(mjax.jit(jnp.cos))(0.0).serialize()
@@ -63,7 +64,7 @@ def deserialize(blob: bytes | bytearray) -> Exported:
 
 
 def _checked(data: bytearray) -> str:
-    """The origin of an artifact, read after its checksum has been compared."""
+    """The origin of an artifact, after its checksum was verified."""
     marks = data[4:8] == MARK, data[-4:] == MARK and len(data) > CHECKSUM.stop
     if not any(marks):
         return "without the header of mjax"
@@ -73,7 +74,7 @@ def _checked(data: bytearray) -> str:
             return f"format {version} of mjax"
     elif not marks[0] or version <= FORMAT_VERSION:
         msg = (f"the artifact, of format {version} of mjax, is damaged: its checksum does not fit "
-               f"its {len(data)} bytes. Copy it again from where it was written.")
+               f"its {len(data)} bytes. Copy it again from its source.")
         raise ValueError(msg)
     msg = (f"the artifact is of format {version} of mjax, or damaged; this mjax reads formats up "
            f"to {FORMAT_VERSION}. Update mjax.")
@@ -89,7 +90,8 @@ def _exported(table: dict[str, Any], source: str) -> Exported:
                f"{maximum_supported_calling_convention_version}. Update mjax, or write the "
                "artifact again.")
         raise ValueError(msg)
-    ins, outs = (_avals(table, side) for side in ("in", "out"))
+    scope = SymbolicScope()  # artifacts do not hold constraints; the program checks them itself
+    ins, outs = (_avals(table, side, scope) for side in ("in", "out"))
     in_shardings, out_shardings = (
         _shardings(table, side, len(avals)) for side, avals in (("in", ins), ("out", outs)))
     try:
@@ -124,22 +126,22 @@ def _pick(values: Sequence[Any], index: int, what: str) -> Any:
     return values[index]
 
 
-def _avals(table: dict[str, Any], side: str) -> tuple[ShapedArray, ...]:
+def _avals(table: dict[str, Any], side: str, scope: SymbolicScope) -> tuple[ShapedArray, ...]:
     numbers = table[f"{side}_aval_numbers"]
-    return tuple(map(_aval, [_pick(table["avals"], i, "type") for i in numbers] or table[
-        f"{side}_avals"]))
+    found = [_pick(table["avals"], i, "type") for i in numbers] or table[f"{side}_avals"]
+    return tuple(_aval(aval, scope) for aval in found)
 
 
-def _aval(table: dict[str, Any]) -> ShapedArray:
+def _aval(table: dict[str, Any], scope: SymbolicScope) -> ShapedArray:
     number = table["dtype"]
     dtype = (_pick(DTYPES, number, "dtype") if number < len(DTYPES) else
              KeyType(_pick(_GENERATORS, number - len(DTYPES), "generator")))
-    symbolic = [size for size in table["shape"] if not size.isdecimal()]
-    if symbolic:
-        msg = (f"the artifact has the symbolic dimension {symbolic[0]!r}, which mjax does not have "
-               "yet: export the function for arguments of known shapes.")
-        raise NotImplementedError(msg)
-    return ShapedArray(tuple(map(int, table["shape"])), dtype)
+    try:
+        shape = tuple(int(size) if size.isdecimal() else parse_dimension(size, scope)
+                      for size in table["shape"])
+    except ValueError as error:
+        raise MalformedError(str(error)) from None
+    return ShapedArray(shape, dtype)
 
 
 def _shardings(table: dict[str, Any], side: str, count: int
@@ -164,13 +166,16 @@ def _sharding(table: dict[str, Any], meshes: Sequence[Any]) -> NamedSharding:
     if mesh is None or table["spec"] is None:
         msg = "a sharding does not have a mesh or a spec"
         raise MalformedError(msg)
-    # Axes that JAX calls explicit say the same of the program.
+    # Explicit axes of JAX have the same effect on the program.
     mesh = AbstractMesh(tuple(mesh["sizes"]), tuple(mesh["names"]))
     parts = [tuple(axes["names"]) or None for axes in table["spec"]["partitions"]]
     return NamedSharding(mesh, PartitionSpec(*parts))
 
 
 def _effect(table: dict[str, Any]) -> Effect:
+    for effect, name in EFFECTS.items():
+        if name == table["type_name"]:
+            return effect
     classes = [Effect]
     for cls in classes:
         if str(cls) == table["type_name"]:

@@ -1,6 +1,6 @@
 """The tables of artifacts: JAX's, by number and kind.
 
-Source: what jax 0.10.2 writes. A later JAX adds fields, and gives each a new number.
+Source: the artifacts of jax 0.10.2. Later releases add fields with new numbers.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import ml_dtypes
 import numpy as np
 
 from mjax._engine.ir.dtypes import float0
+from mjax._engine.ir.effects import Effect
+from mjax._engine.primitives.sequencing import no_dce_effect
 
 SCHEMA: dict[str, dict[str, tuple[int, Any]]] = {
     "PyTreeDef": {
@@ -46,7 +48,7 @@ SCHEMA: dict[str, dict[str, tuple[int, Any]]] = {
 
 #: The kinds of nodes of pytrees, by number.
 NODES = ("leaf", "none", "tuple", "list", "dict", "custom")
-#: Who decides along a mesh axis, by number from 1 on.
+#: The types of mesh axes, by number from 1 on.
 AXIS_TYPES = ("Auto", "Explicit", "Manual")
 #: Memory kinds of arrays, by number from 1 on.
 DEVICE_MEMORY = 1
@@ -56,8 +58,10 @@ _DTYPES = (
     "float32", "float64", "complex64", "complex128", "bfloat16", "int4", "uint4",
     "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
     "float0", "float8_e4m3", "float8_e3m4", "float8_e8m0fnu", "float4_e2m1fn")
-#: Number -> dtype, but for those of keys.
+#: Number -> dtype, except for keys.
 DTYPES = [float0 if name == "float0" else np.dtype(getattr(ml_dtypes, name, None) or name)
           for name in _DTYPES]
 #: The generators of keys, whose dtypes have the next numbers.
 GENERATORS = ("threefry2x32", "rbg", "unsafe_rbg")
+#: Effects of the engine, and what they are called in JAX. Those of users go by their own names.
+EFFECTS: dict[Effect, str] = {no_dce_effect: "<class 'jax._src.lax.lax.NoDCEEffect'>"}

@@ -1,4 +1,4 @@
-"""Structures of pytrees in artifacts, and how types of users get there."""
+"""Structures of pytrees in artifacts, and the registration of users' types for them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REMEDY = ("Register it with mjax.export.register_pytree_node_serialization, or 
 
 
 class _Serialization(Record):
-    """How nodes of a type are written and read."""
+    """Functions that write and read nodes of a type."""
 
     kind: type
     name: str
@@ -38,21 +38,21 @@ def register_pytree_node_serialization(
         nodetype: type[T], *, serialized_name: str, serialize_auxdata: Callable[[Any], bytes],
         deserialize_auxdata: Callable[[bytes], Any],
         from_children: Callable[[Any, Sequence[Any]], Any] | None = None) -> type[T]:
-    """Says how nodes of a type are written to artifacts, in the structure of arguments and results.
+    """Registers the serialization of nodes of a type in the structure of arguments and results.
 
     Args:
-      nodetype: the type, which `mjax.tree_util.register_pytree_node` knows.
-      serialized_name: stands for it in artifacts.
+      nodetype: the type, registered by `mjax.tree_util.register_pytree_node`.
+      serialized_name: its name in artifacts.
       serialize_auxdata: from the auxiliary data of a node to bytes.
       deserialize_auxdata: its inverse.
-      from_children: from auxiliary data and children to a node; by default what
-        `register_pytree_node` was given.
+      from_children: from auxiliary data and children to a node; by default that of
+        `register_pytree_node`.
 
     Returns:
       `nodetype`.
 
     Raises:
-      ValueError: the type or the name is taken; or there is no `from_children`, and the type is not
+      ValueError: the type or the name is taken; or `from_children` is missing and the type is not
         registered as a node.
 
     Example:
@@ -86,11 +86,11 @@ def register_pytree_node_serialization(
 
 @boundary
 def register_namedtuple_serialization(nodetype: type[T], *, serialized_name: str) -> type[T]:
-    """Says that namedtuples of a type may be in the arguments and results of exported functions.
+    """Registers a namedtuple type for arguments and results of exported functions.
 
     Args:
-      nodetype: the type. Where artifacts are read it has to have the same fields.
-      serialized_name: stands for it in artifacts.
+      nodetype: the type. The reader's type must have the same fields.
+      serialized_name: its name in artifacts.
 
     Returns:
       `nodetype`.
@@ -133,7 +133,7 @@ def write_tree(tree: Any) -> dict[str, Any]:
 
     Raises:
       TypeError: a dict has a key that is not a string.
-      ValueError: a type is not registered for serialization, or its function does not give bytes.
+      ValueError: a type is not registered for serialization, or its function does not return bytes.
     """
     node = tree.node_data()
     if node is None:
@@ -152,23 +152,23 @@ def write_tree(tree: Any) -> dict[str, Any]:
         return {**table, "kind": NODES.index("dict"), "names": list(data)}
     known = _by_type.get(kind)
     if known is None:
-        msg = f"the structure has nodes of {kind}, which artifacts do not know. {_REMEDY}"
+        msg = f"the structure has nodes of {kind}, which artifacts cannot hold. {_REMEDY}"
         raise ValueError(msg)
     written = known.write(data)
     if not isinstance(written, (bytes, bytearray)):
-        msg = (f"serialize_auxdata of {known.name!r} gave {type(written).__name__}; it must give "
-               "bytes.")
+        msg = (f"serialize_auxdata of {known.name!r} returned {type(written).__name__}; it must "
+               "return bytes.")
         raise ValueError(msg)
     return {**table, "kind": NODES.index("custom"), "custom_name": known.name,
             "custom_data": written}
 
 
 def read_tree(table: dict[str, Any] | None, leaves: Sequence[Any]) -> Any:
-    """The structure that a table stands for, with so many leaves.
+    """The structure of a table, with this number of leaves.
 
     Args:
-      table: what `write_tree` gave.
-      leaves: stand for its leaves where nodes are built.
+      table: the result of `write_tree`.
+      leaves: placeholders of its leaves, from which nodes are built.
 
     Raises:
       ValueError: a type is not registered for serialization; or the table is not one.

@@ -1,12 +1,12 @@
 """From an `Exported` to the bytes of an artifact.
 
-An artifact is a flatbuffer with JAX's tables, so that JAX reads it. Behind the first four bytes
-mjax puts a header, which JAX skips, and at the end the mark once more:
+An artifact is a flatbuffer with JAX's tables, which JAX can read. After the first four bytes it has
+a header, which JAX skips, and at the end the mark once more:
 
     "MJAX"   the mark                      u16  version of the format   u16  zero
     32 bytes: SHA-256 of all bytes of the artifact, with zeros in this place
 
-The version changes when artifacts do that an older mjax cannot read.
+The version changes with each change that older releases of mjax cannot read.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from mjax._engine.ir.dtypes import is_extended
 from mjax._engine.ir.effects import Effect
 from mjax._export.checks import DisabledSafetyCheck
 from mjax._export.flatbuffer import write
-from mjax._export.schema import AXIS_TYPES, DEVICE_MEMORY, DTYPES, GENERATORS, SCHEMA
+from mjax._export.schema import AXIS_TYPES, DEVICE_MEMORY, DTYPES, EFFECTS, GENERATORS, SCHEMA
 from mjax._export.trees import write_tree
 
 FORMAT_VERSION = 1
 MARK = b"MJAX"
 #: The place of the checksum.
 CHECKSUM = slice(12, 44)
-#: The number by which JAX's own readers of all ages know the tables.
+#: The number by which all of JAX's readers recognize the tables.
 _SCHEMA_VERSION = 3
 
 
 def serialize(exported: Any, vjp_order: int) -> bytearray:
-    """The artifact of an `Exported`, with so many derivatives."""
+    """The artifact of an `Exported`, with this number of derivatives."""
     data = write(SCHEMA, "Exported", _exported(exported, vjp_order), room=CHECKSUM.stop - 4)
     data[4:12] = MARK + struct.pack("<HH", FORMAT_VERSION, 0)
     data += MARK
@@ -40,7 +40,7 @@ def serialize(exported: Any, vjp_order: int) -> bytearray:
 
 
 def checksum(data: bytearray) -> bytes:
-    """The checksum that belongs into an artifact."""
+    """The checksum of an artifact."""
     return hashlib.sha256(data[:CHECKSUM.start] + bytes(32) + data[CHECKSUM.stop:]).digest()
 
 
@@ -59,7 +59,7 @@ def _exported(exported: Any, vjp_order: int) -> dict[str, Any]:
         "in_aval_numbers": range(len(ins)), "out_aval_numbers": range(len(ins), len(avals)),
         "in_sharding_numbers": [numbers[s] for s in ins],
         "out_sharding_numbers": [numbers[s] for s in outs],
-        # JAX before April 2026 looks here.
+        # JAX before April 2026 reads it here.
         "in_avals": list(map(_aval, exported.in_avals)),
         "out_avals": list(map(_aval, exported.out_avals)),
         "in_shardings": [_optional(named, s) for s in ins],
@@ -85,10 +85,14 @@ def _aval(aval: Any) -> dict[str, Any]:
 
 def _dtype(dtype: Any) -> int:
     if not is_extended(dtype):
+        if dtype not in DTYPES:
+            msg = (f"artifacts do not know the dtype {dtype}: export a function of another dtype, "
+                   "as int8, that converts its arguments and results.")
+            raise NotImplementedError(msg)
         return DTYPES.index(dtype)
     name = dtype._impl.name
     if name not in GENERATORS:
-        msg = (f"artifacts know keys of {', '.join(GENERATORS)}, not of {name!r}: export a "
+        msg = (f"artifacts support keys of {', '.join(GENERATORS)}, not of {name!r}: export a "
                "function of random.key_data(keys).")
         raise NotImplementedError(msg)
     return len(DTYPES) + GENERATORS.index(name)
@@ -110,12 +114,14 @@ def _optional(named: dict[Any, Any], sharding: Any) -> dict[str, Any]:
 
 
 def _effect(effect: Effect) -> dict[str, Any]:
+    if effect in EFFECTS:
+        return {"type_name": EFFECTS[effect]}
     try:
         known = type(effect)() == effect
     except TypeError:
         known = False
     if not known:
-        msg = (f"the effect {effect!r} cannot be written down: {type(effect).__name__}() must give "
+        msg = (f"the effect {effect!r} cannot be serialized: {type(effect).__name__}() must return "
                "an equal one.")
         raise NotImplementedError(msg)
     return {"type_name": str(type(effect))}

@@ -95,11 +95,21 @@ def test_shardings():
     compare(read.call(X), np.sin(X))
 
 
-def test_symbolic_dimensions_are_refused_by_name():
-    shape = jax.export.symbolic_shape("rows, 3")
-    theirs = jax.export.export(jax.jit(jnp.sin))(jax.ShapeDtypeStruct(shape, f32))
-    with pytest.raises(NotImplementedError, match="symbolic dimension 'rows'"):
-        mjax.export.deserialize(theirs.serialize())
+def test_symbolic_shapes_both_ways():
+    text = "2*rows, max(rows, 3)"
+    theirs = jax.export.export(jax.jit(lambda x: jnp.sin(x) + x.shape[0]))(
+        jax.ShapeDtypeStruct(jax.export.symbolic_shape(text), f32))
+    ours = mjax.export.export(mjax.jit(lambda x: mnp.sin(x) + x.shape[0]))(
+        mjax.ShapeDtypeStruct(mjax.export.symbolic_shape(text), f32))
+    read, written = mjax.export.deserialize(theirs.serialize()), ours.serialize()
+    assert str(read.in_avals[0].shape) == str(theirs.in_avals[0].shape)
+    for rows in (2, 5):
+        x = np.linspace(0, 1, 2 * rows * max(rows, 3), dtype=f32).reshape(2 * rows, -1)
+        compare(read.call(x), np.sin(x) + 2 * rows)
+        compare(jax.export.deserialize(written).call(x), np.sin(x) + 2 * rows)
+    for exported in (theirs, ours):
+        with pytest.raises(ValueError):
+            exported.call(np.zeros((5, 3), f32))
 
 
 def compare(got, wanted):
