@@ -1,0 +1,1 @@
+"""Taylor mode: functions of truncated power series."""
