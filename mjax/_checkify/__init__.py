@@ -1,0 +1,1 @@
+"""Checks as values: `checkify` and the checks that it adds."""
